@@ -1,0 +1,37 @@
+# Everything below sets itself up: a virtual environment in .venv, filled from pyproject.toml.
+PYTHON ?= python3
+BIN := .venv/bin
+
+.PHONY: tour test lint bench docs clean
+
+tour: .venv/core
+	$(BIN)/nearsay tour
+
+test: lint
+	$(BIN)/python -m pytest -n 2 --dist loadfile
+	$(BIN)/python -m benchmarks --tiny
+
+lint: .venv/dev
+	$(BIN)/ruff check .
+	$(BIN)/ruff format --check .
+	$(BIN)/mypy
+	$(BIN)/lint-imports
+
+bench: .venv/dev
+	$(BIN)/python -m benchmarks
+
+docs: .venv/dev
+	$(BIN)/python docs/make_pictures.py
+
+.venv/core: pyproject.toml
+	test -x $(BIN)/python || $(PYTHON) -m venv .venv
+	$(BIN)/python -m pip install --quiet --disable-pip-version-check --editable .
+	touch $@
+
+.venv/dev: pyproject.toml
+	test -x $(BIN)/python || $(PYTHON) -m venv .venv
+	$(BIN)/python -m pip install --quiet --disable-pip-version-check --editable ".[dev]"
+	touch $@ .venv/core
+
+clean:
+	rm -rf .venv build dist

@@ -1,0 +1,92 @@
+"""What a distance is: how rows are checked, compared, and brought into the form that is searched fast.
+
+A distance compares items of any kind. Most compare vectors, and of those many
+have a *Euclidean form*: a map of the rows after which the order by this
+distance is the order by Euclidean distance (cosine: rows scaled to length
+one). Searching can then use matrix products to rule rows out, and the rows
+that remain are measured by the distance itself, in float64, one pair at a
+time, always in the same order of operations. So a distance never depends on
+how many rows were measured together.
+"""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from typing import Any, ClassVar
+
+import numpy as np
+
+from nearsay.arrays import as_rows
+from nearsay.errors import InputError
+
+
+class Distance(ABC):
+    """How far apart two items are."""
+
+    name: str
+    has_euclidean_form: ClassVar[bool] = False
+
+    def check(self, items: Any, *, name: str = "X", like: Any = None) -> Any:
+        """Give the items as this distance needs them, or say what is wrong.
+
+        ``like`` holds items already accepted; the new ones must fit them (same number of columns).
+        """
+        return as_rows(items, name=name, width=None if like is None else like.shape[1])
+
+    @abstractmethod
+    def block(self, Q: Any, X: Any, first: int = 0) -> np.ndarray:
+        """Measure every item of ``Q`` against every item of ``X``: (len(Q), len(X)) float64.
+
+        ``first`` is the row number of ``X[0]`` in the collection; only a precomputed matrix needs it.
+        """
+
+    def measure(self, Q: Any, X: Any, candidates: np.ndarray, first: int, out: np.ndarray) -> None:
+        """Measure query i against rows ``candidates[i]``; write only where the row lies in ``X``.
+
+        Row numbers count from ``first``, the number of ``X[0]``. Numbers
+        outside ``X`` (−1 too) leave ``out`` as it is.
+        """
+        for i, rows in enumerate(candidates):
+            here = np.flatnonzero((rows >= first) & (rows < first + len(X)))
+            if len(here):
+                numbers = rows[here] - first
+                chosen = X[numbers] if isinstance(X, np.ndarray) else [X[number] for number in numbers]
+                out[i, here] = self.block(Q[i : i + 1], chosen, first)[0]
+
+    def pairwise(self, Q: Any, X: Any | None = None) -> np.ndarray:
+        """Distances of every item of ``Q`` to every item of ``X`` (to ``Q`` itself by default)."""
+        Q = self.check(Q, name="Q")
+        X = Q if X is None else self.check(X, like=Q)
+        return self.block(Q, X)
+
+    def paired(self, A: Any, B: Any) -> np.ndarray:
+        """Distance of ``A[i]`` to ``B[i]`` for every i."""
+        A = self.check(A, name="A")
+        B = self.check(B, name="B", like=A)
+        if len(A) != len(B):
+            raise InputError(f"Paired distances need as many items on both sides; {len(A)} and {len(B)} came.")
+        out = np.empty((len(A), 1))
+        self.measure(A, B, np.arange(len(A))[:, None], 0, out)
+        return out[:, 0]
+
+    def euclidean_form(self, X: np.ndarray) -> np.ndarray:
+        """Rows whose Euclidean order is this distance's order (only where ``has_euclidean_form``)."""
+        raise TypeError(f"{self.name} has no Euclidean form.")
+
+    def form_rounding(self, largest_norm: float) -> float:
+        """How far (in Euclidean length) rounding can move a row's Euclidean form, for rows up to this norm."""
+        return 0.0
+
+    def parameters(self) -> dict[str, Any]:
+        """What is needed besides the name to build this distance again, as plain JSON values and arrays."""
+        return {}
+
+    def __call__(self, a: Any, b: Any) -> float:
+        """Distance between two single items."""
+        return float(self.paired([a], [b])[0])
+
+    def __repr__(self) -> str:
+        given = ", ".join(
+            f"{key}={value!r}" for key, value in self.parameters().items() if not isinstance(value, np.ndarray)
+        )
+        return f"<distance {self.name}{' ' + given if given else ''}>"

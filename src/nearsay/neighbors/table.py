@@ -1,0 +1,53 @@
+"""The table of neighbors that everything else reads."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+
+from nearsay.errors import InputError
+
+
+@dataclass(frozen=True)
+class NeighborTable:
+    """For every query its neighbors, nearest first.
+
+    Attributes
+    ----------
+    indices : (n_queries, k) int64
+        Row numbers in the collection. Equal distances: lower row number first. −1 where there is none.
+    distances : (n_queries, k) float64
+        Their distances; +inf where there is no neighbor.
+
+    >>> table = NeighborTable(np.array([[3, 1, 2]]), np.array([[0.0, 0.5, 0.5]]))
+    >>> table.first(2).indices
+    array([[3, 1]])
+    """
+
+    indices: np.ndarray
+    distances: np.ndarray
+
+    def __post_init__(self) -> None:
+        if self.indices.shape != self.distances.shape or self.indices.ndim != 2:
+            raise InputError(
+                "A neighbor table needs row numbers and distances of one shape (queries × neighbors);"
+                f" {self.indices.shape} and {self.distances.shape} came."
+            )
+
+    def __len__(self) -> int:
+        return len(self.indices)
+
+    @property
+    def n_neighbors(self) -> int:
+        return int(self.indices.shape[1])
+
+    def first(self, k: int) -> NeighborTable:
+        """The ``k`` nearest alone: a smaller k never needs a new search."""
+        if not 1 <= k <= self.n_neighbors:
+            raise InputError(f"This table holds {self.n_neighbors} neighbors a query; {k} were asked for.")
+        return NeighborTable(self.indices[:, :k], self.distances[:, :k])
+
+    def __getitem__(self, rows: slice | np.ndarray) -> NeighborTable:
+        """The same table for some of the queries."""
+        return NeighborTable(self.indices[rows], self.distances[rows])

@@ -1,0 +1,81 @@
+"""Exact search: every row is looked at, and most are ruled out by a matrix product.
+
+A distance with a Euclidean form is screened first (``screen.py``): a float32
+product with a bound on its rounding says which rows could be among the k
+nearest. Where too many rows lie within that bound, and for every distance
+without such a form, all rows are measured in float64, block by block. Either
+way nothing is missed.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from nearsay.arrays import in_parallel, row_blocks, thread_count
+from nearsay.distances.distance import Distance
+from nearsay.distances.named import as_distance
+from nearsay.search.held import HeldRows
+from nearsay.search.screen import Screen, join_looks, list_length
+
+QUERIES_AT_ONCE = 64
+ROWS_AT_ONCE = 1024
+
+
+class ExactSearch:
+    """Looks at every row; any distance.
+
+    >>> search = ExactSearch("manhattan").fit([[0.0], [2.0], [5.0]])
+    >>> search.candidates(np.array([[4.0]]), k=1)
+    array([[2]])
+    """
+
+    exact = True
+
+    def __init__(self, distance: Any = "euclidean") -> None:
+        self.distance = distance
+
+    def fit(self, X: Any) -> ExactSearch:
+        self.distance_: Distance = as_distance(self.distance)
+        self.rows_ = HeldRows(self.distance_.check(X))
+        self._screen = Screen(self.distance_, self.rows_) if self.distance_.has_euclidean_form else None
+        return self
+
+    def add(self, X: Any) -> np.ndarray:
+        numbers = self.rows_.append(self.distance_.check(X, like=self.rows_.items))
+        if self._screen is not None:
+            self._screen.add(numbers)
+        return numbers
+
+    def remove(self, rows: Any) -> None:
+        numbers = self.rows_.remove(rows)
+        if self._screen is not None:
+            self._screen.remove(numbers)
+
+    def candidates(self, Q: Any, k: int) -> np.ndarray:
+        if self._screen is None:
+            return self._scan(Q, k)
+        found = self._screen.candidates(Q, k)
+        crowded = np.flatnonzero(found[:, 0] < 0)
+        return join_looks(found, crowded, self._scan(Q[crowded], k)) if len(crowded) else found
+
+    def _scan(self, Q: Any, k: int) -> np.ndarray:
+        """Measure every row: exactly the k nearest, ties by row number."""
+        from nearsay.search.select import Shortlists
+
+        removed = self.rows_.removed
+
+        def scan(queries: slice) -> np.ndarray:
+            few = Q[queries]
+            lists = Shortlists(np.zeros(len(few)), k, list_length(k), np.float64)
+            for first, block in self.rows_.blocks(ROWS_AT_ONCE):
+                distances = self.distance_.block(few, block, first)
+                if removed is not None:
+                    distances[:, removed[first : first + len(block)]] = np.inf
+                lists.see(slice(None), distances, first)
+            return lists.finish()
+
+        share = -(-len(Q) // thread_count())
+        parts = in_parallel(scan, row_blocks(len(Q), size=max(1, min(QUERIES_AT_ONCE, share))))
+        return np.concatenate([np.empty((0, k), np.int64), *parts])

@@ -1,0 +1,205 @@
+"""Keep the best of a stream of scores: the compiled pass behind exact search.
+
+For every query there is a short list of candidates and a threshold. A block of
+scores is read once; only scores below the threshold go on the list. When the
+list is full it is cut back to what can still be among the k best, and the
+threshold drops. After the first blocks few scores pass, so the pass costs
+little more than reading them.
+
+``slack`` is how far two scores must lie apart before their order is certain.
+With slack 0 scores are final, and ties go to the earlier row. With a slack,
+everything within it of the k-th best score is kept, for measuring later. When
+that is more than the list can hold the query is marked ``crowded`` and left to
+a wider look.
+
+Blocks must come in order of row number. Imported on first use only (numba).
+"""
+
+from __future__ import annotations
+
+import math
+from typing import Any
+
+import numpy as np
+from numba import njit
+
+compiled = njit(cache=True, nogil=True, error_model="numpy")
+
+# Scores are looked at in groups of this size; most groups hold nothing of interest.
+GROUP = 32
+
+
+class Shortlists:
+    """The candidates of each query so far."""
+
+    def __init__(self, slack: np.ndarray, k: int, capacity: int, dtype: Any) -> None:
+        n = len(slack)
+        self.k = k
+        self.slack = slack
+        self.scores = np.empty((n, capacity), dtype)
+        self.rows = np.empty((n, capacity), np.int64)
+        self.counts = np.zeros(n, np.int64)
+        self.thresholds = np.full(n, np.inf, dtype)
+        self.crowded = np.zeros(n, np.bool_)
+        self._scratch = np.empty(capacity, dtype)
+
+    def _state(self, queries: slice) -> tuple[np.ndarray, ...]:
+        return (
+            self.scores[queries],
+            self.rows[queries],
+            self.counts[queries],
+            self.thresholds[queries],
+            self.slack[queries],
+            self.crowded[queries],
+            self._scratch,
+        )
+
+    def see_products(self, queries: slice, products: np.ndarray, half_norms: np.ndarray, first: int) -> None:
+        """Look at the scores ``half_norms − products`` of rows ``first …`` for these queries."""
+        _see_products(products, half_norms, first, self.k, *self._state(queries))
+
+    def see(self, queries: slice, scores: np.ndarray, first: int) -> None:
+        """Look at the scores of rows ``first …`` for these queries."""
+        _see_scores(scores, first, self.k, *self._state(queries))
+
+    def finish(self) -> np.ndarray:
+        """Candidates of every query (−1 fills up); rows of a crowded query are all −1."""
+        _finish(self.k, *self._state(slice(None)))
+        self.counts[self.crowded] = 0
+        width = max(int(self.counts.max(initial=0)), 1)
+        return np.where(np.arange(width) < self.counts[:, None], self.rows[:, :width], -1)
+
+
+@compiled
+def norms(X, center, half_norms):  # type: ignore[no-untyped-def]
+    """Half the squared norm of every row; gives the largest norm, as the rows are and after centering."""
+    largest = largest_centered = 0.0
+    for r in range(X.shape[0]):
+        total = centered = 0.0
+        for j in range(X.shape[1]):
+            value = np.float64(X[r, j])
+            total += value * value
+            centered += (value - center[j]) * (value - center[j])
+        half_norms[r] = total / 2
+        largest = max(largest, total)
+        largest_centered = max(largest_centered, centered)
+    return math.sqrt(largest), math.sqrt(largest_centered)
+
+
+@compiled
+def center_and_scale(X, center, scale, out, half_norms):  # type: ignore[no-untyped-def]
+    """Rows as float32, moved so that ``center`` is the origin, and half their squared norms."""
+    for r in range(X.shape[0]):
+        total = 0.0
+        for j in range(X.shape[1]):
+            value = (np.float64(X[r, j]) - center[j]) * scale
+            out[r, j] = value
+            total += value * value
+        half_norms[r] = total / 2
+
+
+@compiled
+def _kth_smallest(values, k):  # type: ignore[no-untyped-def]
+    """Hoare's selection, in place: the k-th smallest of ``values`` (k counts from 1)."""
+    low, high, target = 0, values.shape[0] - 1, k - 1
+    while low < high:
+        pivot = values[(low + high) // 2]
+        i, j = low, high
+        while i <= j:
+            while values[i] < pivot:
+                i += 1
+            while pivot < values[j]:
+                j -= 1
+            if i <= j:
+                values[i], values[j] = values[j], values[i]
+                i += 1
+                j -= 1
+        if target <= j:
+            high = j
+        elif target >= i:
+            low = i
+        else:
+            break
+    return values[target]
+
+
+@compiled
+def _cut_back(scores, rows, count, k, slack, scratch):  # type: ignore[no-untyped-def]
+    """Keep, in order, what can still be among the k best. Gives the new count and threshold."""
+    if count <= k and count < scores.shape[0]:
+        return count, scores.dtype.type(np.inf)
+    part = scratch[:count]
+    part[:] = scores[:count]
+    kth = _kth_smallest(part, k)
+    threshold = kth
+    ties = 0
+    if slack > 0:
+        # Strictly above the sum, so that "score < threshold" keeps everything within the slack.
+        threshold = scores.dtype.type(kth + slack)
+        threshold = scores.dtype.type(np.nextafter(threshold, scores.dtype.type(np.inf)))
+    else:
+        below = 0
+        for c in range(count):
+            below += scores[c] < kth
+        ties = k - below
+    kept = 0
+    for c in range(count):
+        keep = scores[c] < threshold
+        if not keep and ties > 0 and scores[c] == kth:
+            keep = True
+            ties -= 1
+        if keep:
+            scores[kept] = scores[c]
+            rows[kept] = rows[c]
+            kept += 1
+    return kept, threshold
+
+
+@compiled
+def _see_products(products, half_norms, first, k, scores, rows, counts, thresholds, slack, crowded, scratch):  # type: ignore[no-untyped-def]
+    capacity = scores.shape[1]
+    n = half_norms.shape[0]
+    for q in range(products.shape[0]):
+        if crowded[q]:
+            continue
+        product = products[q]
+        threshold = thresholds[q]
+        for start in range(0, n, 32):
+            stop = min(start + 32, n)
+            interesting = False
+            if stop - start == 32:
+                p, h = product[start:stop], half_norms[start:stop]
+                for t in range(32):
+                    interesting |= h[t] - p[t] < threshold
+            else:
+                interesting = True
+            if not interesting:
+                continue
+            for r in range(start, stop):
+                score = half_norms[r] - product[r]
+                if score < threshold:
+                    count = counts[q]
+                    scores[q, count] = score
+                    rows[q, count] = first + r
+                    counts[q] = count + 1
+                    if count + 1 == capacity:
+                        counts[q], threshold = _cut_back(scores[q], rows[q], capacity, k, slack[q], scratch)
+                        thresholds[q] = threshold
+                        if counts[q] > capacity - capacity // 4:
+                            crowded[q] = True
+                            break
+            if crowded[q]:
+                break
+
+
+@compiled
+def _see_scores(block, first, k, scores, rows, counts, thresholds, slack, crowded, scratch):  # type: ignore[no-untyped-def]
+    nothing = np.zeros(block.shape[1], block.dtype)
+    _see_products(-block, nothing, first, k, scores, rows, counts, thresholds, slack, crowded, scratch)
+
+
+@compiled
+def _finish(k, scores, rows, counts, thresholds, slack, crowded, scratch):  # type: ignore[no-untyped-def]
+    for q in range(counts.shape[0]):
+        if counts[q] > k:
+            counts[q], thresholds[q] = _cut_back(scores[q], rows[q], counts[q], k, slack[q], scratch)
