@@ -22,6 +22,10 @@ class DatasetNotFound(NearsayError, FileNotFoundError):
     """A data set is not on this machine; the message says where it was looked for."""
 
 
+class NotFitted(NearsayError, ValueError, AttributeError):
+    """Something was asked before ``fit``; the bases are those of scikit-learn's NotFittedError."""
+
+
 class MissingExtra(NearsayError, ImportError):
     """An optional package is needed and not installed; the message names the extra."""
 

@@ -33,6 +33,10 @@ class Distance(ABC):
         """
         return as_rows(items, name=name, width=None if like is None else like.shape[1])
 
+    def check_added(self, items: Any, like: Any) -> Any:
+        """The same for items that are to join those already accepted."""
+        return self.check(items, like=like)
+
     @abstractmethod
     def block(self, Q: Any, X: Any, first: int = 0) -> np.ndarray:
         """Measure every item of ``Q`` against every item of ``X``: (len(Q), len(X)) float64.
@@ -73,8 +77,12 @@ class Distance(ABC):
         """Rows whose Euclidean order is this distance's order (only where ``has_euclidean_form``)."""
         raise TypeError(f"{self.name} has no Euclidean form.")
 
-    def form_rounding(self, largest_norm: float) -> float:
-        """How far (in Euclidean length) rounding can move a row's Euclidean form, for rows up to this norm."""
+    def form_rounding(self, largest_norm: float, n_columns: int) -> float:
+        """How far (in Euclidean length) rounding can move a row, for rows of up to this norm and so many columns.
+
+        With f the Euclidean form and r what is given here: the scores |f(x)|²/2 − f(q)·f(x) may differ by
+        2r·(|f(q)| + |f(x)| + 2r), either way, from scores in the order of the *measured* distance.
+        """
         return 0.0
 
     def parameters(self) -> dict[str, Any]:

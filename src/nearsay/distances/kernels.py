@@ -1,10 +1,14 @@
 """Compiled loops of the vector distances. Imported on first use only: this is where numba comes in.
 
-All have one shape, ``kernel(Q, columns, out)``: ``Q`` is (queries × d), and
-``columns`` is (d × rows), the rows turned on their side, so that the innermost
-loop runs over neighboring rows and the processor takes several at once. Each
-single distance is still summed coordinate by coordinate in order, exactly as
-a plain double loop would, whatever is measured beside it.
+All have one shape, ``kernel(Q, columns, [arguments,] out)``: ``Q`` is
+(queries × d), and ``columns`` is (d × rows), the rows turned on their side, so
+that the innermost loop runs over neighboring rows and the processor takes
+several at once. Each single distance is still summed coordinate by coordinate
+in order, exactly as a plain double loop would, whatever is measured beside it.
+
+Loops that need a power or a logarithm go pair by pair instead: taken several
+at once those may round differently from one alone, and a distance must not
+depend on what is measured beside it.
 """
 
 from __future__ import annotations
@@ -15,6 +19,12 @@ import numpy as np
 from numba import njit
 
 compiled = njit(cache=True, nogil=True, error_model="numpy")
+
+# Rows whose differences mahalanobis holds at once, so that they stay in the processor's cache.
+ROWS_IN_CACHE = 64
+
+
+# ---------------------------------------------------------------- sums of differences
 
 
 @compiled
@@ -39,6 +49,14 @@ def euclidean(Q, columns, out):  # type: ignore[no-untyped-def]
 
 
 @compiled
+def root_of_half_squares(Q, columns, out):  # type: ignore[no-untyped-def]
+    squared_euclidean(Q, columns, out)
+    for i in range(out.shape[0]):
+        for r in range(out.shape[1]):
+            out[i, r] = math.sqrt(out[i, r] / 2)
+
+
+@compiled
 def manhattan(Q, columns, out):  # type: ignore[no-untyped-def]
     out[:] = 0.0
     for i in range(Q.shape[0]):
@@ -51,15 +69,247 @@ def manhattan(Q, columns, out):  # type: ignore[no-untyped-def]
 
 
 @compiled
-def measure_euclidean(Q, X, candidates, first, squared, out):  # type: ignore[no-untyped-def]
-    """Measure each query against its own candidates, straight from the held rows."""
-    d = Q.shape[1]
-    for i in range(candidates.shape[0]):
-        for c in range(candidates.shape[1]):
-            row = candidates[i, c] - first
-            if 0 <= row < X.shape[0]:
-                total = 0.0
+def chebyshev(Q, columns, out):  # type: ignore[no-untyped-def]
+    out[:] = 0.0
+    for i in range(Q.shape[0]):
+        largest = out[i]
+        for j in range(Q.shape[1]):
+            q = Q[i, j]
+            column = columns[j]
+            for r in range(column.shape[0]):
+                difference = abs(q - column[r])
+                largest[r] = difference if difference > largest[r] else largest[r]
+
+
+@compiled
+def minkowski(Q, columns, p, out):  # type: ignore[no-untyped-def]
+    rows = columns.T.copy()
+    for i in range(Q.shape[0]):
+        for r in range(rows.shape[0]):
+            total = 0.0
+            for j in range(Q.shape[1]):
+                total += abs(Q[i, j] - rows[r, j]) ** p
+            out[i, r] = total ** (1.0 / p)
+
+
+@compiled
+def mahalanobis(Q, columns, L, out):  # type: ignore[no-untyped-def]
+    """|L(q − x)|: the difference first, so that what all rows have in common cancels before anything is rounded."""
+    d, n = columns.shape
+    differences = np.empty((d, ROWS_IN_CACHE))
+    component = np.empty(ROWS_IN_CACHE)
+    out[:] = 0.0
+    for i in range(Q.shape[0]):
+        for start in range(0, n, ROWS_IN_CACHE):
+            size = min(ROWS_IN_CACHE, n - start)
+            for j in range(d):
+                for r in range(size):
+                    differences[j, r] = Q[i, j] - columns[j, start + r]
+            total = out[i, start : start + size]
+            for c in range(L.shape[0]):
+                component[:] = 0.0
                 for j in range(d):
-                    difference = np.float64(Q[i, j]) - np.float64(X[row, j])
-                    total += difference * difference
-                out[i, c] = total if squared else math.sqrt(total)
+                    weight = L[c, j]
+                    difference = differences[j]
+                    for r in range(size):
+                        component[r] += weight * difference[r]
+                for r in range(size):
+                    total[r] += component[r] * component[r]
+            for r in range(size):
+                total[r] = math.sqrt(total[r])
+
+
+# ---------------------------------------------------------------- ratios
+
+
+@compiled
+def cosine(Q, columns, out):  # type: ignore[no-untyped-def]
+    lengths = np.zeros(columns.shape[1])
+    for j in range(columns.shape[0]):
+        column = columns[j]
+        for r in range(column.shape[0]):
+            lengths[r] += column[r] * column[r]
+    for r in range(lengths.shape[0]):
+        lengths[r] = math.sqrt(lengths[r])
+    out[:] = 0.0
+    for i in range(Q.shape[0]):
+        length = 0.0
+        dot = out[i]
+        for j in range(Q.shape[1]):
+            q = Q[i, j]
+            length += q * q
+            column = columns[j]
+            for r in range(column.shape[0]):
+                dot[r] += q * column[r]
+        length = math.sqrt(length)
+        for r in range(dot.shape[0]):
+            dot[r] = min(max(1.0 - dot[r] / (length * lengths[r]), 0.0), 2.0)
+
+
+@compiled
+def canberra(Q, columns, out):  # type: ignore[no-untyped-def]
+    out[:] = 0.0
+    for i in range(Q.shape[0]):
+        total = out[i]
+        for j in range(Q.shape[1]):
+            q = Q[i, j]
+            column = columns[j]
+            for r in range(column.shape[0]):
+                size = abs(q) + abs(column[r])
+                total[r] += abs(q - column[r]) / size if size > 0.0 else 0.0
+
+
+@compiled
+def braycurtis(Q, columns, out):  # type: ignore[no-untyped-def]
+    sizes = np.empty(columns.shape[1])
+    out[:] = 0.0
+    for i in range(Q.shape[0]):
+        total = out[i]
+        sizes[:] = 0.0
+        for j in range(Q.shape[1]):
+            q = Q[i, j]
+            column = columns[j]
+            for r in range(column.shape[0]):
+                total[r] += abs(q - column[r])
+                sizes[r] += abs(q + column[r])
+        for r in range(sizes.shape[0]):
+            total[r] = total[r] / sizes[r] if total[r] > 0.0 else 0.0
+
+
+@compiled
+def hamming(Q, columns, out):  # type: ignore[no-untyped-def]
+    out[:] = 0.0
+    for i in range(Q.shape[0]):
+        different = out[i]
+        for j in range(Q.shape[1]):
+            q = Q[i, j]
+            column = columns[j]
+            for r in range(column.shape[0]):
+                different[r] += 1.0 if q != column[r] else 0.0
+        for r in range(different.shape[0]):
+            different[r] /= Q.shape[1]
+
+
+@compiled
+def jaccard(Q, columns, out):  # type: ignore[no-untyped-def]
+    present = np.empty(columns.shape[1])
+    out[:] = 0.0
+    for i in range(Q.shape[0]):
+        different = out[i]
+        present[:] = 0.0
+        for j in range(Q.shape[1]):
+            here = Q[i, j] != 0.0
+            column = columns[j]
+            for r in range(column.shape[0]):
+                there = column[r] != 0.0
+                different[r] += 1.0 if here != there else 0.0
+                present[r] += 1.0 if here or there else 0.0
+        for r in range(present.shape[0]):
+            different[r] = different[r] / present[r] if present[r] > 0.0 else 0.0
+
+
+# ---------------------------------------------------------------- histograms
+
+
+@compiled
+def chi2(Q, columns, out):  # type: ignore[no-untyped-def]
+    out[:] = 0.0
+    for i in range(Q.shape[0]):
+        total = out[i]
+        for j in range(Q.shape[1]):
+            q = Q[i, j]
+            column = columns[j]
+            for r in range(column.shape[0]):
+                difference = q - column[r]
+                amount = q + column[r]
+                total[r] += difference * difference / amount if amount > 0.0 else 0.0
+        for r in range(total.shape[0]):
+            total[r] /= 2
+
+
+@compiled
+def intersection(Q, columns, out):  # type: ignore[no-untyped-def]
+    amounts = np.zeros(columns.shape[1])
+    for j in range(columns.shape[0]):
+        column = columns[j]
+        for r in range(column.shape[0]):
+            amounts[r] += column[r]
+    out[:] = 0.0
+    for i in range(Q.shape[0]):
+        amount = 0.0
+        shared = out[i]
+        for j in range(Q.shape[1]):
+            q = Q[i, j]
+            amount += q
+            column = columns[j]
+            for r in range(column.shape[0]):
+                shared[r] += q if q < column[r] else column[r]
+        for r in range(shared.shape[0]):
+            shared[r] = 1.0 - shared[r] / (amount if amount > amounts[r] else amounts[r])
+
+
+@compiled
+def kullback_leibler(Q, columns, out):  # type: ignore[no-untyped-def]
+    rows = columns.T.copy()
+    for i in range(Q.shape[0]):
+        for r in range(rows.shape[0]):
+            total = 0.0
+            for j in range(Q.shape[1]):
+                total += Q[i, j] * math.log(Q[i, j] / rows[r, j])
+            # Never below zero but for rounding.
+            out[i, r] = max(total, 0.0)
+
+
+@compiled
+def jensen_shannon(Q, columns, out):  # type: ignore[no-untyped-def]
+    rows = columns.T.copy()
+    for i in range(Q.shape[0]):
+        for r in range(rows.shape[0]):
+            from_query = from_row = 0.0
+            for j in range(Q.shape[1]):
+                q, x = Q[i, j], rows[r, j]
+                both = q + x  # twice the middle, which could be too small to represent
+                if q > 0.0:
+                    from_query += q * math.log(2 * q / both)
+                if x > 0.0:
+                    from_row += x * math.log(2 * x / both)
+            # Never below zero but for rounding.
+            out[i, r] = math.sqrt(max(from_query + from_row, 0.0) / 2)
+
+
+# ---------------------------------------------------------------- chosen pairs
+
+
+@compiled
+def measure_euclidean(Q, X, candidates, first, squared, out):  # type: ignore[no-untyped-def]
+    """Measure each query against its own candidates, straight from the held rows.
+
+    Four at a time: each is still summed in order, but while one sum waits for its last addition the others go on.
+    """
+    n, d = X.shape
+    for i in range(candidates.shape[0]):
+        q = Q[i]
+        for start in range(0, candidates.shape[1], 4):
+            stop = min(start + 4, candidates.shape[1])
+            r0 = candidates[i, start] - first
+            r1 = candidates[i, min(start + 1, stop - 1)] - first
+            r2 = candidates[i, min(start + 2, stop - 1)] - first
+            r3 = candidates[i, stop - 1] - first
+            # Rows that lie elsewhere are read as row 0 and not written.
+            x0, x1 = X[r0 if 0 <= r0 < n else 0], X[r1 if 0 <= r1 < n else 0]
+            x2, x3 = X[r2 if 0 <= r2 < n else 0], X[r3 if 0 <= r3 < n else 0]
+            s0 = s1 = s2 = s3 = 0.0
+            for j in range(d):
+                value = q[j]
+                d0, d1 = value - np.float64(x0[j]), value - np.float64(x1[j])
+                d2, d3 = value - np.float64(x2[j]), value - np.float64(x3[j])
+                s0 += d0 * d0
+                s1 += d1 * d1
+                s2 += d2 * d2
+                s3 += d3 * d3
+            for c in range(start, stop):
+                row = candidates[i, c] - first
+                if 0 <= row < n:
+                    place = c - start if stop - start == 4 or c < stop - 1 else 3
+                    total = (s0, s1, s2, s3)[place]
+                    out[i, c] = total if squared else math.sqrt(total)

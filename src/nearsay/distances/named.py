@@ -2,36 +2,142 @@
 
 from __future__ import annotations
 
+import difflib
+import inspect
 from collections.abc import Callable
 from typing import Any
 
 from nearsay.distances.distance import Distance
-from nearsay.distances.vectors import Euclidean, Manhattan, SquaredEuclidean
+from nearsay.distances.functions import CompiledDistance, FunctionDistance, PrecomputedDistance, is_compiled
+from nearsay.distances.histograms import ChiSquare, Hellinger, Intersection, JensenShannon, KullbackLeibler
+from nearsay.distances.vectors import (
+    BrayCurtis,
+    Canberra,
+    Chebyshev,
+    Correlation,
+    Cosine,
+    Euclidean,
+    Hamming,
+    Jaccard,
+    Mahalanobis,
+    Manhattan,
+    Minkowski,
+    SquaredEuclidean,
+)
 from nearsay.errors import InputError
 
+
+def _tangent(**parameters: Any) -> Distance:
+    from nearsay.distances.images import TangentDistance
+
+    return TangentDistance(**parameters)
+
+
+def _shape_context(**parameters: Any) -> Distance:
+    from nearsay.distances.images import ShapeContextDistance
+
+    return ShapeContextDistance(**parameters)
+
+
+# What the name stands for, called with the parameters. Image distances are imported when they are asked for.
 DISTANCES: dict[str, Callable[..., Distance]] = {
     "euclidean": Euclidean,
     "sqeuclidean": SquaredEuclidean,
     "manhattan": Manhattan,
+    "chebyshev": Chebyshev,
+    "minkowski": Minkowski,
+    "mahalanobis": Mahalanobis,
+    "cosine": Cosine,
+    "correlation": Correlation,
+    "canberra": Canberra,
+    "braycurtis": BrayCurtis,
+    "hamming": Hamming,
+    "jaccard": Jaccard,
+    "chi2": ChiSquare,
+    "hellinger": Hellinger,
+    "intersection": Intersection,
+    "jensen_shannon": JensenShannon,
+    "kullback_leibler": KullbackLeibler,
+    "tangent": _tangent,
+    "shape_context": _shape_context,
+    "precomputed": PrecomputedDistance,
 }
 
-ALIASES = {"l2": "euclidean", "l1": "manhattan", "cityblock": "manhattan"}
+ALIASES = {
+    "l2": "euclidean",
+    "squared_euclidean": "sqeuclidean",
+    "l1": "manhattan",
+    "cityblock": "manhattan",
+    "taxicab": "manhattan",
+    "linf": "chebyshev",
+    "maximum": "chebyshev",
+    "bray_curtis": "braycurtis",
+    "chi_square": "chi2",
+    "chi_squared": "chi2",
+    "histogram_intersection": "intersection",
+    "js": "jensen_shannon",
+    "jensenshannon": "jensen_shannon",
+    "kl": "kullback_leibler",
+}
 
 
 def as_distance(distance: Any, **parameters: Any) -> Distance:
     """Give the Distance that a name, a function of two items, or a Distance stands for.
 
+    Parameters
+    ----------
+    distance : str, (str, dict), function or Distance
+        A name of ``DISTANCES`` or ``ALIASES``, alone or with its parameters; a
+        Python function of two items; a function of two vectors compiled by
+        numba; or a Distance, which is given back as it is.
+    **parameters
+        Parameters of a named distance.
+
     >>> as_distance("l2")
     <distance euclidean>
+    >>> as_distance(("minkowski", {"p": 3}))
+    <distance minkowski p=3.0>
+    >>> as_distance("euclid")
+    Traceback (most recent call last):
+    nearsay.errors.InputError: Unknown distance 'euclid'. Did you mean 'euclidean'? Known names: ...
     """
+    if isinstance(distance, tuple) and len(distance) == 2 and isinstance(distance[1], dict):
+        distance, parameters = distance[0], {**distance[1], **parameters}
+    if isinstance(distance, str):
+        return _named(distance, parameters)
+    if parameters:
+        raise InputError(
+            f"Parameters ({', '.join(parameters)}) belong to a named distance; {distance!r} came with them."
+        )
     if isinstance(distance, Distance):
         return distance
-    if isinstance(distance, str):
-        name = ALIASES.get(distance, distance)
-        if name not in DISTANCES:
-            raise InputError(
-                f"Unknown distance {distance!r}. Known names: {', '.join(sorted({*DISTANCES, *ALIASES}))}."
-                " You can also pass a function of two items."
-            )
-        return DISTANCES[name](**parameters)
-    raise InputError(f"A distance is a name, a function of two items, or a Distance; {distance!r} came.")
+    if is_compiled(distance):
+        return CompiledDistance(distance)
+    if callable(distance) and not isinstance(distance, type):
+        return FunctionDistance(distance)
+    raise InputError(
+        "A distance is a name, a (name, parameters) pair, a function of two items, or a Distance;"
+        f" {type(distance).__name__} {distance!r} came. A matrix of distances is passed in place of the rows, with"
+        ' distance="precomputed".'
+    )
+
+
+def _named(given: str, parameters: dict[str, Any]) -> Distance:
+    name = ALIASES.get(given, given)
+    if name not in DISTANCES:
+        known = sorted({*DISTANCES, *ALIASES})
+        close = difflib.get_close_matches(given.lower(), known, n=1)
+        raise InputError(
+            f"Unknown distance {given!r}.{f' Did you mean {close[0]!r}?' if close else ''}"
+            f" Known names: {', '.join(known)}. You can also pass a function of two items."
+        )
+    make = DISTANCES[name]
+    takes = inspect.signature(make)
+    try:
+        takes.bind(**parameters)
+    except TypeError as error:
+        raise InputError(
+            f"The distance {given!r} takes {', '.join(takes.parameters) or 'no parameters'};"
+            f" {', '.join(parameters)} came ({error})."
+        ) from error
+    return make(**parameters)

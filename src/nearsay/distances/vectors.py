@@ -2,20 +2,28 @@
 
 from __future__ import annotations
 
+import math
+from collections.abc import Callable
 from typing import Any, ClassVar
 
 import numpy as np
 
+from nearsay.arrays import LARGEST_VALUE, SINGLE_OR_DOUBLE, as_rows, row_blocks
 from nearsay.distances.distance import Distance
+from nearsay.errors import InputError
+
+UNIT_ROUNDOFF = 2.0**-53  # the largest relative error of one float64 operation
 
 
 class VectorDistance(Distance):
     """A distance measured by one compiled loop over float64 vectors."""
 
     kernel: ClassVar[str]
+    # Why two finite rows may be infinitely far apart, said when they are; empty where they cannot be.
+    why_infinite: ClassVar[str] = ""
 
     def form(self, X: np.ndarray) -> np.ndarray:
-        """The vectors that the compiled loop compares."""
+        """The vectors that the compiled loop compares; each depends on its own row only."""
         return np.asarray(X, dtype=np.float64)
 
     def kernel_arguments(self) -> tuple[Any, ...]:
@@ -28,7 +36,31 @@ class VectorDistance(Distance):
         out = np.empty((len(Q), len(X)))
         columns = np.ascontiguousarray(self.form(X).T)
         getattr(kernels, self.kernel)(np.ascontiguousarray(self.form(Q)), columns, *self.kernel_arguments(), out)
+        if self.why_infinite and not np.isfinite(out).all():
+            raise InputError(f"The {self.name} distance between two rows is not finite: {self.why_infinite}")
         return out
+
+
+def first_row_where(wrong: Callable[[np.ndarray], Any], X: np.ndarray) -> int | None:
+    """The number of the first row that ``wrong`` (a mask of a block of rows) finds, or None."""
+    for rows in row_blocks(len(X), row_bytes=8 * X.shape[1]):
+        found = np.flatnonzero(wrong(X[rows]))
+        if len(found):
+            return int(rows.start + found[0])
+    return None
+
+
+def sums_in_order(X: np.ndarray) -> np.ndarray:
+    """Row sums, added from left to right: ``np.sum`` changes the order with the layout in memory."""
+    return np.asarray(np.cumsum(X, axis=1)[:, -1])
+
+
+def lengths(X: np.ndarray) -> np.ndarray:
+    """Euclidean lengths of rows of float64."""
+    return np.asarray(np.sqrt(np.einsum("ij,ij->i", X, X)))
+
+
+# ---------------------------------------------------------------- sums of differences
 
 
 class Euclidean(VectorDistance):
@@ -46,7 +78,7 @@ class Euclidean(VectorDistance):
     def measure(self, Q: np.ndarray, X: np.ndarray, candidates: np.ndarray, first: int, out: np.ndarray) -> None:
         from nearsay.distances import kernels
 
-        if X.dtype not in (np.float32, np.float64):  # one compiled form for each type is enough with two types
+        if X.dtype.char not in SINGLE_OR_DOUBLE:  # one compiled form for each type is enough with two types
             super().measure(Q, X, candidates, first, out)
         else:
             kernels.measure_euclidean(self.form(Q), X, candidates, first, self.squared, out)
@@ -76,3 +108,227 @@ class Manhattan(VectorDistance):
 
     name = "manhattan"
     kernel = "manhattan"
+
+
+class Chebyshev(VectorDistance):
+    """max |a−b|: the largest difference in any one coordinate.
+
+    >>> Chebyshev()([0.0, 0.0], [3.0, 4.0])
+    4.0
+    """
+
+    name = "chebyshev"
+    kernel = "chebyshev"
+
+
+class Minkowski(VectorDistance):
+    """(Σ |a−b|ᵖ)^(1/p): manhattan at p = 1, euclidean at p = 2, and toward chebyshev beyond.
+
+    >>> round(Minkowski(p=3)([0.0, 0.0], [3.0, 4.0]), 3)  # the cube root of 27 + 64
+    4.498
+    """
+
+    name = "minkowski"
+    kernel = "minkowski"
+    why_infinite = "|a−b|ᵖ exceeds the largest number. Scale the rows down, or choose a smaller p."
+
+    def __init__(self, p: float = 2.0) -> None:
+        if isinstance(p, bool) or not isinstance(p, int | float | np.integer | np.floating) or not 1 <= p < math.inf:
+            advice = ' For p = ∞ use distance="chebyshev".' if p == math.inf else ""
+            raise InputError(f"minkowski needs a finite number p of at least 1; {p!r} came.{advice}")
+        self.p = float(p)
+
+    def kernel_arguments(self) -> tuple[float]:
+        return (self.p,)
+
+    def parameters(self) -> dict[str, Any]:
+        return {"p": self.p}
+
+
+class Mahalanobis(VectorDistance):
+    """sqrt((a−b)ᵀ M (a−b)) = |L(a−b)| where M = LᵀL: euclidean after the linear map L.
+
+    Parameters
+    ----------
+    M : (d, d) array, optional
+        Symmetric, with no negative eigenvalue. For the classical distance, the inverse of the covariance.
+    L : (r, d) array, optional
+        The linear map itself; r < d leaves directions out, and rows that differ only there are at distance 0.
+
+    Exactly one of the two is given. The difference is taken first, so rows that share a large offset lose nothing.
+
+    >>> Mahalanobis(L=[[2.0, 0.0], [0.0, 1.0]])([0.0, 0.0], [1.5, 4.0])
+    5.0
+    >>> Mahalanobis(M=[[4.0, 0.0], [0.0, 1.0]])([0.0, 0.0], [1.5, 4.0])
+    5.0
+    """
+
+    name = "mahalanobis"
+    kernel = "mahalanobis"
+    has_euclidean_form = True
+    why_infinite = "the rows times L exceed the largest number. Scale the rows or L down."
+
+    def __init__(self, M: Any = None, L: Any = None) -> None:
+        if (M is None) == (L is None):
+            raise InputError(
+                f"mahalanobis needs either M or L (M = LᵀL); {'none' if M is None else 'both'} came."
+                ' For example distance=("mahalanobis", {"M": np.linalg.inv(np.cov(X.T))}).'
+            )
+        self.L = _factor(M) if L is None else np.array(as_rows(L, name="L"), dtype=np.float64, order="C")
+
+    def check(self, items: Any, *, name: str = "X", like: Any = None) -> Any:
+        rows = super().check(items, name=name, like=like)
+        if rows.shape[1] != self.L.shape[1]:
+            raise InputError(
+                f"{name} has {rows.shape[1]} columns, but this mahalanobis distance was given for {self.L.shape[1]}."
+            )
+        return rows
+
+    def kernel_arguments(self) -> tuple[np.ndarray]:
+        return (self.L,)
+
+    def euclidean_form(self, X: np.ndarray) -> np.ndarray:
+        return np.asarray(self.form(X) @ self.L.T)
+
+    def form_rounding(self, largest_norm: float, n_columns: int) -> float:
+        # A component of L·x is off by (d + 1) u |l||x|, and so is, once more, that of the measured L·(x − y).
+        return 4 * (n_columns + 4) * UNIT_ROUNDOFF * float(np.linalg.norm(self.L)) * largest_norm
+
+    def parameters(self) -> dict[str, Any]:
+        return {"L": self.L}
+
+
+def _factor(M: Any) -> np.ndarray:
+    """A matrix L with LᵀL = M, with as many rows as M has rank."""
+    given = np.asarray(as_rows(M, name="M"), dtype=np.float64)
+    if given.shape[0] != given.shape[1]:
+        raise InputError(f"M must be square; it came with shape {given.shape}. A linear map is passed as L.")
+    largest = float(np.abs(given).max())
+    row, column = np.unravel_index(np.abs(given - given.T).argmax(), given.shape)
+    if abs(given[row, column] - given[column, row]) > 1e-10 * largest:
+        raise InputError(
+            f"M must be symmetric, but M[{row}, {column}] = {given[row, column]} and M[{column}, {row}] ="
+            f" {given[column, row]}. Pass (M + M.T) / 2."
+        )
+    values, vectors = np.linalg.eigh((given + given.T) / 2)
+    # What rounding alone makes of an eigenvalue 0.
+    nothing = 8 * len(given) * np.finfo(np.float64).eps * float(np.abs(values).max())
+    if values[0] < -nothing:
+        raise InputError(
+            "M must have no negative eigenvalue, or some distances would not be real numbers; its smallest is"
+            f" {values[0]:.3g}."
+        )
+    kept = values > nothing
+    return np.ascontiguousarray(np.sqrt(values[kept])[:, None] * vectors[:, kept].T)
+
+
+# ---------------------------------------------------------------- angles
+
+
+class Cosine(VectorDistance):
+    """1 − a·b / (|a||b|), from 0 (same direction) to 2 (opposite): how long the rows are does not matter.
+
+    A row of zeros has no direction and is refused.
+
+    >>> Cosine()([1.0, 0.0], [0.0, 5.0])
+    1.0
+    """
+
+    name = "cosine"
+    kernel = "cosine"
+    has_euclidean_form = True
+    _no_direction: ClassVar[str] = "is all zeros (or too short to square), so it has no direction to compare."
+
+    def check(self, items: Any, *, name: str = "X", like: Any = None) -> Any:
+        rows = super().check(items, name=name, like=like)
+        # Shorter rows lose digits when they are squared, and at last count as zero.
+        row = first_row_where(lambda some: lengths(self.form(some)) < 1 / LARGEST_VALUE, rows)
+        if row is not None:
+            raise InputError(f"{name} row {row} {self._no_direction} Drop such rows, or use another distance.")
+        return rows
+
+    def euclidean_form(self, X: np.ndarray) -> np.ndarray:
+        form = self.form(X)
+        return np.asarray(form / lengths(form)[:, None])
+
+    def form_rounding(self, largest_norm: float, n_columns: int) -> float:
+        # The measured cosine is off by (2d + 8) u, however near the rows are: a fixed part of the
+        # *squared* length, so it is the root of it that a length must allow for.
+        return math.sqrt((n_columns + 8) * UNIT_ROUNDOFF)
+
+
+class Correlation(Cosine):
+    """1 − Pearson's correlation of the coordinates: cosine after each row's own mean is taken off.
+
+    A constant row has no correlation with anything and is refused.
+
+    >>> Correlation()([1.0, 3.0, 1.0, 3.0], [10.0, 30.0, 10.0, 30.0])  # a multiple
+    0.0
+    >>> Correlation()([1.0, 3.0, 1.0, 3.0], [3.0, 1.0, 3.0, 1.0])  # the opposite
+    2.0
+    """
+
+    name = "correlation"
+    _no_direction = "is constant, so it has no correlation with any other row."
+
+    def check(self, items: Any, *, name: str = "X", like: Any = None) -> Any:
+        rows = VectorDistance.check(self, items, name=name, like=like)
+        # Asked of the row itself: its computed mean may differ from a constant in the last digit.
+        row = first_row_where(lambda some: some.min(axis=1) == some.max(axis=1), rows)
+        if row is not None:
+            raise InputError(f"{name} row {row} {self._no_direction} Drop such rows, or use another distance.")
+        return super().check(rows, name=name, like=like)
+
+    def form(self, X: np.ndarray) -> np.ndarray:
+        rows = super().form(X)
+        return np.asarray(rows - (sums_in_order(rows) / rows.shape[1])[:, None])
+
+
+# ---------------------------------------------------------------- amounts and presence
+
+
+class Canberra(VectorDistance):
+    """Σ |a−b| / (|a|+|b|), with 0/0 = 0: every coordinate counts by its relative difference.
+
+    >>> Canberra()([1.0, 0.0, 0.0], [3.0, 0.0, 9.0])  # 2/4 + 0 + 1
+    1.5
+    """
+
+    name = "canberra"
+    kernel = "canberra"
+
+
+class BrayCurtis(VectorDistance):
+    """Σ |a−b| / Σ |a+b|, and 0 for two rows of zeros: the share of two amounts that differs.
+
+    Made for amounts (no negative entries). Rows that cancel, a = −b, are infinitely far apart and refused.
+
+    >>> BrayCurtis()([1.0, 0.0, 3.0], [3.0, 0.0, 1.0])  # 4 of 8
+    0.5
+    """
+
+    name = "braycurtis"
+    kernel = "braycurtis"
+    why_infinite = "the two rows cancel (a = −b). This distance compares amounts: pass rows without negative entries."
+
+
+class Hamming(VectorDistance):
+    """The share of coordinates in which a ≠ b.
+
+    >>> Hamming()([1, 2, 3, 4], [1, 2, 0, 0])
+    0.5
+    """
+
+    name = "hamming"
+    kernel = "hamming"
+
+
+class Jaccard(VectorDistance):
+    """Of the coordinates present (not zero) in a or b, the share that only one of them has; 0 if both are empty.
+
+    >>> Jaccard()([1, 1, 1, 0], [1, 1, 0, 0])
+    0.3333333333333333
+    """
+
+    name = "jaccard"
+    kernel = "jaccard"

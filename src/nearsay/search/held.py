@@ -63,12 +63,16 @@ class HeldRows:
 
     def take(self, numbers: np.ndarray) -> Any:
         """The rows of these numbers."""
-        if self._added is None and isinstance(self.items, np.ndarray):
+        chunks = self.chunks()
+        if not isinstance(self.items, np.ndarray):
+            return [next(chunk[i - first] for first, chunk in reversed(chunks) if i >= first) for i in numbers]
+        if len(chunks) == 1:
             return self.items[numbers]
-        split = len(self.items)
-        chunks = [chunk for _, chunk in self.chunks()]
-        picked = [chunks[0][i] if i < split else chunks[1][i - split] for i in numbers]
-        return np.array(picked, dtype=self.items.dtype) if isinstance(self.items, np.ndarray) else picked
+        out = np.empty((len(numbers), *self.items.shape[1:]), self.items.dtype)
+        for first, chunk in chunks:
+            here = (numbers >= first) & (numbers < first + len(chunk))
+            out[here] = chunk[numbers[here] - first]
+        return out
 
     def append(self, items: Any) -> np.ndarray:
         """Hold more rows; gives their numbers."""
@@ -88,9 +92,16 @@ class HeldRows:
         return np.arange(start, len(self))
 
     def _same_type(self, items: np.ndarray) -> np.ndarray:
-        converted: np.ndarray = items.astype(self.items.dtype, copy=False)
-        # A float64 row may join a float32 collection; a fraction may not silently join integers.
-        if not np.can_cast(items.dtype, converted.dtype, "same_kind") and not np.array_equal(converted, items):
+        with np.errstate(over="ignore", invalid="ignore"):  # looked at below
+            converted: np.ndarray = items.astype(self.items.dtype, copy=False)
+        # A float64 row may be rounded to join a float32 collection; nothing else may change on the way in.
+        both_floats = items.dtype.kind == converted.dtype.kind == "f"
+        kept = (
+            np.array_equal(np.isfinite(converted), np.isfinite(items))
+            if both_floats
+            else np.array_equal(converted, items)
+        )
+        if not kept:
             raise InputError(
                 f"The added rows ({items.dtype}) do not fit the type of the collection ({self.items.dtype}) without"
                 f" loss. Convert them, or fit the collection with rows of type {np.result_type(items, self.items)}."
@@ -99,18 +110,20 @@ class HeldRows:
 
     def remove(self, numbers: Any) -> np.ndarray:
         """Forget rows by number; all or none. Gives the numbers as an array."""
-        numbers = np.unique(np.atleast_1d(np.asarray(numbers)))
-        if numbers.size and numbers.dtype.kind not in "iu":
-            raise InputError(f"Rows are removed by number (whole numbers); {numbers.dtype} came.")
-        numbers = numbers.astype(np.int64)
-        unknown = [int(i) for i in numbers if not 0 <= i < len(self) or (self.removed is not None and self.removed[i])]
-        if unknown:
+        given = np.unique(np.atleast_1d(np.asarray(numbers)))
+        if given.size and given.dtype.kind not in "iu":
+            raise InputError(f"Rows are removed by number (whole numbers); {given.dtype} came.")
+        known = np.zeros(len(given), bool)
+        inside = (given >= 0) & (given < len(self))
+        known[inside] = True if self.removed is None else ~self.removed[given[inside]]
+        if not known.all():
             raise InputError(
-                f"No row has the number {unknown[0]}: the collection has given out numbers 0 to {len(self) - 1},"
+                f"No row has the number {given[~known][0]}: the collection has given out numbers 0 to {len(self) - 1},"
                 f" and {self.n_removed} of them are removed. Nothing was removed."
             )
         if self._removed is None:
             self._removed = GrowingArray(np.zeros(len(self), dtype=bool))
-        self._removed.values[numbers] = True
-        self.n_removed += len(numbers)
-        return numbers
+        gone: np.ndarray = given.astype(np.int64)
+        self._removed.values[gone] = True
+        self.n_removed += len(gone)
+        return gone
