@@ -6,6 +6,7 @@ float64, and equal distances go by row number.
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from typing import Any
 
 import numpy as np
@@ -14,6 +15,9 @@ from nearsay.arrays import check_n_neighbors, in_parallel, row_blocks, thread_co
 from nearsay.neighbors.table import NeighborTable
 from nearsay.search.protocol import NeighborSearch
 
+Batches = Iterable[tuple[Any, np.ndarray | None]]  # queries, and the row numbers they are themselves
+
+NOBODY = np.empty(0, np.int64)
 QUERIES_A_THREAD = 1024
 FEW_QUERIES = 32
 
@@ -30,26 +34,35 @@ def nearest(search: NeighborSearch, Q: Any, k: int) -> NeighborTable:
     return _find(search, [(Q, None)], len(Q), k)
 
 
-def leave_one_out(search: NeighborSearch, k: int) -> NeighborTable:
-    """The ``k`` nearest *other* rows of every row; a row is left out by its number.
+def leave_one_out(search: NeighborSearch, k: int, rows: np.ndarray | None = None) -> NeighborTable:
+    """The ``k`` nearest *other* rows of every row (or of the ``rows`` of these numbers).
 
-    A removed row has no neighbors: −1 and +inf.
+    A row is left out by its number, so its duplicates stay. A removed row has
+    no neighbors: −1 and +inf.
 
     >>> from nearsay.search.exact import ExactSearch
-    >>> leave_one_out(ExactSearch().fit([[0.0], [0.0], [5.0]]), k=1).indices
-    array([[1],
-           [0],
-           [0]])
+    >>> search = ExactSearch().fit([[0.0], [0.0], [5.0]])
+    >>> leave_one_out(search, k=1).indices.ravel()
+    array([1, 0, 0])
+    >>> leave_one_out(search, k=1, rows=np.array([2])).indices.ravel()
+    array([0])
     """
-    rows = search.rows_
-    k = check_n_neighbors(k, rows.n_live, left_out=1)
-    batches = (
-        (rows.between(b.start, b.stop), np.arange(b.start, b.stop)) for b in row_blocks(len(rows), size=_batch(k))
-    )
-    table = _find(search, batches, len(rows), k)
-    if rows.removed is not None:
-        table.indices[rows.removed] = -1
-        table.distances[rows.removed] = np.inf
+    held = search.rows_
+    k = check_n_neighbors(k, held.n_live, left_out=1)
+    n_queries = len(held) if rows is None else len(rows)
+
+    def batches() -> Batches:
+        for part in row_blocks(n_queries, size=_batch(k)):
+            if rows is None:
+                yield held.between(part.start, part.stop), np.arange(part.start, part.stop)
+            else:
+                yield held.take(rows[part]), rows[part]
+
+    table = _find(search, batches(), n_queries, k)
+    if held.removed is not None:
+        gone = held.removed if rows is None else held.removed[rows]
+        table.indices[gone] = -1
+        table.distances[gone] = np.inf
     return table
 
 
@@ -58,40 +71,37 @@ def _batch(k: int) -> int:
     return max(64, min(QUERIES_A_THREAD * thread_count(), (64 << 20) // (32 * (2 * k + 64))))
 
 
-def _find(search: NeighborSearch, batches: Any, n_queries: int, k: int) -> NeighborTable:
-    indices = np.full((n_queries, k), -1, np.int64)
-    distances = np.full((n_queries, k), np.inf)
+def _find(search: NeighborSearch, batches: Batches, n_queries: int, k: int) -> NeighborTable:
+    table = NeighborTable(np.empty((n_queries, k), np.int64), np.empty((n_queries, k)))
+    size = _batch(k)
     start = 0
     for Q, own in batches:
-        for part in row_blocks(len(Q), size=_batch(k)):
-            here = slice(start + part.start, start + part.stop)
-            few = Q[part]
-            candidates = search.candidates(few, k if own is None else k + 1)
-            left_out = None if own is None else own[part]
-            _order(search, few, candidates, left_out, indices[here], distances[here])
-        start += len(Q)
-    return NeighborTable(indices, distances)
+        for part in row_blocks(len(Q), size=size):
+            candidates = search.candidates(Q[part], k if own is None else k + 1)
+            here = slice(start, start + len(candidates))
+            _order(search, Q[part], candidates, NOBODY if own is None else own[part], table[here])
+            start = here.stop
+    return table
 
 
-def _order(
-    search: NeighborSearch,
-    Q: Any,
-    candidates: np.ndarray,
-    left_out: np.ndarray | None,
-    indices: np.ndarray,
-    distances: np.ndarray,
+def _order(search: NeighborSearch, Q: Any, candidates: np.ndarray, left_out: np.ndarray, table: NeighborTable) -> None:
+    """Fill the table with the best of the candidates, in threads where there is enough to do."""
+    if len(candidates) < FEW_QUERIES:
+        _measure_and_order(search, Q, candidates, left_out, table)
+        return
+
+    def order(part: slice) -> None:
+        _measure_and_order(search, Q[part], candidates[part], left_out[part], table[part])
+
+    in_parallel(order, row_blocks(len(candidates), size=-(-len(candidates) // thread_count())))
+
+
+def _measure_and_order(
+    search: NeighborSearch, Q: Any, candidates: np.ndarray, left_out: np.ndarray, table: NeighborTable
 ) -> None:
     from nearsay.neighbors.order import nearest_first
 
-    def order(part: slice) -> None:
-        proposed = candidates[part]
-        measured = np.full(proposed.shape, np.inf)
-        for first, chunk in search.rows_.chunks():
-            search.distance_.measure(Q[part], chunk, proposed, first, measured)
-        own = np.full(len(proposed), -1) if left_out is None else left_out[part]
-        nearest_first(proposed, measured, own, indices[part], distances[part])
-
-    if len(candidates) < FEW_QUERIES:
-        order(slice(0, len(candidates)))
-    else:
-        in_parallel(order, row_blocks(len(candidates), size=-(-len(candidates) // thread_count())))
+    measured = np.empty(candidates.shape)
+    for first, chunk in search.rows_.chunks():
+        search.distance_.measure(Q, chunk, candidates, first, measured)
+    nearest_first(candidates, measured, left_out, table.indices, table.distances)

@@ -2,18 +2,54 @@
 
 from __future__ import annotations
 
+import os
 from typing import Any
 
 import numpy as np
 
-from nearsay.distances.named import as_distance
+from nearsay.data.saved import open_state, save_state
+from nearsay.distances.distance import Distance
+from nearsay.distances.named import DISTANCES, as_distance
+from nearsay.errors import InputError, NotFitted
 from nearsay.neighbors import find
 from nearsay.neighbors.table import NeighborTable
 from nearsay.search.choose import Choice, choose
+from nearsay.search.protocol import NeighborSearch
+
+SAVED_KIND = "index"
+SAVED_VERSION = 1
 
 
 class NeighborIndex:
-    """Rows that can be asked for their neighbors."""
+    """Rows that can be asked for their neighbors, and changed while they are asked.
+
+    Parameters
+    ----------
+    distance : str, (str, dict), function or Distance, default="euclidean"
+        A name (``nearsay.DISTANCES`` lists them), a name with its parameters, a function of
+        two items, a numba function of two vectors (fast), or "precomputed":
+        then ``fit`` takes the square matrix of distances.
+    search : str or search backend, default="auto"
+        "exact", "trees", "approximate", or "auto": the fastest that keeps the promise.
+        ``chosen_`` says what was chosen and why.
+    recall : float, optional
+        The share of true neighbors that is enough; None means all of them.
+
+    Attributes
+    ----------
+    chosen_ : Choice
+        The backend that serves, and the reason.
+
+    Examples
+    --------
+    >>> index = NeighborIndex().fit([[0.0, 0.0], [1.0, 0.0], [5.0, 5.0]])
+    >>> index.query([[4.0, 4.0]], k=2).indices
+    array([[2, 1]])
+    >>> index.add([[4.0, 4.0]])
+    array([3])
+    >>> index.remove([2]).query([[4.0, 4.0]], k=2).indices
+    array([[3, 1]])
+    """
 
     def __init__(self, distance: Any = "euclidean", search: Any = "auto", recall: float | None = None) -> None:
         self.distance = distance
@@ -21,34 +57,122 @@ class NeighborIndex:
         self.recall = recall
 
     def fit(self, X: Any) -> NeighborIndex:
+        """Hold the rows of ``X``, numbered from 0. They are not copied where that can be helped: do not write to them.
+
+        A row that cannot be compared (NaN, infinite, not a number) is an error that names its place.
+        """
         distance = as_distance(self.distance)
-        self.chosen_: Choice = choose(self.search, distance, X, self.recall)
-        self.search_ = self.chosen_.search.fit(X)
+        items = distance.check(X)
+        if not len(items):
+            raise InputError("An index needs at least one row; X is empty.")
+        self.chosen_: Choice = choose(self.search, distance, items, self.recall)
+        self.search_: NeighborSearch = self.chosen_.search.fit(items)
         return self
 
     def query(self, Q: Any, k: int) -> NeighborTable:
-        """The ``k`` nearest rows of every query."""
-        return find.nearest(self.search_, Q, k)
+        """The ``k`` nearest rows of every query, nearest first; equal distances by row number."""
+        return find.nearest(self._fitted, Q, k)
 
-    def leave_one_out(self, k: int) -> NeighborTable:
-        """The ``k`` nearest other rows of every row."""
-        return find.leave_one_out(self.search_, k)
+    def leave_one_out(self, k: int, rows: np.ndarray | None = None) -> NeighborTable:
+        """The ``k`` nearest *other* rows of every row, or of the ``rows`` of these numbers."""
+        return find.leave_one_out(self._fitted, k, rows)
 
     def add(self, X: Any) -> np.ndarray:
-        """Hold more rows; gives their numbers."""
-        return self.search_.add(X)
+        """Hold more rows; gives their numbers, which follow on the last one given out."""
+        return self._fitted.add(X)
 
     def remove(self, rows: Any) -> NeighborIndex:
-        """Forget rows by number."""
-        self.search_.remove(rows)
+        """Forget rows by number. The other rows keep their numbers, and no number is given out twice."""
+        self._fitted.remove(rows)
         return self
+
+    def __len__(self) -> int:
+        """How many rows can be found."""
+        return self._fitted.rows_.n_live
+
+    @property
+    def _fitted(self) -> NeighborSearch:
+        try:
+            return self.search_
+        except AttributeError:
+            raise NotFitted("This index holds no rows yet. Call fit(X) first.") from None
+
+    def save(self, path: str | os.PathLike[str]) -> None:
+        """Write the rows and settings to one file (arrays and JSON, never pickle).
+
+        A structure that can be built again from the rows (a tree, a graph) is built again by ``open``.
+        """
+        search = self._fitted
+        parameters = _saved_parameters(search.distance_)
+        if not isinstance(self.search, str):
+            raise InputError(
+                f"A search passed as an object ({type(self.search).__name__}) cannot be saved."
+                ' Name it instead (search="exact", "trees", "approximate").'
+            )
+        chunks = [chunk for _, chunk in search.rows_.chunks()]
+        header = {
+            "distance": search.distance_.name,
+            "parameters": {name: value for name, value in parameters.items() if not isinstance(value, np.ndarray)},
+            "search": self.search,
+            "recall": self.recall,
+        }
+        arrays = {f"parameters/{name}": value for name, value in parameters.items() if isinstance(value, np.ndarray)}
+        arrays |= {f"rows/{number}": chunk for number, chunk in enumerate(chunks)}
+        if search.rows_.removed is not None:
+            arrays["removed"] = search.rows_.removed
+        save_state(path, SAVED_KIND, SAVED_VERSION, header, arrays)
+
+    @classmethod
+    def open(cls, path: str | os.PathLike[str]) -> NeighborIndex:
+        """Read an index that ``save`` wrote: the same answers, the same row numbers."""
+        state = open_state(path, SAVED_KIND, newest=SAVED_VERSION)
+        parameters = dict(state.header["parameters"])
+        parameters |= {
+            name.removeprefix("parameters/"): array
+            for name, array in state.arrays.items()
+            if name.startswith("parameters/")
+        }
+        distance = (state.header["distance"], parameters) if parameters else state.header["distance"]
+        index = cls(distance, state.header["search"], state.header["recall"]).fit(state.arrays["rows/0"])
+        if "rows/1" in state.arrays:
+            index.add(state.arrays["rows/1"])
+        if "removed" in state.arrays:
+            index.remove(np.flatnonzero(state.arrays["removed"]))
+        return index
+
+    def __repr__(self) -> str:
+        name = self.distance[0] if isinstance(self.distance, tuple) else self.distance
+        given = f"distance={name!r}, search={self.search!r}"
+        given += "" if self.recall is None else f", recall={self.recall}"
+        held = f" of {len(self)} rows, searched by {self.chosen_.name}" if hasattr(self, "search_") else ""
+        return f"NeighborIndex({given}){held}"
+
+
+def _saved_parameters(distance: Distance) -> dict[str, Any]:
+    if distance.name not in DISTANCES:
+        raise InputError(
+            f"An index with the distance {distance.name!r} cannot be saved: a function of yours is not data."
+            " Save the rows, and build the index again with your function after reading them."
+        )
+    return distance.parameters()
 
 
 def nearest(X: Any, Q: Any, k: int, *, distance: Any = "euclidean", search: Any = "auto") -> NeighborTable:
-    """The ``k`` nearest rows of ``X`` for every query in ``Q``."""
+    """The ``k`` nearest rows of ``X`` for every query in ``Q``.
+
+    Exactly those of a double loop in float64: nearest first, equal distances by
+    row number. For more than one call build a ``NeighborIndex`` once.
+
+    >>> nearest([[0.0], [1.0], [5.0]], [[4.0]], k=2).distances
+    array([[1., 3.]])
+    """
     return NeighborIndex(distance, search).fit(X).query(Q, k)
 
 
 def leave_one_out(X: Any, k: int, *, distance: Any = "euclidean", search: Any = "auto") -> NeighborTable:
-    """The ``k`` nearest other rows of every row of ``X``."""
+    """The ``k`` nearest *other* rows of every row of ``X``; a row is left out by its number.
+
+    >>> leave_one_out([[0.0], [0.0], [5.0]], k=1).indices.ravel()
+    array([1, 0, 0])
+    """
     return NeighborIndex(distance, search).fit(X).leave_one_out(k)

@@ -12,37 +12,52 @@ INSERT_UP_TO = 64
 
 
 @compiled
+def _insert(indices, distances, row, distance):  # type: ignore[no-untyped-def]
+    """Put one row where it belongs in a list that is in order; the last one falls out."""
+    place = indices.shape[0]
+    while place > 0 and (
+        distance < distances[place - 1] or (distance == distances[place - 1] and row < indices[place - 1])
+    ):
+        place -= 1
+    for later in range(indices.shape[0] - 1, place, -1):
+        indices[later] = indices[later - 1]
+        distances[later] = distances[later - 1]
+    if place < indices.shape[0]:
+        indices[place] = row
+        distances[place] = distance
+
+
+@compiled
 def nearest_first(candidates, measured, left_out, indices, distances):  # type: ignore[no-untyped-def]
-    """Fill each query's neighbors, nearest first, ties by row number, without the row left out."""
+    """Fill each query's neighbors, nearest first, ties by row number, without the row left out (if any are)."""
     k = indices.shape[1]
+    indices[:] = -1
+    distances[:] = np.inf
     for q in range(candidates.shape[0]):
-        if k > INSERT_UP_TO:
-            by_row = np.argsort(candidates[q], kind="mergesort")
-            by_distance = by_row[np.argsort(measured[q][by_row], kind="mergesort")]
-            found = 0
-            for c in by_distance:
+        itself = left_out[q] if left_out.shape[0] else -1
+        if k <= INSERT_UP_TO:
+            for c in range(candidates.shape[1]):
                 row = candidates[q, c]
-                if found < k and row >= 0 and row != left_out[q]:
-                    indices[q, found] = row
-                    distances[q, found] = measured[q, c]
-                    found += 1
+                if row >= 0 and row != itself:
+                    _insert(indices[q], distances[q], row, measured[q, c])
             continue
+        by_row = np.argsort(candidates[q], kind="mergesort")
         found = 0
+        for c in by_row[np.argsort(measured[q][by_row], kind="mergesort")]:
+            row = candidates[q, c]
+            if found < k and row >= 0 and row != itself:
+                indices[q, found] = row
+                distances[q, found] = measured[q, c]
+                found += 1
+
+
+@compiled
+def nearest_of_each_class(candidates, measured, labels, indices, distances):  # type: ignore[no-untyped-def]
+    """Fill each query's nearest members of each class, nearest first, ties by row number."""
+    indices[:] = -1
+    distances[:] = np.inf
+    for q in range(candidates.shape[0]):
         for c in range(candidates.shape[1]):
-            row, distance = candidates[q, c], measured[q, c]
-            if row < 0 or row == left_out[q]:
-                continue
-            place = found
-            while place > 0 and (
-                distance < distances[q, place - 1]
-                or (distance == distances[q, place - 1] and row < indices[q, place - 1])
-            ):
-                place -= 1
-            if place >= k:
-                continue
-            found = min(found + 1, k)
-            for later in range(found - 1, place, -1):
-                indices[q, later] = indices[q, later - 1]
-                distances[q, later] = distances[q, later - 1]
-            indices[q, place] = row
-            distances[q, place] = distance
+            row = candidates[q, c]
+            if row >= 0:
+                _insert(indices[q, labels[row]], distances[q, labels[row]], row, measured[q, c])

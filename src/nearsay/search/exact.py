@@ -16,7 +16,9 @@ import numpy as np
 from nearsay.arrays import in_parallel, row_blocks, thread_count
 from nearsay.distances.distance import Distance
 from nearsay.distances.named import as_distance
+from nearsay.errors import InputError
 from nearsay.search.held import HeldRows
+from nearsay.search.products import PRODUCTS
 from nearsay.search.screen import Screen, join_looks, list_length
 
 QUERIES_AT_ONCE = 64
@@ -26,6 +28,9 @@ ROWS_AT_ONCE = 1024
 class ExactSearch:
     """Looks at every row; any distance.
 
+    ``products`` is how rows are ruled out: "float32", "int8", "bfloat16" (needs
+    torch), or "auto", the fastest on this machine. The answer is the same.
+
     >>> search = ExactSearch("manhattan").fit([[0.0], [2.0], [5.0]])
     >>> search.candidates(np.array([[4.0]]), k=1)
     array([[2]])
@@ -33,17 +38,23 @@ class ExactSearch:
 
     exact = True
 
-    def __init__(self, distance: Any = "euclidean") -> None:
+    def __init__(self, distance: Any = "euclidean", *, products: str = "auto") -> None:
         self.distance = distance
+        self.products = products
 
     def fit(self, X: Any) -> ExactSearch:
         self.distance_: Distance = as_distance(self.distance)
         self.rows_ = HeldRows(self.distance_.check(X))
-        self._screen = Screen(self.distance_, self.rows_) if self.distance_.has_euclidean_form else None
+        self._screen = None
+        if self.products not in ("auto", *PRODUCTS):
+            raise InputError(f"Unknown products {self.products!r}. Known names: auto, {', '.join(PRODUCTS)}.")
+        if self.distance_.has_euclidean_form:
+            products = None if self.products == "auto" else PRODUCTS[self.products]()
+            self._screen = Screen(self.distance_, self.rows_, products)
         return self
 
     def add(self, X: Any) -> np.ndarray:
-        numbers = self.rows_.append(self.distance_.check(X, like=self.rows_.items))
+        numbers = self.rows_.append(self.distance_.check_added(X, like=self.rows_.items))
         if self._screen is not None:
             self._screen.add(numbers)
         return numbers
@@ -56,9 +67,8 @@ class ExactSearch:
     def candidates(self, Q: Any, k: int) -> np.ndarray:
         if self._screen is None:
             return self._scan(Q, k)
-        found = self._screen.candidates(Q, k)
-        crowded = np.flatnonzero(found[:, 0] < 0)
-        return join_looks(found, crowded, self._scan(Q[crowded], k)) if len(crowded) else found
+        found, undecided = self._screen.candidates(Q, k)
+        return join_looks(found, undecided, self._scan(Q[undecided], k)) if len(undecided) else found
 
     def _scan(self, Q: Any, k: int) -> np.ndarray:
         """Measure every row: exactly the k nearest, ties by row number."""

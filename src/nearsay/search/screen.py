@@ -1,173 +1,166 @@
 """Rule rows out by a matrix product, with a bound on what its rounding can do.
 
     rows ──► block ──► product with the queries ──► shortlist ──► candidates
-              │              (float32)                  ▲
-              └─ centered, scaled                       └─ slack: how wrong two scores can be
+              │       (8-bit, float32, …)               ▲
+              └─ centered, scaled, rounded              └─ slack: how wrong two scores can be
 
-The score |r|²/2 − q·r orders rows as their distance to q does. Computed in
-float32 it is off by at most
-
-    E = (d + 8) · u · (|q|·R + R²),   u = 2⁻²⁴,  R = the largest |r|,
-
-(conversion to float32, any order of summation, fused or not), plus what
-float64 loses when the candidates are measured later. If the k-th best computed
-score is s, the k-th best true score is at most s + E, and a row with a computed
-score above s + 2E cannot be among the k nearest. So everything up to s + 2E is
-kept, and nothing else has to be.
+Fast looks come first. A query for which a look leaves too many rows undecided
+gets a finer or a wider one; ``views.py`` has the bounds that make it certain.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 
 import numpy as np
 
-from nearsay.arrays import GrowingArray, in_parallel, row_blocks, thread_count
+from nearsay.arrays import in_parallel, row_blocks, thread_count
 from nearsay.distances.distance import Distance
 from nearsay.search.held import HeldRows
+from nearsay.search.products import Float32Products, Products, fastest_products
+from nearsay.search.views import ROWS_AT_ONCE, Geometry, PlainView, PreparedView, View, unit_roundoff
 
 QUERIES_AT_ONCE = 512  # in one product
 QUERIES_A_TASK = 1024  # a block of rows is prepared once for all of them
-ROWS_AT_ONCE = 1024
 # Below this many queries the rows are taken as they are: preparing them would cost more than the product.
 FEW_QUERIES = 32
+# Up to this many products are computed and looked at in one go.
+FEW_PRODUCTS = 1 << 18
+# From this many on the fastest kind of product is worth finding out.
+MANY_PRODUCTS = 1 << 22
 # How many near ties a second look can hold before all rows are measured instead.
 WIDE_LIST = 1024
 
-Block = tuple[int, np.ndarray, np.ndarray]  # number of the first row, rows, half their squared norms
+COARSE_LIST = 2048
+
+NONE = np.empty(0, np.int64)
+
+Scorer = Callable[[np.ndarray], tuple[np.ndarray, np.ndarray]]
 
 
 class Screen:
-    """Proposes candidates by Euclidean form. A query that stays undecided gets −1 throughout."""
+    """Proposes candidates by Euclidean form, and says which queries it cannot decide.
 
-    def __init__(self, distance: Distance, rows: HeldRows) -> None:
-        self._distance = distance
-        self._rows = rows
-        sample = rows.items[:1]
-        self._as_is = rows.items.dtype in (np.float32, np.float64) and distance.euclidean_form(sample) is sample
-        self._center = self._mean_of_some_rows()
-        self._radius = 0.0  # largest norm of a centered row
-        self._plain_radius = 0.0  # largest norm of a row as it is
-        self._raw_radius = 0.0  # the same before the Euclidean form was taken
-        self._half_norms = GrowingArray(np.empty(0, rows.items.dtype if self._as_is else np.float32))
-        self.add(np.arange(len(rows)))
+    ``products`` is how rows are multiplied; None takes the fastest there is
+    when a search is large enough to notice.
+    """
+
+    def __init__(self, distance: Distance, rows: HeldRows, products: Products | None = None) -> None:
+        self._geometry = Geometry(distance, rows)
+        self._plain = PlainView(self._geometry)
+        self._fine = PreparedView(self._geometry, Float32Products())
+        self._coarse = None if products is None else self._view_of(products)
+        self._choose_coarse = products is None
 
     def add(self, numbers: np.ndarray) -> None:
         """Take note of rows that the collection now holds."""
-        from nearsay.search.select import norms
-
-        if not len(numbers):
-            return
-        for part in row_blocks(len(numbers), size=ROWS_AT_ONCE * 4):
-            block = self._rows.between(int(numbers[part.start]), int(numbers[part.stop - 1]) + 1)
-            form = self._form(block)
-            half = np.empty(len(form), self._half_norms.values.dtype)
-            plain, centered = norms(form, self._center, half)
-            self._plain_radius = max(self._plain_radius, plain)
-            self._radius = max(self._radius, centered)
-            if not self._as_is:
-                self._raw_radius = max(
-                    self._raw_radius, float(np.sqrt((block.astype(np.float64) ** 2).sum(axis=1)).max())
-                )
-            if self._as_is:
-                self._half_norms.append(half)
-        # A power of two: scaling by it rounds nothing.
-        self._scale = 1.0 if self._radius == 0 else 2.0 ** -np.frexp(self._radius)[1]
+        self._geometry.add(numbers)
+        self._forget()
 
     def remove(self, numbers: np.ndarray) -> None:
-        if self._as_is:
-            self._half_norms.values[numbers] = np.inf
+        """Take note of rows that it no longer holds."""
+        self._geometry.remove(numbers)
+        self._forget()
 
-    def candidates(self, Q: np.ndarray, k: int) -> np.ndarray:
-        narrow = list_length(k)
-        plain = self._as_is and (len(Q) < FEW_QUERIES or self._plain_serves)
-        found = self._look(Q, k, plain, narrow)
-        for length in (narrow, narrow + WIDE_LIST) if plain else (narrow + WIDE_LIST,):
-            crowded = np.flatnonzero(found[:, 0] < 0)
-            if not len(crowded):
+    def candidates(self, Q: np.ndarray, k: int) -> tuple[np.ndarray, np.ndarray]:
+        """Candidates of every query, and the numbers of the queries that stay undecided."""
+        rows = self._geometry.rows
+        few = len(Q) < FEW_QUERIES
+        if few and self._geometry.as_is and len(Q) * len(rows) <= FEW_PRODUCTS and len(rows.chunks()) == 1:
+            found, any_crowded = self._glance(Q, k)
+            if not any_crowded:
+                return found, NONE
+        found, undecided = np.full((len(Q), 1), -1, np.int64), np.arange(len(Q))
+        for view, length in self._looks(len(Q), k):
+            again = look(view, Q[undecided], k, length)
+            found = again if len(undecided) == len(Q) else join_looks(found, undecided, again)
+            before, undecided = len(undecided), np.flatnonzero(found[:, 0] < 0)
+            if view is self._coarse and len(undecided) > before / 4:
+                self._coarse = None  # these rows lie too close for so few digits
+            if not len(undecided):
                 break
-            found = join_looks(found, crowded, self._look(Q[crowded], k, False, length))
+        return found, undecided
+
+    def _looks(self, n_queries: int, k: int) -> Iterator[tuple[View, int]]:
+        """What to look at for these queries, and how long a list to keep, until all are decided."""
+        length = list_length(k)
+        if n_queries * len(self._geometry.rows) >= MANY_PRODUCTS and self._choose_coarse:
+            self._choose_coarse = False
+            self._coarse = self._view_of(fastest_products(len(self._geometry.center)))
+        if n_queries < FEW_QUERIES and self._geometry.as_is:
+            yield self._plain, length
+        elif self._coarse is not None:
+            # Fewer digits leave more rows undecided, and measuring them is still the smaller part.
+            yield self._coarse, 4 * length + COARSE_LIST
+        elif self._plain.serves:
+            yield self._plain, length
+        yield self._fine, length
+        yield self._fine, length + WIDE_LIST
+
+    def scorer(self, Q: np.ndarray) -> tuple[Scorer, np.ndarray]:
+        """A function from row numbers to their products with the queries and half norms, and the slack of each query.
+
+        For rows that are wanted in another order than that of their numbers.
+        """
+        queries, lengths = self._fine.prepare(Q)
+
+        def score(numbers: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+            rows = self._geometry.rows.take(numbers)
+            prepared, half_norms = np.empty((len(rows), queries.shape[1]), np.float32), np.empty(len(rows), np.float32)
+            self._fine.center(rows, prepared, half_norms)
+            return queries @ prepared.T, half_norms
+
+        return score, self._fine.slack(lengths, np.zeros(len(Q)), Q)
+
+    def _glance(self, Q: np.ndarray, k: int) -> tuple[np.ndarray, bool]:
+        """``look`` for a handful of queries and rows, where setting up would take longer than the product."""
+        from nearsay.search.select import shortlist
+
+        geometry = self._geometry
+        rows = geometry.rows.items
+        queries = Q.astype(rows.dtype, copy=False)
+        roundoff = unit_roundoff(rows.dtype)
+        found: tuple[np.ndarray, bool] = shortlist(
+            queries, queries @ rows.T, geometry.half_norms.values, geometry.plain_radius, roundoff, k, list_length(k)
+        )
         return found
 
-    @property
-    def _plain_serves(self) -> bool:
-        """Whether centering and scaling would gain nothing worth a pass over the rows."""
-        return (
-            self._rows.items.dtype == np.float32
-            and self._plain_radius <= 2 * self._radius
-            and 1e-10 < self._plain_radius < 1e10
-        )
+    def _view_of(self, products: Products) -> PreparedView | None:
+        """A coarse view for these products; None where they are float32, which the fine view has."""
+        return PreparedView(self._geometry, products) if products.kept_bytes else None
 
-    def _mean_of_some_rows(self) -> np.ndarray:
-        step = -(-len(self._rows) // 1024)
-        mean: np.ndarray = self._form(self._rows.items[:: max(step, 1)]).mean(axis=0, dtype=np.float64)
-        return mean
+    def _forget(self) -> None:
+        for view in (self._fine, self._coarse):
+            if view is not None:
+                view.forget()
 
-    def _form(self, X: np.ndarray) -> np.ndarray:
-        return X if self._as_is else np.ascontiguousarray(self._distance.euclidean_form(X), dtype=np.float64)
 
-    def _look(self, Q: np.ndarray, k: int, plain: bool, length: int) -> np.ndarray:
-        """One pass over all rows for these queries."""
-        from nearsay.search.select import Shortlists
+def look(view: View, Q: np.ndarray, k: int, length: int) -> np.ndarray:
+    """One pass over all rows for these queries, in threads: candidates; a query that stays undecided has none."""
+    from nearsay.search.select import Shortlists
 
-        queries, slack = self._prepare_queries(Q, plain)
+    products = view.products
 
-        def look(task: slice) -> np.ndarray:
-            some = queries[task]
-            lists = Shortlists(slack[task], k, length, queries.dtype)
-            rows_at_once = max(ROWS_AT_ONCE, (1 << 18) // len(some))
-            products = np.empty(min(QUERIES_AT_ONCE, len(some)) * rows_at_once, queries.dtype)
-            for first, rows, half_norms in self._blocks(plain, rows_at_once):
-                for part in row_blocks(len(some), size=QUERIES_AT_ONCE):
-                    several = some[part]
-                    product = products[: len(several) * len(rows)].reshape(len(several), len(rows))
-                    np.matmul(several, rows.T, out=product)
-                    lists.see_products(part, product, half_norms, first)
-            return lists.finish()
+    def task(queries: slice) -> np.ndarray:
+        exact, lengths = view.prepare(Q[queries])
+        parts = [(part, *products.prepare(exact[part])) for part in row_blocks(len(exact), size=QUERIES_AT_ONCE)]
+        slack = view.slack(lengths, np.concatenate([errors for _, _, errors in parts]), Q[queries])
+        rows_at_once = max(ROWS_AT_ONCE, (1 << 18) // len(exact))
+        space = np.empty(min(QUERIES_AT_ONCE, len(exact)) * rows_at_once, exact.dtype)
+        lists = Shortlists(slack, k, length, exact.dtype)
+        with products.on_one_thread():
+            for first, rows, half_norms in view.blocks(rows_at_once):
+                for part, several, _ in parts:
+                    out = space[: len(several) * len(rows)].reshape(len(several), len(rows))
+                    products.into(several, rows, out)
+                    lists.see_products(part, out, half_norms, first)
+        return lists.finish()
 
-        if len(Q) < FEW_QUERIES:
-            return look(slice(None))
-        share = -(-len(Q) // thread_count())
-        size = min(QUERIES_A_TASK if length < WIDE_LIST else QUERIES_A_TASK // 4, share)
-        return stack_looks(in_parallel(look, row_blocks(len(Q), size=size)))
-
-    def _prepare_queries(self, Q: np.ndarray, plain: bool) -> tuple[np.ndarray, np.ndarray]:
-        """The queries as the rows will come, and how far apart two of their scores must be to be certain."""
-        if plain:
-            exact = np.asarray(Q, dtype=np.float64)
-            dtype, radius, unit = self._rows.items.dtype, self._plain_radius, 1.0
-        else:
-            exact = (np.asarray(self._form(Q), dtype=np.float64) - self._center) * self._scale
-            dtype, radius, unit = np.dtype(np.float32), self._radius * self._scale, self._scale
-        lengths = np.sqrt(np.einsum("ij,ij->i", exact, exact))
-        error = (exact.shape[1] + 8) * (
-            np.finfo(dtype).eps * (lengths * radius + radius**2) + 2.0**-50 * (lengths + radius) ** 2
-        )
-        if not self._as_is:
-            raw = max(self._raw_radius, float(np.sqrt((np.asarray(Q, np.float64) ** 2).sum(axis=1)).max(initial=0.0)))
-            lost = 2 * unit * self._distance.form_rounding(raw)
-            error += lost * (lengths + radius + lost)
-        # What float32 flushes to zero, and queries so far away that their products could overflow.
-        slack = np.where(lengths < 1e15 * max(radius, 1e-15), 2 * error + 1e-37, np.inf)
-        return np.ascontiguousarray(np.where(np.isfinite(slack)[:, None], exact, 0.0), dtype=dtype), slack
-
-    def _blocks(self, plain: bool, size: int) -> Iterator[Block]:
-        if plain:
-            for first, block in self._rows.blocks(size):
-                yield first, block, self._half_norms.values[first : first + len(block)]
-            return
-        from nearsay.search.select import center_and_scale
-
-        size = min(size, ROWS_AT_ONCE * 4)
-        prepared = np.empty((size, len(self._center)), np.float32)
-        half_norms = np.empty(size, np.float32)
-        removed = self._rows.removed
-        for first, block in self._rows.blocks(size):
-            n = len(block)
-            center_and_scale(self._form(block), self._center, self._scale, prepared, half_norms)
-            if removed is not None:
-                half_norms[:n][removed[first : first + n]] = np.inf
-            yield first, prepared[:n], half_norms[:n]
+    if len(Q) < FEW_QUERIES:
+        return task(slice(0, len(Q)))
+    share = -(-len(Q) // thread_count())
+    size = min(QUERIES_A_TASK if view.products.kept_bytes or length < WIDE_LIST else QUERIES_A_TASK // 4, share)
+    return stack_looks(in_parallel(task, row_blocks(len(Q), size=size)))
 
 
 def list_length(k: int) -> int:

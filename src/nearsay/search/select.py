@@ -64,10 +64,8 @@ class Shortlists:
 
     def finish(self) -> np.ndarray:
         """Candidates of every query (−1 fills up); rows of a crowded query are all −1."""
-        _finish(self.k, *self._state(slice(None)))
-        self.counts[self.crowded] = 0
-        width = max(int(self.counts.max(initial=0)), 1)
-        return np.where(np.arange(width) < self.counts[:, None], self.rows[:, :width], -1)
+        candidates: np.ndarray = _finish(self.k, *self._state(slice(None)))
+        return candidates
 
 
 @compiled
@@ -134,9 +132,7 @@ def _cut_back(scores, rows, count, k, slack, scratch):  # type: ignore[no-untype
     threshold = kth
     ties = 0
     if slack > 0:
-        # Strictly above the sum, so that "score < threshold" keeps everything within the slack.
-        threshold = scores.dtype.type(kth + slack)
-        threshold = scores.dtype.type(np.nextafter(threshold, scores.dtype.type(np.inf)))
+        threshold = _just_above(kth, slack, scores.dtype)
     else:
         below = 0
         for c in range(count):
@@ -199,7 +195,92 @@ def _see_scores(block, first, k, scores, rows, counts, thresholds, slack, crowde
 
 
 @compiled
+def shortlist(Q, products, half_norms, radius, unit_roundoff, k, length):  # type: ignore[no-untyped-def]
+    """The whole pass for a few queries whose products with all rows are there.
+
+    Gives the candidates as ``Shortlists.finish`` does, and whether any query is crowded.
+    """
+    n = Q.shape[0]
+    slack = np.empty(n)
+    for q in range(n):
+        total = 0.0
+        for j in range(Q.shape[1]):
+            total += np.float64(Q[q, j]) * np.float64(Q[q, j])
+        # The bound of ``views.rounding``, and its guard against overflow.
+        far = math.sqrt(total)
+        lost = unit_roundoff * (far * radius + radius**2) + 2.0**-50 * (far + radius) ** 2
+        slack[q] = 2 * ((Q.shape[1] + 8) * lost + 1e-37) if far <= 1e15 * max(radius, 1e-15) else np.inf
+    scores = np.empty((n, length), products.dtype)
+    rows = np.empty((n, length), np.int64)
+    counts = np.zeros(n, np.int64)
+    thresholds = np.full(n, np.inf, products.dtype)
+    crowded = np.zeros(n, np.bool_)
+    scratch = np.empty(length, products.dtype)
+    _see_products(products, half_norms, 0, k, scores, rows, counts, thresholds, slack, crowded, scratch)
+    return _finish(k, scores, rows, counts, thresholds, slack, crowded, scratch), crowded.any()
+
+
+@compiled
+def best_of_stretches(products, half_norms, starts, rows, k, slack, found, counts, crowded):  # type: ignore[no-untyped-def]
+    """Append to ``found`` what can be among the k best of each stretch of columns.
+
+    Stretch s runs from ``starts[s]`` to ``starts[s + 1]``; ``rows`` are the row
+    numbers of the columns, ascending within a stretch. A score of +inf is
+    never kept. A query with more such rows than ``found`` has room for is
+    marked crowded.
+    """
+    everything = products.dtype.type(np.inf)
+    scores = np.empty(products.shape[1], products.dtype)
+    scratch = np.empty(products.shape[1], products.dtype)
+    for q in range(products.shape[0]):
+        product = products[q]
+        for c in range(product.shape[0]):
+            scores[c] = half_norms[c] - product[c]
+        for s in range(starts.shape[0] - 1):
+            if crowded[q]:
+                break
+            stretch = scores[starts[s] : starts[s + 1]]
+            kth = everything
+            if k == 1:
+                for c in range(stretch.shape[0]):
+                    kth = min(kth, stretch[c])
+            elif k < stretch.shape[0]:
+                part = scratch[: stretch.shape[0]]
+                part[:] = stretch
+                kth = _kth_smallest(part, k)
+            threshold, ties = kth, k
+            if kth < everything and slack[q] > 0:
+                threshold = _just_above(kth, slack[q], scores.dtype)
+            elif kth < everything:
+                for c in range(stretch.shape[0]):
+                    ties -= stretch[c] < kth
+            for c in range(stretch.shape[0]):
+                tied = stretch[c] == threshold and ties > 0 and kth < everything
+                if stretch[c] < threshold or tied:
+                    ties -= tied
+                    if counts[q] == found.shape[1]:
+                        crowded[q] = True
+                        break
+                    found[q, counts[q]] = rows[starts[s] + c]
+                    counts[q] += 1
+
+
+@compiled
+def _just_above(score, slack, dtype):  # type: ignore[no-untyped-def]
+    """The smallest threshold that lets everything within the slack pass ``score < threshold``."""
+    return dtype.type(np.nextafter(dtype.type(score + slack), dtype.type(np.inf)))
+
+
+@compiled
 def _finish(k, scores, rows, counts, thresholds, slack, crowded, scratch):  # type: ignore[no-untyped-def]
+    width = 1
     for q in range(counts.shape[0]):
-        if counts[q] > k:
+        if crowded[q]:
+            counts[q] = 0
+        elif counts[q] > k:
             counts[q], thresholds[q] = _cut_back(scores[q], rows[q], counts[q], k, slack[q], scratch)
+        width = max(width, counts[q])
+    candidates = np.full((counts.shape[0], width), -1, np.int64)
+    for q in range(counts.shape[0]):
+        candidates[q, : counts[q]] = rows[q, : counts[q]]
+    return candidates

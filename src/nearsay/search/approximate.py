@@ -1,0 +1,371 @@
+"""Approximate search: a graph or inverted lists (faiss), at a recall that is asked for and measured.
+
+    rows ──► all but a sample ──► structure ──► how much effort finds enough of the sample's ──► settings
+        └──► the sample: rows the structure has not seen ──► true neighbors? (exact search) ──┘   for every k
+
+Recall is the share of the k true nearest that is found. It cannot be known
+from a setting, so it is measured: a few hundred rows are held out while the
+structure is built, their true neighbors come from exact search, and effort is
+raised until the measured recall, less two standard errors, is what was asked
+for. Then the sample joins the others. All k up to ``LARGEST_K`` are settled in
+one go, because a search for many neighbors contains the search for fewer.
+"""
+
+from __future__ import annotations
+
+import warnings
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from functools import partial
+from typing import Any, Protocol
+
+import numpy as np
+
+from nearsay.arrays import row_blocks, thread_count
+from nearsay.distances.distance import Distance
+from nearsay.errors import InputError, require
+from nearsay.search.beside import A_FEW_MORE, Proposals, StaticSearch
+from nearsay.search.cells import ROWS_A_CELL, cell_centers, cell_count, nearest_cells
+from nearsay.search.exact import ExactSearch
+
+# More neighbors than this are searched exactly: a graph would have to visit so many rows that little is gained.
+LARGEST_K = 256
+SAMPLE = 512
+# Two standard errors: the true recall lies below what was asked for in about one build of forty.
+STANDARD_ERRORS = 2.0
+# Up to here a graph, built on one thread so that it is the same every time, is ready within a minute or so. It
+# answers about twice as fast as inverted lists, which take a fifth of the time to build.
+GRAPH_UP_TO = 300_000
+ROWS_AT_ONCE = 16384
+FEW_QUERIES = 32  # below this, starting threads costs more than they save
+# Scaled coordinates end here, so that their squares stay finite in float32.
+FARTHEST = 1e15
+
+
+@dataclass(frozen=True)
+class Setting:
+    """How hard the structure tries for some k, and what that was measured to find.
+
+    ``effort`` is faiss's efSearch (graph) or nprobe (inverted lists).
+    """
+
+    effort: int
+    recall: float
+    standard_error: float
+
+
+class Structure(Protocol):
+    """What faiss builds and searches, over float32 rows numbered from 0 as they are added."""
+
+    def __init__(self, faiss: Any, X: np.ndarray, n_rows: int, rng: np.random.Generator) -> None:
+        """Get ready for ``n_rows`` rows like those of ``X``; none is held yet."""
+
+    def add(self, X: np.ndarray) -> None: ...
+
+    def efforts(self) -> list[int]:
+        """Efforts worth trying, least first."""
+        ...
+
+    def asked_at(self, effort: int, most: int) -> int:
+        """How many neighbors, up to ``most``, can be asked for without making the effort larger."""
+        ...
+
+    def search(self, Q: np.ndarray, asked: int, effort: int) -> np.ndarray:
+        """Numbers of the nearest rows that this effort finds, nearest first; −1 fills up."""
+        ...
+
+
+class Graph:
+    """A navigable graph (HNSW): effort is how many rows are kept in view while walking."""
+
+    links, view_when_building = 16, 100
+
+    def __init__(self, faiss: Any, X: np.ndarray, n_rows: int, rng: np.random.Generator) -> None:
+        self._faiss = faiss
+        self._index = faiss.IndexHNSWFlat(X.shape[1], self.links)
+        self._index.hnsw.efConstruction = self.view_when_building
+        self._index.hnsw.rng = faiss.RandomGenerator(int(rng.integers(2**31)))
+
+    def add(self, X: np.ndarray) -> None:
+        # With more threads the links would depend on which of them came first.
+        with faiss_threads(self._faiss, 1):
+            self._index.add(X)
+
+    def efforts(self) -> list[int]:
+        return gradually(16, 4 * LARGEST_K)
+
+    def asked_at(self, effort: int, most: int) -> int:
+        return min(effort, most)
+
+    def search(self, Q: np.ndarray, asked: int, effort: int) -> np.ndarray:
+        parameters = self._faiss.SearchParametersHNSW(efSearch=max(effort, asked))
+        places: np.ndarray = self._index.search(Q, asked, params=parameters)[1]
+        return places
+
+
+class InvertedLists:
+    """Rows listed by the nearest of some centers (IVF): effort is how many lists are read.
+
+    The lists to read are chosen by exact search among the centers, so that an
+    answer does not depend on the queries beside it (faiss rounds differently
+    in large batches).
+    """
+
+    def __init__(self, faiss: Any, X: np.ndarray, n_rows: int, rng: np.random.Generator) -> None:
+        self._faiss = faiss
+        centers = cell_centers(X, min(cell_count(n_rows), len(X)), rng)
+        self._centers = ExactSearch("euclidean").fit(centers)
+        quantizer = faiss.IndexFlatL2(X.shape[1])
+        quantizer.add(centers)
+        self._index = faiss.IndexIVFFlat(quantizer, X.shape[1], len(centers))
+        self._index.is_trained = True
+
+    def add(self, X: np.ndarray) -> None:
+        cells = np.ascontiguousarray(nearest_cells(self._centers, X, 1)[0][:, 0])
+        pointer = self._faiss.swig_ptr
+        self._index.add_core(len(X), pointer(X), None, pointer(cells))
+
+    def efforts(self) -> list[int]:
+        # Reading a quarter of the rows this way costs as much as exact search.
+        return gradually(1, max(1, self._index.nlist // 4))
+
+    def asked_at(self, effort: int, most: int) -> int:
+        return most
+
+    def search(self, Q: np.ndarray, asked: int, effort: int) -> np.ndarray:
+        cells, distances = nearest_cells(self._centers, Q, effort)
+        found = np.empty((len(Q), asked), np.float32), np.empty((len(Q), asked), np.int64)
+        arrays = (self._faiss.swig_ptr(array) for array in (cells, distances.astype(np.float32), *found))
+        parameters = self._faiss.IVFSearchParameters(nprobe=effort)
+        # The plain search_preassigned takes its effort from the index, where another thread could change it.
+        self._index.search_preassigned_c(len(Q), self._faiss.swig_ptr(Q), asked, *arrays, False, parameters)
+        return found[1]
+
+
+KINDS: dict[str, type[Structure]] = {"hnsw": Graph, "ivf": InvertedLists}
+
+
+def why_not_approximate(distance: Distance) -> str:
+    """Why approximate search cannot serve this distance, in words; empty if it can.
+
+    >>> from nearsay.distances.named import as_distance
+    >>> why_not_approximate(as_distance("euclidean"))
+    ''
+    """
+    if distance.has_euclidean_form:
+        return ""
+    return (
+        f"Approximate search cannot serve the distance {distance.name!r}: it needs one with a Euclidean form"
+        ' (euclidean, cosine, …). Use search="exact".'
+    )
+
+
+class ApproximateSearch(StaticSearch):
+    """Finds nearly all of the nearest rows, many times faster than looking at every row.
+
+    Below ``smallest`` rows, for more than ``LARGEST_K`` neighbors and where no
+    effort meets the recall (a warning says so then), exact search answers.
+
+    Parameters
+    ----------
+    distance : name or Distance
+        One with a Euclidean form.
+    kind : "auto", "hnsw" or "ivf"
+        A graph, or inverted lists. "auto": a graph up to ``GRAPH_UP_TO`` rows, because larger ones build slowly.
+    recall : float, above 0 and below 1
+        Share of the true neighbors that a query should find on average.
+    random_state : int
+        Same rows and same number: same answers, on any number of threads.
+
+    Attributes
+    ----------
+    settings_ : dict of int to Setting
+        For every k that the structure answers: effort, measured recall and its standard error.
+
+    >>> search = ApproximateSearch(recall=0.9).fit(np.arange(3000.0)[:, None])
+    >>> 7 in search.candidates(np.array([[7.2]]), k=3)
+    True
+    >>> bool(search.settings_[3].recall >= 0.9)
+    True
+    """
+
+    exact = False
+    smallest = 2000
+
+    def __init__(
+        self, distance: Any = "euclidean", *, kind: str = "auto", recall: float = 0.95, random_state: int = 0
+    ) -> None:
+        self.distance = distance
+        self.kind = kind
+        self.recall = recall
+        self.random_state = random_state
+
+    def why_not(self, distance: Distance) -> str:
+        return why_not_approximate(distance)
+
+    def fit(self, X: Any) -> ApproximateSearch:
+        if self.kind not in ("auto", *KINDS):
+            known = ", ".join(["auto", *KINDS])
+            raise InputError(f"Unknown kind of approximate search {self.kind!r}. Known kinds: {known}.")
+        if not 0 < self.recall < 1:
+            raise InputError(
+                f"A recall lies above 0 and below 1; {self.recall!r} came. For every neighbor use exact search."
+            )
+        self._faiss = require("faiss", "faiss")
+        self.settings_: dict[int, Setting] = {}
+        return super().fit(X)
+
+    @property
+    def recall_(self) -> dict[int, float]:
+        """Measured recall for every k that the structure answers; other k are answered exactly."""
+        return {k: setting.recall for k, setting in self.settings_.items()}
+
+    def candidates(self, Q: Any, k: int) -> np.ndarray:
+        if k not in self.settings_:
+            if len(self._numbers) and k <= LARGEST_K:
+                self._warn_of_exact_search(k)
+            return self._all.candidates(Q, k)
+        return self.settle(Q, k, partial(self._propose, effort=self.settings_[k].effort))
+
+    def _warn_of_exact_search(self, k: int) -> None:
+        warnings.warn(
+            f"A recall of {self.recall} for k={k} was not met at any effort up to {self._structure.efforts()[-1]}, so"
+            f" exact search answers. A lower recall, or another kind ({', '.join(KINDS)}), may be faster.",
+            stacklevel=2,
+        )
+
+    def build(self, numbers: np.ndarray) -> np.ndarray:
+        rng = np.random.default_rng(self.random_state)
+        shuffled = rng.permutation(numbers)
+        n_sample = min(SAMPLE, len(numbers) // 8)
+        sample, rest = np.sort(shuffled[:n_sample]), np.sort(shuffled[n_sample:])
+        self._learn_scale(sample)
+        kind = self.kind if self.kind != "auto" else "hnsw" if len(numbers) <= GRAPH_UP_TO else "ivf"
+        typical = np.sort(shuffled[n_sample:][: ROWS_A_CELL * cell_count(len(numbers))])
+        self._structure = KINDS[kind](self._faiss, self._form(self.rows_.take(typical)), len(numbers), rng)
+        self._n_at_build = len(numbers)
+        self._insert(rest)
+        self.settings_ = self._tuned(sample, rest)
+        self._insert(sample)
+        return np.concatenate([rest, sample])
+
+    def grow(self, numbers: np.ndarray) -> bool:
+        """Insert the rows, after asking for them as unseen queries: where they need more effort it is raised."""
+        if len(self._numbers) + len(numbers) > 2 * self._n_at_build:
+            return False
+        rng = np.random.default_rng(self.random_state)
+        tuned = self._tuned(np.sort(rng.permutation(numbers)[:SAMPLE]), self._numbers)
+        self.settings_ = {
+            k: max(self.settings_[k], tuned[k], key=lambda setting: setting.effort)
+            for k in sorted(self.settings_.keys() & tuned.keys())
+        }
+        self._insert(numbers)
+        return True
+
+    def _propose(self, Q: np.ndarray, asked: int, effort: int) -> Proposals:
+        with faiss_threads(self._faiss, thread_count() if len(Q) >= FEW_QUERIES else 1):
+            places = self._structure.search(self._form(Q), asked, effort)
+        # Nothing is certain here; what comes counts as settled, and only what is missing is asked for again.
+        return Proposals(places, np.full(len(Q), asked))
+
+    def _insert(self, numbers: np.ndarray) -> None:
+        for part in row_blocks(len(numbers), size=ROWS_AT_ONCE):
+            self._structure.add(self._form(self.rows_.take(numbers[part])))
+
+    def _learn_scale(self, sample: np.ndarray) -> None:
+        form = np.asarray(self.distance_.euclidean_form(self.rows_.take(sample)), dtype=np.float64)
+        self._center = form.mean(axis=0)
+        largest = float(abs(form - self._center).max())
+        self._scale = 1.0 if largest == 0 else 2.0 ** -np.frexp(largest)[1]
+
+    def _form(self, X: np.ndarray) -> np.ndarray:
+        """The Euclidean form near the origin, where float32 is finest."""
+        form = (np.asarray(self.distance_.euclidean_form(X), dtype=np.float64) - self._center) * self._scale
+        return np.ascontiguousarray(form.clip(-FARTHEST, FARTHEST), dtype=np.float32)
+
+    def _tuned(self, sample: np.ndarray, held: np.ndarray) -> dict[int, Setting]:
+        """For every k the least effort at which unseen rows find enough of the rows held; k is left out if none does."""
+        Q = self.rows_.take(sample)
+        largest_k = min(LARGEST_K, len(held) // 8)
+        true_distances, true_numbers = self._true_neighbors(Q, sample, largest_k)
+        here = np.isin(true_numbers, held)
+        settings: dict[int, Setting] = {}
+        for effort in self._structure.efforts():
+            asked = self._structure.asked_at(effort, largest_k + A_FEW_MORE)
+            places = self._propose(Q, asked, effort).places
+            found = self._measured(Q, np.where(places >= 0, held[places], -1))
+            means, errors = recall_by_k(found, true_distances, here, spare=A_FEW_MORE)
+            for k in np.flatnonzero(means - STANDARD_ERRORS * errors >= self.recall) + 1:
+                settings.setdefault(int(k), Setting(effort, float(means[k - 1]), float(errors[k - 1])))
+            if len(settings) == largest_k:
+                break
+        return dict(sorted(settings.items()))
+
+    def _true_neighbors(self, Q: np.ndarray, own: np.ndarray, k: int) -> tuple[np.ndarray, np.ndarray]:
+        """Distances and numbers of the k nearest other rows, nearest first."""
+        candidates = self._all.candidates(Q, k + 1)
+        candidates[candidates == own[:, None]] = -1
+        measured = self._measured(Q, candidates)
+        nearest_first = np.argsort(measured, axis=1, kind="stable")[:, :k]
+        return np.take_along_axis(measured, nearest_first, 1), np.take_along_axis(candidates, nearest_first, 1)
+
+    def _measured(self, Q: np.ndarray, numbers: np.ndarray) -> np.ndarray:
+        """Distances to these rows; +inf for −1 and for removed rows."""
+        distances = np.full(numbers.shape, np.inf)
+        for first, chunk in self.rows_.chunks():
+            self.distance_.measure(Q, chunk, numbers, first, distances)
+        if self.rows_.removed is not None:
+            distances[self.rows_.removed[numbers]] = np.inf
+        return distances
+
+
+def recall_by_k(found: np.ndarray, true: np.ndarray, here: np.ndarray, spare: int = 0) -> tuple[np.ndarray, np.ndarray]:
+    """For k = 1, 2, …: the share of the k true nearest that is found on average, and its standard error.
+
+    ``found`` and ``true`` are distances, nearest first; ``here`` says which of
+    the true neighbors could be found at all. A search for k looks at the first
+    k + ``spare`` found. A row as near as the k-th counts, so twins are no loss.
+
+    >>> true = np.array([[1.0, 2.0], [1.0, 2.0]])
+    >>> recall_by_k(np.array([[1.0, 2.0], [1.0, 3.0]]), true, np.ones((2, 2), bool))
+    (array([1.  , 0.75]), array([0.  , 0.25]))
+    """
+    n, width = found.shape
+    largest_k = min(width - spare, true.shape[1])
+    # At place p, and with r of the true ones nearer, it is a hit from k = max(r + 1, p + 1 − spare) on.
+    rank = np.array([np.searchsorted(*pair) for pair in zip(true, found, strict=True)]).reshape(n, width)
+    first_hit = np.minimum(np.maximum(rank, np.arange(width) - spare), largest_k)
+    new_hits = np.zeros((n, largest_k + 1))
+    np.add.at(new_hits, (np.arange(n)[:, None], first_hit), 1)
+    possible = here[:, :largest_k].cumsum(axis=1)
+    hits = np.minimum(new_hits[:, :-1].cumsum(axis=1), possible)
+    asked = possible > 0
+    counts = asked.sum(axis=0)
+    shares = hits / np.maximum(possible, 1)
+    means = shares.sum(axis=0) / np.maximum(counts, 1)
+    squares = (np.where(asked, shares - means, 0) ** 2).sum(axis=0)
+    # Fewer than two queries say nothing about how sure the mean is.
+    errors = np.sqrt(squares / np.maximum(counts - 1, 1) / np.maximum(counts, 1))
+    return means, np.where(counts > 1, errors, np.inf)
+
+
+def gradually(first: int, last: int) -> list[int]:
+    """Whole numbers that rise by about two fifths at a time, so that no more effort is spent than is needed.
+
+    >>> gradually(1, 12)
+    [1, 2, 3, 4, 6, 8, 11, 12]
+    """
+    steps = np.unique(np.round(first * 2.0 ** np.arange(0, np.log2(last / first), 0.5)).astype(int))
+    return [*(int(step) for step in steps if step < last), last]
+
+
+@contextmanager
+def faiss_threads(faiss: Any, count: int) -> Iterator[None]:
+    """Let faiss use ``count`` threads inside the block, and as many as before after it."""
+    before = faiss.omp_get_max_threads()
+    faiss.omp_set_num_threads(count)
+    try:
+        yield
+    finally:
+        faiss.omp_set_num_threads(before)

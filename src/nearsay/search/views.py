@@ -1,0 +1,249 @@
+"""The rows as a matrix product sees them, and a bound on what rounding does to its scores.
+
+The score |r|²/2 − q·r orders rows as their distance to q does. Computed in
+floating point of unit roundoff u it is off by at most
+
+    E = (d + 8) · u · (|q|·R + R²)  +  |q|·e  +  e_q·(R + e),      R = the largest |r|:
+
+conversion and summation in any order, fused or not; and, where rows and
+queries are rounded to fewer digits first, the lengths e and e_q by which that
+moves them. What float64 loses when candidates are measured later is added too.
+If the k-th best computed score is s, the k-th best true one is at most s + E,
+and a row with a computed score above s + 2E cannot be among the k nearest. So
+2E is the *slack* of a query: everything within it is kept, and nothing else
+has to be.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any, Protocol
+
+import numpy as np
+
+from nearsay.arrays import SINGLE_OR_DOUBLE, GrowingArray, row_blocks
+from nearsay.distances.distance import Distance
+from nearsay.search.held import HeldRows
+from nearsay.search.products import Float32Products, Products
+
+ROWS_AT_ONCE = 1024
+# Prepared rows are kept up to this many bytes.
+KEEP_UP_TO = 128 << 20
+
+# Stands for the length of a query whose scores nothing can be said of.
+OUT_OF_REACH = 1e100
+
+Block = tuple[int, Any, np.ndarray]  # number of the first row, rows as they are multiplied, half their squared norms
+
+
+class Geometry:
+    """Where the rows lie, in the distance's Euclidean form: what every bound is made of."""
+
+    def __init__(self, distance: Distance, rows: HeldRows) -> None:
+        self.distance = distance
+        self.rows = rows
+        sample = rows.items[:1]
+        # Whether rows can be multiplied just as they are.
+        self.as_is = rows.items.dtype.char in SINGLE_OR_DOUBLE and distance.euclidean_form(sample) is sample
+        self.center = self._mean_of_some_rows()
+        self.radius = 0.0  # largest norm of a centered row
+        self.plain_radius = 0.0  # largest norm of a row in Euclidean form
+        self.raw_radius = 0.0  # the same before that form was taken
+        self.half_norms = GrowingArray(np.empty(0, rows.items.dtype if self.as_is else np.float32))
+        self.add(np.arange(len(rows)))
+
+    def add(self, numbers: np.ndarray) -> None:
+        """Take note of rows that the collection now holds."""
+        from nearsay.search.select import norms
+
+        for part in row_blocks(len(numbers), size=ROWS_AT_ONCE * 4):
+            block = self.rows.between(int(numbers[part.start]), int(numbers[part.stop - 1]) + 1)
+            form = self.form(block)
+            half = np.empty(len(form), self.half_norms.values.dtype)
+            plain, centered = norms(form, self.center, half)
+            self.plain_radius = max(self.plain_radius, plain)
+            self.radius = max(self.radius, centered)
+            if self.as_is:
+                self.half_norms.append(half)
+            else:
+                self.raw_radius = max(self.raw_radius, _largest_norm(block))
+
+    def remove(self, numbers: np.ndarray) -> None:
+        if self.as_is:
+            self.half_norms.values[numbers] = np.inf
+
+    @property
+    def scale(self) -> float:
+        """Brings the radius below 1. A power of two: scaling by it rounds nothing."""
+        return 1.0 if self.radius == 0 else float(2.0 ** -np.frexp(self.radius)[1])
+
+    def form(self, X: np.ndarray) -> np.ndarray:
+        return X if self.as_is else np.ascontiguousarray(self.distance.euclidean_form(X), dtype=np.float64)
+
+    def form_error(self, Q: np.ndarray) -> float:
+        """How far taking the Euclidean form can move a row or one of these queries."""
+        if self.as_is:
+            return 0.0
+        return self.distance.form_rounding(max(self.raw_radius, _largest_norm(Q)), Q.shape[1])
+
+    def _mean_of_some_rows(self) -> np.ndarray:
+        step = -(-len(self.rows) // 1024)
+        mean: np.ndarray = self.form(self.rows.items[:: max(step, 1)]).mean(axis=0, dtype=np.float64)
+        return mean
+
+
+class View(Protocol):
+    """Rows and queries in one form, ready to be multiplied."""
+
+    products: Products
+
+    def prepare(self, Q: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+        """The queries in the number type of the products, and their lengths."""
+        ...
+
+    def slack(self, lengths: np.ndarray, errors: np.ndarray, Q: np.ndarray) -> np.ndarray:
+        """How far apart two scores of each query must be to be certain; ``errors`` are those of preparing it."""
+        ...
+
+    def blocks(self, size: int) -> Iterator[Block]:
+        """All rows, in order of their numbers."""
+        ...
+
+
+class PlainView:
+    """Rows as they are: nothing to prepare, but a large common offset eats the digits that count."""
+
+    def __init__(self, geometry: Geometry) -> None:
+        self.geometry = geometry
+        self.products: Products = Float32Products()
+
+    @property
+    def serves(self) -> bool:
+        """Whether preparing the rows would gain nothing worth a pass over them."""
+        geometry = self.geometry
+        return (
+            geometry.as_is
+            and geometry.rows.items.dtype.char == "f"
+            and geometry.plain_radius <= 2 * geometry.radius
+            and 1e-10 < geometry.plain_radius < 1e10
+        )
+
+    def prepare(self, Q: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+        return _bounded(np.asarray(Q, np.float64), self.geometry.plain_radius, self.geometry.rows.items.dtype)
+
+    def slack(self, lengths: np.ndarray, errors: np.ndarray, Q: np.ndarray) -> np.ndarray:
+        dtype = self.geometry.rows.items.dtype
+        return _twice(rounding(lengths, self.geometry.plain_radius, Q.shape[1], unit_roundoff(dtype)), lengths)
+
+    def blocks(self, size: int) -> Iterator[Block]:
+        half_norms = self.geometry.half_norms.values
+        for first, block in self.geometry.rows.blocks(size):
+            yield first, block, half_norms[first : first + len(block)]
+
+
+class PreparedView:
+    """Rows moved to their center and scaled, in float32 or less.
+
+    Distances do not change when every row is moved, and a large common offset
+    would otherwise eat the digits that count.
+    """
+
+    def __init__(self, geometry: Geometry, products: Products) -> None:
+        self.geometry = geometry
+        self.products = products
+        self._kept: list[Block] | None = None
+        self._row_error: float | None = None
+
+    def forget(self) -> None:
+        """The rows have changed."""
+        self._kept = self._row_error = None
+
+    def prepare(self, Q: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+        geometry = self.geometry
+        exact = (np.asarray(geometry.form(Q), np.float64) - geometry.center) * geometry.scale
+        return _bounded(exact, geometry.radius * geometry.scale, np.dtype(np.float32))
+
+    def slack(self, lengths: np.ndarray, errors: np.ndarray, Q: np.ndarray) -> np.ndarray:
+        geometry = self.geometry
+        radius = geometry.radius * geometry.scale
+        error = rounding(lengths, radius, len(geometry.center), unit_roundoff(np.dtype(np.float32)))
+        error += (self.row_error + self.products.coarseness * radius) * lengths + errors * (radius + self.row_error)
+        moved = 2 * geometry.scale * geometry.form_error(Q)
+        return _twice(error + moved * (lengths + radius + moved), lengths)
+
+    @property
+    def row_error(self) -> float:
+        """The largest length by which preparing moved a row."""
+        if self._row_error is None:
+            self._row_error = self._pass_over_rows()
+        return self._row_error
+
+    def _pass_over_rows(self) -> float:
+        """Find the largest error, and keep the prepared rows where that is worth its memory."""
+        if not self.products.kept_bytes:
+            return 0.0
+        size = len(self.geometry.rows) * len(self.geometry.center) * self.products.kept_bytes
+        largest, kept = 0.0, []
+        for first, rows, half_norms, errors in self._prepared(ROWS_AT_ONCE):
+            largest = max(largest, float(errors.max()))
+            if size <= KEEP_UP_TO:
+                kept.append((first, rows, half_norms.copy()))
+        self._kept = kept or None
+        return largest
+
+    def blocks(self, size: int) -> Iterator[Block]:
+        if self._kept is not None:
+            yield from self._kept
+        else:
+            yield from (block[:3] for block in self._prepared(min(size, ROWS_AT_ONCE * 4)))
+
+    def _prepared(self, size: int) -> Iterator[tuple[int, Any, np.ndarray, np.ndarray]]:
+        """Blocks and the errors of their rows; the memory is used again for the next block."""
+        rows = self.geometry.rows
+        space = np.empty((size, len(self.geometry.center)), np.float32)
+        half_norms = np.empty(size, np.float32)
+        for first, block in rows.blocks(size):
+            n = len(block)
+            self.center(block, space, half_norms)
+            if rows.removed is not None:
+                half_norms[:n][rows.removed[first : first + n]] = np.inf
+            yield first, *self._multipliable(space[:n], half_norms[:n])
+
+    def _multipliable(self, rows: np.ndarray, half_norms: np.ndarray) -> tuple[Any, np.ndarray, np.ndarray]:
+        prepared, errors = self.products.prepare(rows)
+        return prepared, half_norms, errors
+
+    def center(self, block: np.ndarray, out: np.ndarray, half_norms: np.ndarray) -> None:
+        """Rows as float32, moved and scaled, and half their squared norms."""
+        from nearsay.search.select import center_and_scale
+
+        center_and_scale(self.geometry.form(block), self.geometry.center, self.geometry.scale, out, half_norms)
+
+
+def _bounded(exact: np.ndarray, radius: float, dtype: np.dtype) -> tuple[np.ndarray, np.ndarray]:
+    """Queries as they are multiplied and their lengths; one too far away becomes zeros, and is left to the scan."""
+    lengths = np.sqrt(np.einsum("ij,ij->i", exact, exact))
+    lengths[lengths > 1e15 * max(radius, 1e-15)] = OUT_OF_REACH  # its products could overflow
+    reached = lengths < OUT_OF_REACH
+    return np.ascontiguousarray(np.where(reached[:, None], exact, 0.0), dtype=dtype), lengths
+
+
+def _twice(error: np.ndarray, lengths: np.ndarray) -> np.ndarray:
+    return np.where(lengths < OUT_OF_REACH, 2 * error, np.inf)
+
+
+def rounding(lengths: np.ndarray, radius: float, n_columns: int, roundoff: float) -> np.ndarray:
+    """The bound E without the errors of preparing, for each query length.
+
+    Sums, and what measuring in float64 loses; 10⁻³⁷ for what float32 flushes to zero.
+    """
+    lost: np.ndarray = roundoff * (lengths * radius + radius**2) + 2.0**-50 * (lengths + radius) ** 2
+    return (n_columns + 8) * lost + 1e-37
+
+
+def unit_roundoff(dtype: np.dtype) -> float:
+    return 2.0**-24 if dtype.char == "f" else 2.0**-53
+
+
+def _largest_norm(X: np.ndarray) -> float:
+    return float(np.sqrt((np.asarray(X, np.float64) ** 2).sum(axis=1)).max(initial=0.0))

@@ -1,0 +1,92 @@
+"""The nearest members of each class, against loops."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+import nearsay as ns
+import reference
+from nearsay.errors import InputError
+from nearsay.neighbors.by_class import leave_one_out_by_class, nearest_by_class
+from nearsay.neighbors.find import leave_one_out
+from nearsay.search.exact import ExactSearch
+
+
+@st.composite
+def classes_with_ties(draw: st.DrawFn) -> tuple[np.ndarray, np.ndarray]:
+    n = draw(st.integers(1, 20))
+    X = draw(st.lists(st.tuples(st.integers(0, 2), st.integers(0, 2)), min_size=n, max_size=n))
+    labels = draw(st.lists(st.integers(0, 3), min_size=n, max_size=n))
+    return np.array(X, float), np.array(labels)
+
+
+@pytest.mark.parametrize("distance", ["euclidean", "manhattan"])
+@given(data=classes_with_ties(), n_members=st.integers(1, 4))
+@settings(max_examples=80, deadline=None)
+def test_members_of_each_class_are_those_of_a_loop(distance, data, n_members):
+    X, labels = data
+    search = ExactSearch(distance).fit(X)
+    slow = getattr(reference, distance)
+    for table, leave_out in (
+        (nearest_by_class(search, labels, X, n_members, n_classes=5), False),
+        (leave_one_out_by_class(search, labels, n_members, n_classes=5), True),
+    ):
+        rows, distances = reference.nearest_by_class(X, labels, X, n_members, 5, slow, leave_out_itself=leave_out)
+        np.testing.assert_array_equal(table.indices, rows)
+        np.testing.assert_allclose(table.distances, distances, rtol=1e-12)
+
+
+@pytest.mark.parametrize("distance", ["euclidean", "cosine", "manhattan"])
+def test_large_and_small_classes_over_many_blocks_agree_with_a_search_in_each_class(distance):
+    rng = np.random.default_rng(3)
+    X = rng.integers(0, 4, size=(4000, 3)) + 1e-3 * rng.normal(size=(4000, 3)).round(2) + [1.0, 0.0, 0.0]
+    labels = np.repeat([0, 1, 2, 3], [2500, 1, 1400, 99])
+    rng.shuffle(labels)
+    Q = X[:40]
+    search = ExactSearch(distance).fit(X)
+    search.remove([7, 11])
+    table = nearest_by_class(search, labels, Q, 3, n_classes=4)
+    for c in range(4):
+        members = np.flatnonzero((labels == c) & ~search.rows_.removed)
+        k = min(3, len(members))
+        alone = ns.nearest(X[members], Q, k, distance=distance, search="exact")
+        np.testing.assert_array_equal(table.indices[:, c, :k], members[alone.indices])
+        np.testing.assert_array_equal(table.distances[:, c, :k], alone.distances)
+        assert (table.indices[:, c, k:] == -1).all()
+    with ns.threads(1):
+        np.testing.assert_array_equal(nearest_by_class(search, labels, Q, 3, n_classes=4).indices, table.indices)
+
+
+def test_thousands_of_duplicates_in_a_class_are_no_trouble():
+    X = np.zeros((3000, 4))
+    labels = np.arange(3000) % 2
+    table = leave_one_out_by_class(ExactSearch().fit(X), labels, 2)
+    np.testing.assert_array_equal(table.indices[0], [[2, 4], [1, 3]])
+    np.testing.assert_array_equal(table.indices[1], [[0, 2], [3, 5]])
+
+
+def test_the_nearest_over_all_classes_is_the_nearest_neighbor():
+    rng = np.random.default_rng(0)
+    X, labels = rng.normal(size=(300, 5)), rng.integers(0, 7, 300)
+    search = ExactSearch().fit(X)
+    by_class = leave_one_out_by_class(search, labels).distances[:, :, 0]
+    np.testing.assert_array_equal(by_class.min(axis=1), leave_one_out(search, 1).distances[:, 0])
+
+
+@pytest.mark.parametrize(
+    ("labels", "options", "words"),
+    [
+        ([0, 1, 0], {}, "one class number for each of the 2 rows"),
+        ([0.5, 1.0], {}, "class number"),
+        ([0, -1], {}, "must lie in 0"),
+        ([0, 3], {"n_classes": 2}, "must lie in 0 … 1"),
+        ([0, 1], {"n_members": 0}, "At least one member"),
+    ],
+)
+def test_bad_class_numbers_are_answered_in_words(labels, options, words):
+    search = ExactSearch().fit([[0.0], [1.0]])
+    with pytest.raises(InputError, match=words):
+        nearest_by_class(search, labels, [[0.0]], **options)

@@ -1,0 +1,170 @@
+"""Inside exact search: every path to an answer, and the rules of the house."""
+
+from __future__ import annotations
+
+import importlib.util
+import re
+import subprocess
+import sys
+from pathlib import Path
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+import nearsay as ns
+from nearsay.neighbors.find import nearest
+from nearsay.search.exact import ExactSearch
+from nearsay.search.products import PRODUCTS
+from nearsay.search.screen import Screen
+from nearsay.search.select import Shortlists
+
+
+@given(
+    scores=st.lists(st.lists(st.integers(0, 5), min_size=1, max_size=60), min_size=1, max_size=3),
+    k=st.integers(1, 8),
+    block=st.integers(1, 40),
+    spare=st.integers(1, 30),
+)
+@settings(max_examples=200, deadline=None)
+def test_a_shortlist_of_final_scores_is_the_first_k_of_a_stable_sort(scores, k, block, spare):
+    width = min(len(line) for line in scores)
+    table = np.array([line[:width] for line in scores], float)
+    k = min(k, width)
+    lists = Shortlists(np.zeros(len(table)), k, k + spare, np.float64)
+    for first in range(0, width, block):
+        lists.see(slice(None), table[:, first : first + block], first)
+    found = lists.finish()
+    for line, rows in zip(table, found, strict=True):
+        best = np.argsort(line, kind="stable")[:k]
+        assert not lists.crowded.any() or (rows == -1).all()
+        assert list(rows[rows >= 0]) == sorted(best)
+
+
+@given(
+    scores=st.lists(st.integers(0, 30), min_size=1, max_size=200),
+    k=st.integers(1, 8),
+    slack=st.floats(0.1, 4),
+    block=st.integers(1, 64),
+)
+@settings(max_examples=200, deadline=None)
+def test_a_shortlist_with_slack_keeps_all_that_could_be_among_the_best_or_says_it_is_crowded(scores, k, slack, block):
+    k = min(k, len(scores))
+    table = np.array([scores], np.float32)
+    lists = Shortlists(np.array([slack]), k, 2 * k + 20, np.float32)
+    for first in range(0, len(scores), block):
+        lists.see(slice(None), table[:, first : first + block], first)
+    found = lists.finish()[0]
+    if not lists.crowded[0]:
+        kth = np.sort(table[0])[k - 1]
+        wanted = np.flatnonzero(table[0] <= kth + np.float32(slack))
+        assert set(wanted) <= set(found.tolist())
+
+
+def worst_rows() -> dict[str, np.ndarray]:
+    rng = np.random.default_rng(0)
+    tight = rng.normal(size=(20, 6)).repeat(150, axis=0)
+    return {
+        "all equal": np.ones((3000, 5)),
+        "binary": rng.integers(0, 2, size=(3000, 9)).astype(np.float32),
+        "tight clusters far apart": tight * 1e6 + 1e-6 * rng.normal(size=tight.shape),
+        "a large offset": (1e4 + 1e-2 * rng.normal(size=(3000, 6))).astype(np.float32),
+        "one far row": np.vstack([rng.normal(size=(2999, 4)), np.full((1, 4), 1e9)]),
+        "tiny numbers": 1e-30 * rng.normal(size=(3000, 4)),
+        "huge numbers": 1e30 * rng.normal(size=(3000, 4)),
+    }
+
+
+PRODUCTS_HERE = [name for name in PRODUCTS if name != "bfloat16" or importlib.util.find_spec("torch")]
+
+# torch says at length that a processor without bfloat16 takes the slow way; the answer is what counts here.
+every_product = [pytest.mark.parametrize("products", PRODUCTS_HERE), pytest.mark.filterwarnings("ignore:mkldnn")]
+
+
+def with_every_product(test):
+    for mark in every_product:
+        test = mark(test)
+    return test
+
+
+@with_every_product
+@pytest.mark.parametrize("kind", worst_rows())
+@pytest.mark.parametrize("n_queries", [3, 60])
+def test_hard_rows_are_searched_exactly(kind, n_queries, products):
+    X = worst_rows()[kind]
+    Q = np.vstack([X[:: len(X) // n_queries], X[:2].astype(np.float64) * 1e12])
+    expected = exactly(X, Q, 20)
+    search = ExactSearch(products=products)
+    np.testing.assert_array_equal(ns.NeighborIndex(search=search).fit(X).query(Q, 20).indices, expected)
+
+
+@with_every_product
+@pytest.mark.parametrize("shape", [(1, 1), (5, 3), (37, 16), (130, 17), (1030, 40)])
+def test_products_lie_within_the_errors_they_state(products, shape):
+    rng = np.random.default_rng(0)
+    X = rng.normal(size=shape).astype(np.float32) * rng.choice([1e-3, 1.0, 50.0], size=(shape[0], 1)).astype(np.float32)
+    Q = rng.normal(size=(7, shape[1])).astype(np.float32)
+    X[0] = 0
+    kind = PRODUCTS[products]()
+    (rows, row_errors), (queries, query_errors) = kind.prepare(X), kind.prepare(Q)
+    out = np.empty((len(Q), len(X)), np.float32)
+    kind.into(queries, rows, out)
+    q, x = np.linalg.norm(Q, axis=1)[:, None], np.linalg.norm(X, axis=1)
+    bound = q * row_errors + query_errors[:, None] * (x + row_errors) + (kind.coarseness + 1e-6 * shape[1]) * q * x
+    assert (np.abs(out - Q.astype(float) @ X.T.astype(float)) <= bound).all()
+
+
+@with_every_product
+def test_changed_rows_are_seen_by_prepared_products(products):
+    rng = np.random.default_rng(0)
+    X, Q = rng.normal(size=(500, 8)), rng.normal(size=(50, 8))
+    search = ExactSearch(products=products).fit(X)
+    search.candidates(Q, 5)
+    search.add(100 * Q)
+    search.remove(np.arange(0, 400, 2))
+    rows = np.delete(np.vstack([X, 100 * Q]), np.arange(0, 400, 2), axis=0)
+    numbers = np.delete(np.arange(550), np.arange(0, 400, 2))
+    np.testing.assert_array_equal(nearest(search, 99 * Q, 5).indices, numbers[exactly(rows, 99 * Q, 5)])
+
+
+def exactly(X: np.ndarray, Q: np.ndarray, k: int) -> np.ndarray:
+    """Sums of squares coordinate by coordinate in float64, as a double loop does them."""
+    squares = np.zeros((len(Q), len(X)))
+    for x, q in zip(X.T.astype(np.float64), Q.T.astype(np.float64), strict=True):
+        squares += (q[:, None] - x) ** 2
+    return np.argsort(np.sqrt(squares), axis=1, kind="stable")[:, :k]
+
+
+def test_the_screen_alone_misses_nothing_that_it_does_not_give_up():
+    for X in worst_rows().values():
+        search = ExactSearch().fit(X)
+        found, undecided = Screen(search.distance_, search.rows_).candidates(X[:50], 10)
+        decided = np.setdiff1d(np.arange(50), undecided)
+        for query, rows in zip(decided, exactly(X, X[decided], 10), strict=True):
+            assert set(rows) <= set(found[query].tolist())
+
+
+def test_ordinary_rows_never_need_the_slow_scan(monkeypatch):
+    rng = np.random.default_rng(0)
+    for X in (rng.normal(size=(5000, 32)), rng.normal(size=(5000, 32)).astype(np.float32) + 100):
+        search = ExactSearch(products="int8").fit(X)
+        monkeypatch.setattr(search, "_scan", lambda *_: pytest.fail("scanned"))
+        search.candidates(X[:100], 10)
+
+
+def test_importing_nearsay_compiles_nothing_and_leaves_heavy_packages_alone():
+    code = (
+        "import sys, nearsay; print([m for m in ('numba', 'faiss', 'torch', 'sklearn', 'pandas') if m in sys.modules])"
+    )
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    assert done.stdout.strip() == "[]"
+
+
+def test_every_public_name_has_a_home_and_a_type():
+    source = Path(ns.__file__).read_text()
+    typed = re.search(r"if TYPE_CHECKING:(.*?)\n\n__all__", source, re.DOTALL)[1]
+    assert sorted(ns._HOME_OF) == sorted(ns.__all__)
+    for name, home in ns._HOME_OF.items():
+        assert getattr(ns, name) is not None
+        assert re.search(rf"from {home} import \(?[^)]*?\b{name}\b", typed), f"{name} is not imported for type checkers"
