@@ -1,0 +1,290 @@
+"""The one file format of everything nearsay saves: arrays and JSON, versioned, with checksums, never pickle.
+
+A saved file is an ordinary zip archive without compression::
+
+    arrays/NAME.npy     one for every array, in numpy's own format, rows in C order
+    nearsay.json        {"format": 1, "kind": …, "version": …, "header": {…},
+                         "arrays": {NAME: {"dtype": …, "shape": […], "sha256": …}}}
+
+``format`` numbers this layout; ``kind`` and ``version`` belong to whoever saves
+(an index, a classifier). The checksum covers the whole .npy member; the JSON is
+covered by the archive's own CRC. Saving the same state gives the same bytes.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import math
+import os
+import re
+import secrets
+import zipfile
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from dataclasses import dataclass
+from io import BytesIO
+from pathlib import Path
+from typing import IO, Any, BinaryIO
+
+import numpy as np
+
+from nearsay.arrays import row_blocks
+from nearsay.errors import InputError, SavedFileError
+
+FORMAT = 1
+CONTENTS = "nearsay.json"
+CHUNK = 1 << 20
+# numpy's mark for .npy version 1.0; two bytes with the length of its header follow.
+NPY_START = b"\x93NUMPY\x01\x00"
+# No part may start with a dot: whoever unpacks the archive must not find files outside of it.
+ARRAY_NAME = re.compile(r"\w[\w.-]*(/\w[\w.-]*)*", re.ASCII)
+# Booleans, numbers, dates and texts. Objects would need pickle.
+SAVED_KINDS = "biufcmMSU"
+EARLIEST_ZIP_DATE = (1980, 1, 1, 0, 0, 0)
+
+
+@dataclass(frozen=True, eq=False)
+class State:
+    """What a saved file holds."""
+
+    header: dict[str, Any]
+    arrays: dict[str, np.ndarray]
+    version: int
+
+
+def save_state(
+    path: str | os.PathLike[str], kind: str, version: int, header: Mapping[str, Any], arrays: Mapping[str, np.ndarray]
+) -> None:
+    """Write one file that ``open_state`` gives back, all of it or nothing: an older file stays until the new is whole.
+
+    ``header`` holds plain JSON values (numpy scalars become plain ones, tuples
+    become lists); ``arrays`` any shape of numbers, texts or dates. Arrays are
+    written block by block, so memory-mapped ones need not fit in memory.
+
+    >>> import tempfile
+    >>> path = Path(tempfile.mkdtemp()) / "vote.nearsay"
+    >>> save_state(path, "vote", 1, {"k": 3}, {"labels": np.array(["elm", "oak"])})
+    >>> open_state(path, "vote", newest=1)
+    State(header={'k': 3}, arrays={'labels': array(['elm', 'oak'], dtype='<U3')}, version=1)
+    """
+    plain_header = _plain(dict(header), "header")
+    checked = {name: _checked_array(name, array) for name, array in arrays.items()}
+    with replacing(path) as file, zipfile.ZipFile(file, "w", zipfile.ZIP_STORED) as archive:
+        listed = {name: _write_array(archive, name, array) for name, array in checked.items()}
+        contents = {"format": FORMAT, "kind": kind, "version": version, "header": plain_header, "arrays": listed}
+        archive.writestr(zipfile.ZipInfo(CONTENTS, EARLIEST_ZIP_DATE), json.dumps(contents, ensure_ascii=False))
+
+
+def open_state(path: str | os.PathLike[str], kind: str, newest: int) -> State:
+    """Read what ``save_state`` wrote, every byte checked, or raise SavedFileError saying what is wrong and what to do.
+
+    ``newest`` is the newest version of this kind that the caller understands;
+    the caller looks at ``State.version`` to read older ones.
+    """
+    with open(path, "rb") as file:
+        _check_is_archive(file, path)
+        with _naming_damage(path), zipfile.ZipFile(file) as archive:
+            members = _members(archive)
+            contents = _read_contents(archive, members, path)
+            _check_readable(contents, kind, newest, path)
+            arrays = contents["arrays"]
+            expected = {CONTENTS, *map(_member_name, arrays)}
+            if set(members) != expected:
+                odd = ", ".join(sorted(set(members) ^ expected))
+                raise _Damage(f"its parts do not match its table of contents: {odd}")
+            loaded = {name: _read_array(archive, members[_member_name(name)], arrays[name]) for name in arrays}
+            return State(contents["header"], loaded, contents["version"])
+
+
+@contextmanager
+def replacing(path: str | os.PathLike[str]) -> Iterator[BinaryIO]:
+    """Give a file to write that takes the place of ``path`` when, and only when, the block ends well.
+
+    Whoever reads ``path`` meanwhile sees the old content or the new, never a part.
+    """
+    path = Path(path)
+    if not path.parent.is_dir():
+        raise InputError(f"Cannot write {path}: the folder {path.parent} does not exist. Create it first.")
+    part = path.with_name(f".{path.name}.{secrets.token_hex(4)}.part")
+    try:
+        with open(part, "xb") as file:
+            yield file
+            file.flush()
+            # Without this a power cut could leave the new name with none of the content.
+            os.fsync(file.fileno())
+        os.replace(part, path)
+    except BaseException:
+        part.unlink(missing_ok=True)
+        raise
+
+
+# ------------------------------------------------------------------ writing
+
+
+def _plain(value: Any, where: str) -> Any:
+    """The value as JSON gives it back, or an error that names the place which JSON cannot hold."""
+    if isinstance(value, np.generic):
+        value = value.item()
+    if value is None or isinstance(value, str | bool | int):
+        return value
+    if isinstance(value, float):
+        if not math.isfinite(value):
+            raise InputError(f"{where} is {value}, which JSON cannot hold. Save it in an array.")
+        return value
+    if isinstance(value, list | tuple):
+        return [_plain(item, f"{where}[{number}]") for number, item in enumerate(value)]
+    if isinstance(value, Mapping):
+        for key in value:
+            if not isinstance(key, str):
+                raise InputError(f"{where} has the key {key!r}; JSON keys are texts. Use str(key), or a list of pairs.")
+        return {str(key): _plain(item, f"{where}[{key!r}]") for key, item in value.items()}
+    raise InputError(
+        f"{where} is a {type(value).__name__}, which JSON cannot hold. Save numbers as an array, anything else as text."
+    )
+
+
+def _checked_array(name: str, array: Any) -> np.ndarray:
+    if not ARRAY_NAME.fullmatch(name):
+        raise InputError(f"{name!r} cannot name a saved array: use letters, digits and _ - . (and / between parts).")
+    checked: np.ndarray = np.asanyarray(array)
+    if checked.dtype.kind not in SAVED_KINDS:
+        raise InputError(
+            f"The array {name!r} has type {checked.dtype}, which would need pickle to save."
+            " Convert it to numbers or texts first (for labels: np.array(labels, dtype=str))."
+        )
+    return checked
+
+
+def _write_array(archive: zipfile.ZipFile, name: str, array: np.ndarray) -> dict[str, Any]:
+    """Write one array block by block; gives what the table of contents says of it."""
+    sha256 = hashlib.sha256()
+    member = zipfile.ZipInfo(_member_name(name), EARLIEST_ZIP_DATE)
+    with archive.open(member, "w", force_zip64=array.nbytes >= 1 << 31) as out:
+        for piece in _npy_pieces(array):
+            sha256.update(piece)
+            out.write(piece)
+    return {"dtype": array.dtype.str, "shape": list(array.shape), "sha256": sha256.hexdigest()}
+
+
+def _npy_pieces(array: np.ndarray) -> Iterator[bytes | memoryview]:
+    yield _npy_header(array.dtype, array.shape)
+    lines = array.reshape(1) if array.ndim == 0 else array
+    for rows in row_blocks(len(lines), row_bytes=lines.nbytes // max(1, len(lines))):
+        block = np.ascontiguousarray(lines[rows])
+        if block.size:
+            yield block.reshape(-1).view(np.uint8).data
+
+
+def _npy_header(dtype: np.dtype[Any], shape: tuple[int, ...]) -> bytes:
+    header = BytesIO()
+    described = {"descr": dtype.str, "fortran_order": False, "shape": tuple(shape)}
+    np.lib.format.write_array_header_1_0(header, described)
+    return header.getvalue()
+
+
+def _member_name(array_name: str) -> str:
+    return f"arrays/{array_name}.npy"
+
+
+# ------------------------------------------------------------------ reading
+
+
+class _Damage(Exception):
+    """What is broken; becomes a SavedFileError that also names the file and the remedy."""
+
+
+# A single wrong byte in an archive can surface as any of these.
+DAMAGE = (_Damage, zipfile.BadZipFile, EOFError, OSError, ValueError, TypeError, KeyError, RuntimeError)
+
+
+@contextmanager
+def _naming_damage(path: str | os.PathLike[str]) -> Iterator[None]:
+    try:
+        yield
+    except SavedFileError:
+        raise
+    except DAMAGE as error:
+        raise SavedFileError(
+            f"{os.fspath(path)} is damaged: {error}. Nothing was loaded. Restore it from a copy, or save it again."
+        ) from error
+
+
+def _check_is_archive(file: IO[bytes], path: str | os.PathLike[str]) -> None:
+    start = file.read(4)
+    file.seek(0)
+    if start == b"PK\x03\x04" and not zipfile.is_zipfile(file):
+        raise SavedFileError(
+            f"{os.fspath(path)} is cut short: it starts like a saved file, but its end is missing."
+            " Copy it again, or save it again."
+        )
+    if start != b"PK\x03\x04":
+        raise SavedFileError(
+            f"{os.fspath(path)} was not saved by nearsay (it is no zip archive). Pass a file that nearsay saved."
+        )
+
+
+def _members(archive: zipfile.ZipFile) -> dict[str, zipfile.ZipInfo]:
+    members = {member.filename: member for member in archive.infolist()}
+    if len(members) < len(archive.infolist()):
+        raise _Damage("two of its parts have the same name")
+    for member in members.values():
+        if member.compress_type != zipfile.ZIP_STORED:
+            raise _Damage(f"{member.filename} is compressed, which nearsay never does")
+    return members
+
+
+def _read_contents(
+    archive: zipfile.ZipFile, members: dict[str, zipfile.ZipInfo], path: str | os.PathLike[str]
+) -> dict[str, Any]:
+    if CONTENTS not in members:
+        raise SavedFileError(
+            f"{os.fspath(path)} is a zip archive, but holds no {CONTENTS}: it was not saved by nearsay, or is damaged."
+        )
+    contents = json.loads(archive.read(members[CONTENTS]))
+    if not isinstance(contents, dict) or not isinstance(contents.get("format"), int):
+        raise _Damage(f"{CONTENTS} does not name its format")
+    return contents
+
+
+def _check_readable(contents: dict[str, Any], kind: str, newest: int, path: str | os.PathLike[str]) -> None:
+    place = os.fspath(path)
+    if contents["format"] > FORMAT:
+        raise SavedFileError(
+            f"{place} has file format {contents['format']}; this nearsay reads formats up to {FORMAT}."
+            " Run: pip install --upgrade nearsay"
+        )
+    expected = {"kind": str, "version": int, "header": dict, "arrays": dict}
+    for key, kind_of_value in expected.items():
+        if not isinstance(contents.get(key), kind_of_value):
+            raise _Damage(f"{CONTENTS} holds no {key}")
+    if contents["kind"] != kind:
+        raise SavedFileError(f"{place} holds a saved {contents['kind']!r}; a {kind!r} was asked for.")
+    if contents["version"] > newest:
+        raise SavedFileError(
+            f"{place} holds version {contents['version']} of a saved {kind!r}; this nearsay reads versions up to"
+            f" {newest}. Run: pip install --upgrade nearsay"
+        )
+
+
+def _read_array(archive: zipfile.ZipFile, member: zipfile.ZipInfo, listed: dict[str, Any]) -> np.ndarray:
+    dtype, shape = np.dtype(listed["dtype"]), tuple(listed["shape"])
+    sha256 = hashlib.sha256()
+    with archive.open(member) as source:
+        start = source.read(len(NPY_START) + 2)
+        header = source.read(int.from_bytes(start[-2:], "little"))
+        sha256.update(start + header)
+        # Checked before anything is allocated: a wrong size must not ask for all the memory there is.
+        size = len(start) + len(header) + dtype.itemsize * math.prod(shape)
+        if not start.startswith(NPY_START) or dtype.kind not in SAVED_KINDS or member.file_size != size:
+            raise _Damage(f"{member.filename} is not the array that its table of contents names")
+        array = np.empty(shape, dtype)
+        # An empty array has no bytes to view.
+        waiting = array.reshape(-1).view(np.uint8).data if array.size else memoryview(b"")
+        while piece := source.read(CHUNK):
+            sha256.update(piece)
+            waiting[: len(piece)] = piece
+            waiting = waiting[len(piece) :]
+    if sha256.hexdigest() != listed["sha256"]:
+        raise _Damage(f"the checksum of {member.filename} is wrong")
+    return array
