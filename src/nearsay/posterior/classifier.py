@@ -1,0 +1,261 @@
+"""Algorithm 1, whole: the k nearest rows vote, and the vote becomes a probability with its evidence."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any
+
+import numpy as np
+from sklearn.base import BaseEstimator, ClassifierMixin
+from sklearn.utils import check_consistent_length, check_random_state, column_or_1d
+from sklearn.utils.multiclass import check_classification_targets
+from sklearn.utils.validation import check_is_fitted, validate_data
+
+from nearsay.arrays import row_blocks
+from nearsay.distances.distance import Distance
+from nearsay.distances.functions import FunctionDistance, PrecomputedDistance
+from nearsay.distances.named import as_distance
+from nearsay.errors import InputError
+from nearsay.neighbors.index import NeighborIndex
+from nearsay.neighbors.table import NeighborTable
+from nearsay.posterior.evidence import EvidenceList, evidence
+from nearsay.posterior.named import Posterior, as_posterior
+from nearsay.posterior.novelty import Novelty
+from nearsay.posterior.past_cases import PastCases
+from nearsay.posterior.proportional import check_smoothing
+from nearsay.posterior.selection import KCurve, PastVotes, largest_k
+from nearsay.posterior.votes import check_tie_break, lift, neighbor_labels, winners
+
+
+class NeighborClassifier(ClassifierMixin, BaseEstimator):
+    """Class probabilities from the labels of the nearest training rows, with the neighbors as evidence.
+
+    Parameters
+    ----------
+    n_neighbors : int or "auto", default=5
+        How many neighbors have a say; at most the number of training rows.
+        "auto" tries every k up to √n (at least 30, at most 200, never more
+        than the other rows), leaving each training row out once, and takes
+        the k with the largest mean log posterior; where equal the more
+        accurate, then the smaller. One leave-one-out search serves every k.
+        The votes decide, smoothed as asked for, whatever ``posterior`` speaks
+        in the end.
+    posterior : str or object, default="proportional"
+        How votes become probabilities: a name, or an object with
+        ``fit(table, labels, n_classes)`` and ``proba(table)``. It is copied
+        before it is fitted. ``table`` in ``fit`` holds the ``n_neighbors_``
+        nearest *other* rows of every training row, and labels are class
+        numbers.
+    distance : str, function of two items, or Distance, default="euclidean"
+        With a function, items need not be vectors: a list of strings will do.
+        "precomputed" takes X as distances to the training rows.
+    search : str or search object, default="auto"
+        How neighbors are found; ``index_.chosen_`` says what was chosen.
+    tie_break : {"nearest", "random", "first"}, default="nearest"
+        Who wins among equally probable classes: the one with the nearest
+        neighbor, one drawn by lot, or the first in ``classes_``. The lot is
+        drawn from the seed and the neighbors themselves, so the same query
+        gets the same answer in any batch.
+    model_failure : float, default=0.01
+        Share of the probability spread evenly over all classes, from 0 up to
+        but not including 1. Above zero, no class ever gets probability 0.
+    smoothing : {"model_failure", "add-one"}, default="model_failure"
+        (1−Δ)·votes/K + Δ/C with Δ = ``model_failure``, or (votes+1)/(K+C).
+    random_state : int, RandomState or None, default=None
+        Seed of "random" ties and of the rows sampled for novelty in a large
+        collection. None is a fixed seed too: nothing here differs from run to
+        run unless asked to.
+
+    Attributes
+    ----------
+    classes_ : (n_classes,) the labels, sorted.
+    n_neighbors_ : int
+    k_curve_ : KCurve
+        Only with ``n_neighbors="auto"``: arrays ``k``, ``accuracy`` and ``log_posterior``.
+    index_ : NeighborIndex over the training rows.
+    labels_ : (n_rows,) the class number of every training row.
+    posterior_ : the fitted posterior.
+    n_features_in_, feature_names_in_ : as in scikit-learn, where X is a table of numbers.
+
+    Examples
+    --------
+    Three neighbors of 1.5 stand at 1, 0 and 3; two of them say "low".
+
+    >>> clf = NeighborClassifier(n_neighbors=3, model_failure=0.0)
+    >>> clf = clf.fit([[0.0], [1.0], [3.0], [8.0]], ["low", "low", "high", "high"])
+    >>> clf.predict([[1.5]])
+    array(['low'], dtype='<U4')
+    >>> clf.predict_proba([[1.5]]).round(3)             # in the order of classes_: high, low
+    array([[0.333, 0.667]])
+    >>> print(clf.explain([[1.5]])[0])
+    'low' with probability 0.67.
+    2 of 3 neighbors say 'low', the nearest too (0.5 away); 1 says 'high'.
+    Novelty 0.00: it lies farther from its neighbors than about 0% of the rows here.
+    """
+
+    k_curve_: KCurve
+
+    def __init__(
+        self,
+        n_neighbors: int | str = 5,
+        *,
+        posterior: Any = "proportional",
+        distance: Any = "euclidean",
+        search: Any = "auto",
+        tie_break: str = "nearest",
+        model_failure: float = 0.01,
+        smoothing: str = "model_failure",
+        random_state: Any = None,
+    ) -> None:
+        self.n_neighbors = n_neighbors
+        self.posterior = posterior
+        self.distance = distance
+        self.search = search
+        self.tie_break = tie_break
+        self.model_failure = model_failure
+        self.smoothing = smoothing
+        self.random_state = random_state
+
+    def fit(self, X: Any, y: Any) -> NeighborClassifier:
+        """Hold the rows and their labels; with ``n_neighbors="auto"`` choose k.
+
+        Parameters
+        ----------
+        X : (n_rows, n_columns) numbers (array, pandas or polars DataFrame), or items that ``distance`` compares.
+            They are held, not copied.
+        y : (n_rows,) labels: strings, whole numbers or booleans.
+        """
+        check_tie_break(self.tie_break)
+        check_smoothing(self.smoothing, self.model_failure)
+        posterior = as_posterior(self.posterior, model_failure=self.model_failure, smoothing=self.smoothing)
+        X, y = self._check_training(X, y)
+        auto = isinstance(self.n_neighbors, str) and self.n_neighbors == "auto"
+        k = largest_k(len(X)) if auto else _check_n_neighbors(self.n_neighbors, len(X))
+
+        self.classes_, self.labels_ = np.unique(y, return_inverse=True)
+        self.index_ = NeighborIndex(self.distance, self.search).fit(X)
+        self._seed = 0 if self.random_state is None else int(check_random_state(self.random_state).randint(2**31 - 1))
+        past = PastCases(self.index_, self._seed)
+        table = past.table(max(k, 1)) if getattr(posterior, "needs_past_cases", True) else None
+        if hasattr(self, "k_curve_"):
+            del self.k_curve_  # of an earlier fit
+        if auto:
+            self.k_curve_ = self._curve(past, table, k)
+            k = self.k_curve_.best
+        self.n_neighbors_ = k
+        posterior.fit(table.first(k) if table is not None else None, self.labels_, len(self.classes_))
+        self.posterior_: Posterior = posterior
+        self._novelty = Novelty(past, k)
+        return self
+
+    def _curve(self, past: PastCases, table: NeighborTable | None, k: int) -> KCurve:
+        if k == 0:  # one row has no others to be judged by
+            return KCurve(np.empty(0, np.int64), np.empty(0), np.empty(0))
+        votes = PastVotes(k, len(self.classes_), tie_break=self.tie_break, seed=self._seed)
+        parts = past.blocks(k) if table is None else [(np.arange(len(table)), table)]
+        for rows, part in parts:
+            votes.add(part, self.labels_, rows)
+        return votes.curve(model_failure=self.model_failure, smoothing=self.smoothing)
+
+    def neighbors(self, X: Any) -> NeighborTable:
+        """The ``n_neighbors_`` nearest training rows of every query: the one search behind every answer."""
+        check_is_fitted(self)
+        return self.index_.query(self._check_queries(X), self.n_neighbors_)
+
+    def predict(self, X: Any) -> np.ndarray:
+        """The most probable label of every query: (n_queries,). Equal probabilities go by ``tie_break``."""
+        table = self.neighbors(X)
+        best = np.empty(len(table), np.int64)
+        for part, _, winner in self._answers(table):
+            best[part] = winner
+        return self._names(best)
+
+    def predict_proba(self, X: Any) -> np.ndarray:
+        """Probabilities (n_queries, n_classes), columns as in ``classes_``; every row sums to 1.
+
+        The largest of a row is always the one that ``predict`` names: among
+        equals, the winner by ``tie_break`` stands one rounding step higher.
+        """
+        table = self.neighbors(X)
+        p = np.empty((len(table), len(self.classes_)))
+        for part, p_part, _ in self._answers(table):
+            p[part] = p_part
+        return p
+
+    def explain(self, X: Any) -> EvidenceList:
+        """The evidence for every query: an ``Evidence`` each, from one search.
+
+        The list also carries ``predictions``, ``probabilities`` and ``table``,
+        equal to what ``predict``, ``predict_proba`` and ``neighbors`` give:
+        who needs several of them searches once.
+        """
+        table = self.neighbors(X)
+        p = np.empty((len(table), len(self.classes_)))
+        best = np.empty(len(table), np.int64)
+        found = []
+        for part, p[part], best[part] in self._answers(table):
+            said = neighbor_labels(table[part], self.labels_)
+            found += evidence(table[part], said, best[part], p[part], self._novelty.of(table[part]), self.classes_)
+        return EvidenceList(found, predictions=self._names(best), probabilities=p, table=table)
+
+    def _answers(self, table: NeighborTable) -> Iterator[tuple[slice, np.ndarray, np.ndarray]]:
+        """(queries, their probabilities, the winning class numbers), a block of queries at a time."""
+        # About eight arrays of a block's size come and go; together they should stay in the cache.
+        for part in row_blocks(len(table), row_bytes=8 * 8 * len(self.classes_)):
+            p = np.array(self.posterior_.proba(table[part]), dtype=np.float64)
+            expected = (part.stop - part.start, len(self.classes_))
+            if p.shape != expected:
+                raise InputError(
+                    f"The posterior {self.posterior!r} gave probabilities of shape {p.shape};"
+                    f" {expected} (queries × classes) is expected."
+                )
+            best = winners(p, table[part], self.labels_, self.tie_break, self._seed)
+            lift(p, best)
+            yield part, p, best
+
+    def _names(self, numbers: np.ndarray) -> np.ndarray:
+        names: np.ndarray = self.classes_[numbers]
+        return names
+
+    def _check_training(self, X: Any, y: Any) -> tuple[Any, np.ndarray]:
+        if _is_for_tables(as_distance(self.distance), X):
+            X, y = validate_data(self, X, y)
+        else:
+            if y is None:
+                raise InputError("fit needs a label for every item, but y is None.")
+            check_consistent_length(X, y)
+            y = column_or_1d(y, warn=True)
+        check_classification_targets(y)
+        return X, y
+
+    def _check_queries(self, X: Any) -> Any:
+        if _is_for_tables(self.index_.search_.distance_, X):
+            return validate_data(self, X, reset=False, ensure_min_samples=0)
+        return X
+
+    def __sklearn_tags__(self) -> Any:
+        tags = super().__sklearn_tags__()
+        given = self.distance
+        tags.input_tags.pairwise = isinstance(given, PrecomputedDistance) or (
+            isinstance(given, str) and given == PrecomputedDistance.name
+        )
+        return tags
+
+
+def _is_for_tables(distance: Distance, X: Any) -> bool:
+    """Whether X should be a table of numbers; otherwise its items are for the distance alone to judge."""
+    if not isinstance(distance, FunctionDistance):
+        return True
+    return len(getattr(X, "shape", ())) == 2 and not (isinstance(X, np.ndarray) and X.dtype.kind not in "fiub")
+
+
+def _check_n_neighbors(n_neighbors: Any, n_rows: int) -> int:
+    whole = isinstance(n_neighbors, int | np.integer) and not isinstance(n_neighbors, bool)
+    if not whole or n_neighbors < 1:
+        raise InputError(f'n_neighbors must be a whole number of at least 1, or "auto"; {n_neighbors!r} came.')
+    if n_neighbors > n_rows:
+        raise InputError(
+            f"n_neighbors={n_neighbors}, but there are n_samples={n_rows} rows to be neighbors."
+            f" Ask for at most {n_rows}, or fit more rows."
+        )
+    return int(n_neighbors)

@@ -1,0 +1,173 @@
+"""Why an answer was given: one plain object a query, from one search."""
+
+from __future__ import annotations
+
+from collections import Counter
+from dataclasses import asdict, dataclass
+from html import escape
+from typing import Any
+
+import numpy as np
+
+from nearsay.neighbors.table import NeighborTable
+
+PROBABILITIES_SHOWN = 5
+OTHER_LABELS_SHOWN = 3
+UNUSUAL = 0.95
+
+
+@dataclass(frozen=True)
+class Evidence:
+    """An answer and what it rests on, in plain Python values.
+
+    Attributes
+    ----------
+    label : the answer, as ``predict`` gives it.
+    probability : float
+        The probability of that label.
+    probabilities : dict
+        The most probable labels (at most 5) and their probabilities, largest first.
+    votes : dict
+        How many neighbors say each label; labels with no vote are not listed. Most votes first, then nearest first.
+    neighbors : list of int
+        Row numbers in the collection, nearest first; missing neighbors are left out.
+    distances : list of float
+    labels : list
+        What each of these neighbors says.
+    novelty : float or None
+        How unusual the distance to the k-th neighbor is, from 0 to 1 (see ``Novelty``).
+        None in a collection of one row.
+
+    >>> found = Evidence("cat", 0.66, {"cat": 0.66, "dog": 0.34}, {"cat": 2, "dog": 1},
+    ...                  [7, 2, 4], [0.25, 0.5, 1.0], ["cat", "dog", "cat"], 0.4)
+    >>> print(found)
+    'cat' with probability 0.66.
+    2 of 3 neighbors say 'cat', the nearest too (0.25 away); 1 says 'dog'.
+    Novelty 0.40: it lies farther from its neighbors than about 40% of the rows here.
+    """
+
+    label: Any
+    probability: float
+    probabilities: dict[Any, float]
+    votes: dict[Any, int]
+    neighbors: list[int]
+    distances: list[float]
+    labels: list[Any]
+    novelty: float | None
+
+    @property
+    def text(self) -> str:
+        """The evidence in a few sentences, one a line."""
+        answer = f"{self.label!r} with probability {self.probability:.2f}."
+        return "\n".join([answer, _vote_in_words(self), _novelty_in_words(self)])
+
+    def __str__(self) -> str:
+        return self.text
+
+    def to_dict(self) -> dict[str, Any]:
+        """Everything, the text too, as values that ``json.dumps`` takes."""
+        return {**asdict(self), "text": self.text}
+
+    def _repr_html_(self) -> str:
+        rows = "".join(
+            f"<tr><td>{row}</td><td>{escape(str(label))}</td><td>{distance:.3g}</td></tr>"
+            for row, label, distance in zip(self.neighbors, self.labels, self.distances, strict=True)
+        )
+        return (
+            f"<div><p>{escape(self.text).replace(chr(10), '<br>')}</p>"
+            f"<table><thead><tr><th>row</th><th>says</th><th>distance</th></tr></thead><tbody>{rows}</tbody></table></div>"
+        )
+
+
+class EvidenceList(list[Evidence]):
+    """The evidence of each query in turn, and the arrays it was made from: nothing needs a second search.
+
+    Attributes
+    ----------
+    predictions : (n_queries,) as ``predict`` gives them.
+    probabilities : (n_queries, n_classes) as ``predict_proba`` gives them.
+    table : NeighborTable
+    """
+
+    def __init__(
+        self, items: list[Evidence], *, predictions: np.ndarray, probabilities: np.ndarray, table: NeighborTable
+    ) -> None:
+        super().__init__(items)
+        self.predictions = predictions
+        self.probabilities = probabilities
+        self.table = table
+
+    def _repr_html_(self) -> str:
+        return "".join(item._repr_html_() for item in self)
+
+
+def evidence(
+    table: NeighborTable,
+    said: np.ndarray,
+    winners: np.ndarray,
+    probabilities: np.ndarray,
+    novelty: np.ndarray,
+    classes: np.ndarray,
+) -> list[Evidence]:
+    """Put the arrays of some queries into one plain object for each.
+
+    Parameters
+    ----------
+    said : (n_queries, k)
+        Class numbers of the neighbors, −1 where there is none.
+    winners : (n_queries,)
+        Class numbers of the answers.
+    novelty : (n_queries,)
+        NaN where there is nothing to compare with.
+    classes : (n_classes,)
+        Labels by class number.
+    """
+    names = classes.tolist()
+    # The answer leads among equals, whatever the class order; a stable sort keeps class order behind it.
+    order = np.argsort(-probabilities, axis=1, kind="stable")[:, :PROBABILITIES_SHOWN]
+    found = []
+    for i, winner in enumerate(winners):
+        here = said[i] >= 0
+        labels = [names[c] for c in said[i, here]]
+        leading = [winner, *(c for c in order[i] if c != winner)][:PROBABILITIES_SHOWN]
+        found.append(
+            Evidence(
+                label=names[winner],
+                probability=float(probabilities[i, winner]),
+                probabilities={names[c]: float(probabilities[i, c]) for c in leading},
+                votes=dict(Counter(labels).most_common()),  # equal counts stay in the order first met: nearest first
+                neighbors=table.indices[i, here].tolist(),
+                distances=table.distances[i, here].tolist(),
+                labels=labels,
+                novelty=None if np.isnan(novelty[i]) else float(novelty[i]),
+            )
+        )
+    return found
+
+
+def _vote_in_words(found: Evidence) -> str:
+    k = len(found.neighbors)
+    if k == 0:
+        return "No neighbor was found."
+    nearest, away = found.labels[0], f"{found.distances[0]:.3g} away"
+    if k == 1:
+        return f"The nearest neighbor says {nearest!r} ({away})."
+    votes = found.votes.get(found.label, 0)
+    if votes == k:
+        return f"All {k} neighbors say {found.label!r}; the nearest is {away}."
+    who = f"{votes or 'None'} of {k} neighbors {'says' if votes == 1 else 'say'} {found.label!r}"
+    too = f"the nearest too ({away})" if nearest == found.label else f"but the nearest says {nearest!r} ({away})"
+    others = [(label, count) for label, count in found.votes.items() if label != found.label]
+    shown = [f"{count} {'says' if count == 1 else 'say'} {label!r}" for label, count in others[:OTHER_LABELS_SHOWN]]
+    rest = sum(count for _, count in others[OTHER_LABELS_SHOWN:])
+    return f"{who}, {too}; {', '.join([*shown, *([f'{rest} something else'] if rest else [])])}."
+
+
+def _novelty_in_words(found: Evidence) -> str:
+    if found.novelty is None:
+        return "The collection has one row, so nothing says what distance is usual."
+    warning = " Unusually far from everything known here." if found.novelty >= UNUSUAL else ""
+    return (
+        f"Novelty {found.novelty:.2f}: it lies farther from its neighbors than about"
+        f" {found.novelty:.0%} of the rows here.{warning}"
+    )

@@ -1,0 +1,72 @@
+"""The collection asked about its own rows, each left out by its number: the past cases that answers are judged by."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+import numpy as np
+
+from nearsay.arrays import row_blocks
+from nearsay.neighbors.index import NeighborIndex
+from nearsay.neighbors.table import NeighborTable
+
+ROWS_AT_ONCE = 4096
+SAMPLE_ABOVE = 5000
+SAMPLE_SIZE = 2000
+
+
+def left_out_blocks(index: NeighborIndex, k: int) -> Iterator[tuple[np.ndarray, NeighborTable]]:
+    """The whole leave-one-out table, as (row numbers, their neighbors) that need not be held together."""
+    live = index.search_.rows_.live_numbers
+    for block in row_blocks(len(live), size=ROWS_AT_ONCE):
+        yield live[block], index.leave_one_out(k, live[block])
+
+
+class PastCases:
+    """Leave-one-out neighbors of a collection, searched for at most once in ``fit``.
+
+    A pass over all rows also remembers the distances of a few, for novelty:
+    of every row in a collection of up to 5,000, otherwise of a seeded sample
+    of 2,000. Without such a pass those rows are searched when first asked for.
+    """
+
+    def __init__(self, index: NeighborIndex, seed: int) -> None:
+        self.index = index
+        self.seed = seed
+        self._sampled: np.ndarray | None = None
+
+    @property
+    def n_others(self) -> int:
+        """How many rows a row has beside itself."""
+        return self.index.search_.rows_.n_live - 1
+
+    def sample(self) -> np.ndarray:
+        """Numbers of the rows whose distances are remembered, in order."""
+        live = self.index.search_.rows_.live_numbers
+        if len(live) <= SAMPLE_ABOVE:
+            return live
+        return np.sort(np.random.default_rng(self.seed).choice(live, SAMPLE_SIZE, replace=False))
+
+    def table(self, k: int) -> NeighborTable:
+        """The ``k`` nearest others of every row number; −1 and +inf where there are fewer."""
+        rows = self.index.search_.rows_
+        table = NeighborTable(np.full((len(rows), k), -1), np.full((len(rows), k), np.inf))
+        if found := min(k, self.n_others):
+            part = self.index.leave_one_out(found)
+            table.indices[:, :found], table.distances[:, :found] = part.indices, part.distances
+        self._sampled = table.distances[self.sample()]
+        return table
+
+    def blocks(self, k: int) -> Iterator[tuple[np.ndarray, NeighborTable]]:
+        """The same for live rows and ``k`` ≤ ``n_others``, block by block, so that it is never held whole."""
+        sample, kept = self.sample(), []
+        for rows, table in left_out_blocks(self.index, k):
+            kept.append(table.distances[np.isin(rows, sample)])
+            yield rows, table
+        self._sampled = np.concatenate(kept)
+
+    def usual_distances(self, k: int) -> np.ndarray:
+        """How far the sampled rows are from their own k-th neighbor, smallest first; k ≤ ``n_others``."""
+        if self._sampled is None or self._sampled.shape[1] < k:
+            self._sampled = self.index.leave_one_out(k, self.sample()).distances
+        return np.sort(self._sampled[:, k - 1])

@@ -1,0 +1,144 @@
+"""What the neighbors say: their labels, how many say what, and who wins when they disagree evenly.
+
+Labels are class numbers here, 0 … n_classes−1, one for each row of the
+collection. A missing neighbor (row number −1) says nothing.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+import numpy as np
+
+from nearsay.errors import InputError
+from nearsay.neighbors.table import NeighborTable
+
+
+def neighbor_labels(table: NeighborTable, labels: np.ndarray) -> np.ndarray:
+    """The label of every neighbor, nearest first: (n_queries, k), −1 where there is none.
+
+    >>> table = NeighborTable(np.array([[2, 0, -1]]), np.array([[0.5, 1.0, np.inf]]))
+    >>> neighbor_labels(table, np.array([7, 8, 9]))
+    array([[ 9,  7, -1]])
+    """
+    said: np.ndarray = np.where(table.indices >= 0, labels[table.indices], -1)
+    return said
+
+
+def count_votes(said: np.ndarray, n_classes: int) -> np.ndarray:
+    """How many neighbors say each class: (n_queries, n_classes) whole numbers.
+
+    >>> count_votes(np.array([[0, 2, 0], [1, -1, -1]]), n_classes=3)
+    array([[2, 0, 1],
+           [0, 1, 0]])
+    """
+    query, _ = cast = np.nonzero(said >= 0)
+    votes = np.bincount(query * n_classes + said[cast], minlength=len(said) * n_classes)
+    return votes.reshape(len(said), n_classes)
+
+
+def winners(
+    scores: np.ndarray, table: NeighborTable, labels: np.ndarray, tie_break: str = "nearest", seed: int = 0
+) -> np.ndarray:
+    """The class with the largest score for every query; equal largest scores go by ``tie_break``.
+
+    Each query is decided by its own row of ``scores`` and of ``table`` alone,
+    so neither the order nor the number of queries matters.
+
+    Parameters
+    ----------
+    scores : (n_queries, n_classes)
+        Votes or probabilities.
+    tie_break : one of TIE_RULES
+    seed : int
+        What "random" starts from.
+
+    >>> table = NeighborTable(np.array([[2, 0, 1, 3]]), np.array([[1.0, 2.0, 3.0, 4.0]]))
+    >>> labels = np.array([0, 0, 1, 1])
+    >>> winners(np.array([[2, 2]]), table, labels, "nearest"), winners(np.array([[2, 2]]), table, labels, "first")
+    (array([1]), array([0]))
+    """
+    tied = scores == scores.max(axis=1, keepdims=True)
+    best: np.ndarray = tied.argmax(axis=1)
+    last = tied.shape[1] - 1 - tied[:, ::-1].argmax(axis=1)
+    contested = np.flatnonzero(best != last)
+    if len(contested):
+        best[contested] = TIE_RULES[tie_break](tied[contested], table[contested], labels, seed)
+    return best
+
+
+def lift(scores: np.ndarray, best: np.ndarray) -> None:
+    """Raise, in place, the score of a winner by tie break by the smallest step there is.
+
+    So ``scores.argmax(axis=1)`` is the winner for whoever reads the scores alone.
+    """
+    query = np.flatnonzero(scores.argmax(axis=1) != best)
+    scores[query, best[query]] = np.nextafter(scores[query, best[query]], np.inf)
+
+
+def _first_class(tied: np.ndarray, table: NeighborTable, labels: np.ndarray, seed: int) -> np.ndarray:
+    first: np.ndarray = tied.argmax(axis=1)
+    return first
+
+
+def _nearest_neighbor(tied: np.ndarray, table: NeighborTable, labels: np.ndarray, seed: int) -> np.ndarray:
+    said = neighbor_labels(table, labels)
+    query = np.arange(len(said))
+    speaks = (said >= 0) & tied[query[:, None], said]
+    # A posterior may put classes first that no neighbor has; class order is all that is left then.
+    chosen: np.ndarray = np.where(speaks.any(axis=1), said[query, speaks.argmax(axis=1)], tied.argmax(axis=1))
+    return chosen
+
+
+def _drawn_by_lot(tied: np.ndarray, table: NeighborTable, labels: np.ndarray, seed: int) -> np.ndarray:
+    lots = lot(neighborhood_numbers(table, seed)[:, -1:], np.arange(tied.shape[1]).astype(np.uint64))
+    drawn: np.ndarray = np.where(tied, lots, np.iinfo(np.uint64).max).argmin(axis=1)
+    return drawn
+
+
+TIE_RULES: dict[str, Callable[[np.ndarray, NeighborTable, np.ndarray, int], np.ndarray]] = {
+    "nearest": _nearest_neighbor,
+    "random": _drawn_by_lot,
+    "first": _first_class,
+}
+
+
+def check_tie_break(tie_break: str) -> None:
+    """Say which rules there are when it is none of them.
+
+    >>> check_tie_break("coin")
+    Traceback (most recent call last):
+    nearsay.errors.InputError: Unknown tie_break 'coin'. Known names: first, nearest, random.
+    """
+    if tie_break not in TIE_RULES:
+        raise InputError(f"Unknown tie_break {tie_break!r}. Known names: {', '.join(sorted(TIE_RULES))}.")
+
+
+def neighborhood_numbers(table: NeighborTable, seed: int) -> np.ndarray:
+    """A number drawn from the seed and the first 1, 2, … k neighbors of every query: (n_queries, k) uint64.
+
+    The neighbors themselves stand in for a random generator: the same query
+    draws the same lot in any batch, on any thread, on any day.
+    """
+    numbers = np.empty(table.indices.shape, np.uint64)
+    state = mix(np.full(len(table), seed, np.uint64))
+    distance_bits = (table.distances + 0.0).view(np.uint64)  # −0.0 becomes 0.0
+    for column in range(table.n_neighbors):
+        state = mix(state ^ table.indices[:, column].astype(np.uint64))
+        state = mix(state ^ distance_bits[:, column])
+        numbers[:, column] = state
+    return numbers
+
+
+def mix(x: np.ndarray) -> np.ndarray:
+    """Spread 64 bits evenly (the finalizer of splitmix64). ``past_votes`` compiles this same function."""
+    x = x + np.uint64(0x9E3779B97F4A7C15)
+    x = (x ^ (x >> np.uint64(30))) * np.uint64(0xBF58476D1CE4E5B9)
+    x = (x ^ (x >> np.uint64(27))) * np.uint64(0x94D049BB133111EB)
+    mixed: np.ndarray = x ^ (x >> np.uint64(31))
+    return mixed
+
+
+def lot(neighborhood: np.ndarray, class_number: np.ndarray) -> np.ndarray:
+    """What a class draws in a neighborhood; the lowest lot wins."""
+    return mix(neighborhood ^ mix(class_number))
