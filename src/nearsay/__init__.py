@@ -1,9 +1,90 @@
-"""What do the neighbors say?"""
+"""What do the neighbors say?
 
-from nearsay.arrays import threads
-from nearsay.neighbors.index import NeighborIndex, leave_one_out, nearest
-from nearsay.neighbors.table import NeighborTable
+From a labeled collection, nearsay gives a new item a class with a probability
+one can trust, and shows the neighbors as evidence. The names below are the
+public face; each is imported when it is first used, so that ``import nearsay``
+is quick.
+"""
+
+from importlib import import_module
+from typing import TYPE_CHECKING, Any
 
 __version__ = "0.1.0"
 
-__all__ = ["NeighborIndex", "NeighborTable", "leave_one_out", "nearest", "threads"]
+if TYPE_CHECKING:
+    from nearsay.arrays import threads
+    from nearsay.data.datasets import load_dataset
+    from nearsay.data.files import read_rows, write_rows
+    from nearsay.data.rows import LabeledRows
+    from nearsay.distances.distance import Distance
+    from nearsay.distances.named import DISTANCES
+    from nearsay.evaluate.displays import (
+        DecisionRegionsDisplay,
+        EvidenceDisplay,
+        KCurveDisplay,
+        NeighborhoodDisplay,
+    )
+    from nearsay.neighbors.by_class import ClassTable, leave_one_out_by_class, nearest_by_class
+    from nearsay.neighbors.index import NeighborIndex, leave_one_out, nearest
+    from nearsay.neighbors.table import NeighborTable
+    from nearsay.posterior.bayes_error import bayes_error_range
+    from nearsay.posterior.classifier import NeighborClassifier
+    from nearsay.posterior.evidence import Evidence
+
+__all__ = [
+    "DISTANCES",
+    "ClassTable",
+    "DecisionRegionsDisplay",
+    "Distance",
+    "Evidence",
+    "EvidenceDisplay",
+    "KCurveDisplay",
+    "LabeledRows",
+    "NeighborClassifier",
+    "NeighborIndex",
+    "NeighborTable",
+    "NeighborhoodDisplay",
+    "bayes_error_range",
+    "leave_one_out",
+    "leave_one_out_by_class",
+    "load_dataset",
+    "nearest",
+    "nearest_by_class",
+    "read_rows",
+    "threads",
+    "write_rows",
+]
+
+# Where each name lives; a test holds this against __all__ and the imports above.
+_HOMES = {
+    "nearsay.arrays": ["threads"],
+    "nearsay.data.datasets": ["load_dataset"],
+    "nearsay.data.files": ["read_rows", "write_rows"],
+    "nearsay.data.rows": ["LabeledRows"],
+    "nearsay.distances.distance": ["Distance"],
+    "nearsay.distances.named": ["DISTANCES"],
+    "nearsay.evaluate.displays": [
+        "DecisionRegionsDisplay",
+        "EvidenceDisplay",
+        "KCurveDisplay",
+        "NeighborhoodDisplay",
+    ],
+    "nearsay.neighbors.by_class": ["ClassTable", "leave_one_out_by_class", "nearest_by_class"],
+    "nearsay.neighbors.index": ["NeighborIndex", "leave_one_out", "nearest"],
+    "nearsay.neighbors.table": ["NeighborTable"],
+    "nearsay.posterior.bayes_error": ["bayes_error_range"],
+    "nearsay.posterior.classifier": ["NeighborClassifier"],
+    "nearsay.posterior.evidence": ["Evidence"],
+}
+_HOME_OF = {name: module for module, names in _HOMES.items() for name in names}
+
+
+def __getattr__(name: str) -> Any:
+    if name not in _HOME_OF:
+        raise AttributeError(f"module 'nearsay' has no attribute {name!r}")
+    value = globals()[name] = getattr(import_module(_HOME_OF[name]), name)
+    return value
+
+
+def __dir__() -> list[str]:
+    return sorted([*globals(), *__all__])

@@ -1,0 +1,14 @@
+"""The pictures: each ``XxxDisplay.from_estimator(...)`` draws, and ``.plot(ax)`` draws again elsewhere.
+
+As in scikit-learn, a display keeps what it shows, and ``figure_`` and ``ax_``
+say where it was drawn. matplotlib is imported when the first one is drawn.
+"""
+
+from __future__ import annotations
+
+from nearsay.evaluate.evidence_strip import EvidenceDisplay
+from nearsay.evaluate.k_curve import KCurveDisplay
+from nearsay.evaluate.neighborhood import NeighborhoodDisplay
+from nearsay.evaluate.regions import DecisionRegionsDisplay
+
+__all__ = ["DecisionRegionsDisplay", "EvidenceDisplay", "KCurveDisplay", "NeighborhoodDisplay"]

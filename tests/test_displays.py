@@ -1,0 +1,401 @@
+"""Pictures say what the classifier says: regions, cells, links, bars and strips against the answers themselves."""
+
+from __future__ import annotations
+
+import warnings
+from collections.abc import Iterator
+
+import matplotlib
+import numpy as np
+import pandas as pd
+import polars as pl
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from matplotlib.collections import LineCollection, PolyCollection
+from matplotlib.offsetbox import AnnotationBbox
+from sklearn.datasets import load_digits
+from sklearn.decomposition import PCA
+from sklearn.tree import DecisionTreeClassifier
+
+from nearsay.errors import InputError
+from nearsay.evaluate.displays import DecisionRegionsDisplay, EvidenceDisplay, KCurveDisplay, NeighborhoodDisplay
+from nearsay.evaluate.drawing import as_image, as_images, class_colors, tinted
+from nearsay.evaluate.regions import grid
+from nearsay.evaluate.voronoi import Frame, voronoi_cells
+from nearsay.posterior.classifier import NeighborClassifier
+
+matplotlib.use("Agg")
+import matplotlib.pyplot as plt
+
+# Whole numbers in a small square: equal distances, points on a line and duplicates everywhere.
+POINTS = st.lists(st.tuples(st.integers(0, 4), st.integers(0, 4)), min_size=1, max_size=12)
+
+
+@pytest.fixture(autouse=True)
+def _strict_and_tidy() -> Iterator[None]:
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        yield
+    plt.close("all")
+
+
+def some_rows(n: int = 24, n_classes: int = 3) -> tuple[np.ndarray, np.ndarray]:
+    random = np.random.default_rng(0)
+    return random.normal(size=(n, 2)), np.arange(n) % n_classes
+
+
+def drawn(display: object) -> object:
+    """Draw for real: some mistakes show only then."""
+    display.figure_.canvas.draw()
+    return display
+
+
+def area(polygon: np.ndarray) -> float:
+    x, y = (polygon - polygon[0]).T  # far from zero the products would round
+    return abs(float(x @ np.roll(y, 1) - y @ np.roll(x, 1))) / 2
+
+
+def inside(polygon: np.ndarray, point: np.ndarray) -> bool:
+    """Whether a point lies in a convex polygon, its border included."""
+    steps = np.roll(polygon, -1, axis=0) - polygon
+    turns = steps[:, 0] * (point - polygon)[:, 1] - steps[:, 1] * (point - polygon)[:, 0]
+    return bool((turns > -1e-9).all() or (turns < 1e-9).all())
+
+
+# ---------------------------------------------------------------- Voronoi cells
+
+
+@settings(deadline=None)
+@given(points=POINTS, offset=st.sampled_from([0.0, 1e4]))
+def test_cells_fill_the_frame_and_each_holds_the_places_nearest_to_its_point(points, offset):
+    distinct = np.unique(np.array(points, float), axis=0) + offset
+    frame = Frame.around(distinct)
+    cells = voronoi_cells(distinct, frame)
+    assert len(cells.polygons) == len(distinct)
+    assert sum(map(area, cells.polygons)) == pytest.approx(frame.width * frame.height)
+    for place in grid(frame, 7):
+        away = ((distinct - place) ** 2).sum(axis=1)
+        for number in np.flatnonzero(away <= away.min() + 1e-9):
+            assert inside(cells.polygons[number] - offset, place - offset)
+
+
+@settings(deadline=None)
+@given(points=POINTS)
+def test_both_ends_of_a_border_are_as_far_from_one_point_as_from_the_other(points):
+    distinct = np.unique(np.array(points, float), axis=0)
+    cells = voronoi_cells(distinct, Frame.around(distinct))
+    for (first, second), ends in zip(cells.between, cells.borders, strict=True):
+        away = np.linalg.norm(ends[:, None] - distinct[[first, second]], axis=2)
+        np.testing.assert_allclose(away[:, 0], away[:, 1])
+
+
+@pytest.mark.parametrize("points", [[[3.0, 3.0]], [[1.0, 2.0], [5.0, 2.0]], [[1e9, 0.0], [1e9, 0.0]]])
+def test_a_frame_has_room_around_any_points(points):
+    frame = Frame.around(np.array(points))
+    assert frame.left < min(x for x, _ in points) <= max(x for x, _ in points) < frame.right
+    assert frame.bottom < min(y for _, y in points) <= max(y for _, y in points) < frame.top
+    assert 0.01 < frame.width / frame.height < 100
+
+
+# ---------------------------------------------------------------- decision regions
+
+
+@pytest.mark.parametrize("k", [1, 4, 24])
+def test_regions_are_what_predict_says_on_the_grid(k):
+    X, y = some_rows()
+    clf = NeighborClassifier(n_neighbors=k).fit(X, y)
+    display = drawn(DecisionRegionsDisplay.from_estimator(clf, X, y, resolution=25))
+    places = grid(display.frame, 25)
+    assert np.array_equal(display.classes[display.regions.ravel()], clf.predict(places))
+    np.testing.assert_array_equal(display.sureness.ravel(), clf.predict_proba(places).max(axis=1))
+
+
+def test_the_color_of_every_pixel_is_a_tint_of_its_class():
+    X, y = some_rows()
+    clf = NeighborClassifier(n_neighbors=5).fit(X, y)
+    display = DecisionRegionsDisplay.from_estimator(clf, X, y, resolution=25)
+    image = np.asarray(display.ax_.images[0].get_array())
+    full = np.array([tinted(color, 1.0) for color in class_colors(3)])
+    # Lay white on each pixel again: what is missing from white points in the direction of the full color.
+    missing, expected = 1 - image, 1 - full[display.regions]
+    np.testing.assert_allclose(
+        missing / np.linalg.norm(missing, axis=2, keepdims=True),
+        expected / np.linalg.norm(expected, axis=2, keepdims=True),
+    )
+    assert display.ax_.images[0].origin == "lower"
+    assert tuple(display.ax_.images[0].get_extent()) == tuple(display.frame)
+
+
+@settings(deadline=None, max_examples=15)
+@given(points=POINTS, data=st.data())
+def test_with_one_neighbor_every_distinct_row_has_a_cell_of_the_class_said_there(points, data):
+    X = np.array(points, float)
+    y = np.array(data.draw(st.lists(st.sampled_from("abc"), min_size=len(X), max_size=len(X))))
+    clf = NeighborClassifier(n_neighbors=1).fit(X, y)
+    display = DecisionRegionsDisplay.from_estimator(clf, X, y, resolution=5)
+    distinct = np.unique(X, axis=0)
+    assert len(display.cells.polygons) == len(distinct)
+    assert display.classes[display.cell_classes].tolist() == clf.predict(distinct).tolist()
+    plt.close("all")
+
+
+def test_cells_are_drawn_as_polygons_and_only_borders_between_classes_are_dark():
+    X, y = np.array([[0.0, 0.0], [1.0, 0.0], [2.0, 0.0]]), ["a", "a", "b"]
+    clf = NeighborClassifier(n_neighbors=1).fit(X, y)
+    display = drawn(DecisionRegionsDisplay.from_estimator(clf, X, y, resolution=5))
+    polygons = [c for c in display.ax_.collections if isinstance(c, PolyCollection)]
+    lines = [c for c in display.ax_.collections if isinstance(c, LineCollection)]
+    assert len(polygons[0].get_paths()) == 3
+    (border,) = lines[0].get_segments()
+    np.testing.assert_allclose(border[:, 0], 1.5)
+
+
+@pytest.mark.parametrize("distance", ["manhattan", "chebyshev"])
+def test_one_neighbor_under_another_distance_has_no_voronoi_cells(distance):
+    X, y = some_rows()
+    clf = NeighborClassifier(n_neighbors=1, distance=distance).fit(X, y)
+    assert DecisionRegionsDisplay.from_estimator(clf, X, y, resolution=5).cells is None
+
+
+def test_any_classifier_can_be_drawn():
+    X, y = some_rows()
+    tree = DecisionTreeClassifier(random_state=0).fit(X, y)
+    display = drawn(DecisionRegionsDisplay.from_estimator(tree, X, y, resolution=9))
+    assert np.array_equal(display.regions.ravel(), tree.predict(grid(display.frame, 9)))
+
+
+@pytest.mark.parametrize("frame_type", [pd.DataFrame, pl.DataFrame])
+def test_a_data_frame_names_the_axes_and_no_warning_about_names_comes(frame_type):
+    X, y = some_rows()
+    frame = frame_type({"length": X[:, 0], "width": X[:, 1]})
+    clf = NeighborClassifier(n_neighbors=1).fit(frame, y)
+    display = drawn(DecisionRegionsDisplay.from_estimator(clf, frame, y, resolution=5))
+    assert (display.ax_.get_xlabel(), display.ax_.get_ylabel()) == ("length", "width")
+
+
+def test_one_class_alone_fills_the_picture():
+    X, _ = some_rows()
+    clf = NeighborClassifier(n_neighbors=3).fit(X, ["only"] * len(X))
+    assert not drawn(DecisionRegionsDisplay.from_estimator(clf, X, ["only"] * len(X), resolution=5)).regions.any()
+
+
+def test_images_take_the_place_of_points():
+    X, y = some_rows()
+    clf = NeighborClassifier(n_neighbors=3).fit(X, y)
+    display = drawn(DecisionRegionsDisplay.from_estimator(clf, X, y, images=np.ones((24, 16)), resolution=5))
+    assert sum(isinstance(artist, AnnotationBbox) for artist in display.ax_.artists) == 24
+
+
+def test_every_row_is_drawn_as_a_point_and_every_class_named():
+    X, y = some_rows()
+    clf = NeighborClassifier(n_neighbors=3).fit(X, y)
+    ax = drawn(DecisionRegionsDisplay.from_estimator(clf, X, y, resolution=5)).ax_
+    scatters = [c.get_offsets() for c in ax.collections if len(c.get_offsets()) > 1]
+    assert sorted(map(tuple, np.concatenate(scatters).tolist())) == sorted(map(tuple, X.tolist()))
+    assert [text.get_text() for text in ax.get_legend().get_texts()] == ["0", "1", "2"]
+
+
+def test_a_display_can_be_drawn_again_on_axes_of_ones_own():
+    X, y = some_rows()
+    display = DecisionRegionsDisplay.from_estimator(
+        NeighborClassifier(n_neighbors=1).fit(X, y), X, y, images=None, resolution=5
+    )
+    _, ax = plt.subplots()
+    assert display.plot(ax=ax) is display
+    assert display.ax_ is ax
+    assert display.figure_ is ax.figure
+
+
+def test_regions_refuse_what_cannot_be_drawn():
+    X, y = some_rows()
+    clf = NeighborClassifier(n_neighbors=1).fit(X, y)
+    draw = DecisionRegionsDisplay.from_estimator
+    with pytest.raises(InputError, match=r"X has 3 columns.*exactly 2.*X\[:, \[0, 1\]\]"):
+        draw(clf, np.ones((4, 3)), [0, 0, 0, 0])
+    with pytest.raises(InputError, match=r"X has 1 column;"):
+        draw(clf, np.ones((4, 1)), [0, 0, 0, 0])
+    with pytest.raises(InputError, match="X has no rows"):
+        draw(clf, np.ones((0, 2)), [])
+    with pytest.raises(InputError, match="not a finite number"):
+        draw(clf, [[np.nan, 0.0]], [0])
+    with pytest.raises(InputError, match="y holds 3 labels, but X has 24 rows"):
+        draw(clf, X, [0, 1, 2])
+    with pytest.raises(InputError, match=r"not fitted on: 7\. It knows 0, 1, 2\."):
+        draw(clf, X, np.full(24, 7))
+    with pytest.raises(InputError, match="images holds 3 images, but 24 are needed"):
+        draw(clf, X, y, images=np.ones((3, 16)))
+    with pytest.raises(InputError, match="resolution must be a whole number of at least 2; 1 came"):
+        draw(clf, X, y, resolution=1)
+    with pytest.raises(InputError, match="NeighborClassifier has no classes_"):
+        draw(NeighborClassifier(), X, y)
+
+
+# ---------------------------------------------------------------- a neighborhood
+
+
+def test_a_link_leads_from_the_query_to_each_neighbor_and_the_bars_are_the_vote():
+    X, y = some_rows()
+    clf = NeighborClassifier(n_neighbors=7).fit(X, y)
+    display = drawn(NeighborhoodDisplay.from_estimator(clf, X, y, [0.1, 0.2]))
+    (evidence,) = clf.explain([[0.1, 0.2]])
+    (links,) = [c for c in display.ax_.collections if isinstance(c, LineCollection)]
+    starts, ends = np.array(links.get_segments()).transpose(1, 0, 2)
+    np.testing.assert_array_equal(starts, np.tile([0.1, 0.2], (7, 1)))
+    np.testing.assert_array_equal(ends, X[evidence.neighbors])
+    assert sorted(bar.get_width() for bar in display.vote_ax_.patches) == sorted(evidence.votes.values())
+    assert sum(bar.get_width() for bar in display.vote_ax_.patches) == 7
+
+
+def test_the_title_of_the_vote_names_the_answer():
+    X, y = some_rows()
+    clf = NeighborClassifier(n_neighbors=7).fit(X, y)
+    title = NeighborhoodDisplay.from_estimator(clf, X, y, X[0]).vote_ax_.get_title(loc="left")
+    assert f"says {clf.predict(X[:1])[0]} " in title
+    assert title.startswith("7 neighbors")
+
+
+def test_wide_rows_are_drawn_where_an_embedding_puts_them_but_their_neighbors_stay():
+    digits = load_digits()
+    X, y = digits.data[:40], digits.target[:40]
+    clf = NeighborClassifier(n_neighbors=3).fit(X, y)
+    embed = PCA(2).fit(X)
+    display = drawn(
+        NeighborhoodDisplay.from_estimator(
+            clf, X, y, digits.data[50], embed=embed, images=X, query_image=digits.data[50]
+        )
+    )
+    assert display.evidence.neighbors == clf.neighbors(digits.data[50:51]).indices[0].tolist()
+    np.testing.assert_array_equal(display.points, embed.transform(X))
+    assert sum(isinstance(artist, AnnotationBbox) for artist in display.ax_.artists) == 41
+
+
+def test_among_many_rows_only_the_neighbors_are_shown_as_images():
+    digits = load_digits()
+    X, y = digits.data[:300, :2] + np.arange(300)[:, None], digits.target[:300]
+    clf = NeighborClassifier(n_neighbors=4).fit(X, y)
+    display = drawn(NeighborhoodDisplay.from_estimator(clf, X, y, X[7], images=digits.images[:300]))
+    assert sum(isinstance(artist, AnnotationBbox) for artist in display.ax_.artists) == 4
+
+
+def test_neighborhoods_refuse_what_cannot_be_drawn():
+    X, y = some_rows()
+    clf = NeighborClassifier(n_neighbors=3).fit(X, y)
+    with pytest.raises(InputError, match="One query is drawn at a time; 2 came"):
+        NeighborhoodDisplay.from_estimator(clf, X, y, X[:2])
+    with pytest.raises(InputError, match=r"Row 23 is a neighbor, but X holds only 5 rows"):
+        NeighborhoodDisplay.from_estimator(clf, X[:5], y[:5], X[23])
+    wide = NeighborClassifier(n_neighbors=3).fit(np.ones((24, 5)), y)
+    with pytest.raises(InputError, match=r"X has 5 columns.*Pass embed=PCA\(2\)\.fit\(X\)"):
+        NeighborhoodDisplay.from_estimator(wide, np.ones((24, 5)), y, np.ones(5))
+
+
+# ---------------------------------------------------------------- the k curve
+
+
+def test_the_k_curve_is_drawn_as_it_was_measured_with_the_chosen_k_marked():
+    X, y = some_rows(60)
+    clf = NeighborClassifier(n_neighbors="auto").fit(X, y)
+    display = drawn(KCurveDisplay.from_estimator(clf))
+    for ax, values in zip(display.ax_, (clf.k_curve_.accuracy, clf.k_curve_.log_posterior), strict=True):
+        curve, chosen, diamond = ax.lines
+        np.testing.assert_array_equal(curve.get_xdata(), clf.k_curve_.k)
+        np.testing.assert_array_equal(curve.get_ydata(), values)
+        assert chosen.get_xdata()[0] == clf.n_neighbors_
+        assert (diamond.get_xdata(), diamond.get_ydata()) == ([clf.n_neighbors_], [values[clf.n_neighbors_ - 1]])
+
+
+def test_the_k_curve_can_be_drawn_on_a_pair_of_axes_and_says_so_when_given_one():
+    X, y = some_rows(60)
+    clf = NeighborClassifier(n_neighbors="auto").fit(X, y)
+    _, pair = plt.subplots(1, 2)
+    assert KCurveDisplay.from_estimator(clf, ax=pair).ax_[1] is pair[1]
+    with pytest.raises(InputError, match=r"needs two axes.*1 came"):
+        KCurveDisplay.from_estimator(clf, ax=pair[0])
+
+
+def test_a_classifier_with_a_fixed_k_has_no_curve():
+    X, y = some_rows()
+    with pytest.raises(InputError, match='n_neighbors="auto"'):
+        KCurveDisplay.from_estimator(NeighborClassifier(n_neighbors=3).fit(X, y))
+
+
+# ---------------------------------------------------------------- the evidence strip
+
+
+def test_a_strip_shows_the_query_and_then_its_neighbors_with_labels_and_distances():
+    digits = load_digits()
+    clf = NeighborClassifier(n_neighbors=4).fit(digits.data[:100], digits.target[:100])
+    display = drawn(EvidenceDisplay.from_estimator(clf, digits.images[:100], digits.data[120], true_label=-1))
+    (evidence,) = clf.explain(digits.data[120:121])
+    shown = [np.asarray(image.get_array()) for image in display.ax_.images]
+    np.testing.assert_array_equal(shown, digits.images[[120, *evidence.neighbors]])
+    texts = [text.get_text() for text in display.ax_.texts]
+    assert texts[2::2] == [str(label) for label in evidence.labels]
+    assert [float(text) for text in texts[3::2]] == pytest.approx(evidence.distances, rel=5e-3)
+    assert "really -1" in display.ax_.get_title(loc="left")
+
+
+def test_neighbors_that_disagree_have_a_dashed_rim():
+    X = np.arange(5.0)[:, None] * np.ones(4)
+    clf = NeighborClassifier(n_neighbors=5).fit(X, ["a", "b", "a", "b", "a"])
+    display = drawn(EvidenceDisplay.from_estimator(clf, X, X[0]))
+    dashed = [rim.get_linestyle() == "--" for rim in display.ax_.patches[1:]]
+    assert dashed == [label != display.evidence.label for label in display.evidence.labels]
+
+
+def test_of_many_neighbors_ten_are_shown_and_the_title_says_so():
+    X = np.arange(30.0)[:, None] * np.ones(4)
+    clf = NeighborClassifier(n_neighbors=25).fit(X, np.arange(30) % 2)
+    display = EvidenceDisplay.from_estimator(clf, X, X[3])
+    assert len(display.neighbor_images) == 10
+    assert "the nearest 10 shown" in display.ax_.get_title(loc="left")
+
+
+def test_rows_that_are_no_images_need_images_of_their_own():
+    X, y = some_rows()
+    clf = NeighborClassifier(n_neighbors=3).fit(X, y)
+    colored = np.full((24, 4, 6, 3), 0.5)
+    display = drawn(EvidenceDisplay.from_estimator(clf, colored, X[0], query_image=colored[0]))
+    assert display.neighbor_images.shape == (3, 4, 6, 3)
+    with pytest.raises(InputError, match=r"query_image must have shape.*\(1, 2\) came"):
+        EvidenceDisplay.from_estimator(clf, colored, X[0])
+    with pytest.raises(InputError, match=r"Row \d+ is a neighbor, but images holds only 1 rows"):
+        EvidenceDisplay.from_estimator(clf, colored[:1], X[0], query_image=colored[0])
+
+
+# ---------------------------------------------------------------- shared parts
+
+
+@pytest.mark.parametrize("shape", [(3, 10), (3,), (3, 4, 4, 2), (3, 1, 4, 4, 3)])
+def test_only_arrays_of_images_are_images(shape):
+    with pytest.raises(InputError, match="Reshape it first"):
+        as_images(np.zeros(shape), count=3)
+
+
+@pytest.mark.parametrize("shape", [(16,), (1, 16), (4, 4), (4, 4, 3)])
+def test_one_image_comes_in_several_shapes(shape):
+    assert as_image(np.zeros(shape)).shape[:2] == (4, 4)
+
+
+@pytest.mark.parametrize("n_classes", [2, 7, 10])
+def test_up_to_ten_classes_have_colors_of_their_own(n_classes):
+    assert len(set(class_colors(n_classes))) == n_classes
+
+
+def test_more_classes_than_names_that_fit_are_counted_in_the_legend():
+    X, _ = some_rows(40)
+    y = np.arange(40) % 20
+    clf = NeighborClassifier(n_neighbors=1).fit(X, y)
+    ax = drawn(DecisionRegionsDisplay.from_estimator(clf, X, y, resolution=5)).ax_
+    assert ax.get_legend().get_texts()[-1].get_text() == "… 8 more"
+
+
+def test_labels_are_drawn_as_written_whatever_is_in_them():
+    X, y = some_rows()
+    names = np.array(["$a^$", "_b", "<c> & $5"])[y]
+    clf = NeighborClassifier(n_neighbors=9).fit(X, names)
+    ax = drawn(DecisionRegionsDisplay.from_estimator(clf, X, names, resolution=5)).ax_
+    assert [text.get_text() for text in ax.get_legend().get_texts()] == [r"\$a^\$", r"<c> & \$5", " _b"]
+    drawn(NeighborhoodDisplay.from_estimator(clf, X, names, X[0]))
+    drawn(EvidenceDisplay.from_estimator(clf, np.ones((24, 4)), X[0], query_image=np.ones(4), true_label="$x^$"))
