@@ -246,6 +246,8 @@ def test_the_delimiter_and_the_header_are_found(tmp_path: Path, delimiter: str) 
         ('a,y\n1,"oak, red"\n', {}, [[1]], ["oak, red"]),
         ("a,y\n" + '1,"a\nb"\n' * 40, {}, [[1]] * 40, ["a\nb"] * 40),
         ('a,y\n1,"x;y"\n', {}, [[1]], ["x;y"]),
+        # a semicolon would cut the header in two as well, but tear the quotes
+        ('y,a;b\n"oak;x",1\n', {}, [[1]], ["oak;x"]),
         ("\ufeffa,y\r\n1,oak\r\n", {}, [[1]], ["oak"]),
         ("5\n6\n", {}, [[5], [6]], None),
     ],
@@ -401,6 +403,15 @@ def test_a_folder_of_images_is_rows_of_one_size(picture_folder: Path) -> None:
     color = read_images(picture_folder, size=(2, 3), color="rgb")
     assert (color.X[0].reshape(2, 3, 3) == [10, 0, 0]).all()
     np.testing.assert_array_equal(read_rows(picture_folder).X, read_images(picture_folder, size=(32, 32)).X)
+
+
+def test_height_comes_before_width(tmp_path: Path) -> None:
+    images = pytest.importorskip("PIL.Image", reason="needs the extra 'images'")
+    (tmp_path / "stripes").mkdir()
+    dark_then_light = np.repeat(np.array([[0, 255]], np.uint8), 30, axis=1)
+    images.fromarray(np.repeat(dark_then_light, 20, axis=0)).save(tmp_path / "stripes" / "a.png")
+    pixels = read_images(tmp_path, size=(2, 4)).X.reshape(2, 4)
+    assert (pixels > 128).tolist() == [[False, False, True, True]] * 2
 
 
 def test_damaged_images_are_named_and_left_out(picture_folder: Path) -> None:
@@ -640,6 +651,7 @@ def test_tiny_imagenet_has_a_leaf_of_its_tree_for_every_label() -> None:
     assert train.X.dtype == np.float32
     assert set(Counter(train.y.tolist()).values()) == {100}
     assert set(Counter(test.y.tolist()).values()) == {25}
+    assert (train.y[0], train.y[-1]) == ("n01443537", "n12267677")  # goldfish and acorn, the first and last class
     tree = (Path(os.environ["NEARSAY_DATA"]) / "tin200" / "taxonomy.csv").read_text().split()
     assert set(train.label_names) <= {line.split(",")[1] for line in tree}
     assert len(load_dataset("tin200", split="all")) == 25000

@@ -15,6 +15,7 @@ from nearsay.distances.images import SIDES, ShapeContextDistance, TangentDistanc
 from nearsay.distances.shape_context import STIFFNESS, Shape, bend, contour_points, describe_shape, shape_distance
 from nearsay.distances.shape_context_kernels import contexts, spread_out
 from nearsay.distances.tangent import TANGENTS, tangent_planes, tangents
+from nearsay.distances.tangent_kernels import orthonormalize
 from nearsay.errors import InputError
 
 few = settings(max_examples=25, deadline=None)
@@ -129,6 +130,20 @@ def test_a_blank_image_does_not_move_so_the_distance_is_that_of_the_other_side()
     blank = np.zeros_like(image)
     assert TangentDistance()(blank, image) == pytest.approx(TangentDistance(sides="row")(blank, image), rel=1e-12)
     assert TangentDistance()(blank, blank) == 0.0
+
+
+def test_directions_that_two_planes_all_but_share_count_once():
+    """Twice the image has the same plane; a trace of noise must not open seven new directions."""
+    image = strokes(1)[0]
+    noisy = 2 * image + 1e-9 * np.random.default_rng(0).normal(size=image.size)
+    assert TangentDistance()(image, noisy) == pytest.approx(TangentDistance(sides="query")(image, noisy), rel=1e-6)
+
+
+def test_the_basis_is_orthonormal_even_where_tangents_all_but_depend_on_one_another():
+    random = np.random.default_rng(0)
+    planes = random.normal(size=40) + 1e-5 * random.normal(size=(1, 7, 40))
+    orthonormalize(planes)
+    np.testing.assert_allclose(planes[0] @ planes[0].T, np.eye(7), atol=1e-14)
 
 
 # ---------------------------------------------------------------- shape contexts

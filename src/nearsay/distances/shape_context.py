@@ -28,8 +28,6 @@ STIFFNESS = 20.0
 CONTEXT_WEIGHT, BENDING_WEIGHT, APPEARANCE_WEIGHT = 1.0, 0.3, 1.6
 # Images are compared in windows of this many pixels each way around matched points, under a Gaussian of this width.
 WINDOW, WINDOW_SIGMA = 2, 1.0
-# Among matchings of equal cost the one that moves the points least: small against any difference in cost.
-LEAST_MOVE = 1e-6
 # Pulls the plate's straight part to the identity where matched points lie on one line and leave it open.
 IDENTITY_PULL = 1e-9
 
@@ -128,12 +126,10 @@ def shape_distance(query: Shape, row: Shape) -> float:
 
     from nearsay.distances.shape_context_kernels import contexts, matching_costs
 
-    points, surroundings = row.points, row.contexts
-    costs = matching_costs(query.contexts, query.angles, surroundings, row.angles, ANGLE_SHARE)
+    costs = matching_costs(query.contexts, query.angles, row.contexts, row.angles, ANGLE_SHARE)
     bending = 0.0
     for _ in range(REFINEMENTS):
-        moves = ((query.points[:, None, :] - points[None, :, :]) ** 2).sum(axis=2)
-        matched_query, matched_row = linear_sum_assignment(costs + LEAST_MOVE * moves)
+        matched_query, matched_row = linear_sum_assignment(costs)
         points, bending = bend(row.points, row.points[matched_row], query.points[matched_query])
         costs = matching_costs(query.contexts, query.angles, contexts(points), row.angles, ANGLE_SHARE)
     context = costs.min(axis=1).mean() + costs.min(axis=0).mean()

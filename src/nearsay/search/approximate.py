@@ -323,7 +323,7 @@ class ApproximateSearch(StaticSearch):
 def recall_by_k(found: np.ndarray, true: np.ndarray, here: np.ndarray, spare: int = 0) -> tuple[np.ndarray, np.ndarray]:
     """For k = 1, 2, …: the share of the k true nearest that is found on average, and its standard error.
 
-    ``found`` and ``true`` are distances, nearest first; ``here`` says which of
+    ``found`` and ``true`` are distances, in the order found and nearest first; ``here`` says which of
     the true neighbors could be found at all. A search for k looks at the first
     k + ``spare`` found. A row as near as the k-th counts, so twins are no loss.
 

@@ -19,7 +19,7 @@ from nearsay.distances.named import as_distance
 from nearsay.errors import InputError
 from nearsay.search.held import HeldRows
 from nearsay.search.products import PRODUCTS
-from nearsay.search.screen import Screen, join_looks, list_length
+from nearsay.search.screen import Screen, join_looks
 
 QUERIES_AT_ONCE = 64
 ROWS_AT_ONCE = 1024
@@ -72,7 +72,7 @@ class ExactSearch:
 
     def _scan(self, Q: Any, k: int) -> np.ndarray:
         """Measure every row: exactly the k nearest, ties by row number."""
-        from nearsay.search.select import Shortlists
+        from nearsay.search.select import Shortlists, list_length
 
         removed = self.rows_.removed
 

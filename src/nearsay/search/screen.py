@@ -83,6 +83,8 @@ class Screen:
 
     def _looks(self, n_queries: int, k: int) -> Iterator[tuple[View, int]]:
         """What to look at for these queries, and how long a list to keep, until all are decided."""
+        from nearsay.search.select import list_length
+
         length = list_length(k)
         if n_queries * len(self._geometry.rows) >= MANY_PRODUCTS and self._choose_coarse:
             self._choose_coarse = False
@@ -114,7 +116,7 @@ class Screen:
 
     def _glance(self, Q: np.ndarray, k: int) -> tuple[np.ndarray, bool]:
         """``look`` for a handful of queries and rows, where setting up would take longer than the product."""
-        from nearsay.search.select import shortlist
+        from nearsay.search.select import list_length, shortlist
 
         geometry = self._geometry
         rows = geometry.rows.items
@@ -161,11 +163,6 @@ def look(view: View, Q: np.ndarray, k: int, length: int) -> np.ndarray:
     share = -(-len(Q) // thread_count())
     size = min(QUERIES_A_TASK if view.products.kept_bytes or length < WIDE_LIST else QUERIES_A_TASK // 4, share)
     return stack_looks(in_parallel(task, row_blocks(len(Q), size=size)))
-
-
-def list_length(k: int) -> int:
-    """How many candidates a shortlist holds: twice what is needed, so that it is cut back seldom."""
-    return 2 * k + 64
 
 
 def stack_looks(looks: list[np.ndarray]) -> np.ndarray:

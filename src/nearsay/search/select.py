@@ -29,6 +29,11 @@ compiled = njit(cache=True, nogil=True, error_model="numpy")
 GROUP = 32
 
 
+def list_length(k: int) -> int:
+    """How long a list grows before it is cut back for the first time: twice what is needed, and some."""
+    return 2 * k + 64
+
+
 class Shortlists:
     """The candidates of each query so far."""
 
@@ -40,6 +45,7 @@ class Shortlists:
         self.rows = np.empty((n, capacity), np.int64)
         self.counts = np.zeros(n, np.int64)
         self.thresholds = np.full(n, np.inf, dtype)
+        self.due = np.full(n, min(capacity, list_length(k)), np.int64)
         self.crowded = np.zeros(n, np.bool_)
         self._scratch = np.empty(capacity, dtype)
 
@@ -50,6 +56,7 @@ class Shortlists:
             self.counts[queries],
             self.thresholds[queries],
             self.slack[queries],
+            self.due[queries],
             self.crowded[queries],
             self._scratch,
         )
@@ -152,7 +159,7 @@ def _cut_back(scores, rows, count, k, slack, scratch):  # type: ignore[no-untype
 
 
 @compiled
-def _see_products(products, half_norms, first, k, scores, rows, counts, thresholds, slack, crowded, scratch):  # type: ignore[no-untyped-def]
+def _see_products(products, half_norms, first, k, scores, rows, counts, thresholds, slack, due, crowded, scratch):  # type: ignore[no-untyped-def]
     capacity = scores.shape[1]
     n = half_norms.shape[0]
     for q in range(products.shape[0]):
@@ -160,12 +167,12 @@ def _see_products(products, half_norms, first, k, scores, rows, counts, threshol
             continue
         product = products[q]
         threshold = thresholds[q]
-        for start in range(0, n, 32):
-            stop = min(start + 32, n)
+        for start in range(0, n, GROUP):
+            stop = min(start + GROUP, n)
             interesting = False
-            if stop - start == 32:
+            if stop - start == GROUP:
                 p, h = product[start:stop], half_norms[start:stop]
-                for t in range(32):
+                for t in range(GROUP):
                     interesting |= h[t] - p[t] < threshold
             else:
                 interesting = True
@@ -178,20 +185,22 @@ def _see_products(products, half_norms, first, k, scores, rows, counts, threshol
                     scores[q, count] = score
                     rows[q, count] = first + r
                     counts[q] = count + 1
-                    if count + 1 == capacity:
-                        counts[q], threshold = _cut_back(scores[q], rows[q], capacity, k, slack[q], scratch)
-                        thresholds[q] = threshold
-                        if counts[q] > capacity - capacity // 4:
+                    if count + 1 == due[q]:
+                        kept, threshold = _cut_back(scores[q], rows[q], count + 1, k, slack[q], scratch)
+                        counts[q], thresholds[q] = kept, threshold
+                        if due[q] == capacity and kept > capacity - capacity // 4:
                             crowded[q] = True
                             break
+                        # Early cuts bring the threshold down early; a long list is only for those who need it.
+                        due[q] = min(capacity, max(due[q], 2 * kept))
             if crowded[q]:
                 break
 
 
 @compiled
-def _see_scores(block, first, k, scores, rows, counts, thresholds, slack, crowded, scratch):  # type: ignore[no-untyped-def]
+def _see_scores(block, first, k, scores, rows, counts, thresholds, slack, due, crowded, scratch):  # type: ignore[no-untyped-def]
     nothing = np.zeros(block.shape[1], block.dtype)
-    _see_products(-block, nothing, first, k, scores, rows, counts, thresholds, slack, crowded, scratch)
+    _see_products(-block, nothing, first, k, scores, rows, counts, thresholds, slack, due, crowded, scratch)
 
 
 @compiled
@@ -214,10 +223,11 @@ def shortlist(Q, products, half_norms, radius, unit_roundoff, k, length):  # typ
     rows = np.empty((n, length), np.int64)
     counts = np.zeros(n, np.int64)
     thresholds = np.full(n, np.inf, products.dtype)
+    due = np.full(n, length)
     crowded = np.zeros(n, np.bool_)
     scratch = np.empty(length, products.dtype)
-    _see_products(products, half_norms, 0, k, scores, rows, counts, thresholds, slack, crowded, scratch)
-    return _finish(k, scores, rows, counts, thresholds, slack, crowded, scratch), crowded.any()
+    _see_products(products, half_norms, 0, k, scores, rows, counts, thresholds, slack, due, crowded, scratch)
+    return _finish(k, scores, rows, counts, thresholds, slack, due, crowded, scratch), crowded.any()
 
 
 @compiled
@@ -272,7 +282,7 @@ def _just_above(score, slack, dtype):  # type: ignore[no-untyped-def]
 
 
 @compiled
-def _finish(k, scores, rows, counts, thresholds, slack, crowded, scratch):  # type: ignore[no-untyped-def]
+def _finish(k, scores, rows, counts, thresholds, slack, due, crowded, scratch):  # type: ignore[no-untyped-def]
     width = 1
     for q in range(counts.shape[0]):
         if crowded[q]:
