@@ -86,7 +86,10 @@ def test_auto_searches_each_row_once(monkeypatch):
     clf = NeighborClassifier("auto").fit(X, y)
     assert searches == {"leave_one_out": 1}
     clf.explain(X[:3])
-    assert searches == {"leave_one_out": 1, "query": 1}  # the novelty of the answers came from the same leave-one-out pass
+    assert searches == {
+        "leave_one_out": 1,
+        "query": 1,
+    }  # the novelty of the answers came from the same leave-one-out pass
 
 
 def test_a_second_fit_with_a_fixed_k_forgets_the_curve_of_the_first():

@@ -111,7 +111,7 @@ class TangentDistance(ImageDistance):
     shape : (height, width), default=None
         Shape of the images; None means square.
     sides : "both", "query" or "row", default="both"
-        Which image may move along its plane. One side alone is about five
+        Which image may move along its plane. One side alone is about four
         times faster and tells apart a little less well.
     sigma : float, default=0.7
         Width of the blur in pixels, at least 0.3. Wider blurs reach

@@ -10,6 +10,7 @@ from typing import Any
 from nearsay.distances.distance import Distance
 from nearsay.distances.functions import CompiledDistance, FunctionDistance, PrecomputedDistance, is_compiled
 from nearsay.distances.histograms import ChiSquare, Hellinger, Intersection, JensenShannon, KullbackLeibler
+from nearsay.distances.images import ShapeContextDistance, TangentDistance
 from nearsay.distances.vectors import (
     BrayCurtis,
     Canberra,
@@ -26,20 +27,7 @@ from nearsay.distances.vectors import (
 )
 from nearsay.errors import InputError
 
-
-def _tangent(**parameters: Any) -> Distance:
-    from nearsay.distances.images import TangentDistance
-
-    return TangentDistance(**parameters)
-
-
-def _shape_context(**parameters: Any) -> Distance:
-    from nearsay.distances.images import ShapeContextDistance
-
-    return ShapeContextDistance(**parameters)
-
-
-# What the name stands for, called with the parameters. Image distances are imported when they are asked for.
+# What the name stands for, called with the parameters.
 DISTANCES: dict[str, Callable[..., Distance]] = {
     "euclidean": Euclidean,
     "sqeuclidean": SquaredEuclidean,
@@ -58,8 +46,8 @@ DISTANCES: dict[str, Callable[..., Distance]] = {
     "intersection": Intersection,
     "jensen_shannon": JensenShannon,
     "kullback_leibler": KullbackLeibler,
-    "tangent": _tangent,
-    "shape_context": _shape_context,
+    "tangent": TangentDistance,
+    "shape_context": ShapeContextDistance,
     "precomputed": PrecomputedDistance,
 }
 

@@ -24,7 +24,7 @@ from nearsay.search.exact import ExactSearch
 from nearsay.search.protocol import NeighborSearch
 
 N_TRAIN, N_TEST, N_CANDIDATES = 60_000, 2_000, 300
-# A pair of shapes takes about a thousand times as long as one of tangent planes.
+# A pair of shapes takes hundreds of times as long as one of tangent planes.
 N_SHAPE_TEST, N_SHAPE_CANDIDATES = 200, 30
 KS = (1, 3)
 DIGITS = 10

@@ -285,7 +285,7 @@ class ApproximateSearch(StaticSearch):
         return np.ascontiguousarray(form.clip(-FARTHEST, FARTHEST), dtype=np.float32)
 
     def _tuned(self, sample: np.ndarray, held: np.ndarray) -> dict[int, Setting]:
-        """For every k the least effort at which unseen rows find enough of the rows held; k is left out if none does."""
+        """For every k the least effort at which unseen rows find enough of those held; k is left out if none does."""
         Q = self.rows_.take(sample)
         largest_k = min(LARGEST_K, len(held) // 8)
         true_distances, true_numbers = self._true_neighbors(Q, sample, largest_k)
