@@ -6,7 +6,7 @@ float64, and equal distances go by row number.
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterator
 from typing import Any
 
 import numpy as np
@@ -14,8 +14,6 @@ import numpy as np
 from nearsay.arrays import check_n_neighbors, in_parallel, row_blocks, thread_count
 from nearsay.neighbors.table import NeighborTable
 from nearsay.search.protocol import NeighborSearch
-
-Batches = Iterable[tuple[Any, np.ndarray | None]]  # queries, and the row numbers they are themselves
 
 NOBODY = np.empty(0, np.int64)
 QUERIES_A_THREAD = 1024
@@ -31,7 +29,10 @@ def nearest(search: NeighborSearch, Q: Any, k: int) -> NeighborTable:
     """
     k = check_n_neighbors(k, search.rows_.n_live)
     Q = search.distance_.check(Q, name="Q", like=search.rows_.items)
-    return _find(search, [(Q, None)], len(Q), k)
+    size = _batch(k)
+    if len(Q) <= size:
+        return _answer(search, Q, NOBODY, k)
+    return _stacked((_answer(search, Q[part], NOBODY, k) for part in row_blocks(len(Q), size=size)), len(Q), k)
 
 
 def leave_one_out(search: NeighborSearch, k: int, rows: np.ndarray | None = None) -> NeighborTable:
@@ -51,14 +52,14 @@ def leave_one_out(search: NeighborSearch, k: int, rows: np.ndarray | None = None
     k = check_n_neighbors(k, held.n_live, left_out=1)
     n_queries = len(held) if rows is None else len(rows)
 
-    def batches() -> Batches:
+    def answers() -> Iterator[NeighborTable]:
         for part in row_blocks(n_queries, size=_batch(k)):
             if rows is None:
-                yield held.between(part.start, part.stop), np.arange(part.start, part.stop)
+                yield _answer(search, held.between(part.start, part.stop), np.arange(part.start, part.stop), k)
             else:
-                yield held.take(rows[part]), rows[part]
+                yield _answer(search, held.take(rows[part]), rows[part], k)
 
-    table = _find(search, batches(), n_queries, k)
+    table = _stacked(answers(), n_queries, k)
     if held.removed is not None:
         gone = held.removed if rows is None else held.removed[rows]
         table.indices[gone] = -1
@@ -71,29 +72,29 @@ def _batch(k: int) -> int:
     return max(64, min(QUERIES_A_THREAD * thread_count(), (64 << 20) // (32 * (2 * k + 64))))
 
 
-def _find(search: NeighborSearch, batches: Batches, n_queries: int, k: int) -> NeighborTable:
+def _stacked(parts: Iterator[NeighborTable], n_queries: int, k: int) -> NeighborTable:
     table = NeighborTable(np.empty((n_queries, k), np.int64), np.empty((n_queries, k)))
-    size = _batch(k)
     start = 0
-    for Q, own in batches:
-        for part in row_blocks(len(Q), size=size):
-            candidates = search.candidates(Q[part], k if own is None else k + 1)
-            here = slice(start, start + len(candidates))
-            _order(search, Q[part], candidates, NOBODY if own is None else own[part], table[here])
-            start = here.stop
+    for part in parts:
+        here = slice(start, start + len(part))
+        table.indices[here], table.distances[here] = part.indices, part.distances
+        start = here.stop
     return table
 
 
-def _order(search: NeighborSearch, Q: Any, candidates: np.ndarray, left_out: np.ndarray, table: NeighborTable) -> None:
-    """Fill the table with the best of the candidates, in threads where there is enough to do."""
+def _answer(search: NeighborSearch, Q: Any, left_out: np.ndarray, k: int) -> NeighborTable:
+    """Search for one batch; ``left_out`` names the row that each query is itself (or is empty)."""
+    candidates = search.candidates(Q, k + 1 if len(left_out) else k)
+    table = NeighborTable(np.empty((len(Q), k), np.int64), np.empty((len(Q), k)))
     if len(candidates) < FEW_QUERIES:
         _measure_and_order(search, Q, candidates, left_out, table)
-        return
+        return table
 
     def order(part: slice) -> None:
         _measure_and_order(search, Q[part], candidates[part], left_out[part], table[part])
 
     in_parallel(order, row_blocks(len(candidates), size=-(-len(candidates) // thread_count())))
+    return table
 
 
 def _measure_and_order(

@@ -44,20 +44,12 @@ def nearest_first(candidates, measured, left_out, indices, distances):  # type: 
         # What was not measured is left out before sorting: its distance can be anything.
         here = (candidates[q] >= 0) & (candidates[q] != itself)
         rows, far = candidates[q][here], measured[q][here]
-        if not _ascend(rows):
+        if np.any(rows[1:] < rows[:-1]):
             by_row = np.argsort(rows, kind="mergesort")
             rows, far = rows[by_row], far[by_row]
         nearest = np.argsort(far, kind="mergesort")[:k]  # keeps the order of rows among equals
         indices[q, : len(nearest)] = rows[nearest]
         distances[q, : len(nearest)] = far[nearest]
-
-
-@compiled
-def _ascend(numbers):  # type: ignore[no-untyped-def]
-    for c in range(1, len(numbers)):
-        if numbers[c] < numbers[c - 1]:
-            return False
-    return True
 
 
 @compiled
