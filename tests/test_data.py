@@ -10,7 +10,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 from hypothesis.extra import numpy as hnp
 
@@ -192,7 +192,6 @@ def test_the_page_view_escapes_labels_and_stays_short() -> None:
 
 
 @pytest.mark.parametrize("ending", ENDINGS)
-@settings(deadline=None)
 @given(rows=labeled_rows())
 def test_rows_come_back_from_every_kind_of_file(
     tmp_path_factory: pytest.TempPathFactory, ending: str, rows: LabeledRows

@@ -5,7 +5,7 @@ from __future__ import annotations
 import warnings
 from collections.abc import Iterator
 
-import matplotlib
+import matplotlib.pyplot as plt
 import numpy as np
 import pandas as pd
 import polars as pl
@@ -24,9 +24,6 @@ from nearsay.evaluate.drawing import as_image, as_images, class_colors, tinted
 from nearsay.evaluate.regions import grid
 from nearsay.evaluate.voronoi import Frame, voronoi_cells
 from nearsay.posterior.classifier import NeighborClassifier
-
-matplotlib.use("Agg")
-import matplotlib.pyplot as plt
 
 # Whole numbers in a small square: equal distances, points on a line and duplicates everywhere.
 POINTS = st.lists(st.tuples(st.integers(0, 4), st.integers(0, 4)), min_size=1, max_size=12)
@@ -66,7 +63,6 @@ def inside(polygon: np.ndarray, point: np.ndarray) -> bool:
 # ---------------------------------------------------------------- Voronoi cells
 
 
-@settings(deadline=None)
 @given(points=POINTS, offset=st.sampled_from([0.0, 1e4]))
 def test_cells_fill_the_frame_and_each_holds_the_places_nearest_to_its_point(points, offset):
     distinct = np.unique(np.array(points, float), axis=0) + offset
@@ -80,7 +76,6 @@ def test_cells_fill_the_frame_and_each_holds_the_places_nearest_to_its_point(poi
             assert inside(cells.polygons[number] - offset, place - offset)
 
 
-@settings(deadline=None)
 @given(points=POINTS)
 def test_both_ends_of_a_border_are_as_far_from_one_point_as_from_the_other(points):
     distinct = np.unique(np.array(points, float), axis=0)
@@ -127,7 +122,7 @@ def test_the_color_of_every_pixel_is_a_tint_of_its_class():
     assert tuple(display.ax_.images[0].get_extent()) == tuple(display.frame)
 
 
-@settings(deadline=None, max_examples=15)
+@settings(max_examples=15)
 @given(points=POINTS, data=st.data())
 def test_with_one_neighbor_every_distinct_row_has_a_cell_of_the_class_said_there(points, data):
     X = np.array(points, float)

@@ -39,7 +39,7 @@ def example(**changes) -> Evidence:
 # ---------------------------------------------------------------- the same answers, from one search
 
 
-@settings(deadline=None, max_examples=60)
+@settings(max_examples=60)
 @given(data=labeled_rows(), k=st.integers(1, 14), rule=st.sampled_from(list(TIE_RULES)))
 def test_evidence_says_what_predict_and_predict_proba_and_the_loop_say(data, k, rule):
     X, y = data
@@ -90,7 +90,7 @@ def test_only_the_most_probable_labels_are_listed_and_the_answer_leads():
 # ---------------------------------------------------------------- novelty
 
 
-@settings(deadline=None, max_examples=60)
+@settings(max_examples=60)
 @given(data=labeled_rows(smallest=2), k=st.integers(1, 14), auto=st.booleans())
 def test_novelty_equals_the_loop(data, k, auto):
     X, y = data

@@ -64,7 +64,7 @@ def rows_with_ties(draw: st.DrawFn) -> np.ndarray:
 
 @every_distance
 @given(X=rows_with_ties(), data=st.data())
-@settings(max_examples=40, deadline=None)
+@settings(max_examples=40)
 def test_the_neighbors_are_those_of_a_double_loop(name, X, data):
     X = proper(name, X)
     Q = proper(name, X[:: data.draw(st.integers(1, 3))] + X[0])
@@ -75,7 +75,7 @@ def test_the_neighbors_are_those_of_a_double_loop(name, X, data):
 
 @every_distance
 @given(X=rows_with_ties(), data=st.data())
-@settings(max_examples=20, deadline=None)
+@settings(max_examples=20)
 def test_a_row_is_left_out_by_its_number(name, X, data):
     X = proper(name, np.concatenate([X, X[:1]]))  # the first row has a twin
     search, slow = both(name, X.shape[1])
@@ -85,7 +85,7 @@ def test_a_row_is_left_out_by_its_number(name, X, data):
 
 @every_distance
 @given(X=rows_with_ties(), data=st.data())
-@settings(max_examples=20, deadline=None)
+@settings(max_examples=20)
 def test_added_rows_are_found_and_removed_ones_are_not(name, X, data):
     X = proper(name, X)
     search, slow = both(name, X.shape[1])

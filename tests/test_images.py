@@ -18,7 +18,7 @@ from nearsay.distances.tangent import TANGENTS, tangent_planes, tangents
 from nearsay.distances.tangent_kernels import orthonormalize
 from nearsay.errors import InputError
 
-few = settings(max_examples=25, deadline=None)
+few = settings(max_examples=25)
 
 
 def images(n: int, height: int = 5, width: int = 4) -> st.SearchStrategy[np.ndarray]:

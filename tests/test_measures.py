@@ -17,7 +17,7 @@ from nearsay.evaluate.probability import accuracy, mean_log_posterior
 from nearsay.posterior.bayes_error import bayes_error_range
 
 
-@settings(deadline=None, max_examples=60)
+@settings(max_examples=60)
 @given(
     p=st.lists(st.lists(st.integers(1, 9), min_size=3, max_size=3), min_size=1, max_size=9),
     y=st.lists(st.integers(0, 2), min_size=9, max_size=9),
@@ -53,7 +53,7 @@ def test_measures_refuse_what_does_not_fit_together():
 # ---------------------------------------------------------------- the Bayes error
 
 
-@settings(deadline=None, max_examples=60)
+@settings(max_examples=60)
 @given(data=labeled_rows(smallest=2))
 def test_the_bayes_error_range_turns_the_bound_of_cover_and_hart_around(data):
     X, y = data

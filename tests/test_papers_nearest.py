@@ -19,7 +19,7 @@ from nearsay.papers import nearest as paper
 from nearsay.papers.nearest import PUBLISHED, Shortlist, error_percent, evenly
 from nearsay.search.exact import ExactSearch
 
-few = settings(max_examples=25, deadline=None)
+few = settings(max_examples=25)
 
 rows_with_ties = arrays(np.float64, (9, 3), elements=st.integers(0, 2).map(float))
 

@@ -65,7 +65,6 @@ def opens_to(path: Path) -> tuple[dict, dict, int] | None:
 # ------------------------------------------------------------------ what goes in comes out
 
 
-@settings(deadline=None)
 @given(header=st.dictionaries(st.text(), JSON_VALUES, max_size=3), arrays=st.lists(ARRAYS, max_size=3))
 def test_any_header_and_arrays_come_back_bit_for_bit(folder: Path, header: dict, arrays: list) -> None:
     path = folder / "state.nearsay"
@@ -145,7 +144,7 @@ def test_no_part_of_a_file_opens(folder: Path, small_file: bytes) -> None:
         assert opens_to(path) is None, length
 
 
-@settings(deadline=None, max_examples=200)
+@settings(max_examples=200)
 @given(data=st.data())
 def test_no_mix_of_changes_gives_other_content(folder: Path, small_file: bytes, data: st.DataObject) -> None:
     path = folder / "mixed"

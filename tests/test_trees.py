@@ -57,7 +57,7 @@ def rows_with_ties(draw: st.DrawFn, most: int = 40) -> np.ndarray:
 @every_kind
 @every_distance
 @given(X=rows_with_ties(), data=st.data())
-@settings(max_examples=15, deadline=None)
+@settings(max_examples=15)
 def test_the_neighbors_are_those_of_a_double_loop(name, kind, X, data):
     Q = never_constant(X[:3] + X[:1])
     k = data.draw(st.integers(1, len(X)))
@@ -67,7 +67,7 @@ def test_the_neighbors_are_those_of_a_double_loop(name, kind, X, data):
 
 @every_kind
 @given(X=rows_with_ties(), data=st.data())
-@settings(max_examples=20, deadline=None)
+@settings(max_examples=20)
 def test_a_row_is_left_out_by_its_number(kind, X, data):
     X = np.concatenate([X, X[:1]])  # the first row has a twin
     k = data.draw(st.integers(1, len(X) - 1))
@@ -164,7 +164,7 @@ def comings_and_goings(draw: st.DrawFn) -> list[Step]:
 @every_kind
 @pytest.mark.parametrize("room", [0, 3, 512], ids=lambda room: f"room for {room}")
 @given(X=rows_with_ties(), steps=comings_and_goings(), k=st.integers(1, 50))
-@settings(max_examples=15, deadline=None)
+@settings(max_examples=15)
 def test_while_rows_come_and_go_the_answers_are_those_of_the_rows_that_are_left(kind, room, X, steps, k):
     X = X.astype(float)
     rows, live = list(X), list(range(len(X)))

@@ -64,7 +64,7 @@ def as_rows(X: Any, *, name: str = "X", width: int | None = None) -> np.ndarray:
 
 def _check_finite(array: np.ndarray, name: str) -> None:
     if array.dtype.char in SINGLE_OR_DOUBLE and array.flags.c_contiguous:
-        # The fastest pass there is: NaN and infinity survive a sum of squares. An overflow (vdot does not warn) is looked at again.
+        # The fastest pass there is: NaN and infinity survive a sum of squares. An overflow is looked at again below.
         flat = array.reshape(-1)
         if float(np.vdot(flat, flat)) < LARGEST_VALUE:
             return

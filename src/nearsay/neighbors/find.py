@@ -17,7 +17,7 @@ from nearsay.search.protocol import NeighborSearch
 
 NOBODY = np.empty(0, np.int64)
 QUERIES_A_THREAD = 1024
-FEW_QUERIES = 32
+FEW_CANDIDATES = 1 << 13  # are measured sooner than threads start
 
 
 def nearest(search: NeighborSearch, Q: Any, k: int) -> NeighborTable:
@@ -86,7 +86,7 @@ def _answer(search: NeighborSearch, Q: Any, left_out: np.ndarray, k: int) -> Nei
     """Search for one batch; ``left_out`` names the row that each query is itself (or is empty)."""
     candidates = search.candidates(Q, k + 1 if len(left_out) else k)
     table = NeighborTable(np.empty((len(Q), k), np.int64), np.empty((len(Q), k)))
-    if len(candidates) < FEW_QUERIES:
+    if candidates.size < FEW_CANDIDATES:
         _measure_and_order(search, Q, candidates, left_out, table)
         return table
 

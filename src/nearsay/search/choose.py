@@ -18,7 +18,8 @@ from nearsay.search.exact import ExactSearch
 from nearsay.search.protocol import NeighborSearch
 from nearsay.search.trees import TreeSearch, why_no_tree
 
-# From here on a graph answers more than twice as fast as exact search does, and 10,000 queries pay for building it.
+# From here on a graph answers more than twice as fast as exact search (20,000 × 64, one thread: 26 against 73
+# microseconds a query). Building it takes as long as some 75,000 exact queries, at any size: hence only when asked.
 APPROXIMATE_FROM = 20_000
 DEFAULT_RECALL = 0.95
 # A tree holds the rows in float64, in memory that exact search does not need.

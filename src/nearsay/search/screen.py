@@ -65,8 +65,7 @@ class Screen:
     def candidates(self, Q: np.ndarray, k: int) -> tuple[np.ndarray, np.ndarray]:
         """Candidates of every query, and the numbers of the queries that stay undecided."""
         rows = self._geometry.rows
-        few = len(Q) < FEW_QUERIES
-        if few and self._geometry.as_is and len(Q) * len(rows) <= FEW_PRODUCTS and len(rows.chunks()) == 1:
+        if self._geometry.as_is and len(Q) * len(rows) <= FEW_PRODUCTS and len(rows.chunks()) == 1:
             found, any_crowded = self._glance(Q, k)
             if not any_crowded:
                 return found, NONE

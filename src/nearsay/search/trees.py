@@ -96,11 +96,15 @@ class TreeSearch(StaticSearch):
 
     def _propose(self, Q: np.ndarray, asked: int) -> Proposals:
         form = self._form(Q)
-        parts = in_parallel(
-            lambda part: self._tree.query(form[part], k=asked), row_blocks(len(form), size=QUERIES_AT_ONCE)
-        )
-        distances = np.concatenate([np.empty((0, asked)), *(part[0] for part in parts)])
-        places = np.concatenate([np.empty((0, asked), np.int64), *(part[1] for part in parts)])
+        distances, places = np.empty((len(form), asked)), np.empty((len(form), asked), np.int64)
+
+        def ask(part: slice) -> None:
+            distances[part], places[part] = self._tree.query(form[part], k=asked)
+
+        if len(form) <= QUERIES_AT_ONCE:
+            ask(slice(None))
+        else:
+            in_parallel(ask, row_blocks(len(form), size=QUERIES_AT_ONCE))
         if asked == len(self._tree.data):
             return Proposals(places, np.full(len(form), asked))
         return Proposals(places, self._nearer_than_the_last(Q, form, distances).sum(axis=1))
