@@ -137,6 +137,10 @@ def test_a_row_leaves_itself_out_by_its_number(kind):
     assert (table.indices[:, 0] == (own + 1500) % 3000).mean() > 0.9
 
 
+def test_no_queries_have_no_neighbors(search):
+    assert nearest(search, Q[:0], 3).indices.shape == (0, 3)
+
+
 def test_no_row_is_named_twice(search):
     indices = np.sort(nearest(search, Q, 50).indices, axis=1)
     assert (np.diff(indices, axis=1) > 0).all()

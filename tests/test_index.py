@@ -122,6 +122,11 @@ def test_a_failed_removal_removes_nothing():
     assert len(index) == 2
 
 
+def test_removing_nothing_removes_nothing():
+    index = ns.NeighborIndex().fit([[0.0], [1.0]])
+    assert len(index.remove([]).remove([0]).remove([])) == 1
+
+
 def test_no_queries_give_an_empty_table():
     table = ns.nearest([[0.0], [1.0]], np.empty((0, 1)), 2)
     assert table.indices.shape == table.distances.shape == (0, 2)

@@ -17,7 +17,7 @@ import reference
 from nearsay.distances.named import DISTANCES, as_distance
 from nearsay.errors import InputError
 from nearsay.neighbors.find import leave_one_out, nearest
-from nearsay.search import beside
+from nearsay.search import beside, trees
 from nearsay.search.exact import ExactSearch
 from nearsay.search.trees import KINDS, NORMS, TreeSearch, why_no_tree
 
@@ -27,6 +27,13 @@ SERVED = ["euclidean", "sqeuclidean", "manhattan", "chebyshev", "minkowski", "ma
 
 every_kind = pytest.mark.parametrize("kind", KINDS)
 every_distance = pytest.mark.parametrize("name", SERVED)
+
+
+@pytest.fixture(scope="module", autouse=True)
+def _small_collections_are_asked_of_the_tree_too():
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(trees, "FEW_PAIRS", 0)
+        yield
 
 
 def both(name: str, kind: str) -> tuple[TreeSearch, Callable]:
@@ -96,6 +103,11 @@ def test_very_small_and_very_large_numbers_are_ordered_as_the_loop_orders_them(n
     X = never_constant(rng.integers(-3, 4, size=(120, 3)).astype(float)) * scale
     search, slow = both(name, kind)
     assert_same(nearest(search.fit(X), X[:5], 7), reference.nearest(X, X[:5], 7, slow))
+
+
+@every_kind
+def test_no_queries_have_no_neighbors(kind):
+    assert nearest(both("euclidean", kind)[0].fit(np.eye(5)), np.empty((0, 5)), 2).indices.shape == (0, 2)
 
 
 @every_kind
@@ -200,6 +212,13 @@ def test_a_tree_is_built_anew_when_many_rows_have_come_and_seldom_otherwise(monk
     search.remove(np.arange(1500))
     assert 4 <= len(built) <= 6
     assert built[-1] == 1500
+
+
+def test_a_handful_of_queries_is_answered_without_the_tree(monkeypatch):
+    monkeypatch.setattr(trees, "FEW_PAIRS", 1000)
+    search = TreeSearch().fit(np.eye(100))
+    monkeypatch.setattr(search, "_tree", None)
+    assert nearest(search, np.eye(100)[7:9], 1).indices.ravel().tolist() == [7, 8]
 
 
 def test_the_same_rows_serve_tree_and_exact_search_without_a_copy():

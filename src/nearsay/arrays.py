@@ -113,6 +113,12 @@ def row_blocks(n_rows: int, *, row_bytes: int = 0, size: int | None = None) -> I
         yield slice(start, min(start + step, n_rows))
 
 
+def largest_norm(X: np.ndarray) -> float:
+    """Length of the longest row; 0 without rows."""
+    blocks = (X[part].astype(np.float64) for part in row_blocks(len(X), row_bytes=8 * X.shape[1]))
+    return max((float(np.sqrt(np.einsum("ij,ij->i", block, block).max())) for block in blocks), default=0.0)
+
+
 class GrowingArray:
     """Rows that can be appended to without copying all of them each time (capacity doubles)."""
 

@@ -176,7 +176,7 @@ class StaticSearch(ABC):
 
         ``propose(Q, asked)`` gives the places of the ``asked`` nearest of what was built, for every query.
         """
-        if not len(self._numbers):
+        if not len(self._numbers) or not len(Q):
             return self._all.candidates(Q, k)
         found, unsettled = self._inside(Q, k, propose)
         found = np.hstack([found, self._beside.candidates(Q, k)])
@@ -190,18 +190,19 @@ class StaticSearch(ABC):
         """Live rows that the structure proposes, and the queries for which they are not certain to be enough."""
         n = len(self._numbers)
         live = n - self._n_removed
-        needed = min(k, live)
-        asked = A_FEW_MORE + -(-k * n // max(live, 1))  # the share that is removed comes on top
-        found = np.full((len(Q), k), -1, np.int64)
-        unsettled = np.arange(len(Q))
-        for more in (1, SECOND_LOOK):
-            proposals = propose(Q[unsettled], min(asked * more, n))
+
+        def look(Q: np.ndarray, asked: int) -> tuple[np.ndarray, np.ndarray]:
+            proposals = propose(Q, min(asked, n))
             numbers = self._live_numbers_at(proposals.places)
-            enough = count_live(numbers, proposals.certain) >= needed
-            found = join_looks(found, unsettled, numbers)
+            return numbers, count_live(numbers, proposals.certain) >= min(k, live)
+
+        asked = A_FEW_MORE + -(-k * n // max(live, 1))  # the share that is removed comes on top
+        found, enough = look(Q, asked)
+        unsettled = np.flatnonzero(~enough)
+        if len(unsettled) and asked < n:
+            again, enough = look(Q[unsettled], SECOND_LOOK * asked)
+            found = join_looks(found, unsettled, again)
             unsettled = unsettled[~enough]
-            if not len(unsettled) or asked * more >= n:
-                break
         return found, unsettled
 
     def _live_numbers_at(self, places: np.ndarray) -> np.ndarray:

@@ -113,6 +113,7 @@ class HeldRows:
         given = np.unique(np.atleast_1d(np.asarray(numbers)))
         if given.size and given.dtype.kind not in "iu":
             raise InputError(f"Rows are removed by number (whole numbers); {given.dtype} came.")
+        given = given.astype(np.int64)
         known = np.zeros(len(given), bool)
         inside = (given >= 0) & (given < len(self))
         known[inside] = True if self.removed is None else ~self.removed[given[inside]]
@@ -123,7 +124,6 @@ class HeldRows:
             )
         if self._removed is None:
             self._removed = GrowingArray(np.zeros(len(self), dtype=bool))
-        gone: np.ndarray = given.astype(np.int64)
-        self._removed.values[gone] = True
-        self.n_removed += len(gone)
-        return gone
+        self._removed.values[given] = True
+        self.n_removed += len(given)
+        return given

@@ -158,6 +158,27 @@ def _cut_back(scores, rows, count, k, slack, scratch):  # type: ignore[no-untype
     return kept, threshold
 
 
+# Scores are numbers (never NaN), and only with that said are minima taken several at a time.
+@njit(cache=True, nogil=True, error_model="numpy", fastmath={"nnan", "nsz"})
+def _group_minima(product, half_norms, out):  # type: ignore[no-untyped-def]
+    for g in range(out.shape[0]):
+        p, h = product[g * GROUP : (g + 1) * GROUP], half_norms[g * GROUP : (g + 1) * GROUP]
+        lowest = h[0] - p[0]
+        for t in range(GROUP):
+            lowest = min(lowest, h[t] - p[t])
+        out[g] = lowest
+
+
+@compiled
+def _first_threshold(product, half_norms, k, slack, scratch):  # type: ignore[no-untyped-def]
+    """A threshold from the lowest scores of groups: k groups reach down to the k-th of them, so k rows do."""
+    minima = scratch[: min(half_norms.shape[0] // GROUP, scratch.shape[0])]
+    if minima.shape[0] < k:
+        return scratch.dtype.type(np.inf)
+    _group_minima(product, half_norms, minima)
+    return _just_above(_kth_smallest(minima, k), slack, scratch.dtype)
+
+
 @compiled
 def _see_products(products, half_norms, first, k, scores, rows, counts, thresholds, slack, due, crowded, scratch):  # type: ignore[no-untyped-def]
     capacity = scores.shape[1]
@@ -166,6 +187,8 @@ def _see_products(products, half_norms, first, k, scores, rows, counts, threshol
         if crowded[q]:
             continue
         product = products[q]
+        if thresholds[q] == np.inf and counts[q] == 0:
+            thresholds[q] = _first_threshold(product, half_norms, k, slack[q], scratch)
         threshold = thresholds[q]
         for start in range(0, n, GROUP):
             stop = min(start + GROUP, n)

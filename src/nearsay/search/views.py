@@ -21,7 +21,7 @@ from typing import Any, Protocol
 
 import numpy as np
 
-from nearsay.arrays import SINGLE_OR_DOUBLE, GrowingArray, row_blocks
+from nearsay.arrays import SINGLE_OR_DOUBLE, GrowingArray, largest_norm, row_blocks
 from nearsay.distances.distance import Distance
 from nearsay.search.held import HeldRows
 from nearsay.search.products import Float32Products, Products
@@ -66,7 +66,7 @@ class Geometry:
             if self.as_is:
                 self.half_norms.append(half)
             else:
-                self.raw_radius = max(self.raw_radius, _largest_norm(block))
+                self.raw_radius = max(self.raw_radius, largest_norm(block))
 
     def remove(self, numbers: np.ndarray) -> None:
         if self.as_is:
@@ -84,7 +84,7 @@ class Geometry:
         """How far taking the Euclidean form can move a row or one of these queries."""
         if self.as_is:
             return 0.0
-        return self.distance.form_rounding(max(self.raw_radius, _largest_norm(Q)), Q.shape[1])
+        return self.distance.form_rounding(max(self.raw_radius, largest_norm(Q)), Q.shape[1])
 
     def _mean_of_some_rows(self) -> np.ndarray:
         step = -(-len(self.rows) // 1024)
@@ -243,7 +243,3 @@ def rounding(lengths: np.ndarray, radius: float, n_columns: int, roundoff: float
 
 def unit_roundoff(dtype: np.dtype) -> float:
     return 2.0**-24 if dtype.char == "f" else 2.0**-53
-
-
-def _largest_norm(X: np.ndarray) -> float:
-    return float(np.sqrt((np.asarray(X, np.float64) ** 2).sum(axis=1)).max(initial=0.0))
