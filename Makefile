@@ -1,4 +1,5 @@
 # Everything below sets itself up: a virtual environment in .venv, filled from pyproject.toml.
+# TORCH=2.13.0 adds that version of torch, for the tests that otherwise skip.
 PYTHON ?= python3
 BIN := .venv/bin
 
@@ -30,7 +31,7 @@ docs: .venv/dev
 
 .venv/dev: pyproject.toml
 	test -x $(BIN)/python || $(PYTHON) -m venv .venv
-	$(BIN)/python -m pip install --quiet --disable-pip-version-check --editable ".[dev]"
+	$(BIN)/python -m pip install --quiet --disable-pip-version-check $(if $(TORCH),torch==$(TORCH)) --editable ".[dev]"
 	touch $@ .venv/core
 
 clean:

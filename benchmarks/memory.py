@@ -12,6 +12,7 @@ from benchmarks.measuring import Rows, main, peak_megabytes
 CASES: list[dict[str, Any]] = [
     {"n": 1_000_000, "d": 64, "dtype": "float32", "n_queries": 4_000, "k": 10},
     {"n": 1_000_000, "d": 64, "dtype": "float64", "n_queries": 4_000, "k": 200},
+    {"n": 3_000_000, "d": 64, "dtype": "float32", "n_queries": 1_000, "k": 10},
     {"n": 60_000, "d": 784, "dtype": "uint8", "n_queries": 2_000, "k": 10},
     {"n": 20_000, "d": 16, "dtype": "float32", "n_queries": 200_000, "k": 200},
     {"n": 200_000, "d": 32, "dtype": "float32", "n_queries": 2_000, "k": 10, "kind": "full of ties"},

@@ -127,8 +127,10 @@ def test_removing_nothing_removes_nothing():
     assert len(index.remove([]).remove([0]).remove([])) == 1
 
 
-def test_no_queries_give_an_empty_table():
-    table = ns.nearest([[0.0], [1.0]], np.empty((0, 1)), 2)
+@pytest.mark.parametrize("search", ["exact", "kd"])
+@pytest.mark.parametrize("distance", ["euclidean", "cosine", "manhattan"])
+def test_no_queries_give_an_empty_table(distance, search):
+    table = ns.nearest([[1.0, 0.0], [1.0, 2.0]], np.empty((0, 2)), 2, distance=distance, search=search)
     assert table.indices.shape == table.distances.shape == (0, 2)
 
 

@@ -119,6 +119,17 @@ def largest_norm(X: np.ndarray) -> float:
     return max((float(np.sqrt(np.einsum("ij,ij->i", block, block).max())) for block in blocks), default=0.0)
 
 
+def shares(n: int, most: int) -> Iterator[slice]:
+    """Cut ``range(n)`` into even slices of at most ``most``, as many for every thread as for the others.
+
+    >>> with threads(2):
+    ...     [(part.start, part.stop) for part in shares(10, most=4)]
+    [(0, 3), (3, 6), (6, 9), (9, 10)]
+    """
+    rounds = -(-n // max(1, most * thread_count()))
+    return row_blocks(n, size=max(1, -(-n // max(1, rounds * thread_count()))))
+
+
 class GrowingArray:
     """Rows that can be appended to without copying all of them each time (capacity doubles)."""
 

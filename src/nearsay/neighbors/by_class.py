@@ -19,7 +19,7 @@ from typing import Any
 
 import numpy as np
 
-from nearsay.arrays import in_parallel, row_blocks, thread_count
+from nearsay.arrays import in_parallel, shares
 from nearsay.errors import InputError
 from nearsay.search.protocol import NeighborSearch
 from nearsay.search.screen import Scorer, Screen
@@ -123,9 +123,8 @@ def _find(
             search.distance_.measure(Q, chunk, candidates, first, measured)
         nearest_of_each_class(candidates, measured, labels, table.indices[part], table.distances[part])
 
-    share = -(-n_queries // thread_count())
     fits = CANDIDATES_AT_ONCE // groups.room(n_members)
-    in_parallel(fill, row_blocks(n_queries, size=max(1, min(QUERIES_AT_ONCE, share, fits))))
+    in_parallel(fill, shares(n_queries, most=max(1, min(QUERIES_AT_ONCE, fits))))
     return table
 
 

@@ -11,12 +11,13 @@ from typing import Any
 
 import numpy as np
 
-from nearsay.arrays import check_n_neighbors, in_parallel, row_blocks, thread_count
+from nearsay.arrays import check_n_neighbors, in_parallel, row_blocks, shares, thread_count
 from nearsay.neighbors.table import NeighborTable
 from nearsay.search.protocol import NeighborSearch
 
 NOBODY = np.empty(0, np.int64)
 QUERIES_A_THREAD = 1024
+CANDIDATES_AT_ONCE = 1 << 21  # over all queries of a batch: 32 MB with their distances
 FEW_CANDIDATES = 1 << 13  # are measured sooner than threads start
 
 
@@ -30,7 +31,7 @@ def nearest(search: NeighborSearch, Q: Any, k: int) -> NeighborTable:
     k = check_n_neighbors(k, search.rows_.n_live)
     Q = search.distance_.check(Q, name="Q", like=search.rows_.items)
     size = _batch(k)
-    if len(Q) <= size:
+    if 0 < len(Q) <= size:
         return _answer(search, Q, NOBODY, k)
     return _stacked((_answer(search, Q[part], NOBODY, k) for part in row_blocks(len(Q), size=size)), len(Q), k)
 
@@ -68,8 +69,8 @@ def leave_one_out(search: NeighborSearch, k: int, rows: np.ndarray | None = None
 
 
 def _batch(k: int) -> int:
-    """Queries searched together: enough for every thread, few enough that their candidates stay small."""
-    return max(64, min(QUERIES_A_THREAD * thread_count(), (64 << 20) // (32 * (2 * k + 64))))
+    """Queries searched together: enough for every thread, few enough that their candidates (some k of them) fit."""
+    return max(64, min(QUERIES_A_THREAD * thread_count(), CANDIDATES_AT_ONCE // (8 * k + 128)))
 
 
 def _stacked(parts: Iterator[NeighborTable], n_queries: int, k: int) -> NeighborTable:
@@ -93,7 +94,7 @@ def _answer(search: NeighborSearch, Q: Any, left_out: np.ndarray, k: int) -> Nei
     def order(part: slice) -> None:
         _measure_and_order(search, Q[part], candidates[part], left_out[part], table[part])
 
-    in_parallel(order, row_blocks(len(candidates), size=-(-len(candidates) // thread_count())))
+    in_parallel(order, shares(len(candidates), most=len(candidates)))
     return table
 
 

@@ -13,7 +13,7 @@ from typing import Any
 
 import numpy as np
 
-from nearsay.arrays import in_parallel, row_blocks, thread_count
+from nearsay.arrays import in_parallel, shares
 from nearsay.distances.distance import Distance
 from nearsay.distances.named import as_distance
 from nearsay.errors import InputError
@@ -86,6 +86,5 @@ class ExactSearch:
                 lists.see(slice(None), distances, first)
             return lists.finish()
 
-        share = -(-len(Q) // thread_count())
-        parts = in_parallel(scan, row_blocks(len(Q), size=max(1, min(QUERIES_AT_ONCE, share))))
+        parts = in_parallel(scan, shares(len(Q), most=QUERIES_AT_ONCE))
         return np.concatenate([np.empty((0, k), np.int64), *parts])

@@ -14,7 +14,7 @@ from collections.abc import Callable, Iterator
 
 import numpy as np
 
-from nearsay.arrays import in_parallel, row_blocks, thread_count
+from nearsay.arrays import in_parallel, row_blocks, shares
 from nearsay.distances.distance import Distance
 from nearsay.search.held import HeldRows
 from nearsay.search.products import Float32Products, Products, fastest_products
@@ -22,6 +22,7 @@ from nearsay.search.views import ROWS_AT_ONCE, Geometry, PlainView, PreparedView
 
 QUERIES_AT_ONCE = 512  # in one product
 QUERIES_A_TASK = 1024  # a block of rows is prepared once for all of them
+LISTED_AT_ONCE = 1 << 21  # places on the lists of a task: 16 MB
 # Below this many queries the rows are taken as they are: preparing them would cost more than the product.
 FEW_QUERIES = 32
 # Up to this many products are computed and looked at in one go.
@@ -159,9 +160,7 @@ def look(view: View, Q: np.ndarray, k: int, length: int) -> np.ndarray:
 
     if len(Q) < FEW_QUERIES:
         return task(slice(0, len(Q)))
-    share = -(-len(Q) // thread_count())
-    size = min(QUERIES_A_TASK if view.products.kept_bytes or length < WIDE_LIST else QUERIES_A_TASK // 4, share)
-    return stack_looks(in_parallel(task, row_blocks(len(Q), size=size)))
+    return stack_looks(in_parallel(task, shares(len(Q), most=min(QUERIES_A_TASK, LISTED_AT_ONCE // length))))
 
 
 def stack_looks(looks: list[np.ndarray]) -> np.ndarray:

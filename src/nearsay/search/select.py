@@ -42,7 +42,7 @@ class Shortlists:
         self.k = k
         self.slack = slack
         self.scores = np.empty((n, capacity), dtype)
-        self.rows = np.empty((n, capacity), np.int64)
+        self.rows = np.empty((n, capacity), np.int32)  # half the memory; two billion rows are another matter
         self.counts = np.zeros(n, np.int64)
         self.thresholds = np.full(n, np.inf, dtype)
         self.due = np.full(n, min(capacity, list_length(k)), np.int64)
@@ -211,7 +211,7 @@ def _see_products(products, half_norms, first, k, scores, rows, counts, threshol
                     if count + 1 == due[q]:
                         kept, threshold = _cut_back(scores[q], rows[q], count + 1, k, slack[q], scratch)
                         counts[q], thresholds[q] = kept, threshold
-                        if due[q] == capacity and kept > capacity - capacity // 4:
+                        if slack[q] > 0 and due[q] == capacity and kept > capacity - capacity // 4:
                             crowded[q] = True
                             break
                         # Early cuts bring the threshold down early; a long list is only for those who need it.
@@ -243,7 +243,7 @@ def shortlist(Q, products, half_norms, radius, unit_roundoff, k, length):  # typ
         lost = unit_roundoff * (far * radius + radius**2) + 2.0**-50 * (far + radius) ** 2
         slack[q] = 2 * ((Q.shape[1] + 8) * lost + 1e-37) if far <= 1e15 * max(radius, 1e-15) else np.inf
     scores = np.empty((n, length), products.dtype)
-    rows = np.empty((n, length), np.int64)
+    rows = np.empty((n, length), np.int32)
     counts = np.zeros(n, np.int64)
     thresholds = np.full(n, np.inf, products.dtype)
     due = np.full(n, length)

@@ -28,7 +28,7 @@ from nearsay.search.products import Float32Products, Products
 
 ROWS_AT_ONCE = 1024
 # Prepared rows are kept up to this many bytes.
-KEEP_UP_TO = 128 << 20
+KEEP_UP_TO = 64 << 20
 
 # Stands for the length of a query whose scores nothing can be said of.
 OUT_OF_REACH = 1e100
