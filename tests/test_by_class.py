@@ -60,6 +60,13 @@ def test_large_and_small_classes_over_many_blocks_agree_with_a_search_in_each_cl
         np.testing.assert_array_equal(nearest_by_class(search, labels, Q, 3, n_classes=4).indices, table.indices)
 
 
+def test_an_index_gives_the_same_tables():
+    X, labels = [[0.0], [1.0], [5.0]], [0, 0, 1]
+    index = ns.NeighborIndex().fit(X)
+    np.testing.assert_array_equal(index.query_by_class([[4.0]], labels).indices[0, :, 0], [1, 2])
+    np.testing.assert_array_equal(index.leave_one_out_by_class(labels).indices[:, :, 0], [[1, 2], [0, 2], [1, -1]])
+
+
 def test_thousands_of_duplicates_in_a_class_are_no_trouble():
     X = np.zeros((3000, 4))
     labels = np.arange(3000) % 2

@@ -24,7 +24,7 @@ if TYPE_CHECKING:
         KCurveDisplay,
         NeighborhoodDisplay,
     )
-    from nearsay.neighbors.by_class import ClassTable, leave_one_out_by_class, nearest_by_class
+    from nearsay.neighbors.by_class import ClassTable
     from nearsay.neighbors.index import NeighborIndex, leave_one_out, nearest
     from nearsay.neighbors.table import NeighborTable
     from nearsay.posterior.bayes_error import bayes_error_range
@@ -46,10 +46,8 @@ __all__ = [
     "NeighborhoodDisplay",
     "bayes_error_range",
     "leave_one_out",
-    "leave_one_out_by_class",
     "load_dataset",
     "nearest",
-    "nearest_by_class",
     "read_rows",
     "threads",
     "write_rows",
@@ -69,7 +67,7 @@ _HOMES = {
         "KCurveDisplay",
         "NeighborhoodDisplay",
     ],
-    "nearsay.neighbors.by_class": ["ClassTable", "leave_one_out_by_class", "nearest_by_class"],
+    "nearsay.neighbors.by_class": ["ClassTable"],
     "nearsay.neighbors.index": ["NeighborIndex", "leave_one_out", "nearest"],
     "nearsay.neighbors.table": ["NeighborTable"],
     "nearsay.posterior.bayes_error": ["bayes_error_range"],

@@ -69,7 +69,7 @@ def nearest_by_class(
             [3.]]])
     """
     Q = search.distance_.check(Q, name="Q", like=search.rows_.items)
-    return _find(search, labels, lambda part: Q[part], len(Q), n_members, n_classes, leave_out=False)
+    return _find(search, labels, Q.__getitem__, len(Q), n_members, n_classes, leave_out=False)
 
 
 def leave_one_out_by_class(
@@ -85,7 +85,10 @@ def leave_one_out_by_class(
            [ 1, -1]])
     """
     held = search.rows_
-    rows: Callable[[slice], Any] = lambda part: held.between(part.start, part.stop)  # noqa: E731
+
+    def rows(part: slice) -> Any:
+        return held.between(part.start, part.stop)
+
     table = _find(search, labels, rows, len(held), n_members, n_classes, leave_out=True)
     if held.removed is not None:
         table.indices[held.removed] = -1

@@ -11,7 +11,7 @@ from nearsay.data.saved import open_state, save_state
 from nearsay.distances.distance import Distance
 from nearsay.distances.named import DISTANCES, as_distance
 from nearsay.errors import InputError, NotFitted
-from nearsay.neighbors import find
+from nearsay.neighbors import by_class, find
 from nearsay.neighbors.table import NeighborTable
 from nearsay.search.choose import Choice, choose
 from nearsay.search.protocol import NeighborSearch
@@ -76,6 +76,18 @@ class NeighborIndex:
     def leave_one_out(self, k: int, rows: np.ndarray | None = None) -> NeighborTable:
         """The ``k`` nearest *other* rows of every row, or of the ``rows`` of these numbers."""
         return find.leave_one_out(self._fitted, k, rows)
+
+    def query_by_class(
+        self, Q: Any, labels: Any, n_members: int = 1, *, n_classes: int | None = None
+    ) -> by_class.ClassTable:
+        """The nearest ``n_members`` rows of *each class* for every query; ``labels`` numbers the class of every row."""
+        return by_class.nearest_by_class(self._fitted, labels, Q, n_members, n_classes=n_classes)
+
+    def leave_one_out_by_class(
+        self, labels: Any, n_members: int = 1, *, n_classes: int | None = None
+    ) -> by_class.ClassTable:
+        """The nearest *other* ``n_members`` rows of each class for every row."""
+        return by_class.leave_one_out_by_class(self._fitted, labels, n_members, n_classes=n_classes)
 
     def add(self, X: Any) -> np.ndarray:
         """Hold more rows; gives their numbers, which follow on the last one given out."""
