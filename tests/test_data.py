@@ -423,7 +423,7 @@ def test_damaged_images_are_named_and_left_out(picture_folder: Path) -> None:
 
 
 def test_bad_requests_for_images_are_refused(picture_folder: Path, tmp_path_factory: pytest.TempPathFactory) -> None:
-    with pytest.raises(InputError, match=r"Unknown color 'pink'\. Known: gray, rgb"):
+    with pytest.raises(InputError, match=r"Unknown color 'pink'\. Known names: gray, rgb"):
         read_images(picture_folder, color="pink")
     with pytest.raises(InputError, match="height, width"):
         read_images(picture_folder, size=(0, 3))
@@ -637,7 +637,7 @@ def test_mnist_is_what_its_makers_say() -> None:
     assert rows.y[[0, 1, 60000]].tolist() == [5, 0, 7]
     few = load_dataset("mnist", split="test", n=7)
     np.testing.assert_array_equal(few.X, rows.X[60000:60007])
-    with pytest.raises(InputError, match=r"Unknown split 'valid'\. Known: train, test, all"):
+    with pytest.raises(InputError, match=r"Unknown split 'valid'\. Known names: all, test, train"):
         load_dataset("mnist", split="valid")
     with pytest.raises(InputError, match="at least 1"):
         load_dataset("mnist", n=0)

@@ -242,7 +242,7 @@ def test_numba_waits_until_something_is_measured():
 # ---------------------------------------------------------------- what is refused
 
 MISTAKES = {
-    "an unknown name": (lambda: as_distance("euclidian"), "Did you mean 'euclidean'.*Known names: .*minkowski"),
+    "an unknown name": (lambda: as_distance("euclidian"), "did you mean 'euclidean'.*Known names: .*minkowski"),
     "a name like no other": (lambda: as_distance("zzz"), "Unknown distance 'zzz'. Known names"),
     "a number": (lambda: as_distance(3), "A distance is a name"),
     "a class": (lambda: as_distance(FunctionDistance), "A distance is a name"),

@@ -95,7 +95,7 @@ def test_rows_given_to_fit_are_neither_copied_nor_written_to():
         (lambda: ns.nearest(np.empty((0, 3)), np.empty((1, 3)), 1), "at least one row"),
         (lambda: ns.nearest(np.empty((3, 0)), np.empty((1, 0)), 1), "no columns"),
         (lambda: ns.nearest([["a"]], [["b"]], 1), "must hold numbers"),
-        (lambda: ns.nearest([[0.0]], [[1.0]], 1, distance="euclid"), "Did you mean 'euclidean'"),
+        (lambda: ns.nearest([[0.0]], [[1.0]], 1, distance="euclid"), "did you mean 'euclidean'"),
         (lambda: ns.nearest([[0.0]], [[1.0]], 1, search="fast"), "Unknown search 'fast'"),
         (lambda: ns.nearest([[0.0, 0.0]], [[1.0, 0.0]], 1, distance="cosine"), "row 0"),
         (lambda: ns.NeighborIndex().fit([[0.0]]).remove([3]), "No row has the number 3"),

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import difflib
 import importlib
+from collections.abc import Collection
 from types import ModuleType
 
 
@@ -28,6 +30,26 @@ class NotFitted(NearsayError, ValueError, AttributeError):
 
 class MissingExtra(NearsayError, ImportError):
     """An optional package is needed and not installed; the message names the extra."""
+
+
+def closest(name: str, known: Collection[str]) -> str:
+    """A question naming the known word most like ``name``, or nothing when none is close.
+
+    >>> closest("irsi", ["iris", "wine"])
+    " (did you mean 'iris'?)"
+    """
+    alike = difflib.get_close_matches(str(name), known, n=1)
+    return f" (did you mean {alike[0]!r}?)" if alike else ""
+
+
+def unknown_name(what: str, given: object, known: Collection[str], hint: str = "") -> InputError:
+    """The error for a name that a table does not hold, made from the table itself.
+
+    >>> unknown_name("fruit", "aple", ["pear", "apple"])
+    InputError("Unknown fruit 'aple' (did you mean 'apple'?). Known names: apple, pear.")
+    """
+    names = ", ".join(sorted(known))
+    return InputError(f"Unknown {what} {given!r}{closest(str(given), known)}. Known names: {names}.{hint}")
 
 
 def require(module: str, extra: str) -> ModuleType:

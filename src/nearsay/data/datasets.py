@@ -21,8 +21,8 @@ from pathlib import Path
 import numpy as np
 
 from nearsay.data.files import read_rows
-from nearsay.data.rows import LabeledRows, closest
-from nearsay.errors import DatasetNotFound, InputError, SavedFileError
+from nearsay.data.rows import LabeledRows
+from nearsay.errors import DatasetNotFound, InputError, SavedFileError, closest, unknown_name
 
 LEAF_FILES = {"shape": "data_Sha_64.txt", "texture": "data_Tex_64.txt", "margin": "data_Mar_64.txt"}
 SPECIMENS = 16
@@ -74,9 +74,7 @@ def load_dataset(name: str, **options: object) -> LabeledRows:
     nearsay.errors.InputError: Unknown data set 'irsi' (did you mean 'iris'?). Known names: digits, iris, leaves, ...
     """
     if name not in DATASETS:
-        raise InputError(
-            f"Unknown data set {name!r}{closest(name, DATASETS)}. Known names: {', '.join(sorted(DATASETS))}."
-        )
+        raise unknown_name("data set", name, DATASETS)
     dataset = DATASETS[name]
     _folder, *known = inspect.signature(dataset.load).parameters
     unknown = [option for option in options if option not in known]
@@ -281,7 +279,7 @@ def _parts(split: str, known: Iterable[str]) -> list[str]:
     if split == "all":
         return list(known)
     if split not in known:
-        raise InputError(f"Unknown split {split!r}. Known: {', '.join(known)}, all.")
+        raise unknown_name("split", split, [*known, "all"])
     return [split]
 
 

@@ -15,7 +15,7 @@ import numpy as np
 from nearsay.data.rows import LabeledRows
 from nearsay.data.saved import replacing
 from nearsay.data.tables import LABEL_NAMES, Column, read_parquet, read_text, write_parquet, write_text
-from nearsay.errors import InputError, SavedFileError, require
+from nearsay.errors import InputError, SavedFileError, require, unknown_name
 
 IMAGE_ENDINGS = frozenset({".png", ".jpg", ".jpeg"})
 # Pillow's names of the ways to see an image.
@@ -97,7 +97,7 @@ def read_images(
     Files that cannot be read as images are left out and named in a warning.
     """
     if color not in COLORS:
-        raise InputError(f"Unknown color {color!r}. Known: {', '.join(COLORS)}.")
+        raise unknown_name("color", color, COLORS)
     if not (len(size) == 2 and all(isinstance(side, int) and side > 0 for side in size)):
         raise InputError(f"The size is (height, width) in whole pixels; {size!r} came.")
     folder = Path(folder)

@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-import difflib
-from collections.abc import Collection, Hashable, Mapping
+from collections.abc import Hashable, Mapping
 from dataclasses import dataclass, replace
 from functools import cached_property
 from html import escape
@@ -11,7 +10,7 @@ from typing import Any
 
 import numpy as np
 
-from nearsay.errors import InputError
+from nearsay.errors import InputError, closest
 
 ROWS_SHOWN = 5
 COLUMNS_SHOWN = 6
@@ -170,16 +169,6 @@ class LabeledRows:
             known = ["" if values is None else str(values[row]) for values in (first.ids, first.y)]
             lines.append(_html_line("td", [*known, *_shortened([f"{value:.4g}" for value in first.X[row].tolist()])]))
         return f"<table><caption>{escape(self._summary().lstrip(': '))}</caption>{''.join(lines)}</table>"
-
-
-def closest(name: str, known: Collection[str]) -> str:
-    """A question naming the known word most like ``name``, or nothing when none is close.
-
-    >>> closest("irsi", ["iris", "wine"])
-    " (did you mean 'iris'?)"
-    """
-    alike = difflib.get_close_matches(str(name), known, n=1)
-    return f" (did you mean {alike[0]!r}?)" if alike else ""
 
 
 def _as_numbers(X: Any) -> np.ndarray:

@@ -25,8 +25,8 @@ from typing import IO
 import numpy as np
 
 from nearsay.arrays import row_blocks
-from nearsay.data.rows import LabeledRows, closest
-from nearsay.errors import InputError, SavedFileError, require
+from nearsay.data.rows import LabeledRows
+from nearsay.errors import InputError, SavedFileError, closest, require
 
 LABEL_NAMES = ("label", "class", "target", "y")
 ID_NAMES = ("id", "ids", "")

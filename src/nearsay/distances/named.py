@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import difflib
 import inspect
 from collections.abc import Callable
 from typing import Any
@@ -25,7 +24,7 @@ from nearsay.distances.vectors import (
     Minkowski,
     SquaredEuclidean,
 )
-from nearsay.errors import InputError
+from nearsay.errors import InputError, unknown_name
 
 # What the name stands for, called with the parameters.
 DISTANCES: dict[str, Callable[..., Distance]] = {
@@ -87,7 +86,7 @@ def as_distance(distance: Any, **parameters: Any) -> Distance:
     <distance minkowski p=3.0>
     >>> as_distance("euclid")
     Traceback (most recent call last):
-    nearsay.errors.InputError: Unknown distance 'euclid'. Did you mean 'euclidean'? Known names: ...
+    nearsay.errors.InputError: Unknown distance 'euclid' (did you mean 'euclidean'?). Known names: ...
     """
     if isinstance(distance, tuple) and len(distance) == 2 and isinstance(distance[1], dict):
         distance, parameters = distance[0], {**distance[1], **parameters}
@@ -113,12 +112,7 @@ def as_distance(distance: Any, **parameters: Any) -> Distance:
 def _named(given: str, parameters: dict[str, Any]) -> Distance:
     name = ALIASES.get(given, given)
     if name not in DISTANCES:
-        known = sorted({*DISTANCES, *ALIASES})
-        close = difflib.get_close_matches(given.lower(), known, n=1)
-        raise InputError(
-            f"Unknown distance {given!r}.{f' Did you mean {close[0]!r}?' if close else ''}"
-            f" Known names: {', '.join(known)}. You can also pass a function of two items."
-        )
+        raise unknown_name("distance", given, {*DISTANCES, *ALIASES}, " You can also pass a function of two items.")
     make = DISTANCES[name]
     takes = inspect.signature(make)
     try:

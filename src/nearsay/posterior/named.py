@@ -7,7 +7,7 @@ from typing import Any, Protocol
 
 import numpy as np
 
-from nearsay.errors import InputError
+from nearsay.errors import unknown_name
 from nearsay.neighbors.table import NeighborTable
 from nearsay.posterior.proportional import Proportional
 
@@ -44,14 +44,12 @@ def as_posterior(posterior: Any, *, model_failure: float, smoothing: str) -> Pos
     0.0
     >>> as_posterior("propotional", model_failure=0.0, smoothing="model_failure")
     Traceback (most recent call last):
-    nearsay.errors.InputError: Unknown posterior 'propotional'. Known names: proportional. You can also pass ...
+    nearsay.errors.InputError: Unknown posterior 'propotional' (did you mean 'proportional'?). Known names: ...
     """
     if isinstance(posterior, str) and posterior in POSTERIORS:
         return POSTERIORS[posterior](model_failure=model_failure, smoothing=smoothing)
     if callable(getattr(posterior, "fit", None)) and callable(getattr(posterior, "proba", None)):
         copied: Posterior = deepcopy(posterior)
         return copied
-    raise InputError(
-        f"Unknown posterior {posterior!r}. Known names: {', '.join(sorted(POSTERIORS))}."
-        " You can also pass an object with fit(table, labels, n_classes) and proba(table)."
-    )
+    hint = " You can also pass an object with fit(table, labels, n_classes) and proba(table)."
+    raise unknown_name("posterior", posterior, POSTERIORS, hint)

@@ -6,7 +6,7 @@ from collections.abc import Callable
 
 import numpy as np
 
-from nearsay.errors import InputError
+from nearsay.errors import InputError, unknown_name
 from nearsay.neighbors.table import NeighborTable
 from nearsay.posterior.votes import count_votes, neighbor_labels
 
@@ -91,7 +91,7 @@ def check_smoothing(smoothing: str, model_failure: float) -> None:
     nearsay.errors.InputError: Unknown smoothing 'laplace'. Known names: add-one, model_failure.
     """
     if smoothing not in SMOOTHINGS:
-        raise InputError(f"Unknown smoothing {smoothing!r}. Known names: {', '.join(sorted(SMOOTHINGS))}.")
+        raise unknown_name("smoothing", smoothing, SMOOTHINGS)
     number = isinstance(model_failure, int | float | np.number) and not isinstance(model_failure, bool)
     if not number or not 0 <= model_failure < 1:
         raise InputError(

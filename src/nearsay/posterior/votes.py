@@ -10,7 +10,7 @@ from collections.abc import Callable
 
 import numpy as np
 
-from nearsay.errors import InputError
+from nearsay.errors import unknown_name
 from nearsay.neighbors.table import NeighborTable
 
 
@@ -111,7 +111,7 @@ def check_tie_break(tie_break: str) -> None:
     nearsay.errors.InputError: Unknown tie_break 'coin'. Known names: first, nearest, random.
     """
     if tie_break not in TIE_RULES:
-        raise InputError(f"Unknown tie_break {tie_break!r}. Known names: {', '.join(sorted(TIE_RULES))}.")
+        raise unknown_name("tie_break", tie_break, TIE_RULES)
 
 
 def neighborhood_numbers(table: NeighborTable, seed: int) -> np.ndarray:

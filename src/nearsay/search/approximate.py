@@ -24,7 +24,7 @@ import numpy as np
 
 from nearsay.arrays import row_blocks, thread_count
 from nearsay.distances.distance import Distance
-from nearsay.errors import InputError, require
+from nearsay.errors import InputError, require, unknown_name
 from nearsay.search.beside import A_FEW_MORE, Proposals, StaticSearch
 from nearsay.search.cells import ROWS_A_CELL, cell_centers, cell_count, nearest_cells
 from nearsay.search.exact import ExactSearch
@@ -206,8 +206,7 @@ class ApproximateSearch(StaticSearch):
 
     def fit(self, X: Any) -> ApproximateSearch:
         if self.kind not in ("auto", *KINDS):
-            known = ", ".join(["auto", *KINDS])
-            raise InputError(f"Unknown kind of approximate search {self.kind!r}. Known kinds: {known}.")
+            raise unknown_name("kind of approximate search", self.kind, ["auto", *KINDS])
         if not 0 < self.recall < 1:
             raise InputError(
                 f"A recall lies above 0 and below 1; {self.recall!r} came. For every neighbor use exact search."

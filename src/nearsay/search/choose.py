@@ -12,7 +12,7 @@ import numpy as np
 
 from nearsay.distances.distance import Distance
 from nearsay.distances.named import as_distance
-from nearsay.errors import InputError
+from nearsay.errors import InputError, unknown_name
 from nearsay.search.approximate import ApproximateSearch, why_not_approximate
 from nearsay.search.exact import ExactSearch
 from nearsay.search.protocol import NeighborSearch
@@ -67,8 +67,7 @@ def choose(search: Any, distance: Distance, X: Any, recall: float | None = None)
     if not isinstance(search, str):
         return Choice(_copied(search, distance), type(search).__name__, "you passed it")
     if search != "auto" and search not in SEARCHES:
-        known = ", ".join(sorted(["auto", *SEARCHES]))
-        raise InputError(f"Unknown search {search!r}. Known names: {known}. You can also pass a search backend.")
+        raise unknown_name("search", search, ["auto", *SEARCHES], " You can also pass a search backend.")
     name, why = (search, "you asked for it") if search != "auto" else _fastest(distance, X, recall)
     return Choice(SEARCHES[name](distance, DEFAULT_RECALL if recall is None else recall), name, why)
 

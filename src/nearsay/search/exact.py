@@ -16,7 +16,7 @@ import numpy as np
 from nearsay.arrays import in_parallel, shares
 from nearsay.distances.distance import Distance
 from nearsay.distances.named import as_distance
-from nearsay.errors import InputError
+from nearsay.errors import unknown_name
 from nearsay.search.held import HeldRows
 from nearsay.search.products import PRODUCTS
 from nearsay.search.screen import Screen, join_looks
@@ -47,7 +47,7 @@ class ExactSearch:
         self.rows_ = HeldRows(self.distance_.check(X))
         self._screen = None
         if self.products not in ("auto", *PRODUCTS):
-            raise InputError(f"Unknown products {self.products!r}. Known names: auto, {', '.join(PRODUCTS)}.")
+            raise unknown_name("products", self.products, ["auto", *PRODUCTS])
         if self.distance_.has_euclidean_form:
             products = None if self.products == "auto" else PRODUCTS[self.products]()
             self._screen = Screen(self.distance_, self.rows_, products)

@@ -24,7 +24,7 @@ import numpy as np
 
 from nearsay.arrays import in_parallel, largest_norm, row_blocks
 from nearsay.distances.distance import Distance
-from nearsay.errors import InputError
+from nearsay.errors import unknown_name
 from nearsay.search.beside import Proposals, StaticSearch
 
 KINDS = ("kd", "ball")
@@ -84,7 +84,7 @@ class TreeSearch(StaticSearch):
         from sklearn.neighbors import BallTree, KDTree
 
         if self.kind not in KINDS:
-            raise InputError(f"Unknown kind of tree {self.kind!r}. Known kinds: {', '.join(KINDS)}.")
+            raise unknown_name("kind of tree", self.kind, KINDS)
         whole = len(numbers) == len(self.rows_)  # then float64 rows need no copy
         X = self.rows_.between(0, len(numbers)) if whole else self.rows_.take(numbers)
         form = self._form(X)
