@@ -267,7 +267,7 @@ def test_arrays_that_would_need_pickle_are_refused(folder: Path, array: np.ndarr
     assert not (folder / "refused").exists()
 
 
-@pytest.mark.parametrize("name", ["", "../up", "/root", "a b", "a//b"])
+@pytest.mark.parametrize("name", ["", "../up", "/top", "a b", "a//b"])
 def test_array_names_that_could_leave_the_archive_are_refused(folder: Path, name: str) -> None:
     with pytest.raises(InputError, match="cannot name"):
         save_state(folder / "refused", "k", 1, {}, {name: np.eye(2)})
