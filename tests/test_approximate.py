@@ -12,10 +12,10 @@ import nearsay as ns
 from nearsay.errors import InputError, MissingExtra
 from nearsay.neighbors.find import leave_one_out, nearest
 from nearsay.search import approximate, beside
-from nearsay.search.approximate import KINDS, ApproximateSearch, gradually, recall_by_k
+from nearsay.search.approximate import KINDS, ApproximateSearch, faiss_threads, gradually, recall_by_k
 from nearsay.search.exact import ExactSearch
 
-pytest.importorskip("faiss", reason='needs faiss: pip install "nearsay[faiss]"')
+faiss = pytest.importorskip("faiss", reason='needs faiss: pip install "nearsay[faiss]"')
 
 N, D = 4000, 16
 every_kind = pytest.mark.parametrize("kind", KINDS)
@@ -237,3 +237,18 @@ def test_efforts_rise_from_first_to_last_without_large_steps(first, last):
     assert steps[0] == first
     assert steps[-1] == last
     assert all(a < b <= 2 * a for a, b in pairwise(steps))
+
+
+def test_a_graph_is_built_on_one_thread_however_many_there_are(monkeypatch):
+    """With more, its links would depend on which thread came first."""
+    asked = []
+
+    def recorded(faiss, count):
+        asked.append(count)
+        return faiss_threads(faiss, count)
+
+    monkeypatch.setattr(approximate, "faiss_threads", recorded)
+    rows = np.random.default_rng(0).normal(size=(2100, 4)).astype(np.float32)
+    with ns.threads(2):
+        approximate.Graph(faiss, rows, len(rows), np.random.default_rng(0)).add(rows)
+    assert asked == [1]
