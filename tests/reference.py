@@ -334,3 +334,45 @@ def nearest_neighbor_error(X: Sequence, y: Sequence[int]) -> float:
     """How often the nearest other row has another label."""
     indices, _ = nearest(X, X, 1, euclidean, leave_out_itself=True)
     return sum(y[row] != truth for truth, (row,) in zip(y, indices, strict=True)) / len(y)
+
+
+# ---------------------------------------------------------------- measures
+
+
+def brier(p: Sequence[Sequence[float]], y: Sequence[int]) -> float:
+    total = 0.0
+    for row, true in zip(p, y, strict=True):
+        for c, probability in enumerate(row):
+            total += (probability - (1.0 if c == true else 0.0)) ** 2
+    return total / len(p)
+
+
+def expected_calibration_error(p: Sequence[Sequence[float]], y: Sequence[int], n_bins: int) -> float:
+    """Bins of equal size by confidence; among equal confidences the right answers are shared out evenly."""
+    cases = []
+    for row, true in zip(p, y, strict=True):
+        confidence = max(row)
+        cases.append((confidence, 1.0 if list(row).index(confidence) == true else 0.0))
+    cases.sort()
+    evened = []
+    for confidence, _ in cases:
+        alike = [right for other, right in cases if other == confidence]
+        evened.append((confidence, sum(alike) / len(alike)))
+    n_bins = min(n_bins, len(cases))
+    size, larger = divmod(len(cases), n_bins)
+    total, start = 0.0, 0
+    for b in range(n_bins):
+        stop = start + size + (1 if b < larger else 0)
+        total += abs(sum(right - confidence for confidence, right in evened[start:stop]))
+        start = stop
+    return total / len(cases)
+
+
+def macro_precision_and_recall(predicted: Sequence, y: Sequence) -> tuple[float, float]:
+    names = sorted(set(predicted) | set(y))
+    precisions, recalls = [], []
+    for name in names:
+        right = sum(1 for said, true in zip(predicted, y, strict=True) if said == true == name)
+        precisions.append(right / max(list(predicted).count(name), 1))
+        recalls.append(right / max(list(y).count(name), 1))
+    return sum(precisions) / len(names), sum(recalls) / len(names)

@@ -13,7 +13,14 @@ from hypothesis import strategies as st
 import reference
 from labeled import labeled_rows, letters_apart
 from nearsay.errors import InputError
-from nearsay.evaluate.probability import accuracy, mean_log_posterior
+from nearsay.evaluate.probability import (
+    accuracy,
+    brier,
+    expected_calibration_error,
+    macro_precision,
+    macro_recall,
+    mean_log_posterior,
+)
 from nearsay.posterior.bayes_error import bayes_error_range
 
 
@@ -31,6 +38,37 @@ def test_the_mean_log_posterior_equals_the_loop_in_both_bases(p, y):
     assert mean_log_posterior(p, np.array(list("abc"))[y], classes=list("abc")) == mean_log_posterior(p, y)
 
 
+@settings(max_examples=80)
+@given(
+    p=st.lists(st.lists(st.integers(1, 3), min_size=3, max_size=3), min_size=1, max_size=12),
+    y=st.lists(st.integers(0, 2), min_size=12, max_size=12),
+    n_bins=st.integers(1, 15),
+    order=st.randoms(use_true_random=False),
+)
+def test_brier_and_calibration_error_equal_their_loops_in_any_order_of_rows(p, y, n_bins, order):
+    p = np.array(p) / np.sum(p, axis=1, keepdims=True)
+    y = np.array(y[: len(p)])
+    shuffled = order.sample(range(len(p)), len(p))
+    expected = reference.expected_calibration_error(p.tolist(), y.tolist(), n_bins)
+    assert brier(p, y) == pytest.approx(reference.brier(p.tolist(), y.tolist()), rel=1e-12)
+    assert expected_calibration_error(p, y, n_bins=n_bins) == pytest.approx(expected, rel=1e-9, abs=1e-12)
+    again = expected_calibration_error(p[shuffled], y[shuffled], n_bins=n_bins)
+    assert again == pytest.approx(expected, rel=1e-9, abs=1e-12)
+
+
+@settings(max_examples=80)
+@given(pairs=st.lists(st.tuples(st.sampled_from("abcd"), st.sampled_from("abcd")), min_size=1, max_size=12))
+def test_macro_precision_and_recall_equal_their_loops_and_scikit_learns(pairs):
+    from sklearn.metrics import precision_score, recall_score
+
+    predicted, y = (list(side) for side in zip(*pairs, strict=True))
+    precision, recall = reference.macro_precision_and_recall(predicted, y)
+    assert macro_precision(predicted, y) == pytest.approx(precision, rel=1e-12)
+    assert macro_recall(predicted, y) == pytest.approx(recall, rel=1e-12)
+    assert precision == pytest.approx(precision_score(y, predicted, average="macro", zero_division=0), rel=1e-12)
+    assert recall == pytest.approx(recall_score(y, predicted, average="macro", zero_division=0), rel=1e-12)
+
+
 def test_a_true_class_of_probability_zero_gives_minus_infinity_without_a_warning():
     with warnings.catch_warnings():
         warnings.simplefilter("error")
@@ -46,8 +84,15 @@ def test_measures_refuse_what_does_not_fit_together():
         mean_log_posterior([[0.5, 0.5]], ["a"])
     with pytest.raises(InputError, match=r"\(1, 2\) and \(2,\)"):
         mean_log_posterior([[0.5, 0.5]], [0, 1])
-    with pytest.raises(InputError, match="at least one"):
-        accuracy([], [])
+    for measure in (accuracy, macro_precision, macro_recall):
+        with pytest.raises(InputError, match="at least one"):
+            measure([], [])
+    for measure in (brier, expected_calibration_error):
+        with pytest.raises(InputError, match="column numbers 0 to 1"):
+            measure([[0.5, 0.5]], [2])
+    for n_bins in (0, 1.5, True):
+        with pytest.raises(InputError, match="n_bins must be a whole number"):
+            expected_calibration_error([[0.5, 0.5]], [0], n_bins=n_bins)
 
 
 # ---------------------------------------------------------------- the Bayes error

@@ -16,12 +16,47 @@ def accuracy(predicted: Any, y: Any) -> float:
     >>> accuracy(["a", "b", "b"], ["a", "b", "c"])
     0.6666666666666666
     """
+    predicted, y = _paired_labels(predicted, y)
+    return float(np.mean(predicted == y))
+
+
+def macro_precision(predicted: Any, y: Any) -> float:
+    """How often each answer is right when it is given, the mean over classes; 0 for a class that is never answered.
+
+    Classes are all labels that occur, predicted or true.
+
+    >>> macro_precision(["a", "a", "b", "b"], ["a", "a", "a", "c"])      # a: 2 of 2, b: 0 of 2, c: never said
+    0.3333333333333333
+    """
+    right, said, _ = _counts_by_class(*_paired_labels(predicted, y))
+    return float(np.mean(right / np.maximum(said, 1)))
+
+
+def macro_recall(predicted: Any, y: Any) -> float:
+    """How many of each class are found, the mean over classes; 0 for a class that is predicted but never true.
+
+    >>> macro_recall(["a", "a", "b", "b"], ["a", "a", "a", "c"])         # a: 2 of 3, b: never true, c: 0 of 1
+    0.2222222222222222
+    """
+    right, _, true = _counts_by_class(*_paired_labels(predicted, y))
+    return float(np.mean(right / np.maximum(true, 1)))
+
+
+def _counts_by_class(predicted: np.ndarray, y: np.ndarray) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+    """For every class: how often it was rightly predicted, predicted at all, and true."""
+    names, numbers = np.unique(np.concatenate([predicted, y]), return_inverse=True)
+    said, true = numbers[: len(y)], numbers[len(y) :]
+    right, n_said, n_true = (np.bincount(which, minlength=len(names)) for which in (said[said == true], said, true))
+    return right, n_said, n_true
+
+
+def _paired_labels(predicted: Any, y: Any) -> tuple[np.ndarray, np.ndarray]:
     predicted, y = np.asarray(predicted), np.asarray(y)
     if predicted.shape != y.shape or y.ndim != 1 or len(y) == 0:
         raise InputError(
             f"As many predicted labels as true ones are expected, at least one; {predicted.shape} and {y.shape} came."
         )
-    return float(np.mean(predicted == y))
+    return predicted, y
 
 
 def mean_log_posterior(p: Any, y: Any, *, classes: Any = None, base: float = math.e) -> float:
@@ -40,6 +75,53 @@ def mean_log_posterior(p: Any, y: Any, *, classes: Any = None, base: float = mat
     >>> round(mean_log_posterior([[0.9, 0.1]], ["no"], classes=["no", "yes"], base=10), 3)
     -0.046
     """
+    p, columns = _checked(p, y, classes)
+    with np.errstate(divide="ignore"):
+        log_p = np.log(p[np.arange(len(p)), columns])
+    return float(log_p.mean() / math.log(base))
+
+
+def brier(p: Any, y: Any, *, classes: Any = None) -> float:
+    """The mean squared distance from the probabilities to the truth (1 for the true class, 0 for the others).
+
+    From 0, perfect, to 2, sure and wrong. Parameters as in ``mean_log_posterior``.
+
+    >>> round(brier([[0.9, 0.1], [0.5, 0.5]], [0, 1]), 3)                   # (0.01 + 0.01 + 0.25 + 0.25) / 2
+    0.26
+    """
+    p, columns = _checked(p, y, classes)
+    true = p[np.arange(len(p)), columns]
+    return float(np.mean((p**2).sum(axis=1) - 2 * true + 1))
+
+
+def expected_calibration_error(p: Any, y: Any, *, classes: Any = None, n_bins: int = 15) -> float:
+    """How far, on average, the confidence in answers is from how often they are right; 0 is perfect.
+
+    The answer to a row is its most probable class (the first among equals), the
+    confidence its probability. Rows are put in order of confidence and cut into
+    ``n_bins`` bins of equal size; each bin counts |share right − mean
+    confidence|. Bins of equal size do not let a few odd rows decide, as bins of
+    equal width do. Among rows of equal confidence the right ones are shared out
+    evenly, so the order in which rows come does not matter.
+
+    >>> p = [[0.9, 0.1], [0.9, 0.1], [0.6, 0.4], [0.6, 0.4]]
+    >>> round(expected_calibration_error(p, [0, 0, 0, 1], n_bins=2), 3)    # |1 − 0.9| and |0.5 − 0.6|
+    0.1
+    """
+    p, columns = _checked(p, y, classes)
+    if isinstance(n_bins, bool) or not isinstance(n_bins, int | np.integer) or n_bins < 1:
+        raise InputError(f"n_bins must be a whole number of at least 1; {n_bins!r} came.")
+    confidence, right = p.max(axis=1), p.argmax(axis=1) == columns
+    levels, level = np.unique(confidence, return_inverse=True)
+    share_right = np.bincount(level, right, minlength=len(levels)) / np.bincount(level, minlength=len(levels))
+    order = np.argsort(confidence, kind="stable")
+    gaps = (share_right[level] - confidence)[order]
+    bins = np.array_split(gaps, min(n_bins, len(gaps)))
+    return sum(abs(float(gap.sum())) for gap in bins) / len(p)
+
+
+def _checked(p: Any, y: Any, classes: Any) -> tuple[np.ndarray, np.ndarray]:
+    """Probabilities, and the column of each row's true class."""
     p = np.asarray(p, dtype=np.float64)
     columns = np.asarray(y) if classes is None else _columns(np.asarray(y), np.asarray(classes))
     if p.ndim != 2 or columns.shape != (len(p),) or len(p) == 0:
@@ -52,9 +134,7 @@ def mean_log_posterior(p: Any, y: Any, *, classes: Any = None, base: float = mat
             f"True classes must be column numbers 0 to {p.shape[1] - 1} of the probabilities."
             " For labels pass classes=classifier.classes_ too."
         )
-    with np.errstate(divide="ignore"):
-        log_p = np.log(p[np.arange(len(p)), columns])
-    return float(log_p.mean() / math.log(base))
+    return p, columns
 
 
 def _columns(y: np.ndarray, classes: np.ndarray) -> np.ndarray:
