@@ -9,10 +9,12 @@ from typing import Any
 import make_pictures_images
 import matplotlib
 import numpy as np
+from matplotlib.figure import Figure
 from sklearn.datasets import load_digits, load_iris
 from sklearn.decomposition import PCA
 
 import nearsay as ns
+from nearsay.evaluate.drawing import FEW_COLORS
 from nearsay.evaluate.tour import take_tour
 
 IMAGES = Path(__file__).parent / "images"
@@ -68,11 +70,40 @@ def k_curve() -> Any:
     return ns.KCurveDisplay.from_estimator(ns.NeighborClassifier(n_neighbors="auto").fit(X, y)).figure_
 
 
+def speed() -> Any:
+    """How many queries a second exact search answers, beside scikit-learn's and faiss's: the table in RESULTS.md."""
+    lines = (Path(__file__).parent.parent / "benchmarks" / "RESULTS.md").read_text(encoding="utf-8").splitlines()
+    table = [[cell.strip() for cell in line.strip("|").split("|")] for line in lines if line.startswith("|")]
+    cases = [row for row in table if len(row) == 7 and row[3] not in ("", "× tuned faiss") and row[6][:1].isdigit()]
+    ours = np.array([float(row[1]) for row in cases])
+    rivals = {
+        "nearsay": ours,
+        "faiss, tuned": ours / [float(row[3]) for row in cases],
+        "scikit-learn": ours / [float(row[2]) for row in cases],
+    }
+    figure = Figure(figsize=(7.0, 3.6), layout="constrained")
+    ax = figure.subplots()
+    for number, (name, speeds) in enumerate(rivals.items()):
+        places = np.arange(len(cases)) + 0.26 * (number - 1)
+        bars = ax.barh(places, speeds / ours * 100, height=0.24, color=FEW_COLORS[number], label=name)
+        ax.bar_label(bars, [f"{speed:,.0f}" for speed in speeds], padding=3, fontsize=8)
+    ax.set_yticks(np.arange(len(cases)), [row[0] for row in cases])
+    ax.invert_yaxis()
+    ax.set_xticks([])
+    ax.set_xlim(0, 112)
+    ax.set_title("Exact search, one thread: queries a second", loc="left")
+    ax.spines[["top", "right", "bottom"]].set_visible(False)
+    ax.tick_params(left=False)
+    figure.legend(loc="outside lower center", ncols=len(rivals), frameon=False)
+    return figure
+
+
 PICTURES: dict[str, Callable[[], Any]] = {
     "neighborhood": neighborhood,
     "voronoi": voronoi,
     "regions": regions,
     "k-curve": k_curve,
+    "speed": speed,
 }
 
 
