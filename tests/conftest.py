@@ -5,8 +5,28 @@ would only measure the machine.
 """
 
 import matplotlib
+import pytest
 from hypothesis import settings
+
+from nearsay.search import screen
+from nearsay.search.products import Int8Products
 
 matplotlib.use("Agg")
 settings.register_profile("nearsay", deadline=None)
 settings.load_profile("nearsay")
+
+
+@pytest.fixture
+def block_by_block(monkeypatch):
+    """Search small collections as large ones are: 8-bit products first, over blocks of rows."""
+    monkeypatch.setattr(screen, "FEW_PRODUCTS", 0)
+    monkeypatch.setattr(screen, "FEW_QUERIES", 0)
+    monkeypatch.setattr(screen, "MANY_PRODUCTS", 0)
+    monkeypatch.setattr(screen, "fastest_products", lambda n_columns: Int8Products())
+
+
+@pytest.fixture(params=["at a glance", "block by block"])
+def way_of_looking(request):
+    """Both ways in which exact search goes over the rows."""
+    if request.param == "block by block":
+        request.getfixturevalue("block_by_block")

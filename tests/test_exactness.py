@@ -107,6 +107,7 @@ def test_a_single_row_is_everyones_neighbor(name):
     assert_same(nearest(search.fit(X), Q, 1), reference.nearest(X, Q, 1, slow))
 
 
+@pytest.mark.usefixtures("way_of_looking")
 @every_distance
 @pytest.mark.parametrize("dtype", [np.float32, np.float64])
 def test_a_large_common_offset_hides_no_neighbor(name, dtype):
@@ -129,6 +130,7 @@ CROWDS = {
 }
 
 
+@pytest.mark.usefixtures("way_of_looking")
 @every_distance
 @pytest.mark.parametrize("crowd", CROWDS)
 def test_thousands_of_rows_and_near_ties_are_searched_exactly(name, crowd):
@@ -140,6 +142,7 @@ def test_thousands_of_rows_and_near_ties_are_searched_exactly(name, crowd):
         assert_same(nearest(search, X[few], k), reference.nearest(X, X[few], k, slow))
 
 
+@pytest.mark.usefixtures("way_of_looking")
 @every_distance
 @pytest.mark.parametrize("crowd", CROWDS)
 def test_results_depend_neither_on_threads_nor_on_the_batch(name, crowd):

@@ -89,6 +89,7 @@ def with_every_product(test):
 
 
 @with_every_product
+@pytest.mark.usefixtures("way_of_looking")
 @pytest.mark.parametrize("kind", worst_rows())
 @pytest.mark.parametrize("n_queries", [3, 60])
 def test_hard_rows_are_searched_exactly(kind, n_queries, products):
@@ -116,6 +117,7 @@ def test_products_lie_within_the_errors_they_state(products, shape):
 
 
 @with_every_product
+@pytest.mark.usefixtures("block_by_block")
 def test_changed_rows_are_seen_by_prepared_products(products):
     rng = np.random.default_rng(0)
     X, Q = rng.normal(size=(500, 8)), rng.normal(size=(50, 8))
@@ -136,6 +138,7 @@ def exactly(X: np.ndarray, Q: np.ndarray, k: int) -> np.ndarray:
     return np.argsort(np.sqrt(squares), axis=1, kind="stable")[:, :k]
 
 
+@pytest.mark.usefixtures("way_of_looking")
 def test_the_screen_alone_misses_nothing_that_it_does_not_give_up():
     for X in worst_rows().values():
         search = ExactSearch().fit(X)
@@ -145,6 +148,7 @@ def test_the_screen_alone_misses_nothing_that_it_does_not_give_up():
             assert set(rows) <= set(found[query].tolist())
 
 
+@pytest.mark.usefixtures("way_of_looking")
 def test_ordinary_rows_never_need_the_slow_scan(monkeypatch):
     rng = np.random.default_rng(0)
     for X in (rng.normal(size=(5000, 32)), rng.normal(size=(5000, 32)).astype(np.float32) + 100):
