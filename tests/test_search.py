@@ -14,7 +14,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import nearsay as ns
+from nearsay.errors import InputError
 from nearsay.neighbors.find import nearest
+from nearsay.search import held, views
 from nearsay.search.exact import ExactSearch
 from nearsay.search.products import PRODUCTS
 from nearsay.search.screen import Screen
@@ -146,6 +148,27 @@ def test_the_screen_alone_misses_nothing_that_it_does_not_give_up():
         decided = np.setdiff1d(np.arange(50), undecided)
         for query, rows in zip(decided, exactly(X, X[decided], 10), strict=True):
             assert set(rows) <= set(found[query].tolist())
+
+
+@pytest.mark.usefixtures("way_of_looking")
+def test_a_collection_too_large_to_keep_its_norms_is_searched_exactly_too(monkeypatch):
+    monkeypatch.setattr(views, "NORMS_UP_TO", 45)
+    rng = np.random.default_rng(0)
+    X, Q = rng.integers(0, 4, size=(60, 3)).astype(float), rng.integers(0, 4, size=(40, 3)).astype(float)
+    for n in (40, 50):  # the first grows past the limit, the second is past it from the start
+        search = ExactSearch().fit(X[:n])
+        search.add(X[n:])
+        np.testing.assert_array_equal(nearest(search, Q, 7).indices, exactly(X, Q, 7))
+        search.remove([0, 59])
+        np.testing.assert_array_equal(nearest(search, Q, 7).indices, 1 + exactly(X[1:59], Q, 7))
+
+
+def test_more_rows_than_can_be_numbered_are_refused(monkeypatch):
+    monkeypatch.setattr(held, "MOST_ROWS", 3)
+    search = ExactSearch().fit(np.zeros((3, 1)))
+    with pytest.raises(InputError, match="at most 3 rows; 4 came"):
+        search.add([[1.0]])
+    assert search.rows_.n_live == 3
 
 
 @pytest.mark.usefixtures("way_of_looking")

@@ -16,9 +16,8 @@ from __future__ import annotations
 import math
 
 import numpy as np
-from numba import njit
 
-compiled = njit(cache=True, nogil=True, error_model="numpy")
+from nearsay.compiling import compiled
 
 # Rows whose differences mahalanobis holds at once, so that they stay in the processor's cache.
 ROWS_IN_CACHE = 64

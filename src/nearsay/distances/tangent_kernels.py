@@ -19,9 +19,10 @@ import math
 import numpy as np
 from numba import njit
 
-compiled = njit(cache=True, nogil=True, error_model="numpy")
+from nearsay.compiling import OPTIONS, compiled
+
 # Sums over pixels may be taken in several lanes at once. Which lanes is settled when the loop is compiled.
-compiled_in_lanes = njit(cache=True, nogil=True, error_model="numpy", fastmath={"reassoc", "contract"})
+compiled_in_lanes = njit(**OPTIONS, fastmath={"reassoc", "contract"})
 
 TANGENTS = 7
 # A tangent with less than this share of its length outside the span of those before it depends on them.

@@ -3,9 +3,8 @@
 from __future__ import annotations
 
 import numpy as np
-from numba import njit
 
-compiled = njit(cache=True, nogil=True, error_model="numpy")
+from nearsay.compiling import compiled
 
 # Inserting one by one beats sorting up to about this many.
 INSERT_UP_TO = 64

@@ -3,11 +3,9 @@
 from __future__ import annotations
 
 import numpy as np
-from numba import njit
 
+from nearsay.compiling import compiled
 from nearsay.posterior.votes import mix
-
-compiled = njit(cache=True, nogil=True, error_model="numpy")
 
 # One definition for both worlds: numpy draws the lots of queries, compiled code those of past cases.
 _mix = compiled(mix)

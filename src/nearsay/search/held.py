@@ -10,6 +10,9 @@ import numpy as np
 from nearsay.arrays import GrowingArray, row_blocks
 from nearsay.errors import InputError
 
+# Row numbers fit into 32 bits where candidates are listed by the million.
+MOST_ROWS = 2**31 - 1
+
 
 class HeldRows:
     """Rows by number: those given first are never copied, later ones go to a second, growing chunk.
@@ -18,6 +21,7 @@ class HeldRows:
     """
 
     def __init__(self, items: Any) -> None:
+        _check_count(len(items))
         self.items = items
         self._added: GrowingArray | list[Any] | None = None
         self._removed: GrowingArray | None = None
@@ -77,6 +81,7 @@ class HeldRows:
     def append(self, items: Any) -> np.ndarray:
         """Hold more rows; gives their numbers."""
         start = len(self)
+        _check_count(start + len(items))
         if isinstance(self.items, np.ndarray):
             if self._added is None:
                 self._added = GrowingArray(np.empty((0, *self.items.shape[1:]), self.items.dtype))
@@ -127,3 +132,8 @@ class HeldRows:
         self._removed.values[given] = True
         self.n_removed += len(given)
         return given
+
+
+def _check_count(n_rows: int) -> None:
+    if n_rows > MOST_ROWS:
+        raise InputError(f"A collection holds at most {MOST_ROWS:,} rows; {n_rows:,} came. Cut it into several.")

@@ -20,7 +20,7 @@ from numba import njit, types
 from numba.core import cgutils
 from numba.extending import intrinsic
 
-compiled = njit(cache=True, nogil=True, error_model="numpy")
+from nearsay.compiling import OPTIONS, compiled
 
 TILE = 4
 CHUNK = 16  # bytes taken at once; rows are filled up with zeros to a multiple of it
@@ -117,7 +117,7 @@ def multiply(Q, query_scales, R, row_scales, out):  # type: ignore[no-untyped-de
 
 
 # The errors are sums of squares: adding them in another order moves the last digits, which are rounded up below.
-@njit(cache=True, nogil=True, error_model="numpy", fastmath={"reassoc", "contract", "nsz"})
+@njit(**OPTIONS, fastmath={"reassoc", "contract", "nsz"})
 def quantize(X, out, scales, errors):  # type: ignore[no-untyped-def]
     """Rows as whole numbers from −127 to 127 times a scale each, and how far (in length) that is from them."""
     for r in range(X.shape[0]):

@@ -66,7 +66,7 @@ class Screen:
     def candidates(self, Q: np.ndarray, k: int) -> tuple[np.ndarray, np.ndarray]:
         """Candidates of every query, and the numbers of the queries that stay undecided."""
         rows = self._geometry.rows
-        if self._geometry.as_is and len(Q) * len(rows) <= FEW_PRODUCTS and len(rows.chunks()) == 1:
+        if self._geometry.plain and len(Q) * len(rows) <= FEW_PRODUCTS and len(rows.chunks()) == 1:
             found, any_crowded = self._glance(Q, k)
             if not any_crowded:
                 return found, NONE
@@ -89,7 +89,7 @@ class Screen:
         if n_queries * len(self._geometry.rows) >= MANY_PRODUCTS and self._choose_coarse:
             self._choose_coarse = False
             self._coarse = self._view_of(fastest_products(len(self._geometry.center)))
-        if n_queries < FEW_QUERIES and self._geometry.as_is:
+        if n_queries < FEW_QUERIES and self._geometry.plain:
             yield self._plain, length
         elif self._coarse is not None:
             # Fewer digits leave more rows undecided, and measuring them is still the smaller part.

@@ -23,7 +23,7 @@ from typing import Any
 import numpy as np
 from numba import njit
 
-compiled = njit(cache=True, nogil=True, error_model="numpy")
+from nearsay.compiling import OPTIONS, compiled
 
 # Scores are looked at in groups of this size; most groups hold nothing of interest.
 GROUP = 32
@@ -42,7 +42,7 @@ class Shortlists:
         self.k = k
         self.slack = slack
         self.scores = np.empty((n, capacity), dtype)
-        self.rows = np.empty((n, capacity), np.int32)  # half the memory; two billion rows are another matter
+        self.rows = np.empty((n, capacity), np.int32)  # HeldRows gives out no larger number
         self.counts = np.zeros(n, np.int64)
         self.thresholds = np.full(n, np.inf, dtype)
         self.due = np.full(n, min(capacity, list_length(k)), np.int64)
@@ -159,7 +159,7 @@ def _cut_back(scores, rows, count, k, slack, scratch):  # type: ignore[no-untype
 
 
 # Scores are numbers (never NaN), and only with that said are minima taken several at a time.
-@njit(cache=True, nogil=True, error_model="numpy", fastmath={"nnan", "nsz"})
+@njit(**OPTIONS, fastmath={"nnan", "nsz"})
 def _group_minima(product, half_norms, out):  # type: ignore[no-untyped-def]
     for g in range(out.shape[0]):
         p, h = product[g * GROUP : (g + 1) * GROUP], half_norms[g * GROUP : (g + 1) * GROUP]

@@ -30,6 +30,8 @@ ROWS_AT_ONCE = 1024
 # Prepared rows are kept up to this many bytes.
 KEEP_UP_TO = 64 << 20
 
+# Norms of so many rows are kept (64 MB at most); beyond that they are computed with each block.
+NORMS_UP_TO = 1 << 23
 # Stands for the length of a query whose scores nothing can be said of.
 OUT_OF_REACH = 1e100
 
@@ -43,7 +45,7 @@ class Geometry:
         self.distance = distance
         self.rows = rows
         sample = rows.items[:1]
-        # Whether rows can be multiplied just as they are.
+        # Whether the Euclidean form of a row is the row.
         self.as_is = rows.items.dtype.char in SINGLE_OR_DOUBLE and distance.euclidean_form(sample) is sample
         self.center = self._mean_of_some_rows()
         self.radius = 0.0  # largest norm of a centered row
@@ -63,14 +65,19 @@ class Geometry:
             plain, centered = norms(form, self.center, half)
             self.plain_radius = max(self.plain_radius, plain)
             self.radius = max(self.radius, centered)
-            if self.as_is:
+            if self.plain:
                 self.half_norms.append(half)
-            else:
+            if not self.as_is:
                 self.raw_radius = max(self.raw_radius, largest_norm(block))
 
     def remove(self, numbers: np.ndarray) -> None:
-        if self.as_is:
+        if self.plain:
             self.half_norms.values[numbers] = np.inf
+
+    @property
+    def plain(self) -> bool:
+        """Whether rows can be multiplied as they are: their norms are kept, as long as those take little memory."""
+        return self.as_is and len(self.rows) <= NORMS_UP_TO
 
     @property
     def scale(self) -> float:
@@ -122,7 +129,7 @@ class PlainView:
         """Whether preparing the rows would gain nothing worth a pass over them."""
         geometry = self.geometry
         return (
-            geometry.as_is
+            geometry.plain
             and geometry.rows.items.dtype.char == "f"
             and geometry.plain_radius <= 2 * geometry.radius
             and 1e-10 < geometry.plain_radius < 1e10
