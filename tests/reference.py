@@ -54,6 +54,49 @@ def nearest_by_class(
     return indices, distances
 
 
+# ---------------------------------------------------------------- classes by their nearest member
+
+
+def nearest_classes(
+    X: Sequence,
+    labels: Sequence[int],
+    Q: Sequence,
+    n_members: int,
+    distance: Callable,
+    *,
+    n_listed: int,
+    n_asked: int | None = None,
+    left_out: Sequence[int] | None = None,
+    removed: Iterable[int] = (),
+) -> tuple[list, list, list]:
+    """Class numbers by their nearest member, distances of their nearest members, and how far the others are at least.
+
+    Only the ``n_asked`` nearest rows are asked for their classes (None: all rows). −1 and inf fill up.
+    """
+    numbers, distances, beyond = [], [], []
+    for i, q in enumerate(Q):
+        gone = {*removed, left_out[i]} if left_out is not None else set(removed)
+        if left_out is not None and left_out[i] in set(removed):
+            gone = set(range(len(X)))
+        measured = sorted((distance(q, X[row]), row) for row in range(len(X)) if row not in gone)
+        asked = measured if n_asked is None else measured[:n_asked]
+        end = asked[-1][0] if len(asked) < len(measured) else math.inf
+        listed: list[int] = []
+        for _, row in asked:
+            if labels[row] not in listed:
+                listed.append(labels[row])
+        members = []
+        for c in listed:
+            seen = [d for d, row in asked if labels[row] == c]
+            unseen = [end for _, row in measured[len(asked) :] if labels[row] == c]
+            members.append([*seen, *unseen, *[math.inf] * n_members][:n_members])
+        missing = n_listed - len(listed)
+        numbers.append([*listed, *[-1] * missing])
+        distances.append([*members, *[[math.inf] * n_members] * missing])
+        beyond.append(end)
+    return numbers, distances, beyond
+
+
 # ---------------------------------------------------------------- distances
 # Each takes two rows of numbers, the query first, and adds up coordinate by coordinate.
 

@@ -130,6 +130,12 @@ def test_a_distance_does_not_depend_on_what_is_measured_beside_it(name, amounts)
     distance.measure(Q, X, candidates, 0, measured)
     np.testing.assert_array_equal(measured[:, [0, 2, 4]], together[:, [3, 0, 26]])
     assert np.isnan(measured[:, [1, 3]]).all()
+    # With more candidates than rows a distance may go about it in another way.
+    many = np.tile(np.r_[-1, np.arange(len(X))[::-1], len(X)], (len(Q), 2))
+    measured = np.full(many.shape, np.nan)
+    distance.measure(Q, X, many, 0, measured)
+    outside = np.full((len(Q), 1), np.nan)
+    np.testing.assert_array_equal(measured, np.tile(np.hstack([outside, together[:, ::-1], outside]), 2))
 
 
 @every_distance

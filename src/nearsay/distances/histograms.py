@@ -58,9 +58,15 @@ class Hellinger(HistogramDistance):
     name = "hellinger"
     kernel = "root_of_half_squares"
     has_euclidean_form = True
+    measures_formed = True
 
     def form(self, X: np.ndarray) -> np.ndarray:
         return np.asarray(np.sqrt(super().form(X)))
+
+    def measure_formed(self, Q: np.ndarray, X: np.ndarray, candidates: np.ndarray, first: int, out: np.ndarray) -> None:
+        from nearsay.distances import kernels
+
+        kernels.measure_euclidean(Q, X, candidates, first, False, 0.5, out)
 
     # The roots that are screened are the very roots that are measured, so `form_rounding` stays 0.
     euclidean_form = form

@@ -122,6 +122,11 @@ def mahalanobis(Q, columns, L, out):  # type: ignore[no-untyped-def]
 
 
 @compiled
+def _one_minus_cosine(dot, length, other):  # type: ignore[no-untyped-def]
+    return min(max(1.0 - dot / (length * other), 0.0), 2.0)
+
+
+@compiled
 def cosine(Q, columns, out):  # type: ignore[no-untyped-def]
     lengths = np.zeros(columns.shape[1])
     for j in range(columns.shape[0]):
@@ -142,7 +147,7 @@ def cosine(Q, columns, out):  # type: ignore[no-untyped-def]
                 dot[r] += q * column[r]
         length = math.sqrt(length)
         for r in range(dot.shape[0]):
-            dot[r] = min(max(1.0 - dot[r] / (length * lengths[r]), 0.0), 2.0)
+            dot[r] = _one_minus_cosine(dot[r], length, lengths[r])
 
 
 @compiled
@@ -280,8 +285,8 @@ def jensen_shannon(Q, columns, out):  # type: ignore[no-untyped-def]
 
 
 @compiled
-def measure_euclidean(Q, X, candidates, first, squared, out):  # type: ignore[no-untyped-def]
-    """Measure each query against its own candidates, straight from the held rows.
+def measure_euclidean(Q, X, candidates, first, squared, share, out):  # type: ignore[no-untyped-def]
+    """Measure each query against its own candidates, straight from the rows; ``share`` of the sum is taken.
 
     Four at a time: each is still summed in order, but while one sum waits for its last addition the others go on.
     """
@@ -310,5 +315,31 @@ def measure_euclidean(Q, X, candidates, first, squared, out):  # type: ignore[no
                 row = candidates[i, c] - first
                 if 0 <= row < n:
                     place = c - start if stop - start == 4 or c < stop - 1 else 3
-                    total = (s0, s1, s2, s3)[place]
+                    total = (s0, s1, s2, s3)[place] * share
                     out[i, c] = total if squared else math.sqrt(total)
+
+
+@compiled
+def measure_cosine(Q, X, candidates, first, out):  # type: ignore[no-untyped-def]
+    """The same for cosine; lengths of rows are added up beside the products, two rows at a time."""
+    n, d = X.shape
+    for i in range(candidates.shape[0]):
+        q = Q[i]
+        length = 0.0
+        for j in range(d):
+            length += q[j] * q[j]
+        length = math.sqrt(length)
+        for start in range(0, candidates.shape[1], 2):
+            stop = min(start + 2, candidates.shape[1])
+            r0, r1 = candidates[i, start] - first, candidates[i, stop - 1] - first
+            x0, x1 = X[r0 if 0 <= r0 < n else 0], X[r1 if 0 <= r1 < n else 0]
+            dot0 = dot1 = squares0 = squares1 = 0.0
+            for j in range(d):
+                dot0 += q[j] * x0[j]
+                dot1 += q[j] * x1[j]
+                squares0 += x0[j] * x0[j]
+                squares1 += x1[j] * x1[j]
+            if 0 <= r0 < n:
+                out[i, start] = _one_minus_cosine(dot0, length, math.sqrt(squares0))
+            if 0 <= r1 < n:
+                out[i, stop - 1] = _one_minus_cosine(dot1, length, math.sqrt(squares1))

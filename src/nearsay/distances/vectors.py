@@ -21,6 +21,8 @@ class VectorDistance(Distance):
     kernel: ClassVar[str]
     # Why two finite rows may be infinitely far apart, said when they are; empty where they cannot be.
     why_infinite: ClassVar[str] = ""
+    # Whether chosen pairs of rows in form can be measured by a compiled loop, too.
+    measures_formed: ClassVar[bool] = False
 
     def form(self, X: np.ndarray) -> np.ndarray:
         """The vectors that the compiled loop compares; each depends on its own row only."""
@@ -39,6 +41,20 @@ class VectorDistance(Distance):
         if self.why_infinite and not np.isfinite(out).all():
             raise InputError(f"The {self.name} distance between two rows is not finite: {self.why_infinite}")
         return out
+
+    def measure_formed(self, Q: np.ndarray, X: np.ndarray, candidates: np.ndarray, first: int, out: np.ndarray) -> None:
+        """``measure`` for vectors in the form that the compiled loop compares; only where ``measures_formed``."""
+        raise NotImplementedError
+
+    def measure(self, Q: np.ndarray, X: np.ndarray, candidates: np.ndarray, first: int, out: np.ndarray) -> None:
+        if not self.measures_formed or candidates.size < len(X):
+            super().measure(Q, X, candidates, first, out)
+            return
+        # With more candidates than rows, rows are brought into form once, some at a time, and not for every query.
+        queries = np.ascontiguousarray(self.form(Q))
+        for part in row_blocks(len(X), row_bytes=8 * X.shape[1]):
+            rows = np.ascontiguousarray(self.form(X[part]))
+            self.measure_formed(queries, rows, candidates, first + part.start, out)
 
 
 def first_row_where(wrong: Callable[[np.ndarray], Any], X: np.ndarray) -> int | None:
@@ -81,7 +97,7 @@ class Euclidean(VectorDistance):
         if X.dtype.char not in SINGLE_OR_DOUBLE:  # one compiled form for each type is enough with two types
             super().measure(Q, X, candidates, first, out)
         else:
-            kernels.measure_euclidean(self.form(Q), X, candidates, first, self.squared, out)
+            kernels.measure_euclidean(self.form(Q), X, candidates, first, self.squared, 1.0, out)
 
     def euclidean_form(self, X: np.ndarray) -> np.ndarray:
         return X
@@ -237,6 +253,7 @@ class Cosine(VectorDistance):
     name = "cosine"
     kernel = "cosine"
     has_euclidean_form = True
+    measures_formed = True
     _no_direction: ClassVar[str] = "is all zeros (or too short to square), so it has no direction to compare."
 
     def check(self, items: Any, *, name: str = "X", like: Any = None) -> Any:
@@ -246,6 +263,11 @@ class Cosine(VectorDistance):
         if row is not None:
             raise InputError(f"{name} row {row} {self._no_direction} Drop such rows, or use another distance.")
         return rows
+
+    def measure_formed(self, Q: np.ndarray, X: np.ndarray, candidates: np.ndarray, first: int, out: np.ndarray) -> None:
+        from nearsay.distances import kernels
+
+        kernels.measure_cosine(Q, X, candidates, first, out)
 
     def euclidean_form(self, X: np.ndarray) -> np.ndarray:
         form = self.form(X)

@@ -1,33 +1,45 @@
-"""The nearest members of *each class*: what ranks of labels and within-class distances are read from.
+"""The nearest members of *each class*, and with them the nearest rows of all, in one search.
 
     rows, grouped by class      products with the queries
-    ┌──────┬────┬─────────┐     ┌──────┬────┬─────────┐
-    │ ant  │ bee│  cicada │ ──► │ best │best│  best   │ ──► measured, ordered: (queries, classes, members)
+    ┌──────┬────┬─────────┐     ┌──────┬────┬─────────┐     nearest rows
+    │ ant  │ bee│  cicada │ ──► │ best │best│  best   │ ──► nearest members of each class ──► classes, nearest first
     └──────┴────┴─────────┘     └──────┴────┴─────────┘
 
-Every class is a stretch of columns of one matrix product; a compiled pass
-keeps of each stretch what can be among its nearest members. They are measured
-by the distance itself, as everywhere.
+With few classes every row is looked at once (``search/grouped.py``), and what
+may be among the nearest is measured by the distance itself, as everywhere.
+With many classes only those met among the nearest rows are listed, so the
+search is that of the nearest rows, for a few more of them.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from dataclasses import dataclass
-from itertools import pairwise
 from typing import Any
 
 import numpy as np
 
-from nearsay.arrays import in_parallel, shares
+from nearsay.arrays import check_n_neighbors, in_parallel, row_blocks, shares
 from nearsay.errors import InputError
+from nearsay.neighbors import find
+from nearsay.neighbors.classes import NearestClasses
+from nearsay.neighbors.table import NeighborTable
+from nearsay.search.grouped import Found, GroupedRows, Wanted
+from nearsay.search.held import MOST_ROWS
 from nearsay.search.protocol import NeighborSearch
-from nearsay.search.screen import Scorer, Screen
 
-QUERIES_AT_ONCE = 512
-COLUMNS_AT_ONCE = 1024
-CANDIDATES_AT_ONCE = 1 << 21  # over all queries of a block: 32 MB with their distances
+# Up to so many classes all of them are listed; with more, those met among the nearest rows.
+LIST_ALL_UP_TO = 128
+# So many nearest rows are asked which classes they are of. Sixteen take 1.08 times as long to find as ten among
+# 100,000 rows of 128 columns of noise, the hardest case; 24 take 1.16 times as long, and 32 take 1.25 times.
+ROWS_ASKED = 16
+
 NOBODY = np.empty(0, np.int64)
+NONE_REMOVED = np.empty(0, np.bool_)
+QUERIES_SCANNED = 64
+ROWS_SCANNED = 1024
+
+Queries = Callable[[slice], Any]
 
 
 @dataclass(frozen=True)
@@ -48,11 +60,218 @@ class ClassTable:
     def __len__(self) -> int:
         return len(self.indices)
 
+    def __getitem__(self, rows: slice | np.ndarray) -> ClassTable:
+        """The same table for some of the queries."""
+        return ClassTable(self.indices[rows], self.distances[rows])
+
     def first(self, n_members: int) -> ClassTable:
         """The nearest ``n_members`` of each class alone."""
         if not 1 <= n_members <= self.indices.shape[2]:
             raise InputError(f"This table holds {self.indices.shape[2]} members a class; {n_members} were asked for.")
         return ClassTable(self.indices[:, :, :n_members], self.distances[:, :, :n_members])
+
+    def in_order(self) -> NearestClasses:
+        """The classes by their nearest member; a class without members is not listed.
+
+        >>> table = ClassTable(np.array([[[7], [-1], [4]]]), np.array([[[2.0], [np.inf], [1.0]]]))
+        >>> table.in_order().numbers
+        array([[ 2,  0, -1]])
+        """
+        from nearsay.neighbors.order import classes_in_order
+
+        numbers, distances = np.empty(self.indices.shape[:2], np.int64), np.empty(self.distances.shape)
+        classes_in_order(self.indices, self.distances, numbers, distances)
+        return NearestClasses(numbers, distances, np.full(len(self), np.inf))
+
+
+class LabeledSearch:
+    """A search, and the class number (0, 1, …) of every row it holds.
+
+    What is prepared from the rows and their labels is kept for the next
+    question, as long as both stay what they were (``serves``).
+
+    >>> from nearsay.search.exact import ExactSearch
+    >>> ants_and_bees = LabeledSearch(ExactSearch().fit([[0.0], [1.0], [5.0]]), [0, 0, 1])
+    >>> table = ants_and_bees.nearest([[4.0]], k=2)
+    >>> table.indices, table.classes.numbers, table.classes.distances[:, :, 0]
+    (array([[2, 1]]), array([[1, 0]]), array([[1., 3.]]))
+    """
+
+    def __init__(self, search: NeighborSearch, labels: Any, n_classes: int | None = None) -> None:
+        self.search = search
+        self.labels, self.n_classes = _check_labels(labels, len(search.rows_), n_classes)
+        self.lists_all = self.n_classes <= LIST_ALL_UP_TO
+        self._n_changes = search.rows_.n_changes
+        self._rows_by_class: GroupedRows | None = None
+
+    def serves(self, search: NeighborSearch, labels: Any, n_classes: int | None) -> bool:
+        """Whether these are the rows, as they are now, and the labels that this was made for."""
+        if search is not self.search or search.rows_.n_changes != self._n_changes:
+            return False
+        labels, n_classes = _check_labels(labels, len(search.rows_), n_classes)
+        return n_classes == self.n_classes and np.array_equal(labels, self.labels)
+
+    # ------------------------------------------------------------ the nearest rows, and the classes in order
+
+    def nearest(self, Q: Any, k: int, n_members: int = 1) -> NeighborTable:
+        """The ``k`` nearest rows of every query, with ``table.classes``; −1 and +inf where there are fewer rows."""
+        k, n_members = _check_wanted(k, n_members)
+        Q = self._checked(Q)
+        live = self.search.rows_.n_live
+        if not self.lists_all:
+            asked = min(max(k, ROWS_ASKED), live)
+            table = find.nearest(self.search, Q, asked) if asked else _empty(len(Q), 0)
+            return self._with_classes_met(table, NOBODY, k, n_members, every_row=asked == live)
+        if self.search.exact or not live:
+            table, members = self._find(Q.__getitem__, len(Q), NOBODY, Wanted(min(k, live), n_members))
+        else:
+            table = find.nearest(self.search, Q, min(k, live))
+            members = self.nearest_by_class(Q, n_members)
+        return _widened(table, k, members.in_order())
+
+    def leave_one_out(self, k: int, n_members: int = 1, rows: np.ndarray | None = None) -> NeighborTable:
+        """The ``k`` nearest *other* rows of every row (or of the ``rows`` of these numbers), with ``table.classes``.
+
+        A removed row has no neighbors and no classes.
+        """
+        k, n_members = _check_wanted(k, n_members)
+        held = self.search.rows_
+        others = max(held.n_live - 1, 0)
+        numbers = np.arange(len(held)) if rows is None else rows
+        if not self.lists_all:
+            asked = min(max(k, ROWS_ASKED), others)
+            table = find.leave_one_out(self.search, asked, rows) if asked else _empty(len(numbers), 0)
+            return self._with_classes_met(table, numbers, k, n_members, every_row=asked == others)
+        if self.search.exact or not others:
+            table, members = self._find_others(rows, Wanted(min(k, others), n_members))
+        else:
+            table = find.leave_one_out(self.search, min(k, others), rows)
+            _, members = self._find_others(rows, Wanted(0, n_members))
+        return _widened(table, k, members.in_order())
+
+    def _with_classes_met(
+        self, table: NeighborTable, left_out: np.ndarray, k: int, n_members: int, *, every_row: bool
+    ) -> NeighborTable:
+        """The first ``k`` of a longer table, with the classes that the whole of it meets."""
+        from nearsay.neighbors.order import classes_met
+
+        sizes = np.bincount(self.labels[self.search.rows_.live_numbers], minlength=self.n_classes)
+        beyond = np.full(len(table), np.inf) if every_row else table.distances[:, -1].copy()
+        n_listed = min(max(k, ROWS_ASKED), self.n_classes)
+        numbers, distances = np.empty((len(table), n_listed), np.int64), np.empty((len(table), n_listed, n_members))
+        classes_met(table.indices, table.distances, self.labels, sizes, left_out, beyond, numbers, distances)
+        nearest = NeighborTable(table.indices[:, :k], table.distances[:, :k])
+        return _widened(nearest, k, NearestClasses(numbers, distances, beyond))
+
+    # ------------------------------------------------------------ the nearest members of each class
+
+    def nearest_by_class(self, Q: Any, n_members: int = 1) -> ClassTable:
+        """The nearest ``n_members`` rows of each class for every query."""
+        _, n_members = _check_wanted(1, n_members)
+        Q = self._checked(Q)
+        return self._find(Q.__getitem__, len(Q), NOBODY, Wanted(0, n_members))[1]
+
+    def leave_one_out_by_class(self, n_members: int = 1) -> ClassTable:
+        """The nearest *other* ``n_members`` rows of each class for every row; a row is left out by its number."""
+        _, n_members = _check_wanted(1, n_members)
+        return self._find_others(None, Wanted(0, n_members))[1]
+
+    # ------------------------------------------------------------ one pass for both
+
+    def _checked(self, Q: Any) -> Any:
+        return self.search.distance_.check(Q, name="Q", like=self.search.rows_.items)
+
+    def _find(
+        self, queries: Queries, n_queries: int, left_out: np.ndarray, wanted: Wanted
+    ) -> tuple[NeighborTable, ClassTable]:
+        table, members = _empty(n_queries, wanted.k), _no_members(n_queries, self.n_classes, wanted.n_members)
+
+        def fill(part: slice) -> None:
+            Q, itself = queries(part), left_out[part]
+            if self._by_product:
+                found = self._grouped.candidates(Q, itself, wanted)
+                self._settle(Q, itself, wanted, found, table[part], members[part])
+            else:
+                self._scan(Q, itself, table[part], members[part])
+
+        at_once = self._grouped.queries_at_once(wanted) if self._by_product else QUERIES_SCANNED
+        in_parallel(fill, shares(n_queries, most=at_once))
+        removed = self.search.rows_.removed
+        if removed is not None and len(left_out):
+            gone = removed[left_out]
+            table.indices[gone], table.distances[gone] = -1, np.inf
+            members.indices[gone], members.distances[gone] = -1, np.inf
+        return table, members
+
+    def _find_others(self, rows: np.ndarray | None, wanted: Wanted) -> tuple[NeighborTable, ClassTable]:
+        """``_find`` for the rows of the collection itself."""
+        held = self.search.rows_
+        if rows is not None:
+            return self._find(lambda part: held.take(rows[part]), len(rows), rows, wanted)
+        if not (self._by_product and self._grouped.is_small):
+            return self._find(lambda part: held.between(part.start, part.stop), len(held), np.arange(len(held)), wanted)
+        table, members = _empty(len(held), wanted.k), _no_members(len(held), self.n_classes, wanted.n_members)
+
+        def fill(block: tuple[slice, np.ndarray]) -> None:
+            numbers = self._grouped.order[block[0]]
+            Q = held.take(numbers)
+            few = _empty(len(Q), wanted.k), _no_members(len(Q), self.n_classes, wanted.n_members)
+            self._settle(Q, numbers, wanted, self._grouped.others(Q, *block, wanted), *few)
+            table.indices[numbers], table.distances[numbers] = few[0].indices, few[0].distances
+            members.indices[numbers], members.distances[numbers] = few[1].indices, few[1].distances
+
+        in_parallel(fill, self._grouped.own_products())
+        return table, members
+
+    @property
+    def _by_product(self) -> bool:
+        return self.search.distance_.has_euclidean_form and self.search.rows_.n_live > 0
+
+    @property
+    def _grouped(self) -> GroupedRows:
+        if self._rows_by_class is None:
+            self._rows_by_class = GroupedRows(self.search.distance_, self.search.rows_, self.labels)
+        return self._rows_by_class
+
+    def _settle(
+        self,
+        Q: np.ndarray,
+        left_out: np.ndarray,
+        wanted: Wanted,
+        found: Found,
+        table: NeighborTable,
+        members: ClassTable,
+    ) -> None:
+        """Measure the candidates, and every row for the queries that are undecided; put them in order."""
+        from nearsay.neighbors.order import nearest_of_each_class
+
+        if wanted.k:
+            find.measure_and_order(self.search, Q, found.nearest, NOBODY, table)
+        measured = find.measured(self.search, Q, found.members)
+        nearest_of_each_class(found.members, measured, self.labels, members.indices, members.distances)
+        for part in row_blocks(len(found.undecided), size=QUERIES_SCANNED):
+            again = found.undecided[part]
+            few = _empty(len(again), wanted.k), _no_members(len(again), *members.indices.shape[1:])
+            self._scan(Q[again], left_out[again] if len(left_out) else NOBODY, *few)
+            table.indices[again], table.distances[again] = few[0].indices, few[0].distances
+            members.indices[again], members.distances[again] = few[1].indices, few[1].distances
+
+    def _scan(self, Q: Any, left_out: np.ndarray, table: NeighborTable, members: ClassTable) -> None:
+        """Measure every row."""
+        from nearsay.neighbors.order import insert_block
+
+        rows = self.search.rows_
+        removed = NONE_REMOVED if rows.removed is None else rows.removed
+        for first, block in rows.blocks(ROWS_SCANNED):
+            insert_block(
+                self.search.distance_.block(Q, block, first),
+                first,
+                self.labels,
+                removed,
+                left_out,
+                (table.indices, table.distances),
+                (members.indices, members.distances),
+            )
 
 
 def nearest_by_class(
@@ -68,8 +287,7 @@ def nearest_by_class(
     array([[[1.],
             [3.]]])
     """
-    Q = search.distance_.check(Q, name="Q", like=search.rows_.items)
-    return _find(search, labels, Q.__getitem__, len(Q), n_members, n_classes, leave_out=False)
+    return LabeledSearch(search, labels, n_classes).nearest_by_class(Q, n_members)
 
 
 def leave_one_out_by_class(
@@ -84,51 +302,7 @@ def leave_one_out_by_class(
            [ 0,  2],
            [ 1, -1]])
     """
-    held = search.rows_
-
-    def rows(part: slice) -> Any:
-        return held.between(part.start, part.stop)
-
-    table = _find(search, labels, rows, len(held), n_members, n_classes, leave_out=True)
-    if held.removed is not None:
-        table.indices[held.removed] = -1
-        table.distances[held.removed] = np.inf
-    return table
-
-
-def _find(
-    search: NeighborSearch,
-    labels: Any,
-    queries: Callable[[slice], Any],
-    n_queries: int,
-    n_members: int,
-    n_classes: int | None,
-    *,
-    leave_out: bool,
-) -> ClassTable:
-    from nearsay.neighbors.order import nearest_of_each_class
-
-    labels, n_classes = _check_labels(labels, len(search.rows_), n_classes)
-    if n_members < 1:
-        raise InputError(f"At least one member of each class must be asked for; {n_members} came.")
-    groups = _Groups(labels, search.rows_.live_numbers)
-    screen = Screen(search.distance_, search.rows_) if search.distance_.has_euclidean_form else None
-    table = ClassTable(
-        np.empty((n_queries, n_classes, n_members), np.int64), np.empty((n_queries, n_classes, n_members))
-    )
-
-    def fill(part: slice) -> None:
-        Q = queries(part)
-        left_out = np.arange(part.start, part.stop) if leave_out else NOBODY
-        candidates = groups.candidates(search, screen, Q, n_members, left_out)
-        measured = np.empty(candidates.shape)
-        for first, chunk in search.rows_.chunks():
-            search.distance_.measure(Q, chunk, candidates, first, measured)
-        nearest_of_each_class(candidates, measured, labels, table.indices[part], table.distances[part])
-
-    fits = CANDIDATES_AT_ONCE // groups.room(n_members)
-    in_parallel(fill, shares(n_queries, most=max(1, min(QUERIES_AT_ONCE, fits))))
-    return table
+    return LabeledSearch(search, labels, n_classes).leave_one_out_by_class(n_members)
 
 
 def _check_labels(labels: Any, n_rows: int, n_classes: int | None) -> tuple[np.ndarray, int]:
@@ -142,78 +316,29 @@ def _check_labels(labels: Any, n_rows: int, n_classes: int | None) -> tuple[np.n
     n_classes = highest + 1 if n_classes is None else n_classes
     if labels.min(initial=0) < 0 or highest >= n_classes:
         raise InputError(f"Class numbers must lie in 0 … {n_classes - 1}; {labels.min()} to {highest} came.")
-    return labels.astype(np.int64, copy=False), n_classes
+    return labels.astype(np.int64), n_classes
 
 
-class _Groups:
-    """Row numbers ordered by class, cut into blocks that each hold whole stretches of one class."""
-
-    def __init__(self, labels: np.ndarray, live: np.ndarray) -> None:
-        self.order = live[np.argsort(labels[live], kind="stable")]
-        by_class = labels[self.order]
-        # A very large class is cut into stretches; each gives its best, and ordering joins them again.
-        longest = max(COLUMNS_AT_ONCE, len(live) // 128)
-        changes = np.flatnonzero(np.diff(by_class)) + 1
-        starts = np.concatenate([[0], changes, [len(live)]])
-        self.starts = np.unique(
-            np.concatenate([np.arange(a, b, longest) for a, b in pairwise(starts)] + [starts])
-        ).astype(np.int64)
-        self.column = np.full(len(labels), -1, np.int64)
-        self.column[self.order] = np.arange(len(live))
-
-    def blocks(self) -> Iterator[np.ndarray]:
-        """Starts of the stretches (and the end of the last) of each block of about COLUMNS_AT_ONCE columns."""
-        begin = 0
-        while begin < len(self.starts) - 1:
-            end = int(np.searchsorted(self.starts, self.starts[begin] + COLUMNS_AT_ONCE, side="right")) - 1
-            end = max(end, begin + 1)
-            yield self.starts[begin : end + 1]
-            begin = end
-
-    def room(self, n_members: int) -> int:
-        """Candidates held for a query: one more than needed from each stretch, on average."""
-        return (n_members + 1) * (len(self.starts) - 1) + 64
-
-    def candidates(
-        self, search: NeighborSearch, screen: Screen | None, Q: Any, n_members: int, left_out: np.ndarray
-    ) -> np.ndarray:
-        """Rows that hold the nearest members of each class; −1 fills up."""
-        from nearsay.search.select import best_of_stretches
-
-        score, slack = _measuring(search, Q) if screen is None else screen.scorer(Q)
-        found = np.full((len(Q), self.room(n_members)), -1, np.int64)
-        counts = np.zeros(len(Q), np.int64)
-        crowded = np.zeros(len(Q), np.bool_)
-        for starts in self.blocks():
-            columns = self.order[starts[0] : starts[-1]]
-            products, half_norms = score(columns)
-            if len(left_out):
-                self._hide(left_out, starts, products)
-            best_of_stretches(
-                products, half_norms, starts - starts[0], columns, n_members, slack, found, counts, crowded
-            )
-        if crowded.any():
-            again = self.candidates(search, None, Q[crowded], n_members, left_out[crowded] if len(left_out) else NOBODY)
-            found[crowded] = -1
-            found[crowded, : again.shape[1]] = again
-            counts[crowded] = (again >= 0).sum(axis=1)
-        return found[:, : max(1, int(counts.max(initial=0)))]
-
-    def _hide(self, left_out: np.ndarray, starts: np.ndarray, products: np.ndarray) -> None:
-        """Put each query's own row out of reach."""
-        columns = self.column[left_out] - starts[0]
-        here = np.flatnonzero((columns >= 0) & (columns < starts[-1] - starts[0]))
-        products[here, columns[here]] = -np.inf
+def _check_wanted(k: Any, n_members: Any) -> tuple[int, int]:
+    if isinstance(n_members, bool) or not isinstance(n_members, int | np.integer) or n_members < 1:
+        raise InputError(f"At least one member of each class must be asked for, as a whole number; {n_members!r} came.")
+    return check_n_neighbors(k, MOST_ROWS), int(n_members)
 
 
-def _measuring(search: NeighborSearch, Q: Any) -> tuple[Scorer, np.ndarray]:
-    """Scores that are the distances themselves, in the shape of products."""
+def _empty(n_queries: int, k: int) -> NeighborTable:
+    return NeighborTable(np.full((n_queries, k), -1, np.int64), np.full((n_queries, k), np.inf))
 
-    def score(numbers: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-        distances = np.empty((len(Q), len(numbers)))
-        wanted = np.broadcast_to(numbers, distances.shape)
-        for first, chunk in search.rows_.chunks():
-            search.distance_.measure(Q, chunk, wanted, first, distances)
-        return -distances, np.zeros(len(numbers))
 
-    return score, np.zeros(len(Q))
+def _no_members(n_queries: int, n_classes: int, n_members: int) -> ClassTable:
+    shape = (n_queries, n_classes, n_members)
+    return ClassTable(np.full(shape, -1, np.int64), np.full(shape, np.inf))
+
+
+def _widened(table: NeighborTable, k: int, classes: NearestClasses) -> NeighborTable:
+    """The table with these classes and ``k`` columns, where it may have had too few rows for them."""
+    if table.n_neighbors < k:
+        wide = _empty(len(table), k)
+        wide.indices[:, : table.n_neighbors] = table.indices
+        wide.distances[:, : table.n_neighbors] = table.distances
+        table = wide
+    return NeighborTable(table.indices, table.distances, classes)

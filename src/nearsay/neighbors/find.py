@@ -88,22 +88,28 @@ def _answer(search: NeighborSearch, Q: Any, left_out: np.ndarray, k: int) -> Nei
     candidates = search.candidates(Q, k + 1 if len(left_out) else k)
     table = NeighborTable(np.empty((len(Q), k), np.int64), np.empty((len(Q), k)))
     if candidates.size < FEW_CANDIDATES:
-        _measure_and_order(search, Q, candidates, left_out, table)
+        measure_and_order(search, Q, candidates, left_out, table)
         return table
 
     def order(part: slice) -> None:
-        _measure_and_order(search, Q[part], candidates[part], left_out[part], table[part])
+        measure_and_order(search, Q[part], candidates[part], left_out[part], table[part])
 
     in_parallel(order, shares(len(candidates), most=len(candidates)))
     return table
 
 
-def _measure_and_order(
+def measure_and_order(
     search: NeighborSearch, Q: Any, candidates: np.ndarray, left_out: np.ndarray, table: NeighborTable
 ) -> None:
+    """Fill the table with the nearest of each query's candidates, without the row left out (if any are)."""
     from nearsay.neighbors.order import nearest_first
 
-    measured = np.empty(candidates.shape)
+    nearest_first(candidates, measured(search, Q, candidates), left_out, table.indices, table.distances)
+
+
+def measured(search: NeighborSearch, Q: Any, candidates: np.ndarray) -> np.ndarray:
+    """The distance of every query to its candidates; anything where a candidate is −1."""
+    distances = np.empty(candidates.shape)
     for first, chunk in search.rows_.chunks():
-        search.distance_.measure(Q, chunk, candidates, first, measured)
-    nearest_first(candidates, measured, left_out, table.indices, table.distances)
+        search.distance_.measure(Q, chunk, candidates, first, distances)
+    return distances

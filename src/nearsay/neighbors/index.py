@@ -11,7 +11,8 @@ from nearsay.data.saved import open_state, save_state
 from nearsay.distances.distance import Distance
 from nearsay.distances.named import DISTANCES, as_distance
 from nearsay.errors import InputError, NotFitted
-from nearsay.neighbors import by_class, find
+from nearsay.neighbors import find
+from nearsay.neighbors.by_class import ClassTable, LabeledSearch
 from nearsay.neighbors.table import NeighborTable
 from nearsay.search.choose import Choice, choose
 from nearsay.search.protocol import NeighborSearch
@@ -67,6 +68,7 @@ class NeighborIndex:
             raise InputError("An index needs at least one row; X is empty.")
         self.chosen_: Choice = choose(self.search, distance, items, self.recall)
         self.search_: NeighborSearch = self.chosen_.search.fit(items)
+        self._last_labeled: LabeledSearch | None = None
         return self
 
     def query(self, Q: Any, k: int) -> NeighborTable:
@@ -77,17 +79,58 @@ class NeighborIndex:
         """The ``k`` nearest *other* rows of every row, or of the ``rows`` of these numbers."""
         return find.leave_one_out(self._fitted, k, rows)
 
-    def query_by_class(
-        self, Q: Any, labels: Any, n_members: int = 1, *, n_classes: int | None = None
-    ) -> by_class.ClassTable:
-        """The nearest ``n_members`` rows of *each class* for every query; ``labels`` numbers the class of every row."""
-        return by_class.nearest_by_class(self._fitted, labels, Q, n_members, n_classes=n_classes)
+    def query_classes(
+        self, Q: Any, labels: Any, k: int, n_members: int = 1, *, n_classes: int | None = None
+    ) -> NeighborTable:
+        """The ``k`` nearest rows of every query, and in ``table.classes`` the classes by their nearest member.
 
-    def leave_one_out_by_class(
-        self, labels: Any, n_members: int = 1, *, n_classes: int | None = None
-    ) -> by_class.ClassTable:
+        ``labels`` numbers the class of every row. Up to 128 classes are all listed, with the distances of
+        their ``n_members`` nearest members; of more, those met among the nearest rows, and others lie ``beyond``.
+        Where there are fewer than ``k`` rows, −1 and +inf fill up.
+
+        >>> index = NeighborIndex().fit([[0.0], [1.0], [5.0]])
+        >>> table = index.query_classes([[4.0]], labels=[0, 0, 1], k=2, n_members=2)
+        >>> table.indices, table.classes.numbers
+        (array([[2, 1]]), array([[1, 0]]))
+        >>> table.classes.distances  # the second class has one member only
+        array([[[ 1., inf],
+                [ 3.,  4.]]])
+        """
+        return self._labeled(labels, n_classes).nearest(Q, k, n_members)
+
+    def leave_one_out_classes(
+        self,
+        labels: Any,
+        k: int,
+        n_members: int = 1,
+        *,
+        n_classes: int | None = None,
+        rows: np.ndarray | None = None,
+    ) -> NeighborTable:
+        """The same for every row (or the ``rows`` of these numbers) and the *other* rows.
+
+        >>> index = NeighborIndex().fit([[0.0], [1.0], [5.0]])
+        >>> index.leave_one_out_classes([0, 0, 1], k=1).classes.numbers
+        array([[ 0,  1],
+               [ 0,  1],
+               [ 0, -1]])
+        """
+        return self._labeled(labels, n_classes).leave_one_out(k, n_members, rows)
+
+    def query_by_class(self, Q: Any, labels: Any, n_members: int = 1, *, n_classes: int | None = None) -> ClassTable:
+        """The nearest ``n_members`` rows of *each class* for every query; ``labels`` numbers the class of every row."""
+        return self._labeled(labels, n_classes).nearest_by_class(Q, n_members)
+
+    def leave_one_out_by_class(self, labels: Any, n_members: int = 1, *, n_classes: int | None = None) -> ClassTable:
         """The nearest *other* ``n_members`` rows of each class for every row."""
-        return by_class.leave_one_out_by_class(self._fitted, labels, n_members, n_classes=n_classes)
+        return self._labeled(labels, n_classes).leave_one_out_by_class(n_members)
+
+    def _labeled(self, labels: Any, n_classes: int | None) -> LabeledSearch:
+        """The search with these labels; what was prepared for the last ones is kept while they are the same."""
+        search = self._fitted
+        if self._last_labeled is None or not self._last_labeled.serves(search, labels, n_classes):
+            self._last_labeled = LabeledSearch(search, labels, n_classes)
+        return self._last_labeled
 
     def add(self, X: Any) -> np.ndarray:
         """Hold more rows; gives their numbers, which follow on the last one given out."""

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import numpy as np
+from numba import njit
 
-from nearsay.compiling import compiled
+from nearsay.compiling import OPTIONS, compiled
 
 # Inserting one by one beats sorting up to about this many.
 INSERT_UP_TO = 64
@@ -53,11 +54,128 @@ def nearest_first(candidates, measured, left_out, indices, distances):  # type: 
 
 @compiled
 def nearest_of_each_class(candidates, measured, labels, indices, distances):  # type: ignore[no-untyped-def]
-    """Fill each query's nearest members of each class, nearest first, ties by row number."""
-    indices[:] = -1
-    distances[:] = np.inf
+    """Let the candidates take their places among each query's nearest members of each class, ties by row number.
+
+    ``indices`` and ``distances`` are in order so far (−1 and +inf without any).
+    """
+    n_members = indices.shape[2]
     for q in range(candidates.shape[0]):
         for c in range(candidates.shape[1]):
-            row = candidates[q, c]
-            if row >= 0:
-                _insert(indices[q, labels[row]], distances[q, labels[row]], row, measured[q, c])
+            row, distance = candidates[q, c], measured[q, c]
+            if row < 0:
+                continue
+            label = labels[row]
+            place = n_members
+            while place > 0:
+                before = indices[q, label, place - 1]
+                if before >= 0:
+                    nearer = distances[q, label, place - 1]
+                    if nearer < distance or (nearer == distance and before < row):
+                        break
+                    if place < n_members:
+                        indices[q, label, place] = before
+                        distances[q, label, place] = nearer
+                place -= 1
+            if place < n_members:
+                indices[q, label, place] = row
+                distances[q, label, place] = distance
+
+
+@compiled
+def insert_block(block, first, labels, removed, left_out, table, members):  # type: ignore[no-untyped-def]
+    """Let the measured distances of rows ``first …`` take their places among the nearest, of all and of each class.
+
+    ``table`` and ``members`` are pairs of row numbers and distances, in order so far; ``removed`` may be empty.
+    """
+    for q in range(block.shape[0]):
+        itself = left_out[q] if left_out.shape[0] else -1
+        for r in range(block.shape[1]):
+            row = first + r
+            if row == itself or (removed.shape[0] and removed[row]):
+                continue
+            c = labels[row]
+            _insert(table[0][q], table[1][q], row, block[q, r])
+            _insert(members[0][q, c], members[1][q, c], row, block[q, r])
+
+
+# Distances are numbers (never NaN), and only with that said are they compared several at a time.
+@njit(**OPTIONS, fastmath={"nnan", "nsz"})
+def _count_below(keys, key):  # type: ignore[no-untyped-def]
+    count = np.int32(0)
+    for t in range(keys.shape[0]):
+        count = np.int32(count + (np.int32(1) if key > keys[t] else np.int32(0)))
+    return np.int64(count)
+
+
+@compiled
+def classes_in_order(indices, distances, numbers, ordered):  # type: ignore[no-untyped-def]
+    """The classes of each query by their nearest member, ties by its row number; −1 and +inf fill up.
+
+    For few classes: their ranks are counted, in float32, several at a time.
+    What float32 cannot tell apart is put right afterward.
+    """
+    n_classes, n_members = distances.shape[1:]
+    numbers[:] = -1
+    ordered[:] = np.inf
+    keys, classes = np.empty(n_classes, np.float32), np.empty(n_classes, np.int64)
+    for q in range(indices.shape[0]):
+        listed = 0
+        for c in range(n_classes):
+            if indices[q, c, 0] >= 0:
+                keys[listed], classes[listed] = distances[q, c, 0], c
+                listed += 1
+        order = numbers[q]
+        for t in range(listed):
+            rank = _count_below(keys[:listed], keys[t])
+            while order[rank] >= 0:  # as far away as one before, in float32
+                rank += 1
+            order[rank] = classes[t]
+        for t in range(listed):
+            c = order[t]
+            nearest, row = distances[q, c, 0], indices[q, c, 0]
+            place = t
+            while place > 0:
+                before = order[place - 1]
+                nearer = distances[q, before, 0]
+                if nearer < nearest or (nearer == nearest and indices[q, before, 0] < row):
+                    break
+                order[place] = before
+                place -= 1
+            order[place] = c
+        for t in range(listed):
+            for member in range(n_members):
+                ordered[q, t, member] = distances[q, order[t], member]
+
+
+@compiled
+def classes_met(indices, distances, labels, sizes, left_out, beyond, numbers, members):  # type: ignore[no-untyped-def]
+    """The classes among the nearest rows of each query, and how far their members are.
+
+    A member that the class has, but that is not among these rows, lies ``beyond``.
+    """
+    n_members = members.shape[2]
+    numbers[:] = -1
+    members[:] = np.inf
+    at = np.full(sizes.shape[0], -1, np.int64)  # where a class is listed
+    met = np.zeros(sizes.shape[0], np.int64)
+    for q in range(indices.shape[0]):
+        listed = 0
+        for t in range(indices.shape[1]):
+            if indices[q, t] < 0:
+                break
+            c = labels[indices[q, t]]
+            if met[c] == 0:
+                at[c] = listed
+                numbers[q, listed] = c
+                listed += 1
+            if met[c] < n_members:
+                members[q, at[c], met[c]] = distances[q, t]
+            met[c] += 1
+        for t in range(listed):
+            c = numbers[q, t]
+            others = sizes[c]
+            if left_out.shape[0] and labels[left_out[q]] == c:
+                others -= 1
+            for more in range(met[c], min(others, n_members)):
+                members[q, t, more] = beyond[q]
+            met[c] = 0

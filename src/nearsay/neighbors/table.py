@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 import numpy as np
 
 from nearsay.errors import InputError
+from nearsay.neighbors.classes import NearestClasses
 
 
 @dataclass(frozen=True)
@@ -19,6 +20,8 @@ class NeighborTable:
         Row numbers in the collection. Equal distances: lower row number first. −1 where there is none.
     distances : (n_queries, k) float64
         Their distances; +inf where there is no neighbor.
+    classes : NearestClasses, optional
+        The classes by their nearest member, for who asked for them.
 
     >>> table = NeighborTable(np.array([[3, 1, 2]]), np.array([[0.0, 0.5, 0.5]]))
     >>> table.first(2).indices
@@ -27,6 +30,7 @@ class NeighborTable:
 
     indices: np.ndarray
     distances: np.ndarray
+    classes: NearestClasses | None = field(default=None, repr=False)
 
     def __post_init__(self) -> None:
         if self.indices.shape != self.distances.shape or self.indices.ndim != 2:
@@ -46,8 +50,9 @@ class NeighborTable:
         """The ``k`` nearest alone: a smaller k never needs a new search."""
         if not 1 <= k <= self.n_neighbors:
             raise InputError(f"This table holds {self.n_neighbors} neighbors a query; {k} were asked for.")
-        return NeighborTable(self.indices[:, :k], self.distances[:, :k])
+        return NeighborTable(self.indices[:, :k], self.distances[:, :k], self.classes)
 
     def __getitem__(self, rows: slice | np.ndarray) -> NeighborTable:
         """The same table for some of the queries."""
-        return NeighborTable(self.indices[rows], self.distances[rows])
+        classes = None if self.classes is None else self.classes[rows]
+        return NeighborTable(self.indices[rows], self.distances[rows], classes)

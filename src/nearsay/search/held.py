@@ -26,6 +26,7 @@ class HeldRows:
         self._added: GrowingArray | list[Any] | None = None
         self._removed: GrowingArray | None = None
         self.n_removed = 0
+        self.n_changes = 0  # by which who prepared something from the rows can tell that it is out of date
 
     def __len__(self) -> int:
         """How many numbers have been given out, removed rows included."""
@@ -82,6 +83,7 @@ class HeldRows:
         """Hold more rows; gives their numbers."""
         start = len(self)
         _check_count(start + len(items))
+        self.n_changes += 1
         if isinstance(self.items, np.ndarray):
             if self._added is None:
                 self._added = GrowingArray(np.empty((0, *self.items.shape[1:]), self.items.dtype))
@@ -131,6 +133,7 @@ class HeldRows:
             self._removed = GrowingArray(np.zeros(len(self), dtype=bool))
         self._removed.values[given] = True
         self.n_removed += len(given)
+        self.n_changes += 1
         return given
 
 

@@ -10,7 +10,7 @@ gets a finer or a wider one; ``views.py`` has the bounds that make it certain.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 
 import numpy as np
 
@@ -35,8 +35,6 @@ WIDE_LIST = 1024
 COARSE_LIST = 2048
 
 NONE = np.empty(0, np.int64)
-
-Scorer = Callable[[np.ndarray], tuple[np.ndarray, np.ndarray]]
 
 
 class Screen:
@@ -98,21 +96,6 @@ class Screen:
             yield self._plain, length
         yield self._fine, length
         yield self._fine, length + WIDE_LIST
-
-    def scorer(self, Q: np.ndarray) -> tuple[Scorer, np.ndarray]:
-        """A function from row numbers to their products with the queries and half norms, and the slack of each query.
-
-        For rows that are wanted in another order than that of their numbers.
-        """
-        queries, lengths = self._fine.prepare(Q)
-
-        def score(numbers: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-            rows = self._geometry.rows.take(numbers)
-            prepared, half_norms = np.empty((len(rows), queries.shape[1]), np.float32), np.empty(len(rows), np.float32)
-            self._fine.center(rows, prepared, half_norms)
-            return queries @ prepared.T, half_norms
-
-        return score, self._fine.slack(lengths, np.zeros(len(Q)), Q)
 
     def _glance(self, Q: np.ndarray, k: int) -> tuple[np.ndarray, bool]:
         """``look`` for a handful of queries and rows, where setting up would take longer than the product."""

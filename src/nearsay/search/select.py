@@ -21,12 +21,9 @@ import math
 from typing import Any
 
 import numpy as np
-from numba import njit
 
-from nearsay.compiling import OPTIONS, compiled
-
-# Scores are looked at in groups of this size; most groups hold nothing of interest.
-GROUP = 32
+from nearsay.compiling import compiled
+from nearsay.search.minima import GROUP, lowest_of_group
 
 
 def list_length(k: int) -> int:
@@ -49,7 +46,8 @@ class Shortlists:
         self.crowded = np.zeros(n, np.bool_)
         self._scratch = np.empty(capacity, dtype)
 
-    def _state(self, queries: slice) -> tuple[np.ndarray, ...]:
+    def state(self, queries: slice) -> tuple[np.ndarray, ...]:
+        """All that is known of these queries, as the compiled loops take it."""
         return (
             self.scores[queries],
             self.rows[queries],
@@ -63,15 +61,15 @@ class Shortlists:
 
     def see_products(self, queries: slice, products: np.ndarray, half_norms: np.ndarray, first: int) -> None:
         """Look at the scores ``half_norms − products`` of rows ``first …`` for these queries."""
-        _see_products(products, half_norms, first, self.k, *self._state(queries))
+        _see_products(products, half_norms, first, self.k, *self.state(queries))
 
     def see(self, queries: slice, scores: np.ndarray, first: int) -> None:
         """Look at the scores of rows ``first …`` for these queries."""
-        _see_scores(scores, first, self.k, *self._state(queries))
+        _see_scores(scores, first, self.k, *self.state(queries))
 
     def finish(self) -> np.ndarray:
         """Candidates of every query (−1 fills up); rows of a crowded query are all −1."""
-        candidates: np.ndarray = _finish(self.k, *self._state(slice(None)))
+        candidates: np.ndarray = _finish(self.k, *self.state(slice(None)))
         return candidates
 
 
@@ -104,7 +102,7 @@ def center_and_scale(X, center, scale, out, half_norms):  # type: ignore[no-unty
 
 
 @compiled
-def _kth_smallest(values, k):  # type: ignore[no-untyped-def]
+def kth_smallest(values, k):  # type: ignore[no-untyped-def]
     """Hoare's selection, in place: the k-th smallest of ``values`` (k counts from 1)."""
     low, high, target = 0, values.shape[0] - 1, k - 1
     while low < high:
@@ -129,17 +127,17 @@ def _kth_smallest(values, k):  # type: ignore[no-untyped-def]
 
 
 @compiled
-def _cut_back(scores, rows, count, k, slack, scratch):  # type: ignore[no-untyped-def]
+def cut_back(scores, rows, count, k, slack, scratch):  # type: ignore[no-untyped-def]
     """Keep, in order, what can still be among the k best. Gives the new count and threshold."""
     if count <= k and count < scores.shape[0]:
         return count, scores.dtype.type(np.inf)
     part = scratch[:count]
     part[:] = scores[:count]
-    kth = _kth_smallest(part, k)
+    kth = kth_smallest(part, k)
     threshold = kth
     ties = 0
     if slack > 0:
-        threshold = _just_above(kth, slack, scores.dtype)
+        threshold = just_above(kth, slack, scores.dtype)
     else:
         below = 0
         for c in range(count):
@@ -158,50 +156,37 @@ def _cut_back(scores, rows, count, k, slack, scratch):  # type: ignore[no-untype
     return kept, threshold
 
 
-# Scores are numbers (never NaN), and only with that said are minima taken several at a time.
-@njit(**OPTIONS, fastmath={"nnan", "nsz"})
-def _group_minima(product, half_norms, out):  # type: ignore[no-untyped-def]
-    for g in range(out.shape[0]):
-        p, h = product[g * GROUP : (g + 1) * GROUP], half_norms[g * GROUP : (g + 1) * GROUP]
-        lowest = h[0] - p[0]
-        for t in range(GROUP):
-            lowest = min(lowest, h[t] - p[t])
-        out[g] = lowest
-
-
 @compiled
-def _first_threshold(product, half_norms, k, slack, scratch):  # type: ignore[no-untyped-def]
-    """A threshold from the lowest scores of groups: k groups reach down to the k-th of them, so k rows do."""
-    minima = scratch[: min(half_norms.shape[0] // GROUP, scratch.shape[0])]
-    if minima.shape[0] < k:
-        return scratch.dtype.type(np.inf)
-    _group_minima(product, half_norms, minima)
-    return _just_above(_kth_smallest(minima, k), slack, scratch.dtype)
+def _group_minima(product, half_norms, out):  # type: ignore[no-untyped-def]
+    """The lowest score of every group; the last group may be smaller than the others."""
+    n = product.shape[0]
+    for g in range(n // GROUP):
+        out[g] = lowest_of_group(half_norms, product, g * GROUP)
+    if n % GROUP:
+        lowest = half_norms[n - 1] - product[n - 1]
+        for r in range(n // GROUP * GROUP, n):
+            lowest = min(lowest, half_norms[r] - product[r])
+        out[n // GROUP] = lowest
 
 
 @compiled
 def _see_products(products, half_norms, first, k, scores, rows, counts, thresholds, slack, due, crowded, scratch):  # type: ignore[no-untyped-def]
     capacity = scores.shape[1]
     n = half_norms.shape[0]
+    minima = np.empty(-(-n // GROUP), products.dtype)
     for q in range(products.shape[0]):
         if crowded[q]:
             continue
         product = products[q]
-        if thresholds[q] == np.inf and counts[q] == 0:
-            thresholds[q] = _first_threshold(product, half_norms, k, slack[q], scratch)
+        _group_minima(product, half_norms, minima)
+        if thresholds[q] == np.inf and counts[q] == 0 and k <= minima.shape[0]:
+            # k groups reach down to the k-th lowest of them, so k rows do.
+            thresholds[q] = just_above(kth_smallest(minima.copy(), k), slack[q], products.dtype)
         threshold = thresholds[q]
-        for start in range(0, n, GROUP):
-            stop = min(start + GROUP, n)
-            interesting = False
-            if stop - start == GROUP:
-                p, h = product[start:stop], half_norms[start:stop]
-                for t in range(GROUP):
-                    interesting |= h[t] - p[t] < threshold
-            else:
-                interesting = True
-            if not interesting:
+        for g in range(minima.shape[0]):
+            if not minima[g] < threshold:
                 continue
-            for r in range(start, stop):
+            for r in range(g * GROUP, min((g + 1) * GROUP, n)):
                 score = half_norms[r] - product[r]
                 if score < threshold:
                     count = counts[q]
@@ -209,7 +194,7 @@ def _see_products(products, half_norms, first, k, scores, rows, counts, threshol
                     rows[q, count] = first + r
                     counts[q] = count + 1
                     if count + 1 == due[q]:
-                        kept, threshold = _cut_back(scores[q], rows[q], count + 1, k, slack[q], scratch)
+                        kept, threshold = cut_back(scores[q], rows[q], count + 1, k, slack[q], scratch)
                         counts[q], thresholds[q] = kept, threshold
                         if slack[q] > 0 and due[q] == capacity and kept > capacity - capacity // 4:
                             crowded[q] = True
@@ -254,52 +239,7 @@ def shortlist(Q, products, half_norms, radius, unit_roundoff, k, length):  # typ
 
 
 @compiled
-def best_of_stretches(products, half_norms, starts, rows, k, slack, found, counts, crowded):  # type: ignore[no-untyped-def]
-    """Append to ``found`` what can be among the k best of each stretch of columns.
-
-    Stretch s runs from ``starts[s]`` to ``starts[s + 1]``; ``rows`` are the row
-    numbers of the columns, ascending within a stretch. A score of +inf is
-    never kept. A query with more such rows than ``found`` has room for is
-    marked crowded.
-    """
-    everything = products.dtype.type(np.inf)
-    scores = np.empty(products.shape[1], products.dtype)
-    scratch = np.empty(products.shape[1], products.dtype)
-    for q in range(products.shape[0]):
-        product = products[q]
-        for c in range(product.shape[0]):
-            scores[c] = half_norms[c] - product[c]
-        for s in range(starts.shape[0] - 1):
-            if crowded[q]:
-                break
-            stretch = scores[starts[s] : starts[s + 1]]
-            kth = everything
-            if k == 1:
-                for c in range(stretch.shape[0]):
-                    kth = min(kth, stretch[c])
-            elif k < stretch.shape[0]:
-                part = scratch[: stretch.shape[0]]
-                part[:] = stretch
-                kth = _kth_smallest(part, k)
-            threshold, ties = kth, k
-            if kth < everything and slack[q] > 0:
-                threshold = _just_above(kth, slack[q], scores.dtype)
-            elif kth < everything:
-                for c in range(stretch.shape[0]):
-                    ties -= stretch[c] < kth
-            for c in range(stretch.shape[0]):
-                tied = stretch[c] == threshold and ties > 0 and kth < everything
-                if stretch[c] < threshold or tied:
-                    ties -= tied
-                    if counts[q] == found.shape[1]:
-                        crowded[q] = True
-                        break
-                    found[q, counts[q]] = rows[starts[s] + c]
-                    counts[q] += 1
-
-
-@compiled
-def _just_above(score, slack, dtype):  # type: ignore[no-untyped-def]
+def just_above(score, slack, dtype):  # type: ignore[no-untyped-def]
     """The smallest threshold that lets everything within the slack pass ``score < threshold``."""
     return dtype.type(np.nextafter(dtype.type(score + slack), dtype.type(np.inf)))
 
@@ -311,7 +251,7 @@ def _finish(k, scores, rows, counts, thresholds, slack, due, crowded, scratch): 
         if crowded[q]:
             counts[q] = 0
         elif counts[q] > k:
-            counts[q], thresholds[q] = _cut_back(scores[q], rows[q], counts[q], k, slack[q], scratch)
+            counts[q], thresholds[q] = cut_back(scores[q], rows[q], counts[q], k, slack[q], scratch)
         width = max(width, counts[q])
     candidates = np.full((counts.shape[0], width), -1, np.int64)
     for q in range(counts.shape[0]):

@@ -26,7 +26,8 @@ from nearsay.distances.distance import Distance
 from nearsay.search.held import HeldRows
 from nearsay.search.products import Float32Products, Products
 
-ROWS_AT_ONCE = 1024
+# Not a power of two: lines of a product so far apart would crowd into the same places of the cache.
+ROWS_AT_ONCE = 960
 # Prepared rows are kept up to this many bytes.
 KEEP_UP_TO = 64 << 20
 
@@ -152,12 +153,16 @@ class PreparedView:
     """Rows moved to their center and scaled, in float32 or less.
 
     Distances do not change when every row is moved, and a large common offset
-    would otherwise eat the digits that count.
+    would otherwise eat the digits that count. ``order`` names the rows to go
+    over, as they should follow each other; None means all, by number.
     """
 
-    def __init__(self, geometry: Geometry, products: Products) -> None:
+    def __init__(self, geometry: Geometry, products: Products, order: np.ndarray | None = None) -> None:
         self.geometry = geometry
         self.products = products
+        self._order = order
+        # Rows in another order have to be gathered, which is worth keeping whatever the products.
+        self._kept_bytes = products.kept_bytes if order is None else products.kept_bytes or 4
         self._kept: list[Block] | None = None
         self._row_error: float | None = None
 
@@ -187,14 +192,15 @@ class PreparedView:
 
     def _pass_over_rows(self) -> float:
         """Find the largest error, and keep the prepared rows where that is worth its memory."""
-        if not self.products.kept_bytes:
+        if not self._kept_bytes:
             return 0.0
-        size = len(self.geometry.rows) * len(self.geometry.center) * self.products.kept_bytes
+        size = len(self.geometry.rows) * len(self.geometry.center) * self._kept_bytes
         largest, kept = 0.0, []
         for first, rows, half_norms, errors in self._prepared(ROWS_AT_ONCE):
             largest = max(largest, float(errors.max()))
             if size <= KEEP_UP_TO:
-                kept.append((first, rows, half_norms.copy()))
+                # Float32 rows still lie in the memory that the next block will use.
+                kept.append((first, rows.copy() if isinstance(rows, np.ndarray) else rows, half_norms.copy()))
         self._kept = kept or None
         return largest
 
@@ -209,12 +215,19 @@ class PreparedView:
         rows = self.geometry.rows
         space = np.empty((size, len(self.geometry.center)), np.float32)
         half_norms = np.empty(size, np.float32)
-        for first, block in rows.blocks(size):
+        for first, block in self._blocks_in_order(size):
             n = len(block)
             self.center(block, space, half_norms)
-            if rows.removed is not None:
+            if rows.removed is not None and self._order is None:
                 half_norms[:n][rows.removed[first : first + n]] = np.inf
             yield first, *self._multipliable(space[:n], half_norms[:n])
+
+    def _blocks_in_order(self, size: int) -> Iterator[tuple[int, np.ndarray]]:
+        if self._order is None:
+            yield from self.geometry.rows.blocks(size)
+        else:
+            for part in row_blocks(len(self._order), size=size):
+                yield part.start, self.geometry.rows.take(self._order[part])
 
     def _multipliable(self, rows: np.ndarray, half_norms: np.ndarray) -> tuple[Any, np.ndarray, np.ndarray]:
         prepared, errors = self.products.prepare(rows)

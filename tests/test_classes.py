@@ -1,0 +1,283 @@
+"""The classes by their nearest member, beside the nearest rows, against loops."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import pytest
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+
+import nearsay as ns
+import reference
+from labeled import letters_apart
+from nearsay.errors import InputError
+from nearsay.neighbors import by_class
+from nearsay.neighbors.table import NeighborTable
+from nearsay.search import grouped, screen
+from nearsay.search.exact import ExactSearch
+from nearsay.search.products import Float32Products, Int8Products
+
+N_CLASSES = 5  # one more than the labels use: it stays empty
+
+with_fixtures = settings(max_examples=60, suppress_health_check=[HealthCheck.function_scoped_fixture])
+
+
+@st.composite
+def collections(draw: st.DrawFn) -> tuple[np.ndarray, np.ndarray, list[int]]:
+    """Few rows of small whole numbers, their labels, and some that are removed again."""
+    n = draw(st.integers(1, 16))
+    X = draw(st.lists(st.tuples(st.integers(0, 2), st.integers(1, 3)), min_size=n, max_size=n))
+    labels = draw(st.lists(st.integers(0, 3), min_size=n, max_size=n))
+    removed = draw(st.sets(st.integers(0, n - 1), max_size=n - 1))
+    return np.array(X, float), np.array(labels), sorted(removed)
+
+
+def assert_same(table: NeighborTable, k: int, rows: tuple[list, list], classes: tuple[list, list, list]) -> None:
+    for found, expected, filler in ((table.indices, rows[0], -1), (table.distances, rows[1], np.inf)):
+        wide = [[*line, *[filler] * (k - len(line))] for line in expected]
+        np.testing.assert_allclose(found, wide, rtol=1e-12)
+    np.testing.assert_array_equal(table.classes.numbers, classes[0])
+    np.testing.assert_allclose(table.classes.distances, classes[1], rtol=1e-12)
+    np.testing.assert_allclose(table.classes.beyond, classes[2], rtol=1e-12)
+
+
+def nearest_by_loop(
+    X: Any, Q: Any, k: int, slow: Any, left_out: list[int] | None, removed: list[int]
+) -> tuple[list, list]:
+    indices, distances = [], []
+    for i, q in enumerate(Q):
+        itself = [] if left_out is None else [left_out[i]]
+        live = [] if set(itself) & set(removed) else sorted(set(range(len(X))) - {*removed, *itself})
+        (rows,), (far,) = reference.nearest([X[row] for row in live], [q], k, slow)
+        indices.append([live[row] for row in rows])
+        distances.append(far)
+    return indices, distances
+
+
+def check_against_loops(
+    index: ns.NeighborIndex, X: Any, labels: Any, removed: list[int], Q: Any, k: int, m: int, slow: Any, asked: Any
+) -> None:
+    """Queries, all rows left out in turn, and some of them; ``asked`` nearest rows name their classes (None: all)."""
+    some = list(range(len(X)))[::-2]
+    options = {"n_classes": N_CLASSES}
+    for table, items, left_out in (
+        (index.query_classes(Q, labels, k, m, **options), Q, None),
+        (index.leave_one_out_classes(labels, k, m, **options), X, list(range(len(X)))),
+        (index.leave_one_out_classes(labels, k, m, rows=np.array(some), **options), [X[i] for i in some], some),
+    ):
+        expected = reference.nearest_classes(
+            X,
+            labels,
+            items,
+            m,
+            slow,
+            n_listed=table.classes.numbers.shape[1],
+            n_asked=asked,
+            left_out=left_out,
+            removed=removed,
+        )
+        assert_same(table, k, nearest_by_loop(X, items, k, slow, left_out, removed), expected)
+        assert table.classes.distances.shape == (*table.classes.numbers.shape, m)
+
+
+@pytest.mark.parametrize("search", ["exact", "trees"])
+@pytest.mark.parametrize("distance", ["euclidean", "manhattan"])
+@given(data=collections(), k=st.integers(1, 18), m=st.integers(1, 4))
+@settings(max_examples=40)
+def test_the_classes_and_rows_are_those_of_a_loop(search, distance, data, k, m):
+    X, labels, removed = data
+    index = ns.NeighborIndex(distance, search).fit(X).remove(removed)
+    check_against_loops(index, X, labels, removed, X + 0.5, k, m, getattr(reference, distance), None)
+
+
+@given(data=collections(), k=st.integers(1, 6), m=st.integers(1, 3))
+@settings(max_examples=30)
+def test_cosine_precomputed_and_own_distances_list_the_classes_of_a_loop(data, k, m):
+    X, labels, removed = data
+    cosine = ns.NeighborIndex("cosine").fit(X).remove(removed)
+    check_against_loops(cosine, X, labels, removed, X, k, m, reference.cosine, None)
+    words = ["".join("abcd"[int(x)] for x in row) for row in X]
+    own = ns.NeighborIndex(letters_apart).fit(words).remove(removed)
+    check_against_loops(own, words, labels, removed, words, k, m, letters_apart, None)
+    matrix = np.array([[letters_apart(a, b) for b in words] for a in words], float)
+    given_matrix = ns.NeighborIndex("precomputed").fit(matrix).remove(removed)
+    numbers = list(range(len(X)))
+    expected = own.leave_one_out_classes(labels, k, m)
+    table = given_matrix.leave_one_out_classes(labels, k, m)
+    for name in ("numbers", "distances", "beyond"):
+        np.testing.assert_array_equal(getattr(table.classes, name), getattr(expected.classes, name))
+    np.testing.assert_array_equal(table.indices, expected.indices)
+    assert len(given_matrix.query_classes(matrix, labels, k, m)) == len(numbers)
+
+
+@pytest.mark.parametrize("distance", ["euclidean", "manhattan"])
+@given(data=collections(), k=st.integers(1, 18), m=st.integers(1, 4), at_least=st.integers(1, 8))
+@with_fixtures
+def test_of_many_classes_those_met_among_the_nearest_rows_are_listed(monkeypatch, distance, data, k, m, at_least):
+    monkeypatch.setattr(by_class, "LIST_ALL_UP_TO", 1)
+    monkeypatch.setattr(by_class, "ROWS_ASKED", at_least)
+    X, labels, removed = data
+    index = ns.NeighborIndex(distance).fit(X).remove(removed)
+    check_against_loops(index, X, labels, removed, X + 0.5, k, m, getattr(reference, distance), max(k, at_least))
+
+
+@pytest.fixture(params=["float32", "8-bit"])
+def way_of_multiplying(request, monkeypatch):
+    """Both kinds of product, whatever is faster on this machine."""
+    monkeypatch.setattr(screen, "MANY_PRODUCTS", 0)
+    kind = Int8Products if request.param == "8-bit" else Float32Products
+    monkeypatch.setattr(grouped, "fastest_products", lambda n_columns: kind())
+
+
+@pytest.mark.usefixtures("way_of_multiplying")
+@pytest.mark.parametrize("small", [0, 2048])
+@pytest.mark.parametrize("dtype", [np.float32, np.float64, np.uint8])
+@pytest.mark.parametrize("n_members", [1, 3])
+def test_many_blocks_and_near_ties_change_nothing(monkeypatch, small, dtype, n_members):
+    monkeypatch.setattr(grouped, "SMALL", small)
+    rng = np.random.default_rng(5)
+    X = rng.integers(0, 3, size=(1300, 6)).astype(dtype)
+    labels = np.where(np.arange(1300) < 1150, rng.integers(0, 3, 1300), rng.integers(3, 60, 1300))
+    index = ns.NeighborIndex(search="exact").fit(X).remove([3, 700])
+    table = index.leave_one_out_classes(labels, 7, n_members, n_classes=61)
+    plain = index.leave_one_out(7)
+    np.testing.assert_array_equal(table.indices, plain.indices)
+    np.testing.assert_array_equal(table.distances, plain.distances)
+    some = [0, 3, 299, 1299]
+    expected = reference.nearest_classes(
+        X.astype(float), labels, X[some].astype(float), n_members, reference.euclidean,
+        n_listed=61, left_out=some, removed=[3, 700],
+    )  # fmt: skip
+    np.testing.assert_array_equal(table.classes.numbers[some], expected[0])
+    np.testing.assert_array_equal(table.classes.distances[some], expected[1])
+
+
+@pytest.mark.usefixtures("way_of_multiplying")
+@pytest.mark.parametrize("n_members", [1, 4])
+def test_spread_out_rows_are_told_apart_exactly(n_members):
+    rng = np.random.default_rng(9)
+    X, labels = rng.normal(size=(2300, 12)), rng.integers(0, 4, 2300)
+    index = ns.NeighborIndex(search="exact").fit(X)
+    table = index.query_classes(X[:25] + 0.1, labels, 6, n_members)
+    plain = index.query(X[:25] + 0.1, 6)
+    np.testing.assert_array_equal(table.indices, plain.indices)
+    expected = reference.nearest_classes(X, labels, X[:25] + 0.1, n_members, reference.euclidean, n_listed=4)
+    np.testing.assert_array_equal(table.classes.numbers, expected[0])
+    np.testing.assert_array_equal(table.classes.distances, expected[1])
+
+
+@pytest.mark.parametrize("n_classes", [40, 400])
+def test_neither_threads_nor_batches_nor_the_order_of_classes_matter(n_classes):
+    rng = np.random.default_rng(6)
+    X, labels = rng.integers(0, 4, size=(900, 5)).astype(float), rng.integers(0, n_classes, 900)
+    index = ns.NeighborIndex(search="exact").fit(X)
+    with ns.threads(1):
+        whole = index.leave_one_out_classes(labels, 5, 2, n_classes=n_classes)
+    with ns.threads(2):
+        same = index.leave_one_out_classes(labels, 5, 2, n_classes=n_classes)
+        alone = index.leave_one_out_classes(labels, 5, 2, n_classes=n_classes, rows=np.array([17]))
+    renamed = rng.permutation(n_classes)
+    other = index.leave_one_out_classes(renamed[labels], 5, 2, n_classes=n_classes)
+    listed = whole.classes.numbers >= 0
+    np.testing.assert_array_equal(other.classes.numbers >= 0, listed)
+    np.testing.assert_array_equal(other.classes.numbers[listed], renamed[whole.classes.numbers[listed]])
+    for table, lines in ((same, slice(None)), (alone, slice(17, 18)), (other, slice(None))):
+        np.testing.assert_array_equal(table.indices, whole.indices[lines])
+        np.testing.assert_array_equal(table.classes.distances, whole.classes.distances[lines])
+        np.testing.assert_array_equal(table.classes.beyond, whole.classes.beyond[lines])
+
+
+@pytest.mark.parametrize("n_classes", [3, 300])
+def test_what_is_kept_between_questions_follows_every_change(n_classes):
+    rng = np.random.default_rng(7)
+    X, labels = rng.integers(0, 9, size=(60, 3)).astype(float), rng.integers(0, 3, 60)
+    index = ns.NeighborIndex(search="exact").fit(X[:50])
+
+    def check(labels):
+        fresh = ns.NeighborIndex(search="exact").fit(X[: len(labels)]).remove(sorted(gone))
+        for ask in ("leave", "query"):
+            tables = [
+                each.leave_one_out_classes(labels, 4, 2, n_classes=n_classes)
+                if ask == "leave"
+                else each.query_classes(X + 1, labels, 4, 2, n_classes=n_classes)
+                for each in (index, fresh)
+            ]
+            np.testing.assert_array_equal(tables[0].indices, tables[1].indices)
+            np.testing.assert_array_equal(tables[0].classes.numbers, tables[1].classes.numbers)
+            np.testing.assert_array_equal(tables[0].classes.distances, tables[1].classes.distances)
+
+    gone: set[int] = set()
+    check(labels[:50])
+    index.add(X[50:])
+    check(labels)
+    index.remove([4, 55])
+    gone |= {4, 55}
+    check(labels)
+    labels[:20] = 2  # written to in place
+    check(labels)
+
+
+def test_one_row_one_class_and_single_members_are_no_trouble():
+    index = ns.NeighborIndex().fit([[1.0, 2.0]])
+    alone = index.leave_one_out_classes([0], k=3, n_members=2)
+    assert alone.indices.tolist() == [[-1, -1, -1]]
+    assert alone.classes.numbers.tolist() == [[-1]]
+    asked = index.query_classes([[1.0, 2.0]], [0], k=2)
+    assert asked.indices.tolist() == [[0, -1]]
+    assert asked.classes.distances.tolist() == [[[0.0]]]
+    each_its_own = ns.NeighborIndex().fit([[0.0], [2.0], [5.0]]).leave_one_out_classes([0, 1, 2], 1, 2)
+    assert each_its_own.classes.numbers.tolist() == [[1, 2, -1], [0, 2, -1], [1, 0, -1]]
+    assert each_its_own.classes.distances[:, :, 1].tolist() == [[np.inf] * 3] * 3
+
+
+@pytest.mark.parametrize("distance", ["euclidean", "manhattan"])
+def test_thousands_of_equal_rows_go_by_their_number(distance):
+    labels = np.arange(1500) % 2
+    index = ns.NeighborIndex(distance, search="exact").fit(np.ones((1500, 3)))
+    table = index.leave_one_out_classes(labels, 3, 2)
+    assert table.indices[[0, 1, 9]].tolist() == [[1, 2, 3], [0, 2, 3], [0, 1, 2]]
+    assert table.classes.numbers[[0, 1, 9]].tolist() == [[1, 0], [0, 1], [0, 1]]
+    assert (table.classes.distances == 0).all()
+
+
+def test_an_approximate_search_keeps_its_neighbors_and_lists_every_class():
+    pytest.importorskip("faiss")
+    X = np.random.default_rng(8).normal(size=(3000, 8))
+    labels = np.arange(3000) % 4
+    index = ns.NeighborIndex(search="approximate", recall=0.9).fit(X)
+    table = index.query_classes(X[:50], labels, 5)
+    np.testing.assert_array_equal(table.indices, index.query(X[:50], 5).indices)
+    exact = ns.NeighborIndex(search="exact").fit(X).query_classes(X[:50], labels, 5)
+    np.testing.assert_array_equal(table.classes.numbers, exact.classes.numbers)
+    left_out = index.leave_one_out_classes(labels, 5)
+    np.testing.assert_array_equal(left_out.indices, index.leave_one_out(5).indices)
+
+
+def test_a_search_may_hold_no_rows_any_more():
+    search = ExactSearch().fit([[0.0], [1.0]])
+    search.remove([0, 1])
+    for n_classes in (2, 200):
+        labeled = by_class.LabeledSearch(search, [0, 1], n_classes)
+        for table in (labeled.nearest([[0.0]], 2), labeled.leave_one_out(2)):
+            assert (table.indices == -1).all()
+            assert (table.classes.numbers == -1).all()
+
+
+@pytest.mark.parametrize(
+    ("k", "options", "words"),
+    [
+        (0, {}, "at least 1; 0 came"),
+        (1.5, {}, "whole number; 1.5 came"),
+        (1, {"n_members": 0}, "At least one member of each class"),
+        (1, {"n_members": 1.5}, "whole number; 1.5 came"),
+        (1, {"n_classes": 1}, "must lie in 0 … 0"),
+    ],
+)
+def test_what_cannot_be_searched_for_is_answered_in_words(k, options, words):
+    index = ns.NeighborIndex().fit([[0.0], [1.0]])
+    with pytest.raises(InputError, match=words):
+        index.query_classes([[0.0]], [0, 1], k, **options)
+    with pytest.raises(InputError, match=words):
+        index.leave_one_out_classes([0, 1], k, **options)
