@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -18,8 +19,10 @@ from nearsay.distances.named import as_distance
 from nearsay.errors import InputError
 from nearsay.neighbors.index import NeighborIndex
 from nearsay.neighbors.table import NeighborTable
+from nearsay.posterior.choice import Choices, Chooser, neighbors_to_try, views_to_try
 from nearsay.posterior.evidence import EvidenceList, evidence
-from nearsay.posterior.named import Posterior, as_posterior
+from nearsay.posterior.labeled_index import LabeledIndex
+from nearsay.posterior.named import AUTO, POSTERIORS, as_posterior, name_of
 from nearsay.posterior.novelty import Novelty
 from nearsay.posterior.past_cases import PastCases
 from nearsay.posterior.proportional import check_smoothing
@@ -39,16 +42,21 @@ class NeighborClassifier(ClassifierMixin, BaseEstimator):
         the k with the largest mean log posterior; where equal the more
         accurate, then the smaller. One leave-one-out search serves every k.
         The votes decide, smoothed as asked for, whatever ``posterior`` speaks
-        in the end.
-    posterior : str or object, default="proportional"
-        How votes become probabilities: a name, or an object with
-        ``fit(table, labels, n_classes)`` and ``proba(table)``. It is copied
-        before it is fitted. ``table`` in ``fit`` holds the ``n_neighbors_``
-        nearest *other* rows of every training row, and labels are class
-        numbers.
+        in the end; only with ``posterior="auto"`` or ``distance="auto"`` are
+        both tried together.
+    posterior : str, (str, dict) or object, default="proportional"
+        How neighbors become probabilities: a name ("proportional",
+        "weighted", "dist&votesplit", "confmat", "rank", "rank&votesplit",
+        "confmat&rank", "confmat&rank&votesplit", "pooled"), a name with its
+        options, or an object with ``fit(table, labels, n_classes)`` and
+        ``proba(table)``, which is copied before it is fitted. ``table`` in
+        ``fit`` holds the ``n_neighbors_`` nearest *other* rows of every
+        training row, and labels are class numbers. "auto" takes the one with
+        the largest leave-one-out log posterior; ``choices_`` shows them all.
     distance : str, function of two items, or Distance, default="euclidean"
         With a function, items need not be vectors: a list of strings will do.
-        "precomputed" takes X as distances to the training rows.
+        "precomputed" takes X as distances to the training rows. "auto"
+        chooses among a few by leave-one-out log posterior.
     search : str or search object, default="auto"
         How neighbors are found; ``index_.chosen_`` says what was chosen.
     tie_break : {"nearest", "random", "first"}, default="nearest"
@@ -72,6 +80,8 @@ class NeighborClassifier(ClassifierMixin, BaseEstimator):
     n_neighbors_ : int
     k_curve_ : KCurve
         Only with ``n_neighbors="auto"``: arrays ``k``, ``accuracy`` and ``log_posterior``.
+    choices_ : Choices
+        Only with "auto" for the posterior or the distance: everything that was tried, best first; prints as a table.
     index_ : NeighborIndex over the training rows.
     labels_ : (n_rows,) the class number of every training row.
     posterior_ : the fitted posterior.
@@ -94,6 +104,7 @@ class NeighborClassifier(ClassifierMixin, BaseEstimator):
     """
 
     k_curve_: KCurve
+    choices_: Choices
 
     def __init__(
         self,
@@ -127,26 +138,67 @@ class NeighborClassifier(ClassifierMixin, BaseEstimator):
         """
         check_tie_break(self.tie_break)
         check_smoothing(self.smoothing, self.model_failure)
-        posterior = as_posterior(self.posterior, model_failure=self.model_failure, smoothing=self.smoothing)
+        if not is_auto(self.posterior):
+            self.fresh_posterior(self.posterior)  # a word that is no posterior is said before any work is done
         X, y = self._check_training(X, y)
-        auto = isinstance(self.n_neighbors, str) and self.n_neighbors == "auto"
-        k = largest_k(len(X)) if auto else _check_n_neighbors(self.n_neighbors, len(X))
-
+        if not is_auto(self.n_neighbors):
+            check_n_neighbors(self.n_neighbors, len(X))
         self.classes_, self.labels_ = np.unique(y, return_inverse=True)
-        self.index_ = NeighborIndex(self.distance, self.search).fit(X)
-        self._seed = 0 if self.random_state is None else int(check_random_state(self.random_state).randint(2**31 - 1))
-        past = PastCases(self.index_, self._seed)
-        table = past.table(max(k, 1)) if getattr(posterior, "needs_past_cases", True) else None
-        if hasattr(self, "k_curve_"):
-            del self.k_curve_  # of an earlier fit
-        if auto:
-            self.k_curve_ = self._curve(past, table, k)
-            k = self.k_curve_.best
-        self.n_neighbors_ = k
-        posterior.fit(table.first(k) if table is not None else None, self.labels_, len(self.classes_))
-        self.posterior_: Posterior = posterior
-        self._novelty = Novelty(past, k)
+        self._seed = seed_of(self.random_state)
+        for earlier in ("k_curve_", "choices_"):
+            if hasattr(self, earlier):
+                delattr(self, earlier)
+        if is_auto(self.posterior) or is_auto(self.distance):
+            self._fit_chosen(X)
+        else:
+            self._fit_as_told(X)
+        self._novelty = Novelty(self._past, self.n_neighbors_)
         return self
+
+    def _fit_as_told(self, X: Any) -> None:
+        posterior = self.fresh_posterior(self.posterior)
+        auto = is_auto(self.n_neighbors)
+        k = largest_k(len(X)) if auto else int(self.n_neighbors)
+        self._hold(NeighborIndex(self.distance, self.search).fit(X))
+        needed = getattr(posterior, "needs_past_cases", True)
+        table = self._labeled.leave_one_out(max(k, 1), getattr(posterior, "n_members", 0)) if needed else None
+        if table is not None:
+            self._past.remember(table)
+        if auto:
+            self.k_curve_ = self._curve(self._past, table, k)
+            k = self.k_curve_.best
+        self._learn(posterior, k, table)
+
+    def _fit_chosen(self, X: Any) -> None:
+        """Choose what was left open, and fit it."""
+        views = views_to_try({"all": slice(None)}, [self.distance], self.search, X, self.labels_, len(self.classes_))
+        names = POSTERIORS if is_auto(self.posterior) else [self.posterior]
+        makers = {name_of(name): partial(self.fresh_posterior, name) for name in names}
+        ks = neighbors_to_try(len(X) - 1) if is_auto(self.n_neighbors) else [int(self.n_neighbors)]
+        chooser = Chooser(views, makers, self.labels_, len(self.classes_), ks=ks)
+        way = chooser.choose(together=False)
+        self.choices_ = chooser.report()
+        self._hold(views[way.views[0]].labeled_.index)
+        posterior = makers[way.posterior]()
+        table = None
+        if getattr(posterior, "needs_past_cases", True):
+            table = self._labeled.leave_one_out(way.n_neighbors, getattr(posterior, "n_members", 0))
+            self._past.remember(table)
+        self._learn(posterior, way.n_neighbors, table)
+
+    def _hold(self, index: NeighborIndex) -> None:
+        self.index_ = index
+        self._labeled = LabeledIndex(index, self.labels_, len(self.classes_))
+        self._past = PastCases(index, self._seed)
+
+    def _learn(self, posterior: Any, k: int, table: NeighborTable | None) -> None:
+        self.n_neighbors_ = k
+        posterior.fit(None if table is None else table.first(k), self.labels_, len(self.classes_))
+        self.posterior_: Any = posterior
+
+    def fresh_posterior(self, posterior: Any) -> Any:
+        """A posterior for this name or object, with the smoothing asked for here."""
+        return as_posterior(posterior, model_failure=self.model_failure, smoothing=self.smoothing)
 
     def _curve(self, past: PastCases, table: NeighborTable | None, k: int) -> KCurve:
         if k == 0:  # one row has no others to be judged by
@@ -160,7 +212,24 @@ class NeighborClassifier(ClassifierMixin, BaseEstimator):
     def neighbors(self, X: Any) -> NeighborTable:
         """The ``n_neighbors_`` nearest training rows of every query: the one search behind every answer."""
         check_is_fitted(self)
-        return self.index_.query(self._check_queries(X), self.n_neighbors_)
+        n_members = getattr(self.posterior_, "n_members", 0)
+        return self._labeled.neighbors(self._check_queries(X), self.n_neighbors_, n_members)
+
+    def leave_one_out_proba(self) -> np.ndarray:
+        """Probabilities (n_rows, n_classes) of the training rows, each answered by the others.
+
+        What ``predict_proba`` would say of them if they were not in the
+        collection, short of fitting the posterior once more without each: it
+        is one of all cases that the posterior learned from. For thresholds
+        and guarantees, this gives no data away.
+        """
+        check_is_fitted(self)
+        n_members = getattr(self.posterior_, "n_members", 0)
+        table = self._labeled.leave_one_out(self.n_neighbors_, n_members)
+        p = np.empty((len(table), len(self.classes_)))
+        for part, p_part, _ in self._answers(table):
+            p[part] = p_part
+        return p
 
     def predict(self, X: Any) -> np.ndarray:
         """The most probable label of every query: (n_queries,). Equal probabilities go by ``tie_break``."""
@@ -194,8 +263,10 @@ class NeighborClassifier(ClassifierMixin, BaseEstimator):
         best = np.empty(len(table), np.int64)
         found = []
         for part, p[part], best[part] in self._answers(table):
-            said = neighbor_labels(table[part], self.labels_)
-            found += evidence(table[part], said, best[part], p[part], self._novelty.of(table[part]), self.classes_)
+            few = table[part]
+            said, novelty = neighbor_labels(few, self.labels_), self._novelty.of(few)
+            record = self.posterior_.record(few) if hasattr(self.posterior_, "record") else None
+            found += evidence(few, said, best[part], p[part], novelty, self.classes_, record)
         return EvidenceList(found, predictions=self._names(best), probabilities=p, table=table)
 
     def _answers(self, table: NeighborTable) -> Iterator[tuple[slice, np.ndarray, np.ndarray]]:
@@ -218,7 +289,7 @@ class NeighborClassifier(ClassifierMixin, BaseEstimator):
         return names
 
     def _check_training(self, X: Any, y: Any) -> tuple[Any, np.ndarray]:
-        if _is_for_tables(as_distance(self.distance), X):
+        if is_auto(self.distance) or _is_for_tables(as_distance(self.distance), X):
             X, y = validate_data(self, X, y)
         else:
             if y is None:
@@ -242,6 +313,11 @@ class NeighborClassifier(ClassifierMixin, BaseEstimator):
         return tags
 
 
+def is_auto(given: Any) -> bool:
+    """Whether the choice was left to the past cases."""
+    return isinstance(given, str) and given == AUTO
+
+
 def _is_for_tables(distance: Distance, X: Any) -> bool:
     """Whether X should be a table of numbers; otherwise its items are for the distance alone to judge."""
     if not isinstance(distance, FunctionDistance):
@@ -249,7 +325,13 @@ def _is_for_tables(distance: Distance, X: Any) -> bool:
     return len(getattr(X, "shape", ())) == 2 and not (isinstance(X, np.ndarray) and X.dtype.kind not in "fiub")
 
 
-def _check_n_neighbors(n_neighbors: Any, n_rows: int) -> int:
+def seed_of(random_state: Any) -> int:
+    """A seed from what scikit-learn calls a random state; None is a fixed one."""
+    return 0 if random_state is None else int(check_random_state(random_state).randint(2**31 - 1))
+
+
+def check_n_neighbors(n_neighbors: Any, n_rows: int) -> None:
+    """Say what is wrong with a number of neighbors."""
     whole = isinstance(n_neighbors, int | np.integer) and not isinstance(n_neighbors, bool)
     if not whole or n_neighbors < 1:
         raise InputError(f'n_neighbors must be a whole number of at least 1, or "auto"; {n_neighbors!r} came.')
@@ -258,4 +340,3 @@ def _check_n_neighbors(n_neighbors: Any, n_rows: int) -> int:
             f"n_neighbors={n_neighbors}, but there are n_samples={n_rows} rows to be neighbors."
             f" Ask for at most {n_rows}, or fit more rows."
         )
-    return int(n_neighbors)

@@ -37,12 +37,16 @@ class Evidence:
     novelty : float or None
         How unusual the distance to the k-th neighbor is, from 0 to 1 (see ``Novelty``).
         None in a collection of one row.
+    record : dict or None
+        ``{"cases": 412, "right": 407}``: how many past cases were like this one, and in how many the answer
+        was right. None where the posterior keeps no such record.
 
     >>> found = Evidence("cat", 0.66, {"cat": 0.66, "dog": 0.34}, {"cat": 2, "dog": 1},
-    ...                  [7, 2, 4], [0.25, 0.5, 1.0], ["cat", "dog", "cat"], 0.4)
+    ...                  [7, 2, 4], [0.25, 0.5, 1.0], ["cat", "dog", "cat"], 0.4, {"cases": 40, "right": 31})
     >>> print(found)
     'cat' with probability 0.66.
     2 of 3 neighbors say 'cat', the nearest too (0.25 away); 1 says 'dog'.
+    Of 40 past cases like this 31 were right.
     Novelty 0.40: it lies farther from its neighbors than about 40% of the rows here.
     """
 
@@ -54,12 +58,15 @@ class Evidence:
     distances: list[float]
     labels: list[Any]
     novelty: float | None
+    record: dict[str, int] | None = None
 
     @property
     def text(self) -> str:
         """The evidence in a few sentences, one a line."""
         answer = f"{self.label!r} with probability {self.probability:.2f}."
-        return "\n".join([answer, _vote_in_words(self), _novelty_in_words(self)])
+        vote = in_words(self.label, self.votes, self.labels, self.distances)
+        record = [] if self.record is None else [record_in_words(self.record)]
+        return "\n".join([answer, vote, *record, _novelty_in_words(self)])
 
     def __str__(self) -> str:
         return self.text
@@ -108,6 +115,7 @@ def evidence(
     probabilities: np.ndarray,
     novelty: np.ndarray,
     classes: np.ndarray,
+    record: tuple[np.ndarray, np.ndarray] | None = None,
 ) -> list[Evidence]:
     """Put the arrays of some queries into one plain object for each.
 
@@ -121,46 +129,80 @@ def evidence(
         NaN where there is nothing to compare with.
     classes : (n_classes,)
         Labels by class number.
+    record : (cases, right) of each query, where the posterior keeps a record.
     """
     names = classes.tolist()
-    # The answer leads among equals, whatever the class order; a stable sort keeps class order behind it.
-    order = np.argsort(-probabilities, axis=1, kind="stable")[:, :PROBABILITIES_SHOWN]
     found = []
     for i, winner in enumerate(winners):
         here = said[i] >= 0
         labels = [names[c] for c in said[i, here]]
-        leading = [winner, *(c for c in order[i] if c != winner)][:PROBABILITIES_SHOWN]
         found.append(
             Evidence(
                 label=names[winner],
                 probability=float(probabilities[i, winner]),
-                probabilities={names[c]: float(probabilities[i, c]) for c in leading},
-                votes=dict(Counter(labels).most_common()),  # equal counts stay in the order first met: nearest first
+                probabilities=most_probable(probabilities[i], winner, names),
+                votes=votes_of(labels),
                 neighbors=table.indices[i, here].tolist(),
                 distances=table.distances[i, here].tolist(),
                 labels=labels,
                 novelty=None if np.isnan(novelty[i]) else float(novelty[i]),
+                record=None if record is None else {"cases": int(record[0][i]), "right": int(record[1][i])},
             )
         )
     return found
 
 
-def _vote_in_words(found: Evidence) -> str:
-    k = len(found.neighbors)
+def most_probable(p: np.ndarray, winner: int, names: list[Any]) -> dict[Any, float]:
+    """The most probable labels of one query. The answer leads among equals; class order goes behind it."""
+    order = np.argsort(-p, kind="stable")[:PROBABILITIES_SHOWN]
+    leading = [winner, *(c for c in order if c != winner)][:PROBABILITIES_SHOWN]
+    return {names[c]: float(p[c]) for c in leading}
+
+
+def votes_of(labels: list[Any]) -> dict[Any, int]:
+    """How many neighbors say each label: most votes first, then nearest first.
+
+    >>> votes_of(["elm", "oak", "oak"])
+    {'oak': 2, 'elm': 1}
+    """
+    return dict(Counter(labels).most_common())  # equal counts stay in the order first met
+
+
+def in_words(label: Any, votes: dict[Any, int], labels: list[Any], distances: list[float]) -> str:
+    """The vote in a sentence.
+
+    >>> in_words("oak", {"oak": 2, "elm": 1}, ["elm", "oak", "oak"], [0.5, 1.0, 2.0])
+    "2 of 3 neighbors say 'oak', but the nearest says 'elm' (0.5 away); 1 says 'elm'."
+    """
+    k = len(labels)
     if k == 0:
         return "No neighbor was found."
-    nearest, away = found.labels[0], f"{found.distances[0]:.3g} away"
+    nearest, away = labels[0], f"{distances[0]:.3g} away"
     if k == 1:
         return f"The nearest neighbor says {nearest!r} ({away})."
-    votes = found.votes.get(found.label, 0)
-    if votes == k:
-        return f"All {k} neighbors say {found.label!r}; the nearest is {away}."
-    who = f"{votes or 'None'} of {k} neighbors {'says' if votes == 1 else 'say'} {found.label!r}"
-    too = f"the nearest too ({away})" if nearest == found.label else f"but the nearest says {nearest!r} ({away})"
-    others = [(label, count) for label, count in found.votes.items() if label != found.label]
-    shown = [f"{count} {'says' if count == 1 else 'say'} {label!r}" for label, count in others[:OTHER_LABELS_SHOWN]]
+    n_votes = votes.get(label, 0)
+    if n_votes == k:
+        return f"All {k} neighbors say {label!r}; the nearest is {away}."
+    who = f"{n_votes or 'None'} of {k} neighbors {'says' if n_votes == 1 else 'say'} {label!r}"
+    too = f"the nearest too ({away})" if nearest == label else f"but the nearest says {nearest!r} ({away})"
+    others = [(other, count) for other, count in votes.items() if other != label]
+    shown = [f"{count} {'says' if count == 1 else 'say'} {other!r}" for other, count in others[:OTHER_LABELS_SHOWN]]
     rest = sum(count for _, count in others[OTHER_LABELS_SHOWN:])
     return f"{who}, {too}; {', '.join([*shown, *([f'{rest} something else'] if rest else [])])}."
+
+
+def record_in_words(record: dict[str, int]) -> str:
+    """What happened before, from the cell of the table that the probability was read from.
+
+    >>> record_in_words({"cases": 1, "right": 1})
+    'The one past case like this was right.'
+    """
+    cases, right = record["cases"], record["right"]
+    if cases == 0:
+        return "No past case was like this."
+    if cases == 1:
+        return f"The one past case like this was {'right' if right else 'wrong'}."
+    return f"Of {cases} past cases like this {right or 'none'} {'was' if right == 1 else 'were'} right."
 
 
 def _novelty_in_words(found: Evidence) -> str:

@@ -47,15 +47,9 @@ class PastCases:
             return live
         return np.sort(np.random.default_rng(self.seed).choice(live, SAMPLE_SIZE, replace=False))
 
-    def table(self, k: int) -> NeighborTable:
-        """The ``k`` nearest others of every row number; −1 and +inf where there are fewer."""
-        rows = self.index.search_.rows_
-        table = NeighborTable(np.full((len(rows), k), -1), np.full((len(rows), k), np.inf))
-        if found := min(k, self.n_others):
-            part = self.index.leave_one_out(found)
-            table.indices[:, :found], table.distances[:, :found] = part.indices, part.distances
+    def remember(self, table: NeighborTable) -> None:
+        """Take note of the leave-one-out neighbors of all row numbers, which someone searched for."""
         self._sampled = table.distances[self.sample()]
-        return table
 
     def blocks(self, k: int) -> Iterator[tuple[np.ndarray, NeighborTable]]:
         """The same for live rows and ``k`` ≤ ``n_others``, block by block, so that it is never held whole."""

@@ -69,7 +69,9 @@ class Proportional:
         self.model_failure = model_failure
         self.smoothing = smoothing
 
-    def fit(self, table: NeighborTable | None, labels: np.ndarray, n_classes: int) -> Proportional:
+    def fit(
+        self, table: NeighborTable | None, labels: np.ndarray, n_classes: int, rows: np.ndarray | None = None
+    ) -> Proportional:
         """Remember the labels; there is nothing to learn from past cases."""
         check_smoothing(self.smoothing, self.model_failure)
         self.labels_ = labels

@@ -1,0 +1,290 @@
+"""Which posterior, which k, which distances, which feature groups: what the past cases say, before any query.
+
+    distance × posterior ──► k ──► more distances (a pool can hear several) ──► fewer groups
+
+Every step keeps what gives the truth of past cases the largest mean log
+probability. A case is judged by posteriors that were fitted without it, on
+neighbors that are not itself, so a rich posterior wins nothing by rote.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
+from html import escape
+from typing import Any
+
+import numpy as np
+
+from nearsay.neighbors.table import NeighborTable
+from nearsay.posterior.fusion import NOTHING, Fusion, left_out_folds
+from nearsay.posterior.named import AUTO
+from nearsay.posterior.view import View
+
+# Choosing needs no more cases than this; the chosen posterior is then fitted to all of them.
+CASES_TO_CHOOSE_BY = 5000
+
+# From votes of one to votes of many, about half as many again each time.
+NEIGHBORS_TO_TRY = (1, 2, 3, 5, 8, 12, 20, 30)
+
+LEADERS = 3
+SHOWN = 20
+
+# Measured in any kind of feature; one that a row does not allow (a root of a negative number, the direction of
+# nothing) is not tried.
+DISTANCES_TO_TRY = ("euclidean", "manhattan", "cosine", "hellinger")
+
+
+@dataclass(frozen=True)
+class Tried:
+    """One way that was tried, and how it did on past cases.
+
+    Attributes
+    ----------
+    posterior, n_neighbors : as in ``NeighborClassifier``; ``n_neighbors`` is None where it makes no difference.
+    distances, groups : names.
+    log_posterior : float
+        Mean natural log of the probability given to the true class.
+    accuracy : float
+    """
+
+    posterior: str
+    n_neighbors: int | None
+    distances: tuple[str, ...]
+    groups: tuple[str, ...]
+    log_posterior: float
+    accuracy: float
+
+
+class Choices(list[Tried]):
+    """All that was tried, best first; the first was chosen. Prints as a table.
+
+    >>> print(Choices([Tried("rank", None, ("cosine",), ("all",), -0.2, 0.91)], n_cases=120))
+    chosen by the log posterior of 120 past cases
+      posterior    k  distances  groups  log posterior  accuracy
+    * rank         -  cosine     all           -0.2000     91.0%
+    """
+
+    def __init__(self, tried: Sequence[Tried], n_cases: int) -> None:
+        super().__init__(sorted(tried, key=lambda one: (-one.log_posterior, -one.accuracy)))
+        self.n_cases = n_cases
+
+    @property
+    def why(self) -> str:
+        """One line that says by what was chosen."""
+        return f"chosen by the log posterior of {self.n_cases} past cases"
+
+    def rows(self) -> list[dict[str, Any]]:
+        """Plain values, for JSON and for tables."""
+        return [
+            {
+                "posterior": one.posterior,
+                "k": one.n_neighbors,
+                "distances": list(one.distances),
+                "groups": list(one.groups),
+                "log_posterior": one.log_posterior,
+                "accuracy": one.accuracy,
+                "chosen": number == 0,
+            }
+            for number, one in enumerate(self)
+        ]
+
+    def __str__(self) -> str:
+        cells = [_HEAD, *(_cells(one) for one in self[:SHOWN])]
+        widths = [max(len(row[column]) for row in cells) for column in range(len(_HEAD))]
+        lines = [self.why]
+        for number, row in enumerate(cells):
+            placed = [
+                cell.rjust(w) if c in _NUMBERS else cell.ljust(w)
+                for c, (cell, w) in enumerate(zip(row, widths, strict=True))
+            ]
+            lines.append(("* " if number == 1 else "  ") + "  ".join(placed).rstrip())
+        more = len(self) - SHOWN
+        return "\n".join([*lines, f"  … and {more} more"] if more > 0 else lines)
+
+    def _repr_html_(self) -> str:
+        def line(cells: Sequence[str], tag: str) -> str:
+            return "<tr>" + "".join(f"<{tag}>{escape(cell)}</{tag}>" for cell in cells) + "</tr>"
+
+        body = "".join(line(_cells(one), "th" if number == 0 else "td") for number, one in enumerate(self))
+        head = f"<caption>{escape(self.why)}</caption><thead>{line(_HEAD, 'th')}</thead>"
+        return f"<table>{head}<tbody>{body}</tbody></table>"
+
+
+_HEAD = ("posterior", "k", "distances", "groups", "log posterior", "accuracy")
+_NUMBERS = (1, 4, 5)
+
+
+def _cells(one: Tried) -> tuple[str, ...]:
+    k = "-" if one.n_neighbors is None else str(one.n_neighbors)
+    joined = ", ".join(one.distances), ", ".join(one.groups)
+    return one.posterior, k, *joined, f"{one.log_posterior:.4f}", f"{one.accuracy:.1%}"
+
+
+@dataclass(frozen=True)
+class Way:
+    """A posterior by name, its k, and the views it hears, as (group, distance) numbers."""
+
+    posterior: str
+    n_neighbors: int
+    views: tuple[tuple[int, int], ...]
+
+
+class Chooser:
+    """Tries ways of answering on past cases, each once.
+
+    Parameters
+    ----------
+    views : {(group number, distance number): View}
+        Fitted, all over one collection.
+    posteriors : {name: function that gives a fresh posterior}
+    labels : (n_rows,) class numbers of the collection.
+    exponents : as in ``Fusion``.
+    """
+
+    def __init__(
+        self,
+        views: dict[tuple[int, int], View],
+        posteriors: Mapping[str, Callable[[], Any]],
+        labels: np.ndarray,
+        n_classes: int,
+        *,
+        ks: Sequence[int],
+        exponents: str | None = None,
+    ) -> None:
+        self.views = views
+        self.posteriors = posteriors
+        self.ks = ks
+        self.labels = labels
+        self.n_classes = n_classes
+        self.exponents = exponents
+        n = len(labels)
+        self.rows = np.arange(n) if n <= CASES_TO_CHOOSE_BY else np.arange(CASES_TO_CHOOSE_BY) * n // CASES_TO_CHOOSE_BY
+        # A class of one row is never right when that row is left out, whatever is chosen.
+        self.rows = self.rows[np.bincount(labels)[labels[self.rows]] > 1]
+        n_members = max(getattr(make(), "n_members", 0) for make in posteriors.values())
+        self._tables = {key: view.past_cases(max(ks), n_members, self.rows) for key, view in views.items()}
+        self._tried: dict[Way, Tried] = {}
+
+    def choose(self, *, together: bool) -> Way:
+        """The best way: step by step, as drawn above, from a k in the middle.
+
+        ``together`` says whether several distances may speak at once, and
+        whether groups may be left out.
+        """
+        k = self.ks[len(self.ks) // 2]
+        groups = sorted({group for group, _ in self.views})
+        distances = sorted({distance for _, distance in self.views})
+        whole = [tuple((g, d) for g in groups if (g, d) in self.views) for d in distances]
+        usable = [views for views in whole if len(views) == len(groups)]
+        best = self._best([Way(posterior, k, views) for views in usable for posterior in self.posteriors])
+        # Votes of another k change a posterior somewhat, not the whole order: only the leaders are worth the time.
+        leaders = sorted(self.posteriors, key=lambda p: -self._judge(replace(best, posterior=p)).log_posterior)
+        ways = [replace(best, posterior=p, n_neighbors=each) for p in leaders[:LEADERS] for each in self.ks]
+        best = self._best([best, *ways])
+        if together:
+            best = self._more_distances(best, usable)
+            best = self._fewer_groups(best)
+        return best
+
+    def report(self) -> Choices:
+        """Everything tried so far."""
+        return Choices(list(self._tried.values()), len(self.rows))
+
+    def _more_distances(self, best: Way, usable: Sequence[tuple[tuple[int, int], ...]]) -> Way:
+        while True:
+            wider = [replace(best, views=best.views + views) for views in usable if views[0] not in best.views]
+            better = self._best([best, *wider])
+            if better == best:
+                return best
+            best = better
+
+    def _fewer_groups(self, best: Way) -> Way:
+        while True:
+            groups = sorted({group for group, _ in best.views})
+            if len(groups) == 1:
+                return best
+            fewer = [replace(best, views=tuple(v for v in best.views if v[0] != group)) for group in groups]
+            better = self._best([best, *fewer])
+            if better == best:
+                return best
+            best = better
+
+    def _best(self, ways: Sequence[Way]) -> Way:
+        """The way with the largest log posterior; among equals the more accurate, then the first."""
+        return max(ways, key=lambda way: (self._judge(way).log_posterior, self._judge(way).accuracy))
+
+    def _judge(self, way: Way) -> Tried:
+        way = self._plain(way)
+        if way not in self._tried:
+            self._tried[way] = self._try(way)
+        return self._tried[way]
+
+    def _plain(self, way: Way) -> Way:
+        """The same k for posteriors that no k changes: what is the same is tried once."""
+        return way if counts_votes(self.posteriors[way.posterior]()) else replace(way, n_neighbors=0)
+
+    def _try(self, way: Way) -> Tried:
+        k = way.n_neighbors or 1
+        tables = [self._tables[key].first(k) for key in way.views]
+        views = [self.views[key] for key in way.views]
+        shown = np.stack([view.shown for view in views])
+        fusion = Fusion(self.posteriors[way.posterior], self.exponents)
+        log_p, right = self._left_out(fusion, tables, shown)
+        return Tried(
+            way.posterior,
+            way.n_neighbors or None,
+            tuple(dict.fromkeys(view.distance.name for view in views)),
+            tuple(dict.fromkeys(view.group for view in views)),
+            float(np.mean(log_p)) if len(log_p) else float("-inf"),
+            float(np.mean(right)) if len(right) else 0.0,
+        )
+
+    def _left_out(
+        self, fusion: Fusion, tables: Sequence[NeighborTable], shown: np.ndarray
+    ) -> tuple[np.ndarray, np.ndarray]:
+        log_p, right = [np.empty(0)], [np.empty(0)]
+        for rows, asked in left_out_folds(fusion, tables, self.labels, self.n_classes, self.rows, shown):
+            p, truth = fusion.proba(asked), self.labels[rows]
+            log_p.append(np.log(np.maximum(p[np.arange(len(p)), truth], NOTHING)))
+            right.append(p.argmax(axis=1) == truth)
+        return np.concatenate(log_p), np.concatenate(right)
+
+
+def views_to_try(
+    groups: Mapping[str, Any], distances: Sequence[Any], search: Any, X: Any, labels: np.ndarray, n_classes: int
+) -> dict[tuple[int, int], View]:
+    """Fitted views of every group under every distance; "auto" among them stands for those worth trying.
+
+    A distance that was asked for must take every row; one that was not is
+    left out for a group where it does not.
+    """
+    views = {}
+    for number, (group, columns) in enumerate(groups.items()):
+        for place, (distance, asked_for) in enumerate(_spelled_out(distances)):
+            view = View(group, columns, distance, search, forgiving=not asked_for)
+            if asked_for or view.takes(X):
+                views[number, place] = view.fit(X, labels, n_classes)
+    return views
+
+
+def _spelled_out(distances: Sequence[Any]) -> Iterator[tuple[Any, bool]]:
+    for distance in distances:
+        if isinstance(distance, str) and distance == AUTO:
+            yield from ((name, False) for name in DISTANCES_TO_TRY)
+        else:
+            yield distance, True
+
+
+def counts_votes(posterior: Any) -> bool:
+    """Whether a posterior reads the k nearest rows, and not only the classes; True unless it says otherwise."""
+    return bool(getattr(posterior, "counts_votes", True))
+
+
+def neighbors_to_try(limit: int) -> list[int]:
+    """Numbers of neighbors worth trying where at most ``limit`` can be asked for.
+
+    >>> neighbors_to_try(6)
+    [1, 2, 3, 5]
+    """
+    return [k for k in NEIGHBORS_TO_TRY if k <= limit] or [1]

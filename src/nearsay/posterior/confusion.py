@@ -1,0 +1,219 @@
+"""Which label was true when a label won the vote: the confusion of classes among past cases."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Self
+
+import numpy as np
+from scipy import sparse
+
+from nearsay.arrays import row_blocks
+from nearsay.errors import unknown_name
+from nearsay.neighbors.table import NeighborTable
+from nearsay.posterior.case_table import CaseTable
+from nearsay.posterior.tables import Rank, RankVotesplit
+from nearsay.posterior.tabulated import Tabulated, listed_classes, past_cases
+
+# Cells of the confusion matrix held dense at a time (32 MB) while probability is accumulated.
+CELLS_AT_ONCE = 1 << 22
+
+AXES = ("true class", "predicted class")
+
+
+def of_true(counts: sparse.csc_matrix) -> np.ndarray:
+    """How many cases truly were of each class (recall goes by them)."""
+    return np.asarray(counts.sum(axis=1)).ravel()
+
+
+def of_predicted(counts: sparse.csc_matrix) -> np.ndarray:
+    """How many cases were predicted as each class (precision goes by them)."""
+    return np.asarray(counts.sum(axis=0)).ravel()
+
+
+NORMALIZATIONS: dict[str, Callable[[sparse.csc_matrix], np.ndarray]] = {
+    "row": of_true,
+    "column": of_predicted,
+}
+
+
+def confusion(truth: np.ndarray, predicted: np.ndarray, n_classes: int) -> sparse.csc_matrix:
+    """How many cases of each true class (row) were predicted as each class (column)."""
+    ones = np.ones(len(truth), np.int64)
+    return sparse.csc_matrix((ones, (truth, predicted)), shape=(n_classes, n_classes))
+
+
+def record_of_winner(counts: sparse.csc_matrix, winner: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    """How many cases were predicted as the winner, and in how many of them it was right; 0 without a winner (−1)."""
+    cases, right = of_predicted(counts), counts.diagonal()
+    return np.where(winner >= 0, cases[winner], 0), np.where(winner >= 0, right[winner], 0)
+
+
+class Confmat(Tabulated):
+    """The predicted class is as likely as it was right in past cases; all others share the rest evenly.
+
+    Parameters
+    ----------
+    model_failure : float, default=0.01
+        Share of the probability spread evenly over all classes.
+    normalize : {"row", "column"}, default="row"
+        Right out of the cases that truly were of the class (recall), or out
+        of those that were predicted as the class (precision).
+
+    Attributes
+    ----------
+    counts_ : sparse (n_classes, n_classes) whole numbers
+        Past cases by true class (row) and predicted class (column).
+    right_ : (n_classes,)
+        How often each class was right. A class without a case is right as often as all are.
+
+    >>> table = NeighborTable(np.array([[1], [0], [1], [2]]), np.zeros((4, 1)))
+    >>> confmat = Confmat(model_failure=0.0).fit(table, np.array([0, 0, 1, 1]), n_classes=2)
+    >>> confmat.counts_.toarray()
+    array([[2, 0],
+           [1, 1]])
+    >>> confmat.right_
+    array([1. , 0.5])
+    >>> confmat.proba(NeighborTable(np.array([[3]]), np.array([[0.0]])))
+    array([[0.5, 0.5]])
+    """
+
+    def __init__(self, *, model_failure: float = 0.01, normalize: str = "row") -> None:
+        super().__init__(model_failure=model_failure)
+        self.normalize = normalize
+
+    def tables(self) -> list[CaseTable]:
+        """The table as it can be shown."""
+        others = (1 - self.right_) / max(self.n_classes_ - 1, 1)
+        probability = np.tile(others, (self.n_classes_, 1))
+        np.fill_diagonal(probability, self.right_)
+        classes = list(range(self.n_classes_))
+        return [CaseTable("confmat", AXES, (classes, classes), self.counts_.toarray(), probability)]
+
+    def record(self, table: NeighborTable) -> tuple[np.ndarray, np.ndarray]:
+        """How many past cases were given the label that wins here, and in how many of them it was right."""
+        return record_of_winner(self.counts_, self.elected(table)[0])
+
+    def _check(self) -> None:
+        super()._check()
+        if self.normalize not in NORMALIZATIONS:
+            raise unknown_name("normalization", self.normalize, NORMALIZATIONS)
+
+    def _clear(self, table: NeighborTable) -> None:
+        self.counts_ = sparse.csc_matrix((self.n_classes_, self.n_classes_), dtype=np.int64)
+
+    def _count(self, table: NeighborTable, truth: np.ndarray) -> None:
+        self.counts_ = self.counts_ + confusion(truth, self.elected_past(table)[0], self.n_classes_)
+
+    def _read(self) -> None:
+        right, cases = self.counts_.diagonal(), NORMALIZATIONS[self.normalize](self.counts_)
+        of_all = right.sum() / max(self.n_cases_, 1)
+        self.right_ = np.divide(right, cases, out=np.full(self.n_classes_, of_all), where=cases > 0)
+
+    def _give(self, table: NeighborTable, p: np.ndarray) -> None:
+        from nearsay.posterior.table_loops import give_to_predicted
+
+        give_to_predicted(self.elected(table)[0], self.right_, self.model_failure, p)
+
+
+class ConfmatRank:
+    """A class is as likely as past cases of it found the predicted class probable, going by ``Rank``.
+
+    What ``Rank`` gives to every class in a past case is added up in the row
+    of its true class; one is added everywhere, rows are scaled to one, and a
+    query reads the column of the class that wins its vote.
+
+    Every case is weighed by the ranks of all cases, so there is no adding of
+    cases one by one: ``fit`` takes them all.
+
+    Parameters
+    ----------
+    model_failure : float, default=0.01
+        Share of the probability spread evenly over all classes.
+
+    Attributes
+    ----------
+    ranks_ : the fitted table of ranks
+    counts_ : sparse (n_classes, n_classes) whole numbers
+        Past cases by true class (row) and predicted class (column).
+    base_ : (n_classes,)
+        What every column of the matrix holds at least, from cases that do not list its class.
+    extra_ : sparse (n_classes, n_classes)
+        What a column holds beside that.
+    """
+
+    needs_past_cases = True
+    n_members = 1
+    name = "confmat&rank"
+    ranking: type[Rank] = Rank
+
+    def __init__(self, *, model_failure: float = 0.01) -> None:
+        self.model_failure = model_failure
+
+    def fit(self, table: NeighborTable, labels: np.ndarray, n_classes: int, rows: np.ndarray | None = None) -> Self:
+        """Count the past cases by rank, then add up the probabilities that these counts give to the same cases."""
+        self.ranks_ = self.ranking(model_failure=self.model_failure).fit(table, labels, n_classes, rows)
+        table, truth = past_cases(table, labels, rows)
+        self.counts_ = confusion(truth, self.ranks_.elected_past(table)[0], n_classes)
+        mass, tail = self._accumulated(table, truth, n_classes)
+        row_totals = n_classes + of_true(self.counts_)  # each case adds 1 to its row, and each cell starts at 1
+        self.base_ = (1 + tail) / row_totals
+        self.extra_ = sparse.csc_matrix(sparse.diags(1 / row_totals) @ mass)
+        return self
+
+    def proba(self, table: NeighborTable) -> np.ndarray:
+        """Probabilities (n_queries, n_classes); every row sums to 1. Without any neighbor all classes are alike."""
+        from nearsay.posterior.table_loops import give_column
+
+        if not self.ranks_.n_cases_:
+            return self.ranks_.proba(table)
+        p = np.empty((len(table), len(self.base_)))
+        extra = self.extra_
+        winner, _ = self.ranks_.elected(table)
+        give_column(self.base_, extra.indptr, extra.indices, extra.data, winner, self.model_failure, p)
+        return p
+
+    def record(self, table: NeighborTable) -> tuple[np.ndarray, np.ndarray]:
+        """How many past cases were given the label that wins here, and in how many of them it was right."""
+        return record_of_winner(self.counts_, self.ranks_.elected(table)[0])
+
+    def tables(self) -> list[CaseTable]:
+        """The table as it can be shown, and the table of ranks behind it."""
+        columns = self.base_[:, None] + self.extra_.toarray()
+        classes = list(range(len(columns)))
+        probability = columns / columns.sum(axis=0)
+        return [
+            CaseTable(self.name, AXES, (classes, classes), self.counts_.toarray(), probability),
+            *self.ranks_.tables(),
+        ]
+
+    def _accumulated(
+        self, table: NeighborTable, truth: np.ndarray, n_classes: int
+    ) -> tuple[sparse.csc_matrix, np.ndarray]:
+        """The probability each case gives, added up by true class: by class (a matrix), and to every class (tail).
+
+        A few columns at a time are held dense: with 10,000 classes the whole would take 800 MB.
+        """
+        from nearsay.posterior.table_loops import accumulate_by_rank
+
+        numbers, cells = listed_classes(table).numbers, self.ranks_.past_cells(table)
+        stretches, tail = [], np.zeros(n_classes)
+        for columns in row_blocks(n_classes, size=max(1, CELLS_AT_ONCE // n_classes)):
+            mass = np.zeros((n_classes, columns.stop - columns.start))
+            tail[:] = 0
+            accumulate_by_rank(numbers, truth, cells, self.ranks_.past_reading_, columns.start, mass, tail)
+            stretches.append(sparse.csc_matrix(mass))
+        return sparse.csc_matrix(sparse.hstack(stretches)), tail
+
+
+class ConfmatRankVotesplit(ConfmatRank):
+    """As ``ConfmatRank``, but what a past case gives to every class goes by ``RankVotesplit``.
+
+    Parameters
+    ----------
+    model_failure : float, default=0.01
+        Share of the probability spread evenly over all classes.
+    """
+
+    name = "confmat&rank&votesplit"
+    ranking = RankVotesplit

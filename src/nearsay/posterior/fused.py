@@ -1,0 +1,320 @@
+"""One system of neighbors for each feature group, and one answer from all of them."""
+
+from __future__ import annotations
+
+import warnings
+from collections.abc import Mapping, Sequence
+from functools import partial
+from typing import Any
+
+import numpy as np
+from sklearn.base import BaseEstimator, ClassifierMixin
+from sklearn.utils.multiclass import check_classification_targets
+from sklearn.utils.validation import check_is_fitted, validate_data
+
+from nearsay.arrays import row_blocks
+from nearsay.errors import InputError, unknown_name
+from nearsay.neighbors.table import NeighborTable
+from nearsay.posterior.choice import Choices, Chooser, Way, neighbors_to_try, views_to_try
+from nearsay.posterior.classifier import NeighborClassifier, check_n_neighbors, is_auto, seed_of
+from nearsay.posterior.fused_evidence import FusedEvidence, fused_evidence
+from nearsay.posterior.fusion import Fusion
+from nearsay.posterior.named import POSTERIORS, name_of
+from nearsay.posterior.proportional import check_smoothing
+from nearsay.posterior.view import View
+from nearsay.posterior.votes import check_tie_break, neighbor_labels, winners
+
+EXPONENTS = (None, "learned")
+# Products of the same numbers in another order differ in their last digits; they count as equal.
+SAME = 1e-13
+
+
+class FusedClassifier(ClassifierMixin, BaseEstimator):
+    """Class probabilities from several feature groups: the product of what their neighbors say.
+
+    Each group has its own neighbors and its own posterior; the groups are
+    multiplied (eq. 3 of Mallah & Orwell) and normalized, in logs. A row may
+    lack a group (NaN in its columns): it is no neighbor there, and as a query
+    it is answered by the groups it has. The posterior "pooled" weighs all
+    groups together instead.
+
+    Parameters
+    ----------
+    feature_groups : {name: columns} or None, default=None
+        Columns as a slice, or as a list of numbers or of names (for a
+        DataFrame); ``LabeledRows.feature_groups`` fits. None takes all
+        columns as one group.
+    base : NeighborClassifier, default=None
+        What each group uses: its ``n_neighbors``, ``posterior``, ``distance``
+        and so on. "auto" for any of these chooses for all groups together, by
+        the leave-one-out log posterior of the fused answer, and may leave a
+        group out; ``choices_`` shows what was tried. ``distance`` may also be
+        a list: each group is then seen by each of them.
+    exponents : None or "learned", default=None
+        None is eq. (3). "learned" gives each group a power that makes past
+        cases most likely, so that groups that repeat each other do not count
+        twice.
+    priors : (n_classes,) numbers, {label: number} or None, default=None
+        How often each class is to be expected among the queries; the product
+        is multiplied by it (eq. 1). None takes all classes as equally likely.
+
+    Attributes
+    ----------
+    classes_ : (n_classes,) the labels, sorted.
+    views_ : list of View
+        The groups, each under its distance, that speak.
+    exponents_ : (n_views,)
+    posterior_ : Fusion
+    n_neighbors_ : int
+    choices_ : Choices
+        Only with "auto": everything that was tried, best first.
+    labels_ : (n_rows,) the class number of every training row.
+
+    Examples
+    --------
+    The first column says "low", the second has nothing to say about the query:
+
+    >>> X = [[0.0, 5.0], [1.0, 6.0], [8.0, 5.0], [9.0, 6.0]]
+    >>> fused = FusedClassifier({"size": slice(0, 1), "hue": slice(1, 2)}, NeighborClassifier(2))
+    >>> fused = fused.fit(X, ["low", "low", "high", "high"])
+    >>> fused.predict([[0.5, np.nan]])
+    array(['low'], dtype='<U4')
+    >>> fused.predict_proba([[0.5, np.nan], [np.nan, np.nan]]).round(3)      # high, low
+    array([[0.005, 0.995],
+           [0.5  , 0.5  ]])
+    """
+
+    choices_: Choices
+
+    def __init__(
+        self,
+        feature_groups: Mapping[str, Any] | None = None,
+        base: NeighborClassifier | None = None,
+        *,
+        exponents: str | None = None,
+        priors: Any = None,
+    ) -> None:
+        self.feature_groups = feature_groups
+        self.base = base
+        self.exponents = exponents
+        self.priors = priors
+
+    def fit(self, X: Any, y: Any) -> FusedClassifier:
+        """Hold the rows, search each group, and learn from the collection's own past cases.
+
+        Parameters
+        ----------
+        X : (n_rows, n_columns) numbers; NaN where a row lacks a group.
+        y : (n_rows,) labels.
+        """
+        base = self._check_settings()
+        X, y = validate_data(self, X, y, ensure_all_finite="allow-nan")
+        check_classification_targets(y)
+        if not is_auto(base.n_neighbors):
+            check_n_neighbors(base.n_neighbors, len(X))
+        self.classes_, self.labels_ = np.unique(y, return_inverse=True)
+        self._log_priors = _log_priors(self.priors, self.classes_)
+        self._seed = seed_of(base.random_state)
+        groups = _as_groups(self.feature_groups, X.shape[1], getattr(self, "feature_names_in_", None))
+        _warn_of_empty_rows(X, groups)
+        if hasattr(self, "choices_"):
+            del self.choices_  # of an earlier fit
+        distances = base.distance if isinstance(base.distance, list) else [base.distance]
+        views = views_to_try(groups, distances, base.search, X, self.labels_, len(self.classes_))
+        names = POSTERIORS if is_auto(base.posterior) else [base.posterior]
+        makers = {name_of(name): partial(base.fresh_posterior, name) for name in names}
+        way = self._way(base, views, makers, len(X))
+        self.views_ = [views[key] for key in way.views]
+        self.n_neighbors_ = way.n_neighbors
+        self._learn(makers[way.posterior])
+        return self
+
+    def _way(self, base: NeighborClassifier, views: dict[tuple[int, int], View], makers: Any, n_rows: int) -> Way:
+        """What was asked for; where that leaves something open, what past cases choose."""
+        left_open = is_auto(base.posterior) or is_auto(base.distance) or is_auto(base.n_neighbors)
+        if not left_open:
+            return Way(next(iter(makers)), int(base.n_neighbors), tuple(views))
+        ks = neighbors_to_try(n_rows - 1) if is_auto(base.n_neighbors) else [int(base.n_neighbors)]
+        chooser = Chooser(views, makers, self.labels_, len(self.classes_), ks=ks, exponents=self.exponents)
+        way = chooser.choose(together=True)
+        self.choices_ = chooser.report()
+        return way
+
+    def _learn(self, make: Any) -> None:
+        posterior = make()
+        self._n_members = getattr(posterior, "n_members", 0)
+        tables: list[NeighborTable | None] = [None] * len(self.views_)
+        if getattr(posterior, "needs_past_cases", True) or self.exponents == "learned":
+            tables = [view.past_cases(self.n_neighbors_, self._n_members) for view in self.views_]
+        shown = np.stack([view.shown for view in self.views_])
+        self.posterior_ = Fusion(make, self.exponents)
+        self.posterior_.fit(tables, self.labels_, len(self.classes_), shown=shown)
+        self.exponents_ = self.posterior_.exponents_
+
+    def neighbors(self, X: Any) -> list[NeighborTable]:
+        """For each of ``views_`` the nearest training rows of every query; −1 all along where it lacks the group."""
+        check_is_fitted(self)
+        X = validate_data(self, X, reset=False, ensure_all_finite="allow-nan", ensure_min_samples=0)
+        return [view.neighbors(X, self.n_neighbors_, self._n_members) for view in self.views_]
+
+    def predict(self, X: Any) -> np.ndarray:
+        """The most probable label of every query: (n_queries,)."""
+        return self._names(self._answer(self.neighbors(X))[1])
+
+    def predict_proba(self, X: Any) -> np.ndarray:
+        """Probabilities (n_queries, n_classes), columns as in ``classes_``; every row sums to 1.
+
+        A query without any group gets the priors. Among equals the one that
+        ``predict`` names stands one rounding step higher.
+        """
+        return self._answer(self.neighbors(X))[0]
+
+    def leave_one_out_proba(self) -> np.ndarray:
+        """Probabilities (n_rows, n_classes) of the training rows, each answered by the others."""
+        check_is_fitted(self)
+        return self._answer([view.past_cases(self.n_neighbors_, self._n_members) for view in self.views_])[0]
+
+    def explain(self, X: Any) -> list[FusedEvidence]:
+        """The evidence for every query, group by group, from one search."""
+        tables = self.neighbors(X)
+        p, best = self._answer(tables)
+        return fused_evidence(self.posterior_, self.views_, tables, p, best, self.labels_, self.classes_)
+
+    def _answer(self, tables: list[NeighborTable]) -> tuple[np.ndarray, np.ndarray]:
+        """Probabilities and the winning class numbers."""
+        p = self.posterior_.proba(tables)
+        if self._log_priors is not None:
+            p *= np.exp(self._log_priors)
+            p /= p.sum(axis=1, keepdims=True)
+        tie_break = (self.base or NeighborClassifier()).tie_break
+        best = np.empty(len(p), np.int64)
+        for part in row_blocks(len(p), row_bytes=8 * 4 * len(self.classes_)):
+            few = [table[part] for table in tables]
+            best[part] = settle_ties(p[part], few, self.labels_, tie_break, self._seed)
+        return p, best
+
+    def _names(self, numbers: np.ndarray) -> np.ndarray:
+        names: np.ndarray = self.classes_[numbers]
+        return names
+
+    def _check_settings(self) -> NeighborClassifier:
+        base = NeighborClassifier() if self.base is None else self.base
+        if not isinstance(base, NeighborClassifier):
+            raise InputError(f"base must be a NeighborClassifier, which every feature group then uses; {base!r} came.")
+        if self.exponents not in EXPONENTS:
+            raise unknown_name("exponents", self.exponents, ["learned"], " None is the plain product.")
+        check_tie_break(base.tie_break)
+        check_smoothing(base.smoothing, base.model_failure)
+        if not is_auto(base.posterior):
+            base.fresh_posterior(base.posterior)
+        return base
+
+    def __sklearn_tags__(self) -> Any:
+        tags = super().__sklearn_tags__()
+        tags.input_tags.allow_nan = True
+        return tags
+
+
+def settle_ties(
+    p: np.ndarray, tables: Sequence[NeighborTable], labels: np.ndarray, tie_break: str, seed: int
+) -> np.ndarray:
+    """The winners, raised in place by one rounding step where they were equal to others.
+
+    With "nearest" the class wins that is nearest in all groups taken
+    together: its nearest member's distance in units of the k-th neighbor's,
+    added up. Where that is equal too, the nearest neighbor of the first group
+    decides, then that of the second, and so on.
+    """
+    highest = p.max(axis=1, keepdims=True)
+    tied = p >= highest * (1 - SAME)
+    if tie_break == "nearest":
+        contested = np.flatnonzero(tied.sum(axis=1) > 1)
+        far = sum(_how_far(table[contested], labels, p.shape[1]) for table in tables)
+        far = np.where(tied[contested], far, np.inf)
+        tied[contested] = far == far.min(axis=1, keepdims=True)
+    best = winners(tied, _side_by_side(tables), labels, tie_break, seed)
+    query = np.flatnonzero((p >= highest * (1 - SAME)).sum(axis=1) > 1)
+    p[query, best[query]] = np.nextafter(highest[query, 0], np.inf)
+    return best
+
+
+def _how_far(table: NeighborTable, labels: np.ndarray, n_classes: int) -> np.ndarray:
+    """The distance of each class's nearest neighbor as a share of the k-th's; 2 where it has none there.
+
+    >>> table = NeighborTable(np.array([[1, 0, 2]]), np.array([[1.0, 2.0, 4.0]]))
+    >>> _how_far(table, np.array([0, 2, 2]), n_classes=3)
+    array([[0.5 , 2.  , 0.25]])
+    """
+    said = neighbor_labels(table, labels)
+    last = np.where(np.isfinite(table.distances), table.distances, 0.0).max(axis=1, keepdims=True)
+    shares = np.divide(table.distances, last, out=np.zeros_like(table.distances), where=last > 0)
+    far = np.full((len(table), n_classes + 1), 2.0)  # the last column takes who is missing
+    for place in range(table.n_neighbors - 1, -1, -1):
+        far[np.arange(len(table)), said[:, place]] = shares[:, place]
+    return far[:, :-1]
+
+
+def _side_by_side(tables: Sequence[NeighborTable]) -> NeighborTable:
+    """The neighbors of all groups in one line: the nearest of each group, then the second of each, and so on."""
+    indices = np.stack([table.indices for table in tables], axis=2)
+    distances = np.stack([table.distances for table in tables], axis=2)
+    return NeighborTable(indices.reshape(len(indices), -1), distances.reshape(len(indices), -1))
+
+
+def _as_groups(given: Any, n_columns: int, names: Any) -> dict[str, Any]:
+    """Feature groups as {name: slice or column numbers}."""
+    if given is None:
+        return {"all": slice(None)}
+    if not isinstance(given, Mapping) or not given:
+        raise InputError(
+            'feature_groups must name groups of columns, such as {"shape": slice(0, 64), "hue": [64, 65]};'
+            f" {given!r} came."
+        )
+    return {str(name): _as_columns(name, columns, n_columns, names) for name, columns in given.items()}
+
+
+def _as_columns(name: Any, columns: Any, n_columns: int, names: Any) -> Any:
+    if isinstance(columns, slice):
+        chosen = list(range(n_columns))[columns]
+        beyond = max(columns.start or 0, columns.stop or 0) > n_columns
+    else:
+        known = {} if names is None else {column: number for number, column in enumerate(names)}
+        chosen = [known.get(column, column) for column in np.atleast_1d(np.asarray(columns)).tolist()]
+        beyond = not all(isinstance(column, int) and 0 <= column < n_columns for column in chosen)
+    if not chosen or beyond:
+        raise InputError(
+            f"The feature group {name!r} asks for the columns {columns!r}; X has the columns 0 … {n_columns - 1}"
+            + (f", named {', '.join(map(str, names))}." if names is not None else ".")
+        )
+    return columns if isinstance(columns, slice) else np.array(chosen)
+
+
+def _warn_of_empty_rows(X: np.ndarray, groups: Mapping[str, Any]) -> None:
+    """A training row without any group teaches nothing."""
+    empty = np.ones(len(X), np.bool_)
+    for columns in groups.values():
+        empty &= np.isnan(X[:, columns]).any(axis=1)
+    if empty.any():
+        warnings.warn(
+            f"{empty.sum()} rows have a missing value (NaN) in every feature group, row {empty.argmax()} first;"
+            " there is nothing to compare them by, so they are left aside.",
+            stacklevel=3,
+        )
+
+
+def _log_priors(priors: Any, classes: np.ndarray) -> np.ndarray | None:
+    if priors is None:
+        return None
+    if isinstance(priors, Mapping):
+        names = classes.tolist()
+        if set(priors) != set(names):
+            raise InputError(f"priors must name every class once: {names}; {list(priors)} came.")
+        priors = [priors[name] for name in names]
+    values = np.asarray(priors, dtype=np.float64)
+    if values.shape != classes.shape or not np.isfinite(values).all() or (values <= 0).any():
+        raise InputError(
+            f"priors must be one number above 0 for each of the {len(classes)} classes, in the order of classes_"
+            f" (or {{label: number}}); {priors!r} came."
+        )
+    log_priors: np.ndarray = np.log(values / values.sum())
+    return log_priors

@@ -1,0 +1,161 @@
+"""Why several feature groups together gave an answer: what each says, and how much it weighed."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import asdict, dataclass
+from html import escape
+from typing import Any
+
+import numpy as np
+
+from nearsay.neighbors.table import NeighborTable
+from nearsay.posterior.evidence import in_words, most_probable, record_in_words, votes_of
+from nearsay.posterior.fusion import Fusion
+from nearsay.posterior.view import View
+
+
+@dataclass(frozen=True)
+class GroupEvidence:
+    """What one feature group says, and how much it weighed.
+
+    Attributes
+    ----------
+    group, distance : names.
+    neighbors, distances, labels, votes : as in ``Evidence``; empty where the query lacks the group.
+    factor : float
+        How many times as likely this group alone makes the answer as the runner-up; below 1 it speaks against it.
+    record : dict or None
+        ``{"cases": …, "right": …}``: past cases like this in this group.
+    """
+
+    group: str
+    distance: str
+    neighbors: list[int]
+    distances: list[float]
+    labels: list[Any]
+    votes: dict[Any, int]
+    factor: float
+    record: dict[str, int] | None
+
+
+@dataclass(frozen=True)
+class FusedEvidence:
+    """An answer from several feature groups, in plain Python values.
+
+    Attributes
+    ----------
+    label, probability, probabilities : as in ``Evidence``.
+    runner_up : the second most probable label; None with one class.
+    groups : list of GroupEvidence
+    record : dict or None
+        Past cases like this, where the groups are pooled.
+    """
+
+    label: Any
+    probability: float
+    probabilities: dict[Any, float]
+    runner_up: Any
+    groups: list[GroupEvidence]
+    record: dict[str, int] | None
+
+    @property
+    def text(self) -> str:
+        """The evidence in a few sentences: the answer, then a line for each group."""
+        lines = [f"{self.label!r} with probability {self.probability:.2f}."]
+        lines += [f"{group.group} ({group.distance}): {self._said_by(group)}" for group in self.groups]
+        if self.record is not None:
+            lines.append(record_in_words(self.record))
+        return "\n".join(lines)
+
+    def _said_by(self, group: GroupEvidence) -> str:
+        if not group.neighbors:
+            return "missing, so it has no say."
+        words = in_words(self.label, group.votes, group.labels, group.distances)
+        if self.runner_up is not None:
+            words += f" {_times(group.factor)} as likely as {self.runner_up!r}."
+        return words if group.record is None else f"{words} {record_in_words(group.record)}"
+
+    def __str__(self) -> str:
+        return self.text
+
+    def to_dict(self) -> dict[str, Any]:
+        """Everything, the text too, as values that ``json.dumps`` takes."""
+        return {**asdict(self), "text": self.text}
+
+    def _repr_html_(self) -> str:
+        rows = "".join(
+            f"<tr><td>{escape(group.group)}</td><td>{escape(group.distance)}</td>"
+            f"<td>{escape(', '.join(f'{label}: {count}' for label, count in group.votes.items()) or 'missing')}</td>"
+            f"<td>{_times(group.factor)}</td></tr>"
+            for group in self.groups
+        )
+        head = "<tr><th>group</th><th>distance</th><th>votes</th><th>against the runner-up</th></tr>"
+        text = escape(self.text).replace("\n", "<br>")
+        return f"<div><p>{text}</p><table><thead>{head}</thead><tbody>{rows}</tbody></table></div>"
+
+
+def fused_evidence(
+    fusion: Fusion,
+    views: Sequence[View],
+    tables: Sequence[NeighborTable],
+    p: np.ndarray,
+    best: np.ndarray,
+    labels: np.ndarray,
+    classes: np.ndarray,
+) -> list[FusedEvidence]:
+    """Put the arrays of some queries into one plain object for each."""
+    names = classes.tolist()
+    others = p.copy()
+    others[np.arange(len(p)), best] = -np.inf
+    runner_up = others.argmax(axis=1)
+    factors = np.exp(np.clip(fusion.speaks_for(tables, best, runner_up), -700, 700))
+    whole = fusion.record(tables)
+    records = fusion.records(tables)
+    found = []
+    for i, winner in enumerate(best):
+        groups = []
+        for s, (view, table) in enumerate(zip(views, tables, strict=True)):
+            here = table.indices[i] >= 0
+            rows = table.indices[i, here]
+            said = [names[c] for c in labels[rows]]
+            groups.append(
+                GroupEvidence(
+                    group=view.group,
+                    distance=view.distance.name,
+                    neighbors=rows.tolist(),
+                    distances=table.distances[i, here].tolist(),
+                    labels=said,
+                    votes=votes_of(said),
+                    factor=float(factors[i, s]),
+                    record=_record_of(records[s], i) if len(rows) else None,
+                )
+            )
+        found.append(
+            FusedEvidence(
+                label=names[winner],
+                probability=float(p[i, winner]),
+                probabilities=most_probable(p[i], winner, names),
+                runner_up=names[runner_up[i]] if len(names) > 1 else None,
+                groups=groups,
+                record=_record_of(whole, i),
+            )
+        )
+    return found
+
+
+def _record_of(record: tuple[np.ndarray, np.ndarray] | None, i: int) -> dict[str, int] | None:
+    return None if record is None else {"cases": int(record[0][i]), "right": int(record[1][i])}
+
+
+def _times(factor: float) -> str:
+    """A factor in words that fit a sentence.
+
+    >>> _times(161.7), _times(0.25), _times(1.0), _times(3e7)
+    ('162 times', '0.25 times', 'As', 'More than 10,000 times')
+    """
+    if 0.995 < factor < 1.005:
+        return "As"
+    if factor > 1e4:
+        return "More than 10,000 times"
+    return f"{factor:.0f} times" if factor >= 10 else f"{factor:.2g} times"

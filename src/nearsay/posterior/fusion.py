@@ -1,0 +1,228 @@
+"""Several feature groups, one answer: the product of their posteriors, or one pool over all of them.
+
+    table of group 1 ──► posterior ──► log p ─┐
+    table of group 2 ──► posterior ──► log p ─┼─► Σ exponent · log p ──► normalized
+    (a group that is missing says nothing)   ─┘
+
+Products are sums of logs, so a hundred groups and ten thousand classes neither
+underflow nor lose a class.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Sequence
+from typing import Any
+
+import numpy as np
+
+from nearsay.arrays import row_blocks
+from nearsay.neighbors.table import NeighborTable
+from nearsay.posterior.log_linear import Cases, fit_weights, likeliest, stack
+
+FOLDS = 5
+MOST_CASES = 20_000
+# Eq. (3) is every exponent at 1. That is the belief to start from; a few dozen hard cases outweigh it.
+EXPONENT_PRECISION = 1.0
+# A posterior may give a class nothing at all; its log is then that of the smallest number there is.
+NOTHING = np.finfo(np.float64).tiny
+
+
+class Fusion:
+    """One posterior over the tables of several feature groups.
+
+    Parameters
+    ----------
+    make : function
+        Gives a fresh posterior. One with ``fit_groups`` and ``proba_groups``
+        (the pool) takes all groups at once; of any other there is one a group.
+    exponents : None or "learned"
+        None is eq. (3), the plain product. "learned" raises each group's
+        posterior to a power, by maximum likelihood on past cases: groups that
+        repeat each other then do not count twice. A pool's weights are its
+        exponents already.
+
+    Attributes
+    ----------
+    posteriors_ : list
+        One for each group, or the one that takes them all.
+    exponents_ : (n_groups,)
+    """
+
+    def __init__(self, make: Callable[[], Any], exponents: str | None = None) -> None:
+        self.make = make
+        self.exponents = exponents
+
+    def fit(
+        self,
+        tables: Sequence[NeighborTable | None],
+        labels: np.ndarray,
+        n_classes: int,
+        rows: np.ndarray | None = None,
+        *,
+        shown: np.ndarray | None = None,
+    ) -> Fusion:
+        """Learn from past cases.
+
+        Parameters
+        ----------
+        tables : for each group the leave-one-out table; the line of a row that lacks the group is empty (−1).
+            None for a posterior that learns nothing from past cases.
+        rows : (n_lines,)
+            The row that each line is about; all rows in order where None.
+        shown : (n_groups, n_classes) bool
+            Whether any row of the class has the group; all of them where None.
+        """
+        rows = np.arange(len(labels)) if rows is None else rows
+        self.n_classes_ = n_classes
+        self._shown = np.ones((len(tables), n_classes), np.bool_) if shown is None else shown
+        self.exponents_ = np.ones(len(tables))
+        first = self.make()
+        self.joint_ = hasattr(first, "fit_groups")
+        if self.joint_:
+            self.posteriors_ = [first.fit_groups(tables, labels, n_classes, rows)]
+            return self
+        self.posteriors_ = [_fitted(self.make(), table, labels, n_classes, rows) for table in tables]
+        if self.exponents == "learned" and len(tables) > 1:
+            self.exponents_ = self._learned([table for table in tables if table is not None], labels, rows)
+        return self
+
+    def proba(self, tables: Sequence[NeighborTable]) -> np.ndarray:
+        """Probabilities (n_queries, n_classes); every row sums to 1. A query without any group gets all alike."""
+        p = np.empty((len(tables[0]), self.n_classes_))
+        for part in row_blocks(len(p), row_bytes=8 * 4 * self.n_classes_):
+            here = [table[part] for table in tables]
+            if self.joint_:
+                p[part] = self.posteriors_[0].proba_groups(here)
+            else:
+                p[part] = normalized(self._product(here))
+        return p
+
+    def speaks_for(self, tables: Sequence[NeighborTable], these: np.ndarray, others: np.ndarray) -> np.ndarray:
+        """How much each group raises the log odds of one class against another: (n_queries, n_groups)."""
+        if self.joint_:
+            odds: np.ndarray = self.posteriors_[0].speaks_for(tables, these, others)
+            return odds
+        query = np.arange(len(tables[0]))
+        log_p = [log_p[query, these] - log_p[query, others] for log_p in self._logs(tables)]
+        return np.stack(log_p, axis=1) * self.exponents_
+
+    def record(self, tables: Sequence[NeighborTable]) -> tuple[np.ndarray, np.ndarray] | None:
+        """Past cases like each query, and how many were right; None where each group has a record of its own."""
+        record: tuple[np.ndarray, np.ndarray] | None = (
+            self.posteriors_[0].record_groups(tables) if self.joint_ else None
+        )
+        return record
+
+    def records(self, tables: Sequence[NeighborTable]) -> list[tuple[np.ndarray, np.ndarray] | None]:
+        """The same for each group; None where it keeps none."""
+        if self.joint_:
+            return [None] * len(tables)
+        return [
+            posterior.record(table) if hasattr(posterior, "record") else None
+            for posterior, table in zip(self.posteriors_, tables, strict=True)
+        ]
+
+    def _product(self, tables: Sequence[NeighborTable]) -> np.ndarray:
+        total = np.zeros((len(tables[0]), self.n_classes_))
+        for exponent, log_p in zip(self.exponents_, self._logs(tables), strict=True):
+            log_p *= exponent
+            total += log_p
+        return total
+
+    def _logs(self, tables: Sequence[NeighborTable]) -> Iterator[np.ndarray]:
+        """The log posterior of each group in turn: (n_queries, n_classes)."""
+        for posterior, table, shown in zip(self.posteriors_, tables, self._shown, strict=True):
+            p = np.full((len(table), self.n_classes_), 1 / self.n_classes_)
+            here = has_group(table)
+            if len(here):
+                p[here] = posterior.proba(table[here])
+                # A class that no row shows in this group is neither helped nor harmed by it.
+                p[np.ix_(here, ~shown)] = 1 / self.n_classes_
+            yield np.log(np.maximum(p, NOTHING, out=p), out=p)
+
+    def _learned(self, tables: Sequence[NeighborTable], labels: np.ndarray, rows: np.ndarray) -> np.ndarray:
+        """Exponents from posteriors that were fitted without the cases they are asked about."""
+        parts: list[Cases] = []
+        plain = Fusion(self.make)
+        for some, tables_of in left_out_folds(plain, tables, labels, self.n_classes_, rows, self._shown):
+            for part in row_blocks(len(some), row_bytes=8 * 4 * self.n_classes_ * len(tables)):
+                logs = plain._logs([table[part] for table in tables_of])
+                far = np.stack([-log_p for log_p in logs], axis=2)
+                parts.append(likeliest(far, labels[some[part]], far.sum(axis=2)))
+        return _powers(stack(parts))
+
+
+def _powers(cases: Cases) -> np.ndarray:
+    """The most likely exponents, none below 0: a group that would speak against its own best guess is left out."""
+    counted = np.arange(cases.features.shape[2])
+    while len(counted):
+        some = Cases(cases.features[:, :, counted], cases.offsets, cases.truth)
+        powers, _ = fit_weights(some, center=1.0, precision=EXPONENT_PRECISION)
+        if powers.min() >= 0:
+            break
+        counted = counted[powers > 0]
+    exponents = np.zeros(cases.features.shape[2])
+    exponents[counted] = powers[: len(counted)]
+    return exponents
+
+
+def left_out_folds(
+    fusion: Fusion,
+    tables: Sequence[NeighborTable],
+    labels: np.ndarray,
+    n_classes: int,
+    rows: np.ndarray,
+    shown: np.ndarray | None,
+) -> Iterator[tuple[np.ndarray, list[NeighborTable]]]:
+    """Fit to four fifths of the cases, and give the last fifth: their rows and tables, five times over.
+
+    Leave-one-out tables keep a row from voting for itself; this keeps a case
+    out of the table of cases it is judged by. At most 20,000 cases are used.
+    """
+    some = np.arange(len(rows)) if len(rows) <= MOST_CASES else np.arange(MOST_CASES) * len(rows) // MOST_CASES
+    fold = folds(labels[rows[some]])
+    for number in range(fold.max(initial=0) + 1):
+        taught, asked = some[fold != number], some[fold == number]
+        if len(taught) and len(asked):
+            fusion.fit([table[taught] for table in tables], labels, n_classes, rows[taught], shown=shown)
+            yield rows[asked], [table[asked] for table in tables]
+
+
+def folds(labels: np.ndarray) -> np.ndarray:
+    """A fold for every case, dealt out class by class in turn, so that each fold has its share of every class.
+
+    >>> folds(np.array([7, 7, 7, 3, 3, 7, 7, 7]))
+    array([0, 1, 2, 0, 1, 3, 4, 0])
+    """
+    order = np.argsort(labels, kind="stable")
+    in_order = labels[order]
+    begins = np.flatnonzero(np.r_[True, in_order[1:] != in_order[:-1]])[: len(labels)]
+    lengths = np.diff(np.r_[begins, len(labels)])
+    fold = np.empty(len(labels), np.int64)
+    fold[order] = (np.arange(len(labels)) - np.repeat(begins, lengths)) % FOLDS
+    return fold
+
+
+def normalized(log_p: np.ndarray) -> np.ndarray:
+    """Probabilities from sums of logs, in place: every row sums to 1, however small its numbers.
+
+    >>> normalized(np.array([[-1e6, -1e6 - np.log(3)]])).round(2)
+    array([[0.75, 0.25]])
+    """
+    log_p -= log_p.max(axis=1, keepdims=True)
+    p: np.ndarray = np.exp(log_p, out=log_p)
+    p /= p.sum(axis=1, keepdims=True)
+    return p
+
+
+def has_group(table: NeighborTable) -> np.ndarray:
+    """The lines that are not empty."""
+    return np.flatnonzero(table.indices[:, 0] >= 0)
+
+
+def _fitted(posterior: Any, table: NeighborTable | None, labels: np.ndarray, n_classes: int, rows: np.ndarray) -> Any:
+    if table is None:
+        return posterior.fit(None, labels, n_classes)
+    here = has_group(table)
+    posterior.fit(table[here], labels, n_classes, rows[here])
+    return posterior

@@ -1,0 +1,245 @@
+"""The log-linear pool: how far each class is, in every feature group, weighed by what past cases teach.
+
+    score of class c = −Σ_{s,k} b_{s,k} · log(mean distance of the k nearest members of c in feature group s)
+
+A class as near as 1/2 of another's distance gains b·log 2: in d dimensions the
+density of a class falls with distance to the power d, so one weight a group
+says how many dimensions its distances are worth, and groups that say the same
+share it between them.
+"""
+
+from __future__ import annotations
+
+import warnings
+from collections.abc import Iterator, Sequence
+
+import numpy as np
+
+from nearsay.arrays import row_blocks
+from nearsay.errors import InputError
+from nearsay.neighbors.classes import NearestClasses
+from nearsay.neighbors.table import NeighborTable
+from nearsay.posterior.log_linear import CANDIDATES, Cases, answers, fit_weights, likeliest, stack
+
+# Weights are few: more cases than this teach them nothing, and this much memory holds them.
+MOST_CASES = 20_000
+CASES_BYTES = 256 << 20
+
+# Added to every distance, as a share of the usual one: a duplicate is near, not infinitely near.
+FLOOR = 0.01
+
+# With nothing to learn from, halving a distance doubles the odds.
+UNTAUGHT = 1.0
+
+# Worth of the belief that the pool may fail, in cases; below one, so that past cases decide.
+BELIEF = 0.1
+HALVINGS = 50
+
+CONFIDENCE_BINS = 10
+
+
+class Pooled:
+    """Softmax of weighted log within-class distances; the weights by maximum likelihood on past cases.
+
+    Parameters
+    ----------
+    model_failure : float, default=0.01
+        The largest share of the probability that is spread evenly over all
+        classes; how much of it is used is learned from past cases.
+    members : sequence of int, default=(1, 4)
+        How many nearest members of a class are averaged, one weight for each
+        number. A number that the usual class could not fill when one of its
+        rows is left out is lowered to what it can.
+
+    Attributes
+    ----------
+    weights_ : (n_groups, n_numbers)
+    members_ : (n_numbers,) the numbers that are used.
+    model_failure_ : float
+        The share spread evenly.
+
+    Examples
+    --------
+    >>> from nearsay.neighbors.index import NeighborIndex
+    >>> X, labels = [[0.0], [1.0], [2.0], [5.0], [6.0], [7.5]], np.array([0, 0, 0, 1, 1, 1])
+    >>> index = NeighborIndex().fit(X)
+    >>> pool = Pooled().fit(index.leave_one_out_classes(labels, k=1, n_members=4), labels, n_classes=2)
+    >>> pool.members_                           # left out, a row leaves two others in its class
+    array([1, 2])
+    >>> pool.proba(index.query_classes([[3.0], [3.5], [4.5]], labels, k=1, n_members=4)).round(2)
+    array([[0.92, 0.08],
+           [0.5 , 0.5 ],
+           [0.01, 0.99]])
+    """
+
+    counts_votes = False
+
+    def __init__(self, *, model_failure: float = 0.01, members: Sequence[int] = (1, 4)) -> None:
+        self.model_failure = model_failure
+        self.members = members
+
+    @property
+    def n_members(self) -> int:
+        """How many members of each class are looked at."""
+        return int(max(_check_members(self.members)))
+
+    def fit(self, table: NeighborTable, labels: np.ndarray, n_classes: int, rows: np.ndarray | None = None) -> Pooled:
+        """Learn the weights of one feature group."""
+        return self.fit_groups([table], labels, n_classes, rows)
+
+    def fit_groups(
+        self, tables: Sequence[NeighborTable], labels: np.ndarray, n_classes: int, rows: np.ndarray | None = None
+    ) -> Pooled:
+        """Learn the weights of several feature groups together.
+
+        Line i of every table is about row ``rows[i]``. A row that lacks a
+        group has no neighbors and no classes there.
+        """
+        rows = np.arange(len(tables[0])) if rows is None else rows
+        sizes = np.bincount(labels, minlength=n_classes)[labels[rows]]
+        self.n_classes_ = n_classes
+        self.members_ = _possible_members(_check_members(self.members), sizes)
+        self.floors_ = [FLOOR * _usual_distance(_classes(table)) for table in tables]
+        cases = self._cases(tables, labels[rows], np.flatnonzero(sizes > 1))
+        shape = (len(tables), len(self.members_))
+        if len(cases) == 0:
+            warnings.warn(
+                "Every class has one row, so leaving it out leaves nothing to learn the pool's weights from:"
+                " a distance half as long is taken to double the odds. Give at least two rows a class.",
+                stacklevel=2,
+            )
+            self.weights_, self.model_failure_ = np.full(shape, UNTAUGHT), self.model_failure
+            self._record = np.zeros(0), np.zeros((2, CONFIDENCE_BINS), np.int64)
+            return self
+        weights, p_true = fit_weights(cases, center=0.0)
+        self.weights_ = weights.reshape(shape)
+        self.model_failure_ = min(self.model_failure, failure_share(p_true, n_classes))
+        self._record = _past_confidence(*answers(cases, weights))
+        return self
+
+    def proba(self, table: NeighborTable) -> np.ndarray:
+        """Probabilities (n_queries, n_classes) from one feature group; every row sums to 1."""
+        return self.proba_groups([table])
+
+    def proba_groups(self, tables: Sequence[NeighborTable]) -> np.ndarray:
+        """Probabilities from several feature groups, the same as in ``fit_groups`` and in that order."""
+        p = np.empty((len(tables[0]), self.n_classes_))
+        for part in self._blocks(len(tables[0]), len(tables)):
+            p[part] = self._softmax(self._features(tables, part))
+        return p
+
+    def record(self, table: NeighborTable) -> tuple[np.ndarray, np.ndarray]:
+        """How many past cases the pool was about as sure of, and in how many of them it was right."""
+        return self.record_groups([table])
+
+    def record_groups(self, tables: Sequence[NeighborTable]) -> tuple[np.ndarray, np.ndarray]:
+        """The same from several feature groups."""
+        edges, (cases, right) = self._record
+        bins = np.searchsorted(edges, self.proba_groups(tables).max(axis=1), side="right")
+        return cases[bins], right[bins]
+
+    def speaks_for(self, tables: Sequence[NeighborTable], these: np.ndarray, others: np.ndarray) -> np.ndarray:
+        """How much each group raises the log odds of one class against another: (n_queries, n_groups)."""
+        odds = np.empty((len(these), len(tables)))
+        for part in self._blocks(len(these), len(tables)):
+            features = self._features(tables, part)
+            query = np.arange(len(features))
+            nearer = features[query, others[part]] - features[query, these[part]]
+            odds[part] = (nearer.reshape(len(query), *self.weights_.shape) * self.weights_).sum(axis=2)
+        return odds
+
+    def _cases(self, tables: Sequence[NeighborTable], truth: np.ndarray, usable: np.ndarray) -> Cases:
+        """What the weights are learned from: every usable row, or an even choice of them."""
+        row_bytes = 8 * (min(self.n_classes_, CANDIDATES) + 1) * len(tables) * len(self.members_)
+        most = max(1, min(MOST_CASES, CASES_BYTES // row_bytes))
+        if len(usable) > most:
+            usable = usable[np.arange(most) * len(usable) // most]
+        parts = []
+        for part in self._blocks(len(usable), len(tables)):
+            features = self._features(tables, usable[part])
+            nearest = features[:, :, :: len(self.members_)].sum(axis=2)
+            parts.append(likeliest(features, truth[usable[part]], nearest))
+        if not parts:
+            return Cases(np.empty((0, 1, 1)), np.empty((0, 1)), np.empty(0, np.int64))
+        return stack(parts)
+
+    def _blocks(self, n_queries: int, n_groups: int) -> Iterator[slice]:
+        return row_blocks(n_queries, row_bytes=3 * 8 * self.n_classes_ * n_groups * len(self.members_))
+
+    def _features(self, tables: Sequence[NeighborTable], part: slice | np.ndarray) -> np.ndarray:
+        """(queries of this part, classes, groups × numbers) log mean distances."""
+        from nearsay.posterior.log_linear_loop import log_mean_distances
+
+        of_groups = []
+        for table, floor in zip(tables, self.floors_, strict=True):
+            near = _classes(table)[part]
+            out = np.empty((len(near), self.n_classes_, len(self.members_)))
+            log_mean_distances(near.numbers, near.distances, near.beyond, self.members_, floor, out)
+            of_groups.append(out)
+        return of_groups[0] if len(of_groups) == 1 else np.concatenate(of_groups, axis=2)
+
+    def _softmax(self, features: np.ndarray) -> np.ndarray:
+        scores = -(features @ self.weights_.ravel())
+        scores -= scores.max(axis=1, keepdims=True)
+        p: np.ndarray = np.exp(scores, out=scores)
+        p /= p.sum(axis=1, keepdims=True)
+        p *= 1 - self.model_failure_
+        p += self.model_failure_ / self.n_classes_
+        return p
+
+
+def _past_confidence(sure: np.ndarray, right: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    """Edges between bins of equally many past cases by confidence; cases and right answers in each."""
+    edges = np.quantile(sure, np.arange(1, CONFIDENCE_BINS) / CONFIDENCE_BINS)
+    bins = np.searchsorted(edges, sure, side="right")
+    counts = np.stack([np.bincount(bins, weights, CONFIDENCE_BINS) for weights in (None, right)])
+    return edges, counts.astype(np.int64)
+
+
+def failure_share(p_true: np.ndarray, n_classes: int) -> float:
+    """How much probability should be spread evenly, judged by what past cases gave to the truth.
+
+    The share Δ that makes (1−Δ)·p + Δ/C most likely, with a tenth of a case
+    of belief that the model may fail.
+
+    >>> failure_share(np.array([0.9] * 99 + [1e-6]), n_classes=10) > 0.01 > failure_share(np.full(100, 0.9), 10) > 0
+    True
+    """
+    even = 1 / n_classes
+    low, high = 0.0, 1.0
+    for _ in range(HALVINGS):  # the log likelihood is concave in Δ: where it rises, the best lies above
+        share = (low + high) / 2
+        rise = float(np.sum((even - p_true) / ((1 - share) * p_true + share * even)))
+        rise += BELIEF / share - BELIEF / (1 - share)
+        low, high = (share, high) if rise > 0 else (low, share)
+    return high
+
+
+def _classes(table: NeighborTable) -> NearestClasses:
+    if table.classes is None:
+        raise InputError(
+            "The pool reads the nearest members of each class, and this table has none."
+            " Make it with NeighborIndex.query_classes or leave_one_out_classes."
+        )
+    return table.classes
+
+
+def _check_members(members: Sequence[int]) -> np.ndarray:
+    numbers = np.unique(np.asarray(members))
+    if numbers.size == 0 or numbers.dtype.kind not in "iu" or numbers[0] < 1:
+        raise InputError(f"members must be whole numbers of at least 1, such as (1, 4); {members!r} came.")
+    return numbers
+
+
+def _possible_members(members: np.ndarray, sizes: np.ndarray) -> np.ndarray:
+    """Left out, a row leaves one fewer in its class: a mean over more would be of other things for the true class."""
+    usual = int(np.median(sizes)) if len(sizes) else 1
+    possible: np.ndarray = np.unique(np.minimum(members, max(1, usual - 1)))
+    return possible
+
+
+def _usual_distance(near: NearestClasses) -> float:
+    """The median distance to the nearest class, of those that are not 0; 1 where all are."""
+    nearest = near.distances[:, 0, 0] if near.distances.size else np.empty(0)
+    positive = nearest[(nearest > 0) & (nearest < np.inf)]
+    return float(np.median(positive)) if len(positive) else 1.0

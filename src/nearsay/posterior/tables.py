@@ -1,0 +1,139 @@
+"""How often the true label stood at each rank, over all past cases or by how clear their vote was."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from nearsay.neighbors.table import NeighborTable
+from nearsay.posterior.case_table import CaseTable
+from nearsay.posterior.rank_smoothing import rank_probabilities, shrunk_by_votes
+from nearsay.posterior.tabulated import Tabulated, listed_classes
+
+
+class Rank(Tabulated):
+    """A class is as likely as true labels stood at its rank, all classes ordered by their nearest member.
+
+    Where the table lists only some of many classes, the others share evenly
+    what the listed ranks leave.
+
+    Parameters
+    ----------
+    model_failure : float, default=0.01
+        Share of the probability spread evenly over all classes.
+
+    Attributes
+    ----------
+    counts_ : (1, n_classes + 1) whole numbers
+        Past cases whose true label stood at rank 1, 2, …; the last column counts those beyond the list.
+    reading_ : (1, n_classes + 1)
+        The probability of each rank.
+
+    Four rows, and each has its own label nearest but the third:
+
+    >>> from nearsay.neighbors.classes import NearestClasses
+    >>> def table(indices, numbers):
+    ...     indices, numbers = np.array(indices), np.array(numbers)
+    ...     classes = NearestClasses(numbers, np.zeros((*numbers.shape, 1)), np.full(len(numbers), np.inf))
+    ...     return NeighborTable(indices, np.zeros(indices.shape), classes)
+    >>> past = table([[1], [0], [1], [2]], [[0, 1], [0, 1], [0, 1], [1, 0]])
+    >>> rank = Rank(model_failure=0.0).fit(past, np.array([0, 0, 1, 1]), n_classes=2)
+    >>> rank.counts_
+    array([[3, 1, 0]])
+    >>> rank.proba(table([[2]], [[1, 0]]))                      # one more case is spread over both ranks
+    array([[0.3, 0.7]])
+    >>> rank.record(table([[2]], [[1, 0]]))                     # of 4 past cases the nearest label was right in 3
+    (array([4]), array([3]))
+    """
+
+    n_members = 1
+    counts_votes = False
+
+    def tables(self) -> list[CaseTable]:
+        """The table as it can be shown."""
+        return [CaseTable("rank", ("rank of the true label",), (self._ranks(),), self.counts_[0], self.reading_[0])]
+
+    def record(self, table: NeighborTable) -> tuple[np.ndarray, np.ndarray]:
+        """How many past cases fell in the cell of each query, and in how many of them the nearest label was right."""
+        cells, found = self._past_cells_like(table), table.indices[:, 0] >= 0
+        return np.where(found, self.counts_.sum(axis=1)[cells], 0), np.where(found, self.counts_[cells, 0], 0)
+
+    def _ranks(self) -> list[int | str]:
+        return [*range(1, self.n_classes_ + 1), "beyond"]
+
+    def _n_cells(self) -> int:
+        return 1
+
+    def past_cells(self, table: NeighborTable) -> np.ndarray:
+        """The line of ``counts_`` that each past case belongs to."""
+        return np.zeros(len(table), np.int64)
+
+    def _past_cells_like(self, table: NeighborTable) -> np.ndarray:
+        """The line of ``counts_`` that is most like each query."""
+        return np.zeros(len(table), np.int64)
+
+    def _cells(self, table: NeighborTable) -> np.ndarray:
+        """The line of ``reading_`` that each query is read from."""
+        return np.zeros(len(table), np.int64)
+
+    def _clear(self, table: NeighborTable) -> None:
+        self.counts_ = np.zeros((self._n_cells(), self.n_classes_ + 1), np.int64)
+
+    def _count(self, table: NeighborTable, truth: np.ndarray) -> None:
+        from nearsay.posterior.table_loops import count_ranks
+
+        count_ranks(listed_classes(table).numbers, truth, self.past_cells(table), self.counts_)
+
+    def _read(self) -> None:
+        self.reading_ = rank_probabilities(self.counts_[0])[None, :]
+        self.past_reading_ = self.reading_
+
+    def _give(self, table: NeighborTable, p: np.ndarray) -> None:
+        from nearsay.posterior.table_loops import give_by_rank
+
+        give_by_rank(listed_classes(table).numbers, self._cells(table), self.reading_, self.model_failure, p)
+
+
+class RankVotesplit(Rank):
+    """As ``Rank``, counted apart for each number of votes that the most voted label got.
+
+    A clear vote was right more often than a split one. Cells with few cases
+    are shrunk to those of clearer votes and to the whole, so few rows a class
+    do no harm.
+
+    Parameters
+    ----------
+    model_failure : float, default=0.01
+        Share of the probability spread evenly over all classes.
+
+    Attributes
+    ----------
+    counts_ : (n_voters_, n_classes + 1) whole numbers
+        Line v−1: past cases whose most voted label got v votes, by the rank of the true label; the last column
+        counts those beyond the list.
+    reading_ : (n_neighbors_ + 1, n_classes + 1)
+        The probability of each rank where the most voted label of a query got v = 0 … K votes.
+    """
+
+    counts_votes = True
+
+    def tables(self) -> list[CaseTable]:
+        """The table as it can be shown."""
+        axes = ("votes of the winner", "rank of the true label")
+        votes = list(range(1, self.n_voters_ + 1))
+        return [CaseTable("rank&votesplit", axes, (votes, self._ranks()), self.counts_, self.past_reading_)]
+
+    def _n_cells(self) -> int:
+        return self.n_voters_
+
+    def past_cells(self, table: NeighborTable) -> np.ndarray:
+        return self.elected_past(table)[1] - 1
+
+    def _past_cells_like(self, table: NeighborTable) -> np.ndarray:
+        return self.past_votes_like(table) - 1
+
+    def _cells(self, table: NeighborTable) -> np.ndarray:
+        return self.elected(table)[1]
+
+    def _read(self) -> None:
+        self.past_reading_ = shrunk_by_votes(self.counts_, rank_probabilities(self.counts_.sum(axis=0)))
+        self.reading_ = self.read_between(self.past_reading_)

@@ -1,0 +1,57 @@
+"""The compiled loops behind weighted votes. Imported on first use only (numba)."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from nearsay.compiling import compiled
+
+
+@compiled
+def give_by_weight(indices, labels, weights, by_row, model_failure, p):  # type: ignore[no-untyped-def]
+    """Give every class the share of the weight its neighbors have; without a neighbor all classes are alike.
+
+    ``weights`` are those of the rows of the collection (``by_row``) or of the ranks 1, 2, ….
+    """
+    n_classes = p.shape[1]
+    spread = model_failure / n_classes
+    for i in range(p.shape[0]):
+        total = 0.0
+        for j in range(indices.shape[1]):
+            if indices[i, j] >= 0:
+                total += weights[indices[i, j]] if by_row else weights[j]
+        if total <= 0.0:
+            p[i, :] = 1.0 / n_classes
+            continue
+        p[i, :] = spread
+        for j in range(indices.shape[1]):
+            if indices[i, j] >= 0:
+                weight = weights[indices[i, j]] if by_row else weights[j]
+                p[i, labels[indices[i, j]]] += (1.0 - model_failure) * weight / total
+
+
+@compiled
+def surprise_of_weights(scores, indices, labels, truth, slope):  # type: ignore[no-untyped-def]
+    """Minus the log likelihood of the true labels; its slope by the score of every row is added to ``slope``.
+
+    The weight of a row is the sigmoid of its score. Every case must have a neighbor with its true label.
+    """
+    weights = 1.0 / (1.0 + np.exp(-scores))
+    surprise = 0.0
+    for i in range(indices.shape[0]):
+        total, right = 0.0, 0.0
+        for j in range(indices.shape[1]):
+            row = indices[i, j]
+            if row >= 0:
+                total += weights[row]
+                if labels[row] == truth[i]:
+                    right += weights[row]
+        surprise += np.log(total) - np.log(right)
+        for j in range(indices.shape[1]):
+            row = indices[i, j]
+            if row >= 0:
+                pushed = 1.0 / total
+                if labels[row] == truth[i]:
+                    pushed -= 1.0 / right
+                slope[row] += pushed * weights[row] * (1.0 - weights[row])
+    return surprise

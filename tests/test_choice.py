@@ -1,0 +1,115 @@
+"""Choosing posterior, k, distances and groups by past cases: what was tried, what won, and that nobody peeked."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+from nearsay.data.datasets import load_dataset
+from nearsay.posterior import choice
+from nearsay.posterior.classifier import NeighborClassifier
+from nearsay.posterior.fused import FusedClassifier
+from nearsay.posterior.fusion import Fusion, left_out_folds
+from nearsay.posterior.named import POSTERIORS
+
+
+@pytest.fixture(scope="module")
+def iris() -> tuple[np.ndarray, np.ndarray]:
+    rows = load_dataset("iris")
+    return rows.X, rows.y
+
+
+def test_the_way_with_the_largest_log_posterior_is_taken_and_the_table_says_so(iris):
+    clf = NeighborClassifier("auto", posterior="auto", distance="auto").fit(*iris)
+    best = clf.choices_[0]
+    assert best.log_posterior == max(one.log_posterior for one in clf.choices_)
+    assert type(clf.posterior_) is POSTERIORS[best.posterior]
+    assert clf.index_.search_.distance_.name == best.distances[0]
+    if best.n_neighbors is not None:
+        assert clf.n_neighbors_ == best.n_neighbors
+    assert {one.posterior for one in clf.choices_} == set(POSTERIORS)
+    assert {one.distances for one in clf.choices_} == {(name,) for name in choice.DISTANCES_TO_TRY}
+    lines = str(clf.choices_).splitlines()
+    assert lines[0] == "chosen by the log posterior of 150 past cases"
+    assert lines[2].startswith(f"* {best.posterior}")
+    assert clf.choices_._repr_html_().count("<tr>") == len(clf.choices_) + 1
+    assert [row["chosen"] for row in clf.choices_.rows()[:2]] == [True, False]
+
+
+def test_what_is_given_is_not_chosen(iris):
+    clf = NeighborClassifier(7, posterior="rank", distance="auto").fit(*iris)
+    assert clf.n_neighbors_ == 7
+    assert {one.posterior for one in clf.choices_} == {"rank"}
+    clf = NeighborClassifier(7, posterior="auto", distance="manhattan").fit(*iris)
+    assert {one.distances for one in clf.choices_} == {("manhattan",)}
+    assert {one.n_neighbors for one in clf.choices_} == {7, None}
+
+
+def test_a_distance_that_the_rows_do_not_allow_is_not_tried(iris):
+    X, y = iris
+    tried = {one.distances[0] for one in NeighborClassifier(posterior="rank", distance="auto").fit(X - 3, y).choices_}
+    assert "hellinger" not in tried
+    assert "euclidean" in tried
+    nothing = X.copy()
+    nothing[5] = 0.0
+    tried = {one.distances[0] for one in NeighborClassifier(posterior="rank", distance="auto").fit(nothing, y).choices_}
+    assert "cosine" not in tried
+
+
+def test_a_query_that_a_chosen_distance_cannot_measure_is_answered_by_the_others(iris):
+    X, y = iris
+    base = NeighborClassifier(posterior="pooled", distance="auto")
+    fused = FusedClassifier({"sepal": slice(0, 2), "petal": slice(2, 4)}, base).fit(X, y)
+    p = fused.predict_proba([[5.0, 3.5, 0.0, 0.0], [-1.0, 3.5, 1.4, 0.2]])
+    assert np.isfinite(p).all()
+    np.testing.assert_allclose(p.sum(axis=1), 1, atol=1e-12)
+
+
+def test_a_group_of_noise_is_left_out(iris):
+    X, y = iris
+    rng = np.random.default_rng(0)
+    noisy = np.hstack([X, rng.normal(size=(150, 3))])
+    groups = {"petal": slice(2, 4), "noise": slice(4, 7)}
+    fused = FusedClassifier(groups, NeighborClassifier("auto")).fit(noisy, y)
+    assert {view.group for view in fused.views_} == {"petal"}
+    assert ("petal",) in {one.groups for one in fused.choices_}
+
+
+def test_a_case_is_judged_by_posteriors_that_never_saw_it():
+    # Labels at random: a table of cases that held the case itself would do better than chance.
+    rng = np.random.default_rng(0)
+    X, y = rng.normal(size=(300, 4)), rng.integers(0, 2, 300)
+    for posterior in POSTERIORS:
+        clf = NeighborClassifier(5, posterior=posterior, distance="auto").fit(X, y)
+        assert all(one.log_posterior < np.log(0.5) + 0.02 for one in clf.choices_), posterior
+
+
+def test_every_case_is_asked_once_and_never_among_its_teachers():
+    rng = np.random.default_rng(0)
+    labels = rng.integers(0, 4, 83)
+    index = NeighborClassifier(3, posterior="rank").fit(rng.normal(size=(83, 2)), labels)
+    table = index._labeled.leave_one_out(3, 1)
+    taught: list[np.ndarray] = []
+
+    class Noting(Fusion):
+        def fit(self, tables, labels, n_classes, rows=None, *, shown=None):  # type: ignore[no-untyped-def]
+            taught.append(rows)
+            return super().fit(tables, labels, n_classes, rows, shown=shown)
+
+    asked = [rows for rows, _ in left_out_folds(Noting(POSTERIORS["rank"]), [table], labels, 4, np.arange(83), None)]
+    assert sorted(np.concatenate(asked)) == list(range(83))
+    assert all(not np.isin(a, t).any() for a, t in zip(asked, taught, strict=True))
+
+
+def test_a_large_collection_is_chosen_by_some_of_its_cases(monkeypatch, iris):
+    monkeypatch.setattr(choice, "CASES_TO_CHOOSE_BY", 40)
+    clf = NeighborClassifier(5, posterior="auto").fit(*iris)
+    assert clf.choices_.n_cases == 40
+
+
+@pytest.mark.parametrize("n", [1, 2, 3])
+def test_a_collection_of_a_few_rows_is_answered_all_the_same(n):
+    X, y = np.arange(n, dtype=float)[:, None] + 1, np.arange(n)
+    clf = NeighborClassifier("auto", posterior="auto", distance="auto").fit(X, y)
+    assert clf.predict(X[:1]) == [0]
+    np.testing.assert_allclose(clf.predict_proba(X).sum(axis=1), 1, atol=1e-12)
