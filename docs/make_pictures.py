@@ -12,13 +12,17 @@ import numpy as np
 from matplotlib.figure import Figure
 from sklearn.datasets import load_digits, load_iris
 from sklearn.decomposition import PCA
+from sklearn.model_selection import train_test_split
+from sklearn.neighbors import KNeighborsClassifier
 
 import nearsay as ns
-from nearsay.evaluate.drawing import FEW_COLORS
+from nearsay.evaluate.drawing import FEW_COLORS, PALE_INK, marker, quiet
+from nearsay.evaluate.probability import mean_log_posterior
 from nearsay.evaluate.tour import take_tour
 
 IMAGES = Path(__file__).parent / "images"
 FEW_DIGITS = (0, 1, 4, 6, 7)  # classes that two dimensions can hold apart
+ALIKE_DIGITS = (1, 3, 5, 8, 9)  # classes that are taken for one another
 
 
 def digits_in_the_plane(count: int = 30, room: float = 4.5) -> tuple[Any, np.ndarray, np.ndarray]:
@@ -70,6 +74,85 @@ def k_curve() -> Any:
     return ns.KCurveDisplay.from_estimator(ns.NeighborClassifier(n_neighbors="auto").fit(X, y)).figure_
 
 
+def reliability() -> Any:
+    """Half of the digits answered by the other half: votes, and what past cases make of them."""
+    X, X_test, y, y_test = train_test_split(*load_digits(return_X_y=True), test_size=0.5, random_state=0)
+    methods = {
+        "scikit-learn's votes": KNeighborsClassifier(5),
+        "rank&votesplit": ns.NeighborClassifier(5, posterior="rank&votesplit"),
+        "pooled": ns.NeighborClassifier(5, posterior="pooled"),
+    }
+    ax = None
+    for name, method in methods.items():
+        ax = ns.ReliabilityDisplay.from_estimator(method.fit(X, y), X_test, y_test, name=name, ax=ax).ax_
+    return ax.figure
+
+
+def training_size() -> Any:
+    """Two to fifteen digits of each class, ten draws each, answered about the rest."""
+    X, y = load_digits(return_X_y=True)
+    panels = {
+        f"K = {k}": {
+            posterior: [(n, *_small_collections(X, y, n, k, posterior)) for n in (2, 3, 4, 6, 8, 11, 15)]
+            for posterior in ("proportional", "rank", "rank&votesplit", "pooled")
+        }
+        for k in (3, 5)
+    }
+    return ns.TrainingSizeDisplay.from_panels(panels).figure_
+
+
+def _small_collections(X: np.ndarray, y: np.ndarray, n: int, k: int, posterior: str) -> np.ndarray:
+    """Mean accuracy and mean log posterior with n rows of each class."""
+    measured = []
+    for seed in range(10):
+        order = np.random.default_rng(seed).permutation(len(y))
+        kept = np.concatenate([order[y[order] == label][:n] for label in range(10)])
+        asked = np.setdiff1d(order, kept)
+        clf = ns.NeighborClassifier(k, posterior=posterior).fit(X[kept], y[kept])
+        p = clf.predict_proba(X[asked])
+        measured.append((np.mean(p.argmax(axis=1) == y[asked]), mean_log_posterior(p, y[asked])))
+    return np.mean(measured, axis=0)
+
+
+def case_tables() -> Any:
+    """What the posterior of some digits has learned: which is taken for which, and the rank of the true one."""
+    X, y = load_digits(return_X_y=True)
+    alike = np.isin(y, ALIKE_DIGITS)
+    clf = ns.NeighborClassifier(5, posterior="confmat&rank&votesplit").fit(X[alike], y[alike])
+    return ns.CaseTableDisplay.from_estimator(clf).figure_
+
+
+def coverage() -> Any:
+    """Prediction sets of the digits: coverage asked for and got, and how large sets get; ten halves of the data."""
+    X, y = load_digits(return_X_y=True)
+    asked = np.array([0.8, 0.85, 0.9, 0.93, 0.95, 0.97, 0.98, 0.99])
+    figure = Figure(figsize=(8.6, 3.9), layout="constrained")
+    left, right = figure.subplots(1, 2)
+    left.axline((1, 1), slope=1, color=PALE_INK, linewidth=1.0, linestyle="--")
+    ways = {"leave-one-out": None, "5 folds": 5, "split": "split"}
+    for number, (name, cv) in enumerate(ways.items()):
+        got = np.mean([_coverage_and_size(X, y, cv, asked, seed) for seed in range(10)], axis=0)
+        look = {"color": FEW_COLORS[number], "marker": marker(number), "markersize": 5, "label": name}
+        left.plot(asked, got[:, 0], **look)
+        right.plot(asked, got[:, 1], **look)
+    left.set(ylabel="sets that hold the true digit")
+    right.set(ylabel="digits in a set, mean")
+    for ax in (left, right):
+        ax.set_xlabel("coverage asked for")
+        quiet(ax)
+    left.legend(frameon=False)
+    return figure
+
+
+def _coverage_and_size(
+    X: np.ndarray, y: np.ndarray, cv: Any, asked: np.ndarray, seed: int
+) -> list[tuple[float, float]]:
+    X_train, X_test, y_train, y_test = train_test_split(X, y, test_size=0.5, random_state=seed)
+    sets = ns.ConformalClassifier(ns.NeighborClassifier(5, posterior="pooled"), cv=cv).fit(X_train, y_train)
+    found = [sets.set_coverage(coverage).predict_set(X_test) for coverage in asked]
+    return [(inside[np.arange(len(y_test)), y_test].mean(), inside.sum(axis=1).mean()) for inside in found]
+
+
 def speed() -> Any:
     """How many queries a second exact search answers, beside scikit-learn's and faiss's: the table in RESULTS.md."""
     lines = (Path(__file__).parent.parent / "benchmarks" / "RESULTS.md").read_text(encoding="utf-8").splitlines()
@@ -103,6 +186,10 @@ PICTURES: dict[str, Callable[[], Any]] = {
     "voronoi": voronoi,
     "regions": regions,
     "k-curve": k_curve,
+    "reliability": reliability,
+    "training-size": training_size,
+    "case-tables": case_tables,
+    "coverage": coverage,
     "speed": speed,
 }
 

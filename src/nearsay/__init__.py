@@ -17,12 +17,16 @@ if TYPE_CHECKING:
     from nearsay.data.files import read_rows, write_rows
     from nearsay.data.rows import LabeledRows
     from nearsay.distances.distance import Distance
+    from nearsay.decision.conformal import ConformalClassifier
     from nearsay.distances.named import DISTANCES
     from nearsay.evaluate.displays import (
+        CaseTableDisplay,
         DecisionRegionsDisplay,
         EvidenceDisplay,
         KCurveDisplay,
         NeighborhoodDisplay,
+        ReliabilityDisplay,
+        TrainingSizeDisplay,
     )
     from nearsay.neighbors.by_class import ClassTable
     from nearsay.neighbors.index import NeighborIndex, leave_one_out, nearest
@@ -30,20 +34,28 @@ if TYPE_CHECKING:
     from nearsay.posterior.bayes_error import bayes_error_range
     from nearsay.posterior.classifier import NeighborClassifier
     from nearsay.posterior.evidence import Evidence
+    from nearsay.posterior.fused import FusedClassifier
+    from nearsay.posterior.named import POSTERIORS
 
 __all__ = [
     "DISTANCES",
+    "POSTERIORS",
+    "CaseTableDisplay",
     "ClassTable",
+    "ConformalClassifier",
     "DecisionRegionsDisplay",
     "Distance",
     "Evidence",
     "EvidenceDisplay",
+    "FusedClassifier",
     "KCurveDisplay",
     "LabeledRows",
     "NeighborClassifier",
     "NeighborIndex",
     "NeighborTable",
     "NeighborhoodDisplay",
+    "ReliabilityDisplay",
+    "TrainingSizeDisplay",
     "bayes_error_range",
     "leave_one_out",
     "load_dataset",
@@ -59,13 +71,17 @@ _HOMES = {
     "nearsay.data.datasets": ["load_dataset"],
     "nearsay.data.files": ["read_rows", "write_rows"],
     "nearsay.data.rows": ["LabeledRows"],
+    "nearsay.decision.conformal": ["ConformalClassifier"],
     "nearsay.distances.distance": ["Distance"],
     "nearsay.distances.named": ["DISTANCES"],
     "nearsay.evaluate.displays": [
+        "CaseTableDisplay",
         "DecisionRegionsDisplay",
         "EvidenceDisplay",
         "KCurveDisplay",
         "NeighborhoodDisplay",
+        "ReliabilityDisplay",
+        "TrainingSizeDisplay",
     ],
     "nearsay.neighbors.by_class": ["ClassTable"],
     "nearsay.neighbors.index": ["NeighborIndex", "leave_one_out", "nearest"],
@@ -73,6 +89,8 @@ _HOMES = {
     "nearsay.posterior.bayes_error": ["bayes_error_range"],
     "nearsay.posterior.classifier": ["NeighborClassifier"],
     "nearsay.posterior.evidence": ["Evidence"],
+    "nearsay.posterior.fused": ["FusedClassifier"],
+    "nearsay.posterior.named": ["POSTERIORS"],
 }
 _HOME_OF = {name: module for module, names in _HOMES.items() for name in names}
 

@@ -6,9 +6,20 @@ say where it was drawn. matplotlib is imported when the first one is drawn.
 
 from __future__ import annotations
 
+from nearsay.evaluate.case_tables import CaseTableDisplay
 from nearsay.evaluate.evidence_strip import EvidenceDisplay
 from nearsay.evaluate.k_curve import KCurveDisplay
 from nearsay.evaluate.neighborhood import NeighborhoodDisplay
 from nearsay.evaluate.regions import DecisionRegionsDisplay
+from nearsay.evaluate.reliability import ReliabilityDisplay
+from nearsay.evaluate.training_size import TrainingSizeDisplay
 
-__all__ = ["DecisionRegionsDisplay", "EvidenceDisplay", "KCurveDisplay", "NeighborhoodDisplay"]
+__all__ = [
+    "CaseTableDisplay",
+    "DecisionRegionsDisplay",
+    "EvidenceDisplay",
+    "KCurveDisplay",
+    "NeighborhoodDisplay",
+    "ReliabilityDisplay",
+    "TrainingSizeDisplay",
+]

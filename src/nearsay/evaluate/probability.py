@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -108,16 +108,50 @@ def expected_calibration_error(p: Any, y: Any, *, classes: Any = None, n_bins: i
     >>> round(expected_calibration_error(p, [0, 0, 0, 1], n_bins=2), 3)    # |1 − 0.9| and |0.5 − 0.6|
     0.1
     """
+    confidence, accuracy, n_rows = reliability_bins(p, y, classes=classes, n_bins=n_bins)
+    return float(n_rows @ np.abs(accuracy - confidence)) / int(n_rows.sum())
+
+
+class ReliabilityBins(NamedTuple):
+    """Answers in order of confidence, cut into bins: (n_bins,) each."""
+
+    confidence: np.ndarray
+    accuracy: np.ndarray
+    n_rows: np.ndarray
+
+
+def reliability_bins(p: Any, y: Any, *, classes: Any = None, n_bins: int = 10) -> ReliabilityBins:
+    """Mean confidence and share of right answers in bins of equal size: those of ``expected_calibration_error``.
+
+    Neighboring bins whose rows all have one and the same confidence are one
+    bin here: votes give few levels, and a level is one point of the picture
+    with all its rows.
+
+    Parameters
+    ----------
+    p : (n, n_classes) probabilities.
+    y : (n,) true classes: column numbers of ``p``, or labels where ``classes`` names the columns.
+
+    >>> p = [[0.9, 0.1], [0.9, 0.1], [0.6, 0.4], [0.6, 0.4]]
+    >>> reliability_bins(p, [0, 0, 0, 1], n_bins=4)
+    ReliabilityBins(confidence=array([0.6, 0.9]), accuracy=array([0.5, 1. ]), n_rows=array([2, 2]))
+    """
     p, columns = _checked(p, y, classes)
     if isinstance(n_bins, bool) or not isinstance(n_bins, int | np.integer) or n_bins < 1:
         raise InputError(f"n_bins must be a whole number of at least 1; {n_bins!r} came.")
-    confidence, right = p.max(axis=1), p.argmax(axis=1) == columns
-    levels, level = np.unique(confidence, return_inverse=True)
+    right = p.argmax(axis=1) == columns
+    levels, level = np.unique(p.max(axis=1), return_inverse=True)
     share_right = np.bincount(level, right, minlength=len(levels)) / np.bincount(level, minlength=len(levels))
-    order = np.argsort(confidence, kind="stable")
-    gaps = (share_right[level] - confidence)[order]
-    bins = np.array_split(gaps, min(n_bins, len(gaps)))
-    return sum(abs(float(gap.sum())) for gap in bins) / len(p)
+
+    level = np.sort(level)
+    sizes = [len(part) for part in np.array_split(level, min(n_bins, len(level)))]
+    start = np.cumsum([0, *sizes[:-1]])
+    stop = start + sizes
+    one_level_goes_on = level[start[:-1]] == level[stop[1:] - 1]
+    start = start[np.concatenate([[True], ~one_level_goes_on])]
+    n_rows = np.diff([*start, len(level)])
+    confidence, accuracy = (np.add.reduceat(values[level], start) / n_rows for values in (levels, share_right))
+    return ReliabilityBins(confidence, accuracy, n_rows)
 
 
 def _checked(p: Any, y: Any, classes: Any) -> tuple[np.ndarray, np.ndarray]:

@@ -1,0 +1,368 @@
+"""Prediction sets: as many classes as it takes to hold the true one as often as asked for.
+
+A score says how badly a class fits a row, read from the row's probabilities.
+Rows whose labels are known, and which the probabilities have not seen, tell
+how badly the true class usually fits: a threshold that nine in ten of them
+keep to, nine in ten new rows keep to as well. The set of a new row is all
+classes within the threshold. Nothing is assumed about the probabilities; good
+ones make small sets, bad ones large sets, and both cover.
+"""
+
+from __future__ import annotations
+
+import math
+import warnings
+from collections.abc import Callable
+from fractions import Fraction
+from typing import Any
+
+import numpy as np
+from sklearn.base import BaseEstimator, ClassifierMixin, MetaEstimatorMixin, clone
+from sklearn.utils import assert_all_finite, column_or_1d, get_tags, indexable
+from sklearn.utils.metaestimators import _safe_split
+from sklearn.utils.multiclass import check_classification_targets
+from sklearn.utils.validation import check_is_fitted
+
+from nearsay.errors import InputError, unknown_name
+
+# One row in so many is held out where a part of the rows is.
+HELD_OUT = 5
+MOST_NAMES = 5
+
+
+def lac_scores(p: np.ndarray) -> np.ndarray:
+    """One minus the probability: the smallest sets on average, but a set may be empty (Sadinle et al. 2019).
+
+    >>> lac_scores(np.array([[0.5, 0.25, 0.25]]))
+    array([[0.5 , 0.75, 0.75]])
+    """
+    return 1.0 - p
+
+
+def aps_scores(p: np.ndarray) -> np.ndarray:
+    """The probability of all classes that are more probable: larger sets where it is hard (Romano et al. 2020).
+
+    The most probable class scores 0, so no set is empty. Equally probable
+    classes score the same and enter a set together: no order of classes, and
+    no lot, decides between them.
+
+    >>> aps_scores(np.array([[0.125, 0.5, 0.25, 0.125]]))
+    array([[0.75, 0.  , 0.5 , 0.75]])
+    """
+    order = np.argsort(-p, axis=1, kind="stable")
+    falling = np.take_along_axis(p, order, axis=1)
+    above = np.zeros(p.shape)
+    np.cumsum(falling[:, :-1], axis=1, out=above[:, 1:])
+    # What stands above the first of equals stands above all of them; sums only grow, so the largest so far is its.
+    opens = np.ones(p.shape, bool)
+    opens[:, 1:] = falling[:, 1:] < falling[:, :-1]
+    above = np.maximum.accumulate(np.where(opens, above, 0.0), axis=1)
+    scores = np.empty_like(above)
+    np.put_along_axis(scores, order, above, axis=1)
+    return scores
+
+
+SCORES: dict[str, Callable[[np.ndarray], np.ndarray]] = {"lac": lac_scores, "aps": aps_scores}
+
+
+def threshold(scores: np.ndarray, coverage: float) -> float:
+    """The ⌈(n+1)·coverage⌉-th smallest of n scores: a new score keeps to it as often as ``coverage`` says.
+
+    The new score is as likely to come at any of the n+1 places among the
+    others, hence n+1. Infinite where there are too few scores to say.
+
+    >>> scores = np.array([0.4, 0.1, 0.3, 0.2])
+    >>> threshold(scores, 0.6), threshold(scores, 0.61), threshold(scores, 0.9)
+    (0.3, 0.4, inf)
+    """
+    place = math.ceil((len(scores) + 1) * _as_typed(coverage))
+    return float(np.partition(scores, place - 1)[place - 1]) if place <= len(scores) else math.inf
+
+
+def class_thresholds(scores: np.ndarray, labels: np.ndarray, n_classes: int, coverage: float) -> np.ndarray:
+    """A threshold for each class from the scores of its own rows: (n_classes,), infinite where they are too few.
+
+    >>> class_thresholds(np.array([0.1, 0.2, 0.9]), np.array([0, 0, 1]), 2, coverage=0.6)
+    array([0.2, inf])
+    """
+    by_class = np.split(scores[np.argsort(labels, kind="stable")], np.cumsum(np.bincount(labels, minlength=n_classes)))
+    return np.array([threshold(own, coverage) for own in by_class[:n_classes]])
+
+
+def rows_needed(coverage: float) -> int:
+    """The fewest calibration rows with which a threshold is finite.
+
+    >>> rows_needed(0.9), rows_needed(0.95), rows_needed(0.5)
+    (9, 19, 1)
+    """
+    share = _as_typed(coverage)
+    return math.ceil(share / (1 - share))
+
+
+def _as_typed(coverage: float) -> Fraction:
+    """0.55 as 55/100: the nearest binary number would ask for one row more of 99."""
+    return Fraction(repr(float(coverage)))
+
+
+class ConformalClassifier(MetaEstimatorMixin, ClassifierMixin, BaseEstimator):
+    """Sets of classes that hold the true one as often as asked for, around any classifier with ``predict_proba``.
+
+    Parameters
+    ----------
+    estimator : classifier with ``predict_proba``
+        It is cloned before it is fitted, except with ``cv="prefit"``.
+    coverage : float, default=0.9
+        How often, at least, a set shall hold the true class; between 0 and 1.
+    per_class : bool, default=False
+        False: over all rows. True: for the rows of each class by itself,
+        which takes ``rows_needed(coverage)`` calibration rows of each.
+    conformity_score : {"lac", "aps"}, default="lac"
+        "lac" gives the smallest sets on average; a set may be empty. "aps"
+        gives larger sets where rows are hard and never an empty one.
+    cv : None, "split", "prefit", int or splitter, default=None
+        Where the calibration probabilities come from.
+
+        None: the estimator's own leave-one-out probabilities where it has
+        ``leave_one_out_proba``, so that every row serves twice; otherwise as
+        "split". "split": a fifth of every class is held out, with a fixed
+        seed; a class of one row stays with the estimator. "prefit": the
+        estimator is fitted already, on other rows, and ``fit`` only
+        calibrates. An int or splitter: the estimator is fitted without each
+        fold and asked about it, then fitted on all rows.
+
+        "split" and "prefit" carry the finite-sample guarantee, whatever the
+        estimator. The others come close where leaving a row or a fold out
+        changes answers little, as it does with neighbors.
+
+    Attributes
+    ----------
+    estimator_ : the fitted classifier.
+    classes_ : (n_classes,) its labels.
+    thresholds_ : (n_classes,)
+        The largest score with which each class is in a set; +inf: in every set.
+    n_calibration_ : int
+        How many rows the thresholds were read from.
+    n_features_in_, feature_names_in_ : as the estimator has them.
+
+    Examples
+    --------
+    >>> from nearsay.posterior.classifier import NeighborClassifier
+    >>> known = NeighborClassifier(3, model_failure=0.0).fit([[0], [1], [2], [10], [11], [12]], list("aaabbb"))
+    >>> sets = ConformalClassifier(known, coverage=0.75, cv="prefit").fit([[3], [5], [7], [9]], ["a", "a", "a", "b"])
+    >>> sets.thresholds_.round(3)                    # 7 is an 'a' that got 1/3: the fourth of four scores
+    array([0.667, 0.667])
+    >>> sets.predict_set_labels([[1], [7]])
+    [['a'], ['b', 'a']]
+    """
+
+    def __init__(
+        self,
+        estimator: Any,
+        coverage: float = 0.9,
+        *,
+        per_class: bool = False,
+        conformity_score: str = "lac",
+        cv: Any = None,
+    ) -> None:
+        self.estimator = estimator
+        self.coverage = coverage
+        self.per_class = per_class
+        self.conformity_score = conformity_score
+        self.cv = cv
+
+    def fit(self, X: Any, y: Any) -> ConformalClassifier:
+        """Fit the estimator (not with ``cv="prefit"``) and read the thresholds from rows it has not seen.
+
+        Parameters
+        ----------
+        X : rows, as the estimator takes them.
+        y : (n_rows,) labels.
+        """
+        if self.conformity_score not in SCORES:
+            raise unknown_name("conformity_score", self.conformity_score, SCORES)
+        if y is None:
+            raise InputError("fit requires y to be passed, but the target y is None. Pass a label for every row.")
+        if not hasattr(self.estimator, "predict_proba"):
+            raise InputError(
+                f"Prediction sets are read from probabilities, but {type(self.estimator).__name__} has no"
+                " predict_proba. Wrap it first (sklearn.calibration.CalibratedClassifierCV gives it one)."
+            )
+        check_coverage(self.coverage)
+        X, y = indexable(X, y)
+        assert_all_finite(y, input_name="y")
+        y = column_or_1d(y, warn=True)
+        check_classification_targets(y)
+
+        rows, p = self._calibrate(X, y)
+        self.n_calibration_ = len(rows)
+        self._labels = _columns(y[rows], self.classes_)
+        self._scores = SCORES[self.conformity_score](p)[np.arange(len(rows)), self._labels]
+        for name in ("n_features_in_", "feature_names_in_"):
+            if hasattr(self.estimator_, name):
+                setattr(self, name, getattr(self.estimator_, name))
+        self._read_thresholds()
+        return self
+
+    def set_coverage(self, coverage: float) -> ConformalClassifier:
+        """Ask for another coverage; nothing is fitted again. Sets of a larger coverage hold those of a smaller one."""
+        check_is_fitted(self, "estimator_")
+        check_coverage(coverage)
+        self.coverage = coverage
+        self._read_thresholds()
+        return self
+
+    def predict_set(self, X: Any) -> np.ndarray:
+        """Which classes are in the set of each row: (n_rows, n_classes) bool, columns as in ``classes_``."""
+        return self._sets(self.predict_proba(X))
+
+    def predict_set_labels(self, X: Any) -> list[list[Any]]:
+        """The labels in the set of each row, the most probable first (equally probable ones as in ``classes_``)."""
+        p = self.predict_proba(X)
+        order = np.argsort(-p, axis=1, kind="stable")
+        inside = np.take_along_axis(self._sets(p), order, axis=1)
+        return [self.classes_[row[keep]].tolist() for row, keep in zip(order, inside, strict=True)]
+
+    def predict(self, X: Any) -> np.ndarray:
+        """The one label that the estimator predicts."""
+        check_is_fitted(self, "estimator_")
+        predicted: np.ndarray = self.estimator_.predict(X)
+        return predicted
+
+    def predict_proba(self, X: Any) -> np.ndarray:
+        """The probabilities of the estimator: (n_rows, n_classes)."""
+        check_is_fitted(self, "estimator_")
+        return _proba(self.estimator_, X)
+
+    def _read_thresholds(self) -> None:
+        n_classes = len(self.classes_)
+        if self.per_class:
+            self.thresholds_ = class_thresholds(self._scores, self._labels, n_classes, self.coverage)
+        else:
+            self.thresholds_ = np.full(n_classes, threshold(self._scores, self.coverage))
+        if np.isinf(self.thresholds_).any():
+            warnings.warn(self._too_few(), UserWarning, stacklevel=3)
+
+    def _sets(self, p: np.ndarray) -> np.ndarray:
+        return SCORES[self.conformity_score](p) <= self.thresholds_
+
+    def _calibrate(self, X: Any, y: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+        """Set ``estimator_`` and ``classes_``; give calibration rows and their probabilities by models without them."""
+        every_row = np.arange(len(y))
+        if isinstance(self.cv, str) and self.cv == "prefit":
+            check_is_fitted(self.estimator)
+            self._speak_with(self.estimator)
+            return every_row, _proba(self.estimator, X)
+        if self.cv is None and hasattr(self.estimator, "leave_one_out_proba"):
+            if len(y) < 2:
+                raise InputError(f"Leaving a row out takes others to judge it by, but n_samples={len(y)} came.")
+            self._speak_with(clone(self.estimator).fit(X, y))
+            return every_row, np.asarray(self.estimator_.leave_one_out_proba(), dtype=np.float64)
+        if self.cv is None or (isinstance(self.cv, str) and self.cv == "split"):
+            train, held_out = hold_out(y)
+            self._speak_with(clone(self.estimator).fit(*_safe_split(self.estimator, X, y, train)))
+            return held_out, self.predict_proba(_safe_split(self.estimator, X, None, held_out, train)[0])
+        self._speak_with(clone(self.estimator).fit(X, y))
+        return self._cross_validate(X, y)
+
+    def _cross_validate(self, X: Any, y: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+        rows, p = [], []
+        for train, fold in _splitter(self.cv, y).split(X, y):
+            model = clone(self.estimator).fit(*_safe_split(self.estimator, X, y, train))
+            known = np.zeros((len(fold), len(self.classes_)))  # a class that is only in this fold gets probability 0
+            known[:, _columns(model.classes_, self.classes_)] = _proba(
+                model, _safe_split(self.estimator, X, None, fold, train)[0]
+            )
+            rows.append(fold)
+            p.append(known)
+        return np.concatenate(rows), np.concatenate(p)
+
+    def _speak_with(self, fitted: Any) -> None:
+        self.estimator_ = fitted
+        self.classes_ = np.asarray(fitted.classes_)
+
+    def _too_few(self) -> str:
+        need = rows_needed(self.coverage)
+        if not self.per_class:
+            return (
+                f"A coverage of {self.coverage:g} takes at least {need} calibration rows, but there are"
+                f" {self.n_calibration_}: every set holds every class. Calibrate on more rows, or ask for less."
+            )
+        short = np.flatnonzero(np.isinf(self.thresholds_))
+        counts = np.bincount(self._labels, minlength=len(self.classes_))
+        named = [f"{self.classes_[number]} ({counts[number]})" for number in short[:MOST_NAMES]]
+        more = [f"… {len(short) - MOST_NAMES} more"] if len(short) > MOST_NAMES else []
+        return (
+            f"A coverage of {self.coverage:g} for each class takes at least {need} calibration rows of it;"
+            f" {len(short)} of {len(self.classes_)} classes have fewer and are in every set: {', '.join(named + more)}."
+            " Calibrate on more of their rows, or ask for less."
+        )
+
+    def __sklearn_tags__(self) -> Any:
+        tags = super().__sklearn_tags__()
+        inner = get_tags(self.estimator)
+        tags.input_tags = inner.input_tags
+        tags.classifier_tags.multi_class = inner.classifier_tags.multi_class
+        return tags
+
+
+def check_coverage(coverage: Any) -> None:
+    """Say what is wrong with a coverage.
+
+    >>> check_coverage(90)
+    Traceback (most recent call last):
+    nearsay.errors.InputError: coverage is a share between 0 and 1, such as 0.9; 90 came.
+    """
+    number = isinstance(coverage, int | float | np.number) and not isinstance(coverage, bool)
+    if not number or not 0 < coverage < 1:
+        raise InputError(f"coverage is a share between 0 and 1, such as 0.9; {coverage!r} came.")
+
+
+def hold_out(y: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    """Row numbers to fit on and to hold out: every fifth row, counted class by class from a drawn start.
+
+    The rows of a class come in drawn order (the seed is fixed), so those held
+    out are a fair sample of it; every class keeps rows to be fitted on, and a
+    class of one row keeps that one.
+
+    >>> train, held_out = hold_out(np.array(["a"] * 10 + ["b"] * 5 + ["c"]))
+    >>> len(train), np.sort(np.array(list("aaaaaaaaaabbbbbc"))[held_out]).tolist()
+    (13, ['a', 'a', 'b'])
+    """
+    _, labels, counts = np.unique(y, return_inverse=True, return_counts=True)
+    random = np.random.default_rng(0)
+    drawn = random.permutation(len(y))
+    by_class = drawn[np.argsort(labels[drawn], kind="stable")]
+    can_go = by_class[counts[labels[by_class]] > 1]
+    if not len(can_go):
+        raise InputError(
+            f"No row can be held out: none of the classes has two (n_samples={len(y)}). Pass more rows of a class,"
+            ' or a classifier that is fitted already, with cv="prefit".'
+        )
+    held_out = np.sort(can_go[random.integers(min(HELD_OUT, len(can_go))) :: HELD_OUT])
+    return np.setdiff1d(np.arange(len(y)), held_out), held_out
+
+
+def _splitter(cv: Any, y: np.ndarray) -> Any:
+    from sklearn.model_selection import check_cv
+
+    if isinstance(cv, str) or (isinstance(cv, int | np.integer) and (isinstance(cv, bool) or cv < 2)):
+        raise InputError(
+            f'cv must be None, "split", "prefit", a number of folds of at least 2, or a splitter; {cv!r} came.'
+        )
+    return check_cv(cv, y, classifier=True)
+
+
+def _proba(estimator: Any, X: Any) -> np.ndarray:
+    return np.asarray(estimator.predict_proba(X), dtype=np.float64)
+
+
+def _columns(labels: np.ndarray, classes: np.ndarray) -> np.ndarray:
+    """The place of each label among the sorted classes."""
+    columns = np.minimum(np.searchsorted(classes, labels), len(classes) - 1)
+    unknown = labels[classes[columns] != labels]
+    if len(unknown):
+        raise InputError(
+            f"The label {unknown.tolist()[0]!r} of a calibration row is none of the {len(classes)} classes the"
+            " estimator was fitted on. Fit it on all classes, or leave such rows out: no set could hold their class."
+        )
+    return columns
