@@ -5,8 +5,9 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
+from labeled import letters_apart
 from nearsay.data.datasets import load_dataset
-from nearsay.posterior import choice
+from nearsay.posterior import choice, view
 from nearsay.posterior.classifier import NeighborClassifier
 from nearsay.posterior.fused import FusedClassifier
 from nearsay.posterior.fusion import Fusion, left_out_folds
@@ -54,6 +55,13 @@ def test_a_distance_that_the_rows_do_not_allow_is_not_tried(iris):
     nothing[5] = 0.0
     tried = {one.distances[0] for one in NeighborClassifier(posterior="rank", distance="auto").fit(nothing, y).choices_}
     assert "cosine" not in tried
+
+
+def test_a_distance_that_would_take_long_is_not_tried_unasked(monkeypatch, iris):
+    monkeypatch.setattr(view, "ROWS_TO_SCAN", 100)
+    tried = {one.distances[0] for one in NeighborClassifier(posterior="rank", distance="auto").fit(*iris).choices_}
+    assert "manhattan" not in tried
+    assert "euclidean" in tried
 
 
 def test_a_query_that_a_chosen_distance_cannot_measure_is_answered_by_the_others(iris):
@@ -105,6 +113,13 @@ def test_a_large_collection_is_chosen_by_some_of_its_cases(monkeypatch, iris):
     monkeypatch.setattr(choice, "CASES_TO_CHOOSE_BY", 40)
     clf = NeighborClassifier(5, posterior="auto").fit(*iris)
     assert clf.choices_.n_cases == 40
+
+
+def test_items_that_are_not_vectors_can_be_chosen_for():
+    words, kinds = ["aaa", "aab", "aba", "zzz", "zzy", "zyz"], ["early"] * 3 + ["late"] * 3
+    clf = NeighborClassifier(1, posterior="auto", distance=letters_apart).fit(words, kinds)
+    assert clf.predict(["abb", "yzz"]).tolist() == ["early", "late"]
+    assert len(clf.choices_) == len(POSTERIORS)
 
 
 @pytest.mark.parametrize("n", [1, 2, 3])

@@ -237,3 +237,17 @@ def test_columns_may_be_named():
     frame = pd.DataFrame(X, columns=["sl", "sw", "pl", "pw"])
     by_name = FusedClassifier({"petal": ["pl", "pw"]}).fit(frame, y)
     np.testing.assert_array_equal(by_name.predict(frame), FusedClassifier({"petal": [2, 3]}).fit(X, y).predict(X))
+
+
+def test_a_posterior_of_the_users_own_serves_every_group():
+    class NearestAlone:
+        def fit(self, table, labels, n_classes):
+            self.labels, self.n_classes = labels, n_classes
+            return self
+
+        def proba(self, table):
+            return np.eye(self.n_classes)[self.labels[table.indices[:, 0]]]
+
+    X, y = iris()
+    fused = FusedClassifier({"petal": slice(2, 4)}, NeighborClassifier(3, posterior=NearestAlone())).fit(X, y)
+    assert (fused.predict(X) == y).mean() > 0.95

@@ -263,7 +263,7 @@ def views_to_try(
     for number, (group, columns) in enumerate(groups.items()):
         for place, (distance, asked_for) in enumerate(_spelled_out(distances)):
             view = View(group, columns, distance, search, forgiving=not asked_for)
-            if asked_for or view.takes(X):
+            if asked_for or (view.is_quick(len(X)) and view.takes(X)):
                 views[number, place] = view.fit(X, labels, n_classes)
     return views
 

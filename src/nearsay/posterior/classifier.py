@@ -171,7 +171,7 @@ class NeighborClassifier(ClassifierMixin, BaseEstimator):
 
     def _fit_chosen(self, X: Any) -> None:
         """Choose what was left open, and fit it."""
-        views = views_to_try({"all": slice(None)}, [self.distance], self.search, X, self.labels_, len(self.classes_))
+        views = views_to_try({"all": None}, [self.distance], self.search, X, self.labels_, len(self.classes_))
         names = POSTERIORS if is_auto(self.posterior) else [self.posterior]
         makers = {name_of(name): partial(self.fresh_posterior, name) for name in names}
         ks = neighbors_to_try(len(X) - 1) if is_auto(self.n_neighbors) else [int(self.n_neighbors)]

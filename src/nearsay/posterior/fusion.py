@@ -221,8 +221,9 @@ def has_group(table: NeighborTable) -> np.ndarray:
 
 
 def _fitted(posterior: Any, table: NeighborTable | None, labels: np.ndarray, n_classes: int, rows: np.ndarray) -> Any:
-    if table is None:
-        return posterior.fit(None, labels, n_classes)
-    here = has_group(table)
-    posterior.fit(table[here], labels, n_classes, rows[here])
+    here = np.arange(len(labels)) if table is None else has_group(table)
+    if table is None or (len(here) == len(labels) and np.array_equal(rows, here)):
+        posterior.fit(table, labels, n_classes)  # all rows in order: a posterior of the user's need not know more
+    else:
+        posterior.fit(table[here], labels, n_classes, rows[here])
     return posterior

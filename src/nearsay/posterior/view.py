@@ -14,6 +14,9 @@ from nearsay.neighbors.index import NeighborIndex
 from nearsay.neighbors.table import NeighborTable
 from nearsay.posterior.labeled_index import LabeledIndex
 
+# Distances that have to be measured row by row are not tried unasked on larger collections.
+ROWS_TO_SCAN = 20_000
+
 
 class View:
     """The rows that have a feature group, searched by one distance.
@@ -24,7 +27,7 @@ class View:
     Parameters
     ----------
     group : the name of the feature group.
-    columns : its columns in X.
+    columns : its columns in X; None takes X as it is, whatever its items are.
     distance, search : as in ``NeighborIndex``.
     forgiving : bool
         Whether a row that the distance cannot measure counts as lacking the
@@ -46,12 +49,15 @@ class View:
         """The group and the distance, for people."""
         return f"{self.group} ({self.distance.name})"
 
-    def takes(self, X: np.ndarray) -> bool:
+    def takes(self, X: Any) -> bool:
         """Whether the distance can measure every row that has the group."""
-        columns, _ = _with_group(X[:, self.columns])
-        return _takes(self.distance, columns)
+        return _takes(self.distance, X if self.columns is None else _with_group(X[:, self.columns])[0])
 
-    def fit(self, X: np.ndarray, labels: np.ndarray, n_classes: int) -> View:
+    def is_quick(self, n_rows: int) -> bool:
+        """Whether so many rows can be searched without measuring every one of them."""
+        return self.distance.has_euclidean_form or n_rows <= ROWS_TO_SCAN
+
+    def fit(self, X: Any, labels: np.ndarray, n_classes: int) -> View:
         """Hold the rows of X that have the group."""
         columns, here = self._columns(X)
         if not len(here):
@@ -86,8 +92,10 @@ class View:
         here = np.flatnonzero(local[rows] >= 0)
         return self._spread(self.labeled_.leave_one_out(k, n_members, local[rows[here]]), here, len(rows), k)
 
-    def _columns(self, X: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    def _columns(self, X: Any) -> tuple[Any, np.ndarray]:
         """The columns of the group, of the rows that have it, and the numbers of these rows."""
+        if self.columns is None:
+            return X, np.arange(len(X))
         columns, here = _with_group(X[:, self.columns])
         if self.forgiving:
             here, columns = _measurable(self.distance, here, columns)
