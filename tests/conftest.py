@@ -8,7 +8,7 @@ import matplotlib
 import pytest
 from hypothesis import settings
 
-from nearsay.search import screen
+from nearsay.search import screen, small
 from nearsay.search.products import Int8Products
 
 matplotlib.use("Agg")
@@ -19,6 +19,7 @@ settings.load_profile("nearsay")
 @pytest.fixture
 def block_by_block(monkeypatch):
     """Search small collections as large ones are: 8-bit products first, over blocks of rows."""
+    monkeypatch.setattr(small, "SMALL", 0)
     monkeypatch.setattr(screen, "FEW_PRODUCTS", 0)
     monkeypatch.setattr(screen, "FEW_QUERIES", 0)
     monkeypatch.setattr(screen, "MANY_PRODUCTS", 0)

@@ -71,7 +71,8 @@ def nearest_classes(
 ) -> tuple[list, list, list]:
     """Class numbers by their nearest member, distances of their nearest members, and how far the others are at least.
 
-    Only the ``n_asked`` nearest rows are asked for their classes (None: all rows). −1 and inf fill up.
+    Only the ``n_asked`` nearest rows are asked for their classes (None: all rows). Of the 16 nearest classes all
+    ``n_members`` are told, of the others the first. −1 and inf fill up.
     """
     numbers, distances, beyond = [], [], []
     for i, q in enumerate(Q):
@@ -89,7 +90,8 @@ def nearest_classes(
         for c in listed:
             seen = [d for d, row in asked if labels[row] == c]
             unseen = [end for _, row in measured[len(asked) :] if labels[row] == c]
-            members.append([*seen, *unseen, *[math.inf] * n_members][:n_members])
+            told = [*seen, *unseen] if len(members) < 16 else seen[:1]
+            members.append([*told, *[math.inf] * n_members][:n_members])
         missing = n_listed - len(listed)
         numbers.append([*listed, *[-1] * missing])
         distances.append([*members, *[[math.inf] * n_members] * missing])

@@ -8,8 +8,8 @@ from collections.abc import Sequence
 import numpy as np
 from scipy.optimize import minimize, minimize_scalar
 
-FLOOR_SHARE = 0.01
-PRECISION = 0.03
+FLOOR_SHARE = 0.3
+PRECISION = 0.1
 BELIEF = 0.1
 
 
@@ -33,7 +33,7 @@ def usable_members(y: np.ndarray, members: Sequence[int]) -> list[int]:
 
 
 def floor_of(X: np.ndarray, y: np.ndarray) -> float:
-    """A hundredth of the usual distance of a row to its nearest other row, of those that are not 0."""
+    """Three tenths of the usual distance of a row to its nearest other row, of those that are not 0."""
     nearest = []
     for row in range(len(X)):
         if not np.isnan(X[row]).any():

@@ -13,9 +13,10 @@ import nearsay as ns
 import reference
 from labeled import letters_apart
 from nearsay.errors import InputError
-from nearsay.neighbors import by_class
+from nearsay.neighbors import by_class, find
 from nearsay.neighbors.table import NeighborTable
 from nearsay.search import grouped, screen
+from nearsay.search import small as small_collections
 from nearsay.search.exact import ExactSearch
 from nearsay.search.products import Float32Products, Int8Products
 
@@ -84,7 +85,7 @@ def check_against_loops(
 
 @pytest.mark.parametrize("search", ["exact", "trees"])
 @pytest.mark.parametrize("distance", ["euclidean", "manhattan"])
-@given(data=collections(), k=st.integers(1, 18), m=st.integers(1, 4))
+@given(data=collections(), k=st.integers(1, 18), m=st.integers(0, 4))
 @settings(max_examples=40)
 def test_the_classes_and_rows_are_those_of_a_loop(search, distance, data, k, m):
     X, labels, removed = data
@@ -92,7 +93,7 @@ def test_the_classes_and_rows_are_those_of_a_loop(search, distance, data, k, m):
     check_against_loops(index, X, labels, removed, X + 0.5, k, m, getattr(reference, distance), None)
 
 
-@given(data=collections(), k=st.integers(1, 6), m=st.integers(1, 3))
+@given(data=collections(), k=st.integers(1, 6), m=st.integers(0, 3))
 @settings(max_examples=30)
 def test_cosine_precomputed_and_own_distances_list_the_classes_of_a_loop(data, k, m):
     X, labels, removed = data
@@ -113,7 +114,7 @@ def test_cosine_precomputed_and_own_distances_list_the_classes_of_a_loop(data, k
 
 
 @pytest.mark.parametrize("distance", ["euclidean", "manhattan"])
-@given(data=collections(), k=st.integers(1, 18), m=st.integers(1, 4), at_least=st.integers(1, 8))
+@given(data=collections(), k=st.integers(1, 18), m=st.integers(0, 4), at_least=st.integers(1, 8))
 @with_fixtures
 def test_of_many_classes_those_met_among_the_nearest_rows_are_listed(monkeypatch, distance, data, k, m, at_least):
     monkeypatch.setattr(by_class, "LIST_ALL_UP_TO", 1)
@@ -134,9 +135,9 @@ def way_of_multiplying(request, monkeypatch):
 @pytest.mark.usefixtures("way_of_multiplying")
 @pytest.mark.parametrize("small", [0, 2048])
 @pytest.mark.parametrize("dtype", [np.float32, np.float64, np.uint8])
-@pytest.mark.parametrize("n_members", [1, 3])
+@pytest.mark.parametrize("n_members", [0, 1, 3])
 def test_many_blocks_and_near_ties_change_nothing(monkeypatch, small, dtype, n_members):
-    monkeypatch.setattr(grouped, "SMALL", small)
+    monkeypatch.setattr(small_collections, "SMALL", small)
     rng = np.random.default_rng(5)
     X = rng.integers(0, 3, size=(1300, 6)).astype(dtype)
     labels = np.where(np.arange(1300) < 1150, rng.integers(0, 3, 1300), rng.integers(3, 60, 1300))
@@ -155,7 +156,7 @@ def test_many_blocks_and_near_ties_change_nothing(monkeypatch, small, dtype, n_m
 
 
 @pytest.mark.usefixtures("way_of_multiplying")
-@pytest.mark.parametrize("n_members", [1, 4])
+@pytest.mark.parametrize("n_members", [0, 1, 4])
 def test_spread_out_rows_are_told_apart_exactly(n_members):
     rng = np.random.default_rng(9)
     X, labels = rng.normal(size=(2300, 12)), rng.integers(0, 4, 2300)
@@ -168,18 +169,64 @@ def test_spread_out_rows_are_told_apart_exactly(n_members):
     np.testing.assert_array_equal(table.classes.distances, expected[1])
 
 
+@pytest.mark.parametrize("small", [0, 2048])
+@pytest.mark.parametrize("n_members", [0, 1, 4])
+def test_of_the_sixteen_nearest_classes_all_members_are_told_and_of_others_the_first(monkeypatch, small, n_members):
+    monkeypatch.setattr(small_collections, "SMALL", small)
+    rng = np.random.default_rng(10)
+    X, labels = rng.normal(size=(500, 3)), rng.integers(0, 100, 500)
+    X[::7] = X[:72]  # duplicates in other classes
+    index = ns.NeighborIndex(search="exact").fit(X)
+    table = index.leave_one_out_classes(labels, 5, n_members, n_classes=100)
+    some = list(range(0, 500, 23))
+    expected = reference.nearest_classes(
+        X, labels, X[some], n_members, reference.euclidean, n_listed=100, left_out=some
+    )
+    np.testing.assert_array_equal(table.classes.numbers[some], expected[0])
+    np.testing.assert_allclose(table.classes.distances[some], expected[1], rtol=1e-12)
+    asked = index.query_classes(X[some], labels, 5, n_members, n_classes=100)
+    expected = reference.nearest_classes(X, labels, X[some], n_members, reference.euclidean, n_listed=100)
+    np.testing.assert_array_equal(asked.classes.numbers, expected[0])
+    np.testing.assert_allclose(asked.classes.distances, expected[1], rtol=1e-12)
+
+
+def test_an_order_that_scores_can_tell_is_not_measured(monkeypatch):
+    rng = np.random.default_rng(11)
+    X, labels = rng.normal(size=(300, 4)), rng.integers(0, 30, 300)
+    index = ns.NeighborIndex(search="exact").fit(X)
+    measured = []
+    plain = find.measured
+    monkeypatch.setattr(
+        find, "measured", lambda search, Q, rows: measured.append((rows >= 0).sum()) or plain(search, Q, rows)
+    )
+    index.leave_one_out_classes(labels, 5, 0)
+    assert sum(measured) < 300 * 7  # the five nearest rows, and hardly anyone else
+
+
+def test_queries_far_beyond_the_rows_are_put_in_order_too():
+    X, labels = np.arange(40.0)[:, None] % 20, np.arange(40) // 2
+    index = ns.NeighborIndex(search="exact").fit(X)
+    far = np.array([[1e30], [-1e30], [3.0]])
+    for n_members in (0, 2):
+        table = index.query_classes(far, labels, 3, n_members)
+        expected = reference.nearest_classes(X, labels, far, n_members, reference.euclidean, n_listed=20)
+        np.testing.assert_array_equal(table.classes.numbers, expected[0])
+        np.testing.assert_allclose(table.classes.distances, expected[1], rtol=1e-12)
+
+
+@pytest.mark.parametrize("n_members", [0, 2])
 @pytest.mark.parametrize("n_classes", [40, 400])
-def test_neither_threads_nor_batches_nor_the_order_of_classes_matter(n_classes):
+def test_neither_threads_nor_batches_nor_the_order_of_classes_matter(n_classes, n_members):
     rng = np.random.default_rng(6)
     X, labels = rng.integers(0, 4, size=(900, 5)).astype(float), rng.integers(0, n_classes, 900)
     index = ns.NeighborIndex(search="exact").fit(X)
     with ns.threads(1):
-        whole = index.leave_one_out_classes(labels, 5, 2, n_classes=n_classes)
+        whole = index.leave_one_out_classes(labels, 5, n_members, n_classes=n_classes)
     with ns.threads(2):
-        same = index.leave_one_out_classes(labels, 5, 2, n_classes=n_classes)
-        alone = index.leave_one_out_classes(labels, 5, 2, n_classes=n_classes, rows=np.array([17]))
+        same = index.leave_one_out_classes(labels, 5, n_members, n_classes=n_classes)
+        alone = index.leave_one_out_classes(labels, 5, n_members, n_classes=n_classes, rows=np.array([17]))
     renamed = rng.permutation(n_classes)
-    other = index.leave_one_out_classes(renamed[labels], 5, 2, n_classes=n_classes)
+    other = index.leave_one_out_classes(renamed[labels], 5, n_members, n_classes=n_classes)
     listed = whole.classes.numbers >= 0
     np.testing.assert_array_equal(other.classes.numbers >= 0, listed)
     np.testing.assert_array_equal(other.classes.numbers[listed], renamed[whole.classes.numbers[listed]])
@@ -270,8 +317,8 @@ def test_a_search_may_hold_no_rows_any_more():
     [
         (0, {}, "at least 1; 0 came"),
         (1.5, {}, "whole number; 1.5 came"),
-        (1, {"n_members": 0}, "At least one member of each class"),
-        (1, {"n_members": 1.5}, "whole number; 1.5 came"),
+        (1, {"n_members": -1}, "at least 1, or 0 for the order"),
+        (1, {"n_members": 1.5}, "by a whole number .* n_members=1.5 came"),
         (1, {"n_classes": 1}, "must lie in 0 … 0"),
     ],
 )

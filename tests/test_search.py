@@ -14,9 +14,10 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import nearsay as ns
+import reference
 from nearsay.errors import InputError
-from nearsay.neighbors.find import nearest
-from nearsay.search import held, views
+from nearsay.neighbors.find import leave_one_out, nearest
+from nearsay.search import held, small, views
 from nearsay.search.exact import ExactSearch
 from nearsay.search.products import PRODUCTS
 from nearsay.search.screen import Screen
@@ -195,3 +196,41 @@ def test_every_public_name_has_a_home_and_a_type():
     for name, home in ns._HOME_OF.items():
         assert getattr(ns, name) is not None
         assert re.search(rf"from {home} import \(?[^)]*?\b{name}\b", typed), f"{name} is not imported for type checkers"
+
+
+@pytest.mark.parametrize("distance", ["euclidean", "sqeuclidean", "cosine"])
+@given(data=st.data(), n=st.integers(2, 40), k=st.integers(1, 6))
+@settings(max_examples=40)
+def test_all_rows_at_once_find_the_others_that_a_loop_finds(distance, data, n, k):
+    X = np.array(data.draw(st.lists(st.tuples(st.integers(0, 2), st.integers(1, 3)), min_size=n, max_size=n)), float)
+    removed = sorted(data.draw(st.sets(st.integers(0, n - 1), max_size=n - 2)))
+    live = [row for row in range(n) if row not in removed]
+    k = min(k, len(live) - 1)
+    search = ExactSearch(distance).fit(X)
+    search.remove(removed)
+    table = leave_one_out(search, k)
+    for row in range(n):
+        others = [other for other in live if other != row] if row in live else []
+        (expected,), (far,) = reference.nearest(X[others], [X[row]], k, getattr(reference, distance))
+        assert table.indices[row].tolist() == [others[i] for i in expected] + [-1] * (k - len(expected))
+        np.testing.assert_allclose(table.distances[row], far + [np.inf] * (k - len(far)), rtol=1e-12)
+
+
+@pytest.mark.parametrize("rows", ["spread out", "near ties", "all equal"])
+@pytest.mark.parametrize("k", [3, 40])
+def test_all_rows_at_once_or_block_by_block_is_the_same(monkeypatch, rows, k):
+    rng = np.random.default_rng(12)
+    X = {
+        "spread out": rng.normal(size=(700, 9)),
+        "near ties": rng.integers(0, 3, size=(700, 5)) * 1e-4 + 1e3,
+        "all equal": np.ones((700, 2)),
+    }[rows]
+    tables = []
+    for most in (0, 2048):
+        monkeypatch.setattr(small, "SMALL", most)
+        for count in (1, 2):
+            with ns.threads(count):
+                tables.append(leave_one_out(ExactSearch().fit(X), k))
+    for table in tables[1:]:
+        np.testing.assert_array_equal(table.indices, tables[0].indices)
+        np.testing.assert_array_equal(table.distances, tables[0].distances)

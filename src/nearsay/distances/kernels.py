@@ -299,6 +299,8 @@ def measure_euclidean(Q, X, candidates, first, squared, share, out):  # type: ig
             r1 = candidates[i, min(start + 1, stop - 1)] - first
             r2 = candidates[i, min(start + 2, stop - 1)] - first
             r3 = candidates[i, stop - 1] - first
+            if max(r0, r1, r2, r3) < 0:  # −1 fills up
+                continue
             # Rows that lie elsewhere are read as row 0 and not written.
             x0, x1 = X[r0 if 0 <= r0 < n else 0], X[r1 if 0 <= r1 < n else 0]
             x2, x3 = X[r2 if 0 <= r2 < n else 0], X[r3 if 0 <= r3 < n else 0]

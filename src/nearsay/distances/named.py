@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import inspect
 from collections.abc import Callable
+from functools import cache
 from typing import Any
 
 from nearsay.distances.distance import Distance
@@ -109,12 +110,15 @@ def as_distance(distance: Any, **parameters: Any) -> Distance:
     )
 
 
+_signature = cache(inspect.signature)  # asking anew takes longer than a search of a few rows
+
+
 def _named(given: str, parameters: dict[str, Any]) -> Distance:
     name = ALIASES.get(given, given)
     if name not in DISTANCES:
         raise unknown_name("distance", given, {*DISTANCES, *ALIASES}, " You can also pass a function of two items.")
     make = DISTANCES[name]
-    takes = inspect.signature(make)
+    takes = _signature(make)
     try:
         takes.bind(**parameters)
     except TypeError as error:

@@ -22,11 +22,13 @@ import numpy as np
 from nearsay.arrays import check_n_neighbors, in_parallel, row_blocks, shares
 from nearsay.errors import InputError
 from nearsay.neighbors import find
+from nearsay.neighbors.at_once import QUERIES_SCANNED, AllAtOnce
 from nearsay.neighbors.classes import NearestClasses
 from nearsay.neighbors.table import NeighborTable
 from nearsay.search.grouped import Found, GroupedRows, Wanted
 from nearsay.search.held import MOST_ROWS
 from nearsay.search.protocol import NeighborSearch
+from nearsay.search.small import SmallRows, is_small
 
 # Up to so many classes all of them are listed; with more, those met among the nearest rows.
 LIST_ALL_UP_TO = 128
@@ -34,9 +36,11 @@ LIST_ALL_UP_TO = 128
 # 100,000 rows of 128 columns of noise, the hardest case; 24 take 1.16 times as long, and 32 take 1.25 times.
 ROWS_ASKED = 16
 
-NOBODY = np.empty(0, np.int64)
+# Of so many nearest classes all members that were asked for are listed, of the others only the nearest: classes so
+# far down the list have next to no chance, and measuring four members of each of 100 would take twice as long.
+MEMBERS_OF_NEAREST = 16
+
 NONE_REMOVED = np.empty(0, np.bool_)
-QUERIES_SCANNED = 64
 ROWS_SCANNED = 1024
 
 Queries = Callable[[slice], Any]
@@ -103,6 +107,7 @@ class LabeledSearch:
         self.lists_all = self.n_classes <= LIST_ALL_UP_TO
         self._n_changes = search.rows_.n_changes
         self._rows_by_class: GroupedRows | None = None
+        self._few_rows: AllAtOnce | None = None
 
     def serves(self, search: NeighborSearch, labels: Any, n_classes: int | None) -> bool:
         """Whether these are the rows, as they are now, and the labels that this was made for."""
@@ -115,39 +120,44 @@ class LabeledSearch:
 
     def nearest(self, Q: Any, k: int, n_members: int = 1) -> NeighborTable:
         """The ``k`` nearest rows of every query, with ``table.classes``; −1 and +inf where there are fewer rows."""
-        k, n_members = _check_wanted(k, n_members)
+        k, n_members = check_n_neighbors(k, MOST_ROWS), _check_members(n_members, least=0)
         Q = self._checked(Q)
         live = self.search.rows_.n_live
         if not self.lists_all:
             asked = min(max(k, ROWS_ASKED), live)
-            table = find.nearest(self.search, Q, asked) if asked else _empty(len(Q), 0)
-            return self._with_classes_met(table, NOBODY, k, n_members, every_row=asked == live)
+            table = find.nearest(self.search, Q, asked) if asked else find.no_neighbors(len(Q), 0)
+            return self._with_classes_met(table, find.NOBODY, k, n_members, every_row=asked == live)
+        if self._is_small:
+            return _widened(self._at_once.nearest(Q, Wanted(min(k, live), n_members, MEMBERS_OF_NEAREST)), k)
         if self.search.exact or not live:
-            table, members = self._find(Q.__getitem__, len(Q), NOBODY, Wanted(min(k, live), n_members))
+            table, members = self._find(Q.__getitem__, len(Q), find.NOBODY, Wanted(min(k, live), max(1, n_members)))
         else:
             table = find.nearest(self.search, Q, min(k, live))
-            members = self.nearest_by_class(Q, n_members)
-        return _widened(table, k, members.in_order())
+            members = self.nearest_by_class(Q, max(1, n_members))
+        return _widened(_with_classes(table, members.in_order(), n_members), k)
 
     def leave_one_out(self, k: int, n_members: int = 1, rows: np.ndarray | None = None) -> NeighborTable:
         """The ``k`` nearest *other* rows of every row (or of the ``rows`` of these numbers), with ``table.classes``.
 
         A removed row has no neighbors and no classes.
         """
-        k, n_members = _check_wanted(k, n_members)
+        k, n_members = check_n_neighbors(k, MOST_ROWS), _check_members(n_members, least=0)
         held = self.search.rows_
         others = max(held.n_live - 1, 0)
         numbers = np.arange(len(held)) if rows is None else rows
         if not self.lists_all:
             asked = min(max(k, ROWS_ASKED), others)
-            table = find.leave_one_out(self.search, asked, rows) if asked else _empty(len(numbers), 0)
+            table = find.leave_one_out(self.search, asked, rows) if asked else find.no_neighbors(len(numbers), 0)
             return self._with_classes_met(table, numbers, k, n_members, every_row=asked == others)
+        if self._is_small:
+            wanted = Wanted(min(k, others), n_members, MEMBERS_OF_NEAREST)
+            return _widened(self._at_once.others(wanted) if rows is None else self._some_others(rows, wanted), k)
         if self.search.exact or not others:
-            table, members = self._find_others(rows, Wanted(min(k, others), n_members))
+            table, members = self._find_others(rows, Wanted(min(k, others), max(1, n_members)))
         else:
             table = find.leave_one_out(self.search, min(k, others), rows)
-            _, members = self._find_others(rows, Wanted(0, n_members))
-        return _widened(table, k, members.in_order())
+            _, members = self._find_others(rows, Wanted(0, max(1, n_members)))
+        return _widened(_with_classes(table, members.in_order(), n_members), k)
 
     def _with_classes_met(
         self, table: NeighborTable, left_out: np.ndarray, k: int, n_members: int, *, every_row: bool
@@ -161,19 +171,19 @@ class LabeledSearch:
         numbers, distances = np.empty((len(table), n_listed), np.int64), np.empty((len(table), n_listed, n_members))
         classes_met(table.indices, table.distances, self.labels, sizes, left_out, beyond, numbers, distances)
         nearest = NeighborTable(table.indices[:, :k], table.distances[:, :k])
-        return _widened(nearest, k, NearestClasses(numbers, distances, beyond))
+        return _widened(_with_classes(nearest, NearestClasses(numbers, distances, beyond), n_members), k)
 
     # ------------------------------------------------------------ the nearest members of each class
 
     def nearest_by_class(self, Q: Any, n_members: int = 1) -> ClassTable:
         """The nearest ``n_members`` rows of each class for every query."""
-        _, n_members = _check_wanted(1, n_members)
+        n_members = _check_members(n_members, least=1)
         Q = self._checked(Q)
-        return self._find(Q.__getitem__, len(Q), NOBODY, Wanted(0, n_members))[1]
+        return self._find(Q.__getitem__, len(Q), find.NOBODY, Wanted(0, n_members))[1]
 
     def leave_one_out_by_class(self, n_members: int = 1) -> ClassTable:
         """The nearest *other* ``n_members`` rows of each class for every row; a row is left out by its number."""
-        _, n_members = _check_wanted(1, n_members)
+        n_members = _check_members(n_members, least=1)
         return self._find_others(None, Wanted(0, n_members))[1]
 
     # ------------------------------------------------------------ one pass for both
@@ -184,7 +194,10 @@ class LabeledSearch:
     def _find(
         self, queries: Queries, n_queries: int, left_out: np.ndarray, wanted: Wanted
     ) -> tuple[NeighborTable, ClassTable]:
-        table, members = _empty(n_queries, wanted.k), _no_members(n_queries, self.n_classes, wanted.n_members)
+        table, members = (
+            find.no_neighbors(n_queries, wanted.k),
+            _no_members(n_queries, self.n_classes, wanted.n_members),
+        )
 
         def fill(part: slice) -> None:
             Q, itself = queries(part), left_out[part]
@@ -208,20 +221,7 @@ class LabeledSearch:
         held = self.search.rows_
         if rows is not None:
             return self._find(lambda part: held.take(rows[part]), len(rows), rows, wanted)
-        if not (self._by_product and self._grouped.is_small):
-            return self._find(lambda part: held.between(part.start, part.stop), len(held), np.arange(len(held)), wanted)
-        table, members = _empty(len(held), wanted.k), _no_members(len(held), self.n_classes, wanted.n_members)
-
-        def fill(block: tuple[slice, np.ndarray]) -> None:
-            numbers = self._grouped.order[block[0]]
-            Q = held.take(numbers)
-            few = _empty(len(Q), wanted.k), _no_members(len(Q), self.n_classes, wanted.n_members)
-            self._settle(Q, numbers, wanted, self._grouped.others(Q, *block, wanted), *few)
-            table.indices[numbers], table.distances[numbers] = few[0].indices, few[0].distances
-            members.indices[numbers], members.distances[numbers] = few[1].indices, few[1].distances
-
-        in_parallel(fill, self._grouped.own_products())
-        return table, members
+        return self._find(lambda part: held.between(part.start, part.stop), len(held), np.arange(len(held)), wanted)
 
     @property
     def _by_product(self) -> bool:
@@ -232,6 +232,33 @@ class LabeledSearch:
         if self._rows_by_class is None:
             self._rows_by_class = GroupedRows(self.search.distance_, self.search.rows_, self.labels)
         return self._rows_by_class
+
+    def _some_others(self, rows: np.ndarray, wanted: Wanted) -> NeighborTable:
+        table = self._at_once.nearest(self.search.rows_.take(rows), wanted, rows)
+        removed = self.search.rows_.removed
+        if removed is not None:
+            gone = removed[rows]
+            table.indices[gone], table.distances[gone] = -1, np.inf
+            assert table.classes is not None
+            table.classes.numbers[gone], table.classes.distances[gone] = -1, np.inf
+        return table
+
+    @property
+    def _is_small(self) -> bool:
+        return self.search.exact and is_small(self.search.distance_, self.search.rows_)
+
+    @property
+    def _at_once(self) -> AllAtOnce:
+        if self._few_rows is None:
+            rows = SmallRows(self._grouped, self.n_classes)
+            self._few_rows = AllAtOnce(self.search, rows, self.labels, self._scanned)
+        return self._few_rows
+
+    def _scanned(self, Q: Any, left_out: np.ndarray, wanted: Wanted) -> NeighborTable:
+        table = find.no_neighbors(len(Q), wanted.k)
+        members = _no_members(len(Q), self.n_classes, max(1, wanted.n_members))
+        self._scan(Q, left_out, table, members)
+        return _with_classes(table, members.in_order(), wanted.n_members)
 
     def _settle(
         self,
@@ -246,13 +273,13 @@ class LabeledSearch:
         from nearsay.neighbors.order import nearest_of_each_class
 
         if wanted.k:
-            find.measure_and_order(self.search, Q, found.nearest, NOBODY, table)
+            find.measure_and_order(self.search, Q, found.nearest, find.NOBODY, table)
         measured = find.measured(self.search, Q, found.members)
         nearest_of_each_class(found.members, measured, self.labels, members.indices, members.distances)
         for part in row_blocks(len(found.undecided), size=QUERIES_SCANNED):
             again = found.undecided[part]
-            few = _empty(len(again), wanted.k), _no_members(len(again), *members.indices.shape[1:])
-            self._scan(Q[again], left_out[again] if len(left_out) else NOBODY, *few)
+            few = find.no_neighbors(len(again), wanted.k), _no_members(len(again), *members.indices.shape[1:])
+            self._scan(Q[again], left_out[again] if len(left_out) else find.NOBODY, *few)
             table.indices[again], table.distances[again] = few[0].indices, few[0].distances
             members.indices[again], members.distances[again] = few[1].indices, few[1].distances
 
@@ -319,14 +346,13 @@ def _check_labels(labels: Any, n_rows: int, n_classes: int | None) -> tuple[np.n
     return labels.astype(np.int64), n_classes
 
 
-def _check_wanted(k: Any, n_members: Any) -> tuple[int, int]:
-    if isinstance(n_members, bool) or not isinstance(n_members, int | np.integer) or n_members < 1:
-        raise InputError(f"At least one member of each class must be asked for, as a whole number; {n_members!r} came.")
-    return check_n_neighbors(k, MOST_ROWS), int(n_members)
-
-
-def _empty(n_queries: int, k: int) -> NeighborTable:
-    return NeighborTable(np.full((n_queries, k), -1, np.int64), np.full((n_queries, k), np.inf))
+def _check_members(n_members: Any, *, least: int) -> int:
+    if isinstance(n_members, bool) or not isinstance(n_members, int | np.integer) or n_members < least:
+        order = ", or 0 for the order of the classes alone" if least == 0 else ""
+        raise InputError(
+            f"Members of each class are asked for by a whole number of at least 1{order}; n_members={n_members!r} came."
+        )
+    return int(n_members)
 
 
 def _no_members(n_queries: int, n_classes: int, n_members: int) -> ClassTable:
@@ -334,11 +360,18 @@ def _no_members(n_queries: int, n_classes: int, n_members: int) -> ClassTable:
     return ClassTable(np.full(shape, -1, np.int64), np.full(shape, np.inf))
 
 
-def _widened(table: NeighborTable, k: int, classes: NearestClasses) -> NeighborTable:
-    """The table with these classes and ``k`` columns, where it may have had too few rows for them."""
+def _with_classes(table: NeighborTable, classes: NearestClasses, n_members: int) -> NeighborTable:
+    """The table with these classes; only the nearest of them tell of more than one member."""
+    distances = classes.distances[:, :, :n_members]
+    distances[:, MEMBERS_OF_NEAREST:, 1:] = np.inf
+    return NeighborTable(table.indices, table.distances, NearestClasses(classes.numbers, distances, classes.beyond))
+
+
+def _widened(table: NeighborTable, k: int) -> NeighborTable:
+    """The table with ``k`` columns, where the collection may have had too few rows for them."""
     if table.n_neighbors < k:
-        wide = _empty(len(table), k)
+        wide = find.no_neighbors(len(table), k)
         wide.indices[:, : table.n_neighbors] = table.indices
         wide.distances[:, : table.n_neighbors] = table.distances
-        table = wide
-    return NeighborTable(table.indices, table.distances, classes)
+        table = NeighborTable(wide.indices, wide.distances, table.classes)
+    return table

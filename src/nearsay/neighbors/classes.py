@@ -24,7 +24,9 @@ class NearestClasses:
         Class numbers, nearest first; equal distances by the row number of the nearest member. −1 fills up.
     distances : (n_queries, n_listed, n_members) float64
         How far the nearest members of each of these classes are, nearest first. +inf where a class has no
-        more members; ``beyond`` where it has, but farther than was looked.
+        more members, and after the first member of every class but the 16 nearest, which are not looked at;
+        ``beyond`` where there is one, but farther than was looked. Nothing (0 members) where only the order
+        was asked for.
     beyond : (n_queries,) float64
         No member that is not listed lies nearer than this; +inf where every member that was asked for is listed.
     """

@@ -6,14 +6,17 @@ float64, and equal distances go by row number.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from typing import Any
 
 import numpy as np
 
 from nearsay.arrays import check_n_neighbors, in_parallel, row_blocks, shares, thread_count
 from nearsay.neighbors.table import NeighborTable
+from nearsay.search.exact import ExactSearch
+from nearsay.search.grouped import GroupedRows
 from nearsay.search.protocol import NeighborSearch
+from nearsay.search.small import OwnBlock, SmallRows, is_small
 
 NOBODY = np.empty(0, np.int64)
 QUERIES_A_THREAD = 1024
@@ -51,6 +54,8 @@ def leave_one_out(search: NeighborSearch, k: int, rows: np.ndarray | None = None
     """
     held = search.rows_
     k = check_n_neighbors(k, held.n_live, left_out=1)
+    if rows is None and takes_all_at_once(search):
+        return _all_at_once(search, k)
     n_queries = len(held) if rows is None else len(rows)
 
     def answers() -> Iterator[NeighborTable]:
@@ -65,6 +70,31 @@ def leave_one_out(search: NeighborSearch, k: int, rows: np.ndarray | None = None
         gone = held.removed if rows is None else held.removed[rows]
         table.indices[gone] = -1
         table.distances[gone] = np.inf
+    return table
+
+
+def takes_all_at_once(search: NeighborSearch) -> bool:
+    """Whether the products of all rows with each other are the fastest way to find the neighbors of all."""
+    return isinstance(search, ExactSearch) and search.products == "auto" and is_small(search.distance_, search.rows_)
+
+
+def _all_at_once(search: NeighborSearch, k: int) -> NeighborTable:
+    held = search.rows_
+    small = SmallRows(GroupedRows(search.distance_, held, np.zeros(len(held), np.int64)), n_classes=1)
+    table = no_neighbors(len(held), k)
+
+    def fill(block: Callable[[], OwnBlock]) -> None:
+        numbers, queries = block()
+        Q = held.take(numbers)
+        candidates, crowded = small.nearest(queries, k)
+        few = no_neighbors(len(Q), k)
+        measure_and_order(search, Q, candidates, NOBODY, few)
+        table.indices[numbers], table.distances[numbers] = few.indices, few.distances
+        if crowded.any():
+            again = _answer(search, Q[crowded], numbers[crowded], k)
+            table.indices[numbers[crowded]], table.distances[numbers[crowded]] = again.indices, again.distances
+
+    in_parallel(fill, small.times_others())
     return table
 
 
@@ -113,3 +143,8 @@ def measured(search: NeighborSearch, Q: Any, candidates: np.ndarray) -> np.ndarr
     for first, chunk in search.rows_.chunks():
         search.distance_.measure(Q, chunk, candidates, first, distances)
     return distances
+
+
+def no_neighbors(n_queries: int, k: int) -> NeighborTable:
+    """A table to be filled in: −1 and +inf everywhere."""
+    return NeighborTable(np.full((n_queries, k), -1, np.int64), np.full((n_queries, k), np.inf))

@@ -84,9 +84,10 @@ class NeighborIndex:
     ) -> NeighborTable:
         """The ``k`` nearest rows of every query, and in ``table.classes`` the classes by their nearest member.
 
-        ``labels`` numbers the class of every row. Up to 128 classes are all listed, with the distances of
-        their ``n_members`` nearest members; of more, those met among the nearest rows, and others lie ``beyond``.
-        Where there are fewer than ``k`` rows, −1 and +inf fill up.
+        ``labels`` numbers the class of every row. Up to 128 classes are all listed; of more, those met among the
+        nearest rows, and others lie ``beyond``. The 16 nearest classes come with the distances of their
+        ``n_members`` nearest members, the others with that of the nearest; 0 asks for the order alone, which
+        takes less time. Where there are fewer than ``k`` rows, −1 and +inf fill up.
 
         >>> index = NeighborIndex().fit([[0.0], [1.0], [5.0]])
         >>> table = index.query_classes([[4.0]], labels=[0, 0, 1], k=2, n_members=2)

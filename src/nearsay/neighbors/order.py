@@ -148,6 +148,63 @@ def classes_in_order(indices, distances, numbers, ordered):  # type: ignore[no-u
 
 
 @compiled
+def settle_classes(by_score, candidates, measured, labels, n_near, lines, numbers, distances):  # type: ignore[no-untyped-def]
+    """Let measured candidates correct an order of the classes that is right but for them; ties by row number.
+
+    ``by_score`` (queries × classes) is that order, −1 fills up. Query q goes to
+    line ``lines[q]`` of ``numbers`` and ``distances``, which come filled with −1
+    and +inf; of the ``n_near`` first classes all members found are told, of the
+    others the nearest (where any is asked for).
+    """
+    n_classes, m = distances.shape[1:]
+    room = max(1, m)
+    rows, far = np.empty((n_classes, room), np.int64), np.empty((n_classes, room))
+    met = np.zeros(n_classes, np.int64)
+    for q in range(by_score.shape[0]):
+        met[:] = 0
+        for t in range(candidates.shape[1]):
+            row, distance = candidates[q, t], measured[q, t]
+            if row < 0:
+                break
+            # As ``_insert``, which takes several times as long: handing an array to a function counts who holds it.
+            c = labels[row]
+            place = met[c]
+            met[c] = min(place + 1, room)
+            while place > 0:
+                nearer = far[c, place - 1]
+                if nearer < distance or (nearer == distance and rows[c, place - 1] < row):
+                    break
+                if place < room:
+                    rows[c, place], far[c, place] = rows[c, place - 1], nearer
+                place -= 1
+            if place < room:
+                rows[c, place], far[c, place] = row, distance
+        line = lines[q]
+        for t in range(n_classes):
+            c = by_score[q, t]
+            if c < 0:  # so are all that follow
+                break
+            place = t
+            if met[c] > 0:
+                while place > 0:
+                    before = numbers[line, place - 1]
+                    nearer = met[before] == 0 or far[before, 0] < far[c, 0]
+                    if nearer or (far[before, 0] == far[c, 0] and rows[before, 0] < rows[c, 0]):
+                        break
+                    numbers[line, place] = before
+                    place -= 1
+            numbers[line, place] = c
+        if m == 0:
+            continue
+        for t in range(n_classes):
+            c = numbers[line, t]
+            if c < 0:
+                break
+            for member in range(min(met[c], m if t < n_near else 1)):
+                distances[line, t, member] = far[c, member]
+
+
+@compiled
 def classes_met(indices, distances, labels, sizes, left_out, beyond, numbers, members):  # type: ignore[no-untyped-def]
     """The classes among the nearest rows of each query, and how far their members are.
 

@@ -1,10 +1,13 @@
 """Which posterior, which k, which distances, which feature groups: what the past cases say, before any query.
 
-    distance × posterior ──► k ──► more distances (a pool can hear several) ──► fewer groups
+    distance × posterior ──► k ──► more distances (a pool can hear several) ──► fewer of them, fewer groups
 
-Every step keeps what gives the truth of past cases the largest mean log
+Every step asks what gives the truth of past cases the largest mean log
 probability. A case is judged by posteriors that were fitted without it, on
-neighbors that are not itself, so a rich posterior wins nothing by rote.
+neighbors that are not itself, so a rich posterior wins nothing by rote. And
+with many ways to try and few cases to tell them apart, the best is often only
+lucky: what was to be expected stays, unless the best beats it by more than
+the cases' own scatter.
 """
 
 from __future__ import annotations
@@ -28,11 +31,16 @@ CASES_TO_CHOOSE_BY = 5000
 NEIGHBORS_TO_TRY = (1, 2, 3, 5, 8, 12, 20, 30)
 
 LEADERS = 3
+
+CLEARLY = 2.0  # standard errors
+
+# What to expect before any case was asked.
+EXPECTED = "pooled"
 SHOWN = 20
 
-# Measured in any kind of feature; one that a row does not allow (a root of a negative number, the direction of
-# nothing) is not tried.
-DISTANCES_TO_TRY = ("euclidean", "manhattan", "cosine", "hellinger")
+# Rows as they are, their directions, and amounts; one that a row does not allow (a root of a negative number, the
+# direction of nothing) is not tried. All are searched by products, so that trying them takes no longer than using them.
+DISTANCES_TO_TRY = ("euclidean", "cosine", "hellinger")
 
 
 @dataclass(frozen=True)
@@ -57,16 +65,19 @@ class Tried:
 
 
 class Choices(list[Tried]):
-    """All that was tried, best first; the first was chosen. Prints as a table.
+    """All that was tried, best first; ``chosen`` is the one that was taken. Prints as a table.
 
-    >>> print(Choices([Tried("rank", None, ("cosine",), ("all",), -0.2, 0.91)], n_cases=120))
+    >>> ways = [Tried("rank", None, (name,), ("all",), log_p, 0.91) for name, log_p in (("l1", -0.21), ("l2", -0.2))]
+    >>> print(Choices(ways, chosen=ways[0], n_cases=120))           # the other is not clearly better
     chosen by the log posterior of 120 past cases
       posterior    k  distances  groups  log posterior  accuracy
-    * rank         -  cosine     all           -0.2000     91.0%
+      rank         -  l2         all           -0.2000     91.0%
+    * rank         -  l1         all           -0.2100     91.0%
     """
 
-    def __init__(self, tried: Sequence[Tried], n_cases: int) -> None:
+    def __init__(self, tried: Sequence[Tried], chosen: Tried, n_cases: int) -> None:
         super().__init__(sorted(tried, key=lambda one: (-one.log_posterior, -one.accuracy)))
+        self.chosen = chosen
         self.n_cases = n_cases
 
     @property
@@ -84,13 +95,14 @@ class Choices(list[Tried]):
                 "groups": list(one.groups),
                 "log_posterior": one.log_posterior,
                 "accuracy": one.accuracy,
-                "chosen": number == 0,
+                "chosen": one is self.chosen,
             }
-            for number, one in enumerate(self)
+            for one in self
         ]
 
     def __str__(self) -> str:
-        cells = [_HEAD, *(_cells(one) for one in self[:SHOWN])]
+        shown = [one for number, one in enumerate(self) if number < SHOWN or one is self.chosen]
+        cells = [_HEAD, *map(_cells, shown)]
         widths = [max(len(row[column]) for row in cells) for column in range(len(_HEAD))]
         lines = [self.why]
         for number, row in enumerate(cells):
@@ -98,15 +110,16 @@ class Choices(list[Tried]):
                 cell.rjust(w) if c in _NUMBERS else cell.ljust(w)
                 for c, (cell, w) in enumerate(zip(row, widths, strict=True))
             ]
-            lines.append(("* " if number == 1 else "  ") + "  ".join(placed).rstrip())
-        more = len(self) - SHOWN
+            taken = number > 0 and shown[number - 1] is self.chosen
+            lines.append(("* " if taken else "  ") + "  ".join(placed).rstrip())
+        more = len(self) - len(shown)
         return "\n".join([*lines, f"  … and {more} more"] if more > 0 else lines)
 
     def _repr_html_(self) -> str:
         def line(cells: Sequence[str], tag: str) -> str:
             return "<tr>" + "".join(f"<{tag}>{escape(cell)}</{tag}>" for cell in cells) + "</tr>"
 
-        body = "".join(line(_cells(one), "th" if number == 0 else "td") for number, one in enumerate(self))
+        body = "".join(line(_cells(one), "th" if one is self.chosen else "td") for one in self)
         head = f"<caption>{escape(self.why)}</caption><thead>{line(_HEAD, 'th')}</thead>"
         return f"<table>{head}<tbody>{body}</tbody></table>"
 
@@ -162,57 +175,78 @@ class Chooser:
         self.rows = np.arange(n) if n <= CASES_TO_CHOOSE_BY else np.arange(CASES_TO_CHOOSE_BY) * n // CASES_TO_CHOOSE_BY
         # A class of one row is never right when that row is left out, whatever is chosen.
         self.rows = self.rows[np.bincount(labels)[labels[self.rows]] > 1]
-        n_members = max(getattr(make(), "n_members", 0) for make in posteriors.values())
+        asked = [getattr(make(), "n_members", None) for make in posteriors.values()]
+        n_members = max((number for number in asked if number is not None), default=None)
         self._tables = {key: view.past_cases(max(ks), n_members, self.rows) for key, view in views.items()}
         self._tried: dict[Way, Tried] = {}
+        self._log_p: dict[Way, np.ndarray] = {}
 
     def choose(self, *, together: bool) -> Way:
-        """The best way: step by step, as drawn above, from a k in the middle.
+        """The way to take: step by step, as drawn above.
 
         ``together`` says whether several distances may speak at once, and
-        whether groups may be left out.
+        whether groups may be left out. What is expected to do best is the
+        pool: of all distances together, or of the first.
         """
         k = self.ks[len(self.ks) // 2]
+        alone = self._views_of_each_distance()
+        expected = EXPECTED if EXPECTED in self.posteriors else next(iter(self.posteriors))
+        pools_all = together and hasattr(self.posteriors[expected](), "fit_groups")
+        best = Way(expected, k, sum(alone, ()) if pools_all else alone[0])
+        rival = self._likeliest([Way(p, k, views) for views in alone for p in self.posteriors])
+        # Votes of another k change a posterior somewhat, not the whole order: only the leaders are worth the time.
+        leaders = sorted(self.posteriors, key=lambda p: -self._judge(replace(rival, posterior=p)).log_posterior)
+        others = [replace(rival, posterior=p, n_neighbors=each) for p in leaders[:LEADERS] for each in self.ks]
+        best = self._clearly_best(best, [rival, *others])
+        if together:
+            best = self._while_clearly_better(best, lambda way: self._wider(way, alone))
+            best = self._while_clearly_better(best, self._narrower)
+        self._chosen = self._judge(best)
+        return best
+
+    def _views_of_each_distance(self) -> list[tuple[tuple[int, int], ...]]:
+        """All groups under one distance, for each distance that takes them all."""
         groups = sorted({group for group, _ in self.views})
         distances = sorted({distance for _, distance in self.views})
-        whole = [tuple((g, d) for g in groups if (g, d) in self.views) for d in distances]
-        usable = [views for views in whole if len(views) == len(groups)]
-        best = self._best([Way(posterior, k, views) for views in usable for posterior in self.posteriors])
-        # Votes of another k change a posterior somewhat, not the whole order: only the leaders are worth the time.
-        leaders = sorted(self.posteriors, key=lambda p: -self._judge(replace(best, posterior=p)).log_posterior)
-        ways = [replace(best, posterior=p, n_neighbors=each) for p in leaders[:LEADERS] for each in self.ks]
-        best = self._best([best, *ways])
-        if together:
-            best = self._more_distances(best, usable)
-            best = self._fewer_groups(best)
-        return best
+        takes_all = [d for d in distances if all((group, d) in self.views for group in groups)]
+        return [tuple((group, d) for group in groups) for d in takes_all]
+
+    def _wider(self, way: Way, alone: Sequence[tuple[tuple[int, int], ...]]) -> list[Way]:
+        """The way with one distance more."""
+        return [replace(way, views=way.views + views) for views in alone if views[0] not in way.views]
+
+    def _narrower(self, way: Way) -> list[Way]:
+        """The way with one group less, or with one distance less."""
+        fewer = []
+        for part in (0, 1):
+            parts = sorted({view[part] for view in way.views})
+            if len(parts) > 1:
+                fewer += [replace(way, views=tuple(v for v in way.views if v[part] != one)) for one in parts]
+        return fewer
 
     def report(self) -> Choices:
         """Everything tried so far."""
-        return Choices(list(self._tried.values()), len(self.rows))
+        return Choices(list(self._tried.values()), self._chosen, len(self.rows))
 
-    def _more_distances(self, best: Way, usable: Sequence[tuple[tuple[int, int], ...]]) -> Way:
+    def _while_clearly_better(self, best: Way, steps: Callable[[Way], list[Way]]) -> Way:
         while True:
-            wider = [replace(best, views=best.views + views) for views in usable if views[0] not in best.views]
-            better = self._best([best, *wider])
+            better = self._clearly_best(best, steps(best))
             if better == best:
                 return best
             best = better
 
-    def _fewer_groups(self, best: Way) -> Way:
-        while True:
-            groups = sorted({group for group, _ in best.views})
-            if len(groups) == 1:
-                return best
-            fewer = [replace(best, views=tuple(v for v in best.views if v[0] != group)) for group in groups]
-            better = self._best([best, *fewer])
-            if better == best:
-                return best
-            best = better
+    def _likeliest(self, ways: Sequence[Way]) -> Way:
+        return max(ways, key=lambda way: self._judge(way).log_posterior)
 
-    def _best(self, ways: Sequence[Way]) -> Way:
-        """The way with the largest log posterior; among equals the more accurate, then the first."""
-        return max(ways, key=lambda way: (self._judge(way).log_posterior, self._judge(way).accuracy))
+    def _clearly_best(self, expected: Way, others: Sequence[Way]) -> Way:
+        """The way with the largest log posterior, if that is more than chance; otherwise what was expected.
+
+        Chance is two standard errors of the difference, case by case: the best of dozens of equally good ways
+        comes out about that much ahead.
+        """
+        rival = self._likeliest([expected, *others])
+        gain = self._log_p[self._plain(rival)] - self._log_p[self._plain(expected)]
+        return rival if len(gain) and gain.mean() > CLEARLY * gain.std() / np.sqrt(len(gain)) else expected
 
     def _judge(self, way: Way) -> Tried:
         way = self._plain(way)
@@ -231,6 +265,7 @@ class Chooser:
         shown = np.stack([view.shown for view in views])
         fusion = Fusion(self.posteriors[way.posterior], self.exponents)
         log_p, right = self._left_out(fusion, tables, shown)
+        self._log_p[way] = log_p
         return Tried(
             way.posterior,
             way.n_neighbors or None,
@@ -263,7 +298,7 @@ def views_to_try(
     for number, (group, columns) in enumerate(groups.items()):
         for place, (distance, asked_for) in enumerate(_spelled_out(distances)):
             view = View(group, columns, distance, search, forgiving=not asked_for)
-            if asked_for or (view.is_quick(len(X)) and view.takes(X)):
+            if asked_for or view.takes(X):
                 views[number, place] = view.fit(X, labels, n_classes)
     return views
 

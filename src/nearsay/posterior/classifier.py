@@ -161,7 +161,7 @@ class NeighborClassifier(ClassifierMixin, BaseEstimator):
         k = largest_k(len(X)) if auto else int(self.n_neighbors)
         self._hold(NeighborIndex(self.distance, self.search).fit(X))
         needed = getattr(posterior, "needs_past_cases", True)
-        table = self._labeled.leave_one_out(max(k, 1), getattr(posterior, "n_members", 0)) if needed else None
+        table = self._labeled.leave_one_out(max(k, 1), getattr(posterior, "n_members", None)) if needed else None
         if table is not None:
             self._past.remember(table)
         if auto:
@@ -182,7 +182,7 @@ class NeighborClassifier(ClassifierMixin, BaseEstimator):
         posterior = makers[way.posterior]()
         table = None
         if getattr(posterior, "needs_past_cases", True):
-            table = self._labeled.leave_one_out(way.n_neighbors, getattr(posterior, "n_members", 0))
+            table = self._labeled.leave_one_out(way.n_neighbors, getattr(posterior, "n_members", None))
             self._past.remember(table)
         self._learn(posterior, way.n_neighbors, table)
 
@@ -212,7 +212,7 @@ class NeighborClassifier(ClassifierMixin, BaseEstimator):
     def neighbors(self, X: Any) -> NeighborTable:
         """The ``n_neighbors_`` nearest training rows of every query: the one search behind every answer."""
         check_is_fitted(self)
-        n_members = getattr(self.posterior_, "n_members", 0)
+        n_members = getattr(self.posterior_, "n_members", None)
         return self._labeled.neighbors(self._check_queries(X), self.n_neighbors_, n_members)
 
     def leave_one_out_proba(self) -> np.ndarray:
@@ -224,7 +224,7 @@ class NeighborClassifier(ClassifierMixin, BaseEstimator):
         and guarantees, this gives no data away.
         """
         check_is_fitted(self)
-        n_members = getattr(self.posterior_, "n_members", 0)
+        n_members = getattr(self.posterior_, "n_members", None)
         table = self._labeled.leave_one_out(self.n_neighbors_, n_members)
         p = np.empty((len(table), len(self.classes_)))
         for part, p_part, _ in self._answers(table):

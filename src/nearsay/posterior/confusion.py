@@ -143,7 +143,7 @@ class ConfmatRank:
     """
 
     needs_past_cases = True
-    n_members = 1
+    n_members = 0
     name = "confmat&rank"
     ranking: type[Rank] = Rank
 

@@ -16,8 +16,24 @@ OTHER_LABELS_SHOWN = 3
 UNUSUAL = 0.95
 
 
+class InWords:
+    """Evidence that can be read: whatever has a ``text`` prints as it, and goes into JSON with it."""
+
+    @property
+    def text(self) -> str:
+        """The evidence in a few sentences, one a line."""
+        raise NotImplementedError
+
+    def __str__(self) -> str:
+        return self.text
+
+    def to_dict(self) -> dict[str, Any]:
+        """Everything, the text too, as values that ``json.dumps`` takes."""
+        return {**asdict(self), "text": self.text}  # type: ignore[call-overload]
+
+
 @dataclass(frozen=True)
-class Evidence:
+class Evidence(InWords):
     """An answer and what it rests on, in plain Python values.
 
     Attributes
@@ -67,13 +83,6 @@ class Evidence:
         vote = in_words(self.label, self.votes, self.labels, self.distances)
         record = [] if self.record is None else [record_in_words(self.record)]
         return "\n".join([answer, vote, *record, _novelty_in_words(self)])
-
-    def __str__(self) -> str:
-        return self.text
-
-    def to_dict(self) -> dict[str, Any]:
-        """Everything, the text too, as values that ``json.dumps`` takes."""
-        return {**asdict(self), "text": self.text}
 
     def _repr_html_(self) -> str:
         rows = "".join(

@@ -142,7 +142,7 @@ class FusedClassifier(ClassifierMixin, BaseEstimator):
 
     def _learn(self, make: Any) -> None:
         posterior = make()
-        self._n_members = getattr(posterior, "n_members", 0)
+        self._n_members = getattr(posterior, "n_members", None)
         tables: list[NeighborTable | None] = [None] * len(self.views_)
         if getattr(posterior, "needs_past_cases", True) or self.exponents == "learned":
             tables = [view.past_cases(self.n_neighbors_, self._n_members) for view in self.views_]
@@ -291,12 +291,12 @@ def _as_columns(name: Any, columns: Any, n_columns: int, names: Any) -> Any:
 
 def _warn_of_empty_rows(X: np.ndarray, groups: Mapping[str, Any]) -> None:
     """A training row without any group teaches nothing."""
-    empty = np.ones(len(X), np.bool_)
+    rows = np.flatnonzero(np.isnan(X).any(axis=1))
     for columns in groups.values():
-        empty &= np.isnan(X[:, columns]).any(axis=1)
-    if empty.any():
+        rows = rows[np.isnan(X[rows][:, columns]).any(axis=1)]
+    if len(rows):
         warnings.warn(
-            f"{empty.sum()} rows have a missing value (NaN) in every feature group, row {empty.argmax()} first;"
+            f"{len(rows)} rows have a missing value (NaN) in every feature group, row {rows[0]} first;"
             " there is nothing to compare them by, so they are left aside.",
             stacklevel=3,
         )

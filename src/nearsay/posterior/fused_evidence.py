@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass
 from html import escape
 from typing import Any
 
 import numpy as np
 
 from nearsay.neighbors.table import NeighborTable
-from nearsay.posterior.evidence import in_words, most_probable, record_in_words, votes_of
+from nearsay.posterior.evidence import InWords, in_words, most_probable, record_in_words, votes_of
 from nearsay.posterior.fusion import Fusion
 from nearsay.posterior.view import View
 
@@ -40,7 +40,7 @@ class GroupEvidence:
 
 
 @dataclass(frozen=True)
-class FusedEvidence:
+class FusedEvidence(InWords):
     """An answer from several feature groups, in plain Python values.
 
     Attributes
@@ -75,13 +75,6 @@ class FusedEvidence:
         if self.runner_up is not None:
             words += f" {_times(group.factor)} as likely as {self.runner_up!r}."
         return words if group.record is None else f"{words} {record_in_words(group.record)}"
-
-    def __str__(self) -> str:
-        return self.text
-
-    def to_dict(self) -> dict[str, Any]:
-        """Everything, the text too, as values that ``json.dumps`` takes."""
-        return {**asdict(self), "text": self.text}
 
     def _repr_html_(self) -> str:
         rows = "".join(

@@ -16,28 +16,29 @@ KEPT_BYTES = 64 << 20
 class LabeledIndex:
     """An index, and the class number of every row it holds.
 
-    ``n_members`` is what a posterior says of itself: 0 where the nearest rows
-    are enough, otherwise how many nearest members of each class it looks at.
+    ``n_members`` is what a posterior says of itself: None where the nearest rows
+    are enough, otherwise how many nearest members of each class it looks at
+    besides the order of the classes.
     """
 
     def __init__(self, index: NeighborIndex, labels: np.ndarray, n_classes: int) -> None:
         self.index = index
         self.labels = labels
         self.n_classes = n_classes
-        self._kept: dict[tuple[int, int], NeighborTable] = {}
+        self._kept: dict[tuple[int, int | None], NeighborTable] = {}
 
     @property
     def n_others(self) -> int:
         """How many rows a row has beside itself."""
         return len(self.index) - 1
 
-    def neighbors(self, Q: Any, k: int, n_members: int) -> NeighborTable:
+    def neighbors(self, Q: Any, k: int, n_members: int | None) -> NeighborTable:
         """The ``k`` nearest rows of every query."""
-        if n_members:
+        if n_members is not None:
             return self.index.query_classes(Q, self.labels, k, n_members, n_classes=self.n_classes)
         return self.index.query(Q, k)
 
-    def leave_one_out(self, k: int, n_members: int = 0, rows: np.ndarray | None = None) -> NeighborTable:
+    def leave_one_out(self, k: int, n_members: int | None = None, rows: np.ndarray | None = None) -> NeighborTable:
         """The ``k`` nearest others of every row number, or of some; −1 and +inf where there are fewer."""
         if rows is not None:
             return self._search(k, n_members, rows)
@@ -48,8 +49,8 @@ class LabeledIndex:
             self._kept = {(k, n_members): table}
         return self._kept[k, n_members]
 
-    def _search(self, k: int, n_members: int, rows: np.ndarray | None) -> NeighborTable:
-        if n_members:
+    def _search(self, k: int, n_members: int | None, rows: np.ndarray | None) -> NeighborTable:
+        if n_members is not None:
             return self.index.leave_one_out_classes(self.labels, k, n_members, n_classes=self.n_classes, rows=rows)
         n_rows = len(self.index.search_.rows_) if rows is None else len(rows)
         table = NeighborTable(np.full((n_rows, k), -1), np.full((n_rows, k), np.inf))

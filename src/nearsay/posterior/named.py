@@ -28,9 +28,9 @@ class Posterior(Protocol):
     ``needs_past_cases = True``
         False says that ``fit`` makes no use of the table; None is passed
         then, and the collection is not searched.
-    ``n_members = 0``
-        1 asks for the order of the classes (``table.classes``), more for the
-        distances of that many nearest members of each class.
+    ``n_members = None``
+        0 asks for the order of the classes (``table.classes``), a larger
+        number also for the distances of that many nearest members of each.
     ``counts_votes = True``
         False says that it reads the classes only, so that k makes no difference.
 

@@ -20,13 +20,14 @@ from nearsay.errors import InputError
 from nearsay.neighbors.classes import NearestClasses
 from nearsay.neighbors.table import NeighborTable
 from nearsay.posterior.log_linear import CANDIDATES, Cases, answers, fit_weights, likeliest, stack
+from nearsay.posterior.tabulated import listed_classes
 
 # Weights are few: more cases than this teach them nothing, and this much memory holds them.
 MOST_CASES = 20_000
 CASES_BYTES = 256 << 20
 
 # Added to every distance, as a share of the usual one: a duplicate is near, not infinitely near.
-FLOOR = 0.01
+FLOOR = 0.3
 
 # With nothing to learn from, halving a distance doubles the odds.
 UNTAUGHT = 1.0
@@ -49,7 +50,9 @@ class Pooled:
     members : sequence of int, default=(1, 4)
         How many nearest members of a class are averaged, one weight for each
         number. A number that the usual class could not fill when one of its
-        rows is left out is lowered to what it can.
+        rows is left out is lowered to what it can. Of a class with fewer
+        members, or beyond the 16 nearest classes, whose first member alone is
+        looked at, the mean is that of those there are.
 
     Attributes
     ----------
@@ -67,9 +70,9 @@ class Pooled:
     >>> pool.members_                           # left out, a row leaves two others in its class
     array([1, 2])
     >>> pool.proba(index.query_classes([[3.0], [3.5], [4.5]], labels, k=1, n_members=4)).round(2)
-    array([[0.92, 0.08],
+    array([[0.85, 0.15],
            [0.5 , 0.5 ],
-           [0.01, 0.99]])
+           [0.03, 0.97]])
     """
 
     counts_votes = False
@@ -99,7 +102,7 @@ class Pooled:
         sizes = np.bincount(labels, minlength=n_classes)[labels[rows]]
         self.n_classes_ = n_classes
         self.members_ = _possible_members(_check_members(self.members), sizes)
-        self.floors_ = [FLOOR * _usual_distance(_classes(table)) for table in tables]
+        self.floors_ = [FLOOR * _usual_distance(listed_classes(table)) for table in tables]
         cases = self._cases(tables, labels[rows], np.flatnonzero(sizes > 1))
         shape = (len(tables), len(self.members_))
         if len(cases) == 0:
@@ -155,9 +158,12 @@ class Pooled:
         if len(usable) > most:
             usable = usable[np.arange(most) * len(usable) // most]
         parts = []
+        everyone = len(usable) == len(truth)
         for part in self._blocks(len(usable), len(tables)):
-            features = self._features(tables, usable[part])
-            nearest = features[:, :, :: len(self.members_)].sum(axis=2)
+            features = self._features(tables, part if everyone else usable[part])
+            nearest = np.zeros(features.shape[:2])
+            for first in range(0, features.shape[2], len(self.members_)):
+                nearest += features[:, :, first]
             parts.append(likeliest(features, truth[usable[part]], nearest))
         if not parts:
             return Cases(np.empty((0, 1, 1)), np.empty((0, 1)), np.empty(0, np.int64))
@@ -170,13 +176,12 @@ class Pooled:
         """(queries of this part, classes, groups × numbers) log mean distances."""
         from nearsay.posterior.log_linear_loop import log_mean_distances
 
-        of_groups = []
-        for table, floor in zip(tables, self.floors_, strict=True):
-            near = _classes(table)[part]
-            out = np.empty((len(near), self.n_classes_, len(self.members_)))
-            log_mean_distances(near.numbers, near.distances, near.beyond, self.members_, floor, out)
-            of_groups.append(out)
-        return of_groups[0] if len(of_groups) == 1 else np.concatenate(of_groups, axis=2)
+        groups = [listed_classes(table)[part] for table in tables]
+        out = np.empty((len(groups[0]), self.n_classes_, len(groups) * len(self.members_)))
+        for number, (near, floor) in enumerate(zip(groups, self.floors_, strict=True)):
+            first = number * len(self.members_)
+            log_mean_distances(near.numbers, near.distances, near.beyond, self.members_, floor, first, out)
+        return out
 
     def _softmax(self, features: np.ndarray) -> np.ndarray:
         scores = -(features @ self.weights_.ravel())
@@ -213,15 +218,6 @@ def failure_share(p_true: np.ndarray, n_classes: int) -> float:
         rise += BELIEF / share - BELIEF / (1 - share)
         low, high = (share, high) if rise > 0 else (low, share)
     return high
-
-
-def _classes(table: NeighborTable) -> NearestClasses:
-    if table.classes is None:
-        raise InputError(
-            "The pool reads the nearest members of each class, and this table has none."
-            " Make it with NeighborIndex.query_classes or leave_one_out_classes."
-        )
-    return table.classes
 
 
 def _check_members(members: Sequence[int]) -> np.ndarray:

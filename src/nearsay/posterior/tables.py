@@ -45,7 +45,7 @@ class Rank(Tabulated):
     (array([4]), array([3]))
     """
 
-    n_members = 1
+    n_members = 0
     counts_votes = False
 
     def tables(self) -> list[CaseTable]:

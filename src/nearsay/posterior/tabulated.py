@@ -119,7 +119,7 @@ class Tabulated:
     """
 
     needs_past_cases = True
-    n_members = 0
+    n_members: int | None = None
 
     def __init__(self, *, model_failure: float = 0.01) -> None:
         self.model_failure = model_failure

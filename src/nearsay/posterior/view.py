@@ -14,9 +14,6 @@ from nearsay.neighbors.index import NeighborIndex
 from nearsay.neighbors.table import NeighborTable
 from nearsay.posterior.labeled_index import LabeledIndex
 
-# Distances that have to be measured row by row are not tried unasked on larger collections.
-ROWS_TO_SCAN = 20_000
-
 
 class View:
     """The rows that have a feature group, searched by one distance.
@@ -53,10 +50,6 @@ class View:
         """Whether the distance can measure every row that has the group."""
         return _takes(self.distance, X if self.columns is None else _with_group(X[:, self.columns])[0])
 
-    def is_quick(self, n_rows: int) -> bool:
-        """Whether so many rows can be searched without measuring every one of them."""
-        return self.distance.has_euclidean_form or n_rows <= ROWS_TO_SCAN
-
     def fit(self, X: Any, labels: np.ndarray, n_classes: int) -> View:
         """Hold the rows of X that have the group."""
         columns, here = self._columns(X)
@@ -77,13 +70,13 @@ class View:
         found: np.ndarray = np.bincount(self.labeled_.labels, minlength=self.labeled_.n_classes) > 0
         return found
 
-    def neighbors(self, X: np.ndarray, k: int, n_members: int) -> NeighborTable:
+    def neighbors(self, X: np.ndarray, k: int, n_members: int | None) -> NeighborTable:
         """The ``k`` nearest rows of every query that has the group; −1 and +inf where there are fewer."""
         columns, here = self._columns(X)
         possible = min(k, len(self.rows_))
         return self._spread(self.labeled_.neighbors(columns, possible, n_members), here, len(X), k)
 
-    def past_cases(self, k: int, n_members: int, rows: np.ndarray | None = None) -> NeighborTable:
+    def past_cases(self, k: int, n_members: int | None, rows: np.ndarray | None = None) -> NeighborTable:
         """The same for the rows themselves, each left out of its own neighbors: all of them, or some."""
         if rows is None:
             return self._spread(self.labeled_.leave_one_out(k, n_members), self.rows_, self.n_rows, k)
@@ -96,7 +89,7 @@ class View:
         """The columns of the group, of the rows that have it, and the numbers of these rows."""
         if self.columns is None:
             return X, np.arange(len(X))
-        columns, here = _with_group(X[:, self.columns])
+        columns, here = _with_group(np.ascontiguousarray(X[:, self.columns]))
         if self.forgiving:
             here, columns = _measurable(self.distance, here, columns)
         return columns, here

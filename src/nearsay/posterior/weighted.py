@@ -83,7 +83,7 @@ class Weighted:
     """
 
     needs_past_cases = True
-    n_members = 0
+    n_members = None
 
     def __init__(self, *, model_failure: float = 0.01, by: str = "rank") -> None:
         self.model_failure = model_failure

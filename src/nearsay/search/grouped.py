@@ -14,7 +14,6 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from nearsay.arrays import row_blocks
 from nearsay.distances.distance import Distance
 from nearsay.search import screen
 from nearsay.search.held import HeldRows
@@ -27,15 +26,20 @@ QUERIES_AT_ONCE = 240
 # Times the members wanted are listed at most: 8-bit products can tell fewer rows apart.
 ROOM, COARSE_ROOM = 2, 16
 LISTED_AT_ONCE = 1 << 20  # places on the lists of a task: 8 MB
-SMALL = 2048  # rows whose products with each other take 16 MB
+EVERY_CLASS = 1 << 62
 
 
 @dataclass(frozen=True)
 class Wanted:
-    """What is searched for: the ``k`` nearest of all rows (0: none), and ``n_members`` of each class."""
+    """What is searched for: the ``k`` nearest of all rows (0: none), and ``n_members`` of each class.
+
+    With ``n_near`` it is enough to find so many members of that many nearest
+    classes, and the nearest member of every other.
+    """
 
     k: int
     n_members: int
+    n_near: int = EVERY_CLASS
 
 
 @dataclass(frozen=True)
@@ -69,6 +73,7 @@ class GroupedRows:
         self.place = np.full(len(rows), -1, np.int64)  # of every row number in that order
         self.place[self.order] = np.arange(len(live))
         self._sizes = np.bincount(self.labels)
+        self.rows = rows
         self._geometry = Geometry(distance, rows)
         self._fine = PreparedView(self._geometry, Float32Products(), self.order)
         self._coarse = self._coarse_view()
@@ -84,7 +89,7 @@ class GroupedRows:
 
     def room(self, wanted: Wanted, times: int) -> int:
         """Places for the members on a list: more than those wanted, for rows that cannot be told from them."""
-        return int(times * np.minimum(self._sizes, wanted.n_members).sum()) + 64
+        return int(times * np.minimum(self._sizes, max(1, wanted.n_members)).sum()) + 64
 
     def queries_at_once(self, wanted: Wanted) -> int:
         """How many queries are worth searching together."""
@@ -113,49 +118,25 @@ class GroupedRows:
         """Without what finer scores rule out."""
         from nearsay.search.stretches import narrow
 
-        queries, lengths = self._fine.prepare(Q)
-        slack = self._fine.slack(lengths, np.zeros(len(Q)), Q)
-        finer = queries, *self._prepared_rows(), self.place
+        queries, slack = self.prepared(Q)
+        finer = queries, *self.prepared_rows(), self.place
         n_nearest = narrow(found.nearest, *finer, self._no_labels, wanted.k, slack) if wanted.k else 0
         n_members = narrow(found.members, *finer, self._label_of, wanted.n_members, slack)
         return Found(found.nearest[:, :n_nearest], found.members[:, :n_members], found.undecided)
 
-    def _prepared_rows(self) -> tuple[np.ndarray, np.ndarray]:
+    def prepared_rows(self) -> tuple[np.ndarray, np.ndarray]:
         """All rows in order, in float32, and half their squared norms."""
         if self._rows is None:
             rows = np.empty((len(self.order), len(self._geometry.center)), np.float32)
             half_norms = np.empty(len(rows), np.float32)
-            self._fine.center(self._geometry.rows.take(self.order), rows, half_norms)
+            self._fine.center(self.rows.take(self.order), rows, half_norms)
             self._rows = rows, half_norms
         return self._rows
 
-    @property
-    def is_small(self) -> bool:
-        """Whether the products of all rows with each other fit into little memory."""
-        return len(self.order) <= SMALL
-
-    def own_products(self) -> list[tuple[slice, np.ndarray]]:
-        """The products of all rows with each other: for some places at a time (places, all rows × these).
-
-        A product is the same from both sides, so half of them are copied.
-        """
-        rows, _ = self._prepared_rows()
-        parts = list(row_blocks(len(rows), size=QUERIES_AT_ONCE))
-        products = [np.empty((len(rows), part.stop - part.start), np.float32) for part in parts]
-        for number, part in enumerate(parts):
-            out = products[number]
-            np.matmul(rows[part.start :], rows[part].T, out=out[part.start :])
-            for later in range(number + 1, len(parts)):
-                products[later][part] = out[parts[later]].T
-        return list(zip(parts, products, strict=True))
-
-    def others(self, Q: np.ndarray, part: slice, products: np.ndarray, wanted: Wanted) -> Found:
-        """``candidates`` for the rows ``Q`` at these places, from their ``own_products``."""
-        lengths = self._fine.prepare(Q)[1]
-        slack = self._fine.slack(lengths, np.zeros(len(Q)), Q)
-        lists = _Lists(self, slack, self.order[part], wanted, coarse=False)
-        lists.see(products, self._prepared_rows()[1], 0)
-        return lists.finish()
+    def prepared(self, Q: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+        """Queries as they are multiplied in float32, and how far apart two scores must be to be certain."""
+        queries, lengths = self._fine.prepare(Q)
+        return queries, self._fine.slack(lengths, np.zeros(len(Q)), Q)
 
     def _look(self, view: PreparedView, Q: np.ndarray, left_out: np.ndarray, wanted: Wanted) -> Found:
         exact, lengths = view.prepare(Q)

@@ -21,6 +21,8 @@ from nearsay.search.select import cut_back, just_above, kth_smallest
 
 # The lowest of so many lines stands for them all: most groups hold nothing of interest.
 LINES = 32
+# Up to so many of the lowest are found soonest by exchanging lines, for many queries at once.
+EXCHANGE_UP_TO = 16
 
 # Scores are numbers (never NaN), and only with that said are minima taken several at a time.
 quickly = njit(**OPTIONS, fastmath={"nnan", "nsz"})
@@ -49,7 +51,7 @@ def _any_below(line, half_norm, bounds):  # type: ignore[no-untyped-def]
 
 
 @quickly
-def _best_and_next(line, half_norm, place, best, places, following):  # type: ignore[no-untyped-def]
+def best_and_next(line, half_norm, place, best, places, following):  # type: ignore[no-untyped-def]
     """One line more: the best score of each query and its place, and the second best score."""
     for q in range(line.shape[0]):
         score, lowest, there = half_norm - line[q], best[q], places[q]
@@ -83,7 +85,7 @@ def _best_lines(products, half_norms, start, stop, best, places, scores, carried
     m = best.shape[0] - 1
     for r in range(start, stop):
         if m == 1:
-            _best_and_next(products[r], half_norms[r], np.int32(r), best[0], places[0], best[1])
+            best_and_next(products[r], half_norms[r], np.int32(r), best[0], places[0], best[1])
         elif _any_below(products[r], half_norms[r], best[m]):
             _score(products[r], half_norms[r], np.int32(r), scores, carried)
             for t in range(m + 1):
@@ -127,6 +129,25 @@ def best_of_classes(products, half_norms, rows, labels, bounds, slack, best, pla
         start = stop
 
 
+@quickly
+def _kth_of_lines(lowest, k, kth):  # type: ignore[no-untyped-def]
+    """The k-th lowest number of each column."""
+    n_lines, n_queries = lowest.shape
+    if k > EXCHANGE_UP_TO:
+        for q in range(n_queries):
+            kth[q] = kth_smallest(lowest[:, q].copy(), k)
+        return
+    best, passed = np.full((k, n_queries), np.inf, lowest.dtype), np.empty_like(kth)
+    for g in range(n_lines):
+        passed[:] = lowest[g]
+        for t in range(k):
+            for q in range(n_queries):
+                score, low = passed[q], best[t, q]
+                best[t, q] = min(score, low)
+                passed[q] = max(score, low)
+    kth[:] = best[k - 1]
+
+
 @compiled
 def best_of_all(products, half_norms, numbers, k, scores, rows, counts, thresholds, slack, due, crowded, scratch):  # type: ignore[no-untyped-def]
     """Add to the shortlists what can be among the k best of all lines; ``numbers`` are the lines' row numbers."""
@@ -134,11 +155,13 @@ def best_of_all(products, half_norms, numbers, k, scores, rows, counts, threshol
     capacity = scores.shape[1]
     lowest = np.empty((-(-n_lines // LINES), n_queries), products.dtype)
     _lowest_of_lines(products, half_norms, lowest)
-    if lowest.shape[0] >= k:
+    if lowest.shape[0] >= k and thresholds.max() == np.inf:
+        kth = np.empty(n_queries, products.dtype)
+        _kth_of_lines(lowest, k, kth)
         for q in range(n_queries):
             # k groups reach down to the k-th lowest of them, so k rows do.
             if thresholds[q] == np.inf:
-                thresholds[q] = just_above(kth_smallest(lowest[:, q].copy(), k), slack[q], products.dtype)
+                thresholds[q] = just_above(kth[q], slack[q], products.dtype)
     for g in range(lowest.shape[0]):
         for q in range(n_queries):
             if not lowest[g, q] < thresholds[q]:

@@ -186,6 +186,8 @@ class PreparedView:
     @property
     def row_error(self) -> float:
         """The largest length by which preparing moved a row."""
+        if not self.products.kept_bytes:
+            return 0.0  # the bound allows for float32 itself
         if self._row_error is None:
             self._row_error = self._pass_over_rows()
         return self._row_error
@@ -205,6 +207,8 @@ class PreparedView:
         return largest
 
     def blocks(self, size: int) -> Iterator[Block]:
+        if self._row_error is None:
+            self._row_error = self._pass_over_rows()
         if self._kept is not None:
             yield from self._kept
         else:

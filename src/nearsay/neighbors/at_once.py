@@ -1,0 +1,102 @@
+"""Neighbors and classes of a small collection, all of whose products are at hand at once (``search/small.py``).
+
+Scores say which rows may be among the nearest and how the classes follow each
+other; what they leave open is measured, and put in order by what was measured.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+import numpy as np
+
+from nearsay.arrays import in_parallel, row_blocks, shares
+from nearsay.neighbors import find
+from nearsay.neighbors.classes import NearestClasses
+from nearsay.neighbors.table import NeighborTable
+from nearsay.search.grouped import Wanted
+from nearsay.search.protocol import NeighborSearch
+from nearsay.search.small import QUERIES_AT_ONCE, Multiplied, OwnBlock, SmallRows
+
+QUERIES_SCANNED = 64
+
+# Measures every row for some queries, each without the row it is itself (of these numbers, where any are given).
+Scan = Callable[[np.ndarray, np.ndarray, Wanted], NeighborTable]
+
+
+class AllAtOnce:
+    """Tables with all classes listed, for the few rows of a search; ``scan`` answers what scores cannot decide."""
+
+    def __init__(self, search: NeighborSearch, rows: SmallRows, labels: np.ndarray, scan: Scan) -> None:
+        self.search = search
+        self.rows = rows
+        self.labels = labels
+        self._scan = scan
+
+    def nearest(self, Q: np.ndarray, wanted: Wanted, left_out: np.ndarray = find.NOBODY) -> NeighborTable:
+        """The nearest rows and classes of queries; ``left_out`` names the row that each is itself (or is empty)."""
+        table = self._lines(len(Q), wanted)
+
+        def fill(part: slice) -> None:
+            few, itself, lines = Q[part], left_out[part], np.arange(part.start, part.stop)
+            self._settle(few, itself, wanted, self.rows.times(few, itself), table, lines)
+
+        in_parallel(fill, shares(len(Q), most=QUERIES_AT_ONCE))
+        return table
+
+    def others(self, wanted: Wanted) -> NeighborTable:
+        """The same for all rows of the collection, each without itself; the line of a removed row stays empty."""
+        held = self.search.rows_
+        table = self._lines(len(held), wanted)
+
+        def fill(block: Callable[[], OwnBlock]) -> None:
+            numbers, queries = block()
+            self._settle(held.take(numbers), numbers, wanted, queries, table, numbers)
+
+        in_parallel(fill, self.rows.times_others())
+        return table
+
+    def _lines(self, n_queries: int, wanted: Wanted) -> NeighborTable:
+        """A table to be filled in."""
+        shape = (n_queries, self.rows.n_classes)
+        classes = NearestClasses(
+            np.full(shape, -1, np.int64), np.full((*shape, wanted.n_members), np.inf), np.full(n_queries, np.inf)
+        )
+        nearest = find.no_neighbors(n_queries, wanted.k)
+        return NeighborTable(nearest.indices, nearest.distances, classes)
+
+    def _settle(
+        self,
+        Q: np.ndarray,
+        left_out: np.ndarray,
+        wanted: Wanted,
+        queries: Multiplied,
+        table: NeighborTable,
+        lines: np.ndarray,
+    ) -> None:
+        """Fill in these lines of the table: measure the candidates, or every row where scores decide nothing."""
+        from nearsay.neighbors.order import settle_classes
+
+        assert table.classes is not None
+        crowded = np.zeros(len(Q), np.bool_)
+        if wanted.k:
+            candidates, crowded = self.rows.nearest(queries, wanted.k)
+            few = find.no_neighbors(len(Q), wanted.k)
+            find.measure_and_order(self.search, Q, candidates, find.NOBODY, few)
+            table.indices[lines], table.distances[lines] = few.indices, few.distances
+        found = self.rows.classes(queries, wanted)
+        measured = find.measured(self.search, Q, found.members)
+        told = table.classes.numbers, table.classes.distances
+        settle_classes(found.numbers, found.members, measured, self.labels, wanted.n_near, lines, *told)
+        undecided = np.flatnonzero(crowded | found.full)
+        for part in row_blocks(len(undecided), size=QUERIES_SCANNED):
+            again = undecided[part]
+            _put(self._scan(Q[again], left_out[again] if len(left_out) else left_out, wanted), table, lines[again])
+
+
+def _put(some: NeighborTable, table: NeighborTable, lines: np.ndarray) -> None:
+    """Put ``some`` in place of these lines of a table."""
+    assert some.classes is not None
+    assert table.classes is not None
+    table.indices[lines], table.distances[lines] = some.indices, some.distances
+    table.classes.numbers[lines], table.classes.distances[lines] = some.classes.numbers, some.classes.distances
