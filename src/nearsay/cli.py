@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import json
 import sys
-from collections.abc import Iterator
+from collections.abc import Callable, Collection, Iterator
 from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
@@ -18,9 +18,12 @@ import typer
 from typer.core import TyperGroup
 
 from nearsay.errors import NearsayError
+from nearsay.papers.probabilities_published import JOINS, TABLES
 
 if TYPE_CHECKING:
     from rich.table import Table
+
+    from nearsay.papers.probabilities_text import TextTable
 
 FAILED, INTERRUPTED = 1, 130
 
@@ -115,6 +118,48 @@ def nearest(
         _print_json(table)
     else:
         _print(_papers_table(table), *_papers_notes(table))
+
+
+def _one_of(names: Collection[str]) -> Callable[[str | None], str | None]:
+    def check(given: str | None) -> str | None:
+        if given is not None and given not in names:
+            raise typer.BadParameter(f"{given!r} is none of {', '.join(names)}.")
+        return given
+
+    return check
+
+
+@papers.command()
+def probabilities(
+    table: Annotated[
+        str | None,
+        typer.Option(metavar="|".join(TABLES), callback=_one_of(TABLES), help="One table instead of all."),
+    ] = None,
+    join: Annotated[
+        str,
+        typer.Option(metavar="|".join(JOINS), callback=_one_of(JOINS), help="How the leaf files are put together."),
+    ] = "label",
+    k: Annotated[int | None, typer.Option("--k", min=1, help="One K instead of the paper's.")] = None,
+    auto: Annotated[bool, typer.Option(help="Also the estimator that chooses for itself; it takes longest.")] = True,
+    n_folds: Annotated[int | None, typer.Option("--folds", min=1, help="Fewer folds, for a quick look.")] = None,
+    save: Annotated[Path | None, typer.Option(help="Folder for the picture of the training-size curves.")] = None,
+    as_json: AsJson = False,
+) -> None:
+    """Eight ways to turn neighbors into probabilities, beside the paper's figures and scikit-learn's calibration."""
+    from nearsay.papers.probabilities import draw, run
+    from nearsay.papers.probabilities_text import text_notes, text_tables
+
+    if save is not None and table not in (None, "size"):
+        raise typer.BadParameter("only the training-size curves are drawn; ask for --table size.", param_hint="--save")
+    with _progress("Reading data sets") as tell:
+        result = run(table=table, join=join, k=k, auto=auto, n_folds=n_folds, progress=tell)
+        pictures = [] if save is None else draw(result, save)
+    if as_json:
+        _print_json(result)
+        return
+    for made in result["tables"]:
+        _print(*map(_text_table, text_tables(made)), *(f"· {note}" for note in text_notes(made)), "")
+    _print(*(f"The picture is in {picture}" for picture in pictures))
 
 
 @app.command()
@@ -231,6 +276,18 @@ def _papers_notes(result: dict[str, Any]) -> list[str]:
         for row in result["rows"]
     }
     return [f"{method}: {'; '.join(filter(None, parts))}" for method, parts in notes.items() if any(parts)]
+
+
+def _text_table(text: TextTable) -> Table:
+    table = _table(text.title, *text.words, *text.numbers, numbers=text.numbers)
+    table.collapse_padding = True  # ten columns have to fit, and none may lose a letter
+    for column in table.columns:
+        column.overflow = "fold"
+    for section in text.sections:
+        for line in section:
+            table.add_row(*line)
+        table.add_section()
+    return table
 
 
 def _installation_table(found: dict[str, Any]) -> Table:
