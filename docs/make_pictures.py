@@ -16,8 +16,10 @@ from sklearn.model_selection import train_test_split
 from sklearn.neighbors import KNeighborsClassifier
 
 import nearsay as ns
+from nearsay.data.taxonomy import Taxonomy
 from nearsay.evaluate.drawing import FEW_COLORS, PALE_INK, marker, quiet
 from nearsay.evaluate.probability import mean_log_posterior
+from nearsay.evaluate.taxonomy_picture import TaxonomyDisplay
 from nearsay.evaluate.tour import take_tour
 
 IMAGES = Path(__file__).parent / "images"
@@ -153,6 +155,21 @@ def _coverage_and_size(
     return [(inside[np.arange(len(y_test)), y_test].mean(), inside.sum(axis=1).mean()) for inside in found]
 
 
+def taxonomy() -> Any:
+    """Ten neighbors of a photograph on a tree of animals and vehicles, and the node that seven of them agree on."""
+    tree = Taxonomy.from_nested(
+        {
+            "thing": {
+                "animal": {"dog": ["corgi", "poodle", "beagle"], "cat": ["tabby", "Siamese"], "ant": {}},
+                "vehicle": {"boat": ["canoe", "gondola"], "car": ["jeep", "cab"]},
+            }
+        }
+    )
+    votes = {"corgi": 3, "poodle": 2, "beagle": 2, "tabby": 1, "canoe": 2}
+    shares = np.array([votes.get(leaf, 0) for leaf in tree.leaves]) / 10
+    return TaxonomyDisplay.from_taxonomy(tree, shares @ tree.covers, highlight="dog").figure_
+
+
 def speed() -> Any:
     """How many queries a second exact search answers, beside scikit-learn's and faiss's: the table in RESULTS.md."""
     lines = (Path(__file__).parent.parent / "benchmarks" / "RESULTS.md").read_text(encoding="utf-8").splitlines()
@@ -190,6 +207,7 @@ PICTURES: dict[str, Callable[[], Any]] = {
     "training-size": training_size,
     "case-tables": case_tables,
     "coverage": coverage,
+    "taxonomy": taxonomy,
     "speed": speed,
 }
 

@@ -16,8 +16,12 @@ if TYPE_CHECKING:
     from nearsay.data.datasets import load_dataset
     from nearsay.data.files import read_rows, write_rows
     from nearsay.data.rows import LabeledRows
-    from nearsay.distances.distance import Distance
+    from nearsay.data.taxonomies import load_taxonomy
+    from nearsay.data.taxonomy import Taxonomy
     from nearsay.decision.conformal import ConformalClassifier
+    from nearsay.decision.guarantee import fit_reward_shift
+    from nearsay.decision.rules import darts
+    from nearsay.distances.distance import Distance
     from nearsay.distances.named import DISTANCES
     from nearsay.evaluate.displays import (
         CaseTableDisplay,
@@ -26,6 +30,7 @@ if TYPE_CHECKING:
         KCurveDisplay,
         NeighborhoodDisplay,
         ReliabilityDisplay,
+        TaxonomyDisplay,
         TrainingSizeDisplay,
     )
     from nearsay.neighbors.by_class import ClassTable
@@ -55,10 +60,15 @@ __all__ = [
     "NeighborTable",
     "NeighborhoodDisplay",
     "ReliabilityDisplay",
+    "Taxonomy",
+    "TaxonomyDisplay",
     "TrainingSizeDisplay",
     "bayes_error_range",
+    "darts",
+    "fit_reward_shift",
     "leave_one_out",
     "load_dataset",
+    "load_taxonomy",
     "nearest",
     "read_rows",
     "threads",
@@ -71,7 +81,11 @@ _HOMES = {
     "nearsay.data.datasets": ["load_dataset"],
     "nearsay.data.files": ["read_rows", "write_rows"],
     "nearsay.data.rows": ["LabeledRows"],
+    "nearsay.data.taxonomies": ["load_taxonomy"],
+    "nearsay.data.taxonomy": ["Taxonomy"],
     "nearsay.decision.conformal": ["ConformalClassifier"],
+    "nearsay.decision.guarantee": ["fit_reward_shift"],
+    "nearsay.decision.rules": ["darts"],
     "nearsay.distances.distance": ["Distance"],
     "nearsay.distances.named": ["DISTANCES"],
     "nearsay.evaluate.displays": [
@@ -81,6 +95,7 @@ _HOMES = {
         "KCurveDisplay",
         "NeighborhoodDisplay",
         "ReliabilityDisplay",
+        "TaxonomyDisplay",
         "TrainingSizeDisplay",
     ],
     "nearsay.neighbors.by_class": ["ClassTable"],

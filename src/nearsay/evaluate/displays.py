@@ -12,6 +12,7 @@ from nearsay.evaluate.k_curve import KCurveDisplay
 from nearsay.evaluate.neighborhood import NeighborhoodDisplay
 from nearsay.evaluate.regions import DecisionRegionsDisplay
 from nearsay.evaluate.reliability import ReliabilityDisplay
+from nearsay.evaluate.taxonomy_picture import TaxonomyDisplay
 from nearsay.evaluate.training_size import TrainingSizeDisplay
 
 __all__ = [
@@ -21,5 +22,6 @@ __all__ = [
     "KCurveDisplay",
     "NeighborhoodDisplay",
     "ReliabilityDisplay",
+    "TaxonomyDisplay",
     "TrainingSizeDisplay",
 ]

@@ -1,0 +1,229 @@
+"""All operating points at once: what a rule says at every setting, and how accurate and specific it is there.
+
+For one query a rule's answer changes at a few settings only::
+
+    setting    0 ────────── 0.33 ───────────────── 2.33 ──────────── ∞
+    answer         a1                  A                    R
+
+``operating_points`` finds them for all queries, ``accuracy_curve`` merges those of labeled queries into one step
+function. Every search for a setting reads that curve; no rule is ever tried setting by setting.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from nearsay.arrays import in_parallel
+from nearsay.decision.rules import as_probabilities, as_score, contenders, query_blocks
+from nearsay.errors import InputError, unknown_name
+
+if TYPE_CHECKING:
+    from nearsay.data.taxonomy import Taxonomy
+
+# Beyond it a bit of information is lost in the rounding of probabilities.
+LARGEST_SHIFT = 1e12
+
+# Settings and nodes, (queries, most points of one); NaN where a query has fewer points.
+Points = tuple[np.ndarray, np.ndarray]
+
+
+@dataclass(frozen=True)
+class OperatingPoints:
+    """What a rule says to each query at every setting.
+
+    Query i has the points ``starts[i]`` … ``starts[i + 1] − 1``: node ``nodes[j]`` is the answer from ``settings[j]``
+    on, that setting included, up to the next. Settings of a query rise.
+    """
+
+    rule: str
+    starts: np.ndarray
+    settings: np.ndarray
+    nodes: np.ndarray
+
+    def __len__(self) -> int:
+        return len(self.starts) - 1
+
+    def at(self, setting: float) -> np.ndarray:
+        """The node numbers that the rule gives at this setting: (n_queries,)."""
+        begun = np.concatenate([[0], np.cumsum(self.settings <= setting)])
+        said: np.ndarray = self.nodes[self.starts[:-1] + np.diff(begun[self.starts]) - 1]
+        return said
+
+
+@dataclass(frozen=True)
+class AccuracyCurve:
+    """How often a rule is right, and how much it says, at every setting: step functions over rising settings.
+
+    From ``settings[j]`` on, that setting included, up to the next, ``n_right[j]`` of ``n_rows`` answers
+    are right, and ``gain[j]`` is the mean information of an answer in bits, 0 where it is wrong.
+    ``most_information`` is that of the most informative leaf.
+    """
+
+    rule: str
+    settings: np.ndarray
+    n_right: np.ndarray
+    gain: np.ndarray
+    n_rows: int
+    most_information: float
+
+    @property
+    def accuracy(self) -> np.ndarray:
+        """The share of right answers at each of ``settings``."""
+        share: np.ndarray = self.n_right / self.n_rows
+        return share
+
+    @property
+    def normalized_gain(self) -> np.ndarray:
+        """``gain`` as a share of what the most informative leaf says: 1 where every answer is a right leaf."""
+        share: np.ndarray = self.gain / (self.most_information or 1.0)
+        return share
+
+    def place(self, setting: float) -> int:
+        """The number of the step that holds this setting.
+
+        >>> curve = AccuracyCurve("darts", np.array([0.0, 0.5]), np.array([1, 2]), np.array([1.0, 0.5]), 2, 2.0)
+        >>> curve.accuracy[curve.place(0.49)], curve.accuracy[curve.place(0.5)]
+        (np.float64(0.5), np.float64(1.0))
+        """
+        return int(np.searchsorted(self.settings, setting, side="right")) - 1
+
+
+def operating_points(p_leaf: Any, taxonomy: Taxonomy, rule: str = "darts", *, score: Any = None) -> OperatingPoints:
+    """Find every answer that a rule gives to each query, and the setting from which on it does.
+
+    The setting is the reward shift of ``darts`` or the threshold of the others. Thresholds are exact. Shifts are
+    rounded up to about nine digits, so that answers which differ by rounding only change together; those between
+    1e12 and +inf are not looked at.
+
+    Parameters
+    ----------
+    p_leaf : (n_queries, n_leaves), rows sum to 1.
+    rule : one of RULES
+    score : (n_queries,), default: the largest probability
+        What "flat-reject-calibrated" compares with its threshold.
+
+    >>> from nearsay.data.taxonomy import Taxonomy
+    >>> tree = Taxonomy.from_edges([("R", "A"), ("R", "B"), ("A", "a1"), ("A", "a2"), ("B", "b1"), ("B", "b2")])
+    >>> points = operating_points([[0.4, 0.3, 0.2, 0.1]], tree)
+    >>> points.settings.round(4), [tree.nodes[v] for v in points.nodes]
+    (array([0.    , 0.3333, 2.3333]), ['a1', 'A', 'R'])
+    """
+    if rule not in POINTS:
+        raise unknown_name("rule", rule, POINTS)
+    if score is not None and rule != "flat-reject-calibrated":
+        raise InputError(
+            f'Only "flat-reject-calibrated" goes by a score; {rule!r} reads p_leaf alone. Leave score out.'
+        )
+    p_leaf = as_probabilities(p_leaf, taxonomy)
+    score = as_score(score, p_leaf)
+
+    def find(rows: slice) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+        settings, nodes = POINTS[rule](p_leaf[rows], taxonomy, score[rows])
+        there = ~np.isnan(settings)
+        return there.sum(axis=1), settings[there], nodes[there]
+
+    none = (np.empty(0, np.intp), np.empty(0), np.empty(0, np.intp))
+    blocks = [none, *in_parallel(find, query_blocks(len(p_leaf), taxonomy))]
+    counts, settings, nodes = (np.concatenate(part) for part in zip(*blocks, strict=True))
+    return OperatingPoints(rule, np.concatenate([[0], np.cumsum(counts)]), settings, nodes)
+
+
+def _darts_points(p_leaf: np.ndarray, taxonomy: Taxonomy, score: np.ndarray) -> Points:
+    from nearsay.decision.lines import upper_envelopes
+
+    best = contenders(p_leaf, taxonomy)
+    shifts = np.full((len(p_leaf), len(best.information) + 1), np.nan)
+    winners = np.zeros(shifts.shape, dtype=np.intp)
+    upper_envelopes(best.p, best.nodes, best.information, taxonomy.n_nodes - 1, LARGEST_SHIFT, shifts, winners)
+    return shifts, winners
+
+
+def _fixed_threshold_points(p_leaf: np.ndarray, taxonomy: Taxonomy, score: np.ndarray) -> Points:
+    best = contenders(p_leaf, taxonomy)
+    standing = best.p >= 0
+    # A node is named when the threshold has passed all that say more; the last of them is also the most probable.
+    passed = np.maximum.accumulate(np.where(standing, best.p, 0.0), axis=1)
+    begins = np.nextafter(passed, np.inf)
+    ends_at_root = standing[:, -1] & (best.nodes[:, -1] == taxonomy.n_nodes - 1)
+    settings = np.column_stack(
+        [
+            np.zeros(len(p_leaf)),
+            np.where(standing[:, 1:], begins[:, :-1], np.nan),
+            np.where(ends_at_root, np.nan, begins[:, -1]),
+        ]
+    )
+    return settings, _then_root(best.nodes, taxonomy)
+
+
+def _flat_reject_points(p_leaf: np.ndarray, taxonomy: Taxonomy, score: np.ndarray) -> Points:
+    settings = np.column_stack([np.zeros(len(p_leaf)), np.nextafter(p_leaf.max(axis=1), np.inf)])
+    return settings, _then_root(p_leaf.argmax(axis=1)[:, None], taxonomy)
+
+
+def _calibrated_points(p_leaf: np.ndarray, taxonomy: Taxonomy, score: np.ndarray) -> Points:
+    # Kept above the threshold only, so the root is said from the score itself on.
+    settings = np.column_stack([np.full(len(p_leaf), -np.inf), score])
+    return settings, _then_root(p_leaf.argmax(axis=1)[:, None], taxonomy)
+
+
+def _then_root(nodes: np.ndarray, taxonomy: Taxonomy) -> np.ndarray:
+    return np.column_stack([nodes, np.full(len(nodes), taxonomy.n_nodes - 1)])
+
+
+POINTS: dict[str, Callable[[np.ndarray, Taxonomy, np.ndarray], Points]] = {
+    "darts": _darts_points,
+    "fixed-threshold": _fixed_threshold_points,
+    "flat-reject": _flat_reject_points,
+    "flat-reject-calibrated": _calibrated_points,
+}
+
+
+def accuracy_curve(points: OperatingPoints, y: Any, taxonomy: Taxonomy) -> AccuracyCurve:
+    """Count, at every setting at once, the right answers to queries whose labels are known, and what they say.
+
+    Parameters
+    ----------
+    points : from ``operating_points``
+    y : (n_queries,) names of nodes
+        Mostly leaves. Where only an inner node is known ("some dog"), that node and those above it are right.
+
+    >>> from nearsay.data.taxonomy import Taxonomy
+    >>> tree = Taxonomy.from_edges([("R", "A"), ("R", "B"), ("A", "a1"), ("A", "a2"), ("B", "b1"), ("B", "b2")])
+    >>> p = [[0.4, 0.3, 0.2, 0.1]] * 3 + [[0.9, 0.05, 0.03, 0.02]]
+    >>> curve = accuracy_curve(operating_points(p, tree), ["a1", "a2", "b1", "a1"], tree)
+    >>> curve.settings.round(2), curve.accuracy, curve.gain
+    (array([ 0.  ,  0.33,  2.33, 17.  , 19.  ]), array([0.5 , 0.75, 1.  , 1.  , 1.  ]), array([1.  , 1.  , 0.5 , ...]))
+    """
+    labels = taxonomy.check_labels(check_labels(y, len(points)))
+    right = taxonomy.covers_label(points.nodes, np.repeat(labels, np.diff(points.starts)))
+    gain = np.where(right, taxonomy.information[points.nodes], 0.0)
+    opening, closing = points.starts[:-1], points.starts[1:] - 1
+    more_right, more_gain = np.diff(right.astype(np.int64), prepend=0), np.diff(gain, prepend=0.0)
+    more_right[opening], more_gain[opening] = right[opening], gain[opening]
+    order = np.argsort(points.settings, kind="stable")
+    settings = points.settings[order]
+    last = np.flatnonzero(np.append(settings[1:] != settings[:-1], True))
+    # Summed from the safe end, where little is left to say, so that no rounding of large sums remains there.
+    still_to_come = np.append(np.cumsum(more_gain[order][:0:-1])[::-1], 0.0)
+    return AccuracyCurve(
+        points.rule,
+        settings[last],
+        np.cumsum(more_right[order])[last],
+        np.maximum(gain[closing].sum() - still_to_come[last], 0.0) / len(points),
+        len(points),
+        float(taxonomy.information.max()),
+    )
+
+
+def check_labels(y: Any, n_rows: int) -> np.ndarray:
+    """Give the labels as an array, one for each row of ``p_leaf``."""
+    labels = np.asarray(y)
+    if labels.shape != (n_rows,):
+        raise InputError(f"y must hold one label for each of the {n_rows} rows of p_leaf; shape {labels.shape} came.")
+    if not n_rows:
+        raise InputError("No rows came: how often answers are right is read from rows whose labels are known.")
+    return labels

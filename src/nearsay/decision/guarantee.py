@@ -1,0 +1,303 @@
+"""How safe is safe enough: the most specific setting that keeps the accuracy asked for.
+
+A promise is one whole number: how many of the validation rows must get a right answer
+(``right_answers_needed``). The searches differ in which setting that keeps it they give:
+
+* ``bisection``, as the authors of DARTS search: 25 halvings, the upper end of the last bracket.
+* ``exact``: the smallest setting of all.
+* ``fixed-sequence``: the smallest before the first failure, coming from the safe end. With it a
+  confidence holds for the setting that was found, not only for one named beforehand.
+"""
+
+from __future__ import annotations
+
+import math
+import warnings
+from collections.abc import Callable, Sequence
+from fractions import Fraction
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+from scipy.special import betaincinv
+
+from nearsay.decision.envelope import AccuracyCurve, accuracy_curve, check_labels, operating_points
+from nearsay.decision.rules import as_probabilities, flat
+from nearsay.errors import InputError, unknown_name
+
+if TYPE_CHECKING:
+    from nearsay.data.taxonomy import Taxonomy
+
+HALVINGS = 25
+
+# Between which settings the thresholds are searched for by bisection (that of DARTS is computed).
+BRACKETS = {"fixed-threshold": (0.0, 1.0), "flat-reject": (0.0, 1.0), "flat-reject-calibrated": (-100.0, 100.0)}
+
+
+def fit_reward_shift(
+    p_leaf: Any,
+    y: Any,
+    taxonomy: Taxonomy,
+    accuracy: float,
+    confidence: float | None = None,
+    method: str = "bisection",
+) -> float:
+    """Find the reward shift with which ``darts`` is right as often as asked for, and as specific as that allows.
+
+    Parameters
+    ----------
+    p_leaf : (n_rows, n_leaves)
+        Probabilities of rows that the classifier has not seen; columns as ``taxonomy.leaves``.
+    y : (n_rows,) their labels, names of nodes.
+    accuracy : float between 0 and 1
+        The share of right answers: of these rows, or of new ones where ``confidence`` is given.
+    confidence : float between 0 and 1, default=None
+        How sure to be that new rows keep the accuracy, by the one-sided bound of Clopper and Pearson. With
+        "bisection" and "exact" the bound is right for each setting by itself, but a setting was chosen because it
+        looked good; with "fixed-sequence" it is right for the one chosen.
+    method : {"bisection", "exact", "fixed-sequence"}, default="bisection"
+        "bisection" gives the authors' numbers, "exact" the smallest shift that keeps the promise on these rows,
+        never a larger one than a bisection that keeps it.
+
+    Returns
+    -------
+    shift : float
+        +inf, with a warning, where only the root keeps the promise; a bisection then gives the end of its
+        bracket, (accuracy · most information) / (1 − accuracy), as the authors do, also with a warning.
+
+    >>> from nearsay.data.taxonomy import Taxonomy
+    >>> tree = Taxonomy.from_edges([("R", "A"), ("R", "B"), ("A", "a1"), ("A", "a2"), ("B", "b1"), ("B", "b2")])
+    >>> p = [[0.4, 0.3, 0.2, 0.1]] * 3 + [[0.9, 0.05, 0.03, 0.02]]
+    >>> [round(fit_reward_shift(p, ["a1", "a2", "b1", "a1"], tree, share), 3) for share in (0.5, 0.75, 0.8)]
+    [0.0, 0.333, 2.333]
+    """
+    curve = accuracy_curve(operating_points(p_leaf, taxonomy), y, taxonomy)
+    return _search(curve, accuracy, confidence, method)
+
+
+def fit_setting(
+    p_leaf: Any,
+    y: Any,
+    taxonomy: Taxonomy,
+    accuracy: float,
+    confidence: float | None = None,
+    method: str = "bisection",
+    *,
+    rule: str = "darts",
+    score: Any = None,
+) -> float:
+    """Find the setting of any rule that keeps an accuracy; ``fit_reward_shift`` for all of RULES.
+
+    ``score`` is what "flat-reject-calibrated" compares with its threshold, the largest probability by default.
+
+    >>> from nearsay.data.taxonomy import Taxonomy
+    >>> tree = Taxonomy.from_edges([("R", "A"), ("R", "B"), ("A", "a1"), ("A", "a2"), ("B", "b1"), ("B", "b2")])
+    >>> p = [[0.4, 0.3, 0.2, 0.1]] * 3 + [[0.9, 0.05, 0.03, 0.02]]
+    >>> fit_setting(p, ["a1", "a2", "b1", "a1"], tree, 0.8, method="exact", rule="flat-reject-calibrated")
+    0.4
+    """
+    curve = accuracy_curve(operating_points(p_leaf, taxonomy, rule, score=score), y, taxonomy)
+    return _search(curve, accuracy, confidence, method)
+
+
+def setting_for(
+    curve: AccuracyCurve, accuracy: float, confidence: float | None = None, method: str = "bisection"
+) -> float:
+    """Read from a curve the setting that keeps an accuracy: one curve serves every accuracy.
+
+    >>> curve = AccuracyCurve("darts", np.array([0, 1, 2, 3.0]), np.array([6, 8, 7, 9]), np.zeros(4), 10, 2.0)
+    >>> setting_for(curve, 0.8, method="exact"), setting_for(curve, 0.75, 0.6, "fixed-sequence")
+    (1.0, 3.0)
+    """
+    return _search(curve, accuracy, confidence, method)
+
+
+def fit_reward_shifts_by_branch(
+    p_leaf: Any,
+    y: Any,
+    taxonomy: Taxonomy,
+    accuracy: float,
+    branches: Sequence[Any],
+    confidence: float | None = None,
+    method: str = "bisection",
+) -> np.ndarray:
+    """Find a reward shift for each branch of the taxonomy, so that each keeps the accuracy by itself.
+
+    A row belongs to the branch that holds its most probable leaf (``branch_of``), so a new row's branch is
+    known without its label. The promise: of the rows that look like a bird, this share gets a right answer, and
+    of those that look like a dog, too. With ``branches=taxonomy.leaves`` it is a promise for each predicted class.
+
+    Parameters
+    ----------
+    branches : names of nodes
+        Together they cover all leaves. A leaf under several belongs to the first of them.
+
+    Returns
+    -------
+    shifts : (n_branches,)
+        For ``darts(p, taxonomy, shifts[branch_of(p, taxonomy, branches)])``. +inf, with a warning, for a
+        branch without rows; otherwise as ``fit_reward_shift`` gives it for the rows of the branch.
+
+    >>> from nearsay.data.taxonomy import Taxonomy
+    >>> tree = Taxonomy.from_edges([("R", "A"), ("R", "B"), ("A", "a1"), ("A", "a2"), ("B", "b1"), ("B", "b2")])
+    >>> p = [[0.4, 0.3, 0.2, 0.1], [0.1, 0.2, 0.4, 0.3]]
+    >>> fit_reward_shifts_by_branch(p, ["a1", "b2"], tree, 1.0, ["A", "B"], method="exact").round(2)
+    array([0.  , 0.33])
+    """
+    p_leaf = as_probabilities(p_leaf, taxonomy)
+    y = check_labels(y, len(p_leaf))
+    branch = branch_of(p_leaf, taxonomy, branches)
+    shifts = np.full(len(branches), math.inf)
+    for number, name in enumerate(branches):
+        rows = branch == number
+        if rows.any():
+            curve = accuracy_curve(operating_points(p_leaf[rows], taxonomy), y[rows], taxonomy)
+            shifts[number] = _search(curve, accuracy, confidence, method, f"Branch {name!r}: ")
+        else:
+            words = f"No validation row looks like branch {name!r}: rows that do will get the root. Pass more rows."
+            warnings.warn(words, UserWarning, stacklevel=2)
+    return shifts
+
+
+def branch_of(p_leaf: Any, taxonomy: Taxonomy, branches: Sequence[Any]) -> np.ndarray:
+    """The place in ``branches`` of the first that holds each row's most probable leaf: (n_rows,).
+
+    >>> from nearsay.data.taxonomy import Taxonomy
+    >>> tree = Taxonomy.from_edges([("R", "A"), ("R", "B"), ("A", "a1"), ("A", "a2"), ("B", "b1"), ("B", "b2")])
+    >>> branch_of([[0.4, 0.3, 0.2, 0.1], [0, 0, 1, 0]], tree, ["A", "B"])
+    array([0, 1])
+    >>> branch_of([[0.4, 0.3, 0.2, 0.1]], tree, ["A"])
+    Traceback (most recent call last):
+    nearsay.errors.InputError: 2 of 4 leaves are in no branch, among them 'b1'. Name a branch for them, or 'R' last ...
+    """
+    branches = list(branches)
+    holds = taxonomy.covers[:, taxonomy.check_labels(branches)].toarray() > 0
+    left_out = np.flatnonzero(~holds.any(axis=1))
+    if len(left_out):
+        raise InputError(
+            f"{len(left_out)} of {taxonomy.n_leaves} leaves are in no branch, among them"
+            f" {taxonomy.leaves[left_out[0]]!r}. Name a branch for them, or {taxonomy.root!r} last for all others."
+        )
+    first: np.ndarray = holds.argmax(axis=1)[flat(p_leaf, taxonomy)]
+    return first
+
+
+# ------------------------------------------------------------------ the promise as a number
+
+
+def right_answers_needed(n_rows: int, accuracy: float, confidence: float | None = None) -> int:
+    """How many of ``n_rows`` answers must be right to keep an accuracy; n_rows + 1 where even all do not suffice.
+
+    Without ``confidence`` it is their share. With it, the one-sided lower bound of Clopper and Pearson must be
+    above the accuracy: were the true accuracy no larger, so many right answers would come up
+    more rarely than 1 − confidence.
+
+    >>> right_answers_needed(100, 0.55), right_answers_needed(100, 0.55, 0.95)
+    (55, 64)
+    >>> right_answers_needed(4, 0.5, 0.95)             # 4 of 4 show no more than .05 ** (1/4) = .473
+    5
+    """
+    if accuracy == 0:
+        return 0  # there is nothing to keep, nor to be confident of
+    if confidence is None:
+        return math.ceil(n_rows * Fraction(repr(float(accuracy))))  # 0.55 as typed: in binary it is a little more
+    few, enough = 0, n_rows + 1
+    while enough - few > 1:
+        middle = (few + enough) // 2
+        if betaincinv(middle, n_rows - middle + 1, 1 - confidence) > accuracy:
+            enough = middle
+        else:
+            few = middle
+    return enough
+
+
+def _rows_needed(accuracy: float, confidence: float) -> float:
+    """The fewest rows that show the accuracy when all answers are right; infinite for an accuracy of 1."""
+    return math.inf if accuracy == 1 else math.floor(math.log(1 - confidence) / math.log(accuracy)) + 1
+
+
+def check_share(name: str, share: Any, *, ends: bool) -> None:
+    """Say what is wrong with an accuracy (``ends``: 0 and 1 are possible) or a confidence.
+
+    >>> check_share("accuracy", 95, ends=True)
+    Traceback (most recent call last):
+    nearsay.errors.InputError: accuracy is a share between 0 and 1, such as 0.95; 95 came.
+    """
+    number = isinstance(share, int | float | np.number) and not isinstance(share, bool)
+    if not number or not (0 <= share <= 1 if ends else 0 < share < 1):
+        raise InputError(f"{name} is a share between 0 and 1, such as 0.95; {share!r} came.")
+
+
+# ------------------------------------------------------------------ searches
+
+
+def _search(curve: AccuracyCurve, accuracy: float, confidence: float | None, method: str, whose: str = "") -> float:
+    if method not in SEARCHES:
+        raise unknown_name("method", method, SEARCHES)
+    check_share("accuracy", accuracy, ends=True)
+    if confidence is not None:
+        check_share("confidence", confidence, ends=False)
+    elif method == "fixed-sequence":
+        raise InputError(
+            'method="fixed-sequence" is a way to keep a confidence. Pass one, such as 0.95, or method="exact".'
+        )
+    needed = right_answers_needed(curve.n_rows, accuracy, confidence)
+    setting = SEARCHES[method](curve, accuracy, needed)
+    if setting == math.inf or not _keeps(curve, setting, needed):
+        words = whose + _not_kept(curve, accuracy, confidence, needed, setting)
+        warnings.warn(words, UserWarning, stacklevel=3)
+    return setting
+
+
+def _bisection(curve: AccuracyCurve, accuracy: float, needed: int) -> float:
+    low, high = BRACKETS[curve.rule] if curve.rule in BRACKETS else (0.0, _safe_shift(curve, accuracy))
+    for _ in range(HALVINGS):
+        middle = (low + high) / 2
+        if _keeps(curve, middle, needed):
+            high = middle
+        else:
+            low = middle
+    return high
+
+
+def _safe_shift(curve: AccuracyCurve, accuracy: float) -> float:
+    """With this shift ``darts`` names no node whose probability is below the accuracy."""
+    return math.inf if accuracy == 1 else accuracy * curve.most_information / (1 - accuracy)
+
+
+def _exact(curve: AccuracyCurve, accuracy: float, needed: int) -> float:
+    keeping = np.flatnonzero(curve.n_right >= needed)
+    return float(curve.settings[keeping[0]]) if len(keeping) else math.inf
+
+
+def _fixed_sequence(curve: AccuracyCurve, accuracy: float, needed: int) -> float:
+    # Were the promise broken at some setting, the search would have to pass the largest such setting first,
+    # one that no data has chosen; and one test at this level passes it wrongly no more often than the level says.
+    failing = np.flatnonzero(curve.n_right < needed)
+    after = failing[-1] + 1 if len(failing) else 0
+    return float(curve.settings[after]) if after < len(curve.settings) else math.inf
+
+
+SEARCHES: dict[str, Callable[[AccuracyCurve, float, int], float]] = {
+    "bisection": _bisection,
+    "exact": _exact,
+    "fixed-sequence": _fixed_sequence,
+}
+
+
+def _keeps(curve: AccuracyCurve, setting: float, needed: int) -> bool:
+    return bool(curve.n_right[curve.place(setting)] >= needed)
+
+
+def _not_kept(curve: AccuracyCurve, accuracy: float, confidence: float | None, needed: int, setting: float) -> str:
+    promise = f"An accuracy of {accuracy:g}" + (f" with confidence {confidence:g}" if confidence is not None else "")
+    if confidence is not None and needed > curve.n_rows:
+        why = f" takes at least {_rows_needed(accuracy, confidence):g} rows, all of them right; {curve.n_rows} came."
+    else:
+        why = f" takes {needed} right answers to {curve.n_rows} rows, and none but the root was shown to keep it."
+    if setting == math.inf:
+        return f"{promise}{why} Every answer will be the root. Pass more rows, or ask for less."
+    right = curve.n_right[curve.place(setting)]
+    return (
+        f"{promise}{why} The end of the bracket, {setting:g}, is given unverified ({right} right answers), as"
+        ' the authors of DARTS do. Pass more rows, ask for less, or take method="exact", which then gives the root.'
+    )

@@ -1,0 +1,247 @@
+"""Which node to name: decisions as pure functions of leaf probabilities and a taxonomy.
+
+Every rule takes probabilities (queries × leaves, columns as ``taxonomy.leaves``) and gives node
+numbers. Each has one setting; the larger it is, the safer and the less specific the answers, up to the
+root, which is always right.
+
+Only few nodes can win. Of those that say equally much, the most probable does; and one that says less
+must be more probable than all that say more. These *contenders* are found once, and every rule
+chooses among them.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from nearsay.arrays import as_rows, in_parallel, row_blocks
+from nearsay.errors import InputError
+
+if TYPE_CHECKING:
+    from nearsay.data.taxonomy import Taxonomy
+
+# Ten thousand float32 probabilities, or fifty printed with six digits, add up to 1 within this.
+SUM_TOLERANCE = 1e-4
+
+INATURALIST_THRESHOLD = 0.78
+
+BLOCK_BYTES = 8 << 20
+
+
+def flat(p_leaf: Any, taxonomy: Taxonomy) -> np.ndarray:
+    """Name the most probable leaf, sure or not; the first one at ties.
+
+    >>> from nearsay.data.taxonomy import Taxonomy
+    >>> tree = Taxonomy.from_edges([("R", "A"), ("R", "B"), ("A", "a1"), ("A", "a2"), ("B", "b1"), ("B", "b2")])
+    >>> [tree.nodes[v] for v in flat([[0.4, 0.3, 0.2, 0.1], [0.1, 0.4, 0.4, 0.1]], tree)]
+    ['a1', 'a2']
+    """
+    best: np.ndarray = as_probabilities(p_leaf, taxonomy).argmax(axis=1)
+    return best
+
+
+def flat_reject(p_leaf: Any, taxonomy: Taxonomy, threshold: float) -> np.ndarray:
+    """Name the most probable leaf where its probability is at least ``threshold``, otherwise the root.
+
+    At 0 it is ``flat``; above 1 it is always the root.
+
+    >>> from nearsay.data.taxonomy import Taxonomy
+    >>> tree = Taxonomy.from_edges([("R", "A"), ("R", "B"), ("A", "a1"), ("A", "a2"), ("B", "b1"), ("B", "b2")])
+    >>> [tree.nodes[v] for t in (0.4, 0.5) for v in flat_reject([[0.4, 0.3, 0.2, 0.1]], tree, t)]
+    ['a1', 'R']
+    """
+    p_leaf = as_probabilities(p_leaf, taxonomy)
+    _check_setting("threshold", threshold, at_least=0.0)
+    return _or_root(p_leaf.argmax(axis=1), p_leaf.max(axis=1) >= threshold, taxonomy)
+
+
+def flat_reject_calibrated(p_leaf: Any, taxonomy: Taxonomy, threshold: float, score: Any = None) -> np.ndarray:
+    """Name the most probable leaf where ``score`` is above ``threshold``, otherwise the root (Deng et al. 2012).
+
+    Parameters
+    ----------
+    threshold : float
+        Any number, chosen on validation data (``fit_setting``): it need not be a probability.
+    score : (n_queries,), default: the largest probability
+        How sure the classifier is, such as the largest decision value of a support vector machine.
+
+    >>> from nearsay.data.taxonomy import Taxonomy
+    >>> tree = Taxonomy.from_edges([("R", "A"), ("R", "B"), ("A", "a1"), ("A", "a2"), ("B", "b1"), ("B", "b2")])
+    >>> said = flat_reject_calibrated([[0.4, 0.3, 0.2, 0.1]] * 2, tree, threshold=-1.5, score=[-1.5, 0.7])
+    >>> [tree.nodes[v] for v in said]
+    ['R', 'a1']
+    """
+    p_leaf = as_probabilities(p_leaf, taxonomy)
+    _check_setting("threshold", threshold, at_least=-np.inf)
+    return _or_root(p_leaf.argmax(axis=1), as_score(score, p_leaf) > threshold, taxonomy)
+
+
+def darts(p_leaf: Any, taxonomy: Taxonomy, reward_shift: Any) -> np.ndarray:
+    """Name the node with the largest expected reward, (information + ``reward_shift``) · probability.
+
+    A larger shift makes being right worth more than being specific. At ties the first node in taxonomy
+    order wins, and leaves come first. (Dual Accuracy Reward Trade-off Search, Deng et al. 2012.)
+
+    Parameters
+    ----------
+    reward_shift : float of at least 0, or (n_queries,)
+        In bits, for all queries or for each. +inf names the root.
+
+    >>> from nearsay.data.taxonomy import Taxonomy
+    >>> tree = Taxonomy.from_edges([("R", "A"), ("R", "B"), ("A", "a1"), ("A", "a2"), ("B", "b1"), ("B", "b2")])
+    >>> p = [[0.4, 0.3, 0.2, 0.1]]                     # A .7, B .3; leaves are worth 2 bits, A and B 1, R 0
+    >>> [tree.nodes[darts(p, tree, shift)[0]] for shift in (0, 0.5, 3)]      # .8 > .7   1.05 > 1.0   3.0 > 2.8
+    ['a1', 'A', 'R']
+    """
+    p_leaf = as_probabilities(p_leaf, taxonomy)
+    _check_setting("reward_shift", reward_shift, at_least=0.0)
+    shift = np.asarray(reward_shift, dtype=np.float64)
+    if shift.shape not in ((), (len(p_leaf),)):
+        raise InputError(
+            f"reward_shift must be one number or one for each of the {len(p_leaf)} queries; shape {shift.shape} came."
+        )
+    shift = np.broadcast_to(shift, len(p_leaf))
+
+    def choose(rows: slice) -> np.ndarray:
+        best = contenders(p_leaf[rows], taxonomy)
+        finite = np.isfinite(shift[rows])
+        worth = best.p * (best.information + np.where(finite, shift[rows], 0.0)[:, None])
+        winner = np.where(worth == worth.max(axis=1, keepdims=True), best.nodes, taxonomy.n_nodes).min(axis=1)
+        return _or_root(winner, finite, taxonomy)
+
+    return _block_by_block(choose, len(p_leaf), taxonomy)
+
+
+def fixed_threshold(p_leaf: Any, taxonomy: Taxonomy, threshold: float = INATURALIST_THRESHOLD) -> np.ndarray:
+    """Name the most specific node whose probability is at least ``threshold`` (the rule of iNaturalist).
+
+    Of nodes that say equally much the most probable is named, of equally probable ones the first in
+    taxonomy order. Where no node is so probable it is the root. At 0 it is ``flat``, unless a prior makes some
+    leaves say more than others.
+
+    >>> from nearsay.data.taxonomy import Taxonomy
+    >>> tree = Taxonomy.from_edges([("R", "A"), ("R", "B"), ("A", "a1"), ("A", "a2"), ("B", "b1"), ("B", "b2")])
+    >>> [tree.nodes[fixed_threshold([[0.4, 0.3, 0.2, 0.1]], tree, t)[0]] for t in (0.4, 0.6, 0.78)]
+    ['a1', 'A', 'R']
+    """
+    p_leaf = as_probabilities(p_leaf, taxonomy)
+    _check_setting("threshold", threshold, at_least=0.0)
+
+    def choose(rows: slice) -> np.ndarray:
+        best = contenders(p_leaf[rows], taxonomy)
+        reached = best.p >= threshold
+        most_specific = best.nodes[np.arange(len(reached)), reached.argmax(axis=1)]
+        return _or_root(most_specific, reached.any(axis=1), taxonomy)
+
+    return _block_by_block(choose, len(p_leaf), taxonomy)
+
+
+RULES: dict[str, Callable[[Any, Taxonomy, Any], np.ndarray]] = {
+    "darts": darts,
+    "fixed-threshold": fixed_threshold,
+    "flat-reject": flat_reject,
+    "flat-reject-calibrated": flat_reject_calibrated,
+}
+
+
+def node_probabilities(p_leaf: Any, taxonomy: Taxonomy) -> np.ndarray:
+    """How probable each node is: the sum over the leaves below it, each counted once; (n_queries, n_nodes).
+
+    >>> from nearsay.data.taxonomy import Taxonomy
+    >>> dag = Taxonomy.from_edges([("R", "P"), ("R", "Q"), ("P", "a"), ("P", "b"), ("Q", "b"), ("Q", "c")])
+    >>> node_probabilities([[0.2, 0.5, 0.3]], dag)
+    array([[0.2, 0.5, 0.3, 0.7, 0.8, 1. ]])
+    """
+    p_node: np.ndarray = as_probabilities(p_leaf, taxonomy) @ taxonomy.covers
+    return p_node
+
+
+@dataclass(frozen=True)
+class Contenders:
+    """The nodes that can win at some setting: for each level of information the most probable one.
+
+    ``information`` (levels,) falls; ``p`` and ``nodes`` are (queries, levels). A level that is no more
+    probable than a more informative one has p = −1.
+    """
+
+    information: np.ndarray
+    p: np.ndarray
+    nodes: np.ndarray
+
+
+def contenders(p_leaf: np.ndarray, taxonomy: Taxonomy) -> Contenders:
+    """Find the contenders of a block of queries; ``p_leaf`` is as ``as_probabilities`` gives it."""
+    from nearsay.decision.lines import most_probable_of_each
+
+    falling, level = np.unique(-taxonomy.information, return_inverse=True)
+    p = np.empty((len(p_leaf), len(falling)))
+    nodes = np.zeros(p.shape, dtype=np.intp)
+    most_probable_of_each(taxonomy.covers.T @ p_leaf.T, level, p, nodes)
+    return Contenders(-falling, p, nodes)
+
+
+def query_blocks(n_queries: int, taxonomy: Taxonomy) -> Iterator[slice]:
+    """Slices of queries of which the probabilities of all nodes fit into ``BLOCK_BYTES``."""
+    return row_blocks(n_queries, size=max(1, BLOCK_BYTES // (8 * taxonomy.n_nodes)))
+
+
+def _block_by_block(choose: Callable[[slice], np.ndarray], n_queries: int, taxonomy: Taxonomy) -> np.ndarray:
+    return np.concatenate([np.empty(0, np.intp), *in_parallel(choose, query_blocks(n_queries, taxonomy))])
+
+
+def as_probabilities(p_leaf: Any, taxonomy: Taxonomy) -> np.ndarray:
+    """Give float64 rows, one column a leaf, that sum to 1; nothing is normalized silently.
+
+    >>> from nearsay.data.taxonomy import Taxonomy
+    >>> as_probabilities([[0.9, 0.8]], Taxonomy.from_edges([("R", "a"), ("R", "b")]))
+    Traceback (most recent call last):
+    nearsay.errors.InputError: Row 0 of p_leaf sums to 1.7, but probabilities of the leaves sum to 1. ...
+    """
+    p = as_rows(p_leaf, name="p_leaf")
+    if p.shape[1] != taxonomy.n_leaves:
+        raise InputError(
+            f"p_leaf has {p.shape[1]} columns, but the taxonomy has {taxonomy.n_leaves} leaves:"
+            " one column for each is expected, in the order of taxonomy.leaves."
+        )
+    p = np.ascontiguousarray(p, dtype=np.float64)
+    if (p < 0).any():
+        row, column = np.argwhere(p < 0)[0]
+        raise InputError(
+            f"p_leaf holds {p[row, column]:g} at row {row}, column {column}; a probability is at least 0."
+            " Turn scores into probabilities first (sklearn.calibration.CalibratedClassifierCV does)."
+        )
+    sums = p.sum(axis=1)
+    wrong = np.flatnonzero(np.abs(sums - 1) > SUM_TOLERANCE)
+    if len(wrong):
+        raise InputError(
+            f"Row {wrong[0]} of p_leaf sums to {sums[wrong[0]]:.6g}, but probabilities of the leaves sum to 1."
+            " Divide outputs of one classifier a class (such as Platt scaling gives) by their row sum:"
+            " p / p.sum(axis=1, keepdims=True)."
+        )
+    return p
+
+
+def as_score(score: Any, p_leaf: np.ndarray) -> np.ndarray:
+    """Give one finite number a query; the largest probability where no score came."""
+    if score is None:
+        largest: np.ndarray = p_leaf.max(axis=1)
+        return largest
+    given = np.asarray(score, dtype=np.float64)
+    if given.shape != (len(p_leaf),) or not np.isfinite(given).all():
+        raise InputError(f"score must be one finite number for each of {len(p_leaf)} rows; shape {given.shape} came.")
+    return given
+
+
+def _or_root(nodes: np.ndarray, keep: Any, taxonomy: Taxonomy) -> np.ndarray:
+    kept: np.ndarray = np.where(keep, nodes, taxonomy.n_nodes - 1)
+    return kept
+
+
+def _check_setting(name: str, setting: Any, *, at_least: float) -> None:
+    values = np.asarray(setting)
+    if values.dtype.kind not in "fiu" or not (values >= at_least).all():
+        bound = f" of at least {at_least:g}" if np.isfinite(at_least) else ""
+        raise InputError(f"{name} must be a number{bound}; {setting!r} came.")
