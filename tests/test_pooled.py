@@ -156,6 +156,17 @@ def test_a_thousand_classes_are_answered_from_the_nearest_of_them():
     np.testing.assert_allclose(parts, p, rtol=1e-12)
 
 
+def test_one_score_stands_for_all_classes_that_are_not_listed():
+    rng = np.random.default_rng(0)
+    y = np.concatenate([np.repeat(np.arange(150), 3), [7, 7]])
+    X = rng.integers(0, 4, size=(len(y), 3)).astype(float)
+    clf = NeighborClassifier(3, posterior="pooled").fit(X, y)
+    pool, table = clf.posterior_, clf.neighbors(rng.integers(0, 4, size=(40, 3)) + 0.5)
+    assert table.classes.numbers.shape[1] < 150
+    dense = pool._softmax(pool._features([table], slice(None)))
+    np.testing.assert_allclose(pool.proba(table), dense, rtol=1e-10)
+
+
 def test_the_record_counts_past_cases_of_like_confidence():
     X = np.random.default_rng(1).normal(size=(200, 2))
     y = (X[:, 0] + np.random.default_rng(2).normal(size=200) * 0.5 > 0).astype(int)

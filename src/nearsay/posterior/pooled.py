@@ -126,9 +126,29 @@ class Pooled:
 
     def proba_groups(self, tables: Sequence[NeighborTable]) -> np.ndarray:
         """Probabilities from several feature groups, the same as in ``fit_groups`` and in that order."""
+        if len(tables) == 1 and listed_classes(tables[0]).numbers.shape[1] < self.n_classes_:
+            return self._proba_of_listed(listed_classes(tables[0]))
         p = np.empty((len(tables[0]), self.n_classes_))
         for part in self._blocks(len(tables[0]), len(tables)):
             p[part] = self._softmax(self._features(tables, part))
+        return p
+
+    def _proba_of_listed(self, near: NearestClasses) -> np.ndarray:
+        """The same where few of many classes are listed: all others are alike, so one score stands for them."""
+        n, n_listed = near.numbers.shape
+        listed = near.numbers >= 0
+        places = np.where(listed, np.arange(n_listed), -1)
+        far = np.empty((n, n_listed + 1, len(self.members_)))
+        self._fill_features([NearestClasses(places, near.distances, near.beyond)], far)
+        n_alike = self.n_classes_ - listed.sum(axis=1)
+        scores = -(far @ self.weights_.ravel())
+        scores[:, :-1][~listed] = -np.inf
+        odds = np.exp(scores - scores.max(axis=1, keepdims=True))
+        odds *= (1 - self.model_failure_) / (odds[:, :-1].sum(axis=1) + n_alike * odds[:, -1])[:, None]
+        odds += self.model_failure_ / self.n_classes_
+        p = np.repeat(odds[:, -1:], self.n_classes_, axis=1)
+        query, place = np.nonzero(listed)
+        p[query, near.numbers[query, place]] = odds[query, place]
         return p
 
     def record(self, table: NeighborTable) -> tuple[np.ndarray, np.ndarray]:
@@ -174,14 +194,17 @@ class Pooled:
 
     def _features(self, tables: Sequence[NeighborTable], part: slice | np.ndarray) -> np.ndarray:
         """(queries of this part, classes, groups × numbers) log mean distances."""
-        from nearsay.posterior.log_linear_loop import log_mean_distances
-
         groups = [listed_classes(table)[part] for table in tables]
         out = np.empty((len(groups[0]), self.n_classes_, len(groups) * len(self.members_)))
+        self._fill_features(groups, out)
+        return out
+
+    def _fill_features(self, groups: Sequence[NearestClasses], out: np.ndarray) -> None:
+        from nearsay.posterior.log_linear_loop import log_mean_distances
+
         for number, (near, floor) in enumerate(zip(groups, self.floors_, strict=True)):
             first = number * len(self.members_)
             log_mean_distances(near.numbers, near.distances, near.beyond, self.members_, floor, first, out)
-        return out
 
     def _softmax(self, features: np.ndarray) -> np.ndarray:
         scores = -(features @ self.weights_.ravel())
