@@ -4,6 +4,8 @@ The first example of a test may have to wait for a compiler, so a deadline
 would only measure the machine.
 """
 
+import warnings
+
 import matplotlib
 import pytest
 from hypothesis import settings
@@ -31,3 +33,14 @@ def way_of_looking(request):
     """Both ways in which exact search goes over the rows."""
     if request.param == "block by block":
         request.getfixturevalue("block_by_block")
+
+
+@pytest.fixture
+def strict_and_tidy():
+    """Warnings are errors, and no picture stays open."""
+    from matplotlib import pyplot as plt
+
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        yield
+    plt.close("all")

@@ -2,9 +2,6 @@
 
 from __future__ import annotations
 
-import warnings
-from collections.abc import Iterator
-
 import matplotlib.pyplot as plt
 import numpy as np
 import pandas as pd
@@ -29,12 +26,7 @@ from nearsay.posterior.classifier import NeighborClassifier
 POINTS = st.lists(st.tuples(st.integers(0, 4), st.integers(0, 4)), min_size=1, max_size=12)
 
 
-@pytest.fixture(autouse=True)
-def _strict_and_tidy() -> Iterator[None]:
-    with warnings.catch_warnings():
-        warnings.simplefilter("error")
-        yield
-    plt.close("all")
+pytestmark = pytest.mark.usefixtures("strict_and_tidy")
 
 
 def some_rows(n: int = 24, n_classes: int = 3) -> tuple[np.ndarray, np.ndarray]:

@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 import math
-import warnings
-from collections.abc import Iterator
 from typing import Any
 
 import matplotlib.pyplot as plt
@@ -22,13 +20,7 @@ from nearsay.evaluate.reliability import likely_range
 from nearsay.posterior.case_table import CaseTable
 from nearsay.posterior.classifier import NeighborClassifier
 
-
-@pytest.fixture(autouse=True)
-def _strict_and_tidy() -> Iterator[None]:
-    with warnings.catch_warnings():
-        warnings.simplefilter("error")
-        yield
-    plt.close("all")
+pytestmark = pytest.mark.usefixtures("strict_and_tidy")
 
 
 def drawn(display: Any) -> Any:

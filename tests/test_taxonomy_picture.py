@@ -2,9 +2,6 @@
 
 from __future__ import annotations
 
-import warnings
-from collections.abc import Iterator
-
 import matplotlib.pyplot as plt
 import numpy as np
 import pytest
@@ -18,13 +15,7 @@ from nearsay.evaluate.drawing import AGREES
 from nearsay.evaluate.taxonomy_picture import TaxonomyDisplay, lay_out
 from reference_taxonomy import DAG, GRAPHS, T1
 
-
-@pytest.fixture(autouse=True)
-def _strict_and_tidy() -> Iterator[None]:
-    with warnings.catch_warnings():
-        warnings.simplefilter("error")
-        yield
-    plt.close("all")
+pytestmark = pytest.mark.usefixtures("strict_and_tidy")
 
 
 def texts(display: TaxonomyDisplay) -> dict[str, object]:
