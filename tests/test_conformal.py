@@ -22,12 +22,12 @@ from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import StandardScaler
 from sklearn.utils.estimator_checks import parametrize_with_checks
 
+from nearsay.decision.calibration import hold_out
 from nearsay.decision.conformal import (
     SCORES,
     ConformalClassifier,
     aps_scores,
     class_thresholds,
-    hold_out,
     rows_needed,
     threshold,
 )

@@ -17,16 +17,13 @@ from fractions import Fraction
 from typing import Any
 
 import numpy as np
-from sklearn.base import BaseEstimator, ClassifierMixin, MetaEstimatorMixin, clone
-from sklearn.utils import assert_all_finite, column_or_1d, get_tags, indexable
-from sklearn.utils.metaestimators import _safe_split
-from sklearn.utils.multiclass import check_classification_targets
+from sklearn.base import BaseEstimator, ClassifierMixin, MetaEstimatorMixin
+from sklearn.utils import get_tags
 from sklearn.utils.validation import check_is_fitted
 
+from nearsay.decision.calibration import calibrate, columns, proba
 from nearsay.errors import InputError, unknown_name
 
-# One row in so many is held out where a part of the rows is.
-HELD_OUT = 5
 MOST_NAMES = 5
 
 
@@ -180,23 +177,14 @@ class ConformalClassifier(MetaEstimatorMixin, ClassifierMixin, BaseEstimator):
         """
         if self.conformity_score not in SCORES:
             raise unknown_name("conformity_score", self.conformity_score, SCORES)
-        if y is None:
-            raise InputError("fit requires y to be passed, but the target y is None. Pass a label for every row.")
-        if not hasattr(self.estimator, "predict_proba"):
-            raise InputError(
-                f"Prediction sets are read from probabilities, but {type(self.estimator).__name__} has no"
-                " predict_proba. Wrap it first (sklearn.calibration.CalibratedClassifierCV gives it one)."
-            )
         check_coverage(self.coverage)
-        X, y = indexable(X, y)
-        assert_all_finite(y, input_name="y")
-        y = column_or_1d(y, warn=True)
-        check_classification_targets(y)
-
-        rows, p = self._calibrate(X, y)
-        self.n_calibration_ = len(rows)
-        self._labels = _columns(y[rows], self.classes_)
-        self._scores = SCORES[self.conformity_score](p)[np.arange(len(rows)), self._labels]
+        found = calibrate(self.estimator, X, y, self.cv)
+        self.estimator_ = found.estimator
+        self.classes_ = np.asarray(found.estimator.classes_)
+        self.n_calibration_ = len(found.labels)
+        self._labels = columns(found.labels, self.classes_)
+        scores = SCORES[self.conformity_score](found.probabilities)
+        self._scores = scores[np.arange(self.n_calibration_), self._labels]
         for name in ("n_features_in_", "feature_names_in_"):
             if hasattr(self.estimator_, name):
                 setattr(self, name, getattr(self.estimator_, name))
@@ -231,7 +219,7 @@ class ConformalClassifier(MetaEstimatorMixin, ClassifierMixin, BaseEstimator):
     def predict_proba(self, X: Any) -> np.ndarray:
         """The probabilities of the estimator: (n_rows, n_classes)."""
         check_is_fitted(self, "estimator_")
-        return _proba(self.estimator_, X)
+        return proba(self.estimator_, X)
 
     def _read_thresholds(self) -> None:
         n_classes = len(self.classes_)
@@ -244,41 +232,6 @@ class ConformalClassifier(MetaEstimatorMixin, ClassifierMixin, BaseEstimator):
 
     def _sets(self, p: np.ndarray) -> np.ndarray:
         return SCORES[self.conformity_score](p) <= self.thresholds_
-
-    def _calibrate(self, X: Any, y: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-        """Set ``estimator_`` and ``classes_``; give calibration rows and their probabilities by models without them."""
-        every_row = np.arange(len(y))
-        if isinstance(self.cv, str) and self.cv == "prefit":
-            check_is_fitted(self.estimator)
-            self._speak_with(self.estimator)
-            return every_row, _proba(self.estimator, X)
-        if self.cv is None and hasattr(self.estimator, "leave_one_out_proba"):
-            if len(y) < 2:
-                raise InputError(f"Leaving a row out takes others to judge it by, but n_samples={len(y)} came.")
-            self._speak_with(clone(self.estimator).fit(X, y))
-            return every_row, np.asarray(self.estimator_.leave_one_out_proba(), dtype=np.float64)
-        if self.cv is None or (isinstance(self.cv, str) and self.cv == "split"):
-            train, held_out = hold_out(y)
-            self._speak_with(clone(self.estimator).fit(*_safe_split(self.estimator, X, y, train)))
-            return held_out, self.predict_proba(_safe_split(self.estimator, X, None, held_out, train)[0])
-        self._speak_with(clone(self.estimator).fit(X, y))
-        return self._cross_validate(X, y)
-
-    def _cross_validate(self, X: Any, y: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-        rows, p = [], []
-        for train, fold in _splitter(self.cv, y).split(X, y):
-            model = clone(self.estimator).fit(*_safe_split(self.estimator, X, y, train))
-            known = np.zeros((len(fold), len(self.classes_)))  # a class that is only in this fold gets probability 0
-            known[:, _columns(model.classes_, self.classes_)] = _proba(
-                model, _safe_split(self.estimator, X, None, fold, train)[0]
-            )
-            rows.append(fold)
-            p.append(known)
-        return np.concatenate(rows), np.concatenate(p)
-
-    def _speak_with(self, fitted: Any) -> None:
-        self.estimator_ = fitted
-        self.classes_ = np.asarray(fitted.classes_)
 
     def _too_few(self) -> str:
         need = rows_needed(self.coverage)
@@ -315,54 +268,3 @@ def check_coverage(coverage: Any) -> None:
     number = isinstance(coverage, int | float | np.number) and not isinstance(coverage, bool)
     if not number or not 0 < coverage < 1:
         raise InputError(f"coverage is a share between 0 and 1, such as 0.9; {coverage!r} came.")
-
-
-def hold_out(y: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-    """Row numbers to fit on and to hold out: every fifth row, counted class by class from a drawn start.
-
-    The rows of a class come in drawn order (the seed is fixed), so those held
-    out are a fair sample of it; every class keeps rows to be fitted on, and a
-    class of one row keeps that one.
-
-    >>> train, held_out = hold_out(np.array(["a"] * 10 + ["b"] * 5 + ["c"]))
-    >>> len(train), np.sort(np.array(list("aaaaaaaaaabbbbbc"))[held_out]).tolist()
-    (13, ['a', 'a', 'b'])
-    """
-    _, labels, counts = np.unique(y, return_inverse=True, return_counts=True)
-    random = np.random.default_rng(0)
-    drawn = random.permutation(len(y))
-    by_class = drawn[np.argsort(labels[drawn], kind="stable")]
-    can_go = by_class[counts[labels[by_class]] > 1]
-    if not len(can_go):
-        raise InputError(
-            f"No row can be held out: none of the classes has two (n_samples={len(y)}). Pass more rows of a class,"
-            ' or a classifier that is fitted already, with cv="prefit".'
-        )
-    held_out = np.sort(can_go[random.integers(min(HELD_OUT, len(can_go))) :: HELD_OUT])
-    return np.setdiff1d(np.arange(len(y)), held_out), held_out
-
-
-def _splitter(cv: Any, y: np.ndarray) -> Any:
-    from sklearn.model_selection import check_cv
-
-    if isinstance(cv, str) or (isinstance(cv, int | np.integer) and (isinstance(cv, bool) or cv < 2)):
-        raise InputError(
-            f'cv must be None, "split", "prefit", a number of folds of at least 2, or a splitter; {cv!r} came.'
-        )
-    return check_cv(cv, y, classifier=True)
-
-
-def _proba(estimator: Any, X: Any) -> np.ndarray:
-    return np.asarray(estimator.predict_proba(X), dtype=np.float64)
-
-
-def _columns(labels: np.ndarray, classes: np.ndarray) -> np.ndarray:
-    """The place of each label among the sorted classes."""
-    columns = np.minimum(np.searchsorted(classes, labels), len(classes) - 1)
-    unknown = labels[classes[columns] != labels]
-    if len(unknown):
-        raise InputError(
-            f"The label {unknown.tolist()[0]!r} of a calibration row is none of the {len(classes)} classes the"
-            " estimator was fitted on. Fit it on all classes, or leave such rows out: no set could hold their class."
-        )
-    return columns

@@ -1,0 +1,145 @@
+"""Probabilities of rows that the model has not seen: what thresholds and promises are read from."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from sklearn.base import clone
+from sklearn.utils import assert_all_finite, column_or_1d, indexable
+from sklearn.utils.metaestimators import _safe_split
+from sklearn.utils.multiclass import check_classification_targets
+from sklearn.utils.validation import check_is_fitted
+
+from nearsay.errors import InputError
+
+# One row in so many is held out where a part of the rows is.
+HELD_OUT = 5
+
+
+@dataclass(frozen=True)
+class Calibration:
+    """A fitted estimator, and what models without them say of some rows whose labels are known.
+
+    Attributes
+    ----------
+    estimator : the fitted classifier.
+    labels : (n_calibration,) the labels of the calibration rows.
+    probabilities : (n_calibration, n_classes)
+        Columns as ``estimator.classes_``.
+    """
+
+    estimator: Any
+    labels: np.ndarray
+    probabilities: np.ndarray
+
+
+def calibrate(estimator: Any, X: Any, y: Any, cv: Any) -> Calibration:
+    """Fit a copy of the estimator, and ask it, or copies of it, about rows that they were not fitted on.
+
+    Parameters
+    ----------
+    cv : None, "split", "prefit", int or splitter
+        None: the estimator's own leave-one-out probabilities where it has
+        ``leave_one_out_proba``; otherwise as "split". "split": a fifth of
+        every class is held out, with a fixed seed; a class of one row stays
+        with the estimator. "prefit": the estimator is fitted already, on
+        other rows. An int or splitter: it is fitted without each fold and
+        asked about it, then fitted on all rows.
+    """
+    X, y = _checked(estimator, X, y)
+    if isinstance(cv, str) and cv == "prefit":
+        check_is_fitted(estimator)
+        return Calibration(estimator, y, proba(estimator, X))
+    if cv is None and hasattr(estimator, "leave_one_out_proba"):
+        if len(y) < 2:
+            raise InputError(f"Leaving a row out takes others to judge it by, but n_samples={len(y)} came.")
+        fitted = clone(estimator).fit(X, y)
+        return Calibration(fitted, y, np.asarray(fitted.leave_one_out_proba(), dtype=np.float64))
+    if cv is None or (isinstance(cv, str) and cv == "split"):
+        train, held_out = hold_out(y)
+        fitted = clone(estimator).fit(*_safe_split(estimator, X, y, train))
+        return Calibration(fitted, y[held_out], proba(fitted, _safe_split(estimator, X, None, held_out, train)[0]))
+    return _cross_validated(estimator, X, y, cv)
+
+
+def _checked(estimator: Any, X: Any, y: Any) -> tuple[Any, np.ndarray]:
+    if y is None:
+        raise InputError("fit requires y to be passed, but the target y is None. Pass a label for every row.")
+    if not hasattr(estimator, "predict_proba"):
+        raise InputError(
+            f"A promise is read from probabilities, but {type(estimator).__name__} has no"
+            " predict_proba. Wrap it first (sklearn.calibration.CalibratedClassifierCV gives it one)."
+        )
+    X, y = indexable(X, y)
+    assert_all_finite(y, input_name="y")
+    y = column_or_1d(y, warn=True)
+    check_classification_targets(y)
+    return X, y
+
+
+def _cross_validated(estimator: Any, X: Any, y: np.ndarray, cv: Any) -> Calibration:
+    fitted = clone(estimator).fit(X, y)
+    rows, p = [], []
+    for train, fold in _splitter(cv, y).split(X, y):
+        model = clone(estimator).fit(*_safe_split(estimator, X, y, train))
+        known = np.zeros((len(fold), len(fitted.classes_)))  # a class that is only in this fold gets probability 0
+        known[:, columns(model.classes_, np.asarray(fitted.classes_))] = proba(
+            model, _safe_split(estimator, X, None, fold, train)[0]
+        )
+        rows.append(fold)
+        p.append(known)
+    return Calibration(fitted, y[np.concatenate(rows)], np.concatenate(p))
+
+
+def hold_out(y: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    """Row numbers to fit on and to hold out: every fifth row, counted class by class from a drawn start.
+
+    The rows of a class come in drawn order (the seed is fixed), so those held
+    out are a fair sample of it; every class keeps rows to be fitted on, and a
+    class of one row keeps that one.
+
+    >>> train, held_out = hold_out(np.array(["a"] * 10 + ["b"] * 5 + ["c"]))
+    >>> len(train), np.sort(np.array(list("aaaaaaaaaabbbbbc"))[held_out]).tolist()
+    (13, ['a', 'a', 'b'])
+    """
+    _, labels, counts = np.unique(y, return_inverse=True, return_counts=True)
+    random = np.random.default_rng(0)
+    drawn = random.permutation(len(y))
+    by_class = drawn[np.argsort(labels[drawn], kind="stable")]
+    can_go = by_class[counts[labels[by_class]] > 1]
+    if not len(can_go):
+        raise InputError(
+            f"No row can be held out: none of the classes has two (n_samples={len(y)}). Pass more rows of a class,"
+            ' or a classifier that is fitted already, with cv="prefit".'
+        )
+    held_out = np.sort(can_go[random.integers(min(HELD_OUT, len(can_go))) :: HELD_OUT])
+    return np.setdiff1d(np.arange(len(y)), held_out), held_out
+
+
+def _splitter(cv: Any, y: np.ndarray) -> Any:
+    from sklearn.model_selection import check_cv
+
+    if isinstance(cv, str) or (isinstance(cv, int | np.integer) and (isinstance(cv, bool) or cv < 2)):
+        raise InputError(
+            f'cv must be None, "split", "prefit", a number of folds of at least 2, or a splitter; {cv!r} came.'
+        )
+    return check_cv(cv, y, classifier=True)
+
+
+def proba(estimator: Any, X: Any) -> np.ndarray:
+    """The probabilities of an estimator as float64: (n_rows, n_classes)."""
+    return np.asarray(estimator.predict_proba(X), dtype=np.float64)
+
+
+def columns(labels: np.ndarray, classes: np.ndarray) -> np.ndarray:
+    """The place of each label among the sorted classes."""
+    places = np.minimum(np.searchsorted(classes, labels), len(classes) - 1)
+    unknown = labels[classes[places] != labels]
+    if len(unknown):
+        raise InputError(
+            f"The label {unknown.tolist()[0]!r} of a calibration row is none of the {len(classes)} classes the"
+            " estimator was fitted on. Fit it on all classes, or leave such rows out: no set could hold their class."
+        )
+    return places
