@@ -20,6 +20,7 @@ if TYPE_CHECKING:
     from nearsay.data.taxonomy import Taxonomy
     from nearsay.decision.conformal import ConformalClassifier
     from nearsay.decision.guarantee import fit_reward_shift
+    from nearsay.decision.hedged import HedgedClassifier
     from nearsay.decision.rules import darts
     from nearsay.distances.distance import Distance
     from nearsay.distances.named import DISTANCES
@@ -53,6 +54,7 @@ __all__ = [
     "Evidence",
     "EvidenceDisplay",
     "FusedClassifier",
+    "HedgedClassifier",
     "KCurveDisplay",
     "LabeledRows",
     "NeighborClassifier",
@@ -85,6 +87,7 @@ _HOMES = {
     "nearsay.data.taxonomy": ["Taxonomy"],
     "nearsay.decision.conformal": ["ConformalClassifier"],
     "nearsay.decision.guarantee": ["fit_reward_shift"],
+    "nearsay.decision.hedged": ["HedgedClassifier"],
     "nearsay.decision.rules": ["darts"],
     "nearsay.distances.distance": ["Distance"],
     "nearsay.distances.named": ["DISTANCES"],
