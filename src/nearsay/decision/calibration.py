@@ -6,8 +6,8 @@ from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
-from sklearn.base import clone
-from sklearn.utils import assert_all_finite, column_or_1d, indexable
+from sklearn.base import BaseEstimator, ClassifierMixin, MetaEstimatorMixin, clone
+from sklearn.utils import assert_all_finite, column_or_1d, get_tags, indexable
 from sklearn.utils.metaestimators import _safe_split
 from sklearn.utils.multiclass import check_classification_targets
 from sklearn.utils.validation import check_is_fitted
@@ -33,6 +33,36 @@ class Calibration:
     estimator: Any
     labels: np.ndarray
     probabilities: np.ndarray
+
+
+class AroundClassifier(MetaEstimatorMixin, ClassifierMixin, BaseEstimator):
+    """What makes a promise about the answers of any classifier with ``predict_proba``, in ``estimator``."""
+
+    estimator: Any
+    cv: Any
+
+    def _fit_estimator(self, X: Any, y: Any) -> Calibration:
+        """Fit the estimator, take over what it knows of its data, and give the calibration."""
+        found = calibrate(self.estimator, X, y, self.cv)
+        self.estimator_ = found.estimator
+        self.classes_ = np.asarray(found.estimator.classes_)
+        self.n_calibration_ = len(found.labels)
+        for name in ("n_features_in_", "feature_names_in_"):
+            if hasattr(self.estimator_, name):
+                setattr(self, name, getattr(self.estimator_, name))
+        return found
+
+    def predict_proba(self, X: Any) -> np.ndarray:
+        """The probabilities of the estimator: (n_rows, n_classes), columns as in ``classes_``."""
+        check_is_fitted(self, "estimator_")
+        return proba(self.estimator_, X)
+
+    def __sklearn_tags__(self) -> Any:
+        tags = super().__sklearn_tags__()
+        inner = get_tags(self.estimator)
+        tags.input_tags = inner.input_tags
+        tags.classifier_tags.multi_class = inner.classifier_tags.multi_class
+        return tags
 
 
 def calibrate(estimator: Any, X: Any, y: Any, cv: Any) -> Calibration:

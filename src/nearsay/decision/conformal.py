@@ -17,11 +17,9 @@ from fractions import Fraction
 from typing import Any
 
 import numpy as np
-from sklearn.base import BaseEstimator, ClassifierMixin, MetaEstimatorMixin
-from sklearn.utils import get_tags
 from sklearn.utils.validation import check_is_fitted
 
-from nearsay.decision.calibration import calibrate, columns, proba
+from nearsay.decision.calibration import AroundClassifier, columns
 from nearsay.errors import InputError, unknown_name
 
 MOST_NAMES = 5
@@ -101,7 +99,7 @@ def _as_typed(coverage: float) -> Fraction:
     return Fraction(repr(float(coverage)))
 
 
-class ConformalClassifier(MetaEstimatorMixin, ClassifierMixin, BaseEstimator):
+class ConformalClassifier(AroundClassifier):
     """Sets of classes that hold the true one as often as asked for, around any classifier with ``predict_proba``.
 
     Parameters
@@ -178,16 +176,10 @@ class ConformalClassifier(MetaEstimatorMixin, ClassifierMixin, BaseEstimator):
         if self.conformity_score not in SCORES:
             raise unknown_name("conformity_score", self.conformity_score, SCORES)
         check_coverage(self.coverage)
-        found = calibrate(self.estimator, X, y, self.cv)
-        self.estimator_ = found.estimator
-        self.classes_ = np.asarray(found.estimator.classes_)
-        self.n_calibration_ = len(found.labels)
+        found = self._fit_estimator(X, y)
         self._labels = columns(found.labels, self.classes_)
         scores = SCORES[self.conformity_score](found.probabilities)
         self._scores = scores[np.arange(self.n_calibration_), self._labels]
-        for name in ("n_features_in_", "feature_names_in_"):
-            if hasattr(self.estimator_, name):
-                setattr(self, name, getattr(self.estimator_, name))
         self._read_thresholds()
         return self
 
@@ -215,11 +207,6 @@ class ConformalClassifier(MetaEstimatorMixin, ClassifierMixin, BaseEstimator):
         check_is_fitted(self, "estimator_")
         predicted: np.ndarray = self.estimator_.predict(X)
         return predicted
-
-    def predict_proba(self, X: Any) -> np.ndarray:
-        """The probabilities of the estimator: (n_rows, n_classes)."""
-        check_is_fitted(self, "estimator_")
-        return proba(self.estimator_, X)
 
     def _read_thresholds(self) -> None:
         n_classes = len(self.classes_)
@@ -249,13 +236,6 @@ class ConformalClassifier(MetaEstimatorMixin, ClassifierMixin, BaseEstimator):
             f" {len(short)} of {len(self.classes_)} classes have fewer and are in every set: {', '.join(named + more)}."
             " Calibrate on more of their rows, or ask for less."
         )
-
-    def __sklearn_tags__(self) -> Any:
-        tags = super().__sklearn_tags__()
-        inner = get_tags(self.estimator)
-        tags.input_tags = inner.input_tags
-        tags.classifier_tags.multi_class = inner.classifier_tags.multi_class
-        return tags
 
 
 def check_coverage(coverage: Any) -> None:

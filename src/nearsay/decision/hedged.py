@@ -5,12 +5,10 @@ from __future__ import annotations
 from typing import Any
 
 import numpy as np
-from sklearn.base import BaseEstimator, ClassifierMixin, MetaEstimatorMixin
-from sklearn.utils import get_tags
 from sklearn.utils.validation import check_is_fitted
 
 from nearsay.data.taxonomy import Taxonomy
-from nearsay.decision.calibration import calibrate, proba
+from nearsay.decision.calibration import AroundClassifier
 from nearsay.decision.envelope import AccuracyCurve, accuracy_curve, operating_points
 from nearsay.decision.guarantee import check_share, setting_for
 from nearsay.decision.rules import RULES, node_probabilities
@@ -21,7 +19,7 @@ ANYTHING = "anything"
 NO_ANSWER = -1
 
 
-class HedgedClassifier(MetaEstimatorMixin, ClassifierMixin, BaseEstimator):
+class HedgedClassifier(AroundClassifier):
     """Names nodes of a taxonomy instead of classes, as specific as the accuracy asked for allows.
 
     Around any classifier with ``predict_proba``. How careful to be is read
@@ -102,15 +100,9 @@ class HedgedClassifier(MetaEstimatorMixin, ClassifierMixin, BaseEstimator):
         y : (n_rows,) labels, names of nodes.
         """
         self._check_settings()
-        found = calibrate(self.estimator, X, y, self.cv)
-        self.estimator_ = found.estimator
-        self.classes_ = np.asarray(found.estimator.classes_)
+        found = self._fit_estimator(X, y)
         self.taxonomy_ = _one_level(self.classes_) if self.taxonomy is None else self.taxonomy
         self._leaf_mass = self.taxonomy_.leaf_mass(self.classes_.tolist())
-        self.n_calibration_ = len(found.labels)
-        for name in ("n_features_in_", "feature_names_in_"):
-            if hasattr(self.estimator_, name):
-                setattr(self, name, getattr(self.estimator_, name))
         points = operating_points(self._leaf_probabilities(found.probabilities), self.taxonomy_, self.rule)
         self._curve = accuracy_curve(points, found.labels.tolist(), self.taxonomy_)
         self._read_setting()
@@ -137,11 +129,6 @@ class HedgedClassifier(MetaEstimatorMixin, ClassifierMixin, BaseEstimator):
         """The names from the root down to that node, for every row."""
         nodes = self._nodes(self.predict_proba(X))
         return [self.taxonomy_.path(self.taxonomy_.nodes[node]) for node in nodes]
-
-    def predict_proba(self, X: Any) -> np.ndarray:
-        """The probabilities of the estimator: (n_rows, n_classes), columns as in ``classes_``."""
-        check_is_fitted(self, "estimator_")
-        return proba(self.estimator_, X)
 
     def predict_proba_nodes(self, X: Any) -> np.ndarray:
         """The probability of every node, inner ones too: (n_rows, n_nodes), columns as in ``taxonomy_.nodes``."""
@@ -188,13 +175,6 @@ class HedgedClassifier(MetaEstimatorMixin, ClassifierMixin, BaseEstimator):
         check_share("accuracy", self.accuracy, ends=True)
         if self.confidence is not None:
             check_share("confidence", self.confidence, ends=False)
-
-    def __sklearn_tags__(self) -> Any:
-        tags = super().__sklearn_tags__()
-        inner = get_tags(self.estimator)
-        tags.input_tags = inner.input_tags
-        tags.classifier_tags.multi_class = inner.classifier_tags.multi_class
-        return tags
 
 
 def _one_level(classes: np.ndarray) -> Taxonomy:
