@@ -11,12 +11,13 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from hypothesis.extra.numpy import arrays
 
+from nearsay.arrays import evenly
 from nearsay.data.datasets import load_dataset
 from nearsay.data.rows import LabeledRows
 from nearsay.errors import InputError
 from nearsay.neighbors.find import nearest
 from nearsay.papers import nearest as paper
-from nearsay.papers.nearest import PUBLISHED, Shortlist, error_percent, evenly
+from nearsay.papers.nearest import PUBLISHED, Shortlist, error_percent
 from nearsay.search.exact import ExactSearch
 
 few = settings(max_examples=25)

@@ -113,6 +113,16 @@ def row_blocks(n_rows: int, *, row_bytes: int = 0, size: int | None = None) -> I
         yield slice(start, min(start + step, n_rows))
 
 
+def evenly(n: int, most: int) -> np.ndarray:
+    """At most ``most`` of the numbers below ``n``, in even steps from 0; all of them where there are no more.
+
+    >>> evenly(10, 4), evenly(3, 4)
+    (array([0, 2, 5, 7]), array([0, 1, 2]))
+    """
+    chosen = min(n, most)
+    return np.arange(chosen) * n // max(chosen, 1)
+
+
 def largest_norm(X: np.ndarray) -> float:
     """Length of the longest row; 0 without rows."""
     blocks = (X[part].astype(np.float64) for part in row_blocks(len(X), row_bytes=8 * X.shape[1]))

@@ -13,6 +13,7 @@ from typing import Any
 
 import numpy as np
 
+from nearsay.arrays import evenly
 from nearsay.data.datasets import load_dataset
 from nearsay.data.rows import LabeledRows
 from nearsay.distances.named import as_distance
@@ -147,15 +148,6 @@ def error_percent(table: NeighborTable, labels: np.ndarray, truth: np.ndarray) -
     """
     votes = count_votes(neighbor_labels(table, labels), DIGITS)
     return float(100 * np.mean(winners(votes, table, labels) != truth))
-
-
-def evenly(n: int, n_chosen: int) -> np.ndarray:
-    """``n_chosen`` numbers below ``n``, in even steps from 0.
-
-    >>> evenly(10, 4)
-    array([0, 2, 5, 7])
-    """
-    return np.arange(n_chosen) * n // max(n_chosen, 1)
 
 
 def _images_and_digits(rows: LabeledRows, chosen: np.ndarray) -> tuple[np.ndarray, np.ndarray]:

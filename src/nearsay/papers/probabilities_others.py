@@ -7,11 +7,11 @@ from typing import Any
 
 import numpy as np
 
+from nearsay.arrays import evenly
 from nearsay.data.datasets import load_dataset
 from nearsay.data.rows import LabeledRows
 from nearsay.evaluate.probability import accuracy, brier, expected_calibration_error, mean_log_posterior
 from nearsay.papers.held_out import Answers, Fold, ask, chosen_ways, stratified_folds
-from nearsay.papers.nearest import evenly
 from nearsay.posterior.choice import NEIGHBORS_TO_TRY
 from nearsay.posterior.classifier import NeighborClassifier
 from nearsay.posterior.fused import FusedClassifier

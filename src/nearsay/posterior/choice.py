@@ -19,6 +19,7 @@ from typing import Any
 
 import numpy as np
 
+from nearsay.arrays import evenly
 from nearsay.neighbors.table import NeighborTable
 from nearsay.posterior.fusion import NOTHING, Fusion, left_out_folds
 from nearsay.posterior.named import AUTO
@@ -171,8 +172,7 @@ class Chooser:
         self.labels = labels
         self.n_classes = n_classes
         self.exponents = exponents
-        n = len(labels)
-        self.rows = np.arange(n) if n <= CASES_TO_CHOOSE_BY else np.arange(CASES_TO_CHOOSE_BY) * n // CASES_TO_CHOOSE_BY
+        self.rows = evenly(len(labels), CASES_TO_CHOOSE_BY)
         # A class of one row is never right when that row is left out, whatever is chosen.
         self.rows = self.rows[np.bincount(labels)[labels[self.rows]] > 1]
         asked = [getattr(make(), "n_members", None) for make in posteriors.values()]

@@ -15,7 +15,7 @@ from typing import Any
 
 import numpy as np
 
-from nearsay.arrays import row_blocks
+from nearsay.arrays import evenly, row_blocks
 from nearsay.neighbors.table import NeighborTable
 from nearsay.posterior.log_linear import Cases, fit_weights, likeliest, stack
 
@@ -179,7 +179,7 @@ def left_out_folds(
     Leave-one-out tables keep a row from voting for itself; this keeps a case
     out of the table of cases it is judged by. At most 20,000 cases are used.
     """
-    some = np.arange(len(rows)) if len(rows) <= MOST_CASES else np.arange(MOST_CASES) * len(rows) // MOST_CASES
+    some = evenly(len(rows), MOST_CASES)
     fold = folds(labels[rows[some]])
     for number in range(fold.max(initial=0) + 1):
         taught, asked = some[fold != number], some[fold == number]

@@ -15,7 +15,7 @@ from collections.abc import Iterator, Sequence
 
 import numpy as np
 
-from nearsay.arrays import row_blocks
+from nearsay.arrays import evenly, row_blocks
 from nearsay.errors import InputError
 from nearsay.neighbors.classes import NearestClasses
 from nearsay.neighbors.table import NeighborTable
@@ -175,8 +175,7 @@ class Pooled:
         """What the weights are learned from: every usable row, or an even choice of them."""
         row_bytes = 8 * (min(self.n_classes_, CANDIDATES) + 1) * len(tables) * len(self.members_)
         most = max(1, min(MOST_CASES, CASES_BYTES // row_bytes))
-        if len(usable) > most:
-            usable = usable[np.arange(most) * len(usable) // most]
+        usable = usable[evenly(len(usable), most)]
         parts = []
         everyone = len(usable) == len(truth)
         for part in self._blocks(len(usable), len(tables)):
