@@ -1,0 +1,111 @@
+"""What all learned metrics share: a metric is a linear map, and distance is Euclidean distance after it."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
+from typing import Any, Protocol
+
+import numpy as np
+from sklearn.base import BaseEstimator, ClassNamePrefixFeaturesOutMixin, TransformerMixin
+from sklearn.utils.multiclass import check_classification_targets
+from sklearn.utils.validation import check_is_fitted, validate_data
+
+from nearsay.distances.distance import Distance
+from nearsay.distances.vectors import Mahalanobis
+from nearsay.errors import InputError
+
+
+class LearnedMetric(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimator):
+    """A transformer after which the Euclidean distance is the learned one.
+
+    A learner sets ``components_`` in ``fit``; everything else follows from it.
+
+    Attributes
+    ----------
+    components_ : (n_components, n_features)
+        The map L: ``transform(X)`` is X Lᵀ, and the squared distance of a and b is |L(a − b)|².
+    """
+
+    components_: np.ndarray
+
+    def transform(self, X: Any) -> np.ndarray:
+        """Map the rows to where Euclidean distance is the learned one: (n_rows, n_components)."""
+        check_is_fitted(self, "components_")
+        rows = validate_data(self, X, dtype=(np.float64, np.float32), reset=False)
+        mapped: np.ndarray = rows @ self.components_.T.astype(rows.dtype, copy=False)
+        return mapped
+
+    def get_mahalanobis_matrix(self) -> np.ndarray:
+        """M = LᵀL, symmetric and without negative eigenvalues: (n_features, n_features)."""
+        check_is_fitted(self, "components_")
+        matrix: np.ndarray = self.components_.T @ self.components_
+        return matrix
+
+    def metric(self) -> Distance:
+        """The learned metric as a distance for ``NeighborClassifier(distance=…)`` and every search."""
+        check_is_fitted(self, "components_")
+        return Mahalanobis(L=self.components_)
+
+    @property
+    def _n_features_out(self) -> int:
+        return len(self.components_)
+
+    def _labeled_rows(self, X: Any, y: Any) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+        """The checked rows in float64, the number of each row's class, and the classes in sorted order."""
+        X, y = validate_data(self, X, y, dtype=np.float64, ensure_min_samples=2)
+        check_classification_targets(y)
+        classes, labels = np.unique(y, return_inverse=True)
+        if len(classes) < 2:
+            raise InputError(
+                f"A metric is learned from what sets classes apart, but all {len(y)} rows have the label"
+                f" {classes[0]!r}: 1 class. Pass rows of at least two classes."
+            )
+        return X, labels, classes
+
+    def __sklearn_tags__(self) -> Any:
+        tags = super().__sklearn_tags__()
+        tags.target_tags.required = True
+        tags.transformer_tags.preserves_dtype = ["float64", "float32"]
+        return tags
+
+
+def factor(M: np.ndarray) -> np.ndarray:
+    """The symmetric square root of a positive semidefinite matrix: L = Lᵀ with LᵀL = M.
+
+    Eigenvalues that rounding made negative count as 0. The identity gives the identity.
+
+    >>> factor(np.array([[4.0, 0.0], [0.0, 9.0]]))
+    array([[2., 0.],
+           [0., 3.]])
+    """
+    values, vectors = np.linalg.eigh((M + M.T) / 2)
+    root: np.ndarray = (vectors * np.sqrt(np.maximum(values, 0.0))) @ vectors.T
+    return root
+
+
+class Tell(Protocol):
+    """Says that ``done`` rounds are behind, and what the loss is now."""
+
+    def __call__(self, done: int, loss: float) -> None: ...
+
+
+@contextmanager
+def progress_bar(words: str, n_rounds: int, shown: bool) -> Iterator[Tell]:
+    """A bar on stderr where ``shown``, with the rounds done and the loss; nothing otherwise."""
+    if not shown:
+        yield lambda done, loss: None
+        return
+    from rich.console import Console
+    from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn
+
+    columns = (
+        TextColumn("{task.description}"),
+        BarColumn(),
+        MofNCompleteColumn(),
+        TextColumn("loss {task.fields[loss]}"),
+    )
+    with Progress(*columns, console=Console(file=sys.stderr, markup=False)) as progress:
+        task = progress.add_task(words, total=n_rounds, loss="")
+        yield lambda done, loss: progress.update(task, completed=done, loss=f"{loss:.6g}")
