@@ -1,0 +1,174 @@
+"""Which of two items should stand before the other among a query's neighbors, and how much that matters.
+
+Nobody says so in words; the keywords do. An item that shares more of a
+query's keywords should come first, and a mistake near the top of the list
+costs more than one further down::
+
+    query's keywords agree    1.0   .67   .67 │  .4   …    0    0
+    place in the ideal order   1     2     3  │   4   …  n−2  n−1
+                                   top k      │      rest
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from scipy.sparse import csr_array
+
+from nearsay.arrays import in_parallel, row_blocks
+from nearsay.errors import InputError, unknown_name
+
+WEIGHTINGS = ("ndcg", "equal")
+
+
+@dataclass(frozen=True)
+class Preferences:
+    """Row ``query[p]`` wants row ``better[p]`` before row ``worse[p]``, and ``weight[p]`` says how much."""
+
+    query: np.ndarray
+    better: np.ndarray
+    worse: np.ndarray
+    weight: np.ndarray
+
+    def __len__(self) -> int:
+        return len(self.query)
+
+
+def agreement(Y: csr_array, Z: csr_array) -> np.ndarray:
+    """How well the keywords of two items agree: twice the shared ones by all of both, from 0 to 1.
+
+    Parameters
+    ----------
+    Y, Z : (n, n_words), (m, n_words) zeros and ones.
+
+    Returns
+    -------
+    (n, m) float64; 0 where no keyword is shared, also where neither has any.
+
+    >>> agreement(csr_array([[1, 1, 1, 0], [1, 0, 0, 0]]), csr_array([[1, 1, 0, 1], [0, 0, 0, 0]])).round(3)
+    array([[0.667, 0.   ],
+           [0.5  , 0.   ]])
+    """
+    shared = (Y @ Z.T).toarray().astype(np.float64)
+    total = np.asarray(Y.sum(axis=1)).reshape(-1, 1) + np.asarray(Z.sum(axis=1)).reshape(1, -1)
+    share: np.ndarray = 2 * shared / np.maximum(total, 1)
+    return share
+
+
+def swap_weights(
+    better: Any, worse: Any, better_place: Any, worse_place: Any, ideal: Any, depth: int, rest: float
+) -> np.ndarray:
+    """How much NDCG is lost at ``depth`` when two items of the ideal order change places.
+
+    Parameters
+    ----------
+    better, worse : agreements of the two with the query.
+    better_place, worse_place : where they stand, counted from 1; ``better_place`` is the smaller.
+    ideal : the discounted gain of the first ``depth`` items (``ideal_gain``).
+    rest : float
+        The weight of a pair that stands below ``depth`` altogether.
+
+    The agreements 1, ½, 0, 0 and a list of two:
+
+    >>> ideal = ideal_gain(np.array([1.0, 0.5, 0.0, 0.0]), depth=2)
+    >>> swap_weights([1, 0.5, 1, 0], [0.5, 0, 0, 0], [1, 2, 1, 3], [2, 4, 3, 4], ideal, depth=2, rest=1e-6).round(6)
+    array([1.71402e-01, 2.07192e-01, 7.92808e-01, 1.00000e-06])
+    """
+    a, b = np.asarray(better_place, dtype=np.float64), np.asarray(worse_place, dtype=np.float64)
+    lost = np.exp2(better) - np.exp2(worse)
+    discount = 1 / np.log2(1 + a) - np.where(b <= depth, 1 / np.log2(1 + b), 0.0)
+    weights: np.ndarray = np.where(a <= depth, lost * discount / ideal, rest)
+    return weights
+
+
+def ideal_gain(agreements: np.ndarray, depth: int) -> float:
+    """Σ (2^r − 1) / log2(1 + place) over the first ``depth`` agreements, which fall.
+
+    >>> round(ideal_gain(np.array([1.0, 0.5, 0.0, 0.0]), depth=2), 5)
+    1.26134
+    """
+    top = agreements[:depth]
+    return float(((np.exp2(top) - 1) / np.log2(2 + np.arange(len(top)))).sum())
+
+
+def draw_preferences(
+    Y: csr_array,
+    n_pairs: int,
+    *,
+    depth: int = 200,
+    top: int | None = None,
+    weighting: str = "ndcg",
+    rest: float = 1e-6,
+    seed: int = 0,
+) -> Preferences:
+    """Draw pairs of rows that every row, by its keywords, wants in one order, with the weight of that wish.
+
+    For each row the others are ordered by ``agreement``, ties by lot. Of all
+    pairs whose agreements differ, ``n_pairs`` are drawn with equal chances,
+    with replacement. A row with no such pair (it has no keywords, or shares
+    equally many with all) gives none.
+
+    Parameters
+    ----------
+    Y : (n_rows, n_words) zeros and ones.
+    depth : int
+        How far down the order matters.
+    top : int or None
+        Draw only pairs whose better one is among the first ``top``. Few of all
+        pairs touch the top of the list; this aims there.
+    weighting : {"ndcg", "equal"}
+        "ndcg": what swapping the two would lose of NDCG at ``depth``.
+    rest : float
+        The weight of pairs below ``depth``, small against the others.
+
+    >>> Y = csr_array([[1, 1], [1, 1], [1, 0], [0, 0]])
+    >>> found = draw_preferences(Y, 2, seed=1)
+    >>> found.query.tolist(), found.better.tolist(), found.worse.tolist()
+    ([0, 0, 1, 1, 2, 2], [1, 1, 0, 0, 1, 1], [3, 2, 2, 3, 3, 3])
+    """
+    if weighting not in WEIGHTINGS:
+        raise unknown_name("weighting", weighting, WEIGHTINGS)
+    for name, number in (("n_pairs", n_pairs), ("depth", depth), ("top", top)):
+        if number is not None and number < 1:
+            raise InputError(f"{name} must be at least 1; {number!r} came.")
+
+    def draw_block(rows: slice) -> list[np.ndarray]:
+        agreements = agreement(Y[rows], Y)
+        drawn = [
+            _draw(r, i, n_pairs, depth, top, rest, np.random.default_rng([seed, i]))
+            for i, r in enumerate(agreements, start=rows.start)
+        ]
+        return [np.concatenate(part) for part in zip(*drawn, strict=True)]
+
+    blocks = in_parallel(draw_block, row_blocks(Y.shape[0], row_bytes=16 * Y.shape[0]))
+    query, better, worse, weight = (np.concatenate(part) for part in zip(*blocks, strict=True))
+    return Preferences(query, better, worse, np.ones(len(query)) if weighting == "equal" else weight)
+
+
+def _draw(
+    agreements: np.ndarray,
+    row: int,
+    n_pairs: int,
+    depth: int,
+    top: int | None,
+    rest: float,
+    random: np.random.Generator,
+) -> tuple[np.ndarray, ...]:
+    """One row's pairs (query, better, worse, weight), drawn by its own lot: blocks and threads do not matter."""
+    others = random.permutation(len(agreements))
+    others = others[others != row]
+    others = others[np.argsort(-agreements[others], kind="stable")]
+    r = agreements[others]
+    # From this place on down, agreements are smaller than at each of the first ``top``.
+    below = np.searchsorted(-r, -r[:top], side="right")
+    n_worse = len(r) - below
+    chances = np.cumsum(n_worse)
+    if not len(chances) or not chances[-1]:
+        nobody = np.empty(0, np.int64)
+        return nobody, nobody, nobody, np.empty(0)
+    a = np.searchsorted(chances, random.integers(chances[-1], size=n_pairs), side="right")
+    b = below[a] + (random.random(n_pairs) * n_worse[a]).astype(np.int64)
+    weight = swap_weights(r[a], r[b], a + 1, b + 1, ideal_gain(r, depth), depth, rest)
+    return np.full(n_pairs, row), others[a], others[b], weight
