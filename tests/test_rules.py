@@ -249,12 +249,36 @@ def test_no_queries_and_a_taxonomy_of_one_level_are_served():
     np.testing.assert_allclose(points.settings, [0, math.log2(3)])  # (log2(3) + λ) / 2 = λ
 
 
-def test_a_shift_for_each_query_is_that_of_the_query_alone():
+@pytest.mark.parametrize("rule", RULES)
+def test_a_setting_for_each_query_is_that_of_the_query_alone(rule, monkeypatch):
     p = np.random.default_rng(3).dirichlet(np.ones(4), size=6)
-    shifts = np.array([0, 0.3, 1.0, 2.0, 5.0, math.inf])
-    one_by_one = [darts(row[None], T1, shift)[0] for row, shift in zip(p, shifts, strict=True)]
-    assert darts(p, T1, shifts).tolist() == one_by_one
+    settings_of = np.array([0, 0.3, 0.45, 0.7, 5.0, math.inf])
+    one_by_one = [RULES[rule](row[None], T1, setting)[0] for row, setting in zip(p, settings_of, strict=True)]
     assert one_by_one[-1] == T1.number("R")
+    for block_bytes in (1, rules.BLOCK_BYTES):
+        monkeypatch.setattr(rules, "BLOCK_BYTES", block_bytes)
+        assert RULES[rule](p, T1, settings_of).tolist() == one_by_one
+    with pytest.raises(InputError, match=r"one number or one for each of the 6 queries; shape \(2,\) came"):
+        RULES[rule](p, T1, [0.5, 1.0])
+
+
+@given(case=queries(votes=7), data=st.data(), rule=st.sampled_from(sorted(RULES)))
+def test_points_of_some_queries_are_those_found_for_them_alone(case, data, rule):
+    taxonomy, p = case
+    rows = data.draw(st.lists(st.integers(0, len(p) - 1)))
+    taken, alone = operating_points(p, taxonomy, rule).take(rows), operating_points(p[rows], taxonomy, rule)
+    for name in ("starts", "settings", "nodes"):
+        np.testing.assert_array_equal(getattr(taken, name), getattr(alone, name))
+    mask = np.isin(np.arange(len(p)), rows)
+    by_mask = operating_points(p, taxonomy, rule).take(mask)
+    np.testing.assert_array_equal(by_mask.settings, operating_points(p[mask], taxonomy, rule).settings)
+
+
+@given(case=queries(votes=8))
+def test_probabilities_of_nodes_are_those_of_a_loop_each_leaf_counted_once(case):
+    taxonomy, p = case
+    expected = [reference.node_probabilities(row, taxonomy.parents) for row in p]
+    np.testing.assert_array_equal(node_probabilities(p, taxonomy), expected)
 
 
 def test_what_was_passed_is_not_written_to_and_types_are_kept_apart():

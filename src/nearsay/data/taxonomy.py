@@ -10,6 +10,7 @@ from __future__ import annotations
 import os
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
+from functools import cached_property
 from html import escape
 from itertools import chain
 from pathlib import Path
@@ -276,6 +277,10 @@ class Taxonomy(NodeArrays):
         return (self.nodes, self.parents, _bytes(self.prior)) == (other.nodes, other.parents, _bytes(other.prior))
 
     def __hash__(self) -> int:
+        return self._hash
+
+    @cached_property
+    def _hash(self) -> int:  # of ten thousand names it takes a while, and every decision asks for it
         return hash((self.nodes, self.parents, _bytes(self.prior)))
 
     def __reduce__(self) -> tuple[Any, ...]:

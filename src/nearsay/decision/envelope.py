@@ -18,7 +18,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from nearsay.arrays import in_parallel
-from nearsay.decision.rules import as_probabilities, as_score, contenders, query_blocks
+from nearsay.decision.rules import Levels, as_compared, as_probabilities, as_score, contenders, levels_of, query_blocks
 from nearsay.errors import InputError, unknown_name
 
 if TYPE_CHECKING:
@@ -46,6 +46,14 @@ class OperatingPoints:
 
     def __len__(self) -> int:
         return len(self.starts) - 1
+
+    def take(self, rows: Any) -> OperatingPoints:
+        """The points of some queries: row numbers in any order, or True for each that is wanted."""
+        chosen = np.arange(len(self))[rows]
+        counts = np.diff(self.starts)[chosen]
+        starts = np.concatenate([[0], np.cumsum(counts)])
+        points = np.arange(starts[-1]) + np.repeat(self.starts[chosen] - starts[:-1], counts)
+        return OperatingPoints(self.rule, starts, self.settings[points], self.nodes[points])
 
     def at(self, setting: float) -> np.ndarray:
         """The node numbers that the rule gives at this setting: (n_queries,)."""
@@ -119,10 +127,10 @@ def operating_points(p_leaf: Any, taxonomy: Taxonomy, rule: str = "darts", *, sc
             f'Only "flat-reject-calibrated" goes by a score; {rule!r} reads p_leaf alone. Leave score out.'
         )
     p_leaf = as_probabilities(p_leaf, taxonomy)
-    score = as_score(score, p_leaf)
+    score, levels = as_score(score, p_leaf), levels_of(taxonomy)
 
     def find(rows: slice) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-        settings, nodes = POINTS[rule](p_leaf[rows], taxonomy, score[rows])
+        settings, nodes = POINTS[rule](p_leaf[rows], levels, score[rows])
         there = ~np.isnan(settings)
         return there.sum(axis=1), settings[there], nodes[there]
 
@@ -132,23 +140,23 @@ def operating_points(p_leaf: Any, taxonomy: Taxonomy, rule: str = "darts", *, sc
     return OperatingPoints(rule, np.concatenate([[0], np.cumsum(counts)]), settings, nodes)
 
 
-def _darts_points(p_leaf: np.ndarray, taxonomy: Taxonomy, score: np.ndarray) -> Points:
+def _darts_points(p_leaf: np.ndarray, levels: Levels, score: np.ndarray) -> Points:
     from nearsay.decision.lines import upper_envelopes
 
-    best = contenders(p_leaf, taxonomy)
+    best = contenders(p_leaf, levels)
     shifts = np.full((len(p_leaf), len(best.information) + 1), np.nan)
     winners = np.zeros(shifts.shape, dtype=np.intp)
-    upper_envelopes(best.p, best.nodes, best.information, taxonomy.n_nodes - 1, LARGEST_SHIFT, shifts, winners)
+    upper_envelopes(best.p, best.nodes, best.information, levels.root, LARGEST_SHIFT, shifts, winners)
     return shifts, winners
 
 
-def _fixed_threshold_points(p_leaf: np.ndarray, taxonomy: Taxonomy, score: np.ndarray) -> Points:
-    best = contenders(p_leaf, taxonomy)
+def _fixed_threshold_points(p_leaf: np.ndarray, levels: Levels, score: np.ndarray) -> Points:
+    best = contenders(p_leaf, levels)
     standing = best.p >= 0
     # A node is named when the threshold has passed all that say more; the last of them is also the most probable.
-    passed = np.maximum.accumulate(np.where(standing, best.p, 0.0), axis=1)
+    passed = np.maximum.accumulate(np.where(standing, as_compared(best.p), 0.0), axis=1)
     begins = np.nextafter(passed, np.inf)
-    ends_at_root = standing[:, -1] & (best.nodes[:, -1] == taxonomy.n_nodes - 1)
+    ends_at_root = standing[:, -1] & (best.nodes[:, -1] == levels.root)
     settings = np.column_stack(
         [
             np.zeros(len(p_leaf)),
@@ -156,25 +164,25 @@ def _fixed_threshold_points(p_leaf: np.ndarray, taxonomy: Taxonomy, score: np.nd
             np.where(ends_at_root, np.nan, begins[:, -1]),
         ]
     )
-    return settings, _then_root(best.nodes, taxonomy)
+    return settings, _then_root(best.nodes, levels)
 
 
-def _flat_reject_points(p_leaf: np.ndarray, taxonomy: Taxonomy, score: np.ndarray) -> Points:
+def _flat_reject_points(p_leaf: np.ndarray, levels: Levels, score: np.ndarray) -> Points:
     settings = np.column_stack([np.zeros(len(p_leaf)), np.nextafter(p_leaf.max(axis=1), np.inf)])
-    return settings, _then_root(p_leaf.argmax(axis=1)[:, None], taxonomy)
+    return settings, _then_root(p_leaf.argmax(axis=1)[:, None], levels)
 
 
-def _calibrated_points(p_leaf: np.ndarray, taxonomy: Taxonomy, score: np.ndarray) -> Points:
+def _calibrated_points(p_leaf: np.ndarray, levels: Levels, score: np.ndarray) -> Points:
     # Kept above the threshold only, so the root is said from the score itself on.
     settings = np.column_stack([np.full(len(p_leaf), -np.inf), score])
-    return settings, _then_root(p_leaf.argmax(axis=1)[:, None], taxonomy)
+    return settings, _then_root(p_leaf.argmax(axis=1)[:, None], levels)
 
 
-def _then_root(nodes: np.ndarray, taxonomy: Taxonomy) -> np.ndarray:
-    return np.column_stack([nodes, np.full(len(nodes), taxonomy.n_nodes - 1)])
+def _then_root(nodes: np.ndarray, levels: Levels) -> np.ndarray:
+    return np.column_stack([nodes, np.full(len(nodes), levels.root)])
 
 
-POINTS: dict[str, Callable[[np.ndarray, Taxonomy, np.ndarray], Points]] = {
+POINTS: dict[str, Callable[[np.ndarray, Levels, np.ndarray], Points]] = {
     "darts": _darts_points,
     "fixed-threshold": _fixed_threshold_points,
     "flat-reject": _flat_reject_points,

@@ -13,14 +13,14 @@ from __future__ import annotations
 
 import math
 import warnings
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from fractions import Fraction
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from scipy.special import betaincinv
 
-from nearsay.decision.envelope import AccuracyCurve, accuracy_curve, check_labels, operating_points
+from nearsay.decision.envelope import AccuracyCurve, OperatingPoints, accuracy_curve, check_labels, operating_points
 from nearsay.decision.rules import as_probabilities, flat
 from nearsay.errors import InputError, unknown_name
 
@@ -144,18 +144,51 @@ def fit_reward_shifts_by_branch(
     array([0.  , 0.33])
     """
     p_leaf = as_probabilities(p_leaf, taxonomy)
-    y = check_labels(y, len(p_leaf))
     branch = branch_of(p_leaf, taxonomy, branches)
-    shifts = np.full(len(branches), math.inf)
-    for number, name in enumerate(branches):
-        rows = branch == number
-        if rows.any():
-            curve = accuracy_curve(operating_points(p_leaf[rows], taxonomy), y[rows], taxonomy)
-            shifts[number] = _search(curve, accuracy, confidence, method, f"Branch {name!r}: ")
+    curves = curves_by_branch(operating_points(p_leaf, taxonomy), y, branch, branches, taxonomy)
+    return _search_by_branch(curves, accuracy, confidence, method)
+
+
+def curves_by_branch(
+    points: OperatingPoints, y: Any, branch: np.ndarray, branches: Sequence[Any], taxonomy: Taxonomy
+) -> dict[Any, AccuracyCurve | None]:
+    """The accuracy curve of the rows of each branch, by its name; None for one without rows.
+
+    ``branch`` is (n_rows,) places in ``branches``, as ``branch_of`` gives them.
+    """
+    y = check_labels(y, len(points))
+    of_branch = {name: np.flatnonzero(branch == place) for place, name in enumerate(branches)}
+    return {
+        name: accuracy_curve(points.take(rows), y[rows], taxonomy) if len(rows) else None
+        for name, rows in of_branch.items()
+    }
+
+
+def settings_for(
+    curves: Mapping[Any, AccuracyCurve | None], accuracy: float, confidence: float | None = None, method: str = "exact"
+) -> np.ndarray:
+    """Read from the curve of each branch the setting that keeps an accuracy there: (n_branches,).
+
+    +inf, with a warning that names the branch, where only the root does, or where there are no rows to tell.
+
+    >>> curve = AccuracyCurve("darts", np.array([0, 1, 2, 3.0]), np.array([6, 8, 7, 9]), np.zeros(4), 10, 2.0)
+    >>> settings_for({"dog": curve, "cat": curve}, 0.8)
+    array([1., 1.])
+    """
+    return _search_by_branch(curves, accuracy, confidence, method)
+
+
+def _search_by_branch(
+    curves: Mapping[Any, AccuracyCurve | None], accuracy: float, confidence: float | None, method: str
+) -> np.ndarray:
+    settings = np.full(len(curves), math.inf)
+    for place, (name, curve) in enumerate(curves.items()):
+        if curve is not None:
+            settings[place] = _search(curve, accuracy, confidence, method, f"Branch {name!r}: ", stacklevel=4)
         else:
             words = f"No validation row looks like branch {name!r}: rows that do will get the root. Pass more rows."
-            warnings.warn(words, UserWarning, stacklevel=2)
-    return shifts
+            warnings.warn(words, UserWarning, stacklevel=3)
+    return settings
 
 
 def branch_of(p_leaf: Any, taxonomy: Taxonomy, branches: Sequence[Any]) -> np.ndarray:
@@ -169,15 +202,31 @@ def branch_of(p_leaf: Any, taxonomy: Taxonomy, branches: Sequence[Any]) -> np.nd
     Traceback (most recent call last):
     nearsay.errors.InputError: 2 of 4 leaves are in no branch, among them 'b1'. Name a branch for them, or 'R' last ...
     """
-    branches = list(branches)
-    holds = taxonomy.covers[:, taxonomy.check_labels(branches)].toarray() > 0
-    left_out = np.flatnonzero(~holds.any(axis=1))
+    first: np.ndarray = branch_of_leaves(taxonomy, branches)[flat(p_leaf, taxonomy)]
+    return first
+
+
+def branch_of_leaves(taxonomy: Taxonomy, branches: Sequence[Any]) -> np.ndarray:
+    """The place in ``branches`` of the first that holds each leaf: (n_leaves,).
+
+    >>> from nearsay.data.taxonomy import Taxonomy
+    >>> branch_of_leaves(Taxonomy.from_nested({"pet": {"dog": ["corgi", "poodle"], "cat": {}}}), ["cat", "dog"])
+    array([1, 1, 0])
+    """
+    numbers = taxonomy.check_labels(branches)
+    if len(np.unique(numbers)) < len(numbers):
+        again = next(name for place, name in enumerate(branches) if name in branches[:place])
+        raise InputError(f"Branch {again!r} is named twice; name each once.")
+    place_of = np.full(taxonomy.n_nodes, len(branches))
+    place_of[numbers] = np.arange(len(branches))
+    # A leaf stands above itself, so every leaf has an entry and reduceat sees no empty part.
+    first: np.ndarray = np.minimum.reduceat(place_of[taxonomy.covers.indices], taxonomy.covers.indptr[:-1])
+    left_out = np.flatnonzero(first == len(branches))
     if len(left_out):
         raise InputError(
             f"{len(left_out)} of {taxonomy.n_leaves} leaves are in no branch, among them"
             f" {taxonomy.leaves[left_out[0]]!r}. Name a branch for them, or {taxonomy.root!r} last for all others."
         )
-    first: np.ndarray = holds.argmax(axis=1)[flat(p_leaf, taxonomy)]
     return first
 
 
@@ -230,7 +279,14 @@ def check_share(name: str, share: Any, *, ends: bool) -> None:
 # ------------------------------------------------------------------ searches
 
 
-def _search(curve: AccuracyCurve, accuracy: float, confidence: float | None, method: str, whose: str = "") -> float:
+def _search(
+    curve: AccuracyCurve,
+    accuracy: float,
+    confidence: float | None,
+    method: str,
+    whose: str = "",
+    stacklevel: int = 3,
+) -> float:
     if method not in SEARCHES:
         raise unknown_name("method", method, SEARCHES)
     check_share("accuracy", accuracy, ends=True)
@@ -244,7 +300,7 @@ def _search(curve: AccuracyCurve, accuracy: float, confidence: float | None, met
     setting = SEARCHES[method](curve, accuracy, needed)
     if setting == math.inf or not _keeps(curve, setting, needed):
         words = whose + _not_kept(curve, accuracy, confidence, needed, setting)
-        warnings.warn(words, UserWarning, stacklevel=3)
+        warnings.warn(words, UserWarning, stacklevel=stacklevel)
     return setting
 
 

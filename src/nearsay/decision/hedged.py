@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
@@ -10,8 +11,8 @@ from sklearn.utils.validation import check_is_fitted
 from nearsay.data.taxonomy import Taxonomy
 from nearsay.decision.calibration import AroundClassifier
 from nearsay.decision.envelope import AccuracyCurve, accuracy_curve, operating_points
-from nearsay.decision.guarantee import check_share, setting_for
-from nearsay.decision.rules import RULES, node_probabilities
+from nearsay.decision.guarantee import branch_of_leaves, check_share, curves_by_branch, setting_for, settings_for
+from nearsay.decision.rules import RULES, SUM_TOLERANCE, block_by_block, node_probabilities
 from nearsay.errors import InputError, unknown_name
 
 # The root above all classes where no taxonomy is given: of names, and of numbers unless a class has it.
@@ -49,14 +50,24 @@ class HedgedClassifier(AroundClassifier):
         so that no data is given away; otherwise as "split", which holds a
         fifth of every class out. "prefit": the estimator is fitted already,
         on other rows. An int or splitter: folds.
+    branches : names of nodes or None, default=None
+        None: the promise is for all rows together. Otherwise for the rows of
+        each branch by itself: those whose most probable leaf stands under it,
+        in the first of them where it stands under several. Together they
+        cover all leaves; ``taxonomy.leaves`` makes it a promise for each
+        predicted class. A branch whose promise cannot be kept is named in a
+        warning, and its rows get the root.
 
     Attributes
     ----------
     estimator_ : the fitted classifier.
     classes_ : (n_classes,) its labels.
     taxonomy_ : the taxonomy used.
+    settings_ : (n_branches,)
+        For each of ``branches`` the reward shift of DARTS, or the threshold of another rule; +inf says the root,
+        always. One number where the promise is for all rows.
     setting_ : float
-        The reward shift of DARTS, or the threshold of another rule; +inf says the root, always.
+        That one number; not there with several branches.
     n_calibration_ : int
 
     Examples
@@ -69,7 +80,7 @@ class HedgedClassifier(AroundClassifier):
     >>> y = ["corgi"] * 3 + ["poodle", "corgi"] + ["poodle"] * 3 + ["cat"] * 3
     >>> hedged = HedgedClassifier(NeighborClassifier(3, model_failure=0.0), pets, accuracy=1.0).fit(X, y)
     >>> hedged.predict([[1.0], [6.2], [51.0]])
-    array(['corgi', 'dog', 'cat'], dtype='<U5')
+    array(['corgi', 'dog', 'cat'], dtype='<U6')
     >>> hedged.predict_path([[6.2]])
     [('pet', 'dog')]
     """
@@ -83,6 +94,7 @@ class HedgedClassifier(AroundClassifier):
         confidence: float | None = None,
         rule: str = "darts",
         cv: Any = None,
+        branches: Sequence[Any] | None = None,
     ) -> None:
         self.estimator = estimator
         self.taxonomy = taxonomy
@@ -90,6 +102,7 @@ class HedgedClassifier(AroundClassifier):
         self.confidence = confidence
         self.rule = rule
         self.cv = cv
+        self.branches = branches
 
     def fit(self, X: Any, y: Any) -> HedgedClassifier:
         """Fit the estimator (not with ``cv="prefit"``), and read from rows it has not seen how careful to be.
@@ -102,18 +115,34 @@ class HedgedClassifier(AroundClassifier):
         self._check_settings()
         found = self._fit_estimator(X, y)
         self.taxonomy_ = _one_level(self.classes_) if self.taxonomy is None else self.taxonomy
+        self._class_nodes = self.taxonomy_.check_labels(self.classes_.tolist())
         self._leaf_mass = self.taxonomy_.leaf_mass(self.classes_.tolist())
-        points = operating_points(self._leaf_probabilities(found.probabilities), self.taxonomy_, self.rule)
-        self._curve = accuracy_curve(points, found.labels.tolist(), self.taxonomy_)
-        self._read_setting()
+        self._names = _as_array(self.taxonomy_.nodes)
+        branches = [self.taxonomy_.root] if self.branches is None else self.branches
+        self._branch_of_leaves = branch_of_leaves(self.taxonomy_, branches)
+        p_leaf = self._leaf_probabilities(found.probabilities)
+        points = operating_points(p_leaf, self.taxonomy_, self.rule)
+        self._curve = accuracy_curve(points, found.labels, self.taxonomy_)
+        self._curves_of_branches = None
+        if self.branches is not None:
+            branch = self._branch_of_leaves[p_leaf.argmax(axis=1)]
+            self._curves_of_branches = curves_by_branch(points, found.labels, branch, branches, self.taxonomy_)
+        self._read_settings()
         return self
+
+    @property
+    def setting_(self) -> float:
+        """The setting for all rows; with several branches each has its own, in ``settings_``."""
+        if len(self.settings_) > 1:
+            raise AttributeError("There is a setting for each branch: see settings_.")
+        return float(self.settings_[0])
 
     def set_accuracy(self, accuracy: float) -> HedgedClassifier:
         """Ask for another accuracy; nothing is fitted again."""
         check_is_fitted(self, "estimator_")
         check_share("accuracy", accuracy, ends=True)
         self.accuracy = accuracy
-        self._read_setting()
+        self._read_settings()
         return self
 
     def curve(self) -> AccuracyCurve:
@@ -123,7 +152,9 @@ class HedgedClassifier(AroundClassifier):
 
     def predict(self, X: Any) -> np.ndarray:
         """The name of a node for every row: (n_rows,)."""
-        return self._names(self._nodes(self.predict_proba(X)))
+        nodes = self._nodes(self.predict_proba(X))
+        named: np.ndarray = self._names[nodes]
+        return named
 
     def predict_path(self, X: Any) -> list[tuple[Any, ...]]:
         """The names from the root down to that node, for every row."""
@@ -141,29 +172,46 @@ class HedgedClassifier(AroundClassifier):
         return float(np.average(right, weights=sample_weight))
 
     def _nodes(self, p: np.ndarray) -> np.ndarray:
-        return np.asarray(RULES[self.rule](self._leaf_probabilities(p), self.taxonomy_, self.setting_))
+        def decide(rows: slice) -> np.ndarray:
+            p_leaf = self._leaf_probabilities(p[rows])
+            setting: Any = self.settings_[0]
+            if len(self.settings_) > 1:
+                setting = self.settings_[self._branch_of_leaves[p_leaf.argmax(axis=1)]]
+            return RULES[self.rule](p_leaf, self.taxonomy_, setting)
+
+        return block_by_block(decide, len(p), self.taxonomy_)
 
     def _leaf_probabilities(self, p: np.ndarray) -> np.ndarray:
-        p_leaf: np.ndarray = p @ self._leaf_mass
-        total = p_leaf.sum(axis=1, keepdims=True)
-        even = np.full(p_leaf.shape, 1 / self.taxonomy_.n_leaves)
-        normalized: np.ndarray = np.divide(p_leaf, total, out=even, where=total > 0)
-        return normalized
+        """Probabilities of classes as those of leaves; rows sum to 1, all leaves alike where no class got any."""
+        p_leaf = self._by_leaf(p)
+        with np.errstate(invalid="ignore"):  # what is no number is found, and said, by the rule
+            total = p_leaf.sum(axis=1)
+            off = np.flatnonzero(np.abs(total - 1) > SUM_TOLERANCE)
+            if len(off):
+                p_leaf = p_leaf.copy()
+                p_leaf[off] /= np.where(total[off] == 0, 1, total[off])[:, None]
+                p_leaf[total == 0] = 1 / self.taxonomy_.n_leaves
+        return p_leaf
 
-    def _names(self, nodes: np.ndarray) -> np.ndarray:
-        if not len(nodes):
-            nobody: np.ndarray = self.classes_[:0]
-            return nobody
-        names = [self.taxonomy_.nodes[node] for node in nodes]
-        if len({type(name) for name in names}) == 1:
-            return np.array(names)
-        mixed = np.empty(len(names), object)  # numbers and words in one array would all become words
-        mixed[:] = names
-        return mixed
+    def _by_leaf(self, p: np.ndarray) -> np.ndarray:
+        from nearsay.decision.lines import put_in_order
 
-    def _read_setting(self) -> None:
+        p, n_leaves = np.ascontiguousarray(p), self.taxonomy_.n_leaves
+        if np.array_equal(self._class_nodes, np.arange(n_leaves)):
+            return p
+        if self._class_nodes.max() >= n_leaves:  # a class is an inner node
+            shared_out: np.ndarray = p @ self._leaf_mass
+            return shared_out
+        ordered = np.zeros((len(p), n_leaves))
+        put_in_order(p, self._class_nodes, ordered)
+        return ordered
+
+    def _read_settings(self) -> None:
         method = "exact" if self.confidence is None else "fixed-sequence"
-        self.setting_ = setting_for(self._curve, self.accuracy, self.confidence, method)
+        if self._curves_of_branches is None:
+            self.settings_ = np.array([setting_for(self._curve, self.accuracy, self.confidence, method)])
+        else:
+            self.settings_ = settings_for(self._curves_of_branches, self.accuracy, self.confidence, method)
 
     def _check_settings(self) -> None:
         if self.rule not in RULES:
@@ -172,9 +220,20 @@ class HedgedClassifier(AroundClassifier):
             raise InputError(
                 f"taxonomy must be a Taxonomy (Taxonomy.from_edges, from_paths, …); {self.taxonomy!r} came."
             )
+        if self.taxonomy is not None and self.branches is not None:
+            branch_of_leaves(self.taxonomy, self.branches)  # said before the estimator is fitted, which may take long
         check_share("accuracy", self.accuracy, ends=True)
         if self.confidence is not None:
             check_share("confidence", self.confidence, ends=False)
+
+
+def _as_array(names: Sequence[Any]) -> np.ndarray:
+    """Names of nodes as one array; numbers and words together stay what they are."""
+    if len({type(name) for name in names}) == 1:
+        return np.array(names)
+    mixed = np.empty(len(names), object)
+    mixed[:] = names
+    return mixed
 
 
 def _one_level(classes: np.ndarray) -> Taxonomy:

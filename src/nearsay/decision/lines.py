@@ -23,26 +23,63 @@ ROUNDING = 2.0**-51
 
 
 @compiled
-def most_probable_of_each(p_node, level, p, nodes):  # type: ignore[no-untyped-def]
+def put_in_order(p, leaf_of, p_leaf):  # type: ignore[no-untyped-def]
+    """Write the probabilities of classes, (queries, classes), into the columns of their leaves; others stay zero."""
+    for i in range(p.shape[0]):
+        for c in range(p.shape[1]):
+            if p[i, c] != 0.0:
+                p_leaf[i, leaf_of[c]] = p[i, c]
+
+
+@compiled
+def add_up(p_leaf, starts, targets, p_node):  # type: ignore[no-untyped-def]
+    """Write the probabilities of all nodes, (queries, nodes): leaves as they are, inner nodes from what is below them.
+
+    Node v is complete when its turn comes, and is added to ``targets[starts[v]:starts[v + 1]]``.
+    """
+    for i in range(p_leaf.shape[0]):
+        p_node[i, : p_leaf.shape[1]] = p_leaf[i]
+        p_node[i, p_leaf.shape[1] :] = 0.0
+        for v in range(p_node.shape[1]):
+            for j in range(starts[v], starts[v + 1]):
+                p_node[i, targets[j]] += p_node[i, v]
+
+
+@compiled
+def most_probable_of_each(p_leaf, starts, targets, level, first, p, nodes):  # type: ignore[no-untyped-def]
     """Find, for every query and level of information, the most probable node; the first one at ties.
 
-    ``p_node`` is (nodes, queries); ``p`` and ``nodes`` (queries, levels), the
-    most informative level first, are filled in. A level that is no more
-    probable than a more informative one is marked as beaten.
+    Probabilities are those that ``add_up`` gives to ``p_leaf`` (queries, leaves). ``first`` (levels,) is the first
+    node of each level, the most informative level first; ``p`` and ``nodes`` (queries, levels) are filled in. A level
+    that is no more probable than a more informative one is marked as beaten.
     """
-    p[:] = BEATEN
-    for v in range(p_node.shape[0]):
-        for i in range(p_node.shape[1]):
-            if p_node[v, i] > p[i, level[v]]:
-                p[i, level[v]] = p_node[v, i]
-                nodes[i, level[v]] = v
+    n_leaves = p_leaf.shape[1]
+    p_inner = np.empty(len(level))  # by node number; what leaves have is read where it is
     for i in range(p.shape[0]):
+        p[i], nodes[i] = 0.0, first
+        p_inner[n_leaves:] = 0.0
+        for v in range(len(level)):
+            p_v = p_leaf[i, v] if v < n_leaves else p_inner[v]
+            if p_v == 0.0:  # of ten thousand leaves, neighbors vote for a few
+                continue
+            for j in range(starts[v], starts[v + 1]):
+                p_inner[targets[j]] += p_v
+            if p_v > p[i, level[v]]:
+                p[i, level[v]] = p_v
+                nodes[i, level[v]] = v
         highest = BEATEN
         for c in range(p.shape[1]):
             if p[i, c] > highest:
                 highest = p[i, c]
             else:
                 p[i, c] = BEATEN
+
+
+@compiled
+def highest_lines(p, nodes, information, shifts, winners):  # type: ignore[no-untyped-def]
+    """Write, for every query, the node whose line is the highest at the query's shift; the first one at ties."""
+    for i in range(p.shape[0]):
+        winners[i] = nodes[i, _winner((p[i], information, nodes[i]), shifts[i])]
 
 
 @compiled

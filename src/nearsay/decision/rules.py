@@ -13,6 +13,8 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
+from functools import lru_cache
+from itertools import chain
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -27,6 +29,8 @@ if TYPE_CHECKING:
 SUM_TOLERANCE = 1e-4
 
 INATURALIST_THRESHOLD = 0.78
+
+COMPARED_DIGITS = 12
 
 BLOCK_BYTES = 8 << 20
 
@@ -43,10 +47,10 @@ def flat(p_leaf: Any, taxonomy: Taxonomy) -> np.ndarray:
     return best
 
 
-def flat_reject(p_leaf: Any, taxonomy: Taxonomy, threshold: float) -> np.ndarray:
+def flat_reject(p_leaf: Any, taxonomy: Taxonomy, threshold: Any) -> np.ndarray:
     """Name the most probable leaf where its probability is at least ``threshold``, otherwise the root.
 
-    At 0 it is ``flat``; above 1 it is always the root.
+    At 0 it is ``flat``; above 1 it is always the root. One threshold for all queries, or (n_queries,).
 
     >>> from nearsay.data.taxonomy import Taxonomy
     >>> tree = Taxonomy.from_edges([("R", "A"), ("R", "B"), ("A", "a1"), ("A", "a2"), ("B", "b1"), ("B", "b2")])
@@ -54,16 +58,16 @@ def flat_reject(p_leaf: Any, taxonomy: Taxonomy, threshold: float) -> np.ndarray
     ['a1', 'R']
     """
     p_leaf = as_probabilities(p_leaf, taxonomy)
-    _check_setting("threshold", threshold, at_least=0.0)
-    return _or_root(p_leaf.argmax(axis=1), p_leaf.max(axis=1) >= threshold, taxonomy)
+    thresholds = _for_each("threshold", threshold, len(p_leaf), at_least=0.0)
+    return _or_root(p_leaf.argmax(axis=1), p_leaf.max(axis=1) >= thresholds, taxonomy)
 
 
-def flat_reject_calibrated(p_leaf: Any, taxonomy: Taxonomy, threshold: float, score: Any = None) -> np.ndarray:
+def flat_reject_calibrated(p_leaf: Any, taxonomy: Taxonomy, threshold: Any, score: Any = None) -> np.ndarray:
     """Name the most probable leaf where ``score`` is above ``threshold``, otherwise the root (Deng et al. 2012).
 
     Parameters
     ----------
-    threshold : float
+    threshold : float, or (n_queries,)
         Any number, chosen on validation data (``fit_setting``): it need not be a probability.
     score : (n_queries,), default: the largest probability
         How sure the classifier is, such as the largest decision value of a support vector machine.
@@ -75,8 +79,8 @@ def flat_reject_calibrated(p_leaf: Any, taxonomy: Taxonomy, threshold: float, sc
     ['R', 'a1']
     """
     p_leaf = as_probabilities(p_leaf, taxonomy)
-    _check_setting("threshold", threshold, at_least=-np.inf)
-    return _or_root(p_leaf.argmax(axis=1), as_score(score, p_leaf) > threshold, taxonomy)
+    thresholds = _for_each("threshold", threshold, len(p_leaf), at_least=-np.inf)
+    return _or_root(p_leaf.argmax(axis=1), as_score(score, p_leaf) > thresholds, taxonomy)
 
 
 def darts(p_leaf: Any, taxonomy: Taxonomy, reward_shift: Any) -> np.ndarray:
@@ -96,31 +100,27 @@ def darts(p_leaf: Any, taxonomy: Taxonomy, reward_shift: Any) -> np.ndarray:
     >>> [tree.nodes[darts(p, tree, shift)[0]] for shift in (0, 0.5, 3)]      # .8 > .7   1.05 > 1.0   3.0 > 2.8
     ['a1', 'A', 'R']
     """
+    from nearsay.decision.lines import highest_lines
+
     p_leaf = as_probabilities(p_leaf, taxonomy)
-    _check_setting("reward_shift", reward_shift, at_least=0.0)
-    shift = np.asarray(reward_shift, dtype=np.float64)
-    if shift.shape not in ((), (len(p_leaf),)):
-        raise InputError(
-            f"reward_shift must be one number or one for each of the {len(p_leaf)} queries; shape {shift.shape} came."
-        )
-    shift = np.broadcast_to(shift, len(p_leaf))
+    shifts = _for_each("reward_shift", reward_shift, len(p_leaf), at_least=0.0)
+    levels = levels_of(taxonomy)
 
     def choose(rows: slice) -> np.ndarray:
-        best = contenders(p_leaf[rows], taxonomy)
-        finite = np.isfinite(shift[rows])
-        worth = best.p * (best.information + np.where(finite, shift[rows], 0.0)[:, None])
-        winner = np.where(worth == worth.max(axis=1, keepdims=True), best.nodes, taxonomy.n_nodes).min(axis=1)
-        return _or_root(winner, finite, taxonomy)
+        best = contenders(p_leaf[rows], levels)
+        winners = np.empty(len(best.p), np.intp)
+        highest_lines(best.p, best.nodes, best.information, shifts[rows], winners)
+        return _or_root(winners, shifts[rows] < np.inf, taxonomy)
 
-    return _block_by_block(choose, len(p_leaf), taxonomy)
+    return block_by_block(choose, len(p_leaf), taxonomy)
 
 
-def fixed_threshold(p_leaf: Any, taxonomy: Taxonomy, threshold: float = INATURALIST_THRESHOLD) -> np.ndarray:
+def fixed_threshold(p_leaf: Any, taxonomy: Taxonomy, threshold: Any = INATURALIST_THRESHOLD) -> np.ndarray:
     """Name the most specific node whose probability is at least ``threshold`` (the rule of iNaturalist).
 
     Of nodes that say equally much the most probable is named, of equally probable ones the first in
     taxonomy order. Where no node is so probable it is the root. At 0 it is ``flat``, unless a prior makes some
-    leaves say more than others.
+    leaves say more than others. One threshold for all queries, or (n_queries,).
 
     >>> from nearsay.data.taxonomy import Taxonomy
     >>> tree = Taxonomy.from_edges([("R", "A"), ("R", "B"), ("A", "a1"), ("A", "a2"), ("B", "b1"), ("B", "b2")])
@@ -128,15 +128,26 @@ def fixed_threshold(p_leaf: Any, taxonomy: Taxonomy, threshold: float = INATURAL
     ['a1', 'A', 'R']
     """
     p_leaf = as_probabilities(p_leaf, taxonomy)
-    _check_setting("threshold", threshold, at_least=0.0)
+    thresholds = _for_each("threshold", threshold, len(p_leaf), at_least=0.0)
+    levels = levels_of(taxonomy)
 
     def choose(rows: slice) -> np.ndarray:
-        best = contenders(p_leaf[rows], taxonomy)
-        reached = best.p >= threshold
+        best = contenders(p_leaf[rows], levels)
+        reached = as_compared(best.p) >= thresholds[rows, None]
         most_specific = best.nodes[np.arange(len(reached)), reached.argmax(axis=1)]
         return _or_root(most_specific, reached.any(axis=1), taxonomy)
 
-    return _block_by_block(choose, len(p_leaf), taxonomy)
+    return block_by_block(choose, len(p_leaf), taxonomy)
+
+
+def as_compared(p_node: np.ndarray) -> np.ndarray:
+    """Probabilities of nodes as they are held against a threshold: the same votes added up in another order are equal.
+
+    >>> 0.1 + 0.2 + 0.3 == 0.3 + 0.2 + 0.1, as_compared(np.array([0.1 + 0.2 + 0.3])) == as_compared(np.array([0.6]))
+    (False, array([ True]))
+    """
+    rounded: np.ndarray = p_node.round(COMPARED_DIGITS)
+    return rounded
 
 
 RULES: dict[str, Callable[[Any, Taxonomy, Any], np.ndarray]] = {
@@ -155,8 +166,55 @@ def node_probabilities(p_leaf: Any, taxonomy: Taxonomy) -> np.ndarray:
     >>> node_probabilities([[0.2, 0.5, 0.3]], dag)
     array([[0.2, 0.5, 0.3, 0.7, 0.8, 1. ]])
     """
-    p_node: np.ndarray = as_probabilities(p_leaf, taxonomy) @ taxonomy.covers
+    from nearsay.decision.lines import add_up
+
+    p_leaf = as_probabilities(p_leaf, taxonomy)
+    levels = levels_of(taxonomy)
+    p_node = np.empty((len(p_leaf), taxonomy.n_nodes))
+    add_up(p_leaf, levels.starts, levels.targets, p_node)
     return p_node
+
+
+@dataclass(frozen=True, eq=False)
+class Levels:
+    """A taxonomy as the loops want it: how much each node says, and how probabilities of leaves add up to those above.
+
+    ``information`` (levels,) falls, ``first[l]`` is the first node of level l, and node v stands at ``level[v]``.
+    Going through the nodes in order, the probability of node v is complete when it is added to those of
+    ``targets[starts[v]:starts[v + 1]]``.
+    """
+
+    information: np.ndarray
+    first: np.ndarray
+    level: np.ndarray
+    starts: np.ndarray
+    targets: np.ndarray
+
+    @property
+    def root(self) -> int:
+        """The number of the root, which is the last node."""
+        return len(self.level) - 1
+
+
+@lru_cache(maxsize=8)
+def levels_of(taxonomy: Taxonomy) -> Levels:
+    """Arrange the arrays of a taxonomy for the loops, once.
+
+    A node is the sum of its children; where these share leaves, which count once, it is the sum of its leaves.
+    """
+    falling, first, level = np.unique(-taxonomy.information, return_index=True, return_inverse=True)
+    child = np.repeat(np.arange(taxonomy.n_nodes), [len(above) for above in taxonomy.parents])
+    parent = np.fromiter(chain.from_iterable(taxonomy.parents), np.intp, count=len(child))
+    node, leaf = taxonomy.covers.indices, np.repeat(np.arange(taxonomy.n_leaves), np.diff(taxonomy.covers.indptr))
+    n_leaves = np.bincount(node)
+    overlap = np.bincount(parent, n_leaves[child], minlength=taxonomy.n_nodes) > n_leaves
+    sources = np.concatenate([leaf[overlap[node]], child[~overlap[parent]]])
+    targets = np.concatenate([node[overlap[node]], parent[~overlap[parent]]])
+    # A child has a lower number than its parents, so what it gets comes before what it gives.
+    starts = np.searchsorted(np.sort(sources), np.arange(taxonomy.n_nodes + 1))
+    # Unsigned: a number that cannot be negative spares the loops a question at every step.
+    by_number = (array.astype(np.uintp) for array in (level, starts, targets[np.argsort(sources, kind="stable")]))
+    return Levels(-falling, first, *by_number)
 
 
 @dataclass(frozen=True)
@@ -172,24 +230,26 @@ class Contenders:
     nodes: np.ndarray
 
 
-def contenders(p_leaf: np.ndarray, taxonomy: Taxonomy) -> Contenders:
+def contenders(p_leaf: np.ndarray, levels: Levels) -> Contenders:
     """Find the contenders of a block of queries; ``p_leaf`` is as ``as_probabilities`` gives it."""
     from nearsay.decision.lines import most_probable_of_each
 
-    falling, level = np.unique(-taxonomy.information, return_inverse=True)
-    p = np.empty((len(p_leaf), len(falling)))
-    nodes = np.zeros(p.shape, dtype=np.intp)
-    most_probable_of_each(taxonomy.covers.T @ p_leaf.T, level, p, nodes)
-    return Contenders(-falling, p, nodes)
+    p = np.empty((len(p_leaf), len(levels.information)))
+    nodes = np.empty(p.shape, dtype=np.intp)
+    most_probable_of_each(p_leaf, levels.starts, levels.targets, levels.level, levels.first, p, nodes)
+    return Contenders(levels.information, p, nodes)
 
 
 def query_blocks(n_queries: int, taxonomy: Taxonomy) -> Iterator[slice]:
-    """Slices of queries of which the probabilities of all nodes fit into ``BLOCK_BYTES``."""
+    """Slices of queries with so many probabilities of nodes that one is worth a thread, and all it needs is small."""
     return row_blocks(n_queries, size=max(1, BLOCK_BYTES // (8 * taxonomy.n_nodes)))
 
 
-def _block_by_block(choose: Callable[[slice], np.ndarray], n_queries: int, taxonomy: Taxonomy) -> np.ndarray:
-    return np.concatenate([np.empty(0, np.intp), *in_parallel(choose, query_blocks(n_queries, taxonomy))])
+def block_by_block(choose: Callable[[slice], np.ndarray], n_queries: int, taxonomy: Taxonomy) -> np.ndarray:
+    """The nodes that ``choose`` gives to slices of the queries, on all threads."""
+    blocks = list(query_blocks(n_queries, taxonomy))
+    # One block, as a single query is: calling for threads would take longer than the answer.
+    return choose(slice(0, n_queries)) if len(blocks) <= 1 else np.concatenate(in_parallel(choose, blocks))
 
 
 def as_probabilities(p_leaf: Any, taxonomy: Taxonomy) -> np.ndarray:
@@ -200,6 +260,12 @@ def as_probabilities(p_leaf: Any, taxonomy: Taxonomy) -> np.ndarray:
     Traceback (most recent call last):
     nearsay.errors.InputError: Row 0 of p_leaf sums to 1.7, but probabilities of the leaves sum to 1. ...
     """
+    if isinstance(p_leaf, np.ndarray) and p_leaf.dtype == np.float64 and p_leaf.shape[1:] == (taxonomy.n_leaves,):
+        # The quick way for what a classifier gave: where all rows sum to 1, nothing is infinite or not a number.
+        with np.errstate(invalid="ignore"):
+            off = np.abs(p_leaf.sum(axis=1) - 1).max(initial=0.0)
+        if off <= SUM_TOLERANCE and p_leaf.min(initial=0.0) >= 0:
+            return np.ascontiguousarray(p_leaf)
     p = as_rows(p_leaf, name="p_leaf")
     if p.shape[1] != taxonomy.n_leaves:
         raise InputError(
@@ -240,8 +306,16 @@ def _or_root(nodes: np.ndarray, keep: Any, taxonomy: Taxonomy) -> np.ndarray:
     return kept
 
 
-def _check_setting(name: str, setting: Any, *, at_least: float) -> None:
+def _for_each(name: str, setting: Any, n_queries: int, *, at_least: float) -> np.ndarray:
+    """Give a setting for each query, where one for all or one for each came."""
     values = np.asarray(setting)
     if values.dtype.kind not in "fiu" or not (values >= at_least).all():
         bound = f" of at least {at_least:g}" if np.isfinite(at_least) else ""
         raise InputError(f"{name} must be a number{bound}; {setting!r} came.")
+    if values.shape not in ((), (n_queries,)):
+        raise InputError(
+            f"{name} must be one number or one for each of the {n_queries} queries; shape {values.shape} came."
+        )
+    each = np.empty(n_queries)
+    each[:] = values
+    return each
