@@ -57,6 +57,31 @@ def as_written(label: Any) -> str:
     return f" {text}" if text.startswith("_") else text
 
 
+def shortened(text: str, most_letters: int) -> str:
+    """The text, with its end cut off where it is longer.
+
+    >>> shortened("golden retriever", 7)
+    'golden…'
+    """
+    return text if len(text) <= most_letters else f"{text[: most_letters - 1].rstrip()}…"
+
+
+def in_lines(parts: list[str], most_letters: int) -> str:
+    """The parts with dots between them, as many in a line as fit; one that is too long by itself is cut.
+
+    >>> print(in_lines(["says dog", "right", "5 of 7 neighbors"], most_letters=20))
+    says dog · right
+    5 of 7 neighbors
+    """
+    lines: list[str] = []
+    for part in parts:
+        if lines and len(lines[-1]) + 3 + len(part) <= most_letters:
+            lines[-1] += f" · {part}"
+        else:
+            lines.append(shortened(part, most_letters))
+    return "\n".join(lines)
+
+
 def fresh_axes(width: float, height: float) -> Any:
     """New axes on a new figure of this size in inches, laid out so that nothing is cut off."""
     import matplotlib.pyplot as plt
@@ -150,7 +175,7 @@ def label_numbers(labels: Any, classes: np.ndarray, *, count: int) -> np.ndarray
 
 def check_holds(neighbors: np.ndarray, count: int, *, name: str) -> None:
     """Whether there is something to draw for every neighbor."""
-    if max(neighbors) >= count:
+    if max(neighbors, default=-1) >= count:
         raise InputError(
             f"Row {max(neighbors)} is a neighbor, but {name} holds only {count} rows."
             f" Pass {name} for all the rows the classifier was fitted on, in the same order."

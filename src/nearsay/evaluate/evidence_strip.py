@@ -2,15 +2,21 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+from dataclasses import dataclass
+from textwrap import wrap
 from typing import Any
 
 import numpy as np
 
+from nearsay.data.node_words import word_of
 from nearsay.evaluate import drawing
 
-# In image heights: the free space between neighbors, and between the query and the first neighbor.
-GAP, WIDE_GAP = 0.14, 0.5
+# In image heights: the free space between neighbors, and between the query and the first neighbor; a line of text.
+GAP, WIDE_GAP, LINE = 0.14, 0.5, 0.21
 MOST_NEIGHBORS = 10
+LETTER = 0.085  # inches, the width of one in the title
+LETTERS_IN_A_TILE, MOST_LINES_IN_A_TILE, MOST_LINES_BELOW = 11, 4, 2
 
 
 class EvidenceDisplay:
@@ -73,7 +79,7 @@ class EvidenceDisplay:
         """
         evidence = estimator.explain(drawing.one_row(query))[0]
         pictures = drawing.as_images(images, count=len(images))
-        shown = np.asarray(evidence.neighbors)[:MOST_NEIGHBORS]
+        shown = np.asarray(evidence.neighbors[:MOST_NEIGHBORS], dtype=np.int64)
         drawing.check_holds(shown, len(pictures), name="images")
         display = cls(
             evidence=evidence,
@@ -85,45 +91,98 @@ class EvidenceDisplay:
 
     def plot(self, ax: Any = None) -> EvidenceDisplay:
         """Draw on ``ax``, or on a new figure."""
-        ax = drawing.fresh_axes(1.0 + 1.05 * len(self.neighbor_images), 1.9) if ax is None else ax
-        answer, labels = self.evidence.label, self.evidence.labels
-        right = _draw_tile(ax, self.query_image, 0.0, drawing.INK, "query", "")
-        left = right + WIDE_GAP
-        for image, label, distance in zip(self.neighbor_images, labels, self.evidence.distances, strict=False):
-            agrees = label == answer
-            color = drawing.AGREES if agrees else drawing.DISAGREES
-            right = _draw_tile(ax, image, left, color, drawing.as_written(label), f"{distance:#.3g}", dashed=not agrees)
-            left = right + GAP
-        ax.set(xlim=(-0.06, right + 0.06), ylim=(-0.5, 1.06), aspect="equal")
-        ax.set_axis_off()
-        ax.set_title(self._headline(), loc="left", fontsize="medium", color=drawing.INK)
+        ax = drawing.fresh_axes(strip_width(len(self.neighbor_images)), 1.9) if ax is None else ax
+        draw_strip(ax, Tile(self.query_image, drawing.INK, "query"), self._tiles())
+        title = headline(self.evidence, len(self.neighbor_images), self.true_label)
+        ax.set_title(title, loc="left", fontsize="medium", color=drawing.INK)
         self.ax_, self.figure_ = ax, ax.figure
         return self
 
-    def _headline(self) -> str:
-        said, k = self.evidence, len(self.evidence.neighbors)
-        parts = [f"says {said.label} (p = {said.probability:.2f})"]
-        if self.true_label is not None:
-            parts.append("right" if self.true_label == said.label else f"really {self.true_label}")
-        parts.append(f"{said.votes.get(said.label, 0)} of {k} neighbors")
-        if said.novelty is not None:
-            parts.append(f"novelty {said.novelty:.2f}")
-        if k > len(self.neighbor_images):
-            parts.append(f"the nearest {len(self.neighbor_images)} shown")
-        return drawing.as_written(" · ".join(parts))
+    def _tiles(self) -> list[Tile]:
+        answer, said = self.evidence.label, self.evidence
+        return [
+            Tile(
+                image,
+                drawing.AGREES if label == answer else drawing.DISAGREES,
+                str(label),
+                f"{distance:#.3g}",
+                dashed=bool(label != answer),
+            )
+            for image, label, distance in zip(self.neighbor_images, said.labels, said.distances, strict=False)
+        ]
 
 
-def _draw_tile(
-    ax: Any, image: np.ndarray, left: float, color: str, label: str, note: str, *, dashed: bool = False
-) -> float:
-    """One image of height 1 with a rim and two lines of text below; gives its right side."""
+def strip_width(n_shown: int) -> float:
+    """How many inches a strip of so many neighbors takes."""
+    return 1.0 + 1.05 * max(n_shown, 3)
+
+
+def headline(said: Any, n_shown: int, true_label: Any, names: Mapping[Any, str] | None = None) -> str:
+    """The answer, whether it is right, and how many neighbors say so, of one query's evidence."""
+    k = len(said.neighbors)
+    parts = [f"says {word_of(said.label, names)} (p = {said.probability:.2f})"]
+    if true_label is not None:
+        parts.append("right" if true_label == said.label else f"really {word_of(true_label, names)}")
+    parts.append(f"{said.votes.get(said.label, 0)} of {k} neighbors" if k else "no neighbor was found")
+    if said.novelty is not None:
+        parts.append(f"novelty {said.novelty:.2f}")
+    if k > n_shown:
+        parts.append(f"the nearest {n_shown} shown")
+    return drawing.as_written(drawing.in_lines(parts, int(strip_width(n_shown) / LETTER)))
+
+
+@dataclass(frozen=True)
+class Tile:
+    """What stands in a strip: an image with words below, or the words alone; a note below; a rim in ``color``, hex."""
+
+    image: np.ndarray | None
+    color: str
+    words: str
+    note: str = ""
+    dashed: bool = False
+
+    @property
+    def lines_below(self) -> list[str]:
+        return [] if self.image is None else _in_lines(self.words, MOST_LINES_BELOW)
+
+    @property
+    def width(self) -> float:
+        return 1.0 if self.image is None else self.image.shape[1] / self.image.shape[0]
+
+
+def draw_strip(ax: Any, query: Tile, neighbors: list[Tile]) -> tuple[float, float]:
+    """The query, then its neighbors, each of height 1 from left to right; gives the right and the lower end."""
+    note_at = -0.08 - LINE * max(len(tile.lines_below) for tile in (query, *neighbors))
+    left, right = 0.0, query.width
+    _draw_tile(ax, query, left, note_at)
+    left = right + WIDE_GAP
+    for tile in neighbors:
+        _draw_tile(ax, tile, left, note_at)
+        right = left + tile.width
+        left = right + GAP
+    lower = note_at - LINE
+    ax.set(xlim=(-0.06, right + 0.06), ylim=(lower, 1.06), aspect="equal")
+    ax.set_axis_off()
+    return right, lower
+
+
+def _draw_tile(ax: Any, tile: Tile, left: float, note_at: float) -> None:
     from matplotlib.patches import Rectangle
 
-    width: float = image.shape[1] / image.shape[0]
-    ax.imshow(image, cmap="gray_r", extent=(left, left + width, 0, 1), interpolation="nearest", zorder=1)
-    style = "--" if dashed else "-"
-    ax.add_patch(Rectangle((left, 0), width, 1, fill=False, edgecolor=color, linewidth=2.2, linestyle=style, zorder=2))
-    middle = left + width / 2
-    ax.text(middle, -0.08, label, ha="center", va="top", color=color, fontweight="bold")
-    ax.text(middle, -0.3, note, ha="center", va="top", color=drawing.PALE_INK, fontsize="small")
-    return left + width
+    middle = left + tile.width / 2
+    face: Any = "none"
+    if tile.image is None:
+        face = drawing.tinted(tile.color, 0.14)
+        words = drawing.as_written("\n".join(_in_lines(tile.words, MOST_LINES_IN_A_TILE)))
+        ax.text(middle, 0.5, words, ha="center", va="center", color=drawing.INK, fontsize="small", zorder=3)
+    else:
+        ax.imshow(tile.image, cmap="gray_r", extent=(left, left + tile.width, 0, 1), interpolation="nearest", zorder=1)
+        words = drawing.as_written("\n".join(tile.lines_below))
+        ax.text(middle, -0.08, words, ha="center", va="top", color=tile.color, fontweight="bold", linespacing=1.0)
+    rim: dict[str, Any] = {"edgecolor": tile.color, "linewidth": 2.2, "linestyle": "--" if tile.dashed else "-"}
+    ax.add_patch(Rectangle((left, 0), tile.width, 1, facecolor=face, zorder=2, **rim))
+    ax.text(middle, note_at, tile.note, ha="center", va="top", color=drawing.PALE_INK, fontsize="small")
+
+
+def _in_lines(words: str, most: int) -> list[str]:
+    return wrap(words, LETTERS_IN_A_TILE, max_lines=most, placeholder=" …")

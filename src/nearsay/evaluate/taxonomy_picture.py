@@ -102,7 +102,7 @@ class TaxonomyDisplay:
         return self
 
     def _words(self) -> list[str]:
-        names = [_shortened(str(name)) for name in self.taxonomy.nodes]
+        names = [drawing.shortened(str(name), MOST_LETTERS) for name in self.taxonomy.nodes]
         if self.values is None:
             return names
         return [
@@ -223,7 +223,3 @@ def _as_values(values: Any, taxonomy: Taxonomy) -> np.ndarray | None:
             f" {array.shape} came. Node probabilities are p_leaf @ taxonomy.covers."
         )
     return array
-
-
-def _shortened(text: str) -> str:
-    return text if len(text) <= MOST_LETTERS else f"{text[: MOST_LETTERS - 1]}…"
