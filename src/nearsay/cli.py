@@ -18,6 +18,7 @@ import typer
 from typer.core import TyperGroup
 
 from nearsay.errors import NearsayError
+from nearsay.papers.hedging_published import DATA, FIGURES
 from nearsay.papers.probabilities_published import JOINS, TABLES
 
 if TYPE_CHECKING:
@@ -158,6 +159,39 @@ def probabilities(
         _print_json(result)
         return
     for made in result["tables"]:
+        _print(*map(_text_table, text_tables(made)), *(f"· {note}" for note in text_notes(made)), "")
+    _print(*(f"The picture is in {picture}" for picture in pictures))
+
+
+@papers.command()
+def hedging(
+    figure: Annotated[
+        str | None,
+        typer.Option(
+            metavar="|".join(FIGURES), callback=_one_of(FIGURES), help="One figure instead of all that are quick."
+        ),
+    ] = None,
+    data: Annotated[
+        str | None,
+        typer.Option(metavar="|".join(DATA), callback=_one_of(DATA), help="One data set instead of both."),
+    ] = None,
+    k: Annotated[int, typer.Option("--k", min=1, help="Neighbors that have a say.")] = 30,
+    save: Annotated[Path | None, typer.Option(help="Folder for the pictures.")] = None,
+    as_json: AsJson = False,
+) -> None:
+    """Answers as specific as the accuracy asked for allows, beside the figures of the paper and of DARTS' authors."""
+    from nearsay.papers.hedging import run
+    from nearsay.papers.hedging_text import PICTURES, draw, text_notes, text_tables
+
+    if save is not None and figure not in (None, *PICTURES):
+        raise typer.BadParameter(f"figures {', '.join(PICTURES)} are drawn; ask for one of them.", param_hint="--save")
+    with _progress("Reading data sets") as tell:
+        result = run(figure=figure, data=data, k=k, progress=tell)
+        pictures = [] if save is None else draw(result, save)
+    if as_json:
+        _print_json(result)
+        return
+    for made in result["figures"]:
         _print(*map(_text_table, text_tables(made)), *(f"· {note}" for note in text_notes(made)), "")
     _print(*(f"The picture is in {picture}" for picture in pictures))
 

@@ -1,0 +1,321 @@
+"""The figures of the paper on hedging with neighbors, on data that is to be had.
+
+"Accuracy-specificity trade-off in k-nearest neighbors classification", and what it builds on: Deng, Krause, Berg and
+Fei-Fei, "Hedging your bets" (2012).
+
+    ilsvrc65 (the authors' SVM outputs) ──┐
+                                          ├──► outputs ──► rows of a figure ──► words, pictures
+    tin200 (neighbors, classifiers) ──────┘
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from functools import cached_property
+from typing import Any
+
+import numpy as np
+
+from nearsay.arrays import evenly
+from nearsay.data.node_words import words_for_nodes
+from nearsay.decision.guarantee import setting_for
+from nearsay.errors import InputError, unknown_name
+from nearsay.evaluate.hedged_answers import hedged_answers, verdicts
+from nearsay.evaluate.specificity import semantic_similarities
+from nearsay.papers import hedging_tin200 as tin200
+from nearsay.papers.hedging_ilsvrc65 import halves, load_outputs
+from nearsay.papers.hedging_methods import (
+    METHODS,
+    Outputs,
+    Part,
+    best_of,
+    breakdown_rows,
+    compared_with_fixed_threshold,
+    curve_rows,
+    flat_measures,
+    most_said_at,
+    names_of,
+    promise_rows,
+    trade_off,
+)
+from nearsay.papers.hedging_published import (
+    AUTHORS,
+    AUTHORS_CONFIDENCE,
+    DATA,
+    DATA_OF,
+    FIGURES,
+    ILSVRC65,
+    SLOW,
+    TABLE_1,
+    TIN200,
+    notes_for,
+)
+
+K = 30
+KS_OF_FIGURE_4 = (5, 10, 30, 100)
+KS_OF_FIGURE_5 = (1, 2, 3, 5, 7, 10, 15, 20, 30, 40, 50, 60, 80, 100)
+LARGEST_K = max(KS_OF_FIGURE_5)
+ASKED_IN_FIGURE_7 = (0.5, 0.7, 0.9)
+ASKED_IN_FIGURE_8 = 0.7
+ANSWERS = 10
+NEIGHBORS_SHOWN = 10
+# What the best of figure 6 is chosen by: how much it says at this accuracy.
+SAFE = 0.95
+BEST_OF_OURS = "best of ours"
+
+Progress = Callable[[str], None]
+
+
+@dataclass
+class Study:
+    """The data of a run, read and searched when first needed."""
+
+    k: int = K
+    progress: Progress | None = None
+    searched: dict[str, tin200.Neighborhoods] = field(default_factory=dict)
+
+    def tell(self, words: str) -> None:
+        if self.progress is not None:
+            self.progress(words)
+
+    @cached_property
+    def images(self) -> tin200.Images:
+        return tin200.load_images()
+
+    @cached_property
+    def svm_outputs(self) -> Outputs:
+        self.tell("Training support vector machines")
+        return tin200.svm_outputs(self.images)
+
+    def neighborhoods(self, metric: str) -> tin200.Neighborhoods:
+        if metric not in self.searched:
+            self.tell(f"Searching for neighbors, {metric}")
+            largest = max(self.k, LARGEST_K)
+            self.searched[metric] = tin200.neighborhoods(self.images, tin200.METRICS[metric], largest)
+        return self.searched[metric]
+
+    def neighbor_outputs(self, metric: str, posterior: str, k: int) -> Outputs:
+        return tin200.neighbor_outputs(self.images, self.neighborhoods(metric), posterior, k)
+
+    def classifiers(self, data: str, posterior: str = "votes") -> dict[str, Outputs]:
+        """What is hedged in most figures: the authors' SVM, or the neighbors by every metric."""
+        if data == ILSVRC65:
+            return {"SVM": halves(load_outputs())}
+        return {metric: self.neighbor_outputs(metric, posterior, self.k) for metric in tin200.METRICS}
+
+
+def run(
+    *, figure: str | None = None, data: str | None = None, k: int = K, progress: Progress | None = None
+) -> dict[str, Any]:
+    """The paper's figures as one plain dict.
+
+    Parameters
+    ----------
+    figure : one of FIGURES, or None for all that train no classifiers (``SLOW`` ones take minutes).
+    data : {"ilsvrc65", "tin200"}, or None for every set that a figure can be made from.
+    k : int
+        Neighbors that have a say, where a figure has one number of them.
+    progress : function of a str
+        Told what is being done.
+
+    Returns
+    -------
+    dict with "title" and "figures", each with "figure", "title", "data", "rows" (plain dicts) and "notes"; shares
+    are from 0 to 1 unless a name ends in ``_percent``. Some have more: the "best" rows by F, how DARTS is "compared"
+    with a fixed threshold at every accuracy, or a "summary".
+    """
+    if figure is not None and figure not in FIGURES:
+        raise unknown_name("figure", figure, FIGURES)
+    if data is not None and data not in DATA:
+        raise unknown_name("data", data, DATA)
+    if figure is not None and data is not None and data not in DATA_OF[figure]:
+        raise InputError(f"Figure {figure!r} cannot be made from {data}: pass data={DATA_OF[figure][0]!r}.")
+    if isinstance(k, bool) or not isinstance(k, int | np.integer) or k < 1:
+        raise InputError(f"k is how many neighbors have a say, at least 1; {k!r} came.")
+    study = Study(int(k), progress)
+    names = [name for name in FIGURES if name not in SLOW] if figure is None else [figure]
+    return {
+        "title": "Hedging: how specific, at the accuracy asked for",
+        "figures": [_figure(name, of, study) for name in names for of in DATA_OF[name] if data in (None, of)],
+    }
+
+
+def _figure(name: str, data: str, study: Study) -> dict[str, Any]:
+    study.tell(f"{FIGURES[name]} ({data})")
+    made = MAKERS[name](study, data)
+    notes = [*made.pop("notes", []), *notes_for(name, data)]
+    return {"figure": name, "title": FIGURES[name], "data": data, **made, "notes": notes}
+
+
+def _lambda(study: Study, data: str) -> dict[str, Any]:
+    part = load_outputs()
+    curve = halves(part).curve(part, "darts")
+    rows = []
+    for asked, shift, accuracy, gain in AUTHORS:
+        ours = setting_for(curve, asked, AUTHORS_CONFIDENCE)
+        place = curve.place(ours)
+        rows.append(
+            {
+                "asked": asked,
+                "lambda": ours,
+                "accuracy": float(curve.accuracy[place]),
+                "normalized_gain": float(curve.normalized_gain[place]),
+                "authors": {"lambda": shift, "test_accuracy": accuracy, "test_normalized_gain": gain},
+            }
+        )
+    return {"rows": rows}
+
+
+def _promise(study: Study, data: str) -> dict[str, Any]:
+    rows = [{"classifier": who, **row} for who, said in study.classifiers(data).items() for row in promise_rows(said)]
+    return {"rows": rows}
+
+
+def _figure_3(study: Study, data: str) -> dict[str, Any]:
+    said = study.classifiers(data)
+    rows = [{"classifier": who, **row} for who, outputs in said.items() for row in curve_rows(outputs, METHODS)]
+    compared = [{"classifier": who, **compared_with_fixed_threshold(outputs)} for who, outputs in said.items()]
+    return {"rows": rows, "best": best_of(rows, "classifier", "method"), "compared": compared}
+
+
+def _figure_4(study: Study, data: str) -> dict[str, Any]:
+    rows = []
+    for metric in tin200.METRICS:
+        for k in KS_OF_FIGURE_4:
+            for posterior in tin200.POSTERIORS:
+                outputs = study.neighbor_outputs(metric, posterior, k)
+                who = {"classifier": metric, "k": k, "posterior": posterior}
+                rows += [{**who, **row} for row in curve_rows(outputs, ["DARTS"])]
+    return {"rows": rows, "best": best_of(rows, "classifier", "k", "posterior")}
+
+
+def _figure_5(study: Study, data: str) -> dict[str, Any]:
+    rows = []
+    for metric in tin200.METRICS:
+        for k in KS_OF_FIGURE_5:
+            outputs = study.neighbor_outputs(metric, "Atiya", k)
+            points = curve_rows(outputs, ["FLAT-REJ", "DARTS"])
+            flat = {**points[0], "method": "FLAT"}  # FLAT-REJ asked for nothing
+            rows += [{"classifier": metric, "k": k, **best} for best in best_of([flat, *points], "method")]
+    return {"rows": rows}
+
+
+def _figure_6(study: Study, data: str) -> dict[str, Any]:
+    neighbors = study.classifiers(data, "Atiya")
+    study.tell("Searching for neighbors, cosine")
+    unit = tin200.unit_length(study.images)
+    cosine = tin200.neighbor_outputs(
+        unit, tin200.neighborhoods(unit, tin200.METRICS["Euclidean"], study.k), "Atiya", study.k
+    )
+    said = {f"k-NN, {metric}": outputs for metric, outputs in neighbors.items()}
+    said |= {"k-NN, cosine": cosine, "SVM, Platt": study.svm_outputs}
+    for name, make in OTHERS.items():
+        study.tell(f"Fitting {name}")
+        said[name] = make(study.images)
+    rows, summary = [], []
+    for who, outputs in said.items():
+        points = curve_rows(outputs, ["DARTS"])
+        rows += [{"classifier": who, **row} for row in points]
+        summary.append(
+            {
+                "classifier": who,
+                "best_f": best_of(points, "method")[0]["f"],
+                "past_gain": float(most_said_at(outputs.curve(outputs.past, "darts"), SAFE)),
+                "judged_gain": float(most_said_at(outputs.curve(outputs.judged, "darts"), SAFE)),
+                "safe": next(row for row in points if row["asked"] == SAFE),
+            }
+        )
+    chosen = max(summary, key=lambda one: one["past_gain"])
+    rows += [{**row, "classifier": BEST_OF_OURS} for row in rows if row["classifier"] == chosen["classifier"]]
+    summary.append({**chosen, "classifier": BEST_OF_OURS, "chosen": chosen["classifier"]})
+    return {"rows": rows, "summary": summary}
+
+
+OTHERS: dict[str, Callable[[tin200.Images], Outputs]] = {
+    "linear discriminants": tin200.discriminant_outputs,
+    "logistic regression": tin200.logistic_outputs,
+}
+
+
+def _figure_7(study: Study, data: str) -> dict[str, Any]:
+    said = study.classifiers(data)
+    rows = [
+        {"classifier": who, **row}
+        for who, outputs in said.items()
+        for row in breakdown_rows(outputs, ASKED_IN_FIGURE_7)
+    ]
+    return {"rows": rows}
+
+
+def _figure_8(study: Study, data: str) -> dict[str, Any]:
+    outputs = next(iter(study.classifiers(data).values()))
+    taxonomy, truth = outputs.taxonomy, outputs.judged.labels
+    reject, darts = (trade_off(outputs, name) for name in ("FLAT-REJ", "DARTS"))
+    said = {
+        "Flat": names_of(reject.points.at(0.0), taxonomy),
+        "Flat-rej": names_of(reject.said(ASKED_IN_FIGURE_8), taxonomy),
+        "DARTS": names_of(darts.said(ASKED_IN_FIGURE_8), taxonomy),
+    }
+    flat, hedged = (np.array(verdicts(truth, said[name], taxonomy)) for name in ("Flat", "DARTS"))
+    recovered = np.flatnonzero((flat == "wrong") & np.isin(hedged, ["right", "hedged"]))
+    shown = recovered[evenly(len(recovered), min(ANSWERS, len(recovered)))]
+    words = words_for_nodes(taxonomy, tin200.load_words()) if data == TIN200 else None
+    few = {name: [names[row] for row in shown] for name, names in said.items()}
+    rows = hedged_answers(few, truth[shown], taxonomy, names=words)
+    was_right = flat == "right"
+    told = (
+        f"Of {np.sum(flat == 'wrong'):,} wrong flat answers DARTS puts {len(recovered):,} right; of {was_right.sum():,}"
+        f" right ones {np.sum(was_right & (hedged != 'right') & (hedged != 'wrong')):,} become less specific and"
+        f" {np.sum(was_right & (hedged == 'wrong')):,} wrong."
+    )
+    return {"rows": [{**row, "query": int(query)} for row, query in zip(rows, shown, strict=True)], "notes": [told]}
+
+
+def _figure_9(study: Study, data: str) -> dict[str, Any]:
+    """The first query of Figure 8: what stands around an answer that was put right."""
+    images, near = study.images, study.neighborhoods("Euclidean").asked
+    query = _figure_8(study, data)["rows"][0]["query"]
+    labels = np.asarray(images.train.y)[near.indices[query, :NEIGHBORS_SHOWN]].tolist()
+    truth = np.asarray(images.test.y)[query]
+    alike = semantic_similarities([truth] * len(labels), labels, images.taxonomy)
+    words = words_for_nodes(images.taxonomy, tin200.load_words())
+    rows = [
+        {
+            "query": query,
+            "true": words[truth],
+            "rank": rank,
+            "row": int(near.indices[query, rank - 1]),
+            "label": words[label],
+            "distance": float(near.distances[query, rank - 1]),
+            "similarity": float(similarity),
+        }
+        for rank, (label, similarity) in enumerate(zip(labels, alike, strict=True), start=1)
+    ]
+    return {"rows": rows}
+
+
+def _table_1(study: Study, data: str) -> dict[str, Any]:
+    if data == ILSVRC65:
+        part: Part = load_outputs()
+        said = {"SVM": Outputs(halves(part).taxonomy, part, part)}  # flat answers have no setting: all rows are judged
+    else:
+        said = {**study.classifiers(data), "SVM": study.svm_outputs}
+    rows = [
+        {"classifier": who, "paper": TABLE_1.get(who), "ours": flat_measures(outputs)} for who, outputs in said.items()
+    ]
+    return {"rows": rows}
+
+
+MAKERS: dict[str, Callable[[Study, str], dict[str, Any]]] = {
+    "lambda": _lambda,
+    "promise": _promise,
+    "3": _figure_3,
+    "4": _figure_4,
+    "5": _figure_5,
+    "6": _figure_6,
+    "7": _figure_7,
+    "8": _figure_8,
+    "9": _figure_9,
+    "table1": _table_1,
+}

@@ -1,0 +1,46 @@
+"""ILSVRC65 as the DARTS authors left it: what their support vector machines say of its 2,850 validation images."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import numpy as np
+
+from nearsay.data.datasets import data_folders
+from nearsay.data.taxonomies import load_taxonomy
+from nearsay.errors import DatasetNotFound, SavedFileError
+from nearsay.papers.hedging_methods import Outputs, Part
+from nearsay.papers.hedging_published import AUTHORS_CONFIDENCE
+
+FILE = "ilsvrc65/ilsvrc65_clf_outputs_val.mat"
+
+
+def load_outputs() -> Part:
+    """The probabilities of the leaves for every validation image, and the labels."""
+    places = [folder / FILE for folder in data_folders()]
+    for place in places:
+        if place.exists():
+            return _read(place)
+    raise DatasetNotFound(
+        f"The outputs of the SVMs on ilsvrc65 are not on this machine. Looked for: {'; '.join(map(str, places))}. They"
+        " come with the DARTS program of Deng, Krause, Berg and Fei-Fei (2012), with leaf_probs and labels."
+        " Put the file at one of these places; the environment variable NEARSAY_DATA names the folder."
+    )
+
+
+def _read(path: Path) -> Part:
+    from scipy.io import loadmat
+
+    leaves = np.array(load_taxonomy("ilsvrc65").leaves)
+    try:
+        stored = loadmat(path, variable_names=("leaf_probs", "labels"))
+        labels = stored["labels"].ravel().astype(np.int64) - 1  # MATLAB counts from 1
+        return Part(stored["leaf_probs"], leaves[labels])
+    except (ValueError, KeyError, IndexError, NotImplementedError) as error:
+        raise SavedFileError(f"{path} does not hold the outputs on ILSVRC65 ({error}). Fetch it again.") from error
+
+
+def halves(part: Part) -> Outputs:
+    """Settings from the even rows, found as the authors do, for the odd ones."""
+    past, judged = (Part(part.p[first::2], part.labels[first::2]) for first in (0, 1))
+    return Outputs(load_taxonomy("ilsvrc65"), past, judged, AUTHORS_CONFIDENCE, "bisection")

@@ -1,0 +1,294 @@
+"""The figures of ``hedging.run`` as words to print, and as pictures to save."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from itertools import groupby
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from nearsay.evaluate.breakdown_bars import part_labels
+from nearsay.evaluate.specificity import Breakdown
+from nearsay.papers.probabilities_text import TextTable
+
+# Accuracies asked for that a printed curve shows; JSON has all of them.
+SHOWN = (0.0, 0.5, 0.6, 0.7, 0.8, 0.85, 0.9, 0.95, 0.99)
+
+Row = dict[str, Any]
+
+
+def text_tables(made: Row) -> list[TextTable]:
+    """One of the figures that ``hedging.run`` made, in print."""
+    return TABLES[made["figure"]](made)
+
+
+def text_notes(made: Row) -> list[str]:
+    """How DARTS compares with a fixed threshold, where that was looked at, then the notes of the figure."""
+    told = []
+    for one in made.get("compared", []):
+        less = one["less_specific"]
+        where = f"says less at {less} of" if less else "says no less at any of"
+        told.append(
+            f"{one['classifier']}: DARTS {where} the {one['points']:,} operating points of the fixed threshold; the"
+            f" smallest difference of gains is {one['least']:+.4f}, at accuracy {one['at_accuracy']:.4f}."
+        )
+    return [*told, *made["notes"]]
+
+
+def _lambda(made: Row) -> list[TextTable]:
+    lines = [
+        [
+            f"{row['asked']:g}",
+            f"{row['lambda']:.6f}",
+            f"{row['authors']['lambda']:.6f}",
+            *_pair(row),
+            f"{row['authors']['test_accuracy']:.4f}",
+            f"{row['authors']['test_normalized_gain']:.4f}",
+        ]
+        for row in made["rows"]
+    ]
+    heads = ("asked", "λ", "authors'\nλ", "acc", "gain", "authors'\ntest acc", "authors'\ntest gain")
+    return [TextTable(_title(made), (), heads, [lines])]
+
+
+def _promise(made: Row) -> list[TextTable]:
+    def asked(row: Row) -> tuple[str, float]:
+        return row["classifier"], row["asked"]
+
+    lines = []
+    for (who, accuracy), both in groupby(sorted(made["rows"], key=asked), key=asked):
+        lines.append([who, f"{accuracy:g}", *(figure for row in both for figure in _pair(row))])
+    heads = ("asked", "got", "gain", "got with\nconfidence", "gain with\nconfidence")
+    return [TextTable(_title(made), ("classifier",), heads, [lines])]
+
+
+def _figure_3(made: Row) -> list[TextTable]:
+    tables = []
+    for who, rows in _by(made["rows"], "classifier").items():
+        by_method = _by(rows, "method")
+        at = {(row["method"], row["asked"]): " / ".join(_pair(row, ".3f")) for row in rows}
+        lines = [[f"{asked:g}", *(at[method, asked] for method in by_method)] for asked in SHOWN]
+        heads = tuple(f"{method.replace(', ', chr(10))}\nacc / gain" for method in by_method)
+        tables.append(TextTable(f"{_title(made)}, {who}", (), ("asked", *heads), [lines]))
+    best = [
+        [row["classifier"], row["method"], f"{row['f']:.4f}", f"{row['asked']:g}", *_pair(row)] for row in made["best"]
+    ]
+    tables.append(TextTable("Best F", ("classifier", "method"), ("F", "asked", "acc", "gain"), [best]))
+    return tables
+
+
+def _figure_4(made: Row) -> list[TextTable]:
+    lines = [
+        [row["classifier"], row["posterior"], str(row["k"]), f"{row['f']:.4f}", f"{row['asked']:g}", *_pair(row)]
+        for row in made["best"]
+    ]
+    heads = ("k", "best F", "asked", "acc", "gain")
+    return [TextTable(_title(made), ("metric", "posterior"), heads, [lines])]
+
+
+def _figure_5(made: Row) -> list[TextTable]:
+    scores = f_by_k(made["rows"])
+    ks = dict.fromkeys(row["k"] for row in made["rows"])
+    lines = [[str(k), *(f"{by_k[k]:.4f}" for by_k in scores.values())] for k in ks]
+    return [TextTable(_title(made), (), ("k", *(who.replace(", ", "\n") for who in scores)), [lines])]
+
+
+def _figure_6(made: Row) -> list[TextTable]:
+    lines = [
+        [
+            one["classifier"] + (f" ({one['chosen']})" if "chosen" in one else ""),
+            f"{one['best_f']:.4f}",
+            f"{one['past_gain']:.4f}",
+            f"{one['judged_gain']:.4f}",
+            *_pair(one["safe"]),
+        ]
+        for one in made["summary"]
+    ]
+    heads = ("best F", "training\ngain", "test\ngain", "acc\ngot", "gain\nthere")
+    return [TextTable(_title(made), ("classifier",), heads, [lines])]
+
+
+def _figure_7(made: Row) -> list[TextTable]:
+    tables = []
+    for who, rows in _by(made["rows"], "classifier").items():
+        labels = part_labels(as_breakdown(rows[0]))
+        lines = [["wrong", *(f"{row['wrong']:.3f}" for row in rows)]]
+        for part in dict.fromkeys(labels):
+            levels = [level for level, label in enumerate(labels) if label == part]
+            lines.append([part, *(f"{sum(row['shares'][level] for level in levels):.3f}" for row in rows)])
+        heads = tuple(bar_name(row).replace(" ", "\n") for row in rows)
+        tables.append(TextTable(f"{_title(made)}, {who}", ("answers",), heads, [lines]))
+    return tables
+
+
+def _figure_8(made: Row) -> list[TextTable]:
+    methods = ("Flat", "Flat-rej", "DARTS")
+    lines = [[*(row[method] for method in methods), row["true"]] for row in made["rows"]]
+    return [TextTable(_title(made), (*methods, "true"), (), [lines])]
+
+
+def _figure_9(made: Row) -> list[TextTable]:
+    lines = [
+        [row["label"], str(row["rank"]), f"{row['similarity']:.2f}", f"{row['distance']:.3f}"] for row in made["rows"]
+    ]
+    title = f"{_title(made)}: {made['rows'][0]['true']}" if made["rows"] else _title(made)
+    return [TextTable(title, ("neighbor",), ("rank", "similarity", "distance"), [lines])]
+
+
+def _table_1(made: Row) -> list[TextTable]:
+    measures = ("accuracy_percent", "similarity_percent")
+    lines = [
+        [
+            row["classifier"],
+            *(
+                "" if row[whose] is None else f"{row[whose][measure]:.2f}"
+                for measure in measures
+                for whose in ("ours", "paper")
+            ),
+        ]
+        for row in made["rows"]
+    ]
+    heads = ("accuracy %", "paper's\naccuracy %", "similarity %", "paper's\nsimilarity %")
+    return [TextTable(_title(made), ("classifier",), heads, [lines])]
+
+
+TABLES: dict[str, Callable[[Row], list[TextTable]]] = {
+    "lambda": _lambda,
+    "promise": _promise,
+    "3": _figure_3,
+    "4": _figure_4,
+    "5": _figure_5,
+    "6": _figure_6,
+    "7": _figure_7,
+    "8": _figure_8,
+    "9": _figure_9,
+    "table1": _table_1,
+}
+
+
+def _title(made: Row) -> str:
+    return f"{made['title']} ({made['data']})"
+
+
+def _pair(row: Row, form: str = ".4f") -> tuple[str, str]:
+    return format(row["accuracy"], form), format(row["normalized_gain"], form)
+
+
+def _by(rows: list[Row], *keys: str) -> dict[Any, list[Row]]:
+    """Rows by what they have in ``keys``, in the order of the first of each; one key is not wrapped."""
+    found: dict[Any, list[Row]] = {}
+    for row in rows:
+        who = tuple(row[key] for key in keys)
+        found.setdefault(who if len(keys) > 1 else who[0], []).append(row)
+    return found
+
+
+def f_by_k(rows: list[Row]) -> dict[str, dict[int, float]]:
+    """The rows of Figure 5 as FScoreDisplay takes them: {method: {k: F}}.
+
+    >>> f_by_k([{"classifier": "Euclidean", "method": "DARTS", "k": 5, "f": 0.6}])
+    {'Euclidean, DARTS': {5: 0.6}}
+    """
+    return {", ".join(who): {row["k"]: row["f"] for row in of} for who, of in _by(rows, "classifier", "method").items()}
+
+
+def as_breakdown(row: Row) -> Breakdown:
+    """A row of Figure 7 as BreakdownDisplay takes it."""
+    return Breakdown(row["wrong"], np.array(row["information"]), np.array(row["shares"]), tuple(row["names"]))
+
+
+def bar_name(row: Row) -> str:
+    """What stands under a bar of Figure 7."""
+    return row["method"] if row["method"] == "FLAT" else f"{row['method']} {row['asked']:g}"
+
+
+# ------------------------------------------------------------------ pictures
+
+
+def draw(result: Row, folder: Path) -> list[str]:
+    """Save those figures of a result of ``hedging.run`` that are pictures in a folder, made if need be: the files."""
+    written = []
+    folder.mkdir(parents=True, exist_ok=True)
+    for made in result["figures"]:
+        if made["figure"] in PICTURES and made["rows"]:
+            for suffix, display in PICTURES[made["figure"]](made).items():
+                path = folder / f"hedging-{made['figure']}-{made['data']}{suffix}.png"
+                display.figure_.savefig(path, dpi=100, bbox_inches="tight")
+                written.append(str(path))
+    return written
+
+
+def _draw_curves(made: Row) -> dict[str, Any]:
+    from nearsay.evaluate.specificity_curve import AccuracySpecificityDisplay
+
+    keys = [
+        key for key in ("classifier", "posterior", "k", "method") if len({row.get(key) for row in made["rows"]}) > 1
+    ]
+    curves = {
+        ", ".join(map(_word, (who,) if len(keys) == 1 else who)): (
+            np.array([row["accuracy"] for row in rows]),
+            np.array([row["normalized_gain"] for row in rows]),
+        )
+        for who, rows in _by(made["rows"], *keys).items()
+    }
+    return {"": AccuracySpecificityDisplay.from_curves(curves)}
+
+
+def _word(value: Any) -> str:
+    return f"k = {value}" if isinstance(value, int) else str(value)
+
+
+def _draw_f_scores(made: Row) -> dict[str, Any]:
+    from nearsay.evaluate.f_against_k import FScoreDisplay
+
+    return {"": FScoreDisplay.from_scores(f_by_k(made["rows"]))}
+
+
+def _draw_bars(made: Row) -> dict[str, Any]:
+    from nearsay.evaluate.breakdown_bars import BreakdownDisplay
+
+    by_classifier = _by(made["rows"], "classifier")
+    return {
+        f"-{who}" if len(by_classifier) > 1 else "": BreakdownDisplay.from_breakdowns(
+            {bar_name(row): as_breakdown(row) for row in rows}
+        )
+        for who, rows in by_classifier.items()
+    }
+
+
+def _draw_answers(made: Row) -> dict[str, Any]:
+    from nearsay.evaluate.hedged_answers import HedgedAnswersDisplay
+
+    display = HedgedAnswersDisplay(methods=("Flat", "Flat-rej", "DARTS"), rows=made["rows"], images=None)
+    return {"": display.plot()}
+
+
+def _draw_neighbors(made: Row) -> dict[str, Any]:
+    from nearsay.data.node_words import words_for_nodes
+    from nearsay.evaluate.similar_neighbors import SimilarNeighborsDisplay
+    from nearsay.papers.hedging_tin200 import load_images, load_words
+    from nearsay.posterior.classifier import NeighborClassifier
+
+    images, query = load_images(), made["rows"][0]["query"]
+    fitted = NeighborClassifier(len(made["rows"])).fit(images.train.X, images.train.y)
+    display = SimilarNeighborsDisplay.from_estimator(
+        fitted,
+        images.taxonomy,
+        images.test.X[query],
+        true_label=np.asarray(images.test.y)[query],
+        names=words_for_nodes(images.taxonomy, load_words()),
+    )
+    return {"": display}
+
+
+PICTURES: dict[str, Callable[[Row], dict[str, Any]]] = {
+    "3": _draw_curves,
+    "4": _draw_curves,
+    "5": _draw_f_scores,
+    "6": _draw_curves,
+    "7": _draw_bars,
+    "8": _draw_answers,
+    "9": _draw_neighbors,
+}

@@ -1,0 +1,153 @@
+"""Tiny ImageNet with its WordNet tree: neighbors, and other classifiers, as outputs to be hedged.
+
+    rows ──► metric ──► one search at the largest k ──► first k columns ──► posterior ──► outputs
+
+Nothing reads the test rows but the figures.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass, replace
+from typing import Any
+
+import numpy as np
+
+from nearsay.data.datasets import data_folders, load_dataset
+from nearsay.data.files import read_rows
+from nearsay.data.rows import LabeledRows
+from nearsay.data.taxonomies import load_taxonomy
+from nearsay.data.taxonomy import Taxonomy
+from nearsay.decision.calibration import calibrate, hold_out
+from nearsay.neighbors.index import NeighborIndex
+from nearsay.neighbors.table import NeighborTable
+from nearsay.papers.hedging_methods import Outputs, Part
+from nearsay.papers.hedging_svm import OneAgainstAll, platt_scaled
+from nearsay.posterior.proportional import Proportional
+from nearsay.posterior.votes import lift, winners
+from nearsay.posterior.weighted import Weighted
+
+# How a metric is learned: a function of the training rows and their labels that gives a transformer after which the
+# Euclidean distance is the learned one, or None where the rows stay as they are. A new metric is one more line.
+FitMetric = Callable[[np.ndarray, np.ndarray], Any]
+METRICS: dict[str, FitMetric] = {
+    "Euclidean": lambda X, y: None,
+}
+
+# Plain shares of the votes, as in the paper: nothing is kept for classes that no neighbor has.
+POSTERIORS: dict[str, Callable[[], Any]] = {
+    "votes": lambda: Proportional(model_failure=0.0),
+    "Atiya": lambda: Weighted(model_failure=0.0),
+}
+
+FOLDS = 5
+
+
+@dataclass(frozen=True)
+class Images:
+    """Training and test rows, labeled by leaves of the taxonomy, which has its leaves in sorted order."""
+
+    train: LabeledRows
+    test: LabeledRows
+    taxonomy: Taxonomy
+
+    @property
+    def labels(self) -> np.ndarray:
+        """The place among the leaves of every training label."""
+        return self.taxonomy.check_labels(np.asarray(self.train.y).tolist())
+
+
+def load_images() -> Images:
+    """The 20,000 training and 5,000 test rows of tin200, and its tree of 413 nodes."""
+    train, test = (load_dataset("tin200", split=part) for part in ("train", "test"))
+    return Images(train, test, load_taxonomy("tin200").with_leaves(train.label_names))
+
+
+def load_words() -> dict[str, str]:
+    """The words of every class, by its WordNet id; none where the file is gone."""
+    for folder in data_folders():
+        place = folder / "tin200" / "classes.csv"
+        if place.exists():
+            classes = read_rows(place, label="words", id="wnid")
+            return dict(zip(np.asarray(classes.ids).tolist(), np.asarray(classes.y).tolist(), strict=True))
+    return {}
+
+
+@dataclass(frozen=True)
+class Neighborhoods:
+    """The neighbors of past rows, none of them itself, and of the test rows; ``rows`` numbers the past ones."""
+
+    past: NeighborTable
+    rows: np.ndarray
+    asked: NeighborTable
+
+
+def neighborhoods(images: Images, fit_metric: FitMetric, k: int) -> Neighborhoods:
+    """Search once for the ``k`` nearest training rows; fewer are the first columns.
+
+    Past rows are all training rows, each left out once. A learned metric has
+    seen their labels and would flatter itself: there, past rows are a fifth
+    of the training rows, among the others, by a metric learned from those.
+    """
+    X, y, Q = images.train.X, np.asarray(images.train.y), images.test.X
+    metric = fit_metric(X, y)
+    if metric is None:
+        index = NeighborIndex().fit(X)
+        return Neighborhoods(index.leave_one_out(k), np.arange(len(X)), index.query(Q, k))
+    known, held_out = hold_out(y)
+    blind = fit_metric(X[known], y[known])
+    found = NeighborIndex().fit(blind.transform(X[known])).query(blind.transform(X[held_out]), k)
+    past = NeighborTable(known[found.indices], found.distances)
+    return Neighborhoods(past, held_out, NeighborIndex().fit(metric.transform(X)).query(metric.transform(Q), k))
+
+
+def neighbor_outputs(images: Images, near: Neighborhoods, posterior: str, k: int) -> Outputs:
+    """What the first ``k`` neighbors say, by one of POSTERIORS; of equal leaves that of the nearest neighbor wins."""
+    fitted = POSTERIORS[posterior]().fit(near.past.first(k), images.labels, images.taxonomy.n_leaves, near.rows)
+
+    def said(table: NeighborTable, labels: Any) -> Part:
+        p = fitted.proba(table.first(k))
+        lift(p, winners(p, table.first(k), images.labels))
+        return Part(p, np.asarray(labels))
+
+    y = np.asarray(images.train.y)
+    return Outputs(images.taxonomy, said(near.past, y[near.rows]), said(near.asked, images.test.y))
+
+
+def unit_length(images: Images) -> Images:
+    """The same images with every row brought to length 1, where Euclidean distance is cosine distance."""
+    from sklearn.preprocessing import normalize
+
+    train, test = (replace(rows, X=normalize(rows.X)) for rows in (images.train, images.test))
+    return Images(train, test, images.taxonomy)
+
+
+def svm_outputs(images: Images) -> Outputs:
+    """Support vector machines, one against all, with Platt scaling, as the paper has them; λ from rows held out."""
+    unit = unit_length(images)
+    past, judged = platt_scaled(OneAgainstAll(), unit.train.X, images.labels, unit.test.X)
+    return Outputs(images.taxonomy, Part(past, np.asarray(images.train.y)), Part(judged, np.asarray(images.test.y)))
+
+
+def discriminant_outputs(images: Images) -> Outputs:
+    """Gaussians of one covariance, shrunk by the rule of Ledoit and Wolf."""
+    from sklearn.discriminant_analysis import LinearDiscriminantAnalysis
+
+    return _fold_by_fold(images, LinearDiscriminantAnalysis(solver="lsqr", shrinkage="auto"))
+
+
+def logistic_outputs(images: Images) -> Outputs:
+    """Logistic regression on rows of unit length; of C = 1 and 10, the one that says more about held-out rows."""
+    from sklearn.linear_model import LogisticRegression
+
+    return _fold_by_fold(unit_length(images), LogisticRegression(C=10.0, max_iter=200))
+
+
+def _fold_by_fold(images: Images, classifier: Any) -> Outputs:
+    """What a classifier says of training rows whose fold it was not fitted on, and of the test rows."""
+    from sklearn.model_selection import StratifiedKFold
+
+    folds = StratifiedKFold(FOLDS, shuffle=True, random_state=0)
+    found = calibrate(classifier, images.train.X, images.train.y, folds)
+    judged = Part(found.estimator.predict_proba(images.test.X), np.asarray(images.test.y))
+    return Outputs(images.taxonomy, Part(found.probabilities, found.labels), judged)
