@@ -81,7 +81,8 @@ def factor(M: np.ndarray) -> np.ndarray:
            [0., 3.]])
     """
     values, vectors = np.linalg.eigh((M + M.T) / 2)
-    root: np.ndarray = (vectors * np.sqrt(np.maximum(values, 0.0))) @ vectors.T
+    half = vectors * np.sqrt(np.sqrt(np.maximum(values, 0.0)))
+    root: np.ndarray = half @ half.T  # a matrix times its transpose is symmetric to the last bit
     return root
 
 

@@ -1,0 +1,217 @@
+"""Which pairs of rows a metric is learned from, and how far apart two classes stand in a taxonomy."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from nearsay.data.taxonomy import Taxonomy
+from nearsay.errors import InputError
+from nearsay.neighbors.index import leave_one_out, nearest
+
+
+def class_distances(taxonomy: Taxonomy, classes: Any) -> np.ndarray:
+    """How little two classes have in common, from 0 (the same) to 1 (only the root): (n_classes, n_classes).
+
+    One minus the share of common nodes on the two ways up, each counted from
+    the class itself to below the root, in the longer of the two.
+
+    Parameters
+    ----------
+    taxonomy : Taxonomy
+        Its nodes include every class; a class may be an inner node.
+    classes : (n_classes,) names of nodes
+
+    >>> pets = Taxonomy.from_nested({"pet": {"dog": ["corgi", "poodle"], "cat": {}}})
+    >>> class_distances(pets, ["corgi", "poodle", "cat"])  # of corgi and dog, poodle and dog, "dog" is shared
+    array([[0. , 0.5, 1. ],
+           [0.5, 0. , 1. ],
+           [1. , 1. , 0. ]])
+    """
+    if not isinstance(taxonomy, Taxonomy):
+        raise InputError(f"taxonomy must be a Taxonomy (Taxonomy.from_edges, from_paths, …); {taxonomy!r} came.")
+    numbers = taxonomy.check_labels(classes)
+    ways_up = taxonomy.ancestry[numbers][:, :-1]  # the root, the last node, is common to all and says nothing
+    common = (ways_up @ ways_up.T).toarray()
+    longer = np.maximum.outer(common.diagonal(), common.diagonal())
+    distances: np.ndarray = 1 - common / np.maximum(longer, 1)
+    distances[np.equal.outer(numbers, numbers)] = 0  # the root has nothing in common even with itself
+    return distances
+
+
+class Pairs(NamedTuple):
+    """Pairs of rows, in the order in which a learner meets them.
+
+    first, second : (n_pairs,) row numbers
+    similar : (n_pairs,) bool, whether both rows have the same class
+    """
+
+    first: np.ndarray
+    second: np.ndarray
+    similar: np.ndarray
+
+
+def sample_pairs(labels: np.ndarray, n_pairs: int, random: np.random.RandomState) -> Pairs:
+    """Half pairs of rows of one class, half of two classes, no pair twice, similar and dissimilar ones mixed at random.
+
+    Every class gives equally many similar pairs, whatever its size, and every
+    two classes equally many dissimilar ones, as far as they go. Where half of
+    the pairs there are, or more, are asked for, they are drawn from all evenly.
+
+    Parameters
+    ----------
+    labels : (n_rows,) the number of each row's class, from 0
+    n_pairs : how many at most; fewer come where there are not so many
+    random : where chance comes from
+
+    >>> pairs = sample_pairs(np.array([0, 0, 1]), 100, np.random.RandomState(0))
+    >>> sorted(zip(pairs.first.tolist(), pairs.second.tolist(), pairs.similar.tolist()))
+    [(0, 1, True), (0, 2, False), (1, 2, False)]
+    """
+    classes = _Classes(labels)
+    n_similar = (n_pairs + 1) // 2
+    similar = _draw(n_similar, classes.count_similar(), classes.some_similar, classes.all_similar, random)
+    dissimilar = _draw(
+        n_pairs - n_similar, classes.count_dissimilar(), classes.some_dissimilar, classes.all_dissimilar, random
+    )
+    return _mixed(classes.rows[similar], classes.rows[dissimilar], random)
+
+
+def near_pairs(
+    X: np.ndarray, labels: np.ndarray, n_pairs: int, n_neighbors: int, random: np.random.RandomState
+) -> Pairs:
+    """As ``sample_pairs``, but of rows that are near each other: there it is decided what the neighbors say.
+
+    Half are a row and one of the ``n_neighbors`` nearest rows of its class,
+    half a row and one of as many nearest rows of other classes, by
+    Euclidean distance. Every class is equally often that of the first row.
+
+    >>> X, labels = np.array([[0.0], [1.0], [3.0], [7.0]]), np.array([0, 0, 1, 1])
+    >>> pairs = near_pairs(X, labels, 4, 1, np.random.RandomState(0))
+    >>> sorted(zip(pairs.first.tolist(), pairs.second.tolist(), pairs.similar.tolist()))
+    [(0, 1, True), (0, 2, False), (1, 2, False), (2, 3, True)]
+    """
+    by_class = np.argsort(labels, kind="stable")
+    members = np.split(by_class, np.cumsum(np.bincount(labels))[:-1])
+    n_similar = (n_pairs + 1) // 2
+    similar = _some_of_each_class(_near_own(X, members, n_neighbors), labels, n_similar, random)
+    dissimilar = _some_of_each_class(_near_others(X, members, n_neighbors), labels, n_pairs - n_similar, random)
+    return _mixed(similar, dissimilar, random)
+
+
+def _near_own(X: np.ndarray, members: list[np.ndarray], k: int) -> np.ndarray:
+    """(n, 2) rows, and one of the k nearest of their class."""
+    found = [
+        _beside(rows, rows[leave_one_out(X[rows], min(k, len(rows) - 1)).indices]) for rows in members if len(rows) > 1
+    ]
+    return np.concatenate(found) if found else np.empty((0, 2), np.int64)
+
+
+def _near_others(X: np.ndarray, members: list[np.ndarray], k: int) -> np.ndarray:
+    """(n, 2) rows, and one of the k nearest of other classes."""
+    found = []
+    for rows in members:
+        others = np.delete(np.arange(len(X)), rows)
+        found.append(_beside(rows, others[nearest(X[others], X[rows], min(k, len(others))).indices]))
+    return np.concatenate(found)
+
+
+def _beside(rows: np.ndarray, neighbors: np.ndarray) -> np.ndarray:
+    return np.column_stack([np.repeat(rows, neighbors.shape[1]), neighbors.ravel()])
+
+
+def _some_of_each_class(pairs: np.ndarray, labels: np.ndarray, n: int, random: np.random.RandomState) -> np.ndarray:
+    """At most n pairs, none twice, equally many of every class of a first row as far as these go."""
+    pairs = _distinct(random.permutation(pairs))
+    of_class = labels[pairs[:, 0]]
+    in_order, sizes = np.argsort(of_class, kind="stable"), np.bincount(of_class)
+    turn = np.empty(len(pairs), np.int64)  # each pair's place among those of its class
+    turn[in_order] = np.arange(len(pairs)) - np.repeat(np.cumsum(sizes) - sizes, sizes)
+    chosen: np.ndarray = pairs[np.argsort(turn, kind="stable")[:n]]
+    return chosen
+
+
+def _distinct(pairs: np.ndarray) -> np.ndarray:
+    """The pairs as they come, each once, whichever of its two numbers stands first."""
+    low, high = np.sort(pairs, axis=1).T
+    _, first_met = np.unique(low * (pairs.max(initial=0) + 1) + high, return_index=True)
+    kept: np.ndarray = pairs[np.sort(first_met)]
+    return kept
+
+
+def _mixed(similar: np.ndarray, dissimilar: np.ndarray, random: np.random.RandomState) -> Pairs:
+    """All pairs in random order, the lower row number first."""
+    order = random.permutation(len(similar) + len(dissimilar))
+    first, second = np.sort(np.concatenate([similar, dissimilar])[order], axis=1).T
+    return Pairs(first, second, order < len(similar))
+
+
+def _draw(
+    n: int,
+    n_there_are: int,
+    some: Callable[[int, np.random.RandomState], np.ndarray],
+    all_pairs: Callable[[], np.ndarray],
+    random: np.random.RandomState,
+) -> np.ndarray:
+    """At most ``n`` different pairs: (n, 2) places."""
+    if n_there_are <= 2 * n:  # by drawing one would wait long for the last of them
+        every = all_pairs()
+        chosen: np.ndarray = every[random.permutation(len(every))[:n]]
+        return chosen
+    found = np.empty((0, 2), np.int64)
+    while len(found) < n:
+        found = _distinct(np.concatenate([found, some(n, random)]))
+    return found[:n]
+
+
+class _Classes:
+    """Rows in the order of their classes: places start … start + size hold the ``rows`` of one class."""
+
+    def __init__(self, labels: np.ndarray) -> None:
+        self.rows = np.argsort(labels, kind="stable")
+        self.sizes = np.bincount(labels)
+        self.starts = np.cumsum(self.sizes) - self.sizes
+
+    def count_similar(self) -> int:
+        return int((self.sizes * (self.sizes - 1) // 2).sum())
+
+    def count_dissimilar(self) -> int:
+        n = len(self.rows)
+        return n * (n - 1) // 2 - self.count_similar()
+
+    def some_similar(self, n: int, random: np.random.RandomState) -> np.ndarray:
+        """(n, 2) places, the same number for every class of two rows or more."""
+        of_class = np.resize(random.permutation(np.flatnonzero(self.sizes > 1)), n)
+        sizes = self.sizes[of_class]
+        first = random.randint(sizes)
+        second = (first + 1 + random.randint(sizes - 1)) % sizes
+        places: np.ndarray = np.column_stack([first, second]) + self.starts[of_class][:, None]
+        return places
+
+    def some_dissimilar(self, n: int, random: np.random.RandomState) -> np.ndarray:
+        """(n, 2) places: every class comes equally often as the first, any other class then as the second."""
+        n_classes = len(self.sizes)
+        first = np.resize(random.permutation(n_classes), n)
+        second = (first + 1 + random.randint(n_classes - 1, size=n)) % n_classes
+        places = [self.starts[of_class] + random.randint(self.sizes[of_class]) for of_class in (first, second)]
+        return np.column_stack(places)
+
+    def all_similar(self) -> np.ndarray:
+        pairs = [np.column_stack(np.triu_indices(size, 1)) + start for size, start in self._spans()]
+        return np.concatenate(pairs)
+
+    def all_dissimilar(self) -> np.ndarray:
+        n = len(self.rows)
+        pairs = [_product(range(start, start + size), range(start + size, n)) for size, start in self._spans()]
+        return np.concatenate(pairs)
+
+    def _spans(self) -> list[tuple[int, int]]:
+        return list(zip(self.sizes.tolist(), self.starts.tolist(), strict=True))
+
+
+def _product(first: range, second: range) -> np.ndarray:
+    """Every pair of one number of each: (len(first) · len(second), 2)."""
+    one, other = np.array(first, np.int64), np.array(second, np.int64)
+    return np.column_stack([np.repeat(one, len(other)), np.tile(other, len(one))])

@@ -1,0 +1,300 @@
+"""ITML: the metric nearest to a prior one in which similar rows are near and dissimilar rows are far."""
+
+from __future__ import annotations
+
+import math
+import warnings
+from typing import Any, NamedTuple, Self
+
+import numpy as np
+from sklearn.exceptions import ConvergenceWarning
+from sklearn.utils import check_random_state
+
+from nearsay.arrays import as_rows, one_blas_thread
+from nearsay.data.taxonomy import Taxonomy
+from nearsay.errors import InputError, unknown_name
+from nearsay.learn.constraints import Pairs, class_distances, near_pairs, sample_pairs
+from nearsay.learn.linear_map import LearnedMetric, factor, progress_bar
+from nearsay.learn.whitening import around_class_means, ledoit_wolf, power_of, shrunk_covariance
+
+# What share of the observed pairs is nearer than a similar pair should be, and than a dissimilar one should be (%).
+NEAR_AND_FAR = (5, 95)
+
+# Classes less far apart in a taxonomy are drawn together a little instead of being pushed apart.
+NEXT_OF_KIN = 0.4
+
+
+class ITML(LearnedMetric):
+    """Information-theoretic metric learning (Davis, Kulis, Jain, Sra & Dhillon 2007).
+
+    Of all metrics in which similar pairs of rows are nearer than u and
+    dissimilar pairs farther than l (squared distances, with slack), the one
+    that differs least from the prior, by the LogDet divergence. Constraints are
+    met one after the other until all are.
+
+    Parameters
+    ----------
+    gamma : float, default=0.002
+        What a constraint counts against the prior: near 0 the prior stays, and with ``inf``
+        there is no slack. With more constraints the best value is smaller.
+    n_constraints : int, default=20000
+        Pairs of rows, half similar, half dissimilar; fewer where there are not so many. Pairs of identical
+        rows say nothing and are left out.
+    n_neighbors : int or None, default=20
+        Pairs are a row and one of so many nearest rows of its class, or of other
+        classes, in the prior metric: there it is decided what the neighbors say. None draws any two rows, as
+        the paper does.
+    prior : {"identity", "covariance", "within-class"} or (n_features, n_features) array, default="identity"
+        The matrix of the prior metric: the Euclidean one, the inverse of the covariance of all rows, the metric
+        of ``WithinClassWhitening``, or a symmetric, positive definite matrix.
+    bounds : (u, l) or None, default=None
+        None takes the 5th and the 95th percentile of the squared distances of the pairs in the prior metric.
+    max_iter : int, default=200
+        Sweeps over all constraints at most. With 0 nothing is learned: the metric is the prior.
+    tol : float, default=1e-3
+        It is done when a sweep changes the dual variables by less than this share of them: Σ|λ − λ'| / Σ(λ + λ').
+    taxonomy : Taxonomy or None, default=None
+        Its nodes include every class. Rows of two classes that have most of their way up in common
+        (``class_distances`` below 0.4) shall then stay near each other, too, within a bound between u
+        and l that grows with the distance of the classes, and only others shall be far. It favors smaller mistakes.
+    random_state : int, RandomState or None, default=None
+        What pairs are drawn, and in which order they come.
+    verbose : bool, default=False
+        Show a progress bar on stderr.
+
+    Attributes
+    ----------
+    components_ : (n_features, n_features)
+        The symmetric square root of M.
+    bounds_ : (u, l)
+    n_iter_ : int
+        Sweeps done.
+    loss_curve_ : (n_iter_ + 1,)
+        Minus the dual objective, which each constraint that is met lowers: 0 for the prior, and after every sweep.
+
+    Examples
+    --------
+    The second column is noise, so it comes to count less than the first:
+
+    >>> X = [[0, 0], [0, 4], [0, 8], [1, 1], [1, 5], [1, 9]]
+    >>> itml = ITML(gamma=1.0, random_state=0).fit(X, ["a", "a", "a", "b", "b", "b"])
+    >>> M = itml.get_mahalanobis_matrix()
+    >>> bool(M[0, 0] > 5 * M[1, 1])
+    True
+    """
+
+    def __init__(
+        self,
+        gamma: float = 0.002,
+        *,
+        n_constraints: int = 20_000,
+        n_neighbors: int | None = 20,
+        prior: Any = "identity",
+        bounds: tuple[float, float] | None = None,
+        max_iter: int = 200,
+        tol: float = 1e-3,
+        taxonomy: Taxonomy | None = None,
+        random_state: Any = None,
+        verbose: bool = False,
+    ) -> None:
+        self.gamma = gamma
+        self.n_constraints = n_constraints
+        self.n_neighbors = n_neighbors
+        self.prior = prior
+        self.bounds = bounds
+        self.max_iter = max_iter
+        self.tol = tol
+        self.taxonomy = taxonomy
+        self.random_state = random_state
+        self.verbose = verbose
+
+    def fit(self, X: Any, y: Any) -> Self:
+        """Learn from rows and their labels. A class of one row is allowed; it has no similar pairs."""
+        self._check_settings()
+        X, labels, classes = self._labeled_rows(X, y)
+        random = check_random_state(self.random_state)
+        with one_blas_thread():
+            prior = prior_matrix(self.prior, X, labels)
+            pairs = self._pairs(X @ factor(prior), labels, random)
+            apart = self._apart(pairs, labels, classes)
+            constraints, self.bounds_ = as_constraints(X, pairs, apart, prior, self.bounds)
+            self.components_ = factor(self._learn(prior, constraints))
+        return self
+
+    def _pairs(self, mapped: np.ndarray, labels: np.ndarray, random: np.random.RandomState) -> Pairs:
+        if self.n_neighbors is None:
+            return sample_pairs(labels, self.n_constraints, random)
+        return near_pairs(mapped, labels, self.n_constraints, self.n_neighbors, random)
+
+    def _apart(self, pairs: Pairs, labels: np.ndarray, classes: np.ndarray) -> np.ndarray:
+        """How far apart the classes of each pair are: 0 for the same, 1 for others, or as the taxonomy says."""
+        if self.taxonomy is None:
+            return np.where(pairs.similar, 0.0, 1.0)
+        distances: np.ndarray = class_distances(self.taxonomy, classes)[labels[pairs.first], labels[pairs.second]]
+        return distances
+
+    def _learn(self, prior: np.ndarray, constraints: Constraints) -> np.ndarray:
+        M, duals = prior, np.zeros(len(constraints.signs))
+        losses = [0.0]
+        change = 1.0
+        with progress_bar("ITML", self.max_iter, self.verbose) as tell:
+            while change >= self.tol and len(losses) <= self.max_iter:
+                before = duals
+                M, duals = itml_sweep(M, constraints, self.gamma, duals)
+                change = float(np.abs(duals - before).sum() / max((duals + before).sum(), math.ulp(0.0)))
+                losses.append(itml_loss(M, prior, constraints, self.gamma, duals))
+                tell(done=len(losses) - 1, loss=losses[-1])
+        self.n_iter_ = len(losses) - 1
+        self.loss_curve_ = np.array(losses)
+        if change >= self.tol and self.max_iter:
+            warnings.warn(
+                f"ITML stopped after {self.n_iter_} sweeps; the last one still changed the dual variables by"
+                f" {change:.2g} of their sum, and tol is {self.tol:g}. Raise max_iter, or lower gamma.",
+                ConvergenceWarning,
+                stacklevel=3,
+            )
+        return M
+
+    def _check_settings(self) -> None:
+        for name, least in (("n_constraints", 1), ("n_neighbors", 1), ("max_iter", 0)):
+            value = getattr(self, name)
+            if value is None and name == "n_neighbors":
+                continue
+            if isinstance(value, bool) or not isinstance(value, int | np.integer) or value < least:
+                raise InputError(f"{name} is a whole number of at least {least}; {value!r} came.")
+        for name in ("gamma", "tol"):
+            value = getattr(self, name)
+            if isinstance(value, bool) or not isinstance(value, int | float | np.number) or not value > 0:
+                raise InputError(f"{name} is a number above 0; {value!r} came.")
+        if self.bounds is not None:
+            check_bounds(self.bounds)
+
+
+class Constraints(NamedTuple):
+    """What a metric shall keep to, in the order in which it is met.
+
+    differences : (n_constraints, n_features) of the two rows of each pair
+    signs : (n_constraints,) +1 where they are similar, −1 where they are not
+    targets : (n_constraints,) the squared distance that they shall not exceed, or reach
+    """
+
+    differences: np.ndarray
+    signs: np.ndarray
+    targets: np.ndarray
+
+
+def itml_sweep(
+    M: np.ndarray, constraints: Constraints, gamma: float, duals: np.ndarray
+) -> tuple[np.ndarray, np.ndarray]:
+    """The metric and the dual variables after every constraint was met once, in order, as far as slack asks for it.
+
+    Two rows that differ by 2 shall have a squared distance of at most 1, not 4. With gamma=1 both numbers
+    give way and meet at 1.6; without slack the distance becomes 1:
+
+    >>> close = Constraints(np.array([[2.0]]), np.array([1.0]), np.array([1.0]))
+    >>> [itml_sweep(np.eye(1), close, gamma, np.zeros(1))[0].item() * 4 for gamma in (1.0, math.inf)]
+    [1.599..., 1.000...]
+    """
+    from nearsay.learn.itml_loops import sweep
+
+    M, duals = np.array(M, np.float64, order="C"), duals.copy()
+    sweep(M, *constraints, float(gamma), duals)
+    return M, duals
+
+
+def itml_loss(M: np.ndarray, prior: np.ndarray, constraints: Constraints, gamma: float, duals: np.ndarray) -> float:
+    """Minus the dual objective: log det(M prior⁻¹) + gamma Σ log(ξ / target), where ξ is the target with its slack.
+
+    It is convex in the dual variables; each step of a sweep lowers it. Without slack it is the limit for large gamma.
+
+    >>> close = Constraints(np.array([[2.0]]), np.array([1.0]), np.array([1.0]))
+    >>> M, duals = itml_sweep(np.eye(1), close, 1.0, np.zeros(1))
+    >>> itml_loss(M, np.eye(1), close, 1.0, duals)  # log 0.4 + log 1.6
+    -0.446...
+    """
+    volume = np.linalg.slogdet(M)[1] - np.linalg.slogdet(prior)[1]
+    pull = constraints.signs * duals * constraints.targets
+    slack = pull if math.isinf(gamma) else -gamma * np.log1p(-pull / gamma)
+    return float(volume + slack.sum())
+
+
+def as_constraints(
+    X: np.ndarray, pairs: Pairs, apart: np.ndarray, prior: np.ndarray, bounds: tuple[float, float] | None
+) -> tuple[Constraints, tuple[float, float]]:
+    """The constraints of these pairs, those of identical rows left out, and the bounds (u, l).
+
+    Parameters
+    ----------
+    X : (n_rows, n_features)
+    pairs : Pairs
+    apart : (n_pairs,) distances of their classes: 0 for the same, up to 1
+    prior : (n_features, n_features)
+    bounds : (u, l), or None for percentiles of the squared distances in the prior metric
+
+    >>> X, pairs = np.array([[0.0], [1.0], [3.0]]), Pairs(np.array([0, 0, 1]), np.array([1, 2, 2]), np.array([1, 0, 0]))
+    >>> constraints, _ = as_constraints(X, pairs, np.array([0, 1, 0.2]), np.eye(1), (1.0, 16.0))
+    >>> constraints.signs, constraints.targets  # the last two rows are next of kin
+    (array([ 1., -1.,  1.]), array([ 1., 16.,  4.]))
+    """
+    differences = X[pairs.first] - X[pairs.second]
+    differ = differences.any(axis=1)
+    if not differ.any():
+        raise InputError(f"All {len(X)} rows are the same, so there is no distance to learn. Pass rows that differ.")
+    differences, apart = differences[differ], apart[differ]
+    if bounds is None:
+        squared = np.einsum("ij,ij->i", differences @ prior, differences)
+        bounds = tuple(np.percentile(squared, NEAR_AND_FAR).tolist())
+    near, far = bounds
+    kin = apart < NEXT_OF_KIN
+    targets = np.where(kin, (1 - apart) * near + apart * far, far)
+    return Constraints(differences, np.where(kin, 1.0, -1.0), targets), (near, far)
+
+
+def check_bounds(bounds: Any) -> None:
+    """Say what is wrong with bounds that a user gave.
+
+    >>> check_bounds((9.0, 1.0))
+    Traceback (most recent call last):
+    nearsay.errors.InputError: bounds are two squared distances, 0 < u <= l: similar pairs shall be nearer than u, ...
+    """
+    try:
+        near, far = (float(bound) for bound in bounds)
+    except (TypeError, ValueError):
+        near, far = math.nan, math.nan
+    if not 0 < near <= far < math.inf:
+        raise InputError(
+            "bounds are two squared distances, 0 < u <= l: similar pairs shall be nearer than u, dissimilar ones"
+            f" farther than l; {bounds!r} came. None takes percentiles of the observed ones."
+        )
+
+
+def _identity(X: np.ndarray, labels: np.ndarray) -> np.ndarray:
+    return np.eye(X.shape[1])
+
+
+def _inverse_covariance(X: np.ndarray, labels: np.ndarray) -> np.ndarray:
+    centered = X - X.mean(axis=0)
+    return power_of(shrunk_covariance(centered, ledoit_wolf(centered)), -1.0)
+
+
+def _within_class(X: np.ndarray, labels: np.ndarray) -> np.ndarray:
+    centered = around_class_means(X, labels)
+    return power_of(shrunk_covariance(centered, ledoit_wolf(centered)), -0.5)
+
+
+PRIORS = {"identity": _identity, "covariance": _inverse_covariance, "within-class": _within_class}
+
+
+def prior_matrix(prior: Any, X: np.ndarray, labels: np.ndarray) -> np.ndarray:
+    """The matrix of a prior metric, named or given: symmetric and positive definite."""
+    if isinstance(prior, str):
+        if prior not in PRIORS:
+            raise unknown_name("prior", prior, PRIORS, " You can also pass a matrix.")
+        return PRIORS[prior](X, labels)
+    M = np.array(as_rows(prior, name="prior", width=X.shape[1]), np.float64)
+    if M.shape[0] != M.shape[1] or not np.allclose(M, M.T) or np.linalg.eigvalsh(M)[0] <= 0:
+        raise InputError(
+            f"A prior is a symmetric matrix with eigenvalues above 0, {X.shape[1]} × {X.shape[1]} as X has so many"
+            f" columns; a matrix of shape {M.shape} came that is not. Known names: {', '.join(PRIORS)}."
+        )
+    return (M + M.T) / 2

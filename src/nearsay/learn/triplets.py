@@ -1,0 +1,122 @@
+"""Which triplets of rows a metric is learned from: a row, one of its own class, one of another."""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+import numpy as np
+
+from nearsay.arrays import row_blocks
+from nearsay.neighbors.index import leave_one_out, nearest
+
+
+class Triplets(NamedTuple):
+    """Row numbers (n_triplets,): each row ``same`` should be nearer to its ``anchor`` than the row ``other``."""
+
+    anchor: np.ndarray
+    same: np.ndarray
+    other: np.ndarray
+
+
+def near_triplets(
+    X: np.ndarray, labels: np.ndarray, n_triplets: int, near: tuple[int, int], random: np.random.RandomState
+) -> Triplets:
+    """Triplets of rows that are near each other, where the order of distances decides what the neighbors say.
+
+    Every row is the anchor of as many as the others, or of one more; they are drawn by lot from all pairs of
+    ``near[0]`` nearest rows of its class and ``near[1]`` nearest rows of other classes, by Euclidean distance.
+    There are fewer than ``n_triplets``, or none, where there are not as many pairs.
+
+    A row alone in its class is no anchor, and a row of the class is never compared with an identical one of
+    another: no metric tells these apart.
+
+    Parameters
+    ----------
+    X : (n_rows, n_features)
+    labels : (n_rows,) number of each row's class; at least two classes
+
+    >>> X, labels = np.array([[0.0], [1.0], [3.0], [7.0]]), np.array([0, 0, 1, 1])
+    >>> near_triplets(X, labels, 4, (1, 1), np.random.RandomState(0))
+    Triplets(anchor=array([0, 1, 2, 3]), same=array([1, 0, 3, 2]), other=array([2, 2, 1, 1]))
+    """
+    members = [rows for rows in _by_class(labels) if len(rows) > 1]
+    if not members:
+        return Triplets(*np.empty((3, 0), np.int64))
+    n_drawn = _shared_out(n_triplets, np.concatenate(members), labels, random)
+    content = np.unique(X, axis=0, return_inverse=True)[1].reshape(-1)
+    drawn = [block for rows in members for block in _of_one_class(X, content, rows, n_drawn, near, random)]
+    return Triplets(*(np.concatenate(parts) for parts in zip(*drawn, strict=True)))
+
+
+def _by_class(labels: np.ndarray) -> list[np.ndarray]:
+    """The row numbers of each class, ascending."""
+    order = np.argsort(labels, kind="stable")
+    return np.split(order, np.cumsum(np.unique(labels, return_counts=True)[1])[:-1])
+
+
+def _shared_out(n: int, rows: np.ndarray, labels: np.ndarray, random: np.random.RandomState) -> np.ndarray:
+    """How many of ``n`` each row gets, none but ``rows`` any; what does not divide is spread over classes, by lot."""
+    by_lot = random.permutation(rows)
+    place_in_class = np.empty(len(rows), np.int64)
+    for places in _by_class(labels[by_lot]):
+        place_in_class[places] = np.arange(len(places))
+    favored = by_lot[np.argsort(place_in_class, kind="stable")[: n % len(rows)]]
+    shared = np.zeros(len(labels), np.int64)
+    shared[rows] = n // len(rows)
+    shared[favored] += 1
+    return shared
+
+
+def _of_one_class(
+    X: np.ndarray,
+    content: np.ndarray,
+    rows: np.ndarray,
+    n_drawn: np.ndarray,
+    near: tuple[int, int],
+    random: np.random.RandomState,
+) -> list[Triplets]:
+    """The triplets anchored at ``rows``, all of one class, in blocks; rows with equal ``content`` are identical."""
+    others = np.setdiff1d(np.arange(len(X)), rows, assume_unique=True)
+    near_same = rows[leave_one_out(X[rows], min(near[0], len(rows) - 1)).indices]
+    near_other = others[nearest(X[others], X[rows], min(near[1], len(others))).indices]
+    n_pairs = near_same.shape[1] * near_other.shape[1]
+    found = []
+    for block in row_blocks(len(rows), row_bytes=8 * n_pairs):
+        # Every pair of a near row of the class and a near other draws a lot; the lowest lots make the triplets.
+        lots = random.random_sample((block.stop - block.start, n_pairs))
+        identical = content[near_same[block]][:, :, None] == content[near_other[block]][:, None, :]
+        lots[identical.reshape(lots.shape)] = np.inf
+        wanted = np.minimum(n_drawn[rows[block]], np.isfinite(lots).sum(axis=1))
+        most = int(wanted.max())
+        lowest = _lowest(lots, most)
+        at, place = np.nonzero(np.arange(most) < wanted[:, None])
+        same, other = np.divmod(lowest[at, place], near_other.shape[1])
+        found.append(Triplets(rows[block][at], near_same[block][at, same], near_other[block][at, other]))
+    return found
+
+
+def _lowest(lots: np.ndarray, most: int) -> np.ndarray:
+    """Where the ``most`` lowest of each row are, lowest first."""
+    some = np.argpartition(lots, most - 1, axis=1)[:, :most] if 0 < most < lots.shape[1] else np.argsort(lots, axis=1)
+    in_order = np.argsort(np.take_along_axis(lots, some, axis=1), axis=1)
+    return np.take_along_axis(some, in_order, axis=1)
+
+
+def triplet_shares(triplets: Triplets, labels: np.ndarray, class_distances: np.ndarray | None = None) -> np.ndarray:
+    """What each triplet counts, summing to 1: alike, or more the farther apart its two classes are.
+
+    Parameters
+    ----------
+    class_distances : (n_classes, n_classes) from 0 to 1, optional
+        A triplet counts as much as one half plus the distance of its two classes, so that the
+        nearest classes are still told apart.
+
+    >>> triplets = Triplets(*np.array([[0, 0], [1, 1], [2, 3]]))
+    >>> triplet_shares(triplets, np.array([0, 0, 1, 2]), np.array([[0, 0.5, 1], [0.5, 0, 1], [1, 1, 0]]))
+    array([0.4, 0.6])
+    """
+    counts = np.ones(len(triplets.anchor))
+    if class_distances is not None:
+        counts = 0.5 + class_distances[labels[triplets.anchor], labels[triplets.other]]
+    shares: np.ndarray = counts / counts.sum()
+    return shares

@@ -1,0 +1,161 @@
+"""Which settings of a learned metric serve: neighbors of held-out rows vote, and the votes are counted."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from sklearn.base import clone
+from sklearn.model_selection import ParameterGrid
+from sklearn.utils import check_random_state
+from sklearn.utils.multiclass import check_classification_targets
+from sklearn.utils.validation import check_X_y
+
+from nearsay.arrays import check_n_neighbors, row_blocks
+from nearsay.errors import InputError
+from nearsay.neighbors.index import nearest
+
+
+@dataclass(frozen=True)
+class TunedMetric:
+    """What ``tune_metric`` found.
+
+    Attributes
+    ----------
+    best_ : the learner with the best settings, fitted
+    settings : the best settings; of equally good ones the first in the grid
+    accuracy : share of validation rows whose neighbors say the truth, with these settings
+    euclidean : the same without any learned metric
+    table : one dict for "Euclidean" and one for each setting, in the order of the grid
+        ``{"metric": name of the learner, "settings": {…}, "accuracy": …}``
+    """
+
+    best_: Any
+    settings: dict[str, Any]
+    accuracy: float
+    euclidean: float
+    table: list[dict[str, Any]]
+
+    @property
+    def gain(self) -> float:
+        """Accuracy above that of the Euclidean distance; where it is not above zero, do without the learner."""
+        return self.accuracy - self.euclidean
+
+
+def tune_metric(
+    learner: Any,
+    X: Any,
+    y: Any,
+    grid: Mapping[str, Sequence[Any]] | Sequence[Mapping[str, Sequence[Any]]],
+    *,
+    n_neighbors: int = 20,
+    X_valid: Any = None,
+    y_valid: Any = None,
+    validation_fraction: float = 1 / 3,
+    random_state: Any = None,
+) -> TunedMetric:
+    """Try every setting of a learner, and keep that with the most accurate neighbors on validation rows.
+
+    Each candidate is fitted on training rows; the nearest of these to each validation row, after
+    ``transform``, have a vote each, and of tied classes the nearest wins. One search serves a candidate.
+
+    Parameters
+    ----------
+    learner : transformer
+        ``ITML()``, ``LMNN()``, ``BoostMetric()``, scikit-learn's ``NeighborhoodComponentsAnalysis()`` or
+        ``LinearDiscriminantAnalysis()``, a pipeline of transformers, … It is cloned, never changed.
+    X, y : (n_rows, n_features) and (n_rows,)
+    grid : dict of lists, or a list of such dicts
+        As for scikit-learn's ``GridSearchCV``; ``{}`` tries the learner as it is.
+    n_neighbors : int, default=20
+        Neighbors that vote, or all rows where there are fewer.
+    X_valid, y_valid : optional
+        Validation rows. The best candidate is then the one fitted on all of ``X``.
+        Without them rows of ``X`` are held out, and the best settings are fitted again on all of ``X``.
+    validation_fraction : float, default=1/3
+        Share of each class that is held out where no validation rows are passed. One row of every class stays.
+    random_state : int, RandomState or None
+        Which rows are held out.
+
+    Only the second column tells the classes apart, and discriminant analysis finds it:
+
+    >>> from sklearn.discriminant_analysis import LinearDiscriminantAnalysis
+    >>> X, y = [[0, 0], [4, 1], [8, 0], [2, 3], [6, 4], [10, 3]], [0, 0, 0, 1, 1, 1]
+    >>> grid = {"solver": ["svd", "eigen"]}
+    >>> tuned = tune_metric(
+    ...     LinearDiscriminantAnalysis(), X, y, grid, n_neighbors=1, X_valid=[[2, 1.2], [8, 2.5]], y_valid=[0, 1]
+    ... )
+    >>> tuned.euclidean, tuned.accuracy, tuned.settings
+    (0.5, 1.0, {'solver': 'svd'})
+    """
+    candidates = list(ParameterGrid(grid))
+    if not candidates:
+        raise InputError("The grid holds no settings to try. Pass {} to try the learner as it is.")
+    X, y = _checked(X, y)
+    passed = X_valid is not None
+    if passed != (y_valid is not None):
+        raise InputError("Validation rows need their labels: pass both X_valid and y_valid, or neither.")
+    if passed:
+        train, labels = X, y
+        rows, truth = _checked(X_valid, y_valid)
+    else:
+        held_out = held_out_rows(y, validation_fraction, check_random_state(random_state))
+        train, labels, rows, truth = X[~held_out], y[~held_out], X[held_out], y[held_out]
+    if not len(rows):
+        raise InputError(
+            f"No row can be held out of {len(X)} rows with validation_fraction={validation_fraction}."
+            " Pass X_valid and y_valid, or more rows of each class."
+        )
+    k = min(check_n_neighbors(n_neighbors, max(n_neighbors, 1)), len(train))
+    euclidean = neighbor_accuracy(train, labels, rows, truth, k)
+    table: list[dict[str, Any]] = [{"metric": "Euclidean", "settings": {}, "accuracy": euclidean}]
+    best, most, settings_of_best = None, -1.0, {}
+    for settings in candidates:
+        candidate = clone(learner).set_params(**settings).fit(train, labels)
+        accuracy = neighbor_accuracy(candidate.transform(train), labels, candidate.transform(rows), truth, k)
+        table.append({"metric": type(learner).__name__, "settings": dict(settings), "accuracy": accuracy})
+        if accuracy > most:
+            best, most, settings_of_best = candidate, accuracy, dict(settings)
+    if not passed:
+        best = clone(learner).set_params(**settings_of_best).fit(X, y)
+    return TunedMetric(best, settings_of_best, most, euclidean, table)
+
+
+def _checked(X: Any, y: Any) -> tuple[np.ndarray, np.ndarray]:
+    X, y = check_X_y(X, y, dtype=(np.float64, np.float32))
+    check_classification_targets(y)
+    return X, y
+
+
+def held_out_rows(labels: np.ndarray, share: float, random: np.random.RandomState) -> np.ndarray:
+    """Which rows are held out: this share of each class, rounded, by lot; one row of every class stays.
+
+    >>> held_out_rows(np.array([0, 0, 0, 0, 1]), 0.5, np.random.RandomState(0)).sum()
+    np.int64(2)
+    """
+    if not 0 < share < 1:
+        raise InputError(f"validation_fraction must lie between 0 and 1; {share!r} came.")
+    held_out = np.zeros(len(labels), bool)
+    for label in np.unique(labels):
+        rows = random.permutation(np.flatnonzero(labels == label))
+        held_out[rows[: min(round(share * len(rows)), len(rows) - 1)]] = True
+    return held_out
+
+
+def neighbor_accuracy(X: np.ndarray, labels: np.ndarray, Q: np.ndarray, truth: np.ndarray, k: int) -> float:
+    """The share of queries whose ``k`` nearest rows say the truth by most votes; of tied classes the nearest wins.
+
+    >>> X, labels = np.array([[0.0], [1.0], [2.0], [3.0]]), np.array(["a", "b", "b", "a"])
+    >>> neighbor_accuracy(X, labels, np.array([[0.1], [3.1]]), np.array(["a", "b"]), k=3)
+    0.5
+    """
+    names, numbers = np.unique(labels, return_inverse=True)
+    said = numbers[nearest(X, Q, k).indices]
+    winners = np.empty(len(Q), np.int64)
+    for block in row_blocks(len(Q), row_bytes=k * k):
+        votes = (said[block][:, :, None] == said[block][:, None, :]).sum(axis=2)
+        # The first of the largest counts is that of the nearest neighbor of a tied class.
+        winners[block] = said[block][np.arange(len(votes)), votes.argmax(axis=1)]
+    return float((names[winners] == truth).mean())
