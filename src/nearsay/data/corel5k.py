@@ -1,0 +1,122 @@
+"""Corel5K: 4,999 photographs with up to five keywords each, the standard data set of image annotation."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from scipy import sparse
+
+from nearsay.data.datasets import data_folders
+from nearsay.errors import DatasetNotFound, SavedFileError, unknown_name
+
+SPLITS = {"train": ("train",), "test": ("test",), "all": ("train", "test")}
+FILES = (
+    "images",
+    "corel5k_words.txt",
+    *(f"corel5k_{part}_{file}" for part in SPLITS["all"] for file in ("list.txt", "annot.hvecs")),
+    "embeddings.npz",
+)
+
+
+@dataclass(frozen=True, eq=False)
+class AnnotatedImages:
+    """Images with their keywords, in the order of the lists they come from.
+
+    Attributes
+    ----------
+    names : tuple of str
+        ``FOLDER/NUMBER`` of each image.
+    paths : tuple of Path
+        Its file.
+    keywords : sparse (n_images, n_words) matrix of 0 and 1 (csr, uint8)
+        Which words each image has; a few training images have none.
+    words : tuple of str
+        What the columns of ``keywords`` are called.
+    embeddings : (n_images, 1280) float32
+        What a neural network trained on ImageNet (EfficientNet-Lite0) sees.
+    """
+
+    names: tuple[str, ...]
+    paths: tuple[Path, ...]
+    keywords: Any
+    words: tuple[str, ...]
+    embeddings: np.ndarray
+
+    def __len__(self) -> int:
+        return len(self.names)
+
+    def __repr__(self) -> str:
+        a_piece = self.keywords.sum() / max(len(self), 1)
+        return f"<AnnotatedImages: {len(self)} images, {len(self.words)} words, {a_piece:.2f} an image>"
+
+
+def load_corel5k(split: str = "train") -> AnnotatedImages:
+    """Load the keywords, the embeddings and the paths of the images of Corel5K; the images themselves are not read.
+
+    Parameters
+    ----------
+    split : "train" (4,500 images), "test" (499) or "all" (train, then test)
+
+    The folder ``corel5k`` is looked for where ``load_dataset`` looks.
+
+    >>> load_corel5k("validation")
+    Traceback (most recent call last):
+    nearsay.errors.InputError: Unknown split 'validation'. Known names: all, test, train.
+    """
+    if split not in SPLITS:
+        raise unknown_name("split", split, SPLITS)
+    folder = _folder()
+    words = _lines(folder / "corel5k_words.txt")
+    names = [_lines(folder / f"corel5k_{part}_list.txt") for part in SPLITS[split]]
+    keywords = [
+        _keywords(folder / f"corel5k_{part}_annot.hvecs", len(listed), len(words))
+        for part, listed in zip(SPLITS[split], names, strict=True)
+    ]
+    every = tuple(name for listed in names for name in listed)
+    return AnnotatedImages(
+        names=every,
+        paths=tuple(folder / "images" / f"{name}.jpeg" for name in every),
+        keywords=sparse.vstack(keywords, format="csr"),
+        words=words,
+        embeddings=_embeddings(folder / "embeddings.npz", every),
+    )
+
+
+def _folder() -> Path:
+    places = [folder / "corel5k" for folder in data_folders()]
+    for place in places:
+        if all((place / file).exists() for file in FILES):
+            return place
+    raise DatasetNotFound(
+        f"The data set 'corel5k' is not on this machine. Looked for: {'; '.join(map(str, places))}. It is Corel5K"
+        " (Duygulu, Barnard, de Freitas, Forsyth, 2002) with the lists and annotations of Guillaumin et al. (2009); the"
+        " environment variable NEARSAY_DATA names the folder in which 'corel5k' lies."
+        f" Put there: {', '.join(FILES)}."
+    )
+
+
+def _lines(path: Path) -> tuple[str, ...]:
+    return tuple(path.read_text(encoding="utf-8").split())
+
+
+def _keywords(path: Path, n_images: int, n_words: int) -> Any:
+    """A file of rows, each led by its length: numbers of 16 bits, here 0 or 1."""
+    values = np.fromfile(path, dtype="<u2")
+    if values.size != n_images * (n_words + 1) or (values[:: n_words + 1] != n_words).any() or n_images == 0:
+        raise SavedFileError(f"{path} does not hold {n_images} rows of {n_words} keywords. Fetch it again.")
+    return sparse.csr_matrix(values.reshape(n_images, n_words + 1)[:, 1:].astype(np.uint8))
+
+
+def _embeddings(path: Path, names: tuple[str, ...]) -> np.ndarray:
+    with np.load(path, allow_pickle=False) as stored:
+        X, known = stored["X"], stored["names"].tolist()
+    row_of = {name: row for row, name in enumerate(known)}
+    missing = [name for name in names if name not in row_of]
+    if missing:
+        raise SavedFileError(f"{path} has no row for {missing[0]} and {len(missing) - 1} others. Make it again.")
+    # float16 saves room on disk, but compiled loops cannot read it; float32 holds the same values.
+    rows: np.ndarray = X[[row_of[name] for name in names]].astype(np.float32)
+    return rows

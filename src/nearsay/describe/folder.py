@@ -1,0 +1,165 @@
+"""Many images to named feature groups, in parallel, with a word on every image that was skipped."""
+
+from __future__ import annotations
+
+import os
+import sys
+from collections.abc import Callable, Iterable, Iterator
+from contextlib import contextmanager, nullcontext
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from nearsay.arrays import in_parallel, threads
+from nearsay.data.rows import LabeledRows
+from nearsay.describe.descriptor import ImageDescriptor
+from nearsay.describe.named import MAKADIA, as_descriptor
+from nearsay.describe.reading import image_files, read_image
+from nearsay.errors import InputError
+
+
+@dataclass(frozen=True)
+class SkippedImage:
+    """An image that could not be described, and why."""
+
+    path: Path
+    reason: str
+
+
+@dataclass(frozen=True, eq=False)
+class ImageDescriptions:
+    """What ``describe_images`` found.
+
+    Attributes
+    ----------
+    rows : LabeledRows
+        float32, an image a row, a descriptor a feature group. From a folder, ``ids`` are the paths within it and ``y``
+        the names of the folders the images lie in; from a list of paths, ``ids`` are the paths and ``y`` is None.
+    descriptors : tuple
+        Those that were used, in the order of the feature groups.
+    skipped : tuple of SkippedImage
+        In the order of the paths.
+    """
+
+    rows: LabeledRows
+    descriptors: tuple[ImageDescriptor, ...] = field(repr=False)
+    skipped: tuple[SkippedImage, ...]
+
+    @property
+    def distances(self) -> dict[str, str]:
+        """The distance that suits each feature group."""
+        return {descriptor.name: descriptor.distance for descriptor in self.descriptors}
+
+
+def describe_images(
+    images: str | os.PathLike[str] | Iterable[str | os.PathLike[str]],
+    descriptors: Iterable[str | ImageDescriptor] | str = MAKADIA,
+    *,
+    n_jobs: int | None = None,
+    progress: bool = False,
+) -> ImageDescriptions:
+    """Describe every image of a folder, or of a list of paths, by each descriptor. Needs the extra ``images``.
+
+    Parameters
+    ----------
+    images : a folder, or paths of image files
+        A folder is searched with the folders within it.
+    descriptors : names of ``DESCRIPTORS``, descriptors, or both
+        By default the seven of Makadia et al. (2008).
+    n_jobs : int or None
+        Threads; None for as many as nearsay uses otherwise. The result does not depend on it.
+    progress : bool
+        Show a bar on stderr.
+
+    A damaged or missing file is skipped and listed, with the reason, in ``skipped``. If no image is left, that is an
+    error.
+
+    >>> import tempfile
+    >>> from PIL import Image
+    >>> folder = Path(tempfile.mkdtemp())
+    >>> Image.new("RGB", (64, 48), "red").save(folder / "red.png")
+    >>> _ = (folder / "broken.png").write_bytes(b"not an image")
+    >>> found = describe_images(folder, ["rgb", "gist"])
+    >>> found.rows.ids, found.rows.X.shape, found.distances
+    (array(['red.png'], dtype='<U7'), (1, 4608), {'rgb': 'manhattan', 'gist': 'manhattan'})
+    >>> found.skipped[0].path.name
+    'broken.png'
+    """
+    listed = [descriptors] if isinstance(descriptors, str) else descriptors
+    used = tuple(as_descriptor(descriptor) for descriptor in listed)
+    names = [descriptor.name for descriptor in used]
+    if not used or len(set(names)) < len(names):
+        raise InputError(f"Name at least one descriptor, and none twice; {', '.join(names) or 'none'} came.")
+    folder, paths = _folder_and_paths(images)
+
+    with threads(n_jobs) if n_jobs is not None else nullcontext(), _bar(len(paths), progress) as advance:
+
+        def describe(path: Path) -> list[np.ndarray] | SkippedImage:
+            try:
+                image = read_image(path)
+                return [np.asarray(descriptor(image), dtype=np.float32).ravel() for descriptor in used]
+            except (InputError, OSError) as error:
+                return SkippedImage(path, str(error))
+            finally:
+                advance()
+
+        found = in_parallel(describe, paths)
+
+    skipped = tuple(result for result in found if isinstance(result, SkippedImage))
+    kept = [path for path, result in zip(paths, found, strict=True) if not isinstance(result, SkippedImage)]
+    if not kept:
+        raise InputError(f"None of the {len(paths)} images can be read. First: {skipped[0].reason}")
+    vectors = [result for result in found if not isinstance(result, SkippedImage)]
+    del found  # so that every vector can go once it is copied into its row
+    return ImageDescriptions(_as_rows(vectors, names, kept, folder), used, skipped)
+
+
+def _folder_and_paths(images: Any) -> tuple[Path | None, list[Path]]:
+    if isinstance(images, str | os.PathLike):
+        folder = Path(images)
+        if not folder.is_dir():
+            raise InputError(f"{folder} is not a folder. Pass a folder, or a list of paths: [{str(folder)!r}].")
+        return folder, image_files(folder)
+    paths = [Path(path) for path in images]
+    if not paths:
+        raise InputError("No paths came. Pass a folder of images, or at least one path.")
+    return None, paths
+
+
+def _as_rows(vectors: list[list[np.ndarray]], names: list[str], paths: list[Path], folder: Path | None) -> LabeledRows:
+    """The vectors of each image side by side; the list of them is emptied on the way, to hold them once only."""
+    widths = [len(part) for part in vectors[0]]
+    for path, parts in zip(paths, vectors, strict=True):
+        for name, width, part in zip(names, widths, parts, strict=True):
+            if len(part) != width:
+                raise InputError(
+                    f"The descriptor {name!r} gave {width} numbers for {paths[0]}, but {len(part)} for {path}."
+                    " Give as many for every image, whatever its size."
+                )
+    stops = np.cumsum(widths).tolist()
+    X = np.empty((len(vectors), stops[-1]), dtype=np.float32)
+    for number in reversed(range(len(X))):
+        np.concatenate(vectors.pop(), out=X[number])
+    groups = {name: slice(start, stop) for name, start, stop in zip(names, [0, *stops[:-1]], stops, strict=True)}
+    if folder is None:
+        return LabeledRows(X, feature_groups=groups, ids=[path.as_posix() for path in paths])
+    within = [path.relative_to(folder) for path in paths]
+    labels = None if any(len(path.parts) == 1 for path in within) else [path.parent.name for path in within]
+    return LabeledRows(X, labels, groups, [path.as_posix() for path in within], folder.resolve().name)
+
+
+@contextmanager
+def _bar(n_images: int, shown: bool) -> Iterator[Callable[[], None]]:
+    """A function to call after each image, which moves a bar on stderr if one is shown."""
+    if not shown:
+        yield lambda: None
+        return
+    from rich.console import Console
+    from rich.progress import MofNCompleteColumn, Progress, TimeRemainingColumn
+
+    columns = (*Progress.get_default_columns()[:2], MofNCompleteColumn(), TimeRemainingColumn())
+    with Progress(*columns, console=Console(file=sys.stderr)) as bar:
+        task = bar.add_task("Describing images", total=n_images)
+        yield lambda: bar.advance(task)
