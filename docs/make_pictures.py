@@ -6,6 +6,8 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
+import make_pictures_hedged
+import make_pictures_hedging
 import make_pictures_images
 import matplotlib
 import numpy as np
@@ -219,6 +221,8 @@ def main() -> None:
         draw().savefig(IMAGES / f"{name}.png", dpi=110)
     take_tour(IMAGES / "tour.png")
     make_pictures_images.main()
+    make_pictures_hedging.main()
+    make_pictures_hedged.main()
 
 
 if __name__ == "__main__":

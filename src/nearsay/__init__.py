@@ -25,15 +25,26 @@ if TYPE_CHECKING:
     from nearsay.distances.distance import Distance
     from nearsay.distances.named import DISTANCES
     from nearsay.evaluate.displays import (
+        AccuracySpecificityDisplay,
+        BreakdownDisplay,
         CaseTableDisplay,
         DecisionRegionsDisplay,
         EvidenceDisplay,
+        FScoreDisplay,
+        HedgedAnswersDisplay,
+        HedgeDisplay,
         KCurveDisplay,
         NeighborhoodDisplay,
         ReliabilityDisplay,
+        SimilarNeighborsDisplay,
         TaxonomyDisplay,
         TrainingSizeDisplay,
     )
+    from nearsay.learn.boost_metric import BoostMetric
+    from nearsay.learn.itml import ITML
+    from nearsay.learn.lmnn import LMNN
+    from nearsay.learn.tuning import tune_metric
+    from nearsay.learn.whitening import WithinClassWhitening
     from nearsay.neighbors.by_class import ClassTable
     from nearsay.neighbors.index import NeighborIndex, leave_one_out, nearest
     from nearsay.neighbors.table import NeighborTable
@@ -45,7 +56,12 @@ if TYPE_CHECKING:
 
 __all__ = [
     "DISTANCES",
+    "ITML",
+    "LMNN",
     "POSTERIORS",
+    "AccuracySpecificityDisplay",
+    "BoostMetric",
+    "BreakdownDisplay",
     "CaseTableDisplay",
     "ClassTable",
     "ConformalClassifier",
@@ -53,7 +69,10 @@ __all__ = [
     "Distance",
     "Evidence",
     "EvidenceDisplay",
+    "FScoreDisplay",
     "FusedClassifier",
+    "HedgeDisplay",
+    "HedgedAnswersDisplay",
     "HedgedClassifier",
     "KCurveDisplay",
     "LabeledRows",
@@ -62,9 +81,11 @@ __all__ = [
     "NeighborTable",
     "NeighborhoodDisplay",
     "ReliabilityDisplay",
+    "SimilarNeighborsDisplay",
     "Taxonomy",
     "TaxonomyDisplay",
     "TrainingSizeDisplay",
+    "WithinClassWhitening",
     "bayes_error_range",
     "darts",
     "fit_reward_shift",
@@ -74,6 +95,7 @@ __all__ = [
     "nearest",
     "read_rows",
     "threads",
+    "tune_metric",
     "write_rows",
 ]
 
@@ -92,15 +114,26 @@ _HOMES = {
     "nearsay.distances.distance": ["Distance"],
     "nearsay.distances.named": ["DISTANCES"],
     "nearsay.evaluate.displays": [
+        "AccuracySpecificityDisplay",
+        "BreakdownDisplay",
         "CaseTableDisplay",
         "DecisionRegionsDisplay",
         "EvidenceDisplay",
+        "FScoreDisplay",
+        "HedgeDisplay",
+        "HedgedAnswersDisplay",
         "KCurveDisplay",
         "NeighborhoodDisplay",
         "ReliabilityDisplay",
+        "SimilarNeighborsDisplay",
         "TaxonomyDisplay",
         "TrainingSizeDisplay",
     ],
+    "nearsay.learn.boost_metric": ["BoostMetric"],
+    "nearsay.learn.itml": ["ITML"],
+    "nearsay.learn.lmnn": ["LMNN"],
+    "nearsay.learn.tuning": ["tune_metric"],
+    "nearsay.learn.whitening": ["WithinClassWhitening"],
     "nearsay.neighbors.by_class": ["ClassTable"],
     "nearsay.neighbors.index": ["NeighborIndex", "leave_one_out", "nearest"],
     "nearsay.neighbors.table": ["NeighborTable"],
