@@ -28,7 +28,10 @@ from nearsay.learn.targets import target_neighbors
 PEER = "METRIC_LEARN_PYTHON"
 
 # From a run of benchmarks.metric_learn_peer on the machine of RESULTS.md.
-RECORDED: dict[str, dict[str, float]] = {"itml": {"seconds_a_visit": 1.0}, "lmnn": {"seconds": 1.0, "objective": 1.0}}
+RECORDED: dict[str, dict[str, float]] = {
+    "itml": {"seconds_a_visit": 2.31e-5},
+    "lmnn": {"seconds": 52.7, "objective": 2374.0},
+}
 
 # A tolerance that is not reached: all sweeps and rounds are done.
 NEVER = 1e-300
@@ -137,7 +140,7 @@ def fit_large(name: str, n: int, d: int) -> tuple[float, float]:
     warnings.simplefilter("ignore", ConvergenceWarning)
     random = np.random.default_rng(0)
     y = np.arange(n) % 100
-    X = random.standard_normal((100, d))[y] + random.standard_normal((n, d))
+    X = 2 * random.standard_normal((100, d))[y] + random.standard_normal((n, d))
     learner = getattr(ns, name)()
     if "max_iter" in learner.get_params():
         learner.set_params(max_iter=3)

@@ -1,0 +1,111 @@
+"""Which few words to give, once every word has a probability.
+
+The most probable words are the frequent ones. Annotation is judged word by
+word, each counting alike, and there a frequent word wins little: one more
+right "water" is one of a hundred, one more right "cougar" is one of four. What
+a word is worth to an item is what it is expected to add to the mean
+precision and the mean recall over words::
+
+    worth = (p − precision) / given  +  recall_weight · p / had
+
+with p the word's probability for the item, and, for the word and as shares of all items, how often it is given,
+how often it is had, and how often it is right when given. These follow from past items: words are given by worth,
+counted, and weighed again, until nothing changes much.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from nearsay.errors import InputError
+
+ROUNDS = 60
+# How much of a round's counts is taken over: all of them would swing to and fro.
+STEP = 0.3
+# Of a word rarer than this many past items too little is known to make it worth more.
+FEWEST_ITEMS = 10
+
+
+def most(scores: np.ndarray, n_keywords: int) -> np.ndarray:
+    """The words of highest score for every item, highest first; of equal ones the first: (n_items, n_keywords).
+
+    >>> most(np.array([[0.1, 0.7, 0.2, 0.7]]), 3)
+    array([[1, 3, 2]])
+    """
+    n_words = scores.shape[1]
+    if not 1 <= n_keywords <= n_words:
+        raise InputError(f"n_keywords must be from 1 to the {n_words} words there are; {n_keywords!r} came.")
+    kth = np.partition(scores, n_words - n_keywords, axis=1)[:, n_words - n_keywords]
+    enough = scores >= kth[:, None]
+    for item in np.flatnonzero(enough.sum(axis=1) > n_keywords):  # of words that tie at the end, the first stay
+        tied = np.flatnonzero(scores[item] == kth[item])
+        enough[item, tied[n_keywords - np.sum(scores[item] > kth[item]) :]] = False
+    words = np.nonzero(enough)[1].reshape(-1, n_keywords)
+    by_score = np.argsort(-np.take_along_axis(scores, words, axis=1), axis=1, kind="stable")
+    return np.take_along_axis(words, by_score, axis=1)
+
+
+@dataclass(frozen=True)
+class Worth:
+    """What giving a word is expected to add to mean precision and recall over words, learned from past items.
+
+    Attributes
+    ----------
+    precision, given, had : (n_words,)
+        How often the word is right when given; the shares of items it is given to, and that have it.
+    recall_weight : float
+    """
+
+    precision: np.ndarray
+    given: np.ndarray
+    had: np.ndarray
+    recall_weight: float
+
+    @classmethod
+    def learn(cls, p: Any, n_keywords: int, *, recall_weight: float = 1.0) -> Worth:
+        """Learn from the probabilities of past items, (n_items, n_words), by models that have not seen them.
+
+        Parameters
+        ----------
+        n_keywords : how many words an item is given.
+        recall_weight : float, default=1.0
+            What recall counts against precision: more of it gives rare words more often.
+        """
+        p = np.asarray(p, dtype=np.float64)
+        if p.ndim != 2 or not len(p) or not ((p >= 0) & (p <= 1)).all():
+            raise InputError(f"Probabilities (items × words) from 0 to 1 are expected; shape {p.shape} came.")
+        if not recall_weight >= 0:
+            raise InputError(f"recall_weight must be a number not below 0; {recall_weight!r} came.")
+        n_items = len(p)
+        had = p.sum(axis=0)
+        right, given = had / 2, 1.5 * had  # near where it ends: half of what is given is right
+        for _ in range(ROUNDS):
+            words = most(cls._of_counts(right, given, had, n_items, recall_weight).scores(p), n_keywords)
+            now_right = np.bincount(words.ravel(), np.take_along_axis(p, words, axis=1).ravel(), minlength=p.shape[1])
+            now_given = np.bincount(words.ravel(), minlength=p.shape[1])
+            right, given = right + STEP * (now_right - right), given + STEP * (now_given - given)
+        return cls._of_counts(right, given, had, n_items, recall_weight)
+
+    @classmethod
+    def _of_counts(
+        cls, right: np.ndarray, given: np.ndarray, had: np.ndarray, n_items: int, recall_weight: float
+    ) -> Worth:
+        precision = np.divide(right, given, out=np.zeros(len(given)), where=given > 0)
+        at_least = np.maximum([given, had], FEWEST_ITEMS) / n_items
+        return cls(precision, at_least[0], at_least[1], recall_weight)
+
+    def scores(self, p: Any) -> np.ndarray:
+        """What each word is worth to each item: (n_items, n_words).
+
+        Of two words that are right every other time, the second is ten times as rare:
+
+        >>> half = np.array([0.5, 0.5])
+        >>> Worth(half, given=np.array([0.5, 0.05]), had=np.array([0.4, 0.04]), recall_weight=1.0).scores([[0.9, 0.7]])
+        array([[ 3.05, 21.5 ]])
+        """
+        p = np.asarray(p, dtype=np.float64)
+        worth: np.ndarray = (p - self.precision) / self.given + self.recall_weight * p / self.had
+        return worth
