@@ -9,6 +9,7 @@ from typing import Any
 import make_pictures_hedged
 import make_pictures_hedging
 import make_pictures_images
+import make_pictures_metrics
 import matplotlib
 import numpy as np
 from matplotlib.figure import Figure
@@ -223,6 +224,7 @@ def main() -> None:
     make_pictures_images.main()
     make_pictures_hedging.main()
     make_pictures_hedged.main()
+    make_pictures_metrics.main()
 
 
 if __name__ == "__main__":

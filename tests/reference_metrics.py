@@ -6,6 +6,7 @@ import math
 from collections.abc import Sequence
 
 import numpy as np
+from sklearn.covariance import ledoit_wolf
 
 from reference_hedging import Parents, at_or_above
 
@@ -79,6 +80,14 @@ def within_class_covariance(X: np.ndarray, labels: Sequence[int]) -> np.ndarray:
         off = X[i] - sum(mates) / len(mates)
         total += np.outer(off, off)
     return total / n
+
+
+def regression(X: np.ndarray, Y: np.ndarray) -> np.ndarray:
+    """What linear regression of Y on the columns of X says of every row, but for a constant; covariances are shrunk."""
+    off = X - X.mean(axis=0)
+    together = sum(np.outer(x, y) for x, y in zip(off, Y, strict=True)) / len(X)
+    said: np.ndarray = X @ (np.linalg.pinv(ledoit_wolf(X)[0]) @ together)
+    return said
 
 
 def near_pairs(X: np.ndarray, labels: Sequence[int], k: int) -> tuple[set[tuple[int, int]], set[tuple[int, int]]]:

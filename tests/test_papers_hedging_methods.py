@@ -6,12 +6,14 @@ import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from sklearn.base import BaseEstimator
 from sklearn.svm import LinearSVC
 
 import reference_hedging as slow
 from made_up_images import N_LEAVES, TREE, made_up_images
 from nearsay.decision.calibration import hold_out
 from nearsay.decision.envelope import AccuracyCurve
+from nearsay.learn.tuning import neighbor_accuracy
 from nearsay.neighbors.index import NeighborIndex
 from nearsay.papers import hedging_tin200 as tin200
 from nearsay.papers.hedging_methods import (
@@ -28,6 +30,7 @@ from nearsay.papers.hedging_methods import (
     promise_rows,
     trade_off,
 )
+from nearsay.papers.hedging_metrics import METRICS, Candidates, learn
 from nearsay.papers.hedging_svm import OneAgainstAll, platt_scaled
 
 few = settings(max_examples=40, deadline=None)
@@ -145,9 +148,9 @@ def test_the_best_row_is_the_first_with_the_largest_f():
 
 def test_fewer_neighbors_are_the_first_columns_of_one_search():
     images = made_up_images()
-    wide = tin200.neighborhoods(images, tin200.METRICS["Euclidean"], 40)
+    wide = tin200.neighborhoods(images, None, 40)
     for posterior in tin200.POSTERIORS:
-        narrow = tin200.neighborhoods(images, tin200.METRICS["Euclidean"], 7)
+        narrow = tin200.neighborhoods(images, None, 7)
         one = tin200.neighbor_outputs(images, wide, posterior, 7)
         other = tin200.neighbor_outputs(images, narrow, posterior, 7)
         np.testing.assert_array_equal(one.past.p, other.past.p)
@@ -156,7 +159,7 @@ def test_fewer_neighbors_are_the_first_columns_of_one_search():
 
 def test_without_a_metric_every_training_row_is_left_out_once():
     images = made_up_images()
-    near = tin200.neighborhoods(images, lambda X, y: None, 5)
+    near = tin200.neighborhoods(images, None, 5)
     assert near.rows.tolist() == list(range(len(images.train)))
     assert not (near.past.indices == near.rows[:, None]).any()
     votes = tin200.neighbor_outputs(images, near, "votes", 5)
@@ -168,30 +171,38 @@ def test_without_a_metric_every_training_row_is_left_out_once():
 
 def test_equal_votes_go_to_the_leaf_of_the_nearest_neighbor():
     images = made_up_images()
-    near = tin200.neighborhoods(images, tin200.METRICS["Euclidean"], 2)
+    near = tin200.neighborhoods(images, None, 2)
     outputs = tin200.neighbor_outputs(images, near, "votes", 2)
     nearest = np.asarray(images.train.y)[near.asked.indices[:, 0]]
     assert (np.array(images.taxonomy.leaves)[outputs.judged.p.argmax(axis=1)] == nearest).all()
 
 
+class Stretched(BaseEstimator):
+    """Tells what it was fitted on, and multiplies."""
+
+    def __init__(self, by=2.0, seen=None):
+        self.by = by
+        self.seen = seen
+
+    def __sklearn_clone__(self):
+        return Stretched(self.by, self.seen)  # the same list
+
+    def fit(self, X, y):
+        self.seen.append((self.by, len(X), np.unique(y).tolist()))
+        return self
+
+    def transform(self, X):
+        return self.by * np.asarray(X)
+
+
 def test_a_learned_metric_is_judged_by_rows_whose_labels_it_has_not_seen():
     images = made_up_images()
-    seen = []
-
-    class Doubled:
-        def transform(self, X):
-            return 2 * np.asarray(X)
-
-    def fit_metric(X, y):
-        seen.append((np.array(X), np.array(y)))
-        return Doubled()
-
-    near = tin200.neighborhoods(images, fit_metric, 3)
+    seen: list = []
+    near = tin200.neighborhoods(images, Candidates(lambda: Stretched(seen=seen)), 3)
     known, held_out = hold_out(np.asarray(images.train.y))
     assert near.rows.tolist() == held_out.tolist()
     assert np.isin(near.past.indices, known).all()
-    assert [len(X) for X, _ in seen] == [len(images.train), len(known)]
-    np.testing.assert_array_equal(seen[1][1], np.asarray(images.train.y)[known])
+    assert [n_rows for _, n_rows, _ in seen] == [len(known), len(images.train)]
     X = np.asarray(images.train.X)
     true = 2 * np.linalg.norm(X[near.rows][:, None] - X[near.past.indices], axis=2)
     np.testing.assert_allclose(near.past.distances, true)
@@ -199,6 +210,55 @@ def test_a_learned_metric_is_judged_by_rows_whose_labels_it_has_not_seen():
     np.testing.assert_array_equal(near.asked.indices, plain.indices)
     outputs = tin200.neighbor_outputs(images, near, "Atiya", 3)
     assert outputs.past.labels.tolist() == np.asarray(images.train.y)[held_out].tolist()
+
+
+def test_settings_are_chosen_on_held_out_rows_of_some_classes_and_learned_from_all():
+    images = made_up_images()
+    X, y = np.asarray(images.train.X), np.asarray(images.train.y)
+    known, held_out = hold_out(y)
+    seen: list = []
+    learned = learn(Candidates(lambda: Stretched(seen=seen), {"by": (0.0, 3.0)}, most_classes=2), X, y, known, held_out)
+    assert learned.metric.by == learned.blind.by == 3.0  # at one point all rows look alike
+    few, every = np.unique(y)[[0, 3]].tolist(), np.unique(y).tolist()
+    n_few = int(np.isin(y[known], few).sum())
+    assert seen == [(0.0, n_few, few), (3.0, n_few, few), (3.0, len(known), every), (3.0, len(y), every)]
+    asked = held_out[np.isin(y[held_out], few)]
+    near = known[np.isin(y[known], few)]
+    assert learned.tuned.accuracy == neighbor_accuracy(X[near], y[near], X[asked], y[asked], 20)
+    assert learned.words.startswith("by = 3.0; ")
+
+
+def test_every_metric_of_the_table_is_learned_and_maps_rows():
+    images = made_up_images()
+    X, y = np.asarray(images.train.X), np.asarray(images.train.y)
+    for name, candidates in METRICS.items():
+        if candidates is None:
+            continue
+        fitted = candidates.learner().fit(X, y)
+        assert np.isfinite(fitted.transform(images.test.X)).all(), name
+        for setting, values in candidates.grid.items():
+            assert setting in fitted.get_params()
+            assert len(set(values)) == len(values) > 1
+
+
+def test_some_classes_keep_their_rows_and_what_leads_to_them():
+    images = made_up_images()
+    some = tin200.some_classes(images, ["b2", "a1", "a2"])
+    assert some.taxonomy.leaves == ("a1", "a2", "b2")
+    assert set(some.taxonomy.nodes) == {"a1", "a2", "b2", "a", "A", "B", "R"}
+    kept = np.isin(images.train.y, ["a1", "a2", "b2"])
+    np.testing.assert_array_equal(some.train.X, images.train.X[kept])
+    np.testing.assert_array_equal(some.train.y, images.train.y[kept])
+    assert len(tin200.first_columns(some, 2).test.X.T) == 2
+
+
+def test_principal_columns_are_those_of_the_training_rows():
+    images = made_up_images()
+    found = tin200.principal_columns(images, 3)
+    distances = [np.linalg.norm(X[0] - X[1]) for rows in (images, found) for X in (rows.train.X, rows.test.X)]
+    np.testing.assert_allclose(distances[:2], distances[2:])
+    covariance = np.cov(found.train.X.T)
+    np.testing.assert_allclose(covariance, np.diag(np.diag(covariance)), atol=1e-9)
 
 
 # ---------------------------------------------------------------- support vector machines

@@ -20,11 +20,14 @@ from nearsay.learn.whitening import (
     WithinClassWhitening,
     around_class_means,
     power_of,
+    pulling_metric,
     shrunk_covariance,
 )
 
 
-@parametrize_with_checks([WithinClassWhitening(), WithinClassWhitening(1.0, shrinkage=0.1)])
+@parametrize_with_checks(
+    [WithinClassWhitening(), WithinClassWhitening(1.0, shrinkage=0.1), WithinClassWhitening(pull=1.0)]
+)
 def test_scikit_learns_checks_pass(estimator, check):
     check(estimator)
 
@@ -102,6 +105,45 @@ def test_columns_in_another_order_give_the_same_metric_in_that_order():
     np.testing.assert_allclose(moved, plain[np.ix_(order, order)], atol=1e-10)
 
 
+# ---------------------------------------------------------------- pulled to the places of classes
+
+
+@given(rows=labeled_rows())
+def test_pulled_distances_are_those_of_what_regression_says_of_the_classes(rows):
+    X, y = rows
+    M = pulling_metric(X, y, like=np.eye(X.shape[1]))
+    if not any(np.abs(X[y == label].mean(axis=0) - X.mean(axis=0)).max() > 1e-9 for label in np.unique(y)):
+        assert not M.any()
+        return
+    said = reference_metrics.regression(X, np.eye(y.max() + 1)[y])
+    theirs = [np.sum((a - b) ** 2) for a in said for b in said]
+    ours = [(a - b) @ M @ (a - b) for a in X for b in X]
+    plain = [np.sum((a - b) ** 2) for a in X for b in X]
+    np.testing.assert_allclose(ours, np.array(theirs) * np.mean(plain) / np.mean(theirs), rtol=1e-6, atol=1e-6)
+
+
+def test_at_pull_one_both_parts_of_the_distance_have_the_same_mean():
+    X, y = two_classes()
+    plain, pulled = (WithinClassWhitening(pull=pull).fit(X, y).transform(X) for pull in (0.0, 1.0))
+    assert pulled.var(axis=0).sum() == pytest.approx(2 * plain.var(axis=0).sum())
+
+
+def test_classes_with_the_same_mean_pull_nowhere():
+    X, y = np.array([[0.1, 0.0], [0.7, 1.1], [0.1, 0.0], [0.7, 1.1]]), [0, 0, 1, 1]
+    plain, pulled = (WithinClassWhitening(pull=pull).fit(X, y).get_mahalanobis_matrix() for pull in (0.0, 2.0))
+    np.testing.assert_allclose(pulled, plain)
+
+
+@pytest.mark.parametrize("columns", [3, 30])
+def test_pulled_numbers_stay_finite_in_more_columns_than_rows_and_constant_ones(columns):
+    X, y = two_classes(n=12, columns=columns)
+    X[:, 1] = 3.0
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        pulled = WithinClassWhitening(pull=1.0).fit(X, y)
+    assert np.isfinite(pulled.transform(X)).all()
+
+
 def test_powers_of_a_matrix_add_up():
     S = np.diag([1.0, 4.0, 9.0])
     np.testing.assert_allclose(power_of(S, -0.25) @ power_of(S, 0.75), power_of(S, 0.5), atol=1e-12)
@@ -116,6 +158,8 @@ def test_powers_of_a_matrix_add_up():
         ({"power": True}, "power"),
         ({"shrinkage": 1.5}, 'shrinkage is a number from 0 to 1, or "auto"; 1.5 came'),
         ({"shrinkage": "some"}, "shrinkage"),
+        ({"pull": -1}, "pull is a number not below 0; -1 came"),
+        ({"pull": np.inf}, "pull"),
     ],
 )
 def test_bad_settings_are_said(settings, words):

@@ -173,7 +173,11 @@ def hedging(
     ] = None,
     data: Annotated[
         str | None,
-        typer.Option(metavar="|".join(DATA), callback=_one_of(DATA), help="One data set instead of both."),
+        typer.Option(
+            metavar="|".join(DATA),
+            callback=_one_of(DATA),
+            help="One data set; tin200-50 and tin57, where metrics are learned for minutes, only so.",
+        ),
     ] = None,
     k: Annotated[int, typer.Option("--k", min=1, help="Neighbors that have a say.")] = 30,
     save: Annotated[Path | None, typer.Option(help="Folder for the pictures.")] = None,

@@ -3,16 +3,15 @@
 "Accuracy-specificity trade-off in k-nearest neighbors classification", and what it builds on: Deng, Krause, Berg and
 Fei-Fei, "Hedging your bets" (2012).
 
-    ilsvrc65 (the authors' SVM outputs) ──┐
-                                          ├──► outputs ──► rows of a figure ──► words, pictures
-    tin200 (neighbors, classifiers) ──────┘
+    ilsvrc65 (the authors' SVM outputs) ───────────┐
+                                                   ├──► outputs ──► rows of a figure ──► words, pictures
+    tin200 (neighbors by any metric, classifiers) ─┘
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field
-from functools import cached_property
 from typing import Any
 
 import numpy as np
@@ -39,6 +38,7 @@ from nearsay.papers.hedging_methods import (
     promise_rows,
     trade_off,
 )
+from nearsay.papers.hedging_metrics import EUCLIDEAN, METRICS
 from nearsay.papers.hedging_published import (
     AUTHORS,
     AUTHORS_CONFIDENCE,
@@ -46,6 +46,7 @@ from nearsay.papers.hedging_published import (
     DATA_OF,
     FIGURES,
     ILSVRC65,
+    LEARNED_DATA,
     SLOW,
     TABLE_1,
     TIN200,
@@ -69,40 +70,61 @@ Progress = Callable[[str], None]
 
 @dataclass
 class Study:
-    """The data of a run, read and searched when first needed."""
+    """The data of a run, read, learned from and searched when first needed, and no more than once."""
 
     k: int = K
     progress: Progress | None = None
-    searched: dict[str, tin200.Neighborhoods] = field(default_factory=dict)
+    loaded: dict[str, tin200.Images] = field(default_factory=dict)
+    searched: dict[tuple[str, str], tin200.Neighborhoods] = field(default_factory=dict)
+    machines: dict[str, Outputs] = field(default_factory=dict)
 
     def tell(self, words: str) -> None:
         if self.progress is not None:
             self.progress(words)
 
-    @cached_property
-    def images(self) -> tin200.Images:
-        return tin200.load_images()
+    def images(self, data: str) -> tin200.Images:
+        if data not in self.loaded:
+            self.loaded[data] = tin200.load_images(data)
+        return self.loaded[data]
 
-    @cached_property
-    def svm_outputs(self) -> Outputs:
-        self.tell("Training support vector machines")
-        return tin200.svm_outputs(self.images)
+    def svm_outputs(self, data: str) -> Outputs:
+        if data not in self.machines:
+            self.tell("Training support vector machines")
+            self.machines[data] = tin200.svm_outputs(self.images(data))
+        return self.machines[data]
 
-    def neighborhoods(self, metric: str) -> tin200.Neighborhoods:
-        if metric not in self.searched:
+    def neighborhoods(self, data: str, metric: str) -> tin200.Neighborhoods:
+        if (data, metric) not in self.searched:
             self.tell(f"Searching for neighbors, {metric}")
             largest = max(self.k, LARGEST_K)
-            self.searched[metric] = tin200.neighborhoods(self.images, tin200.METRICS[metric], largest)
-        return self.searched[metric]
+            self.searched[data, metric] = tin200.neighborhoods(self.images(data), METRICS[metric], largest)
+        return self.searched[data, metric]
 
-    def neighbor_outputs(self, metric: str, posterior: str, k: int) -> Outputs:
-        return tin200.neighbor_outputs(self.images, self.neighborhoods(metric), posterior, k)
+    def neighbor_outputs(self, data: str, metric: str, posterior: str, k: int) -> Outputs:
+        return tin200.neighbor_outputs(self.images(data), self.neighborhoods(data, metric), posterior, k)
 
     def classifiers(self, data: str, posterior: str = "votes") -> dict[str, Outputs]:
         """What is hedged in most figures: the authors' SVM, or the neighbors by every metric."""
         if data == ILSVRC65:
             return {"SVM": halves(load_outputs())}
-        return {metric: self.neighbor_outputs(metric, posterior, self.k) for metric in tin200.METRICS}
+        return {metric: self.neighbor_outputs(data, metric, posterior, self.k) for metric in metrics_of(data)}
+
+    def settings(self, data: str, metrics: Iterable[str]) -> list[str]:
+        """How the learned ones of these metrics were chosen, in words."""
+        learned = {metric: self.neighborhoods(data, metric).learned for metric in metrics}
+        return [f"{metric}: {found.words}." for metric, found in learned.items() if found is not None]
+
+
+def metrics_of(data: str) -> list[str]:
+    """The metrics by which rows are near: all of them where they are learned, none where there are no rows."""
+    if data == ILSVRC65:
+        return []
+    return list(METRICS) if data in LEARNED_DATA else [EUCLIDEAN]
+
+
+def few_metrics_of(data: str) -> list[str]:
+    """Of these, the two that the paper shows where there are many lines."""
+    return [metric for metric in metrics_of(data) if metric in (EUCLIDEAN, "ITML")]
 
 
 def run(
@@ -113,7 +135,8 @@ def run(
     Parameters
     ----------
     figure : one of FIGURES, or None for all that train no classifiers (``SLOW`` ones take minutes).
-    data : {"ilsvrc65", "tin200"}, or None for every set that a figure can be made from.
+    data : {"ilsvrc65", "tin200", "tin200-50", "tin57"}
+        None for every set that a figure can be made from but the last two, where metrics are learned for minutes.
     k : int
         Neighbors that have a say, where a figure has one number of them.
     progress : function of a str
@@ -137,8 +160,14 @@ def run(
     names = [name for name in FIGURES if name not in SLOW] if figure is None else [figure]
     return {
         "title": "Hedging: how specific, at the accuracy asked for",
-        "figures": [_figure(name, of, study) for name in names for of in DATA_OF[name] if data in (None, of)],
+        "figures": [_figure(name, of, study) for name in names for of in _data_of(name, data)],
     }
+
+
+def _data_of(figure: str, data: str | None) -> list[str]:
+    if data is None:
+        return [of for of in DATA_OF[figure] if of not in LEARNED_DATA]
+    return [of for of in DATA_OF[figure] if of == data]
 
 
 def _figure(name: str, data: str, study: Study) -> dict[str, Any]:
@@ -176,43 +205,43 @@ def _figure_3(study: Study, data: str) -> dict[str, Any]:
     said = study.classifiers(data)
     rows = [{"classifier": who, **row} for who, outputs in said.items() for row in curve_rows(outputs, METHODS)]
     compared = [{"classifier": who, **compared_with_fixed_threshold(outputs)} for who, outputs in said.items()]
-    return {"rows": rows, "best": best_of(rows, "classifier", "method"), "compared": compared}
+    best = best_of(rows, "classifier", "method")
+    return {"rows": rows, "best": best, "compared": compared, "notes": study.settings(data, metrics_of(data))}
 
 
 def _figure_4(study: Study, data: str) -> dict[str, Any]:
     rows = []
-    for metric in tin200.METRICS:
+    for metric in few_metrics_of(data):
         for k in KS_OF_FIGURE_4:
             for posterior in tin200.POSTERIORS:
-                outputs = study.neighbor_outputs(metric, posterior, k)
+                outputs = study.neighbor_outputs(data, metric, posterior, k)
                 who = {"classifier": metric, "k": k, "posterior": posterior}
                 rows += [{**who, **row} for row in curve_rows(outputs, ["DARTS"])]
-    return {"rows": rows, "best": best_of(rows, "classifier", "k", "posterior")}
+    best = best_of(rows, "classifier", "k", "posterior")
+    return {"rows": rows, "best": best, "notes": study.settings(data, few_metrics_of(data))}
 
 
 def _figure_5(study: Study, data: str) -> dict[str, Any]:
     rows = []
-    for metric in tin200.METRICS:
+    for metric in few_metrics_of(data):
         for k in KS_OF_FIGURE_5:
-            outputs = study.neighbor_outputs(metric, "Atiya", k)
+            outputs = study.neighbor_outputs(data, metric, "Atiya", k)
             points = curve_rows(outputs, ["FLAT-REJ", "DARTS"])
             flat = {**points[0], "method": "FLAT"}  # FLAT-REJ asked for nothing
             rows += [{"classifier": metric, "k": k, **best} for best in best_of([flat, *points], "method")]
-    return {"rows": rows}
+    return {"rows": rows, "notes": study.settings(data, few_metrics_of(data))}
 
 
 def _figure_6(study: Study, data: str) -> dict[str, Any]:
     neighbors = study.classifiers(data, "Atiya")
     study.tell("Searching for neighbors, cosine")
-    unit = tin200.unit_length(study.images)
-    cosine = tin200.neighbor_outputs(
-        unit, tin200.neighborhoods(unit, tin200.METRICS["Euclidean"], study.k), "Atiya", study.k
-    )
+    unit = tin200.unit_length(study.images(data))
+    cosine = tin200.neighbor_outputs(unit, tin200.neighborhoods(unit, None, study.k), "Atiya", study.k)
     said = {f"k-NN, {metric}": outputs for metric, outputs in neighbors.items()}
-    said |= {"k-NN, cosine": cosine, "SVM, Platt": study.svm_outputs}
+    said |= {"k-NN, cosine": cosine, "SVM, Platt": study.svm_outputs(data)}
     for name, make in OTHERS.items():
         study.tell(f"Fitting {name}")
-        said[name] = make(study.images)
+        said[name] = make(study.images(data))
     rows, summary = [], []
     for who, outputs in said.items():
         points = curve_rows(outputs, ["DARTS"])
@@ -229,7 +258,7 @@ def _figure_6(study: Study, data: str) -> dict[str, Any]:
     chosen = max(summary, key=lambda one: one["past_gain"])
     rows += [{**row, "classifier": BEST_OF_OURS} for row in rows if row["classifier"] == chosen["classifier"]]
     summary.append({**chosen, "classifier": BEST_OF_OURS, "chosen": chosen["classifier"]})
-    return {"rows": rows, "summary": summary}
+    return {"rows": rows, "summary": summary, "notes": study.settings(data, metrics_of(data))}
 
 
 OTHERS: dict[str, Callable[[tin200.Images], Outputs]] = {
@@ -274,7 +303,7 @@ def _figure_8(study: Study, data: str) -> dict[str, Any]:
 
 def _figure_9(study: Study, data: str) -> dict[str, Any]:
     """The first query of Figure 8: what stands around an answer that was put right."""
-    images, near = study.images, study.neighborhoods("Euclidean").asked
+    images, near = study.images(data), study.neighborhoods(data, EUCLIDEAN).asked
     query = _figure_8(study, data)["rows"][0]["query"]
     labels = np.asarray(images.train.y)[near.indices[query, :NEIGHBORS_SHOWN]].tolist()
     truth = np.asarray(images.test.y)[query]
@@ -296,15 +325,30 @@ def _figure_9(study: Study, data: str) -> dict[str, Any]:
 
 
 def _table_1(study: Study, data: str) -> dict[str, Any]:
+    said, weighted = study.classifiers(data), {}
+    flat = said
     if data == ILSVRC65:
         part: Part = load_outputs()
-        said = {"SVM": Outputs(halves(part).taxonomy, part, part)}  # flat answers have no setting: all rows are judged
+        flat = {who: Outputs(outputs.taxonomy, part, part) for who, outputs in said.items()}  # flat answers: all rows
     else:
-        said = {**study.classifiers(data), "SVM": study.svm_outputs}
+        weighted = study.classifiers(data, "Atiya")
+        said = flat = {**said, "SVM": study.svm_outputs(data)}
     rows = [
-        {"classifier": who, "paper": TABLE_1.get(who), "ours": flat_measures(outputs)} for who, outputs in said.items()
+        {
+            "classifier": who,
+            "paper": TABLE_1.get(who),
+            "ours": flat_measures(flat[who]),
+            "best_f": _best_f(outputs),
+            "best_f_atiya": _best_f(weighted[who]) if who in weighted else None,
+        }
+        for who, outputs in said.items()
     ]
-    return {"rows": rows}
+    return {"rows": rows, "notes": study.settings(data, metrics_of(data))}
+
+
+def _best_f(outputs: Outputs) -> dict[str, float]:
+    """The best F by method."""
+    return {row["method"]: row["f"] for row in best_of(curve_rows(outputs, ("DARTS", "FLAT-REJ")), "method")}
 
 
 MAKERS: dict[str, Callable[[Study, str], dict[str, Any]]] = {

@@ -139,19 +139,18 @@ def _figure_9(made: Row) -> list[TextTable]:
 
 def _table_1(made: Row) -> list[TextTable]:
     measures = ("accuracy_percent", "similarity_percent")
-    lines = [
-        [
-            row["classifier"],
-            *(
-                "" if row[whose] is None else f"{row[whose][measure]:.2f}"
-                for measure in measures
-                for whose in ("ours", "paper")
-            ),
+    flat, hedged = [], []
+    for row in made["rows"]:
+        pairs = [(row[whose] or {}).get(measure) for measure in measures for whose in ("ours", "paper")]
+        flat.append([row["classifier"], *("" if number is None else f"{number:.2f}" for number in pairs)])
+        scores = [
+            (row[how] or {}).get(method) for method in ("DARTS", "FLAT-REJ") for how in ("best_f", "best_f_atiya")
         ]
-        for row in made["rows"]
-    ]
+        hedged.append([row["classifier"], *("" if score is None else f"{score:.4f}" for score in scores)])
     heads = ("accuracy %", "paper's\naccuracy %", "similarity %", "paper's\nsimilarity %")
-    return [TextTable(_title(made), ("classifier",), heads, [lines])]
+    tables = [TextTable(_title(made), ("classifier",), heads, [flat])]
+    heads = ("DARTS", "DARTS,\nAtiya", "FLAT-REJ", "FLAT-REJ,\nAtiya")
+    return [*tables, TextTable(f"Best F ({made['data']})", ("classifier",), heads, [hedged])]
 
 
 TABLES: dict[str, Callable[[Row], list[TextTable]]] = {
@@ -221,19 +220,27 @@ def draw(result: Row, folder: Path) -> list[str]:
 
 
 def _draw_curves(made: Row) -> dict[str, Any]:
+    """One picture; with several metrics one for each method, or for each metric where there are several k."""
+    rows = made["rows"]
+    several = [key for key in ("method", "k") if len({row.get(key) for row in rows}) > 1]
+    if not several or len(_by(rows, "classifier")) == 1:
+        return {"": _curves(rows)}
+    split = _by(rows, "method" if "method" in several else "classifier")
+    return {f"-{who.replace(', ', '-').replace(' ', '-')}": _curves(some) for who, some in split.items()}
+
+
+def _curves(rows: list[Row]) -> Any:
     from nearsay.evaluate.specificity_curve import AccuracySpecificityDisplay
 
-    keys = [
-        key for key in ("classifier", "posterior", "k", "method") if len({row.get(key) for row in made["rows"]}) > 1
-    ]
+    keys = [key for key in ("classifier", "posterior", "k", "method") if len({row.get(key) for row in rows}) > 1]
     curves = {
         ", ".join(map(_word, (who,) if len(keys) == 1 else who)): (
-            np.array([row["accuracy"] for row in rows]),
-            np.array([row["normalized_gain"] for row in rows]),
+            np.array([row["accuracy"] for row in some]),
+            np.array([row["normalized_gain"] for row in some]),
         )
-        for who, rows in _by(made["rows"], *keys).items()
+        for who, some in _by(rows, *keys).items()
     }
-    return {"": AccuracySpecificityDisplay.from_curves(curves)}
+    return AccuracySpecificityDisplay.from_curves(curves)
 
 
 def _word(value: Any) -> str:

@@ -7,12 +7,13 @@ Nothing reads the test rows but the figures.
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
 
+from nearsay.arrays import evenly
 from nearsay.data.datasets import data_folders, load_dataset
 from nearsay.data.files import read_rows
 from nearsay.data.rows import LabeledRows
@@ -22,17 +23,12 @@ from nearsay.decision.calibration import calibrate, hold_out
 from nearsay.neighbors.index import NeighborIndex
 from nearsay.neighbors.table import NeighborTable
 from nearsay.papers.hedging_methods import Outputs, Part
+from nearsay.papers.hedging_metrics import Candidates, Learned, learn
+from nearsay.papers.hedging_published import TIN57, TIN200, TIN200_50
 from nearsay.papers.hedging_svm import OneAgainstAll, platt_scaled
 from nearsay.posterior.proportional import Proportional
 from nearsay.posterior.votes import lift, winners
 from nearsay.posterior.weighted import Weighted
-
-# How a metric is learned: a function of the training rows and their labels that gives a transformer after which the
-# Euclidean distance is the learned one, or None where the rows stay as they are. A new metric is one more line.
-FitMetric = Callable[[np.ndarray, np.ndarray], Any]
-METRICS: dict[str, FitMetric] = {
-    "Euclidean": lambda X, y: None,
-}
 
 # Plain shares of the votes, as in the paper: nothing is kept for classes that no neighbor has.
 POSTERIORS: dict[str, Callable[[], Any]] = {
@@ -41,6 +37,13 @@ POSTERIORS: dict[str, Callable[[], Any]] = {
 }
 
 FOLDS = 5
+
+# The paper's rows have so many columns, by PCA.
+FEW_COLUMNS = 50
+
+# 57 classes, as many as ILSVRC65 has, of animals and vehicles, as there: all vehicles, and animals in even steps.
+ANIMALS, VEHICLES = "n00015388", "n04524313"
+N_FEW_CLASSES = 57
 
 
 @dataclass(frozen=True)
@@ -57,10 +60,59 @@ class Images:
         return self.taxonomy.check_labels(np.asarray(self.train.y).tolist())
 
 
-def load_images() -> Images:
-    """The 20,000 training and 5,000 test rows of tin200, and its tree of 413 nodes."""
+def load_images(data: str = TIN200) -> Images:
+    """One of the sets that are made of tin200, by name.
+
+    "tin200" has 20,000 training and 5,000 test rows of 256 columns, and a tree of
+    413 nodes; "tin200-50" the first 50 of these columns, which are
+    principal components; "tin57" is 57 of its classes in 50 principal components of their own.
+    """
     train, test = (load_dataset("tin200", split=part) for part in ("train", "test"))
-    return Images(train, test, load_taxonomy("tin200").with_leaves(train.label_names))
+    images = Images(train, test, load_taxonomy("tin200").with_leaves(train.label_names))
+    if data == TIN57:
+        return principal_columns(some_classes(images, animals_and_vehicles(images.taxonomy)), FEW_COLUMNS)
+    if data == TIN200_50:
+        return first_columns(images, FEW_COLUMNS)
+    return images
+
+
+def animals_and_vehicles(taxonomy: Taxonomy) -> list[Any]:
+    """The 57 classes of "tin57"."""
+    vehicles, animals = (taxonomy.leaves_under(node) for node in (VEHICLES, ANIMALS))
+    return [*vehicles, *(animals[place] for place in evenly(len(animals), N_FEW_CLASSES - len(vehicles)))]
+
+
+def some_classes(images: Images, classes: Iterable[Any]) -> Images:
+    """The rows of these classes, and what of the tree leads to them."""
+    kept = sorted(classes)
+    paths = [path for path in images.taxonomy.to_paths() if path[-1] in kept]
+    train, test = (rows.take(np.flatnonzero(np.isin(np.asarray(rows.y), kept))) for rows in (images.train, images.test))
+    return Images(train, test, Taxonomy.from_paths(paths).with_leaves(kept))
+
+
+def first_columns(images: Images, n: int) -> Images:
+    """The same images with the first so many columns only."""
+    return _changed(images, lambda X: X[:, :n])
+
+
+def principal_columns(images: Images, n: int) -> Images:
+    """The same images in so many principal components of the training rows."""
+    from sklearn.decomposition import PCA
+
+    pca = PCA(n, svd_solver="covariance_eigh").fit(images.train.X.astype(np.float64))
+    return _changed(images, lambda X: pca.transform(X.astype(np.float64)))
+
+
+def unit_length(images: Images) -> Images:
+    """The same images with every row brought to length 1, where Euclidean distance is cosine distance."""
+    from sklearn.preprocessing import normalize
+
+    return _changed(images, normalize)
+
+
+def _changed(images: Images, change: Callable[[np.ndarray], np.ndarray]) -> Images:
+    train, test = (replace(rows, X=change(rows.X), feature_groups={}) for rows in (images.train, images.test))
+    return Images(train, test, images.taxonomy)
 
 
 def load_words() -> dict[str, str]:
@@ -75,14 +127,18 @@ def load_words() -> dict[str, str]:
 
 @dataclass(frozen=True)
 class Neighborhoods:
-    """The neighbors of past rows, none of them itself, and of the test rows; ``rows`` numbers the past ones."""
+    """The neighbors of past rows, none of them itself, and of the test rows; ``rows`` numbers the past ones.
+
+    ``learned`` is the metric by which they are near, None for the Euclidean one.
+    """
 
     past: NeighborTable
     rows: np.ndarray
     asked: NeighborTable
+    learned: Learned | None = None
 
 
-def neighborhoods(images: Images, fit_metric: FitMetric, k: int) -> Neighborhoods:
+def neighborhoods(images: Images, candidates: Candidates | None, k: int) -> Neighborhoods:
     """Search once for the ``k`` nearest training rows; fewer are the first columns.
 
     Past rows are all training rows, each left out once. A learned metric has
@@ -90,15 +146,16 @@ def neighborhoods(images: Images, fit_metric: FitMetric, k: int) -> Neighborhood
     of the training rows, among the others, by a metric learned from those.
     """
     X, y, Q = images.train.X, np.asarray(images.train.y), images.test.X
-    metric = fit_metric(X, y)
-    if metric is None:
+    if candidates is None:
         index = NeighborIndex().fit(X)
         return Neighborhoods(index.leave_one_out(k), np.arange(len(X)), index.query(Q, k))
     known, held_out = hold_out(y)
-    blind = fit_metric(X[known], y[known])
+    learned = learn(candidates, X, y, known, held_out)
+    blind, metric = learned.blind, learned.metric
     found = NeighborIndex().fit(blind.transform(X[known])).query(blind.transform(X[held_out]), k)
     past = NeighborTable(known[found.indices], found.distances)
-    return Neighborhoods(past, held_out, NeighborIndex().fit(metric.transform(X)).query(metric.transform(Q), k))
+    asked = NeighborIndex().fit(metric.transform(X)).query(metric.transform(Q), k)
+    return Neighborhoods(past, held_out, asked, learned)
 
 
 def neighbor_outputs(images: Images, near: Neighborhoods, posterior: str, k: int) -> Outputs:
@@ -112,14 +169,6 @@ def neighbor_outputs(images: Images, near: Neighborhoods, posterior: str, k: int
 
     y = np.asarray(images.train.y)
     return Outputs(images.taxonomy, said(near.past, y[near.rows]), said(near.asked, images.test.y))
-
-
-def unit_length(images: Images) -> Images:
-    """The same images with every row brought to length 1, where Euclidean distance is cosine distance."""
-    from sklearn.preprocessing import normalize
-
-    train, test = (replace(rows, X=normalize(rows.X)) for rows in (images.train, images.test))
-    return Images(train, test, images.taxonomy)
 
 
 def svm_outputs(images: Images) -> Outputs:
