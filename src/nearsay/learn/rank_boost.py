@@ -238,11 +238,13 @@ class RankBoostNeighbors(BaseEstimator):
         queries = as_rows(X, width=self.n_features_in_)
         return self._ordered(queries, check_n_neighbors(k, self._held.n_rows), None)
 
-    def leave_one_out(self, k: int) -> NeighborTable:
-        """The same for the rows themselves, each left out of its own neighbors."""
+    def leave_one_out(self, k: int, rows: np.ndarray | None = None) -> NeighborTable:
+        """The same for the rows themselves (or those of these numbers), each left out of its own neighbors."""
         check_is_fitted(self, "boosted_")
         n_rows = self._held.n_rows
-        return self._ordered(self._held.rows, check_n_neighbors(k, n_rows, left_out=1), np.arange(n_rows))
+        numbers = np.arange(n_rows) if rows is None else np.asarray(rows)
+        queries = self._held.rows if rows is None else self._held.rows[numbers]
+        return self._ordered(queries, check_n_neighbors(k, n_rows, left_out=1), numbers)
 
     def _ranks(self, preferences: Preferences) -> tuple[np.ndarray, np.ndarray]:
         """The ranks of the better and of the worse rows in every space, (n_spaces, n_pairs) each.
@@ -252,11 +254,15 @@ class RankBoostNeighbors(BaseEstimator):
         n_rows = self._held.n_rows
         ranks = np.empty((2, len(self.space_names_), len(preferences)), np.uint16 if n_rows < 2**16 else np.uint32)
         starts = np.searchsorted(preferences.query, np.arange(n_rows + 1))
+        if self.joint:
+            _ = self._held.scales  # found once, before every thread looks for them
 
         def look(rows: slice) -> None:
             numbers = np.arange(rows.start, rows.stop)
             in_each_space = self._in_each_space(self._held.rows[rows], numbers)
-            for space, distances in enumerate(in_each_space[: len(self.space_names_)]):
+            if self.joint:
+                in_each_space.append(self._mean(in_each_space))
+            for space, distances in enumerate(in_each_space):
                 for i, line in zip(numbers, distances, strict=True):
                     pairs = slice(starts[i], starts[i + 1])
                     ordered = np.sort(line)
@@ -267,19 +273,25 @@ class RankBoostNeighbors(BaseEstimator):
         return ranks[0], ranks[1]
 
     def _in_each_space(self, Q: np.ndarray, left_out: np.ndarray | None) -> list[np.ndarray]:
-        """Distances (n_queries, n_rows) in every space, and last their mean; +inf at the row left out."""
+        """Distances (n_queries, n_rows) in every space; +inf at the row left out."""
         measured = [self._held.distances(space, Q) for space in range(len(self._held))]
         if left_out is not None:
             for distances in measured:
                 distances[np.arange(len(Q)), left_out] = np.inf
-        mean = sum(distances / scale for distances, scale in zip(measured, self._held.scales, strict=True))
-        return [*measured, np.asarray(mean)]
+        return measured
+
+    def _mean(self, in_each_space: list[np.ndarray]) -> np.ndarray:
+        """What is nearer in all spaces together, each by its largest distance; times the number of spaces."""
+        return np.asarray(sum(far / scale for far, scale in zip(in_each_space, self._held.scales, strict=True)))
 
     def _ordered(self, Q: np.ndarray, k: int, left_out: np.ndarray | None) -> NeighborTable:
         from nearsay.learn.rank_boost_loops import add_scores
 
+        _ = self._held.scales  # found once, before every thread looks for them
+
         def order(rows: slice) -> list[tuple[np.ndarray, np.ndarray]]:
             in_each_space = self._in_each_space(Q[rows], None if left_out is None else left_out[rows])
+            in_each_space.append(self._mean(in_each_space))
             score = np.zeros(in_each_space[-1].shape)
             for distances, (thresholds, values) in zip(in_each_space, self._worths, strict=False):
                 if len(thresholds):

@@ -1,0 +1,85 @@
+"""Pairs of rows that are alike and pairs that are not, as their keywords tell: what distances are learned from."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+from scipy.sparse import csr_array
+
+from nearsay.arrays import row_blocks
+from nearsay.errors import InputError
+
+# Rounds of drawing pairs that should share nothing: where only one pair in ten does, these still find nearly all.
+ROUNDS = 20
+
+
+@dataclass(frozen=True)
+class KeywordPairs:
+    """Rows ``first[p]`` and ``second[p]`` are alike where ``alike[p]``, and share nothing elsewhere."""
+
+    first: np.ndarray
+    second: np.ndarray
+    alike: np.ndarray
+
+    def __len__(self) -> int:
+        return len(self.alike)
+
+
+def draw_pairs(Y: csr_array, n_pairs: int, least_shared: int = 4, seed: int = 0) -> KeywordPairs:
+    """Draw up to ``n_pairs`` pairs of rows that share at least so many keywords, and as many that share none.
+
+    All pairs of the first kind have equal chances, without replacement; those
+    of the second are drawn with replacement.
+
+    Parameters
+    ----------
+    Y : (n_rows, n_words) zeros and ones.
+
+    >>> pairs = draw_pairs(csr_array([[1, 1, 0], [1, 1, 1], [0, 0, 0]]), n_pairs=1, least_shared=2)
+    >>> pairs.first[0], pairs.second[0], pairs.alike
+    (np.int64(0), np.int64(1), array([ True, False]))
+    """
+    if n_pairs < 1 or least_shared < 1:
+        raise InputError(f"n_pairs and least_shared must be at least 1; {n_pairs} and {least_shared} came.")
+    random = np.random.default_rng(seed)
+    alike = _sharing(Y, least_shared)
+    if not len(alike):
+        raise InputError(
+            f"No two of the {Y.shape[0]} rows share {least_shared} keywords, so none are known to be alike."
+            " Lower least_shared."
+        )
+    alike = alike[np.sort(random.permutation(len(alike))[:n_pairs])]
+    unlike = _sharing_nothing(Y, len(alike), random)
+    if not len(unlike):
+        raise InputError(
+            f"All of the {Y.shape[0]} rows share some keyword with all others, so none are known to differ."
+            " Leave out keywords that nearly all rows have."
+        )
+    both = np.concatenate([alike, unlike])
+    return KeywordPairs(both[:, 0], both[:, 1], np.arange(len(both)) < len(alike))
+
+
+def _sharing(Y: csr_array, least: int) -> np.ndarray:
+    """All pairs (i, j), i < j, of rows with so many common keywords: (n, 2)."""
+    found = []
+    for rows in row_blocks(Y.shape[0], row_bytes=16 * Y.shape[0]):
+        shared = (Y[rows] @ Y.T).tocoo()
+        i = shared.row + rows.start
+        keep = (shared.data >= least) & (i < shared.col)
+        found.append(np.column_stack([i[keep], shared.col[keep]]).astype(np.int64))
+    pairs = np.concatenate(found) if found else np.empty((0, 2), np.int64)
+    return pairs[np.lexsort((pairs[:, 1], pairs[:, 0]))]
+
+
+def _sharing_nothing(Y: csr_array, n_pairs: int, random: np.random.Generator) -> np.ndarray:
+    found, missing = [np.empty((0, 2), np.int64)], n_pairs
+    for _ in range(ROUNDS):
+        drawn = random.integers(Y.shape[0], size=(2 * n_pairs, 2))
+        shared = np.asarray(Y[drawn[:, 0]].multiply(Y[drawn[:, 1]]).sum(axis=1)).ravel()
+        drawn = drawn[(shared == 0) & (drawn[:, 0] != drawn[:, 1])][:missing]
+        found.append(drawn)
+        missing -= len(drawn)
+        if not missing:
+            break
+    return np.concatenate(found)
