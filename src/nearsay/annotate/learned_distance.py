@@ -12,8 +12,8 @@ from sklearn.utils import check_random_state
 from nearsay.annotate.group_lasso import group_lasso
 from nearsay.annotate.joint_distance import JointNeighbors
 from nearsay.annotate.keyword_pairs import KeywordPairs, draw_pairs
-from nearsay.arrays import as_rows, in_parallel, row_blocks
-from nearsay.data.keywords import Keywords
+from nearsay.arrays import in_parallel, row_blocks
+from nearsay.data.keywords import rows_and_keywords
 from nearsay.errors import InputError
 from nearsay.neighbors.spaces import FeatureSpace, HeldSpaces, as_spaces
 
@@ -192,11 +192,9 @@ class GroupLassoNeighbors(JointNeighbors):
 def _rows_and_pairs(
     X: Any, Y: Any, n_pairs: int, least_shared: int, random_state: Any
 ) -> tuple[np.ndarray, KeywordPairs]:
-    rows, keywords = as_rows(X), Keywords.of(Y).matrix
-    if len(rows) != keywords.shape[0]:
-        raise InputError(f"X has {len(rows)} rows, Y {keywords.shape[0]}; every row needs its keywords.")
+    rows, keywords = rows_and_keywords(X, Y)
     seed = int(check_random_state(random_state).randint(2**31 - 1))
-    return rows, draw_pairs(keywords, n_pairs, least_shared, seed)
+    return rows, draw_pairs(keywords.matrix, n_pairs, least_shared, seed)
 
 
 def _nothing_counts(penalty: float) -> InputError:

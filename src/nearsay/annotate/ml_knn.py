@@ -19,7 +19,7 @@ from sklearn.utils.validation import check_is_fitted
 
 from nearsay.annotate.relevance import weighted_votes
 from nearsay.arrays import as_rows, check_n_neighbors, row_blocks
-from nearsay.data.keywords import Keywords
+from nearsay.data.keywords import rows_and_keywords
 from nearsay.errors import InputError
 from nearsay.neighbors.index import NeighborIndex
 from nearsay.neighbors.table import NeighborTable
@@ -128,9 +128,7 @@ class MLkNN(BaseEstimator):
         X : (n_rows, n_columns)
         Y : the keywords of every row, a table of zeros and ones (dense or sparse) or lists of words.
         """
-        rows, keywords = as_rows(X), Keywords.of(Y)
-        if len(rows) != len(keywords):
-            raise InputError(f"X has {len(rows)} rows, Y {len(keywords)}; every row needs its keywords.")
+        rows, keywords = rows_and_keywords(X, Y)
         k = check_n_neighbors(self.n_neighbors, len(rows), left_out=1)
         if self.base is None:
             self._index: NeighborIndex | None = NeighborIndex().fit(rows)

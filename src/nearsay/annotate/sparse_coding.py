@@ -20,7 +20,7 @@ from sklearn.linear_model import Lasso, orthogonal_mp_gram
 from sklearn.utils.validation import check_is_fitted
 
 from nearsay.arrays import as_rows, in_parallel, row_blocks
-from nearsay.data.keywords import Keywords
+from nearsay.data.keywords import rows_and_keywords
 from nearsay.errors import InputError
 from nearsay.neighbors.spaces import as_spaces
 
@@ -99,9 +99,7 @@ class SparseCodingAnnotator(BaseEstimator):
         X : (n_rows, n_columns)
         Y : the keywords of every row, a table of zeros and ones (dense or sparse) or lists of words.
         """
-        rows, keywords = as_rows(X), Keywords.of(Y)
-        if len(rows) != len(keywords):
-            raise InputError(f"X has {len(rows)} rows, Y {len(keywords)}; every row needs its keywords.")
+        rows, keywords = rows_and_keywords(X, Y)
         for name in ("n_components", "n_dimensions", "n_mixed", "penalty"):
             if getattr(self, name) <= 0:
                 raise InputError(f"{name} must be above 0; {getattr(self, name)!r} came.")

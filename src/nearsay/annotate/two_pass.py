@@ -18,7 +18,7 @@ from sklearn.utils.validation import check_is_fitted
 
 from nearsay.annotate.joint_distance import JointNeighbors
 from nearsay.arrays import as_rows, check_n_neighbors, row_blocks
-from nearsay.data.keywords import Keywords
+from nearsay.data.keywords import rows_and_keywords
 from nearsay.errors import InputError
 from nearsay.neighbors.table import NeighborTable
 
@@ -62,9 +62,7 @@ class TwoPassNeighbors(BaseEstimator):
         X : (n_rows, n_columns)
         Y : the keywords of every row, a table of zeros and ones (dense or sparse) or lists of words.
         """
-        keywords = Keywords.of(Y).matrix
-        if len(as_rows(X)) != len(keywords.indptr) - 1:
-            raise InputError(f"X has {len(X)} rows, Y {keywords.shape[0]}; every row needs its keywords.")
+        keywords = rows_and_keywords(X, Y)[1].matrix
         if self.per_word < 1:
             raise InputError(f"per_word must be at least 1; {self.per_word!r} came.")
         self.base_ = clone(JointNeighbors() if self.base is None else self.base).fit(X, keywords)

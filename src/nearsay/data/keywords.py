@@ -10,6 +10,7 @@ from typing import Any
 import numpy as np
 from scipy.sparse import csr_array, issparse
 
+from nearsay.arrays import as_rows
 from nearsay.errors import InputError
 
 
@@ -81,6 +82,19 @@ class Keywords:
         words = self.words.tolist()
         starts, columns = self.matrix.indptr, self.matrix.indices
         return [[words[c] for c in sorted(columns[a:b])] for a, b in pairwise(starts)]
+
+
+def rows_and_keywords(X: Any, Y: Any) -> tuple[np.ndarray, Keywords]:
+    """The rows as an array and their keywords, as many of the one as of the other.
+
+    >>> rows_and_keywords([[0, 1], [2, 3]], [["sky"]])
+    Traceback (most recent call last):
+    nearsay.errors.InputError: X has 2 rows, Y 1; every row needs its keywords.
+    """
+    rows, keywords = as_rows(X), Keywords.of(Y)
+    if len(rows) != len(keywords):
+        raise InputError(f"X has {len(rows)} rows, Y {len(keywords)}; every row needs its keywords.")
+    return rows, keywords
 
 
 def _as_table(Y: Any) -> np.ndarray | None:

@@ -16,12 +16,12 @@ from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
-from scipy.sparse import csr_array
 from sklearn.base import BaseEstimator
 from sklearn.utils import check_random_state
 from sklearn.utils.validation import check_is_fitted
 
 from nearsay.arrays import as_rows, check_n_neighbors, in_parallel, row_blocks
+from nearsay.data.keywords import rows_and_keywords
 from nearsay.errors import InputError
 from nearsay.learn.preferences import Preferences, draw_preferences
 from nearsay.neighbors.spaces import HeldSpaces, as_spaces
@@ -199,15 +199,12 @@ class RankBoostNeighbors(BaseEstimator):
         Parameters
         ----------
         X : (n_rows, n_columns)
-        Y : (n_rows, n_words) zeros and ones, dense or sparse: the keywords of every row.
+        Y : the keywords of every row, a table of zeros and ones (dense or sparse) or lists of words.
         """
-        rows = as_rows(X)
-        keywords = csr_array(Y)
-        if len(rows) != keywords.shape[0]:
-            raise InputError(f"X has {len(rows)} rows, Y {keywords.shape[0]}; every row needs its keywords.")
+        rows, keywords = rows_and_keywords(X, Y)
         spaces = as_spaces(self.features, rows.shape[1])
         preferences = draw_preferences(
-            keywords,
+            keywords.matrix,
             self.n_pairs,
             depth=self.depth,
             top=self.top,
