@@ -5,7 +5,6 @@ They show tin200; where that data set is not on the machine, the pictures stay a
 
 from __future__ import annotations
 
-import csv
 from pathlib import Path
 from typing import Any
 
@@ -14,23 +13,16 @@ import numpy as np
 
 import nearsay as ns
 from nearsay.arrays import evenly
-from nearsay.data.datasets import data_folders
 from nearsay.data.node_words import words_for_nodes
 from nearsay.decision.rules import flat, flat_reject
 from nearsay.errors import DatasetNotFound
 from nearsay.evaluate.hedge_picture import HedgeDisplay
 from nearsay.evaluate.hedged_answers import HedgedAnswersDisplay, verdicts
 from nearsay.evaluate.similar_neighbors import SimilarNeighborsDisplay
+from nearsay.papers.hedging_tin200 import load_words
 
 IMAGES = Path(__file__).parent / "images"
 ACCURACY, N_NEIGHBORS, N_ANSWERS = 0.7, 30, 12
-
-
-def class_words() -> dict[str, str]:
-    """The words of the WordNet ids that are classes of tin200."""
-    file = next(path for folder in data_folders() if (path := folder / "tin200" / "classes.csv").exists())
-    with file.open(encoding="utf-8", newline="") as lines:
-        return {line["wnid"]: line["words"] for line in csv.DictReader(lines)}
 
 
 def answers(hedged: Any, Q: np.ndarray) -> dict[str, Any]:
@@ -56,7 +48,7 @@ def main() -> None:
     except DatasetNotFound as absent:
         print(f"The pictures of hedged answers stay as they are. {absent}")
         return
-    names = words_for_nodes(tree, class_words())
+    names = words_for_nodes(tree, load_words())
     knn = ns.NeighborClassifier(N_NEIGHBORS, model_failure=0.0)
     hedged = ns.HedgedClassifier(knn, tree, ACCURACY).fit(rows.X, rows.y)
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import csv
 import json
 
 import matplotlib.pyplot as plt
@@ -14,7 +13,7 @@ from hypothesis import strategies as st
 from matplotlib.colors import to_hex
 from sklearn.linear_model import LogisticRegression
 
-from nearsay.data.datasets import data_folders, load_dataset
+from nearsay.data.datasets import load_dataset
 from nearsay.data.node_words import words_for_nodes
 from nearsay.data.taxonomies import load_taxonomy
 from nearsay.data.taxonomy import Taxonomy
@@ -28,6 +27,7 @@ from nearsay.evaluate.hedge_picture import HedgeDisplay
 from nearsay.evaluate.hedged_answers import MOST_QUERIES, HedgedAnswersDisplay, hedged_answers, verdicts
 from nearsay.evaluate.similar_neighbors import SimilarNeighborsDisplay
 from nearsay.evaluate.specificity import semantic_similarities
+from nearsay.papers.hedging_tin200 import load_words
 from nearsay.posterior.classifier import NeighborClassifier
 from nearsay.posterior.evidence import Evidence
 from reference_taxonomy import DAG, GRAPHS, T1, leaves_below, walked_up
@@ -408,9 +408,7 @@ def test_real_classes_are_told_in_words():
         tree, rows = load_taxonomy("tin200"), load_dataset("tin200", split="test")
     except DatasetNotFound as absent:
         pytest.skip(str(absent))
-    file = next(path for folder in data_folders() if (path := folder / "tin200" / "classes.csv").exists())
-    with file.open(encoding="utf-8", newline="") as lines:
-        names = words_for_nodes(tree, {line["wnid"]: line["words"] for line in csv.DictReader(lines)})
+    names = words_for_nodes(tree, load_words())
     assert names["n02084071"] == "one of 6: Labrador retriever, German shepherd, …"  # dog
     hedged = HedgedClassifier(NeighborClassifier(30), tree, 0.7).fit(rows.X[::4], rows.y[::4])
     display = HedgeDisplay.from_estimator(hedged, rows.X[1], true_label=rows.y[1], names=names)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import warnings
 from collections.abc import Iterator
 from itertools import islice
-from numbers import Integral, Real
+from numbers import Real
 from typing import Any, NamedTuple, Self
 
 import numpy as np
@@ -18,7 +18,7 @@ from nearsay.arrays import one_blas_thread, row_blocks
 from nearsay.data.taxonomy import Taxonomy
 from nearsay.errors import InputError, unknown_name
 from nearsay.learn.constraints import class_distances
-from nearsay.learn.linear_map import LearnedMetric, progress_bar
+from nearsay.learn.linear_map import LearnedMetric, check_whole, progress_bar
 from nearsay.learn.triplets import Triplets, near_triplets, triplet_shares
 from nearsay.learn.tuning import held_out_rows, neighbor_accuracy
 
@@ -313,17 +313,12 @@ class BoostMetric(LearnedMetric):
         if not isinstance(self.near, tuple | list) or len(self.near) != 2:
             raise InputError(f"near must be two numbers of rows, of the class and of others; {self.near!r} came.")
         n_triplets = TRIPLETS_PER_ROW if self.n_triplets is None else self.n_triplets
-        _check_whole("n_triplets", n_triplets, 1)
-        _check_whole("max_iter", self.max_iter, 0)
+        check_whole("n_triplets", n_triplets, least=1)
+        check_whole("max_iter", self.max_iter, least=0)
         for number in self.near:
-            _check_whole("near", number, 1)
+            check_whole("near", number, least=1)
         _check_not_negative("trace_penalty", self.trace_penalty)
         _check_not_negative("tol", self.tol)
-
-
-def _check_whole(name: str, value: Any, least: int) -> None:
-    if isinstance(value, bool) or not isinstance(value, Integral) or value < least:
-        raise InputError(f"{name} must be a whole number of at least {least}; {value!r} came.")
 
 
 def _check_not_negative(name: str, value: Any) -> None:

@@ -86,6 +86,18 @@ def factor(M: np.ndarray) -> np.ndarray:
     return root
 
 
+def check_whole(name: str, value: Any, *, least: int, most: float = np.inf) -> None:
+    """Say what is wrong with a number that must be whole and within bounds.
+
+    >>> check_whole("max_iter", 2.5, least=0)
+    Traceback (most recent call last):
+    nearsay.errors.InputError: max_iter must be a whole number of at least 0; 2.5 came.
+    """
+    if isinstance(value, bool) or not isinstance(value, int | np.integer) or not least <= value <= most:
+        bounds = f"of at least {least}" if most == np.inf else f"from {least} to {most}"
+        raise InputError(f"{name} must be a whole number {bounds}; {value!r} came.")
+
+
 class Tell(Protocol):
     """Says that ``done`` rounds are behind, and what the loss is now."""
 

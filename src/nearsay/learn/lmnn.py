@@ -12,7 +12,7 @@ from nearsay.arrays import one_blas_thread
 from nearsay.data.taxonomy import Taxonomy
 from nearsay.errors import InputError
 from nearsay.learn.constraints import class_distances
-from nearsay.learn.linear_map import LearnedMetric, factor, progress_bar
+from nearsay.learn.linear_map import LearnedMetric, check_whole, factor, progress_bar
 from nearsay.learn.lmnn_solve import Problem, mixed_with_euclidean, solve
 from nearsay.learn.targets import target_neighbors
 
@@ -147,10 +147,10 @@ class LMNN(LearnedMetric):
         return margins
 
     def _check_parameters(self, n_features: int) -> None:
-        _check_whole("n_neighbors", self.n_neighbors, least=1)
-        _check_whole("max_iter", self.max_iter, least=0)
+        check_whole("n_neighbors", self.n_neighbors, least=1)
+        check_whole("max_iter", self.max_iter, least=0)
         if self.n_components is not None:
-            _check_whole("n_components", self.n_components, least=1, most=n_features)
+            check_whole("n_components", self.n_components, least=1, most=n_features)
         if not 0 < self.push <= 1:
             raise InputError(f"push must lie above 0 and at most at 1; {self.push!r} came.")
         if not 0 < self.margin < np.inf:
@@ -164,12 +164,6 @@ class LMNN(LearnedMetric):
             )
         if not self.tol >= 0:
             raise InputError(f"tol must be a number not below 0; {self.tol!r} came.")
-
-
-def _check_whole(name: str, value: Any, *, least: int, most: float = np.inf) -> None:
-    if isinstance(value, bool) or not isinstance(value, int | np.integer) or not least <= value <= most:
-        bounds = f"of at least {least}" if most == np.inf else f"from {least} to {most}"
-        raise InputError(f"{name} must be a whole number {bounds}; {value!r} came.")
 
 
 def _principal_axes(X: np.ndarray, n_components: int) -> np.ndarray:
