@@ -1,4 +1,4 @@
-"""Images to vectors: descriptors against loops, what changes and what must not, files of every kind, bad input."""
+"""Images to vectors: descriptors against loops, what changes and what must not, bad input."""
 
 from __future__ import annotations
 
@@ -9,49 +9,26 @@ from hypothesis import strategies as st
 from hypothesis.extra import numpy as hnp
 
 import reference_describe as slow
-from nearsay.data.corel5k import load_corel5k
 from nearsay.describe import (
     DESCRIPTORS,
     MAKADIA,
     BagOfWords,
-    Descriptor,
     as_descriptor,
-    describe_images,
     image_files,
-    read_image,
 )
 from nearsay.describe.color import joint_histogram, rgb
 from nearsay.describe.local import PATCHES
 from nearsay.describe.shape import contour, distance_curve, longest_outline
 from nearsay.describe.texture import gabor, gist, haar_responses, haar_signs
 from nearsay.distances.named import as_distance
-from nearsay.errors import DatasetNotFound, InputError, NotFitted
+from nearsay.errors import InputError, NotFitted
+from scenes import scene, silhouette
 
 Image = pytest.importorskip("PIL.Image", reason="descriptors need the extra images")
 pytest.importorskip("skimage", reason="descriptors need the extra images")
 pytest.importorskip("pywt", reason="descriptors need the extra images")
 
 COLORS = [name for name in DESCRIPTORS if name.startswith(("rgb", "hsv", "lab"))]
-
-
-def scene(seed: int = 0, height: int = 48, width: int = 64) -> np.ndarray:
-    """Sky, ground and a few blocks, with a little grain."""
-    random = np.random.default_rng(seed)
-    image = np.empty((height, width, 3))
-    image[: height // 2], image[height // 2 :] = (90, 140, 230), (60, 150, 40)
-    for _ in range(4):
-        y, x = random.integers(0, height), random.integers(0, width)
-        image[y : y + 12, x : x + 12] = random.integers(0, 256, 3)
-    return np.clip(image + random.normal(0, 4, image.shape), 0, 255).astype(np.uint8)
-
-
-def silhouette(scale: int = 1) -> np.ndarray:
-    """A shape like a key: no symmetry, and one point farthest from the middle."""
-    mask = np.zeros((30, 40), np.uint8)
-    mask[5:16, 6:17] = 255
-    mask[9:12, 17:36] = 255
-    mask[12:17, 30:33] = 255
-    return np.kron(mask, np.ones((scale, scale), np.uint8))
 
 
 small_images = hnp.arrays(np.uint8, st.tuples(st.integers(1, 9), st.integers(1, 9), st.just(3)))
@@ -328,168 +305,3 @@ def test_a_bag_without_words_or_with_bad_settings_says_so(tmp_path):
     with pytest.raises(InputError, match="None of the 1 images"):
         BagOfWords().fit([tmp_path / "gone.png"])
     assert len(BagOfWords(n_words=9).fit([np.zeros((40, 40, 3), np.uint8)]).vocabulary_) == 1
-
-
-# ------------------------------------------------------------------ files and folders
-
-
-def test_images_of_every_kind_are_read_alike(tmp_path, strict_and_tidy):
-    gray = np.kron(np.arange(0, 256, 17, dtype=np.uint8).reshape(4, 4), np.ones((5, 7), np.uint8))
-    expected = np.dstack([gray] * 3)
-    kinds = {
-        "rgb.png": Image.fromarray(expected),
-        "gray.png": Image.fromarray(gray),
-        "rgba.png": Image.fromarray(expected).convert("RGBA"),
-        "la.png": Image.fromarray(gray).convert("LA"),
-        "palette.gif": Image.fromarray(gray).convert("P"),
-        "16 bits.png": Image.fromarray(gray.astype(np.uint16) * 257),
-        "16 bits.tif": Image.fromarray(gray.astype(np.uint16) * 257),
-        "floats.tif": Image.fromarray(gray.astype(np.float32)),
-        "rgb.bmp": Image.fromarray(expected),
-    }
-    for name, image in kinds.items():
-        image.save(tmp_path / name)
-        np.testing.assert_array_equal(read_image(tmp_path / name), expected, err_msg=name)
-
-
-def test_images_are_turned_upright_shrunk_and_laid_on_white(tmp_path):
-    exif = Image.Exif()
-    exif[0x0112] = 6  # the camera was held on its side
-    Image.fromarray(scene(0, 40, 600)).save(tmp_path / "turned.png", exif=exif)
-    assert read_image(tmp_path / "turned.png").shape == (256, 17, 3)
-    Image.fromarray(scene(0, 1600, 2400)).save(tmp_path / "large.jpg")
-    assert read_image(tmp_path / "large.jpg").shape == (171, 256, 3)
-    Image.new("RGBA", (3, 3), (255, 0, 0, 0)).save(tmp_path / "clear.png")
-    assert (read_image(tmp_path / "clear.png") == 255).all()
-    Image.fromarray(silhouette()).convert("1").save(tmp_path / "mask.png")
-    np.testing.assert_array_equal(read_image(tmp_path / "mask.png")[..., 0], silhouette())
-
-
-@pytest.fixture
-def folder(tmp_path):
-    """Two folders of three images each, one image cut short, one text with the name of an image."""
-    for number in range(6):
-        place = tmp_path / ("sea" if number % 2 else "land") / f"{number}.png"
-        place.parent.mkdir(exist_ok=True)
-        Image.fromarray(scene(number)).save(place)
-    whole = (tmp_path / "sea" / "3.png").read_bytes()
-    (tmp_path / "sea" / "3.png").write_bytes(whole[: len(whole) // 2])
-    (tmp_path / "land" / "note.jpg").write_text("no image")
-    (tmp_path / "land" / "note.txt").write_text("no image")
-    (tmp_path / ".hidden.png").write_text("no image")
-    return tmp_path
-
-
-def test_a_folder_gives_named_groups_labels_ids_and_the_skipped(folder):
-    found = describe_images(folder, ["rgb", "haar", Descriptor("size", "euclidean", lambda image: image.shape[:2])])
-    rows = found.rows
-    assert rows.ids.tolist() == ["land/0.png", "land/2.png", "land/4.png", "sea/1.png", "sea/5.png"]
-    assert rows.y.tolist() == ["land"] * 3 + ["sea"] * 2
-    assert rows.X.dtype == np.float32
-    assert rows.name == folder.name
-    assert found.distances == {"rgb": "manhattan", "haar": "manhattan", "size": "euclidean"}
-    for name in ("rgb", "haar"):
-        expected = [DESCRIPTORS[name](scene(number)) for number in (0, 2, 4, 1, 5)]
-        np.testing.assert_array_equal(rows.select(name).X, expected)
-    np.testing.assert_array_equal(rows.select("size").X, [[48, 64]] * 5)
-    assert [skipped.path.relative_to(folder).as_posix() for skipped in found.skipped] == ["land/note.jpg", "sea/3.png"]
-    assert all("cannot be read as an image" in skipped.reason for skipped in found.skipped)
-
-
-def test_paths_keep_their_order_on_any_number_of_threads(folder):
-    paths = [folder / "sea" / "5.png", folder / "gone.png", folder / "land" / "0.png", folder / "land" / "0.png"]
-    one, two = (describe_images(paths, n_jobs=n_jobs) for n_jobs in (1, 2))
-    np.testing.assert_array_equal(one.rows.X, two.rows.X)
-    assert one.rows.ids.tolist() == [paths[number].as_posix() for number in (0, 2, 3)]
-    assert one.rows.y is None
-    assert tuple(one.rows.feature_groups) == MAKADIA
-    assert [skipped.path for skipped in one.skipped] == [folder / "gone.png"]
-
-
-def test_the_bar_is_on_stderr_and_only_when_asked_for(folder, capsys):
-    describe_images(folder, "rgb")
-    assert capsys.readouterr() == ("", "")
-    describe_images(folder, "rgb", progress=True)
-    said = capsys.readouterr()
-    assert said.out == ""
-    assert "7/7" in said.err
-
-
-def test_a_descriptor_that_gives_vectors_of_unlike_lengths_is_named(folder):
-    Image.fromarray(scene()[:9]).save(folder / "sea" / "6.png")
-    with pytest.raises(InputError, match=r"'rows' gave 48 numbers .* but 9 for .*6\.png"):
-        describe_images(folder, [Descriptor("rows", "euclidean", lambda image: image.mean(axis=(1, 2)))])
-
-
-def test_bags_of_words_describe_folders_too(folder, bags):
-    found = describe_images(folder, [bags["sift"], bags["sift"].in_bands(3), "rgb"])
-    assert list(found.rows.feature_groups) == ["sift_words", "sift_words_3x1", "rgb"]
-    np.testing.assert_array_equal(found.rows.select("sift_words").X[0], bags["sift"](scene(0)))
-    with pytest.raises(NotFitted):
-        describe_images(folder, [BagOfWords()])
-
-
-@pytest.mark.parametrize(
-    ("images", "descriptors", "words"),
-    [
-        ("{}/empty", "rgb", "holds no images"),
-        ("{}/gone", "rgb", "not a folder"),
-        ([], "rgb", "No paths came"),
-        (["{}/gone.png"], "rgb", "None of the 1 images can be read"),
-        ("{}", [], "at least one descriptor"),
-        ("{}", ["rgb", "rgb"], "none twice"),
-        ("{}", ["rbg"], "did you mean 'rgb'"),
-        ("{}", [3], "A descriptor is"),
-    ],
-)
-def test_bad_input_is_said(folder, images, descriptors, words):
-    (folder / "empty").mkdir()
-    given = images.format(folder) if isinstance(images, str) else [path.format(folder) for path in images]
-    with pytest.raises(InputError, match=words):
-        describe_images(given, descriptors)
-
-
-# ------------------------------------------------------------------ Corel5K
-
-
-@pytest.fixture
-def corel5k():
-    try:
-        return {split: load_corel5k(split) for split in ("train", "test", "all")}
-    except DatasetNotFound as missing:
-        pytest.skip(str(missing))
-
-
-def test_corel5k_is_what_its_papers_say(corel5k):
-    train, test, every = (corel5k[split] for split in ("train", "test", "all"))
-    assert (len(train), len(test), len(train.words)) == (4500, 499, 260)
-    counts = np.asarray(train.keywords.sum(axis=1)).ravel()
-    assert round(counts.mean(), 2) == 3.38
-    assert (counts.max(), int((counts == 0).sum())) == (5, 7)
-    assert (test.keywords.sum(axis=0) > 0).all()
-    assert set(np.unique(every.keywords.toarray())) == {0, 1}
-    assert every.names == train.names + test.names
-    np.testing.assert_array_equal(every.embeddings[4500:], test.embeddings)
-    assert test.embeddings.shape == (499, 1280)
-    assert test.paths[0].is_file()
-
-
-def test_like_photographs_have_like_keywords(corel5k):
-    """Nearest by color shares far more keywords than chance does."""
-    train = corel5k["train"]
-    some = np.arange(0, 4500, 15)
-    rows = describe_images([train.paths[number] for number in some], "hsv").rows.X
-    gaps = as_distance("manhattan").pairwise(rows)
-    np.fill_diagonal(gaps, np.inf)
-    words = train.keywords[some].toarray().astype(int)
-    shared = words @ words.T
-    assert shared[np.arange(len(some)), gaps.argmin(axis=1)].mean() > 2 * shared[~np.eye(len(some), dtype=bool)].mean()
-
-
-def test_corel5k_that_is_not_there_is_said_with_what_to_put_where(tmp_path, monkeypatch):
-    monkeypatch.setenv("NEARSAY_DATA", str(tmp_path))
-    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))
-    with pytest.raises(DatasetNotFound, match=r"NEARSAY_DATA.*corel5k_words\.txt"):
-        load_corel5k()
-    with pytest.raises(InputError, match="Unknown split"):
-        load_corel5k("validation")

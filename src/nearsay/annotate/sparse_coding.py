@@ -131,7 +131,10 @@ class SparseCodingAnnotator(BaseEstimator):
             scores: np.ndarray = (csr_array(np.array(mixtures)) @ self._keywords).toarray()
             return scores
 
-        return np.concatenate(in_parallel(code, row_blocks(len(queries), size=QUERIES_AT_ONCE)))
+        with warnings.catch_warnings():
+            # A mixture that is not exact to the last digit serves. Caught here: within the threads it is not safe.
+            warnings.simplefilter("ignore", ConvergenceWarning)
+            return np.concatenate(in_parallel(code, row_blocks(len(queries), size=QUERIES_AT_ONCE)))
 
     def _scaled(self, X: np.ndarray) -> np.ndarray:
         parts = [X[:, space.columns] / length for space, length in zip(self._spaces, self._lengths, strict=True)]
@@ -225,9 +228,7 @@ def mixture(atoms: np.ndarray, query: np.ndarray, penalty: float) -> np.ndarray:
     if length == 0:
         return np.zeros(atoms.shape[1])
     lasso = Lasso(penalty * length / len(query), fit_intercept=False, positive=True, max_iter=MOST_STEPS, tol=1e-4)
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore", ConvergenceWarning)
-        coefficients: np.ndarray = lasso.fit(atoms, query).coef_
+    coefficients: np.ndarray = lasso.fit(atoms, query).coef_
     return coefficients
 
 

@@ -3,7 +3,10 @@
 from __future__ import annotations
 
 import os
+import threading
 import warnings
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
@@ -30,20 +33,49 @@ def read_image(path: str | os.PathLike[str]) -> np.ndarray:
     pillow: Any = require("PIL.Image", "images")
     operations: Any = require("PIL.ImageOps", "images")
     try:
-        with warnings.catch_warnings():
-            # Pillow warns of large images and odd metadata; what matters here is whether the pixels can be had.
-            warnings.simplefilter("ignore")
-            with pillow.open(path) as image:
-                # A JPEG can be decoded at a half, a quarter or an eighth of its size; elsewhere this does nothing.
-                image.draft("RGB", (2 * LONGEST_SIDE, 2 * LONGEST_SIDE))
-                upright = operations.exif_transpose(image)
-                seen = _on_white(_with_eight_bits(upright))
+        # Pillow warns of large images and odd metadata; what matters here is whether the pixels can be had.
+        with _without_warnings(), pillow.open(path) as image:
+            # A JPEG can be decoded at a half, a quarter or an eighth of its size; elsewhere this does nothing.
+            image.draft("RGB", (2 * LONGEST_SIDE, 2 * LONGEST_SIDE))
+            upright = operations.exif_transpose(image)
+            seen = _on_white(_with_eight_bits(upright))
     except (OSError, SyntaxError, ValueError, pillow.DecompressionBombError) as error:
         raise InputError(f"{path} cannot be read as an image ({error}).") from error
     shrink = LONGEST_SIDE / max(seen.size)
     if shrink < 1:
         seen = seen.resize([max(1, round(side * shrink)) for side in seen.size], pillow.Resampling.BOX)
     return np.asarray(seen)
+
+
+class _Silence:
+    """Who is reading, and what brings the warnings back when the last of them is done."""
+
+    lock = threading.Lock()
+    readers = 0
+    ignored = warnings.catch_warnings()
+
+
+@contextmanager
+def _without_warnings() -> Iterator[None]:
+    """Ignore warnings while any thread is within.
+
+    ``warnings.catch_warnings`` puts back what it found on entering, for all threads: of two that overlap, the one
+    that entered second would put back the silence of the first, for good. So the first in opens it, the last out
+    closes it.
+    """
+    with _Silence.lock:
+        if _Silence.readers == 0:
+            _Silence.ignored = warnings.catch_warnings()
+            _Silence.ignored.__enter__()
+            warnings.simplefilter("ignore")
+        _Silence.readers += 1
+    try:
+        yield
+    finally:
+        with _Silence.lock:
+            _Silence.readers -= 1
+            if _Silence.readers == 0:
+                _Silence.ignored.__exit__(None, None, None)
 
 
 def _with_eight_bits(image: Any) -> Any:
