@@ -19,6 +19,7 @@ from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
+from scipy.sparse import csr_array
 
 from nearsay.errors import InputError
 
@@ -46,6 +47,17 @@ def most(scores: np.ndarray, n_keywords: int) -> np.ndarray:
     words = np.nonzero(enough)[1].reshape(-1, n_keywords)
     by_score = np.argsort(-np.take_along_axis(scores, words, axis=1), axis=1, kind="stable")
     return np.take_along_axis(words, by_score, axis=1)
+
+
+def as_table(words: np.ndarray, n_words: int) -> csr_array:
+    """Equally many words for every item as a table of zeros and ones: (n_items, n_words).
+
+    >>> as_table(np.array([[2, 0]]), 3).toarray()
+    array([[1, 0, 1]])
+    """
+    n_items, n_keywords = words.shape
+    starts = np.arange(n_items + 1) * n_keywords
+    return csr_array((np.ones(words.size, np.int64), words.ravel(), starts), shape=(n_items, n_words))
 
 
 @dataclass(frozen=True)

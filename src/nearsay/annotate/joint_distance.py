@@ -52,6 +52,8 @@ class JointNeighbors(BaseEstimator):
     array([[0.125, 0.25 , 0.75 ]])
     """
 
+    learns_from_keywords = False
+
     def __init__(self, features: Any = None, *, weights: Mapping[str, float] | None = None) -> None:
         self.features = features
         self.weights = weights
@@ -77,6 +79,18 @@ class JointNeighbors(BaseEstimator):
         numbers = np.arange(n_rows) if rows is None else np.asarray(rows)
         queries = self._held.rows if rows is None else self._held.rows[numbers]
         return self._nearest(queries, check_n_neighbors(k, n_rows, left_out=1), numbers)
+
+    def distances(self, X: Any) -> np.ndarray:
+        """How far every query is from every row, all spaces together: (n_queries, n_rows)."""
+        check_is_fitted(self, "weights_")
+        queries = self._as_held(as_rows(X, width=self.n_features_in_))
+        out = np.empty((len(queries), self._held.n_rows))
+
+        def fill(part: slice) -> None:
+            out[part] = self._distances(queries[part])
+
+        in_parallel(fill, row_blocks(len(queries), size=QUERIES_AT_ONCE))
+        return out
 
     def _as_held(self, Q: np.ndarray) -> np.ndarray:
         """The queries in the form in which rows are held."""

@@ -54,6 +54,8 @@ class LassoNeighbors(JointNeighbors):
     True
     """
 
+    learns_from_keywords = True
+
     def __init__(
         self,
         features: Any = None,
@@ -124,6 +126,8 @@ class GroupLassoNeighbors(JointNeighbors):
     >>> groups.weights_
     {'shape': 1.0, 'noise': 0.0}
     """
+
+    learns_from_keywords = True
 
     def __init__(
         self,

@@ -54,6 +54,11 @@ class TwoPassNeighbors(BaseEstimator):
         self.base = base
         self.per_word = per_word
 
+    @property
+    def learns_from_keywords(self) -> bool:
+        """Whether the order does; that rows are chosen by their keywords takes nothing from the row left out."""
+        return self.base is not None and getattr(self.base, "learns_from_keywords", True)
+
     def fit(self, X: Any, Y: Any) -> TwoPassNeighbors:
         """Hold the rows and their keywords.
 
@@ -81,13 +86,13 @@ class TwoPassNeighbors(BaseEstimator):
             lambda part: self.base_.neighbors(queries[part], n_rows), len(queries), check_n_neighbors(k, n_rows)
         )
 
-    def leave_one_out(self, k: int) -> NeighborTable:
-        """The same for the rows themselves, each left out of its own neighbors."""
+    def leave_one_out(self, k: int, rows: np.ndarray | None = None) -> NeighborTable:
+        """The same for the rows themselves (or those of these numbers), each left out of its own neighbors."""
         check_is_fitted(self, "base_")
         n_rows = self._keywords.shape[0]
         k = check_n_neighbors(k, n_rows, left_out=1)
-        numbers = np.arange(n_rows)
-        return self._first_pass(lambda part: self.base_.leave_one_out(n_rows - 1, rows=numbers[part]), n_rows, k)
+        numbers = np.arange(n_rows) if rows is None else np.asarray(rows)
+        return self._first_pass(lambda part: self.base_.leave_one_out(n_rows - 1, rows=numbers[part]), len(numbers), k)
 
     def _first_pass(self, in_order: Callable[[slice], NeighborTable], n_queries: int, k: int) -> NeighborTable:
         """Choose from all rows, which ``in_order`` gives for some of the queries."""

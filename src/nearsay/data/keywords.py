@@ -38,11 +38,21 @@ class Keywords:
         return int(self.matrix.shape[0])
 
     @classmethod
-    def of(cls, Y: Any) -> Keywords:
+    def of(cls, Y: Any, words: Any = None) -> Keywords:
         """Read keywords from a table of zeros and ones (dense, sparse, DataFrame) or from lists of words.
 
-        The columns of a DataFrame are its words.
+        The columns of a DataFrame are its words. Where ``words`` are passed, those are the words, in their order: a
+        table must have as many columns, and lists may hold no others.
+
+        >>> Keywords.of([["sun"], []], words=["sky", "sun"]).matrix.toarray()
+        array([[0., 1.],
+               [0., 0.]])
         """
+        keywords = cls._as_they_came(Y)
+        return keywords if words is None else keywords._in_columns_of(np.asarray(words))
+
+    @classmethod
+    def _as_they_came(cls, Y: Any) -> Keywords:
         if isinstance(Y, Keywords):
             return Y
         if issparse(Y):
@@ -72,6 +82,26 @@ class Keywords:
         columns = np.array([place[word] for given in sets for word in sorted(given)], dtype=np.int64)
         shape = (len(sets), len(words))
         return cls(csr_array((np.ones(len(columns)), (rows, columns)), shape=shape), np.array(words))
+
+    def _in_columns_of(self, words: np.ndarray) -> Keywords:
+        """The same keywords with a column for each of these words."""
+        if np.array_equal(self.words, np.arange(self.matrix.shape[1])):  # a table whose columns have no names
+            if self.matrix.shape[1] != len(words):
+                raise InputError(f"The table of keywords has {self.matrix.shape[1]} columns for {len(words)} words.")
+            return Keywords(self.matrix, words)
+        place = {word: column for column, word in enumerate(words.tolist())}
+        unknown = [word for word in self.words.tolist() if word not in place]
+        if unknown:
+            raise InputError(
+                f"{len(unknown)} of the words that came are not among the {len(words)} known ones: {unknown[0]!r}"
+                f"{', …' if len(unknown) > 1 else ''}. Leave them out, or learn them first."
+            )
+        columns = np.array([place[word] for word in self.words.tolist()], dtype=np.int64)
+        table = csr_array(
+            (self.matrix.data, columns[self.matrix.indices], self.matrix.indptr), shape=(len(self), len(words))
+        )
+        table.sort_indices()
+        return Keywords(table, words)
 
     def lists(self) -> list[list[Any]]:
         """The words of every item, in the order of ``words``.

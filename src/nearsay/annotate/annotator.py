@@ -1,0 +1,302 @@
+"""Keywords for new items from the keywords of labeled ones, with a probability each and the neighbors as evidence.
+
+witnesses ──► scores ──► probabilities ──► the few words to give
+                 ▲             ▲                  ▲
+rows left out ───┴─────────────┴──────────────────┘  what is learned is learned from what was not seen
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from scipy.sparse import csr_array, issparse
+from sklearn.base import BaseEstimator
+from sklearn.model_selection import KFold
+from sklearn.utils.validation import check_is_fitted
+
+from nearsay.annotate.calibration import KeywordCalibration
+from nearsay.annotate.choosing import Worth, most
+from nearsay.annotate.measures import keyword_measures
+from nearsay.annotate.witness import Witness, as_witnesses
+from nearsay.arrays import as_rows, check_n_neighbors, evenly, row_blocks
+from nearsay.data.keywords import Keywords, rows_and_keywords
+from nearsay.errors import InputError, unknown_name
+from nearsay.learn.linear_map import check_whole
+from nearsay.neighbors.table import NeighborTable
+
+# By what the words of an item are put in order.
+ORDERS = ("score", "probability", "worth")
+# Folds where no row can be left out alone.
+FOLDS = 5
+# Pairs of row and word that probabilities are learned from: with 260 words 8,000 rows, with 100,000 words 20.
+MOST_PAIRS = 2**21
+
+
+@dataclass(frozen=True)
+class Annotation:
+    """The keywords of one item, best first, and who said so.
+
+    Attributes
+    ----------
+    words : list
+    probabilities : list of float
+    neighbors : (n_neighbors,) row numbers, nearest first
+    distances : (n_neighbors,)
+    given_by : list of lists of int
+        For every word, the row numbers of the neighbors that have it, nearest first.
+    """
+
+    words: list[Any]
+    probabilities: list[float]
+    neighbors: np.ndarray
+    distances: np.ndarray
+    given_by: list[list[int]]
+
+    def __str__(self) -> str:
+        """A line a word: the word, its probability, and how many neighbors have it.
+
+        >>> print(Annotation(["sky"], [0.75], np.array([4, 7]), np.array([0.1, 0.2]), [[7]]))
+        sky    75 %  1 of 2 neighbors: 7
+        """
+        width = max((len(str(word)) for word in self.words), default=0)
+        lines = []
+        for word, p, rows in zip(self.words, self.probabilities, self.given_by, strict=True):
+            shown = ", ".join(map(str, rows[:5])) + (", …" if len(rows) > 5 else "")
+            said = f"{len(rows)} of {len(self.neighbors)} neighbors" + (f": {shown}" if rows else "")
+            lines.append(f"{word:<{width}}  {100 * p:4.0f} %  {said}")
+        return "\n".join(lines)
+
+
+class KeywordAnnotator(BaseEstimator):
+    """Keywords from labeled neighbors.
+
+    Parameters
+    ----------
+    neighbors : None, an estimator, or a list or dict of them, default=None
+        Who the neighbors are: ``JointNeighbors``, ``RankBoostNeighbors``, ``TransformedNeighbors``, …, anything with
+        ``fit(X, Y)`` and ``neighbors(X, k)``; or anything with ``fit(X, Y)`` and ``scores(X)``, such as
+        ``KeywordRegression``. Of several, each has a say. None is all columns by Euclidean distance.
+        An estimator may bring relevances of its own: ``(estimator, relevance)`` or ``(estimator, [relevance, …])``.
+    relevance : str or Relevance, default="distance"
+        How neighbors pass their keywords on: "prior" (the paper's), "count", "rank", "distance", "exp-z", "transfer".
+    n_neighbors : int, default=20
+        Neighbors that pass keywords on; or all rows where there are fewer.
+    n_keywords : int or None, default=5
+        Words that every item gets. None gives an item as many as are likely enough.
+    least_probability : float, default=0.0
+        Words less likely than this are not given; 0.5 where ``n_keywords`` is None and this is 0.
+    order : {"probability", "score", "worth"}, default="probability"
+        Which words come first: the most likely ones, those of highest relevance (of one witness), or those that are
+        expected to add most to precision and recall in the mean over words, which gives rare words more often.
+    recall_weight : float, default=1.0
+        For "worth": what recall counts against precision.
+    cv : int or None, default=None
+        How the rows are scored that probabilities are learned from. None leaves one row out, and where neighbors are
+        learned from keywords, it makes five folds; a number makes so many folds for all.
+
+    Attributes
+    ----------
+    words_ : (n_words,) array
+        The words, in the order of the columns of answers.
+    calibration_ : KeywordCalibration
+    held_out_rows_, held_out_proba_ : (n_seen,) and (n_seen, n_words)
+        Rows, and the probabilities of their words by witnesses that had not seen them: what can be expected of new
+        items. All rows, or as many in even steps as make two million pairs of row and word.
+    worth_ : Worth, or None where ``order`` is another
+    n_features_in_ : int
+
+    Examples
+    --------
+    >>> X = [[0], [1], [2], [10], [11], [12]]
+    >>> Y = [["cat"], ["cat", "milk"], ["cat", "milk"], ["dog"], ["dog", "bone"], ["dog", "bone"]]
+    >>> annotator = KeywordAnnotator(n_neighbors=3, n_keywords=2).fit(X, Y)
+    >>> answer = annotator.annotate([[11.2]])[0]
+    >>> answer.words, answer.given_by
+    (['dog', 'bone'], [[4, 5, 3], [4, 5]])
+    """
+
+    def __init__(
+        self,
+        neighbors: Any = None,
+        *,
+        relevance: Any = "distance",
+        n_neighbors: int = 20,
+        n_keywords: int | None = 5,
+        least_probability: float = 0.0,
+        order: str = "probability",
+        recall_weight: float = 1.0,
+        cv: int | None = None,
+    ) -> None:
+        self.neighbors = neighbors
+        self.relevance = relevance
+        self.n_neighbors = n_neighbors
+        self.n_keywords = n_keywords
+        self.least_probability = least_probability
+        self.order = order
+        self.recall_weight = recall_weight
+        self.cv = cv
+
+    def fit(self, X: Any, Y: Any) -> KeywordAnnotator:
+        """Hold the labeled items, and learn what scores are worth.
+
+        Parameters
+        ----------
+        X : (n_rows, n_columns)
+        Y : the keywords of every row, a table of zeros and ones (dense or sparse) or lists of words.
+            Rows may have none.
+        """
+        rows, keywords = rows_and_keywords(X, Y)
+        self._check(rows, keywords)
+        named = as_witnesses(self.neighbors, self.relevance, self.n_neighbors)
+        if self.order == "score" and sum(witness.n_scores for witness in named) > 1:
+            raise InputError("order='score' goes by one relevance; several came. Use 'probability' or 'worth'.")
+        self.n_features_in_ = rows.shape[1]
+        self.words_ = keywords.words
+        self._keywords = keywords.matrix
+        self._sparse = issparse(Y)
+        self._witnesses = [witness.fit(rows, self._keywords) for witness in named]
+        seen = evenly(len(rows), max(2, MOST_PAIRS // len(self.words_)))
+        scores = self._past_scores(named, rows, seen)
+        past = csr_array(self._keywords[seen])
+        share = np.asarray(self._keywords.mean(axis=0)).ravel()
+        self.calibration_ = KeywordCalibration.learn(scores, past, share)
+        self.held_out_rows_, self.held_out_proba_ = seen, self.calibration_.past(scores, past)
+        return self.set_recall_weight(self.recall_weight)
+
+    def set_recall_weight(self, recall_weight: float) -> KeywordAnnotator:
+        """Weigh recall against precision anew; nothing is searched or learned again but what a word is worth."""
+        check_is_fitted(self, "calibration_")
+        self.recall_weight = recall_weight
+        self.worth_ = None
+        if self.order == "worth":
+            self.worth_ = Worth.learn(self.held_out_proba_, self._n_given(), recall_weight=recall_weight)
+        return self
+
+    def scores(self, X: Any) -> list[np.ndarray]:
+        """What every witness says of every word: a list of (n_queries, n_words)."""
+        rows = self._rows(X)
+        return [said for witness in self._witnesses for said in witness.scores(rows, self._keywords)]
+
+    def predict_proba(self, X: Any) -> np.ndarray:
+        """The probability that each item has each word: (n_queries, n_words)."""
+        rows = self._rows(X)
+        out = np.empty((len(rows), len(self.words_)))
+        for part in self._parts(rows):
+            out[part] = self.calibration_.proba(self.scores(rows[part]))
+        return out
+
+    def predict(self, X: Any) -> Any:
+        """1 for every word an item is given: (n_queries, n_words), sparse where ``Y`` was."""
+        rows = self._rows(X)
+        columns, starts = [], [0]
+        for _, _, words in self._chosen(rows):
+            columns.append(words)
+            starts.append(starts[-1] + len(words))
+        shape = (len(rows), len(self.words_))
+        flat = np.concatenate(columns) if columns else np.empty(0, np.int64)
+        table = csr_array((np.ones(len(flat), np.int64), flat, starts), shape=shape)
+        table.sort_indices()
+        return table if self._sparse else table.toarray()
+
+    def annotate(self, X: Any) -> list[Annotation]:
+        """The words of each item, best first, with probabilities and the neighbors that have them.
+
+        Of several witnesses, the neighbors shown are those of the first that has any.
+        """
+        rows = self._rows(X)
+        finder = next((witness for witness in self._witnesses if witness.finds), None)
+        shown = NeighborTable(np.empty((len(rows), 0), np.int64), np.empty((len(rows), 0)))
+        if finder is not None and len(rows):
+            shown = finder.table(rows)
+        return [self._annotation(shown, item, p, words) for item, p, words in self._chosen(rows)]
+
+    def score(self, X: Any, Y: Any) -> float:
+        """The F1 of precision and recall in the mean over words, as annotation is judged."""
+        given = self.predict(X)
+        return keyword_measures(Keywords.of(Y, words=self.words_).matrix, given)["f1"]
+
+    # ------------------------------------------------------------ within
+
+    def _check(self, rows: np.ndarray, keywords: Keywords) -> None:
+        if self.order not in ORDERS:
+            raise unknown_name("order", self.order, ORDERS)
+        if not 0 <= self.least_probability <= 1:
+            raise InputError(f"least_probability is from 0 to 1; {self.least_probability!r} came.")
+        if self.n_keywords is not None:
+            check_whole("n_keywords", self.n_keywords, least=1)
+        if self.cv is not None:
+            check_whole("cv", self.cv, least=2, most=len(rows))
+        check_n_neighbors(self.n_neighbors, np.iinfo(np.int64).max)
+        if len(rows) < 2:
+            raise InputError(f"Annotation is learned from at least 2 rows; {len(rows)} came.")
+        if not keywords.matrix.nnz:
+            raise InputError(f"None of the {len(rows)} rows has a keyword: there is nothing to pass on.")
+
+    def _rows(self, X: Any) -> np.ndarray:
+        check_is_fitted(self, "calibration_")
+        return as_rows(X, width=self.n_features_in_)
+
+    def _past_scores(self, named: list[Witness], rows: np.ndarray, seen: np.ndarray) -> list[np.ndarray]:
+        """The scores of the rows ``seen`` by witnesses that have not seen them: one (n_seen, n_words) a relevance."""
+        in_folds = [one for one in named if self.cv is not None or not one.leaves_out]
+        by_folds = iter(self._scores_in_folds(in_folds, rows, seen))
+        scores = []
+        for unfitted, fitted in zip(named, self._witnesses, strict=True):
+            if unfitted in in_folds:
+                scores += next(by_folds)
+            else:
+                scores += fitted.left_out_scores(seen, self._keywords)
+        return scores
+
+    def _scores_in_folds(self, named: list[Witness], rows: np.ndarray, seen: np.ndarray) -> list[list[np.ndarray]]:
+        """For each of these witnesses the scores of the rows ``seen``, by copies that learned from other folds."""
+        if not named:
+            return []
+        place = np.full(len(rows), -1)
+        place[seen] = np.arange(len(seen))
+        shape = (len(seen), len(self.words_))
+        scores = [[np.empty(shape) for _ in range(one.n_scores)] for one in named]
+        n_folds = min(FOLDS, len(rows)) if self.cv is None else self.cv
+        for others, fold in KFold(n_folds, shuffle=True, random_state=0).split(rows):
+            asked = fold[place[fold] >= 0]
+            known, keywords = rows[others], csr_array(self._keywords[others])
+            for one, out in zip(named, scores, strict=True):
+                for every, said in zip(out, one.fit(known, keywords).scores(rows[asked], keywords), strict=True):
+                    every[place[asked]] = said
+        return scores
+
+    def _n_given(self) -> int:
+        return len(self.words_) if self.n_keywords is None else min(self.n_keywords, len(self.words_))
+
+    def _parts(self, rows: np.ndarray) -> Iterator[slice]:
+        n_arrays = sum(witness.n_scores for witness in self._witnesses)
+        return row_blocks(len(rows), row_bytes=8 * len(self.words_) * (4 * n_arrays + 4))
+
+    def _chosen(self, rows: np.ndarray) -> Iterator[tuple[int, np.ndarray, np.ndarray]]:
+        """For every item its number, the probabilities of all words, and the words it is given, best first."""
+        least = 0.5 if self.n_keywords is None and self.least_probability == 0 else self.least_probability
+        for part in self._parts(rows):
+            scores = self.scores(rows[part])
+            p = self.calibration_.proba(scores)
+            order = p
+            if self.order == "score":
+                order = scores[0]
+            elif self.worth_ is not None:
+                order = self.worth_.scores(p)
+            best = most(order, self._n_given())
+            for i, words in enumerate(best):
+                yield part.start + i, p[i], words[p[i, words] >= least]
+
+    def _annotation(self, shown: NeighborTable, item: int, p: np.ndarray, words: np.ndarray) -> Annotation:
+        near = shown.indices[item][shown.indices[item] >= 0]
+        has = self._keywords[near][:, words].toarray() > 0
+        return Annotation(
+            words=self.words_[words].tolist(),
+            probabilities=p[words].tolist(),
+            neighbors=near,
+            distances=shown.distances[item][: len(near)],
+            given_by=[near[column].tolist() for column in has.T],
+        )

@@ -1,0 +1,90 @@
+"""How good keywords are by the number of neighbors that pass them on: one search, every k."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from typing import Any
+
+import numpy as np
+from scipy.sparse import csr_array
+from sklearn.base import clone
+from sklearn.model_selection import KFold
+
+from nearsay.annotate.choosing import as_table, most
+from nearsay.annotate.measures import keyword_measures
+from nearsay.annotate.witness import as_score
+from nearsay.data.keywords import Keywords, rows_and_keywords
+from nearsay.errors import InputError
+from nearsay.learn.linear_map import check_whole
+from nearsay.neighbors.table import NeighborTable
+
+
+def measures_by_k(
+    table: NeighborTable, known: Any, Y: Any, ks: Iterable[int], *, relevance: Any = "prior", n_keywords: int = 5
+) -> list[dict[str, float]]:
+    """The measures of keywords passed on by the first 1, 2, … neighbors of a table.
+
+    Parameters
+    ----------
+    table : the neighbors of the queries, the largest k of them.
+    known : the keywords of the rows they were found among.
+    Y : the keywords of the queries, in the same words.
+    ks : numbers of neighbors.
+    relevance : how neighbors pass their keywords on; a name or a ``Relevance``.
+    n_keywords : words that every query gets.
+
+    Returns
+    -------
+    One dict for each k: ``k``, and what ``keyword_measures`` gives.
+
+    The nearest neighbor of the query has its word, the next two have another:
+
+    >>> table = NeighborTable(np.array([[0, 1, 2]]), np.array([[1.0, 2.0, 3.0]]))
+    >>> rows = measures_by_k(table, [[1, 0], [0, 1], [0, 1]], [[1, 0]], [1, 3], relevance="count", n_keywords=1)
+    >>> [(row["k"], row["recall"]) for row in rows]
+    [(1, 1.0), (3, 0.0)]
+    """
+    score, rows, truth = as_score(relevance), Keywords.of(known).matrix, Keywords.of(Y).matrix
+    found = []
+    for k in ks:
+        words = most(score(table.first(k), rows), n_keywords)
+        found.append({"k": int(k), **keyword_measures(truth, as_table(words, truth.shape[1]))})
+    return found
+
+
+def cross_validated_by_k(
+    neighbors: Any,
+    X: Any,
+    Y: Any,
+    ks: Iterable[int],
+    *,
+    relevance: Any = "prior",
+    n_keywords: int = 5,
+    cv: int = 5,
+    random_state: int | None = 0,
+) -> list[dict[str, float]]:
+    """The same for neighbors of one kind, each row asked about once, in a fold that had no part in what was learned.
+
+    Neighbors are learned and searched once a fold, with the largest k. The measures are those of all rows together.
+
+    >>> from nearsay.annotate.joint_distance import JointNeighbors
+    >>> X, Y = [[0], [1], [2], [10], [11], [12]], [["cat"]] * 3 + [["dog"]] * 3
+    >>> rows = cross_validated_by_k(JointNeighbors(), X, Y, [1, 4], relevance="count", n_keywords=1, cv=3)
+    >>> [(row["k"], round(row["f1"], 2)) for row in rows]
+    [(1, 1.0), (4, 0.33)]
+    """
+    rows, keywords = rows_and_keywords(X, Y)
+    ks = sorted({int(k) for k in ks})
+    if not ks:
+        raise InputError("No number of neighbors came: pass some, such as [5, 10, 20].")
+    check_whole("cv", cv, least=2, most=len(rows))
+    check_whole("n_keywords", n_keywords, least=1, most=len(keywords.words))
+    score = as_score(relevance)
+    given = {k: np.empty((len(rows), n_keywords), np.int64) for k in ks}
+    for others, fold in KFold(cv, shuffle=True, random_state=random_state).split(rows):
+        known = csr_array(keywords.matrix[others])
+        table = clone(neighbors).fit(rows[others], known).neighbors(rows[fold], ks[-1])
+        for k, words in given.items():
+            words[fold] = most(score(table.first(k), known), n_keywords)
+    n_words = len(keywords.words)
+    return [{"k": k, **keyword_measures(keywords.matrix, as_table(words, n_words))} for k, words in given.items()]

@@ -1,0 +1,90 @@
+"""How good keywords are: averaged over words, as image annotation is judged, and over items."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+from scipy.sparse import csr_array
+
+from nearsay.data.keywords import Keywords
+from nearsay.errors import InputError
+
+
+def keyword_measures(Y_true: Any, Y_said: Any) -> dict[str, float]:
+    """Precision, recall and the number of words found, averaged over words; and precision an item.
+
+    Parameters
+    ----------
+    Y_true, Y_said : (n_items, n_words) zeros and ones, dense or sparse
+        The keywords that items have, and those they were given.
+
+    Returns
+    -------
+    dict
+        ``precision``: of the items given a word, the share that has it, in the
+        mean over all words; a word never given counts 0. ``recall``: of
+        the items that have a word, the share given it, in the mean over words
+        that some item has. ``f1``: the harmonic mean of these two.
+        ``words_found``: words that were right at least once (N+).
+        ``precision_per_item``: the share of right words among those given, in
+        the mean over items.
+
+    Three items, three words:
+
+    >>> found = keyword_measures([[1, 0, 0], [1, 0, 1], [0, 1, 0]], [[1, 1, 0], [1, 0, 1], [1, 1, 0]])
+    >>> {name: round(value, 4) for name, value in found.items()}
+    {'precision': 0.7222, 'recall': 1.0, 'f1': 0.8387, 'words_found': 3, 'precision_per_item': 0.6667}
+    """
+    true, said = _alike(Y_true, Y_said)
+    right = true.multiply(said)
+    n_right, n_said, n_true = (np.asarray(part.sum(axis=0)).ravel() for part in (right, said, true))
+    precision = float(np.mean(n_right / np.maximum(n_said, 1)))
+    some_have = n_true > 0
+    recall = float(np.mean(n_right[some_have] / n_true[some_have])) if some_have.any() else 0.0
+    given = np.asarray(said.sum(axis=1)).ravel()
+    per_item = np.asarray(right.sum(axis=1)).ravel() / np.maximum(given, 1)
+    return {
+        "precision": precision,
+        "recall": recall,
+        "f1": 2 * precision * recall / (precision + recall) if precision + recall else 0.0,
+        "words_found": int((n_right > 0).sum()),
+        "precision_per_item": float(per_item.mean()),
+    }
+
+
+def mean_average_precision(Y_true: Any, scores: Any) -> float:
+    """How early the items that have a word stand when items are ordered by its score, in the mean over words.
+
+    A word's average precision is the mean, over the items that have it, of the
+    share of such items down to there. Equal scores share their places: the
+    precision is that at the last of them. Words that no item has are left out.
+
+    >>> mean_average_precision([[1], [0], [1]], [[0.9], [0.8], [0.7]])     # (1/1 + 2/3) / 2
+    0.8333333333333333
+    """
+    true = Keywords.of(Y_true).matrix.toarray() > 0
+    scores = np.asarray(scores, dtype=np.float64)
+    if scores.shape != true.shape:
+        raise InputError(f"scores must have the shape of Y_true, {true.shape}; {scores.shape} came.")
+    asked = np.flatnonzero(true.any(axis=0))
+    return float(np.mean([_average_precision(true[:, word], scores[:, word]) for word in asked])) if len(asked) else 0.0
+
+
+def _average_precision(has: np.ndarray, score: np.ndarray) -> float:
+    order = np.argsort(-score, kind="stable")
+    found = np.cumsum(has[order])
+    # Equal scores are told apart by nothing: all count as seen together.
+    last = np.searchsorted(-score[order], -score[order], side="right") - 1
+    return float((found[last] / (last + 1))[has[order]].mean())
+
+
+def _alike(Y_true: Any, Y_said: Any) -> tuple[csr_array, csr_array]:
+    true, said = Keywords.of(Y_true).matrix, Keywords.of(Y_said).matrix
+    if true.shape != said.shape:
+        raise InputError(
+            f"Given and found keywords must be tables of one shape (items × words); {true.shape} and {said.shape} came."
+        )
+    if not true.shape[0]:
+        raise InputError("No items came: there is nothing to measure.")
+    return true, said

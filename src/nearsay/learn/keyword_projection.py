@@ -1,0 +1,153 @@
+"""Directions in which rows tell their keywords apart: regularized canonical correlation of rows and keywords.
+
+    rows ──► whitened ─┐
+                       ├─► correlations ──► the strongest directions, each as long as it is strong ──► unit length
+    keywords ► whitened┘
+
+Rows that have the same keywords come near each other, also those of rare ones: whitening weighs words alike. As in
+"CCA-KNN" (Murthy, Maji and Manmatha 2015), a good space for neighbors that pass on keywords.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+from scipy.linalg import cholesky, eigh, solve_triangular
+from scipy.sparse import csr_array
+from sklearn.base import BaseEstimator, TransformerMixin
+from sklearn.utils.validation import check_is_fitted
+
+from nearsay.arrays import as_rows, row_blocks
+from nearsay.data.keywords import rows_and_keywords
+from nearsay.errors import InputError
+from nearsay.learn.linear_map import check_whole
+
+# Words beyond this many, the rarest ones, have no part: the square of their number is held and factored.
+MOST_WORDS = 2000
+# Added to the variance of every word. That of a word which one row in a thousand has is as large.
+WORD_RIDGE = 1e-3
+
+
+class KeywordProjection(TransformerMixin, BaseEstimator):
+    """A linear map to a space where rows with like keywords are near.
+
+    Parameters
+    ----------
+    n_directions : int, default=200
+        Dimensions of that space, or as many as there are columns or words.
+    shrinkage : float above 0, default=0.3
+        How much of their mean is added to the variances of all directions of
+        the rows. The more, the less is made of directions in which rows hardly differ.
+
+    Attributes
+    ----------
+    components_ : (n_directions, n_columns)
+    correlations_ : (n_directions,)
+        Of rows and keywords along each direction, falling; the length of a direction.
+    mean_ : (n_columns,)
+
+    Examples
+    --------
+    The first column tells cats from dogs; the second varies more, and tells nothing:
+
+    >>> X = [[0, 50], [1, 0], [0, 70], [9, 10], [8, 60], [9, 20]]
+    >>> Y = [["cat"], ["cat"], ["cat"], ["dog"], ["dog"], ["dog"]]
+    >>> KeywordProjection(1, shrinkage=0.001).fit(X, Y).transform(X).ravel()
+    array([-1., -1., -1.,  1.,  1.,  1.])
+    """
+
+    def __init__(self, n_directions: int = 200, *, shrinkage: float = 0.3) -> None:
+        self.n_directions = n_directions
+        self.shrinkage = shrinkage
+
+    def fit(self, X: Any, Y: Any) -> KeywordProjection:
+        """Learn the map.
+
+        Parameters
+        ----------
+        X : (n_rows, n_columns)
+        Y : the keywords of every row, a table of zeros and ones (dense or sparse) or lists of words.
+        """
+        check_whole("n_directions", self.n_directions, least=1)
+        if not self.shrinkage > 0:
+            raise InputError(f"shrinkage must be above 0, such as 0.3; {self.shrinkage!r} came.")
+        rows, keywords = rows_and_keywords(X, Y)
+        words = some_words(keywords.matrix)
+        if not words.nnz:
+            raise InputError("No row has a keyword that another lacks: there is nothing to tell apart.")
+        self.n_features_in_ = rows.shape[1]
+        self.mean_, of_rows, of_both = covariances(rows, words)
+        of_rows += self.shrinkage * max(np.trace(of_rows) / len(of_rows), np.finfo(float).tiny) * np.eye(len(of_rows))
+        share = np.asarray(words.sum(axis=0)).ravel() / len(rows)
+        of_words = (words.T @ words).toarray() / len(rows) - np.outer(share, share)
+        of_words += WORD_RIDGE * np.eye(len(of_words))
+        self.components_, self.correlations_ = _strongest(of_rows, of_words, of_both, self.n_directions)
+        return self
+
+    def transform(self, X: Any) -> np.ndarray:
+        """The rows in the learned space, each of length 1: (n_rows, n_directions). A row at the mean is 0."""
+        check_is_fitted(self, "components_")
+        rows = as_rows(X, width=self.n_features_in_)
+        out = np.empty((len(rows), len(self.components_)))
+        for part in row_blocks(len(rows), row_bytes=8 * rows.shape[1]):
+            out[part] = (rows[part] - self.mean_) @ self.components_.T
+        return unit_length(out)
+
+
+def unit_length(X: np.ndarray) -> np.ndarray:
+    """Rows divided by their length; zeros stay.
+
+    >>> unit_length(np.array([[3.0, 4.0], [0.0, 0.0]]))
+    array([[0.6, 0.8],
+           [0. , 0. ]])
+    """
+    lengths = np.linalg.norm(X, axis=1, keepdims=True)
+    unit: np.ndarray = X / np.where(lengths > 0, lengths, 1.0)
+    return unit
+
+
+def some_words(keywords: csr_array) -> csr_array:
+    """The columns of words that some rows have and some lack, of these the most frequent: (n_rows, at most 2,000)."""
+    counts = np.asarray(keywords.sum(axis=0)).ravel()
+    telling = np.flatnonzero((counts > 0) & (counts < keywords.shape[0]))
+    most = telling[np.argsort(-counts[telling], kind="stable")[:MOST_WORDS]]
+    return csr_array(keywords[:, np.sort(most)])
+
+
+def covariances(rows: np.ndarray, words: csr_array) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+    """The mean row, the covariance of the columns, and that of columns and words, in double precision."""
+    mean = rows.mean(axis=0, dtype=np.float64)
+    of_rows, of_both = np.zeros((rows.shape[1], rows.shape[1])), np.zeros((rows.shape[1], words.shape[1]))
+    for part in row_blocks(len(rows), row_bytes=8 * rows.shape[1]):
+        centered = rows[part] - mean
+        of_rows += centered.T @ centered
+        # Rows are centered, so words need not be.
+        of_both += (words[part].T @ centered).T
+    return mean, of_rows / len(rows), of_both / len(rows)
+
+
+def _strongest(
+    of_rows: np.ndarray, of_words: np.ndarray, of_both: np.ndarray, n_directions: int
+) -> tuple[np.ndarray, np.ndarray]:
+    """The directions of rows most correlated with words, of that length: (n_directions, n_columns) and (n_directions,).
+
+    The first factors of the singular value decomposition of Lr⁻¹ C Lw⁻ᵀ, with LLᵀ the two covariances, by way of the
+    smaller of its two squares.
+    """
+    root = cholesky(of_rows, lower=True)
+    between = solve_triangular(root, of_both, lower=True)
+    between = solve_triangular(cholesky(of_words, lower=True), between.T, lower=True).T
+    n_columns, n_words = between.shape
+    square = between @ between.T if n_columns <= n_words else between.T @ between
+    n_directions = min(n_directions, len(square))
+    squared, vectors = eigh(square, subset_by_index=[len(square) - n_directions, len(square) - 1])
+    correlations = np.sqrt(np.maximum(squared[::-1], 0.0))
+    found = correlations > 1e-9 * max(correlations[0], np.finfo(float).tiny)
+    vectors, correlations = vectors[:, ::-1][:, found], correlations[found]
+    # Columns of between @ vectors are the left singular vectors times the correlations, which is the length asked for.
+    scaled = vectors * correlations if n_columns <= n_words else between @ vectors
+    directions: np.ndarray = solve_triangular(root, scaled, lower=True, trans="T").T
+    # Either sign of a direction is as good; the largest entry decides.
+    signs = np.sign(directions[np.arange(len(directions)), np.abs(directions).argmax(axis=1)])
+    return directions * signs[:, None], correlations
