@@ -398,3 +398,19 @@ def test_sparse_coding_finds_the_words_of_clear_groups_in_any_batch():
     assert annotator.scores(X[:0]).shape == (0, 3)
     with pytest.raises(InputError, match="n_mixed must be above 0"):
         SparseCodingAnnotator(n_mixed=0).fit(X, Y)
+
+
+@pytest.mark.parametrize("kept", [1, 40, 10**6])
+def test_rows_among_themselves_are_as_far_as_queries_are_however_many_are_kept(kept, monkeypatch):
+    monkeypatch.setattr("nearsay.neighbors.spaces.DISTANCES_KEPT", kept)
+    X = np.random.default_rng(0).integers(0, 3, (19, 4)).astype(float)
+    joint = JointNeighbors({"a": (slice(0, 2), "manhattan"), "b": slice(2, 4)}).fit(X)
+    distances = joint.distances(X)
+    np.testing.assert_array_equal(joint.distances(), distances)
+    table = joint.leave_one_out(5)
+    for row, line in enumerate(distances):
+        others = sorted((j for j in range(19) if j != row), key=lambda j: (line[j], j))[:5]
+        assert table.indices[row].tolist() == others
+    some = joint.leave_one_out(5, rows=np.array([7, 2]))
+    np.testing.assert_array_equal(some.indices, table.indices[[7, 2]])
+    np.testing.assert_array_equal(joint.leave_one_out(5, rows=np.arange(19)[::-1]).indices, table.indices[::-1])

@@ -16,7 +16,8 @@ from nearsay.arrays import threads
 from nearsay.errors import InputError
 from nearsay.learn.preferences import agreement, draw_preferences, ideal_gain, swap_weights
 from nearsay.learn.rank_boost import RankBoostNeighbors, rank_boost
-from nearsay.neighbors.spaces import HeldSpaces, as_spaces
+from nearsay.learn.rank_boost_loops import rank_rows
+from nearsay.neighbors.spaces import SAME_FROM_BOTH_SIDES, HeldSpaces, as_spaces
 
 keyword_lists = st.lists(st.sets(st.integers(0, 4), max_size=4), min_size=2, max_size=8)
 
@@ -148,19 +149,68 @@ def test_neighbors_are_the_rows_of_highest_score_then_nearest_then_first(joint):
         assert indices.tolist() == order
 
 
-def test_ranks_in_training_leave_the_row_itself_out():
+@pytest.mark.parametrize("kept", [None, 75, 1])
+def test_ranks_in_training_leave_the_row_itself_out_however_many_lines_are_kept(kept, monkeypatch):
+    if kept:
+        monkeypatch.setattr("nearsay.neighbors.spaces.DISTANCES_KEPT", kept)
     X, Y = some_rows(25)
-    ranking = RankBoostNeighbors(SPACES, n_pairs=10, depth=5).fit(X, Y)
+    ranking = RankBoostNeighbors(SPACES, n_pairs=10, depth=5, joint=True).fit(X, Y)
     preferences = draw_preferences(Y, 10, depth=5, seed=3)
-    better, _ = ranking._ranks(preferences)
+    found = ranking._ranks(preferences)
     held = HeldSpaces(X, as_spaces(SPACES, 5))
-    for p in range(0, len(preferences), 7):
-        i, j = preferences.query[p], preferences.better[p]
-        for space in range(2):
-            assert better[space, p] == reference.ranks(list(held.distances(space, X[i : i + 1])[0]), i)[j]
+    measured = [held.distances(space, X) for space in range(2)]
+    measured.append(measured[0] / held.scales[0] + measured[1] / held.scales[1])
+    for p, i in enumerate(preferences.query):
+        for space, distances in enumerate(measured):
+            ranks = reference.ranks(list(distances[i]), i)
+            assert [side[space, p] for side in found] == [ranks[preferences.better[p]], ranks[preferences.worse[p]]]
     table = ranking.leave_one_out(24)
     assert not (table.indices == np.arange(25)[:, None]).any()
     assert (np.sort(table.indices, axis=1) == [[j for j in range(25) if j != i] for i in range(25)]).all()
+
+
+awkward_distances = st.lists(
+    st.one_of(st.integers(0, 3).map(float), st.sampled_from([1e308, -1e308, 5e-324, 1e-300, 1e9, 1 / 3])),
+    min_size=2,
+    max_size=12,
+)
+
+
+@settings(deadline=None)
+@given(awkward_distances, st.integers(0, 11))
+def test_a_rank_is_one_more_than_the_number_of_nearer_rows_whatever_the_distances(distances, itself):
+    n, itself = len(distances), itself % len(distances)
+    starts = np.where(np.arange(n + 1) > itself, n, 0)
+    rows, ranks = np.stack([np.arange(n), np.arange(n)[::-1]]), np.zeros((2, n), np.uint16)
+    rank_rows(np.array([distances]), itself, starts, rows, ranks)
+    expected = np.array(reference.ranks(distances, itself))
+    assert (ranks == expected[rows]).all()
+
+
+@pytest.mark.parametrize("lines", [slice(0, 150), slice(40, 77), slice(149, 150)])
+@pytest.mark.parametrize(
+    "distance", [*sorted(SAME_FROM_BOTH_SIDES), "kullback_leibler", "minkowski", lambda a, b: a @ b]
+)
+def test_distances_between_rows_are_those_measured_line_by_line(distance, lines):
+    random = np.random.default_rng(0)
+    X = np.hstack([random.random((150, 3)), random.random((150, 30)) * (random.random((150, 30)) < 0.1)])
+    held = HeldSpaces(X, as_spaces({"full": slice(0, 3), "mostly empty": slice(2, 33)}, 33, distance))
+    for space in range(2):
+        out = np.full((lines.stop - lines.start, 150), np.nan)
+        held.between_rows(space, lines, out)
+        singly = [held.distances(space, X[i : i + 1])[0] for i in range(lines.start, lines.stop)]
+        np.testing.assert_array_equal(out, singly)
+        np.testing.assert_array_equal(held.distances(space, X[lines], slice(17, 131)), out[:, 17:131])
+
+
+def test_scales_are_the_same_after_all_rows_were_measured():
+    X = np.random.default_rng(0).random((700, 5))
+    X[:, 4] = 1
+    spaces = as_spaces({**SPACES, "alike": slice(4, 5)}, 5)
+    fresh, used = HeldSpaces(X, spaces), HeldSpaces(X, spaces)
+    for space in (2, 0):
+        used.between_rows(space, slice(0, 700), np.empty((700, 700)))
+    assert used.scales.tolist() == fresh.scales.tolist()
 
 
 def test_one_space_keeps_its_own_order_up_to_ties():

@@ -76,13 +76,22 @@ class JointNeighbors(BaseEstimator):
         """The same for the rows themselves (or those of these numbers), each left out of its own neighbors."""
         check_is_fitted(self, "weights_")
         n_rows = self._held.n_rows
-        numbers = np.arange(n_rows) if rows is None else np.asarray(rows)
-        queries = self._held.rows if rows is None else self._held.rows[numbers]
-        return self._nearest(queries, check_n_neighbors(k, n_rows, left_out=1), numbers)
+        k = check_n_neighbors(k, n_rows, left_out=1)
+        if rows is not None and len(rows) < n_rows:
+            numbers = np.asarray(rows)
+            return self._nearest(self._held.rows[numbers], k, numbers)
+        table = _empty_table(n_rows, k)
+        for lines in self._held.line_blocks():
+            distances = self._between_rows(lines)
+            np.fill_diagonal(distances[:, lines], np.inf)
+            _fill(table, lines, distances)
+        return table if rows is None else table[np.asarray(rows)]
 
-    def distances(self, X: Any) -> np.ndarray:
-        """How far every query is from every row, all spaces together: (n_queries, n_rows)."""
+    def distances(self, X: Any = None) -> np.ndarray:
+        """How far every query (None: every row) is from every row, all spaces together: (n_queries, n_rows)."""
         check_is_fitted(self, "weights_")
+        if X is None:
+            return self._between_rows(slice(0, self._held.n_rows))
         queries = self._as_held(as_rows(X, width=self.n_features_in_))
         out = np.empty((len(queries), self._held.n_rows))
 
@@ -105,15 +114,13 @@ class JointNeighbors(BaseEstimator):
         return self
 
     def _nearest(self, Q: np.ndarray, k: int, left_out: np.ndarray | None) -> NeighborTable:
-        table = NeighborTable(np.empty((len(Q), k), np.int64), np.empty((len(Q), k)))
+        table = _empty_table(len(Q), k)
 
         def fill(part: slice) -> None:
             distances = self._distances(Q[part])
             if left_out is not None:
                 distances[np.arange(len(distances)), left_out[part]] = np.inf
-            for i, line in enumerate(distances, start=part.start):
-                table.indices[i] = nearest_first(line, k)
-                table.distances[i] = line[table.indices[i]]
+            _fill(table, part, distances)
 
         in_parallel(fill, row_blocks(len(Q), size=QUERIES_AT_ONCE))
         return table
@@ -124,6 +131,28 @@ class JointNeighbors(BaseEstimator):
         for space in np.flatnonzero(self._factors):
             total += self._factors[space] * self._held.distances(int(space), Q)
         return total
+
+    def _between_rows(self, lines: slice) -> np.ndarray:
+        """The same for these rows as queries, most of it measured from one side only."""
+        total = np.zeros((lines.stop - lines.start, self._held.n_rows))
+        measured = np.empty_like(total)
+        for space in np.flatnonzero(self._factors):
+            self._held.between_rows(int(space), lines, measured)
+            measured *= self._factors[space]
+            total += measured
+        return total
+
+
+def _empty_table(n_queries: int, k: int) -> NeighborTable:
+    return NeighborTable(np.empty((n_queries, k), np.int64), np.empty((n_queries, k)))
+
+
+def _fill(table: NeighborTable, part: slice, distances: np.ndarray) -> None:
+    """The nearest of each line into this part of the table."""
+    k = table.n_neighbors
+    for i, line in enumerate(distances, start=part.start):
+        table.indices[i] = nearest_first(line, k)
+        table.distances[i] = line[table.indices[i]]
 
 
 def nearest_first(distances: np.ndarray, k: int) -> np.ndarray:

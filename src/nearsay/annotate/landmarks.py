@@ -96,7 +96,7 @@ class LandmarkFeatures(TransformerMixin, BaseEstimator):
         chosen = evenly(len(rows), self.n_landmarks)
         self.n_features_in_ = rows.shape[1]
         self.landmarks_ = JointNeighbors(self.features, weights=self.weights).fit(rows[chosen])
-        distances = self.landmarks_.distances(rows[chosen])
+        distances = self.landmarks_.distances()
         self.mean_distance_ = float(distances.mean()) or 1.0
         nearness = self._nearness(distances)
         strongest = [max(0, len(chosen) - self.n_components), len(chosen) - 1]

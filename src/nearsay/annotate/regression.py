@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 import numpy as np
-from sklearn.base import BaseEstimator
+from sklearn.base import BaseEstimator, clone
 from sklearn.utils.validation import check_is_fitted
 
 from nearsay.arrays import as_rows, row_blocks
@@ -19,6 +19,8 @@ class KeywordRegression(BaseEstimator):
 
     Parameters
     ----------
+    transformer : None, a scikit-learn transformer or a pipeline of them, default=None
+        What the rows go through first, such as ``LandmarkFeatures``.
     shrinkage : float above 0, default=1.0
         How much of their mean is added to the variances of all directions of the rows.
 
@@ -35,7 +37,8 @@ class KeywordRegression(BaseEstimator):
            [-0.09]])
     """
 
-    def __init__(self, *, shrinkage: float = 1.0) -> None:
+    def __init__(self, transformer: Any = None, *, shrinkage: float = 1.0) -> None:
+        self.transformer = transformer
         self.shrinkage = shrinkage
 
     def fit(self, X: Any, Y: Any) -> KeywordRegression:
@@ -51,7 +54,8 @@ class KeywordRegression(BaseEstimator):
         rows, keywords = rows_and_keywords(X, Y)
         self.n_features_in_ = rows.shape[1]
         self.words_ = keywords.words
-        self._mean, of_rows, of_both = covariances(rows, keywords.matrix)
+        self.transformer_ = None if self.transformer is None else clone(self.transformer).fit(rows, keywords.matrix)
+        self._mean, of_rows, of_both = covariances(self._moved(rows), keywords.matrix)
         self._share = np.asarray(keywords.matrix.mean(axis=0)).ravel()
         ridge = self.shrinkage * (np.trace(of_rows) / len(of_rows) or 1.0)
         self._weights = np.linalg.solve(of_rows + ridge * np.eye(len(of_rows)), of_both)
@@ -60,8 +64,11 @@ class KeywordRegression(BaseEstimator):
     def scores(self, X: Any) -> np.ndarray:
         """What regression says of every query and word, about 0 to 1: (n_queries, n_words)."""
         check_is_fitted(self, "words_")
-        rows = as_rows(X, width=self.n_features_in_)
+        rows = self._moved(as_rows(X, width=self.n_features_in_))
         out = np.empty((len(rows), len(self.words_)))
         for part in row_blocks(len(rows), row_bytes=8 * rows.shape[1]):
             out[part] = (rows[part] - self._mean) @ self._weights + self._share
         return out
+
+    def _moved(self, rows: np.ndarray) -> Any:
+        return rows if self.transformer_ is None else self.transformer_.transform(rows)

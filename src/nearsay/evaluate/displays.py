@@ -6,6 +6,7 @@ say where it was drawn. matplotlib is imported when the first one is drawn.
 
 from __future__ import annotations
 
+from nearsay.evaluate.annotated_images import AnnotatedImagesDisplay
 from nearsay.evaluate.breakdown_bars import BreakdownDisplay
 from nearsay.evaluate.case_tables import CaseTableDisplay
 from nearsay.evaluate.evidence_strip import EvidenceDisplay
@@ -13,6 +14,7 @@ from nearsay.evaluate.f_against_k import FScoreDisplay
 from nearsay.evaluate.hedge_picture import HedgeDisplay
 from nearsay.evaluate.hedged_answers import HedgedAnswersDisplay
 from nearsay.evaluate.k_curve import KCurveDisplay
+from nearsay.evaluate.keyword_curve import KeywordCurveDisplay
 from nearsay.evaluate.neighborhood import NeighborhoodDisplay
 from nearsay.evaluate.regions import DecisionRegionsDisplay
 from nearsay.evaluate.reliability import ReliabilityDisplay
@@ -23,6 +25,7 @@ from nearsay.evaluate.training_size import TrainingSizeDisplay
 
 __all__ = [
     "AccuracySpecificityDisplay",
+    "AnnotatedImagesDisplay",
     "BreakdownDisplay",
     "CaseTableDisplay",
     "DecisionRegionsDisplay",
@@ -31,6 +34,7 @@ __all__ = [
     "HedgeDisplay",
     "HedgedAnswersDisplay",
     "KCurveDisplay",
+    "KeywordCurveDisplay",
     "NeighborhoodDisplay",
     "ReliabilityDisplay",
     "SimilarNeighborsDisplay",

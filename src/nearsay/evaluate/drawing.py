@@ -20,6 +20,8 @@ MANY_COLORS = (
 )
 # Shapes tell classes apart where colors do not (print, more than ten classes).
 MARKERS = ("o", "s", "^", "D", "v", "P", "X", "<", ">", "p", "h")
+# Lines are told apart by their dashes where colors do not show.
+DASHES: tuple[Any, ...] = ("-", (0, (5, 1.5)), (0, (1, 1)), (0, (6, 1.5, 1, 1.5)), (0, (3, 1, 1, 1, 1, 1)))
 INK = "#222222"
 PALE_INK = "#8a8a8a"
 AGREES, DISAGREES = FEW_COLORS[0], FEW_COLORS[5]
@@ -45,6 +47,22 @@ def tinted(color: str, strength: float) -> tuple[float, float, float]:
     """
     red, green, blue = (1 - strength * (1 - int(color[at : at + 2], 16) / 255) for at in (1, 3, 5))
     return red, green, blue
+
+
+def method_look(number: int, count: int, name: str) -> dict[str, Any]:
+    """How the line of one of ``count`` methods looks: a color, dashes and a marker of its own."""
+    # Colors repeat after ten methods; there the dashes take one step more, so that no line comes twice.
+    dashes = number + number // len(MANY_COLORS)
+    return {
+        "color": class_colors(count)[number],
+        "linestyle": DASHES[dashes % len(DASHES)],
+        "linewidth": 1.6,
+        "marker": marker(number),
+        "markersize": 4.5,
+        "markeredgecolor": "white",
+        "markeredgewidth": 0.5,
+        "label": as_written(name),
+    }
 
 
 def as_written(label: Any) -> str:

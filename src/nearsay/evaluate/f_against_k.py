@@ -10,7 +10,7 @@ import numpy as np
 from nearsay.errors import InputError
 from nearsay.evaluate import drawing
 from nearsay.evaluate.specificity import as_shares
-from nearsay.evaluate.specificity_curve import FEW_POINTS, method_look
+from nearsay.evaluate.specificity_curve import FEW_POINTS
 
 # What a reader looks for on an axis on which each step multiplies.
 ROUND_NUMBERS = (1, 2, 5, 10, 20, 50, 100, 200, 500, 1000, 2000, 5000, 10000)
@@ -54,7 +54,7 @@ class FScoreDisplay:
 
         ax = drawing.fresh_axes(7.0, 4.0) if ax is None else ax
         for number, (method, (k, score)) in enumerate(self.scores.items()):
-            look = method_look(number, len(self.scores), method)
+            look = drawing.method_look(number, len(self.scores), method)
             ax.plot(k, score, **look | {"marker": look["marker"] if len(k) <= FEW_POINTS else ""})
         all_k = np.concatenate([k for k, _ in self.scores.values()])
         ax.set_xscale("log")

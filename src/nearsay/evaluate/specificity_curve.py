@@ -14,8 +14,6 @@ from nearsay.evaluate.specificity import as_shares
 # (accuracy, normalized gain), both (n_points,)
 Points = tuple[np.ndarray, np.ndarray]
 
-# Lines are told apart by their dashes where colors do not show.
-DASHES: tuple[Any, ...] = ("-", (0, (5, 1.5)), (0, (1, 1)), (0, (6, 1.5, 1, 1.5)), (0, (3, 1, 1, 1, 1, 1)))
 
 # As many points are dots on a line; more are a line.
 FEW_POINTS = 25
@@ -87,7 +85,7 @@ class AccuracySpecificityDisplay:
         if self.asked is not None:
             ax.axhline(self.asked, color=drawing.PALE_INK, linewidth=1.0, linestyle="--", zorder=0)
         for number, (method, (accuracy, gain)) in enumerate(self.curves.items()):
-            look = method_look(number, len(self.curves), method)
+            look = drawing.method_look(number, len(self.curves), method)
             mark = {"color": look["color"], "marker": look["marker"], "markersize": MARK, "markeredgecolor": "white"}
             if len(gain) == 1:
                 ax.plot(gain, accuracy, **mark, linestyle="", label=look["label"])
@@ -106,22 +104,6 @@ class AccuracySpecificityDisplay:
         ax.legend(loc="upper left", bbox_to_anchor=(1.01, 1.0), frameon=False, handlelength=3.0)
         self.ax_, self.figure_ = ax, ax.figure
         return self
-
-
-def method_look(number: int, count: int, name: str) -> dict[str, Any]:
-    """How the line of one of ``count`` methods looks: a color, dashes and a marker of its own."""
-    # Colors repeat after ten methods; there the dashes take one step more, so that no line comes twice.
-    dashes = number + number // len(drawing.MANY_COLORS)
-    return {
-        "color": drawing.class_colors(count)[number],
-        "linestyle": DASHES[dashes % len(DASHES)],
-        "linewidth": 1.6,
-        "marker": drawing.marker(number),
-        "markersize": 4.5,
-        "markeredgecolor": "white",
-        "markeredgewidth": 0.5,
-        "label": drawing.as_written(name),
-    }
 
 
 def _hollow(number: int, name: str) -> dict[str, Any]:

@@ -99,10 +99,10 @@ def rank_boost(better: np.ndarray, worse: np.ndarray, weight: np.ndarray, n_rank
         if r == 0:
             break
         alpha = float(np.arctanh(np.clip(r, -ALMOST_ALWAYS, ALMOST_ALWAYS)))
-        normalizer = reweigh(better[space], worse[space], threshold, alpha, now, margin)
+        normalizer, error = reweigh(better[space], worse[space], threshold, alpha, start, now, margin)
         now /= normalizer
         bound *= normalizer
-        rounds.append((space, threshold, alpha, float(start[margin <= 0].sum()), bound))
+        rounds.append((space, threshold, alpha, error, bound))
     table = np.array(rounds, dtype=ROUND)
     return Boosted(*(table[name] for name in ROUND.names or ()))
 
@@ -129,20 +129,24 @@ class RankBoostNeighbors(BaseEstimator):
     Every feature space ranks the rows by its own distance; what a rank in a
     space is worth is learned from pairs of rows of which one shares more
     keywords with a third (Cui et al. 2013). No distance is learned on the way.
+    The paper draws its preferences from all pairs (``top=None``), and its
+    NW-RNN weighs them alike (``weighting="equal"``); it does not say how many
+    rounds it takes.
 
     Parameters
     ----------
     features : None, {name: columns} or {name: (columns, distance)}
         The feature spaces; None is one, all columns by Euclidean distance.
-    n_rounds : int, default=100
-        Weak rankers, one a round.
+    n_rounds : int, default=300
+        Weak rankers, one a round. Early ones tell near from far; the order of
+        the very nearest is learned last, and more rounds go on improving it.
     n_pairs : int, default=100
         Preferences drawn for every row.
     depth : int, default=200
         How far down the list its order matters.
-    top : int or None, default=None
-        Draw preferences only about rows among the first ``top`` of the ideal
-        order; None draws from all, as the paper does.
+    top : int or None, default=20
+        Draw only preferences whose better row is among the first ``top`` of
+        the ideal order; None draws from all, few of which touch the top of the list.
     weighting : {"ndcg", "equal"}, default="ndcg"
         Preferences weigh what breaking them loses of NDCG at ``depth``, or all the same.
     rest : float, default=1e-6
@@ -174,10 +178,10 @@ class RankBoostNeighbors(BaseEstimator):
         self,
         features: Any = None,
         *,
-        n_rounds: int = 100,
+        n_rounds: int = 300,
         n_pairs: int = 100,
         depth: int = 200,
-        top: int | None = None,
+        top: int | None = 20,
         weighting: str = "ndcg",
         rest: float = 1e-6,
         joint: bool = False,
@@ -248,26 +252,30 @@ class RankBoostNeighbors(BaseEstimator):
 
         A rank is one more than the number of rows that are nearer, the query itself left out.
         """
-        n_rows = self._held.n_rows
-        ranks = np.empty((2, len(self.space_names_), len(preferences)), np.uint16 if n_rows < 2**16 else np.uint32)
+        from nearsay.learn.rank_boost_loops import rank_rows
+
+        n_rows, n_spaces = self._held.n_rows, len(self.space_names_)
+        ranks = np.empty((n_spaces, 2, len(preferences)), np.uint16 if n_rows < 2**16 else np.uint32)
+        rows = np.stack([preferences.better, preferences.worse])
         starts = np.searchsorted(preferences.query, np.arange(n_rows + 1))
-        if self.joint:
-            _ = self._held.scales  # found once, before every thread looks for them
 
-        def look(rows: slice) -> None:
-            numbers = np.arange(rows.start, rows.stop)
-            in_each_space = self._in_each_space(self._held.rows[rows], numbers)
+        def rank(space: int, first: int, distances: np.ndarray) -> None:
+            in_parallel(
+                lambda part: rank_rows(distances[part], first + part.start, starts, rows, ranks[space]),
+                row_blocks(len(distances), size=QUERIES_AT_ONCE),
+            )
+
+        for lines in self._held.line_blocks():
+            distances = np.empty((lines.stop - lines.start, n_rows))
+            total = np.zeros(distances.shape if self.joint else 0)
+            for space in range(len(self._held)):
+                self._held.between_rows(space, lines, distances)
+                rank(space, lines.start, distances)
+                if self.joint:
+                    total += np.divide(distances, self._held.scales[space], out=distances)
             if self.joint:
-                in_each_space.append(self._mean(in_each_space))
-            for space, distances in enumerate(in_each_space):
-                for i, line in zip(numbers, distances, strict=True):
-                    pairs = slice(starts[i], starts[i + 1])
-                    ordered = np.sort(line)
-                    for side, row in enumerate((preferences.better[pairs], preferences.worse[pairs])):
-                        ranks[side, space, pairs] = 1 + np.searchsorted(ordered, line[row])
-
-        in_parallel(look, row_blocks(n_rows, size=QUERIES_AT_ONCE))
-        return ranks[0], ranks[1]
+                rank(n_spaces - 1, lines.start, total)
+        return ranks[:, 0], ranks[:, 1]
 
     def _in_each_space(self, Q: np.ndarray, left_out: np.ndarray | None) -> list[np.ndarray]:
         """Distances (n_queries, n_rows) in every space; +inf at the row left out."""

@@ -8,6 +8,45 @@ from nearsay.compiling import compiled
 
 
 @compiled
+def rank_rows(distances, first, starts, rows, ranks):  # type: ignore[no-untyped-def]
+    """Rank the rows that each query's pairs name: one more than the number of nearer rows, the query itself left out.
+
+    Line i of ``distances`` is seen from row ``first + i``, whose pairs are
+    those from ``starts[first + i]`` on; ``rows`` and ``ranks`` are (2, n_pairs).
+
+    A few hundred ranks do not need thousands of rows in order: rows are thrown into buckets by distance, and
+    only within a row's own bucket it is compared with each.
+    """
+    n = distances.shape[1]
+    bucket, begin, grouped = np.empty(n, np.uint32), np.empty(n + 2, np.int64), np.empty(n)
+    for i in range(distances.shape[0]):
+        line, itself = distances[i], np.uint64(first + i)
+        low, high = line.min(), line.max()
+        # Halves, so that no difference of two finite numbers overflows. Rounding keeps the order of buckets.
+        width = high / 2 - low / 2
+        begin[:] = 0
+        for row in range(n):
+            share = (line[row] / 2 - low / 2) / width if width > 0.0 else 0.0
+            bucket[row] = np.uint32(share * (n - 1))
+            begin[bucket[row] + np.uint32(2)] += 1
+        begin[bucket[itself] + np.uint32(2)] -= 1
+        for b in range(n):
+            begin[b + 1] += begin[b]
+        for row in range(n):
+            if row != itself:
+                at = bucket[row] + np.uint32(1)
+                grouped[begin[at]] = line[row]
+                begin[at] += 1
+        for pair in range(starts[first + i], starts[first + i + 1]):
+            for side in range(2):
+                row = rows[side, pair]
+                nearer = begin[bucket[row]]
+                for other in grouped[nearer : begin[bucket[row] + np.uint32(1)]]:
+                    nearer += int(other < line[row])
+                ranks[side, pair] = 1 + nearer
+
+
+@compiled
 def weight_by_rank(better, worse, weight, out):  # type: ignore[no-untyped-def]
     """Add each pair's weight at the rank of its better row, and take it off at that of its worse row.
 
@@ -19,10 +58,13 @@ def weight_by_rank(better, worse, weight, out):  # type: ignore[no-untyped-def]
 
 
 @compiled
-def reweigh(better, worse, threshold, alpha, weight, margin):  # type: ignore[no-untyped-def]
-    """Let one more weak ranker speak: pairs it has right lose weight, wrong ones gain. Gives the sum of weights."""
+def reweigh(better, worse, threshold, alpha, start, weight, margin):  # type: ignore[no-untyped-def]
+    """Let one more weak ranker speak: pairs it has right lose weight, wrong ones gain.
+
+    Gives the sum of the weights now, and of those at the ``start`` of pairs that are not kept now.
+    """
     right, wrong = np.exp(-alpha), np.exp(alpha)
-    total = 0.0
+    total = error = 0.0
     for pair in range(better.shape[0]):
         says = int(better[pair] <= threshold) - int(worse[pair] <= threshold)
         if says > 0:
@@ -32,7 +74,9 @@ def reweigh(better, worse, threshold, alpha, weight, margin):  # type: ignore[no
             margin[pair] -= alpha
             weight[pair] *= wrong
         total += weight[pair]
-    return total
+        if margin[pair] <= 0.0:
+            error += start[pair]
+    return total, error
 
 
 @compiled

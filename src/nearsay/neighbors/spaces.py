@@ -1,19 +1,28 @@
 """Several feature spaces of the same rows, each with its own distance: how far every row is in each of them.
 
 Learned rankings and weighted distances look at *all* rows of a collection in every space, not at the nearest
-alone. One query needs rows × spaces numbers; they are made for a few queries at a time and never kept.
+alone. One query needs rows × spaces numbers; they are made for a few queries at a time and never kept. Among the
+rows themselves most distances are the same from both sides, and are measured from one::
+
+            0 ─────────── n
+            ┌──┬────┬─────┐
+            │▒▒│▒▒▒▒│▒▒▒▒▒│
+      lines │▒▒│█▒▒▒│▒▒▒▒▒│      ▒ measured   █ copied from across the diagonal
+            │▒▒│██▒▒│▒▒▒▒▒│
+            │▒▒│███▒│▒▒▒▒▒│
+            └──┴────┴─────┘
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 from functools import cached_property
 from typing import Any
 
 import numpy as np
 
-from nearsay.arrays import as_rows, evenly, in_parallel, row_blocks
+from nearsay.arrays import SINGLE_OR_DOUBLE, as_rows, evenly, in_parallel, row_blocks
 from nearsay.distances.distance import Distance
 from nearsay.distances.named import as_distance
 from nearsay.distances.vectors import VectorDistance
@@ -26,7 +35,21 @@ SPARSE = 0.25
 SEEN_FROM, AT_ONCE = 512, 16
 
 # Rows that one pass of a compiled loop compares with a query.
-ROWS_IN_CACHE = 512
+ROWS_IN_CACHE = 128
+
+# Distances among the rows that are kept at once (256 MB): all of them up to 5,792 rows.
+DISTANCES_KEPT = 2**25
+
+# Equal to the last bit from both sides: so is every term of these sums, and terms are added in one order.
+SAME_FROM_BOTH_SIDES = frozenset(
+    {
+        *("manhattan", "euclidean", "sqeuclidean", "chebyshev", "canberra", "hamming", "jaccard"),
+        *("cosine", "correlation", "chi2", "hellinger", "intersection", "jensen_shannon"),
+    }
+)
+
+# Distances of queries to some of the rows held.
+Measure = Callable[[np.ndarray, slice], np.ndarray]
 
 
 @dataclass(frozen=True)
@@ -86,7 +109,8 @@ class HeldSpaces:
     def __init__(self, X: Any, spaces: list[FeatureSpace]) -> None:
         self.rows = as_rows(X)
         self.spaces = spaces
-        self._measures = [_measure(self.rows[:, space.columns], space.distance) for space in spaces]
+        self._measures = in_parallel(lambda space: _measure(self.rows[:, space.columns], space.distance), spaces)
+        self._farthest: dict[int, float] = {}  # of the spaces in which all rows were measured, as ``scales`` says
 
     def __len__(self) -> int:
         return len(self.spaces)
@@ -99,65 +123,101 @@ class HeldSpaces:
     def scales(self) -> np.ndarray:
         """The largest distance in each space, seen from some hundred rows; 1 where all rows are alike: (n_spaces,)."""
         seen_from = self.rows[evenly(self.n_rows, SEEN_FROM)]
-        parts = [(space, part) for space in range(len(self)) for part in row_blocks(len(seen_from), size=AT_ONCE)]
+        scales = np.array([self._farthest.get(space, 0.0) for space in range(len(self))])
+        unknown = [space for space in range(len(self)) if space not in self._farthest]
+        parts = [(space, part) for space in unknown for part in row_blocks(len(seen_from), size=AT_ONCE)]
         largest = in_parallel(lambda at: float(self.distances(at[0], seen_from[at[1]]).max()), parts)
-        scales = np.zeros(len(self))
         np.maximum.at(scales, [space for space, _ in parts], largest)
         return np.where(scales > 0, scales, 1.0)
 
-    def distances(self, space: int, Q: np.ndarray) -> np.ndarray:
-        """Distances of whole query rows to every row in one space: (n_queries, n_rows)."""
-        return self._measures[space](Q[:, self.spaces[space].columns])
+    def distances(self, space: int, Q: np.ndarray, rows: slice | None = None) -> np.ndarray:
+        """Distances of whole query rows to every row (or to these, from start to stop) in one space."""
+        columns = self.spaces[space].columns
+        return self._measures[space](Q[:, columns], slice(0, self.n_rows) if rows is None else rows)
+
+    def line_blocks(self) -> Iterator[slice]:
+        """Rows whose distances to all rows are few enough to be kept: parts for ``between_rows``."""
+        return row_blocks(self.n_rows, size=max(1, DISTANCES_KEPT // self.n_rows))
+
+    def between_rows(self, space: int, lines: slice, out: np.ndarray) -> None:
+        """Fill ``out`` (lines × rows) with the distances of these rows to every row in one space.
+
+        The same numbers as from ``distances``, in little more than half the
+        time where ``lines`` are all rows and both sides of a pair see the same.
+
+        >>> held, out = HeldSpaces([[0], [2], [5]], as_spaces(None, 1)), np.empty((2, 3))
+        >>> held.between_rows(0, slice(1, 3), out)
+        >>> out
+        array([[2., 0., 3.],
+               [5., 3., 0.]])
+        """
+        distance = self.spaces[space].distance
+        mirrored = isinstance(distance, VectorDistance) and distance.name in SAME_FROM_BOTH_SIDES
+
+        def measure(part: slice) -> None:
+            mine = slice(lines.start + part.start, lines.start + part.stop)
+            Q = self.rows[mine]
+            if not mirrored:
+                out[part] = self.distances(space, Q)
+                return
+            if lines.start:
+                out[part, : lines.start] = self.distances(space, Q, slice(0, lines.start))
+            onward = self.distances(space, Q, slice(mine.start, self.n_rows))
+            out[part, mine.start :] = onward
+            out[part.stop :, mine] = onward[:, len(Q) : lines.stop - mine.start].T
+
+        in_parallel(measure, row_blocks(lines.stop - lines.start, size=AT_ONCE))
+        if len(out) == self.n_rows:
+            self._farthest[space] = float(out[evenly(self.n_rows, SEEN_FROM)].max())
 
 
-def _measure(X: np.ndarray, distance: Distance) -> Callable[[np.ndarray], np.ndarray]:
+def _measure(X: np.ndarray, distance: Distance) -> Measure:
     X = distance.check(np.ascontiguousarray(X))
     if distance.name == "manhattan" and np.count_nonzero(X) < SPARSE * X.size:
         return _sparse_manhattan(X)
     if isinstance(distance, VectorDistance) and not distance.why_infinite:
         return _held_on_its_side(X, distance)
-    return lambda Q: distance.block(distance.check(Q, name="Q", like=X), X)
+    return lambda Q, rows: distance.block(distance.check(Q, name="Q", like=X), X[rows], rows.start)
 
 
-def _sparse_manhattan(X: np.ndarray) -> Callable[[np.ndarray], np.ndarray]:
+def _sparse_manhattan(X: np.ndarray) -> Measure:
     """Every column becomes two, what is above zero and what is below, as |3 − (−2)| = |3 − 0| + |0 − 2|."""
-    from scipy.sparse import csc_array, hstack
-
     from nearsay.distances import sparse_loops
 
-    values = csc_array(X).astype(np.float64)
-    held = hstack([values.maximum(0), (-values).maximum(0)], format="csc")
-    # Numbers that cannot be negative are not checked for counting from the end: more than twice as fast.
-    rows = held.indices.astype(np.uint32)
+    # Halves what is held where single numbers came; they are added as float64 all the same.
+    starts, rows, counts = sparse_loops.by_column(X if X.dtype.char in SINGLE_OR_DOUBLE else X.astype(np.float64))
     sums = np.zeros(len(X))
-    sparse_loops.sums_in_order(held.indptr, rows, held.data, sums)
-    manhattan = as_distance("manhattan")
+    sparse_loops.sums_in_order(starts, rows, counts, sums)
+    manhattan, like = as_distance("manhattan"), np.empty((0, X.shape[1]))
 
-    def measure(Q: np.ndarray) -> np.ndarray:
-        queries = np.asarray(manhattan.check(Q, name="Q", like=X), dtype=np.float64)
+    def measure(Q: np.ndarray, some: slice) -> np.ndarray:
+        queries = np.asarray(manhattan.check(Q, name="Q", like=like), dtype=np.float64)
         queries = np.hstack([np.maximum(queries, 0.0), np.maximum(-queries, 0.0)])
-        out = np.empty((len(queries), len(X)))
-        sparse_loops.manhattan_of_counts(held.indptr, rows, held.data, sums, queries, out)
+        out = np.empty((len(queries), some.stop - some.start))
+        sparse_loops.manhattan_of_counts(starts, rows, counts, sums, queries, some.start, out)
         return out
 
     return measure
 
 
-def _held_on_its_side(X: np.ndarray, distance: VectorDistance) -> Callable[[np.ndarray], np.ndarray]:
+def _held_on_its_side(X: np.ndarray, distance: VectorDistance) -> Measure:
     """``distance.block`` with rows turned on their side once, and not for every query; as many as stay in cache."""
     from nearsay.distances import kernels
 
     kernel = getattr(kernels, distance.kernel)
     parts = list(row_blocks(len(X), size=ROWS_IN_CACHE))
     held = [np.ascontiguousarray(distance.form(X[part]).T) for part in parts]
+    like = np.empty((0, X.shape[1]))
 
-    def measure(Q: np.ndarray) -> np.ndarray:
-        queries = np.ascontiguousarray(distance.form(distance.check(Q, name="Q", like=X)))
-        out = np.empty((len(queries), len(X)))
-        for part, columns in zip(parts, held, strict=True):
+    def measure(Q: np.ndarray, some: slice) -> np.ndarray:
+        queries = np.ascontiguousarray(distance.form(distance.check(Q, name="Q", like=like)))
+        touched = slice(some.start // ROWS_IN_CACHE, -(-some.stop // ROWS_IN_CACHE))
+        before = touched.start * ROWS_IN_CACHE
+        out = np.empty((len(queries), parts[touched][-1].stop - before))
+        for part, columns in zip(parts[touched], held[touched], strict=True):
             measured = np.empty((len(queries), columns.shape[1]))
             kernel(queries, columns, *distance.kernel_arguments(), measured)
-            out[:, part] = measured
-        return out
+            out[:, part.start - before : part.stop - before] = measured
+        return out[:, some.start - before : some.stop - before]
 
     return measure
