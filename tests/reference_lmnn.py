@@ -1,6 +1,11 @@
-"""LMNN as loops, straight from the definitions: one row, one target, one impostor at a time."""
+"""LMNN as loops, straight from the definitions: one row, one target, one impostor at a time.
+
+``python tests/reference_lmnn.py`` goes the paper's way down for all digits, 1,000 steps, and prints the loss.
+"""
 
 from __future__ import annotations
+
+from collections.abc import Callable
 
 import numpy as np
 
@@ -41,32 +46,42 @@ def loss_and_slope(
     return total, slope
 
 
-def projected_gradient(
-    X: np.ndarray, labels: np.ndarray, targets: list[list[int]], push: float, margin: float, steps: int
-) -> float:
-    """The lowest loss on the paper's way down: steps of −slope, each brought back to M ⪰ 0.
-
-    The length grows by 1 % after a fall and is halved after a rise, which is taken back.
-    """
-    pairs = np.array([(i, j) for i, of_row in enumerate(targets) for j in of_row])
-    others = labels[pairs[:, 0]][:, None] != labels[None, :]
-    of_row = np.eye(len(X))[pairs[:, 0]]
+def loss_over_all(
+    X: np.ndarray, labels: np.ndarray, targets: list[list[int]], push: float, margin: float
+) -> Callable[[np.ndarray], tuple[float, np.ndarray]]:
+    """The same sums and slope, of M, with all rows and impostors of a first, second, … target in one array."""
+    others = labels[:, None] != labels[None, :]
+    by_place = []
+    for place in range(max(map(len, targets))):
+        rows = [i for i, of_row in enumerate(targets) if len(of_row) > place]
+        by_place.append((np.array(rows), np.array([targets[i][place] for i in rows])))
 
     def look(M: np.ndarray) -> tuple[float, np.ndarray]:
         Z = X @ M
         squares = np.einsum("ij,ij->i", Z, X)
         distances = squares[:, None] + squares[None, :] - 2 * Z @ X.T
-        near = distances[pairs[:, 0], pairs[:, 1]]
-        short = np.where(others, margin + near[:, None] - distances[pairs[:, 0]], 0.0)
-        active = short > 0
-        # Weight of (a − b)(a − b)ᵀ for every two rows.
-        weights = np.zeros((len(X), len(X)))
-        np.add.at(weights, tuple(pairs.T), (1 - push) + push * active.sum(axis=1))
-        weights -= push * (of_row.T @ active)
+        total, weights = 0.0, np.zeros_like(distances)  # weights of (a − b)(a − b)ᵀ for every two rows
+        for i, j in by_place:
+            near = distances[i, j]
+            short = margin + near[:, None] - distances[i]
+            active = others[i] & (short > 0)
+            total += (1 - push) * near.sum() + push * short[active].sum()
+            weights[i] -= push * active
+            weights[i, j] += (1 - push) + push * active.sum(axis=1)
         both = weights + weights.T
-        slope = X.T @ (np.diag(both.sum(axis=1)) - both) @ X
-        return (1 - push) * near.sum() + push * short[active].sum(), slope
+        return float(total), X.T @ (np.diag(both.sum(axis=1)) - both) @ X
 
+    return look
+
+
+def projected_gradient(
+    X: np.ndarray, labels: np.ndarray, targets: list[list[int]], push: float, margin: float, steps: int
+) -> float:
+    """The lowest loss on the paper's way down: steps of −slope, each brought back to M ⪰ 0.
+
+    The length grows by 5 % after a fall and is halved after a rise, which is taken back.
+    """
+    look = loss_over_all(X, labels, targets, push, margin)
     M = np.eye(X.shape[1])
     value, slope = look(M)
     length = 1e-3 / np.abs(slope).max()
@@ -78,4 +93,12 @@ def projected_gradient(
             M, value, slope, length = there, new_value, new_slope, length * 1.05
         else:
             length /= 2
-    return float(value)
+    return value
+
+
+if __name__ == "__main__":
+    from sklearn.datasets import load_digits
+
+    X, y = load_digits(return_X_y=True)
+    X = X / 15
+    print(f"{projected_gradient(X, y, targets(X, y, 3), 0.5, 1.0, steps=1000):.4f}")

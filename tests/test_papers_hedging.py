@@ -77,7 +77,10 @@ def command(*arguments: object, columns: int = 80) -> SimpleNamespace:
 # ---------------------------------------------------------------- whole figures on made-up images
 
 
-CASES = [(figure, data) for figure in FIGURES for data in DATA_OF[figure] if data != "tin200-50"]
+# The figure "metrics" has tests of its own.
+CASES = [
+    (figure, data) for figure in FIGURES for data in DATA_OF[figure] if data != "tin200-50" and figure != "metrics"
+]
 
 # Lines of several metrics: a picture for each method, or for each of the two metrics of Figure 4.
 PICTURES_OF = {("3", "tin57"): len(METHODS), ("4", "tin57"): 2}

@@ -44,6 +44,7 @@ from nearsay.papers.hedging_published import (
     AUTHORS_CONFIDENCE,
     DATA,
     DATA_OF,
+    EVERY_SET,
     FIGURES,
     ILSVRC65,
     LEARNED_DATA,
@@ -135,8 +136,9 @@ def run(
     Parameters
     ----------
     figure : one of FIGURES, or None for all that train no classifiers (``SLOW`` ones take minutes).
-    data : {"ilsvrc65", "tin200", "tin200-50", "tin57"}
-        None for every set that a figure can be made from but the last two, where metrics are learned for minutes.
+    data : one of DATA
+        None for every set that a figure can be made from, but where metrics are learned for minutes ("tin200-50" and
+        "tin57") only for the figure "metrics", which has one entry for all its sets.
     k : int
         Neighbors that have a say, where a figure has one number of them.
     progress : function of a str
@@ -165,6 +167,8 @@ def run(
 
 
 def _data_of(figure: str, data: str | None) -> list[str]:
+    if data is None and figure == "metrics":
+        return [EVERY_SET]
     if data is None:
         return [of for of in DATA_OF[figure] if of not in LEARNED_DATA]
     return [of for of in DATA_OF[figure] if of == data]
@@ -351,6 +355,12 @@ def _best_f(outputs: Outputs) -> dict[str, float]:
     return {row["method"]: row["f"] for row in best_of(curve_rows(outputs, ("DARTS", "FLAT-REJ")), "method")}
 
 
+def _metrics(study: Study, data: str) -> dict[str, Any]:
+    from nearsay.papers.metric_sets import compare
+
+    return compare(DATA_OF["metrics"] if data == EVERY_SET else [data], study.tell)
+
+
 MAKERS: dict[str, Callable[[Study, str], dict[str, Any]]] = {
     "lambda": _lambda,
     "promise": _promise,
@@ -362,4 +372,5 @@ MAKERS: dict[str, Callable[[Study, str], dict[str, Any]]] = {
     "8": _figure_8,
     "9": _figure_9,
     "table1": _table_1,
+    "metrics": _metrics,
 }

@@ -131,13 +131,28 @@ def learn(candidates: Candidates, X: np.ndarray, y: np.ndarray, known: np.ndarra
     X, y : (n_rows, n_features) and (n_rows,), all training rows
     known, held_out : row numbers, together all of them
     """
-    classes = np.unique(y)
-    few = np.isin(y, classes[evenly(len(classes), candidates.most_classes or len(classes))])
-    tried, asked = known[few[known]], held_out[few[held_out]]
-    learner = candidates.learner()
-    tuned = tune_metric(
-        learner, X[tried], y[tried], candidates.grid, n_neighbors=VOTING_NEIGHBORS, X_valid=X[asked], y_valid=y[asked]
-    )
-    chosen = clone(learner).set_params(**tuned.settings)
-    blind = tuned.best_ if few.all() else clone(chosen).fit(X[known], y[known])
+    tuned = tune(candidates, X, y, known, held_out)
+    chosen = candidates.learner().set_params(**tuned.settings)
+    blind = tuned.best_ if _tried(candidates, y).all() else clone(chosen).fit(X[known], y[known])
     return Learned(chosen.fit(X, y), blind, tuned)
+
+
+def tune(candidates: Candidates, X: np.ndarray, y: np.ndarray, known: np.ndarray, held_out: np.ndarray) -> TunedMetric:
+    """Try every setting on some classes, or all: learn from the known rows, and judge by those held out."""
+    tried = _tried(candidates, y)
+    learned_from, asked = known[tried[known]], held_out[tried[held_out]]
+    return tune_metric(
+        candidates.learner(),
+        X[learned_from],
+        y[learned_from],
+        candidates.grid,
+        n_neighbors=VOTING_NEIGHBORS,
+        X_valid=X[asked],
+        y_valid=y[asked],
+    )
+
+
+def _tried(candidates: Candidates, y: np.ndarray) -> np.ndarray:
+    """Whether each row is of a class that settings are chosen on."""
+    classes = np.unique(y)
+    return np.isin(y, classes[evenly(len(classes), candidates.most_classes or len(classes))])

@@ -34,7 +34,25 @@ def text_notes(made: Row) -> list[str]:
             f"{one['classifier']}: DARTS {where} the {one['points']:,} operating points of the fixed threshold; the"
             f" smallest difference of gains is {one['least']:+.4f}, at accuracy {one['at_accuracy']:.4f}."
         )
+    if made["figure"] == "metrics":
+        told = [words for one in made["summary"] for words in _done_without(one["metric"], made["rows"])]
     return [*told, *made["notes"]]
+
+
+def _done_without(metric: str, rows: list[Row]) -> list[str]:
+    """Where a learner was no better than the Euclidean distance on held-out rows, and so was not used.
+
+    >>> rows = [{"data": "leaves", "metrics": {"ITML": {"settings": [None, {"gamma": 0.1}]}}}]
+    >>> _done_without("ITML", rows)
+    ['ITML: the Euclidean distance was kept on leaves (1 of 2 turns).']
+    """
+    chosen = {row["data"]: row["metrics"][metric]["settings"] for row in rows}
+    where = [
+        data if of.count(None) == len(of) else f"{data} ({of.count(None)} of {len(of)} turns)"
+        for data, of in chosen.items()
+        if None in of
+    ]
+    return [f"{metric}: the Euclidean distance was kept on {', '.join(where)}."] if where else []
 
 
 def _lambda(made: Row) -> list[TextTable]:
@@ -153,6 +171,23 @@ def _table_1(made: Row) -> list[TextTable]:
     return [*tables, TextTable(f"Best F ({made['data']})", ("classifier",), heads, [hedged])]
 
 
+def _metrics(made: Row) -> list[TextTable]:
+    """A line for every set; where there are several, what holds on all of them stands below."""
+    rows, summary = made["rows"], made["summary"]
+    sections = []
+    for row in rows:
+        found = [row["metrics"][one["metric"]] for one in summary]
+        cells = [f"{one['accuracy_percent']:.2f}\n{one['gain_percent']:+.2f}" for one in found]
+        error = max(one["error_percent"] for one in found)
+        sections.append([[row["data"], f"{row['euclidean_percent']:.2f}", *cells, f"{error:.1f}"]])
+    if len(rows) > 1:
+        never_below = ["yes" if one["never_below"] else "no" for one in summary]
+        above = [f"{one['clearly_above']} of {len(rows)}" for one in summary]
+        sections.append([["never below", "", *never_below, ""], ["2 points above", "", *above, ""]])
+    heads = ("Euclidean", *(one["metric"].replace(", ", "\n") for one in summary), "±")
+    return [TextTable(_title(made), ("data",), heads, sections)]
+
+
 TABLES: dict[str, Callable[[Row], list[TextTable]]] = {
     "lambda": _lambda,
     "promise": _promise,
@@ -164,6 +199,7 @@ TABLES: dict[str, Callable[[Row], list[TextTable]]] = {
     "8": _figure_8,
     "9": _figure_9,
     "table1": _table_1,
+    "metrics": _metrics,
 }
 
 
