@@ -6,6 +6,7 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
+import make_pictures_annotation
 import make_pictures_hedged
 import make_pictures_hedging
 import make_pictures_images
@@ -225,6 +226,7 @@ def main() -> None:
     make_pictures_hedging.main()
     make_pictures_hedged.main()
     make_pictures_metrics.main()
+    make_pictures_annotation.main()
 
 
 if __name__ == "__main__":

@@ -12,7 +12,20 @@ from typing import TYPE_CHECKING, Any
 __version__ = "0.1.0"
 
 if TYPE_CHECKING:
+    from nearsay.annotate.annotator import Annotation, KeywordAnnotator
+    from nearsay.annotate.by_k import cross_validated_by_k, measures_by_k
+    from nearsay.annotate.joint_distance import JointNeighbors
+    from nearsay.annotate.landmarks import LandmarkFeatures
+    from nearsay.annotate.learned_distance import GroupLassoNeighbors, LassoNeighbors
+    from nearsay.annotate.measures import keyword_measures, mean_average_precision
+    from nearsay.annotate.ml_knn import MLkNN
+    from nearsay.annotate.regression import KeywordRegression
+    from nearsay.annotate.relevance import Relevance
+    from nearsay.annotate.sparse_coding import SparseCodingAnnotator
+    from nearsay.annotate.transformed import TransformedNeighbors
+    from nearsay.annotate.two_pass import TwoPassNeighbors
     from nearsay.arrays import threads
+    from nearsay.data.corel5k import load_corel5k
     from nearsay.data.datasets import load_dataset
     from nearsay.data.files import read_rows, write_rows
     from nearsay.data.rows import LabeledRows
@@ -22,10 +35,13 @@ if TYPE_CHECKING:
     from nearsay.decision.guarantee import fit_reward_shift
     from nearsay.decision.hedged import HedgedClassifier
     from nearsay.decision.rules import darts
+    from nearsay.describe.encoder_torch import default_encoder
+    from nearsay.describe.folder import describe_images
     from nearsay.distances.distance import Distance
     from nearsay.distances.named import DISTANCES
     from nearsay.evaluate.displays import (
         AccuracySpecificityDisplay,
+        AnnotatedImagesDisplay,
         BreakdownDisplay,
         CaseTableDisplay,
         DecisionRegionsDisplay,
@@ -34,6 +50,7 @@ if TYPE_CHECKING:
         HedgedAnswersDisplay,
         HedgeDisplay,
         KCurveDisplay,
+        KeywordCurveDisplay,
         NeighborhoodDisplay,
         ReliabilityDisplay,
         SimilarNeighborsDisplay,
@@ -42,7 +59,9 @@ if TYPE_CHECKING:
     )
     from nearsay.learn.boost_metric import BoostMetric
     from nearsay.learn.itml import ITML
+    from nearsay.learn.keyword_projection import KeywordProjection
     from nearsay.learn.lmnn import LMNN
+    from nearsay.learn.rank_boost import RankBoostNeighbors
     from nearsay.learn.tuning import tune_metric
     from nearsay.learn.whitening import WithinClassWhitening
     from nearsay.neighbors.by_class import ClassTable
@@ -60,6 +79,8 @@ __all__ = [
     "LMNN",
     "POSTERIORS",
     "AccuracySpecificityDisplay",
+    "AnnotatedImagesDisplay",
+    "Annotation",
     "BoostMetric",
     "BreakdownDisplay",
     "CaseTableDisplay",
@@ -71,27 +92,48 @@ __all__ = [
     "EvidenceDisplay",
     "FScoreDisplay",
     "FusedClassifier",
+    "GroupLassoNeighbors",
     "HedgeDisplay",
     "HedgedAnswersDisplay",
     "HedgedClassifier",
+    "JointNeighbors",
     "KCurveDisplay",
+    "KeywordAnnotator",
+    "KeywordCurveDisplay",
+    "KeywordProjection",
+    "KeywordRegression",
     "LabeledRows",
+    "LandmarkFeatures",
+    "LassoNeighbors",
+    "MLkNN",
     "NeighborClassifier",
     "NeighborIndex",
     "NeighborTable",
     "NeighborhoodDisplay",
+    "RankBoostNeighbors",
+    "Relevance",
     "ReliabilityDisplay",
     "SimilarNeighborsDisplay",
+    "SparseCodingAnnotator",
     "Taxonomy",
     "TaxonomyDisplay",
     "TrainingSizeDisplay",
+    "TransformedNeighbors",
+    "TwoPassNeighbors",
     "WithinClassWhitening",
     "bayes_error_range",
+    "cross_validated_by_k",
     "darts",
+    "default_encoder",
+    "describe_images",
     "fit_reward_shift",
+    "keyword_measures",
     "leave_one_out",
+    "load_corel5k",
     "load_dataset",
     "load_taxonomy",
+    "mean_average_precision",
+    "measures_by_k",
     "nearest",
     "read_rows",
     "threads",
@@ -101,7 +143,20 @@ __all__ = [
 
 # Where each name lives; a test holds this against __all__ and the imports above.
 _HOMES = {
+    "nearsay.annotate.annotator": ["Annotation", "KeywordAnnotator"],
+    "nearsay.annotate.by_k": ["cross_validated_by_k", "measures_by_k"],
+    "nearsay.annotate.joint_distance": ["JointNeighbors"],
+    "nearsay.annotate.landmarks": ["LandmarkFeatures"],
+    "nearsay.annotate.learned_distance": ["GroupLassoNeighbors", "LassoNeighbors"],
+    "nearsay.annotate.measures": ["keyword_measures", "mean_average_precision"],
+    "nearsay.annotate.ml_knn": ["MLkNN"],
+    "nearsay.annotate.regression": ["KeywordRegression"],
+    "nearsay.annotate.relevance": ["Relevance"],
+    "nearsay.annotate.sparse_coding": ["SparseCodingAnnotator"],
+    "nearsay.annotate.transformed": ["TransformedNeighbors"],
+    "nearsay.annotate.two_pass": ["TwoPassNeighbors"],
     "nearsay.arrays": ["threads"],
+    "nearsay.data.corel5k": ["load_corel5k"],
     "nearsay.data.datasets": ["load_dataset"],
     "nearsay.data.files": ["read_rows", "write_rows"],
     "nearsay.data.rows": ["LabeledRows"],
@@ -111,10 +166,13 @@ _HOMES = {
     "nearsay.decision.guarantee": ["fit_reward_shift"],
     "nearsay.decision.hedged": ["HedgedClassifier"],
     "nearsay.decision.rules": ["darts"],
+    "nearsay.describe.encoder_torch": ["default_encoder"],
+    "nearsay.describe.folder": ["describe_images"],
     "nearsay.distances.distance": ["Distance"],
     "nearsay.distances.named": ["DISTANCES"],
     "nearsay.evaluate.displays": [
         "AccuracySpecificityDisplay",
+        "AnnotatedImagesDisplay",
         "BreakdownDisplay",
         "CaseTableDisplay",
         "DecisionRegionsDisplay",
@@ -123,6 +181,7 @@ _HOMES = {
         "HedgeDisplay",
         "HedgedAnswersDisplay",
         "KCurveDisplay",
+        "KeywordCurveDisplay",
         "NeighborhoodDisplay",
         "ReliabilityDisplay",
         "SimilarNeighborsDisplay",
@@ -131,7 +190,9 @@ _HOMES = {
     ],
     "nearsay.learn.boost_metric": ["BoostMetric"],
     "nearsay.learn.itml": ["ITML"],
+    "nearsay.learn.keyword_projection": ["KeywordProjection"],
     "nearsay.learn.lmnn": ["LMNN"],
+    "nearsay.learn.rank_boost": ["RankBoostNeighbors"],
     "nearsay.learn.tuning": ["tune_metric"],
     "nearsay.learn.whitening": ["WithinClassWhitening"],
     "nearsay.neighbors.by_class": ["ClassTable"],

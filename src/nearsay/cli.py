@@ -18,6 +18,8 @@ import typer
 from typer.core import TyperGroup
 
 from nearsay.errors import NearsayError
+from nearsay.papers.annotation_published import FEATURES
+from nearsay.papers.annotation_published import FIGURES as ANNOTATION_FIGURES
 from nearsay.papers.hedging_published import DATA, FIGURES
 from nearsay.papers.probabilities_published import JOINS, TABLES
 
@@ -176,7 +178,7 @@ def hedging(
         typer.Option(
             metavar="|".join(DATA),
             callback=_one_of(DATA),
-            help="One data set; tin200-50 and tin57, where metrics are learned for minutes, only so.",
+            help="One data set. Where metrics are learned for minutes: only so, or for the figure metrics.",
         ),
     ] = None,
     k: Annotated[int, typer.Option("--k", min=1, help="Neighbors that have a say.")] = 30,
@@ -197,6 +199,44 @@ def hedging(
         return
     for made in result["figures"]:
         _print(*map(_text_table, text_tables(made)), *(f"· {note}" for note in text_notes(made)), "")
+    _print(*(f"The picture is in {picture}" for picture in pictures))
+
+
+@papers.command()
+def annotation(
+    figure: Annotated[
+        str,
+        typer.Option(
+            metavar="|".join(ANNOTATION_FIGURES),
+            callback=_one_of(ANNOTATION_FIGURES),
+            help="Table 1, Figure 1, the cross-validation, or examples.",
+        ),
+    ] = "table1",
+    features: Annotated[
+        str | None,
+        typer.Option(
+            metavar="|".join(FEATURES),
+            callback=_one_of(FEATURES),
+            help="One kind of features; all but embeddings take minutes to compute.",
+        ),
+    ] = None,
+    save: Annotated[Path | None, typer.Option(help="Folder for the pictures.")] = None,
+    as_json: AsJson = False,
+) -> None:
+    """Keywords for the images of Corel5K: the methods of the papers and ours, beside what was published."""
+    from nearsay.papers.annotation import run
+    from nearsay.papers.annotation_published import NOTES
+    from nearsay.papers.annotation_text import PICTURES, draw, text_table
+
+    if save is not None and figure not in PICTURES:
+        raise typer.BadParameter(f"figures {', '.join(PICTURES)} are drawn; ask for one of them.", param_hint="--save")
+    with _progress("Reading Corel5K") as tell:
+        rows = run(figure=figure, features=features, progress=tell)
+        pictures = [] if save is None else draw(figure, rows, save)
+    if as_json:
+        _print_json(rows)
+        return
+    _print(_text_table(text_table(figure, rows)), *(f"· {note}" for note in NOTES[figure]))
     _print(*(f"The picture is in {picture}" for picture in pictures))
 
 
@@ -224,7 +264,7 @@ def _progress(doing: str) -> Iterator[Any]:
         yield lambda words: status.update(str(words))
 
 
-def _print_json(value: dict[str, Any]) -> None:
+def _print_json(value: dict[str, Any] | list[dict[str, Any]]) -> None:
     typer.echo(json.dumps(value, indent=2, ensure_ascii=False, allow_nan=False))
 
 

@@ -284,7 +284,7 @@ class KeywordAnnotator(BaseEstimator):
             order = p
             if self.order == "score":
                 order = scores[0]
-            elif self.worth_ is not None:
+            elif self.order == "worth" and self.worth_ is not None:
                 order = self.worth_.scores(p)
             best = most(order, self._n_given())
             for i, words in enumerate(best):

@@ -1,0 +1,172 @@
+"""The tables on annotation, on a little Corel5K made up for the test: rows, print, pictures, command line."""
+
+from __future__ import annotations
+
+import json
+
+import numpy as np
+import pytest
+from typer.testing import CliRunner
+
+from nearsay.cli import app
+from nearsay.errors import DatasetNotFound, InputError
+from nearsay.evaluate.annotated_images import AnnotatedImage, AnnotatedImagesDisplay
+from nearsay.evaluate.keyword_curve import KeywordCurveDisplay
+from nearsay.learn.rank_boost import RankBoostNeighbors
+from nearsay.papers import annotation, annotation_study
+from nearsay.papers.annotation_published import FEATURES, FIGURES, NOTES, PUBLISHED
+from nearsay.papers.annotation_study import Columns, beside, best_row, cross_validated_worth, witnesses
+from nearsay.papers.annotation_text import draw, text_table
+from scenes import scene
+
+Image = pytest.importorskip("PIL.Image", reason="descriptors need the extra images")
+pytest.importorskip("skimage", reason="descriptors need the extra images")
+pytest.importorskip("pywt", reason="descriptors need the extra images")
+
+WORDS = ["bear", "ice", "sky", "snow", "sun", "tree", "water"]
+
+
+def quick_ranking(features, **settings):
+    return RankBoostNeighbors(features, **{**settings, "n_rounds": 3, "n_pairs": 5})
+
+
+@pytest.fixture
+def little_corel(tmp_path, monkeypatch):
+    """Forty training images and six test images, with keywords of their seed and embeddings that show it."""
+    folder = tmp_path / "corel5k"
+    random = np.random.default_rng(0)
+    names, embeddings = [], []
+    for part, numbers in (("train", range(40)), ("test", range(40, 46))):
+        listed, keywords = [], []
+        for number in numbers:
+            kind = number % 5
+            name = f"{1000 * (1 + kind)}/{number}"
+            path = folder / "images" / f"{name}.jpeg"
+            path.parent.mkdir(parents=True, exist_ok=True)
+            Image.fromarray(scene(kind, 40, 56)).save(path)
+            has = np.zeros(len(WORDS), np.uint16)
+            has[[kind, kind + 1 + number % 2]] = 1
+            listed.append(name)
+            keywords.append(np.append(np.uint16(len(WORDS)), has))
+            embeddings.append(np.eye(8)[kind] + random.random(8) / 2)
+        (folder / f"corel5k_{part}_list.txt").write_text("\n".join(listed))
+        np.concatenate(keywords).astype("<u2").tofile(folder / f"corel5k_{part}_annot.hvecs")
+        names += listed
+    (folder / "corel5k_words.txt").write_text("\n".join(WORDS))
+    np.savez(folder / "embeddings.npz", X=np.array(embeddings, np.float16), names=np.array(names))
+    monkeypatch.setenv("NEARSAY_DATA", str(tmp_path))
+    monkeypatch.setattr(annotation, "KS", (2, 5))
+    monkeypatch.setattr(annotation, "RankBoostNeighbors", quick_ranking)
+    monkeypatch.setattr(annotation_study, "FADING_NEIGHBORS", 10)
+    monkeypatch.setattr(annotation_study, "N_KEYWORDS", 2)
+    monkeypatch.setattr(annotation, "N_KEYWORDS", 2)
+
+
+def test_every_method_stands_in_table_1_beside_what_was_published(little_corel, monkeypatch):
+    monkeypatch.setattr(annotation, "LassoNeighbors", lambda features: annotation.JointNeighbors(features))
+    monkeypatch.setattr(annotation, "GroupLassoNeighbors", lambda features: annotation.JointNeighbors(features))
+    rows = annotation.run()
+    ours = [row for row in rows if row["source"] == "ours"]
+    assert [(row["features"], row["method"]) for row in ours] == [
+        (FEATURES[features], method) for features, methods in annotation.METHODS.items() for method in methods
+    ]
+    assert len(rows) == len(ours) + len(PUBLISHED)
+    assert all({"method", "features", "source", "P", "R", "N+"} == set(row) for row in rows)
+    assert all(0 <= row["P"] <= 100 and 0 <= row["N+"] <= len(WORDS) for row in ours)
+    best = next(row for row in ours if row["features"] == FEATURES["both"])
+    assert best["R"] > 50  # the embeddings all but name the words
+
+
+def test_one_kind_of_features_is_shown_with_the_published_rows_that_go_with_it(little_corel):
+    rows = annotation.run(features="embeddings")
+    assert {row["features"] for row in rows if row["source"] == "ours"} == {"embeddings"}
+    assert "seven descriptors" not in {row["features"] for row in rows}
+    assert any(row["method"].startswith("KCCA") for row in rows)
+
+
+def test_figure_1_has_every_k_of_every_ranking_on_test_images_and_in_folds(little_corel, tmp_path):
+    rows = annotation.run(figure="1")
+    assert {(row["method"], row["on"], row["k"]) for row in rows} == {
+        (method, on, k) for method in annotation.RANKINGS for on in ("test", "training, five folds") for k in (2, 5)
+    }
+    assert len(text_table("1", rows).sections) == 2 * len(annotation.RANKINGS)
+    assert all(path.endswith(".png") for path in draw("1", rows, tmp_path / "pictures"))
+    assert len(list((tmp_path / "pictures").iterdir())) == 2
+
+
+def test_what_recall_counts_is_chosen_on_training_images(little_corel, monkeypatch):
+    study = annotation.Study()
+    annotator = study.ours("embeddings")
+    rows = cross_validated_worth(annotator, study.train.keywords)
+    assert sum(row["chosen"] for row in rows) == 1
+    assert annotator.recall_weight == next(row["recall_weight"] for row in rows if row["chosen"])
+    assert study.ours("embeddings") is annotator
+    monkeypatch.setattr(study.test.keywords, "data", study.test.keywords.data[::-1])
+    assert cross_validated_worth(annotator, study.train.keywords) == rows
+    assert best_row(rows)["chosen"]
+
+
+def test_examples_show_given_and_found_words_and_neighbors(little_corel, tmp_path):
+    rows = annotation.run(figure="examples", features="embeddings")
+    assert len(rows) == 6
+    for row in rows:
+        assert len(row["found"]) == len(row["probabilities"]) == 2
+        assert set(row["given"]) < set(WORDS)
+        assert len(row["neighbors"]) == annotation.NEIGHBORS_SHOWN
+    assert draw("examples", rows, tmp_path) == [str(tmp_path / "annotation-examples.jpg")]
+
+
+def test_the_command_prints_tables_json_and_what_is_wrong(little_corel, tmp_path):
+    runner = CliRunner()
+    shown = runner.invoke(app, ["papers", "annotation", "--features", "embeddings"])
+    assert shown.exit_code == 0
+    assert "nearsay" in shown.stdout
+    assert NOTES["table1"][0].split()[0] in shown.stdout
+    rows = json.loads(runner.invoke(app, ["papers", "annotation", "--features", "embeddings", "--json"]).stdout)
+    assert isinstance(rows, list)
+    assert {"method", "features", "source", "P", "R", "N+"} == set(rows[0])
+    cv = runner.invoke(app, ["papers", "annotation", "--figure", "cv", "--features", "embeddings"])
+    assert "chosen" in cv.stdout
+    for wrong, said in (
+        (["--figure", "2"], "none of table1"),
+        (["--features", "gist"], "none of seven"),
+        (["--save", str(tmp_path)], "are drawn"),
+    ):
+        answer = runner.invoke(app, ["papers", "annotation", *wrong])
+        assert answer.exit_code == 2
+        assert said in answer.output
+
+
+def test_without_the_data_it_says_where_to_put_it(monkeypatch, tmp_path):
+    monkeypatch.setenv("NEARSAY_DATA", str(tmp_path))
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))
+    with pytest.raises(DatasetNotFound, match="corel5k"):
+        annotation.run(features="embeddings")
+    for asked, said in (({"figure": "9"}, "Unknown figure '9'"), ({"features": "gist"}, "Unknown features 'gist'")):
+        with pytest.raises(InputError, match=said):
+            annotation.run(**asked)
+
+
+def test_columns_stand_beside_each_other_and_witnesses_see_theirs():
+    first = Columns(np.zeros((2, 3)), np.zeros((1, 3)), {"embedding": slice(0, 3)})
+    second = Columns(np.ones((2, 5)), np.ones((1, 5)), {"landmarks": slice(0, 2), "hue": (slice(2, 5), "manhattan")})
+    both = beside(first, second)
+    assert both.spaces == {"embedding": slice(0, 3), "landmarks": slice(3, 5), "hue": (slice(5, 8), "manhattan")}
+    assert both.train.shape == (2, 8)
+    assert list(witnesses(both)) == [
+        *("embedding", "descriptors", "embedding, projected", "landmarks, projected"),
+        *("embedding and landmarks, projected", "regression"),
+    ]
+    assert list(witnesses(first)) == ["embedding", "embedding, projected", "regression"]
+
+
+def test_pictures_need_something_to_show():
+    with pytest.raises(InputError, match="needs rows"):
+        KeywordCurveDisplay.from_rows({})
+    with pytest.raises(InputError, match="three axes"):
+        KeywordCurveDisplay(curves={"a": [{"k": 1}]}).plot(ax=[None])
+    with pytest.raises(InputError, match="nothing to show"):
+        AnnotatedImagesDisplay([])
+    assert len(FIGURES) == len(NOTES)
+    lone = AnnotatedImagesDisplay([AnnotatedImage(np.zeros((4, 4)), ["sky"], ["sky"])]).plot()
+    assert lone.lines(lone.items[0]) == [("✓ sky", True)]
