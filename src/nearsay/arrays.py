@@ -43,6 +43,10 @@ def as_rows(X: Any, *, name: str = "X", width: int | None = None) -> np.ndarray:
             f"{name} must have two dimensions (rows × columns); it came with shape {array.shape}."
             + (f" For one row pass {name}.reshape(1, -1)." if array.ndim == 1 else "")
         )
+    if array.dtype.kind == "c":
+        raise InputError(
+            f"{name} holds complex numbers; real ones are expected. Pass {name}.real, or both parts as columns."
+        )
     if array.dtype.kind not in "fiub":
         try:
             array = array.astype(np.float64)

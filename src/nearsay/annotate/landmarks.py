@@ -74,7 +74,7 @@ class LandmarkFeatures(TransformerMixin, BaseEstimator):
         self._learn(X)
         return self
 
-    def fit_transform(self, X: Any, Y: Any = None) -> np.ndarray:
+    def fit_transform(self, X: Any, y: Any = None) -> np.ndarray:
         """The same as ``fit`` and then ``transform``; landmarks are not measured twice."""
         chosen, nearness = self._learn(X)
         rows = as_rows(X)

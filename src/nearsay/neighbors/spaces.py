@@ -109,8 +109,19 @@ class HeldSpaces:
     def __init__(self, X: Any, spaces: list[FeatureSpace]) -> None:
         self.rows = as_rows(X)
         self.spaces = spaces
-        self._measures = in_parallel(lambda space: _measure(self.rows[:, space.columns], space.distance), spaces)
         self._farthest: dict[int, float] = {}  # of the spaces in which all rows were measured, as ``scales`` says
+        self._prepare()
+
+    def _prepare(self) -> None:
+        self._measures = in_parallel(lambda space: _measure(self.rows[:, space.columns], space.distance), self.spaces)
+
+    def __getstate__(self) -> dict[str, Any]:
+        """What is saved or sent to another process: the rows, and not what is made of them."""
+        return {name: value for name, value in self.__dict__.items() if name != "_measures"}
+
+    def __setstate__(self, state: dict[str, Any]) -> None:
+        self.__dict__.update(state)
+        self._prepare()
 
     def __len__(self) -> int:
         return len(self.spaces)
