@@ -9,6 +9,7 @@ from nearsay.data.corel5k import load_corel5k
 from nearsay.describe import describe_images
 from nearsay.distances.named import as_distance
 from nearsay.errors import DatasetNotFound, InputError
+from nearsay.papers.annotation import run
 
 pytest.importorskip("PIL.Image", reason="descriptors need the extra images")
 pytest.importorskip("skimage", reason="descriptors need the extra images")
@@ -47,6 +48,13 @@ def test_like_photographs_have_like_keywords(corel5k):
     words = train.keywords[some].toarray().astype(int)
     shared = words @ words.T
     assert shared[np.arange(len(some)), gaps.argmin(axis=1)].mean() > 2 * shared[~np.eye(len(some), dtype=bool)].mean()
+
+
+def test_keywords_from_embeddings_are_as_good_as_the_docs_say(corel5k):
+    rows = {row["method"]: row for row in run(features="embeddings") if row["source"] == "ours"}
+    assert rows["nearest five, prior"]["N+"] == 167
+    ours = rows["nearsay"]
+    assert (ours["P"] > 38, ours["R"] > 53, ours["N+"] >= 180) == (True, True, True)
 
 
 def test_corel5k_that_is_not_there_is_said_with_what_to_put_where(tmp_path, monkeypatch):
