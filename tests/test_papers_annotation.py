@@ -142,7 +142,12 @@ def test_without_the_data_it_says_where_to_put_it(monkeypatch, tmp_path):
     monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))
     with pytest.raises(DatasetNotFound, match="corel5k"):
         annotation.run(features="embeddings")
-    for asked, said in (({"figure": "9"}, "Unknown figure '9'"), ({"features": "gist"}, "Unknown features 'gist'")):
+    for asked, said in (
+        ({"figure": "9"}, "Unknown figure '9'"),
+        ({"features": "gist"}, "Unknown features 'gist'"),
+        ({"figure": "cv", "features": "seven"}, "'cv' cannot be made from seven descriptors: pass features='fifteen'"),
+        ({"figure": "1", "features": "both"}, "pass features='seven'"),
+    ):
         with pytest.raises(InputError, match=said):
             annotation.run(**asked)
 

@@ -23,9 +23,18 @@ from nearsay.annotate.sparse_coding import SparseCodingAnnotator
 from nearsay.annotate.two_pass import TwoPassNeighbors
 from nearsay.annotate.witness import as_score
 from nearsay.arrays import evenly
-from nearsay.errors import unknown_name
+from nearsay.errors import InputError, unknown_name
 from nearsay.learn.rank_boost import RankBoostNeighbors
-from nearsay.papers.annotation_published import BOTH, EMBEDDINGS, FEATURES, FIFTEEN, FIGURES, PUBLISHED, SEVEN
+from nearsay.papers.annotation_published import (
+    BOTH,
+    EMBEDDINGS,
+    FEATURES,
+    FEATURES_OF,
+    FIFTEEN,
+    FIGURES,
+    PUBLISHED,
+    SEVEN,
+)
 from nearsay.papers.annotation_study import (
     N_KEYWORDS,
     Columns,
@@ -65,8 +74,11 @@ def run(
         raise unknown_name("figure", figure, FIGURES)
     if features is not None and features not in FEATURES:
         raise unknown_name("features", features, FEATURES)
-    study = Study(progress)
-    return MAKERS[figure](study, [features] if features else list(FEATURES))
+    if features is not None and features not in FEATURES_OF[figure]:
+        raise InputError(
+            f"Figure {figure!r} cannot be made from {FEATURES[features]}: pass features={FEATURES_OF[figure][0]!r}."
+        )
+    return MAKERS[figure](Study(progress), [features] if features else list(FEATURES_OF[figure]))
 
 
 def _table_1(study: Study, asked: list[str]) -> list[dict[str, Any]]:
@@ -88,7 +100,6 @@ def _table_1(study: Study, asked: list[str]) -> list[dict[str, Any]]:
 
 
 def _figure_1(study: Study, asked: list[str]) -> list[dict[str, Any]]:
-    """The paper's own features, whatever was asked for."""
     columns, rows = study.seven, []
     for method, neighbors in RANKINGS.items():
         study.tell(f"{method}, all k on the test images")
@@ -107,14 +118,13 @@ def _cross_validation(study: Study, asked: list[str]) -> list[dict[str, Any]]:
     return [
         {"features": FEATURES[features], **row}
         for features in asked
-        if features != SEVEN
         for row in cross_validated_worth(study.ours(features), study.train.keywords)
     ]
 
 
 def _examples(study: Study, asked: list[str]) -> list[dict[str, Any]]:
-    """By embeddings, or by whatever was asked for; the likely words, not those that count most in a mean over words."""
-    features = asked[0] if len(asked) == 1 and asked[0] != SEVEN else EMBEDDINGS
+    """The likely words, not those that count most in a mean over words."""
+    features = asked[0]
     annotator, columns, test = study.ours(features).set_params(order="probability"), study.columns(features), study.test
     shown = evenly(len(test), EXAMPLES)
     words = np.array(test.words)

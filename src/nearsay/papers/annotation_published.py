@@ -16,6 +16,14 @@ FEATURES = {
     BOTH: "embeddings and descriptors",
 }
 
+# What each figure can be made from; examples from the first of these unless another is named.
+FEATURES_OF = {
+    "table1": tuple(FEATURES),
+    "1": (SEVEN,),
+    "cv": (FIFTEEN, EMBEDDINGS, BOTH),
+    "examples": (EMBEDDINGS, FIFTEEN, BOTH),
+}
+
 CLASSICAL, CNN = "published descriptors", "published CNN features"
 
 # Precision and recall in percent, words found; from the tables of the papers, or of later papers that compare them.
