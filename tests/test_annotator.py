@@ -111,6 +111,25 @@ def test_words_are_given_with_the_neighbors_that_have_them():
         assert len(str(answer).splitlines()) == 3
 
 
+class Counted(JointNeighbors):
+    """Counts, over all its copies, how often it searches."""
+
+    searches: list = []  # noqa: RUF012
+
+    def neighbors(self, X, k):
+        self.searches.append(len(X))
+        return super().neighbors(X, k)
+
+
+def test_an_answer_and_its_evidence_come_from_one_search():
+    X, Y = photos()
+    annotator = KeywordAnnotator([KeywordRegression(), Counted(), (JointNeighbors(), "count")]).fit(X, Y)
+    Counted.searches.clear()
+    answers = annotator.annotate(X[:4])
+    assert Counted.searches == [4]
+    assert [answer.neighbors[0] for answer in answers] == [0, 1, 2, 3]
+
+
 def test_confidence_can_choose_how_many_words():
     X, Y = photos()
     Q, truth = photos(seed=1)

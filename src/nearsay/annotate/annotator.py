@@ -177,8 +177,7 @@ class KeywordAnnotator(BaseEstimator):
 
     def scores(self, X: Any) -> list[np.ndarray]:
         """What every witness says of every word: a list of (n_queries, n_words)."""
-        rows = self._rows(X)
-        return [said for witness in self._witnesses for said in witness.scores(rows, self._keywords)]
+        return self._ask(self._rows(X))[0]
 
     def predict_proba(self, X: Any) -> np.ndarray:
         """The probability that each item has each word: (n_queries, n_words)."""
@@ -192,7 +191,7 @@ class KeywordAnnotator(BaseEstimator):
         """1 for every word an item is given: (n_queries, n_words), sparse where ``Y`` was."""
         rows = self._rows(X)
         columns, starts = [], [0]
-        for _, _, words in self._chosen(rows):
+        for words, _, _ in self._chosen(rows):
             columns.append(words)
             starts.append(starts[-1] + len(words))
         shape = (len(rows), len(self.words_))
@@ -206,12 +205,7 @@ class KeywordAnnotator(BaseEstimator):
 
         Of several witnesses, the neighbors shown are those of the first that has any.
         """
-        rows = self._rows(X)
-        finder = next((witness for witness in self._witnesses if witness.finds), None)
-        shown = NeighborTable(np.empty((len(rows), 0), np.int64), np.empty((len(rows), 0)))
-        if finder is not None and len(rows):
-            shown = finder.table(rows)
-        return [self._annotation(shown, item, p, words) for item, p, words in self._chosen(rows)]
+        return [self._annotation(*chosen) for chosen in self._chosen(self._rows(X))]
 
     def score(self, X: Any, Y: Any) -> float:
         """The F1 of precision and recall in the mean over words, as annotation is judged."""
@@ -238,6 +232,19 @@ class KeywordAnnotator(BaseEstimator):
     def _rows(self, X: Any) -> np.ndarray:
         check_is_fitted(self, "calibration_")
         return as_rows(X, width=self.n_features_in_)
+
+    def _ask(self, rows: np.ndarray) -> tuple[list[np.ndarray], NeighborTable]:
+        """What all witnesses say of every word, and the neighbors of the first that has any; each searches once."""
+        scores: list[np.ndarray] = []
+        tables: list[NeighborTable] = []
+        for witness in self._witnesses:
+            if witness.finds:
+                tables.append(witness.table(rows))
+                scores += witness.said(tables[-1], self._keywords)
+            else:
+                scores += witness.scores(rows, self._keywords)
+        nobody = NeighborTable(np.empty((len(rows), 0), np.int64), np.empty((len(rows), 0)))
+        return scores, tables[0] if tables else nobody
 
     def _past_scores(self, named: list[Witness], rows: np.ndarray, seen: np.ndarray) -> list[np.ndarray]:
         """The scores of the rows ``seen`` by witnesses that have not seen them: one (n_seen, n_words) a relevance."""
@@ -275,28 +282,28 @@ class KeywordAnnotator(BaseEstimator):
         n_arrays = sum(witness.n_scores for witness in self._witnesses)
         return row_blocks(len(rows), row_bytes=8 * len(self.words_) * (4 * n_arrays + 4))
 
-    def _chosen(self, rows: np.ndarray) -> Iterator[tuple[int, np.ndarray, np.ndarray]]:
-        """For every item its number, the probabilities of all words, and the words it is given, best first."""
+    def _chosen(self, rows: np.ndarray) -> Iterator[tuple[np.ndarray, np.ndarray, NeighborTable]]:
+        """For every item the words it is given, best first, the probabilities of all words, and its neighbors."""
         least = 0.5 if self.n_keywords is None and self.least_probability == 0 else self.least_probability
         for part in self._parts(rows):
-            scores = self.scores(rows[part])
+            scores, table = self._ask(rows[part])
             p = self.calibration_.proba(scores)
             order = p
             if self.order == "score":
                 order = scores[0]
             elif self.order == "worth" and self.worth_ is not None:
                 order = self.worth_.scores(p)
-            best = most(order, self._n_given())
-            for i, words in enumerate(best):
-                yield part.start + i, p[i], words[p[i, words] >= least]
+            for i, words in enumerate(most(order, self._n_given())):
+                yield words[p[i, words] >= least], p[i], table[i : i + 1]
 
-    def _annotation(self, shown: NeighborTable, item: int, p: np.ndarray, words: np.ndarray) -> Annotation:
-        near = shown.indices[item][shown.indices[item] >= 0]
+    def _annotation(self, words: np.ndarray, p: np.ndarray, table: NeighborTable) -> Annotation:
+        there = table.indices[0] >= 0
+        near = table.indices[0][there]
         has = self._keywords[near][:, words].toarray() > 0
         return Annotation(
             words=self.words_[words].tolist(),
             probabilities=p[words].tolist(),
             neighbors=near,
-            distances=shown.distances[item][: len(near)],
+            distances=table.distances[0][there],
             given_by=[near[column].tolist() for column in has.T],
         )
