@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import warnings
 from collections.abc import Callable
 from typing import Any, ClassVar
 
@@ -168,6 +169,8 @@ class Mahalanobis(VectorDistance):
     ----------
     M : (d, d) array, optional
         Symmetric, with no negative eigenvalue. For the classical distance, the inverse of the covariance.
+        A positive definite M is used whole, however different the scales of its columns. Of one that is not,
+        directions that rounding cannot tell from nothing are left out.
     L : (r, d) array, optional
         The linear map itself; r < d leaves directions out, and rows that differ only there are at distance 0.
 
@@ -215,7 +218,11 @@ class Mahalanobis(VectorDistance):
 
 
 def _factor(M: Any) -> np.ndarray:
-    """A matrix L with LᵀL = M, with as many rows as M has rank."""
+    """A matrix L with LᵀL = M, with as many rows as M has rank.
+
+    Columns are scaled so that M has ones on its diagonal first: how small an eigenvalue must be to count as zero
+    then does not depend on the units that the columns are measured in.
+    """
     given = np.asarray(as_rows(M, name="M"), dtype=np.float64)
     if given.shape[0] != given.shape[1]:
         raise InputError(f"M must be square; it came with shape {given.shape}. A linear map is passed as L.")
@@ -226,16 +233,40 @@ def _factor(M: Any) -> np.ndarray:
             f"M must be symmetric, but M[{row}, {column}] = {given[row, column]} and M[{column}, {row}] ="
             f" {given[column, row]}. Pass (M + M.T) / 2."
         )
-    values, vectors = np.linalg.eigh((given + given.T) / 2)
-    # What rounding alone makes of an eigenvalue 0.
-    nothing = 8 * len(given) * np.finfo(np.float64).eps * float(np.abs(values).max())
-    if values[0] < -nothing:
+    M = (given + given.T) / 2
+    units = np.sqrt(np.maximum(np.diag(M), 0.0))
+    units[units == 0] = 1.0
+    scaled = M / units / units[:, None]
+    try:
+        return np.ascontiguousarray(np.linalg.cholesky(scaled).T * units)
+    except np.linalg.LinAlgError:  # not positive definite: some directions count nothing, or less
+        factor = _semidefinite_factor(scaled)
+    if factor is not None:
+        return np.ascontiguousarray(factor * units)
+    # Below zero by more than rounding, in its own units. What is left of a direction that should count nothing can
+    # look like that, when its units are made of rounding too.
+    factor = _semidefinite_factor(M)
+    if factor is None:
         raise InputError(
             "M must have no negative eigenvalue, or some distances would not be real numbers; its smallest is"
-            f" {values[0]:.3g}."
+            f" {np.linalg.eigvalsh(M)[0]:.3g}."
         )
+    warnings.warn(
+        f"M has an eigenvalue of {np.linalg.eigvalsh(M)[0]:.3g}, beside a largest of {largest:.3g}. It is taken for 0,"
+        f" and so are {len(M) - len(factor)} of {len(M)} eigenvalues. Pass L if M has directions that small.",
+        stacklevel=3,
+    )
+    return np.ascontiguousarray(factor)
+
+
+def _semidefinite_factor(M: np.ndarray) -> np.ndarray | None:
+    """L with LᵀL = M without the directions that rounding cannot tell from nothing; None if some count less."""
+    values, vectors = np.linalg.eigh(M)
+    nothing = 8 * len(M) * np.finfo(np.float64).eps * float(np.abs(values).max())
+    if values[0] < -nothing:
+        return None
     kept = values > nothing
-    return np.ascontiguousarray(np.sqrt(values[kept])[:, None] * vectors[:, kept].T)
+    return np.asarray(np.sqrt(values[kept])[:, None] * vectors[:, kept].T)
 
 
 # ---------------------------------------------------------------- angles
