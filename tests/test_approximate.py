@@ -243,12 +243,12 @@ def test_a_graph_is_built_on_one_thread_however_many_there_are(monkeypatch):
     """With more, its links would depend on which thread came first."""
     asked = []
 
-    def recorded(faiss, count):
+    def recorded(count):
         asked.append(count)
-        return faiss_threads(faiss, count)
+        return faiss_threads(count)
 
     monkeypatch.setattr(approximate, "faiss_threads", recorded)
     rows = np.random.default_rng(0).normal(size=(2100, 4)).astype(np.float32)
     with ns.threads(2):
-        approximate.Graph(faiss, rows, len(rows), np.random.default_rng(0)).add(rows)
+        approximate.Graph(rows, len(rows), np.random.default_rng(0)).add(rows)
     assert asked == [1]

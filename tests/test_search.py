@@ -22,6 +22,7 @@ from nearsay.search.exact import ExactSearch
 from nearsay.search.products import PRODUCTS
 from nearsay.search.screen import Screen
 from nearsay.search.select import Shortlists
+from nearsay.search.views import Geometry
 
 
 @given(
@@ -145,7 +146,7 @@ def exactly(X: np.ndarray, Q: np.ndarray, k: int) -> np.ndarray:
 def test_the_screen_alone_misses_nothing_that_it_does_not_give_up():
     for X in worst_rows().values():
         search = ExactSearch().fit(X)
-        found, undecided = Screen(search.distance_, search.rows_).candidates(X[:50], 10)
+        found, undecided = Screen(Geometry(search.distance_, search.rows_)).candidates(X[:50], 10)
         decided = np.setdiff1d(np.arange(50), undecided)
         for query, rows in zip(decided, exactly(X, X[decided], 10), strict=True):
             assert set(rows) <= set(found[query].tolist())

@@ -6,7 +6,9 @@ import os
 from collections.abc import Callable, Iterable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import AbstractContextManager, contextmanager
+from contextvars import ContextVar, copy_context
 from functools import lru_cache
+from threading import Lock
 from typing import Any, TypeVar
 
 import numpy as np
@@ -117,6 +119,20 @@ def row_blocks(n_rows: int, *, row_bytes: int = 0, size: int | None = None) -> I
         yield slice(start, min(start + step, n_rows))
 
 
+def rows_within(n_bytes: int, row_bytes: int, most: int) -> int:
+    """How many rows of ``row_bytes`` fit into ``n_bytes``: at least one, and no more than ``most``.
+
+    >>> rows_within(1000, 10, most=960), rows_within(1000, 1, most=960), rows_within(1000, 5000, most=960)
+    (100, 960, 1)
+    """
+    return max(1, min(most, n_bytes // max(1, row_bytes)))
+
+
+def row_width(items: Any) -> int:
+    """Numbers in each of these rows; 1 where they are other items."""
+    return int(items.shape[1]) if isinstance(items, np.ndarray) and items.ndim == 2 else 1
+
+
 def evenly(n: int, most: int) -> np.ndarray:
     """At most ``most`` of the numbers below ``n``, in even steps from 0; all of them where there are no more.
 
@@ -145,35 +161,57 @@ def shares(n: int, most: int) -> Iterator[slice]:
 
 
 class GrowingArray:
-    """Rows that can be appended to without copying all of them each time (capacity doubles)."""
+    """Rows that can be appended to without copying all of them each time (capacity doubles).
+
+    An array never changes: ``appended`` gives a longer one, which shares the memory of this one where the place
+    after its last row is still free. So whoever reads an array while it grows keeps reading what was there before.
+    """
 
     def __init__(self, first: np.ndarray) -> None:
-        self._store = first
-        self._used = len(first)
+        self._room = _Room(first)
+        self.values = first
 
     def __len__(self) -> int:
-        return self._used
+        return len(self.values)
 
-    @property
-    def values(self) -> np.ndarray:
-        return self._store[: self._used]
+    def appended(self, more: np.ndarray) -> GrowingArray:
+        """These rows and then ``more``."""
+        grown = object.__new__(type(self))
+        grown._room, grown.values = self._room.after(self.values, more)
+        return grown
 
-    def append(self, more: np.ndarray) -> None:
-        needed = self._used + len(more)
-        if needed > len(self._store):
-            grown = np.empty((max(needed, 2 * len(self._store)), *self._store.shape[1:]), self._store.dtype)
-            grown[: self._used] = self.values
-            self._store = grown
-        self._store[self._used : needed] = more
-        self._used = needed
+    def __reduce__(self) -> tuple[Any, ...]:
+        return type(self), (self.values,)
 
 
-_chosen_threads: int | None = None
+class _Room:
+    """Memory for the rows of several arrays of different length, the longest of which fills it up to ``_filled``."""
+
+    def __init__(self, store: np.ndarray) -> None:
+        self._store = store
+        self._filled = len(store)
+        self._lock = Lock()
+
+    def after(self, values: np.ndarray, more: np.ndarray) -> tuple[_Room, np.ndarray]:
+        """``more`` written after ``values``, and where; in new memory if what follows is taken or too short."""
+        n, needed = len(values), len(values) + len(more)
+        with self._lock:
+            room = self
+            if n != self._filled or needed > len(self._store):
+                room = _Room(np.empty((max(needed, 2 * n), *values.shape[1:]), values.dtype))
+                room._store[:n] = values
+            room._store[n:needed] = more
+            room._filled = needed
+            return room, room._store[:needed]
+
+
+_chosen_threads: ContextVar[int | None] = ContextVar("threads", default=None)
 
 
 def thread_count() -> int:
     """How many threads nearsay uses: set by ``threads``, ``NEARSAY_THREADS`` or ``OMP_NUM_THREADS``, or every core."""
-    return _default_threads() if _chosen_threads is None else _chosen_threads
+    chosen = _chosen_threads.get()
+    return _default_threads() if chosen is None else chosen
 
 
 @lru_cache(maxsize=1)
@@ -192,18 +230,45 @@ def _default_threads() -> int:
 def threads(count: int) -> Iterator[None]:
     """Use ``count`` threads inside the block. Results never depend on it, only time does.
 
+    It holds for the calling thread (and asynchronous task), not for others that run at the same time.
+
     >>> with threads(1):
     ...     thread_count()
     1
     """
-    global _chosen_threads
     if isinstance(count, bool) or not isinstance(count, int | np.integer) or count < 1:
-        raise InputError(f"The number of threads must be a whole number of at least 1; {count!r} came.")
-    before, _chosen_threads = _chosen_threads, int(count)
+        raise InputError(f"The number of threads must be a whole number of at least 1; got {count!r}.")
+    before = _chosen_threads.set(int(count))
     try:
         yield
     finally:
-        _chosen_threads = before
+        _chosen_threads.reset(before)
+
+
+class _OneBlasThread:
+    """Keeps BLAS on one thread while anyone needs that; the last one out puts back what the first one found.
+
+    BLAS has one setting for the whole process. If everyone put back what they found, somebody who came while
+    another was inside would put back one thread, for good.
+    """
+
+    def __init__(self) -> None:
+        self._lock = Lock()
+        self._inside = 0
+        self._limit: Any = None
+
+    def __enter__(self) -> None:
+        with self._lock:
+            if self._inside == 0:
+                self._limit = _blas().limit(limits=1)
+                self._limit.__enter__()
+            self._inside += 1
+
+    def __exit__(self, *error: object) -> None:
+        with self._lock:
+            self._inside -= 1
+            if self._inside == 0:
+                self._limit.__exit__(None, None, None)
 
 
 @lru_cache(maxsize=1)
@@ -213,10 +278,12 @@ def _blas() -> Any:
     return ThreadpoolController().select(user_api="blas")
 
 
-def one_blas_thread() -> AbstractContextManager[Any]:
+_ONE_BLAS_THREAD = _OneBlasThread()
+
+
+def one_blas_thread() -> AbstractContextManager[None]:
     """Keep matrix products on the calling thread: nearsay shares out whole blocks of rows instead."""
-    limited: AbstractContextManager[Any] = _blas().limit(limits=1)
-    return limited
+    return _ONE_BLAS_THREAD
 
 
 def in_parallel(work: Callable[[Item], Result], items: Iterable[Item]) -> list[Result]:
@@ -230,5 +297,6 @@ def in_parallel(work: Callable[[Item], Result], items: Iterable[Item]) -> list[R
     with one_blas_thread():
         if workers <= 1:
             return [work(item) for item in items]
+        context = copy_context()  # a thread of the pool knows nothing of ``threads`` by itself
         with ThreadPoolExecutor(workers) as pool:
-            return list(pool.map(work, items))
+            return list(pool.map(lambda item: context.copy().run(work, item), items))

@@ -16,7 +16,7 @@ from typing import Any, ClassVar
 
 import numpy as np
 
-from nearsay.arrays import as_rows
+from nearsay.arrays import as_rows, row_blocks, row_width
 from nearsay.errors import InputError
 
 
@@ -51,8 +51,9 @@ class Distance(ABC):
         outside ``X`` (−1 too) leave ``out`` as it is.
         """
         for i, rows in enumerate(candidates):
-            here = np.flatnonzero((rows >= first) & (rows < first + len(X)))
-            if len(here):
+            inside = np.flatnonzero((rows >= first) & (rows < first + len(X)))
+            for part in row_blocks(len(inside), row_bytes=8 * row_width(X)):
+                here = inside[part]
                 numbers = rows[here] - first
                 chosen = X[numbers] if isinstance(X, np.ndarray) else [X[number] for number in numbers]
                 out[i, here] = self.block(Q[i : i + 1], chosen, first)[0]

@@ -16,7 +16,7 @@ from nearsay.neighbors.classes import NearestClasses
 from nearsay.neighbors.table import NeighborTable
 from nearsay.search.grouped import Wanted
 from nearsay.search.protocol import NeighborSearch
-from nearsay.search.small import QUERIES_AT_ONCE, Multiplied, OwnBlock, SmallRows
+from nearsay.search.small import Multiplied, OwnBlock, SmallRows
 
 QUERIES_SCANNED = 64
 
@@ -41,7 +41,7 @@ class AllAtOnce:
             few, itself, lines = Q[part], left_out[part], np.arange(part.start, part.stop)
             self._settle(few, itself, wanted, self.rows.times(few, itself), table, lines)
 
-        in_parallel(fill, shares(len(Q), most=QUERIES_AT_ONCE))
+        in_parallel(fill, shares(len(Q), most=self.rows.queries_at_once))
         return table
 
     def others(self, wanted: Wanted) -> NeighborTable:

@@ -102,18 +102,17 @@ class LabeledSearch:
     """
 
     def __init__(self, search: NeighborSearch, labels: Any, n_classes: int | None = None) -> None:
-        self.search = search
-        self.labels, self.n_classes = _check_labels(labels, len(search.rows_), n_classes)
+        self.search = search.snapshot()
+        self.labels, self.n_classes = _check_labels(labels, len(self.search.rows_), n_classes)
         self.lists_all = self.n_classes <= LIST_ALL_UP_TO
-        self._n_changes = search.rows_.n_changes
         self._rows_by_class: GroupedRows | None = None
         self._few_rows: AllAtOnce | None = None
 
     def serves(self, search: NeighborSearch, labels: Any, n_classes: int | None) -> bool:
         """Whether these are the rows, as they are now, and the labels that this was made for."""
-        if search is not self.search or search.rows_.n_changes != self._n_changes:
+        if search.rows_ is not self.search.rows_:
             return False
-        labels, n_classes = _check_labels(labels, len(search.rows_), n_classes)
+        labels, n_classes = _check_labels(labels, len(self.search.rows_), n_classes)
         return n_classes == self.n_classes and np.array_equal(labels, self.labels)
 
     # ------------------------------------------------------------ the nearest rows, and the classes in order
@@ -207,11 +206,11 @@ class LabeledSearch:
             else:
                 self._scan(Q, itself, table[part], members[part])
 
-        at_once = self._grouped.queries_at_once(wanted) if self._by_product else QUERIES_SCANNED
+        held = self.search.rows_
+        at_once = self._grouped.queries_at_once(wanted) if self._by_product else held.block_size(QUERIES_SCANNED)
         in_parallel(fill, shares(n_queries, most=at_once))
-        removed = self.search.rows_.removed
-        if removed is not None and len(left_out):
-            gone = removed[left_out]
+        if held.removed is not None and len(left_out):
+            gone = held.removed[left_out]
             table.indices[gone], table.distances[gone] = -1, np.inf
             members.indices[gone], members.distances[gone] = -1, np.inf
         return table, members
@@ -289,7 +288,7 @@ class LabeledSearch:
 
         rows = self.search.rows_
         removed = NONE_REMOVED if rows.removed is None else rows.removed
-        for first, block in rows.blocks(ROWS_SCANNED):
+        for first, block in rows.blocks(rows.block_size(ROWS_SCANNED)):
             insert_block(
                 self.search.distance_.block(Q, block, first),
                 first,

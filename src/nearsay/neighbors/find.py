@@ -31,6 +31,7 @@ def nearest(search: NeighborSearch, Q: Any, k: int) -> NeighborTable:
     >>> nearest(ExactSearch().fit([[0.0], [1.0], [5.0]]), [[4.0]], k=2).indices
     array([[2, 1]])
     """
+    search = search.snapshot()
     k = check_n_neighbors(k, search.rows_.n_live)
     Q = search.distance_.check(Q, name="Q", like=search.rows_.items)
     size = _batch(k)
@@ -52,6 +53,7 @@ def leave_one_out(search: NeighborSearch, k: int, rows: np.ndarray | None = None
     >>> leave_one_out(search, k=1, rows=np.array([2])).indices.ravel()
     array([0])
     """
+    search = search.snapshot()
     held = search.rows_
     k = check_n_neighbors(k, held.n_live, left_out=1)
     if rows is None and takes_all_at_once(search):

@@ -24,6 +24,9 @@ SAVED_VERSION = 1
 class NeighborIndex:
     """Rows that can be asked for their neighbors, and changed while they are asked.
 
+    Any number of threads may ask while others add and remove rows: every answer
+    is that of the collection before or after a change, never in between.
+
     Parameters
     ----------
     distance : str, (str, dict), function or Distance, default="euclidean"
@@ -128,10 +131,10 @@ class NeighborIndex:
 
     def _labeled(self, labels: Any, n_classes: int | None) -> LabeledSearch:
         """The search with these labels; what was prepared for the last ones is kept while they are the same."""
-        search = self._fitted
-        if self._last_labeled is None or not self._last_labeled.serves(search, labels, n_classes):
-            self._last_labeled = LabeledSearch(search, labels, n_classes)
-        return self._last_labeled
+        search, last = self._fitted, self._last_labeled
+        if last is None or not last.serves(search, labels, n_classes):
+            last = self._last_labeled = LabeledSearch(search, labels, n_classes)
+        return last
 
     def add(self, X: Any) -> np.ndarray:
         """Hold more rows; gives their numbers, which follow on the last one given out."""
@@ -158,7 +161,7 @@ class NeighborIndex:
 
         A structure that can be built again from the rows (a tree, a graph) is built again by ``open``.
         """
-        search = self._fitted
+        search = self._fitted.snapshot()
         parameters = _saved_parameters(search.distance_)
         if not isinstance(self.search, str):
             raise InputError(

@@ -7,6 +7,7 @@ nearest by Euclidean distance. The table says how many those were.
 
 from __future__ import annotations
 
+import copy
 from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
@@ -22,6 +23,7 @@ from nearsay.neighbors.find import nearest
 from nearsay.neighbors.table import NeighborTable
 from nearsay.posterior.votes import count_votes, neighbor_labels, winners
 from nearsay.search.exact import ExactSearch
+from nearsay.search.held import HeldRows
 from nearsay.search.protocol import NeighborSearch
 
 N_TRAIN, N_TEST, N_CANDIDATES = 60_000, 2_000, 300
@@ -67,8 +69,16 @@ class Shortlist:
     def fit(self, X: Any) -> Shortlist:
         self.distance_ = as_distance(self.distance)
         self._euclidean = ExactSearch("euclidean").fit(self.distance_.check(X))
-        self.rows_ = self._euclidean.rows_
         return self
+
+    @property
+    def rows_(self) -> HeldRows:
+        return self._euclidean.rows_
+
+    def snapshot(self) -> Shortlist:
+        twin = copy.copy(self)
+        twin._euclidean = self._euclidean.snapshot()
+        return twin
 
     def candidates(self, Q: Any, k: int) -> np.ndarray:
         length = min(max(k, self.n_candidates), self.rows_.n_live)

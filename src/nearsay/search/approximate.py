@@ -14,11 +14,12 @@ one go, because a search for many neighbors contains the search for fewer.
 from __future__ import annotations
 
 import warnings
+from abc import ABC, abstractmethod
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
 from functools import partial
-from typing import Any, Protocol
+from typing import Any, Self
 
 import numpy as np
 
@@ -55,41 +56,63 @@ class Setting:
     standard_error: float
 
 
-class Structure(Protocol):
+def load_faiss() -> Any:
+    return require("faiss", "faiss")
+
+
+class Structure(ABC):
     """What faiss builds and searches, over float32 rows numbered from 0 as they are added."""
 
-    def __init__(self, faiss: Any, X: np.ndarray, n_rows: int, rng: np.random.Generator) -> None:
+    _index: Any
+
+    @abstractmethod
+    def __init__(self, X: np.ndarray, n_rows: int, rng: np.random.Generator) -> None:
         """Get ready for ``n_rows`` rows like those of ``X``; none is held yet."""
 
+    @abstractmethod
     def add(self, X: np.ndarray) -> None: ...
 
+    @abstractmethod
     def efforts(self) -> list[int]:
         """Efforts worth trying, least first."""
-        ...
 
+    @abstractmethod
     def asked_at(self, effort: int, most: int) -> int:
         """How many neighbors, up to ``most``, can be asked for without making the effort larger."""
-        ...
 
+    @abstractmethod
     def search(self, Q: np.ndarray, asked: int, effort: int) -> np.ndarray:
         """Numbers of the nearest rows that this effort finds, nearest first; −1 fills up."""
-        ...
+
+    def copied(self) -> Self:
+        """Another with the same rows, to which rows can be added while this one is searched."""
+        twin = object.__new__(type(self))
+        twin.__dict__.update(self.__dict__)
+        twin._index = load_faiss().clone_index(self._index)
+        return twin
+
+    def __getstate__(self) -> dict[str, Any]:
+        return {**self.__dict__, "_index": load_faiss().serialize_index(self._index)}
+
+    def __setstate__(self, state: dict[str, Any]) -> None:
+        self.__dict__.update(state)
+        self._index = load_faiss().deserialize_index(state["_index"])
 
 
-class Graph:
+class Graph(Structure):
     """A navigable graph (HNSW): effort is how many rows are kept in view while walking."""
 
     links, view_when_building = 16, 100
 
-    def __init__(self, faiss: Any, X: np.ndarray, n_rows: int, rng: np.random.Generator) -> None:
-        self._faiss = faiss
+    def __init__(self, X: np.ndarray, n_rows: int, rng: np.random.Generator) -> None:
+        faiss = load_faiss()
         self._index = faiss.IndexHNSWFlat(X.shape[1], self.links)
         self._index.hnsw.efConstruction = self.view_when_building
         self._index.hnsw.rng = faiss.RandomGenerator(int(rng.integers(2**31)))
 
     def add(self, X: np.ndarray) -> None:
         # With more threads the links would depend on which of them came first.
-        with faiss_threads(self._faiss, 1):
+        with faiss_threads(1):
             self._index.add(X)
 
     def efforts(self) -> list[int]:
@@ -99,12 +122,12 @@ class Graph:
         return min(effort, most)
 
     def search(self, Q: np.ndarray, asked: int, effort: int) -> np.ndarray:
-        parameters = self._faiss.SearchParametersHNSW(efSearch=max(effort, asked))
+        parameters = load_faiss().SearchParametersHNSW(efSearch=max(effort, asked))
         places: np.ndarray = self._index.search(Q, asked, params=parameters)[1]
         return places
 
 
-class InvertedLists:
+class InvertedLists(Structure):
     """Rows listed by the nearest of some centers (IVF): effort is how many lists are read.
 
     The lists to read are chosen by exact search among the centers, so that an
@@ -112,8 +135,8 @@ class InvertedLists:
     in large batches).
     """
 
-    def __init__(self, faiss: Any, X: np.ndarray, n_rows: int, rng: np.random.Generator) -> None:
-        self._faiss = faiss
+    def __init__(self, X: np.ndarray, n_rows: int, rng: np.random.Generator) -> None:
+        faiss = load_faiss()
         centers = cell_centers(X, min(cell_count(n_rows), len(X)), rng)
         self._centers = ExactSearch("euclidean").fit(centers)
         quantizer = faiss.IndexFlatL2(X.shape[1])
@@ -123,7 +146,7 @@ class InvertedLists:
 
     def add(self, X: np.ndarray) -> None:
         cells = np.ascontiguousarray(nearest_cells(self._centers, X, 1)[0][:, 0])
-        pointer = self._faiss.swig_ptr
+        pointer = load_faiss().swig_ptr
         self._index.add_core(len(X), pointer(X), None, pointer(cells))
 
     def efforts(self) -> list[int]:
@@ -134,12 +157,14 @@ class InvertedLists:
         return most
 
     def search(self, Q: np.ndarray, asked: int, effort: int) -> np.ndarray:
+        faiss = load_faiss()
         cells, distances = nearest_cells(self._centers, Q, effort)
         found = np.empty((len(Q), asked), np.float32), np.empty((len(Q), asked), np.int64)
-        arrays = (self._faiss.swig_ptr(array) for array in (cells, distances.astype(np.float32), *found))
-        parameters = self._faiss.IVFSearchParameters(nprobe=effort)
+        near = cells, distances.astype(np.float32)  # named, so that its memory lives as long as faiss reads it
+        arrays = (faiss.swig_ptr(array) for array in (*near, *found))
+        parameters = faiss.IVFSearchParameters(nprobe=effort)
         # The plain search_preassigned takes its effort from the index, where another thread could change it.
-        self._index.search_preassigned_c(len(Q), self._faiss.swig_ptr(Q), asked, *arrays, False, parameters)
+        self._index.search_preassigned_c(len(Q), faiss.swig_ptr(Q), asked, *arrays, False, parameters)
         return found[1]
 
 
@@ -211,7 +236,7 @@ class ApproximateSearch(StaticSearch):
             raise InputError(
                 f"A recall lies above 0 and below 1; {self.recall!r} came. For every neighbor use exact search."
             )
-        self._faiss = require("faiss", "faiss")
+        load_faiss()
         self.settings_: dict[int, Setting] = {}
         return super().fit(X)
 
@@ -242,7 +267,7 @@ class ApproximateSearch(StaticSearch):
         self._learn_scale(sample)
         kind = self.kind if self.kind != "auto" else "hnsw" if len(numbers) <= GRAPH_UP_TO else "ivf"
         typical = np.sort(shuffled[n_sample:][: ROWS_A_CELL * cell_count(len(numbers))])
-        self._structure = KINDS[kind](self._faiss, self._form(self.rows_.take(typical)), len(numbers), rng)
+        self._structure = KINDS[kind](self._form(self.rows_.take(typical)), len(numbers), rng)
         self._n_at_build = len(numbers)
         self._insert(rest)
         self.settings_ = self._tuned(sample, rest)
@@ -259,11 +284,12 @@ class ApproximateSearch(StaticSearch):
             k: max(self.settings_[k], tuned[k], key=lambda setting: setting.effort)
             for k in sorted(self.settings_.keys() & tuned.keys())
         }
+        self._structure = self._structure.copied()
         self._insert(numbers)
         return True
 
     def _propose(self, Q: np.ndarray, asked: int, effort: int) -> Proposals:
-        with faiss_threads(self._faiss, thread_count() if len(Q) >= FEW_QUERIES else 1):
+        with faiss_threads(thread_count() if len(Q) >= FEW_QUERIES else 1):
             places = self._structure.search(self._form(Q), asked, effort)
         # Nothing is certain here; what comes counts as settled, and only what is missing is asked for again.
         return Proposals(places, np.full(len(Q), asked))
@@ -360,8 +386,12 @@ def gradually(first: int, last: int) -> list[int]:
 
 
 @contextmanager
-def faiss_threads(faiss: Any, count: int) -> Iterator[None]:
-    """Let faiss use ``count`` threads inside the block, and as many as before after it."""
+def faiss_threads(count: int) -> Iterator[None]:
+    """Let faiss use ``count`` threads inside the block, and as many as before after it.
+
+    OpenMP keeps this setting for each thread that asks, so others are not in the way.
+    """
+    faiss = load_faiss()
     before = faiss.omp_get_max_threads()
     faiss.omp_set_num_threads(count)
     try:

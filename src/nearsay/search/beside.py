@@ -13,6 +13,7 @@ keeps its number through all of this.
 
 from __future__ import annotations
 
+import copy
 from abc import ABC, abstractmethod
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -26,6 +27,7 @@ from nearsay.distances.named import as_distance
 from nearsay.errors import InputError
 from nearsay.search.exact import ExactSearch
 from nearsay.search.held import HeldRows
+from nearsay.search.protocol import Versioned, WriterLock
 from nearsay.search.screen import join_looks
 
 # A structure is asked for a few more than needed: they settle ties at the edge, and its own rounding.
@@ -56,7 +58,10 @@ class Proposals:
 
 
 class Beside:
-    """Exact search over some rows of a collection, under their own numbers (ascending)."""
+    """Exact search over some rows of a collection, under their own numbers (ascending).
+
+    It never changes; ``with_rows`` and ``without`` give that of other rows.
+    """
 
     def __init__(self, distance: Distance) -> None:
         self._distance = distance
@@ -71,21 +76,28 @@ class Beside:
     def live_numbers(self) -> np.ndarray:
         return self._numbers.values if self._search is None else self._numbers.values[self._search.rows_.live_numbers]
 
-    def add(self, X: np.ndarray, numbers: np.ndarray) -> None:
+    def with_rows(self, X: np.ndarray, numbers: np.ndarray) -> Beside:
+        """These rows and more."""
         if not len(numbers):
-            return
-        self._numbers.append(numbers)
+            return self
+        following = copy.copy(self)
+        following._numbers = self._numbers.appended(numbers)
         if self._search is None:
-            self._search = ExactSearch(self._distance).fit(X)
+            following._search = ExactSearch(self._distance).fit(X)
         else:
-            self._search.add(X)
+            following._search = self._search.snapshot()
+            following._search.add(X)
+        return following
 
-    def remove(self, numbers: np.ndarray) -> int:
-        """Forget those of these rows that are here; gives how many were."""
+    def without(self, numbers: np.ndarray) -> tuple[Beside, int]:
+        """What is left without those of these rows that are here; and how many were."""
         here = np.flatnonzero(np.isin(self._numbers.values, numbers))
-        if self._search is not None and len(here):
-            self._search.remove(here)
-        return len(here)
+        if self._search is None or not len(here):
+            return self, 0
+        following = copy.copy(self)
+        following._search = self._search.snapshot()
+        following._search.remove(here)
+        return following, len(here)
 
     def candidates(self, Q: np.ndarray, k: int) -> np.ndarray:
         """Row numbers that hold the k nearest of the rows here, or all of these rows; −1 fills up."""
@@ -95,7 +107,7 @@ class Beside:
         return np.where(places >= 0, self._numbers.values[places], -1)
 
 
-class StaticSearch(ABC):
+class StaticSearch(Versioned, ABC):
     """A backend over a structure that is built once.
 
     A subclass says whether it can serve a distance (``why_not``), builds over
@@ -120,31 +132,46 @@ class StaticSearch(ABC):
         """Row numbers (n_queries, at least k) that should hold the k nearest; −1 fills up."""
 
     def grow(self, numbers: np.ndarray) -> bool:
-        """Take more rows into the structure, at the places after its last; False where it has to be built anew."""
+        """Take more rows into the structure, at the places after its last; False where it has to be built anew.
+
+        Other threads may be searching the structure: what grows is a copy of it.
+        """
         return False
 
     def fit(self, X: Any) -> Self:
+        self._writing = WriterLock()
         self.distance_: Distance = as_distance(self.distance)
         if reason := self.why_not(self.distance_):
             raise InputError(reason)
         self._all = ExactSearch(self.distance_).fit(X)
-        self.rows_: HeldRows = self._all.rows_
         self._build_anew()
         return self
 
+    @property
+    def rows_(self) -> HeldRows:
+        return self._all.rows_
+
     def add(self, X: Any) -> np.ndarray:
-        numbers = self._all.add(X)
-        if len(self._numbers):
-            self._beside.add(self.rows_.take(numbers), numbers)
-        self._keep_in_shape()
+        with self._next_version() as version:
+            version._all = self._all.snapshot()
+            numbers = version._all.add(X)
+            if len(version._numbers):
+                version._beside = version._beside.with_rows(version.rows_.take(numbers), numbers)
+            version._keep_in_shape()
         return numbers
 
     def remove(self, rows: Any) -> None:
-        self._all.remove(rows)
-        numbers = np.unique(np.atleast_1d(np.asarray(rows)))
-        if len(self._numbers):
-            self._n_removed += len(numbers) - self._beside.remove(numbers)
-        self._keep_in_shape()
+        with self._next_version() as version:
+            version._all = self._all.snapshot()
+            before = self.rows_.removed
+            version._all.remove(rows)
+            after = version.rows_.removed
+            assert after is not None
+            numbers = np.flatnonzero(after if before is None else after & ~before)
+            if len(version._numbers):
+                version._beside, n_beside = version._beside.without(numbers)
+                version._n_removed += len(numbers) - n_beside
+            version._keep_in_shape()
 
     def _build_anew(self) -> None:
         live = self.rows_.live_numbers

@@ -1,7 +1,7 @@
 """Exact search: every row is looked at, and most are ruled out by a matrix product.
 
-A distance with a Euclidean form is screened first (``screen.py``): a float32
-product with a bound on its rounding says which rows could be among the k
+A distance with a Euclidean form is screened first (``screen.py``): a product in
+few digits with a bound on its rounding says which rows could be among the k
 nearest. Where too many rows lie within that bound, and for every distance
 without such a form, all rows are measured in float64, block by block. Either
 way nothing is missed.
@@ -19,13 +19,15 @@ from nearsay.distances.named import as_distance
 from nearsay.errors import unknown_name
 from nearsay.search.held import HeldRows
 from nearsay.search.products import PRODUCTS
+from nearsay.search.protocol import Versioned, WriterLock
 from nearsay.search.screen import Screen, join_looks
+from nearsay.search.views import Geometry
 
 QUERIES_AT_ONCE = 64
 ROWS_AT_ONCE = 1024
 
 
-class ExactSearch:
+class ExactSearch(Versioned):
     """Looks at every row; any distance.
 
     ``products`` is how rows are ruled out: "float32", "int8", "bfloat16" (needs
@@ -43,6 +45,7 @@ class ExactSearch:
         self.products = products
 
     def fit(self, X: Any) -> ExactSearch:
+        self._writing = WriterLock()
         self.distance_: Distance = as_distance(self.distance)
         self.rows_ = HeldRows(self.distance_.check(X))
         self._screen = None
@@ -50,19 +53,22 @@ class ExactSearch:
             raise unknown_name("products", self.products, ["auto", *PRODUCTS])
         if self.distance_.has_euclidean_form:
             products = None if self.products == "auto" else PRODUCTS[self.products]()
-            self._screen = Screen(self.distance_, self.rows_, products)
+            self._screen = Screen(Geometry(self.distance_, self.rows_), products)
         return self
 
     def add(self, X: Any) -> np.ndarray:
-        numbers = self.rows_.append(self.distance_.check_added(X, like=self.rows_.items))
-        if self._screen is not None:
-            self._screen.add(numbers)
-        return numbers
+        with self._next_version() as version:
+            before = len(version.rows_)
+            version.rows_ = version.rows_.appended(version.distance_.check_added(X, like=version.rows_.items))
+            if version._screen is not None:
+                version._screen = version._screen.with_rows(version.rows_)
+        return np.arange(before, len(version.rows_))
 
     def remove(self, rows: Any) -> None:
-        numbers = self.rows_.remove(rows)
-        if self._screen is not None:
-            self._screen.remove(numbers)
+        with self._next_version() as version:
+            version.rows_, numbers = version.rows_.without(rows)
+            if version._screen is not None:
+                version._screen = version._screen.without(version.rows_, numbers)
 
     def candidates(self, Q: Any, k: int) -> np.ndarray:
         if self._screen is None:
@@ -79,12 +85,12 @@ class ExactSearch:
         def scan(queries: slice) -> np.ndarray:
             few = Q[queries]
             lists = Shortlists(np.zeros(len(few)), k, list_length(k), np.float64)
-            for first, block in self.rows_.blocks(ROWS_AT_ONCE):
+            for first, block in self.rows_.blocks(self.rows_.block_size(ROWS_AT_ONCE)):
                 distances = self.distance_.block(few, block, first)
                 if removed is not None:
                     distances[:, removed[first : first + len(block)]] = np.inf
                 lists.see(slice(None), distances, first)
             return lists.finish()
 
-        parts = in_parallel(scan, shares(len(Q), most=QUERIES_AT_ONCE))
+        parts = in_parallel(scan, shares(len(Q), most=self.rows_.block_size(QUERIES_AT_ONCE)))
         return np.concatenate([np.empty((0, k), np.int64), *parts])

@@ -14,6 +14,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from nearsay.arrays import row_blocks
 from nearsay.distances.distance import Distance
 from nearsay.search import screen
 from nearsay.search.held import HeldRows
@@ -94,7 +95,8 @@ class GroupedRows:
     def queries_at_once(self, wanted: Wanted) -> int:
         """How many queries are worth searching together."""
         times = ROOM if self._coarse is None else COARSE_ROOM
-        return max(1, min(QUERIES_AT_ONCE, LISTED_AT_ONCE // (self.room(wanted, times) + 4 * wanted.k)))
+        listed = LISTED_AT_ONCE // (self.room(wanted, times) + 4 * wanted.k)
+        return max(1, min(self.rows.block_size(QUERIES_AT_ONCE), listed))
 
     def candidates(self, Q: np.ndarray, left_out: np.ndarray, wanted: Wanted) -> Found:
         """Look for what is wanted; ``left_out`` names the row that each query is itself (or is empty)."""
@@ -106,7 +108,7 @@ class GroupedRows:
         if not len(again):
             return found
         if len(again) > len(Q) / 4:
-            self._coarse = None  # these rows lie too close for so few digits
+            self._coarse = None  # these rows lie too close for so few digits, as other threads may find too
         second = self._look(self._fine, Q[again], left_out[again] if len(left_out) else left_out, wanted)
         return Found(
             join_looks(found.nearest, again, second.nearest) if wanted.k else found.nearest,
@@ -129,7 +131,8 @@ class GroupedRows:
         if self._rows is None:
             rows = np.empty((len(self.order), len(self._geometry.center)), np.float32)
             half_norms = np.empty(len(rows), np.float32)
-            self._fine.center(self.rows.take(self.order), rows, half_norms)
+            for part in row_blocks(len(rows), size=self.rows.block_size(len(rows))):
+                self._fine.center(self.rows.take(self.order[part]), rows[part], half_norms[part])
             self._rows = rows, half_norms
         return self._rows
 
@@ -142,7 +145,7 @@ class GroupedRows:
         exact, lengths = view.prepare(Q)
         queries, errors = view.products.prepare(exact)
         lists = _Lists(self, view.slack(lengths, errors, Q), left_out, wanted, coarse=view is self._coarse)
-        space = np.empty(ROWS_AT_ONCE * len(Q), np.float32)
+        space = np.empty(ROWS_AT_ONCE * len(Q), np.float32)  # blocks are as large, or smaller
         with view.products.on_one_thread():
             for first, rows, half_norms in view.blocks(ROWS_AT_ONCE):
                 products = space[: len(rows) * len(Q)].reshape(len(rows), len(Q))

@@ -2,22 +2,27 @@
 
 from __future__ import annotations
 
+import copy
 from collections.abc import Iterator
 from typing import Any
 
 import numpy as np
 
-from nearsay.arrays import GrowingArray, row_blocks
+from nearsay.arrays import GrowingArray, row_blocks, row_width, rows_within
 from nearsay.errors import InputError
 
 # Row numbers fit into 32 bits where candidates are listed by the million.
 MOST_ROWS = 2**31 - 1
+# Rows are brought into another form so many bytes at a time, however wide they are.
+BLOCK_BYTES = 16 << 20
 
 
 class HeldRows:
     """Rows by number: those given first are never copied, later ones go to a second, growing chunk.
 
-    A removed row keeps its number, and its number is never given again.
+    A removed row keeps its number, and its number is never given again. Held rows never change: ``appended`` and
+    ``without`` give others, and share the memory. So whoever is searching them goes on with what was there, and
+    what was prepared from some rows serves as long as they are the same object.
     """
 
     def __init__(self, items: Any) -> None:
@@ -26,7 +31,6 @@ class HeldRows:
         self._added: GrowingArray | list[Any] | None = None
         self._removed: GrowingArray | None = None
         self.n_removed = 0
-        self.n_changes = 0  # by which who prepared something from the rows can tell that it is out of date
 
     def __len__(self) -> int:
         """How many numbers have been given out, removed rows included."""
@@ -40,6 +44,10 @@ class HeldRows:
     def removed(self) -> np.ndarray | None:
         """A mask of removed rows, or None while none is."""
         return None if self._removed is None else self._removed.values
+
+    def block_size(self, most: int) -> int:
+        """How many rows, up to ``most``, are taken at once: in float64 they fill no more than ``BLOCK_BYTES``."""
+        return rows_within(BLOCK_BYTES, 8 * row_width(self.items), most)
 
     @property
     def live_numbers(self) -> np.ndarray:
@@ -79,24 +87,22 @@ class HeldRows:
             out[here] = chunk[numbers[here] - first]
         return out
 
-    def append(self, items: Any) -> np.ndarray:
-        """Hold more rows; gives their numbers."""
-        start = len(self)
-        _check_count(start + len(items))
-        self.n_changes += 1
+    def appended(self, items: Any) -> HeldRows:
+        """These rows and more, whose numbers follow on the last one given out."""
+        _check_count(len(self) + len(items))
+        held = copy.copy(self)
         if isinstance(self.items, np.ndarray):
-            if self._added is None:
-                self._added = GrowingArray(np.empty((0, *self.items.shape[1:]), self.items.dtype))
-            assert isinstance(self._added, GrowingArray)
-            self._added.append(self._same_type(items))
+            before = self._added
+            if before is None:
+                before = GrowingArray(np.empty((0, *self.items.shape[1:]), self.items.dtype))
+            assert isinstance(before, GrowingArray)
+            held._added = before.appended(self._same_type(items))
         else:
-            if self._added is None:
-                self._added = []
-            assert isinstance(self._added, list)
-            self._added.extend(items)
+            assert not isinstance(self._added, GrowingArray)
+            held._added = [*(self._added or []), *items]
         if self._removed is not None:
-            self._removed.append(np.zeros(len(items), dtype=bool))
-        return np.arange(start, len(self))
+            held._removed = self._removed.appended(np.zeros(len(items), dtype=bool))
+        return held
 
     def _same_type(self, items: np.ndarray) -> np.ndarray:
         with np.errstate(over="ignore", invalid="ignore"):  # looked at below
@@ -115,8 +121,8 @@ class HeldRows:
             )
         return converted
 
-    def remove(self, numbers: Any) -> np.ndarray:
-        """Forget rows by number; all or none. Gives the numbers as an array."""
+    def without(self, numbers: Any) -> tuple[HeldRows, np.ndarray]:
+        """The rows without those of these numbers, all or none of them; and the numbers as an array."""
         given = np.unique(np.atleast_1d(np.asarray(numbers)))
         if given.size and given.dtype.kind not in "iu":
             raise InputError(f"Rows are removed by number (whole numbers); {given.dtype} came.")
@@ -129,12 +135,12 @@ class HeldRows:
                 f"No row has the number {given[~known][0]}: the collection has given out numbers 0 to {len(self) - 1},"
                 f" and {self.n_removed} of them are removed. Nothing was removed."
             )
-        if self._removed is None:
-            self._removed = GrowingArray(np.zeros(len(self), dtype=bool))
-        self._removed.values[given] = True
-        self.n_removed += len(given)
-        self.n_changes += 1
-        return given
+        held = copy.copy(self)
+        mask = np.zeros(len(self), dtype=bool) if self.removed is None else self.removed.copy()
+        mask[given] = True
+        held._removed = GrowingArray(mask)
+        held.n_removed += len(given)
+        return held, given
 
 
 def _check_count(n_rows: int) -> None:

@@ -32,6 +32,8 @@ class Products(Protocol):
     coarseness: float
     # Bytes a number takes in prepared rows, where it pays to keep them; 0: never.
     kept_bytes: int
+    # Sums over more columns would not fit the numbers they are added up in.
+    most_columns: int
 
     def prepare(self, X: np.ndarray) -> tuple[Any, np.ndarray]:
         """Float32 rows in the form that is multiplied, and the length of each row's rounding error."""
@@ -51,6 +53,7 @@ class Float32Products:
 
     coarseness = 0.0
     kept_bytes = 0
+    most_columns = sys.maxsize
 
     def prepare(self, X: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
         return X, np.zeros(len(X))
@@ -79,6 +82,7 @@ class Int8Products:
 
     coarseness = 0.0
     kept_bytes = 1
+    most_columns = (2**31 - 1) // 127**2 // 16 * 16  # of 127 · 127 in 32 bits; filled up with zeros to sixteens
 
     def prepare(self, X: np.ndarray) -> tuple[Quantized, np.ndarray]:
         from nearsay.search.int8_tile import CHUNK, TILE, quantize
@@ -103,6 +107,7 @@ class Bfloat16Products:
 
     coarseness = 1.01 * 2.0**-9
     kept_bytes = 2
+    most_columns = sys.maxsize
 
     def __init__(self) -> None:
         self._torch = require("torch", "torch")
@@ -135,7 +140,8 @@ PRODUCTS: dict[str, Callable[[], Products]] = {
 
 def fastest_products(n_columns: int) -> Products:
     """The fastest of those that this machine has, measured once for rows of about this width."""
-    return PRODUCTS[_fastest(1 << max(4, n_columns - 1).bit_length())]()
+    fastest = PRODUCTS[_fastest(1 << max(4, n_columns - 1).bit_length())]()
+    return fastest if n_columns <= fastest.most_columns else Float32Products()
 
 
 @lru_cache(maxsize=16)

@@ -1,8 +1,20 @@
-"""What every search backend is: rows in, candidate row numbers out."""
+"""What every search backend is: rows in, candidate row numbers out; changed while it is asked.
+
+    writer   version 1 ──► a copy, changed ──► version 2 ──► …      one step from each to the next
+    reader     └── snapshot: all of version 1, as long as it is needed
+
+A change never touches what a reader may hold. It is made on a copy whose parts
+are new where they differ, and takes effect in one step. So an answer is that of
+the collection before or after a change, and no reader waits for a writer.
+"""
 
 from __future__ import annotations
 
-from typing import Any, Protocol
+import copy
+import threading
+from collections.abc import Iterator
+from contextlib import contextmanager
+from typing import Any, Protocol, Self
 
 import numpy as np
 
@@ -19,7 +31,15 @@ class NeighborSearch(Protocol):
 
     exact: bool
     distance_: Distance
-    rows_: HeldRows
+
+    @property
+    def rows_(self) -> HeldRows:
+        """The rows that can be found."""
+        ...
+
+    def snapshot(self) -> NeighborSearch:
+        """The search as it is now: it stays so, whatever is added or removed later."""
+        ...
 
     def fit(self, X: Any) -> NeighborSearch:
         """Hold the rows of ``X``, numbered from 0."""
@@ -39,3 +59,43 @@ class NeighborSearch(Protocol):
     def remove(self, rows: Any) -> None:
         """Forget rows by number. Numbers of other rows stay."""
         ...
+
+
+class Versioned:
+    """What makes a search safe to change while other threads ask it.
+
+    The attributes of a version are never assigned to again, and what they hold is never changed, but for what is
+    prepared on first use. Readers take a ``snapshot`` and ask that.
+    """
+
+    _writing: WriterLock
+
+    def snapshot(self) -> Self:
+        """The search as it is now: it stays so, whatever is added or removed later."""
+        twin = object.__new__(type(self))
+        twin.__dict__ = self.__dict__  # the next version brings its own
+        return twin
+
+    @contextmanager
+    def _next_version(self) -> Iterator[Self]:
+        """A copy to be changed. It takes effect in one step at the end of the block, or not at all on an error."""
+        with self._writing:
+            following = copy.copy(self)
+            yield following
+            self.__dict__ = following.__dict__
+
+
+class WriterLock:
+    """Lets one writer in at a time. A copy of a search, or one read from a file, gets a lock of its own."""
+
+    def __init__(self) -> None:
+        self._lock = threading.RLock()
+
+    def __enter__(self) -> None:
+        self._lock.acquire()
+
+    def __exit__(self, *error: object) -> None:
+        self._lock.release()
+
+    def __reduce__(self) -> tuple[type[WriterLock], tuple[()]]:
+        return type(self), ()

@@ -14,14 +14,14 @@ from collections.abc import Iterator
 
 import numpy as np
 
-from nearsay.arrays import in_parallel, row_blocks, shares
-from nearsay.distances.distance import Distance
+from nearsay.arrays import in_parallel, row_blocks, rows_within, shares
 from nearsay.search.held import HeldRows
 from nearsay.search.products import Float32Products, Products, fastest_products
 from nearsay.search.views import ROWS_AT_ONCE, Geometry, PlainView, PreparedView, View, unit_roundoff
 
 QUERIES_AT_ONCE = 512  # in one product
 QUERIES_A_TASK = 1024  # a block of rows is prepared once for all of them
+QUERY_BYTES = 32 << 20  # of them in all the forms that are made on the way, four times as float64
 LISTED_AT_ONCE = 1 << 21  # places on the lists of a task: 16 MB
 # Below this many queries the rows are taken as they are: preparing them would cost more than the product.
 FEW_QUERIES = 32
@@ -44,22 +44,25 @@ class Screen:
     when a search is large enough to notice.
     """
 
-    def __init__(self, distance: Distance, rows: HeldRows, products: Products | None = None) -> None:
-        self._geometry = Geometry(distance, rows)
-        self._plain = PlainView(self._geometry)
-        self._fine = PreparedView(self._geometry, Float32Products())
+    def __init__(self, geometry: Geometry, products: Products | None = None) -> None:
+        self._geometry = geometry
+        self._plain = PlainView(geometry)
+        self._fine = PreparedView(geometry, Float32Products())
         self._coarse = None if products is None else self._view_of(products)
         self._choose_coarse = products is None
 
-    def add(self, numbers: np.ndarray) -> None:
-        """Take note of rows that the collection now holds."""
-        self._geometry.add(numbers)
-        self._forget()
+    def with_rows(self, rows: HeldRows) -> Screen:
+        """A screen for these rows, of which the first are those known already."""
+        return self._at(self._geometry.with_rows(rows))
 
-    def remove(self, numbers: np.ndarray) -> None:
-        """Take note of rows that it no longer holds."""
-        self._geometry.remove(numbers)
-        self._forget()
+    def without(self, rows: HeldRows, numbers: np.ndarray) -> Screen:
+        """A screen for these rows, of which those of some numbers have been removed."""
+        return self._at(self._geometry.without(rows, numbers))
+
+    def _at(self, geometry: Geometry) -> Screen:
+        screen = Screen(geometry, None if self._coarse is None else self._coarse.products)
+        screen._choose_coarse = self._choose_coarse
+        return screen
 
     def candidates(self, Q: np.ndarray, k: int) -> tuple[np.ndarray, np.ndarray]:
         """Candidates of every query, and the numbers of the queries that stay undecided."""
@@ -73,7 +76,7 @@ class Screen:
             again = look(view, Q[undecided], k, length)
             found = again if len(undecided) == len(Q) else join_looks(found, undecided, again)
             before, undecided = len(undecided), np.flatnonzero(found[:, 0] < 0)
-            if view is self._coarse and len(undecided) > before / 4:
+            if view is self._coarse and len(undecided) > before / 4:  # other threads may come to the same conclusion
                 self._coarse = None  # these rows lie too close for so few digits
             if not len(undecided):
                 break
@@ -85,13 +88,14 @@ class Screen:
 
         length = list_length(k)
         if n_queries * len(self._geometry.rows) >= MANY_PRODUCTS and self._choose_coarse:
-            self._choose_coarse = False
             self._coarse = self._view_of(fastest_products(len(self._geometry.center)))
+            self._choose_coarse = False
+        coarse = self._coarse
         if n_queries < FEW_QUERIES and self._geometry.plain:
             yield self._plain, length
-        elif self._coarse is not None:
+        elif coarse is not None:
             # Fewer digits leave more rows undecided, and measuring them is still the smaller part.
-            yield self._coarse, 4 * length + COARSE_LIST
+            yield coarse, 4 * length + COARSE_LIST
         elif self._plain.serves:
             yield self._plain, length
         yield self._fine, length
@@ -103,21 +107,20 @@ class Screen:
 
         geometry = self._geometry
         rows = geometry.rows.items
-        queries = Q.astype(rows.dtype, copy=False)
         roundoff = unit_roundoff(rows.dtype)
+        with np.errstate(over="ignore", invalid="ignore"):  # of queries out of reach, which are left to a wider look
+            queries = Q.astype(rows.dtype, copy=False)
+            products = queries @ rows.T
         found: tuple[np.ndarray, bool] = shortlist(
-            queries, queries @ rows.T, geometry.half_norms.values, geometry.plain_radius, roundoff, k, list_length(k)
+            queries, products, geometry.half_norms.values, geometry.plain_radius, roundoff, k, list_length(k)
         )
         return found
 
     def _view_of(self, products: Products) -> PreparedView | None:
-        """A coarse view for these products; None where they are float32, which the fine view has."""
-        return PreparedView(self._geometry, products) if products.kept_bytes else None
-
-    def _forget(self) -> None:
-        for view in (self._fine, self._coarse):
-            if view is not None:
-                view.forget()
+        """A coarse view for these products; None where they are float32, which the fine view has, or rows too wide."""
+        if not products.kept_bytes or len(self._geometry.center) > products.most_columns:
+            return None
+        return PreparedView(self._geometry, products)
 
 
 def look(view: View, Q: np.ndarray, k: int, length: int) -> np.ndarray:
@@ -143,7 +146,8 @@ def look(view: View, Q: np.ndarray, k: int, length: int) -> np.ndarray:
 
     if len(Q) < FEW_QUERIES:
         return task(slice(0, len(Q)))
-    return stack_looks(in_parallel(task, shares(len(Q), most=min(QUERIES_A_TASK, LISTED_AT_ONCE // length))))
+    most = rows_within(QUERY_BYTES, 32 * Q.shape[1], most=min(QUERIES_A_TASK, LISTED_AT_ONCE // length))
+    return stack_looks(in_parallel(task, shares(len(Q), most=most)))
 
 
 def stack_looks(looks: list[np.ndarray]) -> np.ndarray:

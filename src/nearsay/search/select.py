@@ -219,6 +219,7 @@ def shortlist(Q, products, half_norms, radius, unit_roundoff, k, length):  # typ
     """
     n = Q.shape[0]
     slack = np.empty(n)
+    crowded = np.zeros(n, np.bool_)
     for q in range(n):
         total = 0.0
         for j in range(Q.shape[1]):
@@ -226,13 +227,13 @@ def shortlist(Q, products, half_norms, radius, unit_roundoff, k, length):  # typ
         # The bound of ``views.rounding``, and its guard against overflow.
         far = math.sqrt(total)
         lost = unit_roundoff * (far * radius + radius**2) + 2.0**-50 * (far + radius) ** 2
-        slack[q] = 2 * ((Q.shape[1] + 8) * lost + 1e-37) if far <= 1e15 * max(radius, 1e-15) else np.inf
+        slack[q] = 2 * (Q.shape[1] + 8) * (lost + 1e-37)
+        crowded[q] = not far <= 1e15 * max(radius, 1e-15)
     scores = np.empty((n, length), products.dtype)
     rows = np.empty((n, length), np.int32)
     counts = np.zeros(n, np.int64)
     thresholds = np.full(n, np.inf, products.dtype)
     due = np.full(n, length)
-    crowded = np.zeros(n, np.bool_)
     scratch = np.empty(length, products.dtype)
     _see_products(products, half_norms, 0, k, scores, rows, counts, thresholds, slack, due, crowded, scratch)
     return _finish(k, scores, rows, counts, thresholds, slack, due, crowded, scratch), crowded.any()

@@ -16,10 +16,11 @@ from functools import partial
 
 import numpy as np
 
-from nearsay.arrays import in_parallel, row_blocks
+from nearsay.arrays import in_parallel, row_blocks, row_width
 from nearsay.distances.distance import Distance
 from nearsay.search.grouped import GroupedRows, Wanted
 from nearsay.search.held import HeldRows
+from nearsay.search.views import KEEP_UP_TO
 
 SMALL = 2048  # rows whose products with each other take 16 MB
 QUERIES_AT_ONCE = 240
@@ -64,8 +65,9 @@ class ClassesFound:
 
 
 def is_small(distance: Distance, rows: HeldRows) -> bool:
-    """Whether the products of all rows with each other, if there are any, fit into little memory."""
-    return distance.has_euclidean_form and 0 < rows.n_live <= SMALL
+    """Whether the rows in float32, and their products with each other, fit into little memory, if there are any."""
+    few = 0 < rows.n_live <= SMALL and 4 * len(rows) * row_width(rows.items) <= KEEP_UP_TO
+    return distance.has_euclidean_form and few
 
 
 class SmallRows:
@@ -75,6 +77,10 @@ class SmallRows:
         self.grouped = rows
         self.n_classes = n_classes
         self._starts = np.searchsorted(rows.labels, np.arange(n_classes + 1))
+
+    @property
+    def queries_at_once(self) -> int:
+        return self.grouped.rows.block_size(QUERIES_AT_ONCE)
 
     def times(self, Q: np.ndarray, left_out: np.ndarray) -> Multiplied:
         """Multiply queries; ``left_out`` names the row that each of them is (or is empty)."""
@@ -87,8 +93,8 @@ class SmallRows:
         A product is the same from both sides, so half of them are copied.
         """
         rows, order = self.grouped.prepared_rows()[0], self.grouped.order
-        slack = self.grouped.prepared(self.grouped.rows.take(order))[1]
-        parts = list(row_blocks(len(rows), size=QUERIES_AT_ONCE))
+        parts = list(row_blocks(len(rows), size=self.queries_at_once))
+        slack = np.concatenate([self.grouped.prepared(self.grouped.rows.take(order[part]))[1] for part in parts])
         space = np.empty(len(rows) ** 2, np.float32)
         products = [
             space[len(rows) * part.start : len(rows) * part.stop].reshape(len(rows), part.stop - part.start)

@@ -7,7 +7,8 @@ floating point of unit roundoff u it is off by at most
 
 conversion and summation in any order, fused or not; and, where rows and
 queries are rounded to fewer digits first, the lengths e and e_q by which that
-moves them. What float64 loses when candidates are measured later is added too.
+moves them. What float64 loses when candidates are measured later is added too,
+and what vanishes in either because it is too small.
 If the k-th best computed score is s, the k-th best true one is at most s + E,
 and a row with a computed score above s + 2E cannot be among the k nearest. So
 2E is the *slack* of a query: everything within it is kept, and nothing else
@@ -16,13 +17,15 @@ has to be.
 
 from __future__ import annotations
 
+import copy
 from collections.abc import Iterator
 from typing import Any, Protocol
 
 import numpy as np
 
-from nearsay.arrays import SINGLE_OR_DOUBLE, GrowingArray, largest_norm, row_blocks
+from nearsay.arrays import LARGEST_VALUE, SINGLE_OR_DOUBLE, GrowingArray, largest_norm, row_blocks
 from nearsay.distances.distance import Distance
+from nearsay.errors import InputError
 from nearsay.search.held import HeldRows
 from nearsay.search.products import Float32Products, Products
 
@@ -35,12 +38,19 @@ KEEP_UP_TO = 64 << 20
 NORMS_UP_TO = 1 << 23
 # Stands for the length of a query whose scores nothing can be said of.
 OUT_OF_REACH = 1e100
+# Below this length float32 rows are multiplied as they are: products with any query in reach stay finite.
+LARGEST_PLAIN_SINGLE = 1e10
+# Squares of anything longer keep all their digits in float64.
+SMALLEST_LENGTH = 1 / LARGEST_VALUE
 
 Block = tuple[int, Any, np.ndarray]  # number of the first row, rows as they are multiplied, half their squared norms
 
 
 class Geometry:
-    """Where the rows lie, in the distance's Euclidean form: what every bound is made of."""
+    """Where the rows lie, in the distance's Euclidean form: what every bound is made of.
+
+    It never changes; ``with_rows`` and ``without`` give that of other rows.
+    """
 
     def __init__(self, distance: Distance, rows: HeldRows) -> None:
         self.distance = distance
@@ -53,37 +63,63 @@ class Geometry:
         self.plain_radius = 0.0  # largest norm of a row in Euclidean form
         self.raw_radius = 0.0  # the same before that form was taken
         self.half_norms = GrowingArray(np.empty(0, rows.items.dtype if self.as_is else np.float32))
-        self.add(np.arange(len(rows)))
+        self._take_note(0)
 
-    def add(self, numbers: np.ndarray) -> None:
-        """Take note of rows that the collection now holds."""
+    def with_rows(self, rows: HeldRows) -> Geometry:
+        """The same for these rows, of which the first are those known already."""
+        following = copy.copy(self)
+        following.rows = rows
+        following._take_note(len(self.rows))
+        return following
+
+    def without(self, rows: HeldRows, numbers: np.ndarray) -> Geometry:
+        """The same for these rows, of which those of some numbers have been removed."""
+        following = copy.copy(self)
+        following.rows = rows
+        if self.plain:
+            half_norms = self.half_norms.values.copy()
+            half_norms[numbers] = np.inf
+            following.half_norms = GrowingArray(half_norms)
+        return following
+
+    def _take_note(self, first: int) -> None:
+        """Let the rows from number ``first`` on widen the bounds."""
         from nearsay.search.select import norms
 
-        for part in row_blocks(len(numbers), size=ROWS_AT_ONCE * 4):
-            block = self.rows.between(int(numbers[part.start]), int(numbers[part.stop - 1]) + 1)
+        for part in row_blocks(len(self.rows) - first, size=self.rows.block_size(ROWS_AT_ONCE * 4)):
+            block = self.rows.between(first + part.start, first + part.stop)
             form = self.form(block)
             half = np.empty(len(form), self.half_norms.values.dtype)
             plain, centered = norms(form, self.center, half)
             self.plain_radius = max(self.plain_radius, plain)
             self.radius = max(self.radius, centered)
             if self.plain:
-                self.half_norms.append(half)
+                self.half_norms = self.half_norms.appended(half)
             if not self.as_is:
                 self.raw_radius = max(self.raw_radius, largest_norm(block))
+        if self.plain_radius < SMALLEST_LENGTH:
+            self._refuse_vanishing_rows()
 
-    def remove(self, numbers: np.ndarray) -> None:
-        if self.plain:
-            self.half_norms.values[numbers] = np.inf
+    def _refuse_vanishing_rows(self) -> None:
+        for _, block in self.rows.blocks(self.rows.block_size(ROWS_AT_ONCE)):
+            largest = float(abs(self.form(block)).max(initial=0.0))
+            if largest > 0:
+                raise InputError(
+                    f"All rows are shorter than {SMALLEST_LENGTH:.0e} (the largest number is {largest:.3g}), so their"
+                    " squares vanish and all distances would be 0. Multiply rows and queries by a constant first,"
+                    " for example 1 / abs(X).max()."
+                )
 
     @property
     def plain(self) -> bool:
         """Whether rows can be multiplied as they are: their norms are kept, as long as those take little memory."""
-        return self.as_is and len(self.rows) <= NORMS_UP_TO
+        fits = self.rows.items.dtype.char != "f" or self.plain_radius < LARGEST_PLAIN_SINGLE
+        return self.as_is and fits and len(self.rows) <= NORMS_UP_TO
 
     @property
     def scale(self) -> float:
         """Brings the radius below 1. A power of two: scaling by it rounds nothing."""
-        return 1.0 if self.radius == 0 else float(2.0 ** -np.frexp(self.radius)[1])
+        return 1.0 if self.radius == 0 else float(np.ldexp(1.0, min(-int(np.frexp(self.radius)[1]), 1000)))
 
     def form(self, X: np.ndarray) -> np.ndarray:
         return X if self.as_is else np.ascontiguousarray(self.distance.euclidean_form(X), dtype=np.float64)
@@ -96,8 +132,10 @@ class Geometry:
 
     def _mean_of_some_rows(self) -> np.ndarray:
         step = -(-len(self.rows) // 1024)
-        mean: np.ndarray = self.form(self.rows.items[:: max(step, 1)]).mean(axis=0, dtype=np.float64)
-        return mean
+        some = self.rows.items[:: max(step, 1)]
+        blocks = row_blocks(len(some), size=self.rows.block_size(1024))
+        total: np.ndarray = sum(self.form(some[part]).sum(axis=0, dtype=np.float64) for part in blocks)
+        return total / len(some)
 
 
 class View(Protocol):
@@ -163,12 +201,8 @@ class PreparedView:
         self._order = order
         # Rows in another order have to be gathered, which is worth keeping whatever the products.
         self._kept_bytes = products.kept_bytes if order is None else products.kept_bytes or 4
-        self._kept: list[Block] | None = None
-        self._row_error: float | None = None
-
-    def forget(self) -> None:
-        """The rows have changed."""
-        self._kept = self._row_error = None
+        # The largest length by which preparing moved a row, and the prepared rows where they are kept.
+        self._passed: tuple[float, list[Block] | None] | None = None
 
     def prepare(self, Q: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
         geometry = self.geometry
@@ -178,7 +212,7 @@ class PreparedView:
     def slack(self, lengths: np.ndarray, errors: np.ndarray, Q: np.ndarray) -> np.ndarray:
         geometry = self.geometry
         radius = geometry.radius * geometry.scale
-        error = rounding(lengths, radius, len(geometry.center), unit_roundoff(np.dtype(np.float32)))
+        error = rounding(lengths, radius, len(geometry.center), unit_roundoff(np.dtype(np.float32)), geometry.scale)
         error += (self.row_error + self.products.coarseness * radius) * lengths + errors * (radius + self.row_error)
         moved = 2 * geometry.scale * geometry.form_error(Q)
         return _twice(error + moved * (lengths + radius + moved), lengths)
@@ -188,14 +222,17 @@ class PreparedView:
         """The largest length by which preparing moved a row."""
         if not self.products.kept_bytes:
             return 0.0  # the bound allows for float32 itself
-        if self._row_error is None:
-            self._row_error = self._pass_over_rows()
-        return self._row_error
+        return self._pass_over_rows()[0]
 
-    def _pass_over_rows(self) -> float:
-        """Find the largest error, and keep the prepared rows where that is worth its memory."""
+    def _pass_over_rows(self) -> tuple[float, list[Block] | None]:
+        """The largest error, and the prepared rows where they are worth their memory; found once."""
+        if self._passed is None:
+            self._passed = self._prepare_all()
+        return self._passed
+
+    def _prepare_all(self) -> tuple[float, list[Block] | None]:
         if not self._kept_bytes:
-            return 0.0
+            return 0.0, None
         size = len(self.geometry.rows) * len(self.geometry.center) * self._kept_bytes
         largest, kept = 0.0, []
         for first, rows, half_norms, errors in self._prepared(ROWS_AT_ONCE):
@@ -203,20 +240,19 @@ class PreparedView:
             if size <= KEEP_UP_TO:
                 # Float32 rows still lie in the memory that the next block will use.
                 kept.append((first, rows.copy() if isinstance(rows, np.ndarray) else rows, half_norms.copy()))
-        self._kept = kept or None
-        return largest
+        return largest, kept or None
 
     def blocks(self, size: int) -> Iterator[Block]:
-        if self._row_error is None:
-            self._row_error = self._pass_over_rows()
-        if self._kept is not None:
-            yield from self._kept
+        _, kept = self._pass_over_rows()
+        if kept is not None:
+            yield from kept
         else:
             yield from (block[:3] for block in self._prepared(min(size, ROWS_AT_ONCE * 4)))
 
     def _prepared(self, size: int) -> Iterator[tuple[int, Any, np.ndarray, np.ndarray]]:
         """Blocks and the errors of their rows; the memory is used again for the next block."""
         rows = self.geometry.rows
+        size = rows.block_size(size)
         space = np.empty((size, len(self.geometry.center)), np.float32)
         half_norms = np.empty(size, np.float32)
         for first, block in self._blocks_in_order(size):
@@ -256,13 +292,14 @@ def _twice(error: np.ndarray, lengths: np.ndarray) -> np.ndarray:
     return np.where(lengths < OUT_OF_REACH, 2 * error, np.inf)
 
 
-def rounding(lengths: np.ndarray, radius: float, n_columns: int, roundoff: float) -> np.ndarray:
+def rounding(lengths: np.ndarray, radius: float, n_columns: int, roundoff: float, scale: float = 1.0) -> np.ndarray:
     """The bound E without the errors of preparing, for each query length.
 
-    Sums, and what measuring in float64 loses; 10⁻³⁷ for what float32 flushes to zero.
+    Sums, and what measuring in float64 loses; 10⁻³⁷ for each product that float32 flushes to zero, and 2⁻¹⁰⁷⁴ for
+    each square that vanishes when rows are measured, which happens before they are multiplied by ``scale``.
     """
     lost: np.ndarray = roundoff * (lengths * radius + radius**2) + 2.0**-50 * (lengths + radius) ** 2
-    return (n_columns + 8) * lost + 1e-37
+    return (n_columns + 8) * (lost + 1e-37 + (2.0**-537 * scale) ** 2)
 
 
 def unit_roundoff(dtype: np.dtype) -> float:
