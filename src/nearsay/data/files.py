@@ -12,8 +12,8 @@ from typing import IO, Any
 
 import numpy as np
 
+from nearsay.data.replacing import replacing
 from nearsay.data.rows import LabeledRows
-from nearsay.data.saved import replacing
 from nearsay.data.tables import LABEL_NAMES, Column, read_parquet, read_text, write_parquet, write_text
 from nearsay.errors import InputError, SavedFileError, require, unknown_name
 

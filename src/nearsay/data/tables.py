@@ -13,7 +13,6 @@ Rules that text and parquet share:
 from __future__ import annotations
 
 import csv
-import io
 import itertools
 import re
 from array import array
@@ -25,6 +24,7 @@ from typing import IO
 import numpy as np
 
 from nearsay.arrays import row_blocks
+from nearsay.data.replacing import as_text
 from nearsay.data.rows import LabeledRows
 from nearsay.errors import InputError, SavedFileError, closest, require
 
@@ -302,18 +302,14 @@ def _plain_labels(labels: list[str]) -> np.ndarray:
 
 def write_text(rows: LabeledRows, out: IO[bytes], delimiter: str) -> None:
     """Write a table that ``read_text`` reads back: every number to the last bit, texts in quotes."""
-    text = io.TextIOWrapper(out, encoding="utf-8", newline="")
-    writer = csv.writer(text, delimiter=delimiter, quoting=csv.QUOTE_NONNUMERIC, lineterminator="\n")
     known = _known_columns(rows)
-    writer.writerow([*known, *column_names(rows)])
-    for block in row_blocks(len(rows), row_bytes=64 * rows.X.shape[1]):
-        numbers = rows.X[block].astype(np.uint8) if rows.X.dtype.kind == "b" else rows.X[block]
-        for *beside, values in zip(
-            *(column[block].tolist() for column in known.values()), numbers.tolist(), strict=True
-        ):
-            writer.writerow([*beside, *values])
-    text.flush()
-    text.detach()  # whoever opened the file closes it
+    with as_text(out) as text:
+        writer = csv.writer(text, delimiter=delimiter, quoting=csv.QUOTE_NONNUMERIC, lineterminator="\n")
+        writer.writerow([*known, *column_names(rows)])
+        for block in row_blocks(len(rows), row_bytes=64 * rows.X.shape[1]):
+            numbers = rows.X[block].astype(np.uint8) if rows.X.dtype.kind == "b" else rows.X[block]
+            beside = (column[block].tolist() for column in known.values())
+            writer.writerows([*cells, *values] for *cells, values in zip(*beside, numbers.tolist(), strict=True))
 
 
 def _known_columns(rows: LabeledRows) -> dict[str, np.ndarray]:

@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import math
+from pathlib import Path
 from typing import Any
 
 import numpy as np
 
 from nearsay.arrays import as_rows
+from nearsay.data.replacing import replacing
 from nearsay.errors import InputError
 from nearsay.evaluate.voronoi import Frame
 
@@ -105,6 +107,12 @@ def fresh_axes(width: float, height: float) -> Any:
     import matplotlib.pyplot as plt
 
     return plt.subplots(figsize=(width, height), layout="compressed")[1]
+
+
+def save_figure(figure: Any, path: Path, **options: Any) -> None:
+    """Save a picture as every file is saved, whole or not at all; ``options`` are those of ``savefig``."""
+    with replacing(path) as out:
+        figure.savefig(out, format=path.suffix[1:] or None, **options)
 
 
 def quiet(ax: Any) -> None:
