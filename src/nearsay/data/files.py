@@ -12,12 +12,12 @@ from typing import IO, Any
 
 import numpy as np
 
+from nearsay.data.images import IMAGE_ENDINGS, seen
 from nearsay.data.replacing import replacing
 from nearsay.data.rows import LabeledRows
 from nearsay.data.tables import LABEL_NAMES, Column, read_parquet, read_text, write_parquet, write_text
 from nearsay.errors import InputError, SavedFileError, require, unknown_name
 
-IMAGE_ENDINGS = frozenset({".png", ".jpg", ".jpeg"})
 # Pillow's names of the ways to see an image.
 COLORS = {"gray": "L", "rgb": "RGB"}
 NAMED_DAMAGED = 5
@@ -43,7 +43,7 @@ def read_rows(
         ``.npy``
             ``X``; labels from ``NAME_labels.npy`` beside ``NAME.npy`` where that exists.
         a folder
-            ``folder/LABEL/*.png`` (or jpg), as ``read_images`` reads them by default.
+            ``folder/LABEL/*.png`` (or jpg, gif, bmp, tif, webp), as ``read_images`` reads them by default.
     label, id
         Tables: a column by name or number (−1 is the last); by default a column called label, class, target or
         y, else the last that holds text, and a column called id or not called anything.
@@ -84,7 +84,10 @@ def write_rows(rows: LabeledRows, path: str | os.PathLike[str]) -> None:
 def read_images(
     folder: str | os.PathLike[str], *, size: tuple[int, int] = (32, 32), color: str = "gray"
 ) -> LabeledRows:
-    """Read ``folder/LABEL/*.png`` (or jpg): one row an image, brightness 0 to 255, line by line. Needs ``images``.
+    """Read ``folder/LABEL/*.png`` (or another image): one row an image, brightness 0 to 255, line by line.
+
+    Every file is read as ``describe.read_image`` does: upright, 16 bits as 8,
+    transparent parts white, the first frame of several. Needs the extra ``images``.
 
     Parameters
     ----------
@@ -113,8 +116,8 @@ def read_images(
         try:
             X[len(kept)] = _pixels(file, size, COLORS[color])
             kept.append(file)
-        except _unreadable() as error:
-            damaged.append(f"{file.relative_to(folder).as_posix()} ({error})")
+        except InputError as error:
+            damaged.append(f"{file.relative_to(folder).as_posix()} ({error.__cause__})")
     if not kept:
         raise InputError(f"None of the {len(files)} images in {folder} can be read. First: {damaged[0]}.")
     if damaged:
@@ -134,16 +137,7 @@ def read_images(
 
 def _pixels(file: Path, size: tuple[int, int], mode: str) -> np.ndarray:
     pillow: Any = require("PIL.Image", "images")
-    with pillow.open(file) as image:
-        upright = require("PIL.ImageOps", "images").exif_transpose(image)
-        resized = upright.convert(mode).resize((size[1], size[0]), pillow.Resampling.LANCZOS)
-    return np.asarray(resized).reshape(-1)
-
-
-def _unreadable() -> tuple[type[Exception], ...]:
-    """What Pillow raises for a file that is damaged, cut short, or large enough to be an attack."""
-    pillow: Any = require("PIL.Image", "images")
-    return (OSError, SyntaxError, ValueError, pillow.DecompressionBombError)
+    return np.asarray(seen(file).convert(mode).resize((size[1], size[0]), pillow.Resampling.LANCZOS)).reshape(-1)
 
 
 # ------------------------------------------------------------------ arrays

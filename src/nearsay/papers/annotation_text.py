@@ -100,7 +100,7 @@ def _draw_curves(rows: list[Row]) -> dict[str, Any]:
 
 
 def _draw_examples(rows: list[Row]) -> dict[str, Any]:
-    from nearsay.describe.reading import read_image
+    from nearsay.data.images import read_image
     from nearsay.evaluate.annotated_images import AnnotatedImage, AnnotatedImagesDisplay
 
     items = [
