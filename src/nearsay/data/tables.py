@@ -23,7 +23,7 @@ from typing import IO
 
 import numpy as np
 
-from nearsay.arrays import row_blocks
+from nearsay.arrays import as_labels, row_blocks
 from nearsay.data.replacing import as_text
 from nearsay.data.rows import LabeledRows
 from nearsay.errors import InputError, SavedFileError, closest, require
@@ -296,7 +296,9 @@ def _plain_labels(labels: list[str]) -> np.ndarray:
         except ValueError:
             continue
         if all(str(value) == label != "nan" for value, label in zip(converted, labels, strict=True)):
-            return np.array(converted)
+            numbers = as_labels(converted)
+            if numbers.dtype.kind != "O":
+                return numbers
     return np.array(labels)
 
 

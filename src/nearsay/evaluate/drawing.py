@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 
-from nearsay.arrays import as_rows
+from nearsay.arrays import as_labels, as_rows
 from nearsay.data.replacing import replacing
 from nearsay.errors import InputError
 from nearsay.evaluate.voronoi import Frame
@@ -187,7 +187,7 @@ def one_row(query: Any) -> Any:
 def label_numbers(labels: Any, classes: np.ndarray, *, count: int) -> np.ndarray:
     """The place of each label among the classes."""
     known = {label: number for number, label in enumerate(classes.tolist())}
-    given = np.asarray(labels).ravel().tolist()
+    given = as_labels(labels).ravel().tolist()
     if len(given) != count:
         raise InputError(f"y holds {len(given)} labels, but X has {count} rows: one label for each row is needed.")
     unknown = sorted({str(label) for label in given if label not in known})
