@@ -214,7 +214,8 @@ def write_parquet(rows: LabeledRows, out: IO[bytes]) -> None:
     # Parquet knows one order of bytes only.
     native = {name: np.ascontiguousarray(values, values.dtype.newbyteorder("=")) for name, values in columns.items()}
     try:
-        arrays = {name: pyarrow.array(values) for name, values in native.items()}
+        # From an array of texts pyarrow takes what stands before a zero byte.
+        arrays = {name: pyarrow.array(v.tolist() if v.dtype.kind == "U" else v) for name, v in native.items()}
     except NotImplementedError as error:
         types = ", ".join(sorted({str(values.dtype) for values in native.values()}))
         raise InputError(

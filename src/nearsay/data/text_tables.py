@@ -75,24 +75,27 @@ def _read_lines(
     names = [name.strip() for name in first.pop(0)] if header else None
     columns = choose_columns(names, [_is_text(column, first) for column in range(width)], label, id, source)
 
-    numbers, labels, ids = array("d"), _Texts(columns.label, delimiter), _Texts(columns.id, delimiter)
+    numbers, labels, ids = array("d"), [], []
+    quoted: list[bool] = []
     records = _records(file, delimiter, source)
     for line, cells, raw in itertools.islice(records, names is not None, None):
         if len(cells) != width:
             raise InputError(f"{source}, line {line}: {len(cells)} cells came; the first line has {width}.")
         numbers.extend(_numbers(cells, columns.features, names, f"{source}, line {line}"))
+        # Programs that quote by type do so in every line, so the first says it for all.
+        quoted = quoted or _in_quotes(raw, cells, delimiter)
         if columns.label is not None:
-            if not cells[columns.label] and not _in_quotes(raw, cells, columns.label, delimiter):
+            if not cells[columns.label] and not _in_quotes(raw, cells, delimiter)[columns.label]:
                 raise InputError(f"{source}, line {line}: the label is missing. Fill it in, or drop the line.")
-            labels.add(cells, raw)
+            labels.append(cells[columns.label])
         if columns.id is not None:
-            ids.add(cells, raw)
+            ids.append(cells[columns.id])
     if not numbers:
         raise InputError(f"{source} has a header, but no rows.")
     return (
         np.frombuffer(numbers).reshape(-1, len(columns.features)),
-        None if columns.label is None else labels.values(),
-        None if columns.id is None else ids.values(),
+        None if columns.label is None else _values(labels, columns.label, quoted),
+        None if columns.id is None else _values(ids, columns.id, quoted),
         {} if names is None else groups_of([names[column] for column in columns.features], source),
     )
 
@@ -133,8 +136,13 @@ def _records(lines: Iterable[str], delimiter: str, source: str) -> Iterator[Reco
         yield from ((number, line.split(), line) for number, line in enumerate(lines, 1) if line.strip())
         return
     taken: list[str] = []
-    watched = (taken.append(line) or line for line in lines)  # type: ignore[func-returns-value]
-    reader = csv.reader(watched, delimiter=delimiter, skipinitialspace=True, strict=True)
+
+    def watched() -> Iterator[str]:
+        for line in lines:
+            taken.append(line)
+            yield line
+
+    reader = csv.reader(watched(), delimiter=delimiter, skipinitialspace=True, strict=True)
     try:
         for cells in reader:
             if len(cells) > 1 or (cells and cells[0].strip()):
@@ -144,46 +152,21 @@ def _records(lines: Iterable[str], delimiter: str, source: str) -> Iterator[Reco
         raise InputError(f"{source}, line {reader.line_num}: {error}.") from error
 
 
-def _in_quotes(raw: str, cells: list[str], column: int, delimiter: str) -> bool:
-    """Whether a cell is written in quotes, which Python's reader does not tell.
+def _in_quotes(raw: str, cells: list[str], delimiter: str) -> list[bool]:
+    """Which cells of a line are written in quotes; Python's reader does not tell.
 
-    >>> [_in_quotes('1, "a, b", c', ["1", "a, b", "c"], column, ",") for column in range(3)]
+    >>> _in_quotes('1, "a, b", c', ["1", "a, b", "c"], ",")
     [False, True, False]
     """
     if delimiter == WHITE_SPACE:
-        return False
-    at = 0
-    for cell in cells[:column]:
-        at = _past_spaces(raw, at)
-        at += len(cell) + (2 + cell.count('"') if raw.startswith('"', at) else 0) + len(delimiter)
-    return raw.startswith('"', _past_spaces(raw, at))
-
-
-def _past_spaces(raw: str, at: int) -> int:
-    while raw.startswith(" ", at):
-        at += 1
-    return at
-
-
-class _Texts:
-    """The labels or ids of a table as they are met, and what they are when all are there."""
-
-    def __init__(self, column: int | None, delimiter: str) -> None:
-        self._column = column
-        self._delimiter = delimiter
-        self._cells: list[str] = []
-        self._are_texts = False
-
-    def add(self, cells: list[str], raw: str) -> None:
-        assert self._column is not None
-        if not self._cells:
-            # Programs that quote by type do so in every line. Where all cells are in quotes, that says nothing.
-            quoted = [_in_quotes(raw, cells, column, self._delimiter) for column in range(len(cells))]
-            self._are_texts = quoted[self._column] and not all(quoted)
-        self._cells.append(cells[self._column])
-
-    def values(self) -> np.ndarray:
-        return np.array(self._cells) if self._are_texts else _plain_values(self._cells)
+        return [False] * len(cells)
+    quoted, at = [], 0
+    for cell in cells:
+        while raw.startswith(" ", at):
+            at += 1
+        quoted.append(raw.startswith('"', at))
+        at += len(cell) + (2 + cell.count('"') if quoted[-1] else 0) + len(delimiter)
+    return quoted
 
 
 def _has_header(sample: list[list[str]], label: Column | None, id: Column | None, source: str) -> bool:
@@ -279,6 +262,11 @@ def _numbers(cells: list[str], features: list[int], names: Sequence[str] | None,
                 " Correct it, leave the cell empty if it is unknown, or pass the column as label= or id=."
             )
     return [np.nan if _is_missing(cell) else float(cell) for cell in chosen]
+
+
+def _values(texts: list[str], column: int, quoted: list[bool]) -> np.ndarray:
+    """Labels or ids: texts where they, but not all cells, are in quotes; otherwise what they are written as."""
+    return np.array(texts) if quoted[column] and not all(quoted) else _plain_values(texts)
 
 
 def _plain_values(texts: list[str]) -> np.ndarray:
