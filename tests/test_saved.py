@@ -17,7 +17,7 @@ from hypothesis import strategies as st
 from hypothesis.extra import numpy as hnp
 
 from nearsay.data import saved
-from nearsay.data.saved import open_state, replacing, save_state
+from nearsay.data.saved import open_state, save_state
 from nearsay.errors import InputError, SavedFileError
 
 DTYPES = st.one_of(
@@ -274,21 +274,6 @@ def test_array_names_that_could_leave_the_archive_are_refused(folder: Path, name
 
 
 # ------------------------------------------------------------------ all or nothing
-
-
-def test_an_interrupted_write_leaves_the_old_file_and_no_litter(tmp_path: Path) -> None:
-    path = tmp_path / "kept"
-    path.write_bytes(b"old")
-
-    def write_and_be_stopped() -> None:
-        with replacing(path) as file:
-            file.write(b"half of the n")
-            raise KeyboardInterrupt
-
-    with pytest.raises(KeyboardInterrupt):
-        write_and_be_stopped()
-    assert path.read_bytes() == b"old"
-    assert list(tmp_path.iterdir()) == [path]
 
 
 def test_saving_into_a_folder_that_is_not_there_says_so(tmp_path: Path) -> None:

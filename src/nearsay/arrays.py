@@ -7,6 +7,7 @@ from collections.abc import Callable, Iterable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import AbstractContextManager, contextmanager
 from contextvars import ContextVar, copy_context
+from datetime import date, time, timedelta
 from functools import lru_cache
 from threading import Lock
 from typing import Any, TypeVar
@@ -21,6 +22,12 @@ Result = TypeVar("Result")
 # Squares and sums of squares of anything smaller stay finite in float64.
 LARGEST_VALUE = 1e140
 
+# What helps where rows, as opposed to other matrices, have gaps.
+HINT_FOR_MISSING = (
+    " Where a row may lack whole groups of columns, FusedClassifier answers from the groups it has: put NaN in the"
+    " columns of the others."
+)
+
 # Type characters of float32 and float64, the types that products and compiled loops take as they are.
 SINGLE_OR_DOUBLE = "fd"
 
@@ -29,7 +36,8 @@ def as_rows(X: Any, *, name: str = "X", width: int | None = None) -> np.ndarray:
     """Give a two-dimensional array of finite numbers, without copying where that can be helped.
 
     Any numeric type is kept as it is (a folder of uint8 images stays small);
-    whoever computes converts one block of rows at a time.
+    whoever computes converts one block of rows at a time. Only the order of
+    bytes becomes the machine's own, which is what products and compiled loops take.
 
     >>> as_rows([[1, 2], [3, 4]]).shape
     (2, 2)
@@ -45,20 +53,8 @@ def as_rows(X: Any, *, name: str = "X", width: int | None = None) -> np.ndarray:
             f"{name} must have two dimensions (rows × columns); it came with shape {array.shape}."
             + (f" For one row pass {name}.reshape(1, -1)." if array.ndim == 1 else "")
         )
-    if array.dtype.kind == "c":
-        raise InputError(
-            f"{name} holds complex numbers; real ones are expected. Pass {name}.real, or both parts as columns."
-        )
-    if array.dtype.kind not in "fiub":
-        try:
-            array = array.astype(np.float64)
-        except (TypeError, ValueError) as error:
-            raise InputError(
-                f"{name} must hold numbers; it came as {array.dtype} and does not convert ({error})."
-                " For rows that are not vectors pass a function of two items as the distance."
-            ) from error
-    if array.dtype == np.longdouble:
-        array = array.astype(np.float64)
+    if array.dtype.char not in SINGLE_OR_DOUBLE or not array.dtype.isnative:
+        array = _as_numbers(array, X, name)
     if width is not None and array.shape[1] != width:
         raise InputError(f"{name} has {array.shape[1]} columns, but {width} are expected, as in the rows given to fit.")
     if array.shape[1] == 0:
@@ -66,6 +62,67 @@ def as_rows(X: Any, *, name: str = "X", width: int | None = None) -> np.ndarray:
     if array.dtype.kind == "f":
         _check_finite(array, name)
     return array
+
+
+def _as_numbers(array: np.ndarray, X: Any, name: str) -> np.ndarray:
+    """The less usual types as numbers, in the machine's order of bytes."""
+    if array.dtype.kind == "c":
+        raise InputError(
+            f"{name} holds complex numbers; real ones are expected. Pass {name}.real, or both parts as columns."
+        )
+    if array.dtype.kind not in "fiub":
+        refuse_words(X, name=name)
+        try:
+            return array.astype(np.float64)
+        except (TypeError, ValueError) as error:
+            raise InputError(
+                f"{name} must hold numbers; it came as {array.dtype} and does not convert ({error})."
+                " For rows that are not vectors pass a function of two items as the distance."
+            ) from error
+    if array.dtype == np.longdouble:
+        return array.astype(np.float64)
+    return array.astype(array.dtype.newbyteorder("="), copy=False)
+
+
+def refuse_words(X: Any, *, name: str = "X") -> None:
+    """Say which column of a table holds a text that is no number, or a date; anything else passes.
+
+    >>> refuse_words([["1.5", "2"], ["3", "red"]])
+    Traceback (most recent call last):
+    nearsay.errors.InputError: X must hold numbers, but holds the text 'red' at row 1, column 1. Leave that column ...
+    """
+    if isinstance(X, np.ndarray) and X.dtype.kind in "fiub":
+        return
+    array = np.asarray(X)
+    if array.ndim != 2 or array.dtype.kind not in "OUSTMm":
+        return
+    for column, cells in enumerate(array.T):
+        row = next((row for row, cell in enumerate(cells) if _is_word(cell)), None)
+        if row is not None:
+            called = f" ({X.columns[column]!r})" if hasattr(X, "columns") else ""
+            is_text = isinstance(cells[row], str | bytes)
+            what = f"the text {str(cells[row])!r}" if is_text else f"the date or time {cells[row]}"
+            remedy = (
+                "Leave that column out, or code it as numbers (sklearn.preprocessing.OneHotEncoder does)."
+                if is_text
+                else "Pass numbers, such as the days since a first day: (dates - first) / np.timedelta64(1, 'D')."
+            )
+            raise InputError(
+                f"{name} must hold numbers, but holds {what} at row {row}, column {column}{called}. {remedy}"
+            )
+
+
+def _is_word(cell: Any) -> bool:
+    # numpy would make a number of any of its dates, and −9.2e18 of a missing one.
+    if isinstance(cell, date | time | timedelta | np.datetime64 | np.timedelta64):
+        return True
+    if not isinstance(cell, str | bytes):
+        return False
+    try:
+        float(cell)
+    except ValueError:
+        return True
+    return False
 
 
 def _check_finite(array: np.ndarray, name: str) -> None:
@@ -80,12 +137,50 @@ def _check_finite(array: np.ndarray, name: str) -> None:
         if low > -LARGEST_VALUE and high < LARGEST_VALUE:
             continue
         row, column = np.argwhere(~(np.abs(block.astype(np.float64)) < LARGEST_VALUE))[0]
-        value = block[row, column]
+        value = float(block[row, column])
         kind = "too large to square" if np.isfinite(value) else "not a finite number"
         raise InputError(
             f"{name} holds {value} at row {rows.start + row}, column {column}, which is {kind}."
-            " Fill in or drop such rows first (sklearn.impute.SimpleImputer fills them)."
+            f" Fill in or drop such rows first.{HINT_FOR_MISSING if np.isnan(value) and name in 'XQ' else ''}"
         )
+
+
+def as_labels(values: Any) -> np.ndarray:
+    """Labels as an array in which no two of them become the same.
+
+    numpy makes float64 of [1, 2**63], where whole numbers merge from 2**53 on.
+    Integers that no type of numpy holds together stay Python's own, as objects.
+
+    >>> as_labels([1, 2**63, 2**63 + 1])
+    array([                  1, 9223372036854775808, 9223372036854775809], dtype=uint64)
+    >>> as_labels([-1, 2**63, 2**63 + 1])
+    array([-1, 9223372036854775808, 9223372036854775809], dtype=object)
+    """
+    array = np.asarray(values)
+    # Floats are what a list of integers may have become; integers among objects have kept their values.
+    may_hide_integers = array.dtype.kind == "O" or (array.dtype.kind == "f" and not hasattr(values, "dtype"))
+    if array.ndim != 1 or not len(array) or not may_hide_integers or not all(map(_is_integer, values)):
+        return array
+    low, high = int(min(values)), int(max(values))
+    exact = (type for type in (np.int64, np.uint64) if np.iinfo(type).min <= low and high <= np.iinfo(type).max)
+    return np.array([int(value) for value in values], dtype=next(exact, object))
+
+
+def _is_integer(value: Any) -> bool:
+    return isinstance(value, int | np.integer) and not isinstance(value, bool)
+
+
+def places_among(classes: np.ndarray, labels: np.ndarray) -> np.ndarray:
+    """The place of each label among the classes, −1 for those that are none: an array of the shape of ``labels``.
+
+    Labels are compared as Python compares them, so that those of two types of numpy (int64 and uint64) keep apart.
+
+    >>> places_among(np.array(["elm", "oak"]), np.array(["oak", "elm", "ash"]))
+    array([ 1,  0, -1])
+    """
+    place = {label: number for number, label in enumerate(classes.tolist())}
+    found = [place.get(label, -1) for label in labels.ravel().tolist()]
+    return np.array(found, dtype=np.int64).reshape(labels.shape)
 
 
 def check_n_neighbors(k: Any, n_rows: int, *, left_out: int = 0) -> int:

@@ -2,22 +2,22 @@
 
 from __future__ import annotations
 
+import math
 import os
 import warnings
-import zipfile
-import zlib
 from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import IO, Any
 
 import numpy as np
 
+from nearsay.data.images import IMAGE_ENDINGS, seen
+from nearsay.data.replacing import replacing
 from nearsay.data.rows import LabeledRows
-from nearsay.data.saved import replacing
-from nearsay.data.tables import LABEL_NAMES, Column, read_parquet, read_text, write_parquet, write_text
+from nearsay.data.tables import LABEL_NAMES, Column, read_parquet, write_parquet
+from nearsay.data.text_tables import read_text, write_text
 from nearsay.errors import InputError, SavedFileError, require, unknown_name
 
-IMAGE_ENDINGS = frozenset({".png", ".jpg", ".jpeg"})
 # Pillow's names of the ways to see an image.
 COLORS = {"gray": "L", "rgb": "RGB"}
 NAMED_DAMAGED = 5
@@ -26,7 +26,12 @@ Groups = Mapping[str, slice] | None
 
 
 def read_rows(
-    path: str | os.PathLike[str], *, label: Column | None = None, id: Column | None = None, groups: Groups = None
+    path: str | os.PathLike[str],
+    *,
+    label: Column | None = None,
+    id: Column | None = None,
+    groups: Groups = None,
+    header: bool | None = None,
 ) -> LabeledRows:
     """Read labeled rows from a file, or from a folder of images.
 
@@ -35,7 +40,8 @@ def read_rows(
     path
         ``.csv``, ``.tsv``, ``.txt``
             A table of text, with or without a header; comma, semicolon, tab, bar or white space between cells.
-            An empty cell, ``NA`` or ``?`` is a missing number (NaN). Labels written as numbers are numbers.
+            An empty cell, ``NA`` or ``?`` is a missing number (NaN). Labels and ids written as numbers, or as True
+            and False, are such, unless they are in quotes and numbers are not.
         ``.parquet``
             A table; a column of equally long lists is a feature group. Needs the extra ``parquet``.
         ``.npz``
@@ -43,7 +49,7 @@ def read_rows(
         ``.npy``
             ``X``; labels from ``NAME_labels.npy`` beside ``NAME.npy`` where that exists.
         a folder
-            ``folder/LABEL/*.png`` (or jpg), as ``read_images`` reads them by default.
+            ``folder/LABEL/*.png`` (or jpg, gif, bmp, tif, webp), as ``read_images`` reads them by default.
     label, id
         Tables: a column by name or number (−1 is the last); by default a column called label, class, target or
         y, else the last that holds text, and a column called id or not called anything.
@@ -51,6 +57,9 @@ def read_rows(
     groups
         ``{name: slice}`` of the feature columns. By default tables take them from the column names: a name is
         a group, and ``shape[0]``, ``shape[1]``, … are together the group ``shape``.
+    header
+        Tables of text: whether the first line names the columns. By default that is found out; a first line
+        that may be either (0,1,2 above whole numbers) is an error that asks for this.
 
     >>> import tempfile
     >>> path = Path(tempfile.mkdtemp()) / "leaves.csv"
@@ -60,12 +69,16 @@ def read_rows(
     """
     path = Path(path)
     if path.is_dir():
-        if label is not None or id is not None or groups is not None:
-            raise InputError("A folder of images names its labels by its folders; label, id and groups do not apply.")
+        if any(given is not None for given in (label, id, groups, header)):
+            raise InputError("A folder of images names its labels by its folders; no other arguments apply.")
         return read_images(path)
     if not path.exists():
         raise FileNotFoundError(f"There is no file or folder {path}.")
     read: Reader = _by_ending(path, READERS, "read")
+    if header is not None:
+        if read is not read_text:
+            raise InputError(f"Only a table of text may have a header or not; {path.name} is none. Leave header= out.")
+        return read_text(path, label, id, groups, header)
     return read(path, label, id, groups)
 
 
@@ -77,14 +90,22 @@ def write_rows(rows: LabeledRows, path: str | os.PathLike[str]) -> None:
     to the last bit, and give them back as float64.
     """
     write: Writer = _by_ending(Path(path), WRITERS, "write")
-    with replacing(path) as out:
-        write(rows, out)
+    try:
+        with replacing(path) as out:
+            write(rows, out)
+    except UnicodeError as error:
+        raise InputError(
+            f"A label, an id or a group cannot be written as UTF-8 ({error}). Correct it first."
+        ) from error
 
 
 def read_images(
     folder: str | os.PathLike[str], *, size: tuple[int, int] = (32, 32), color: str = "gray"
 ) -> LabeledRows:
-    """Read ``folder/LABEL/*.png`` (or jpg): one row an image, brightness 0 to 255, line by line. Needs ``images``.
+    """Read ``folder/LABEL/*.png`` (or another image): one row an image, brightness 0 to 255, line by line.
+
+    Every file is read as ``describe.read_image`` does: upright, 16 bits as 8,
+    transparent parts white, the first frame of several. Needs the extra ``images``.
 
     Parameters
     ----------
@@ -113,8 +134,8 @@ def read_images(
         try:
             X[len(kept)] = _pixels(file, size, COLORS[color])
             kept.append(file)
-        except _unreadable() as error:
-            damaged.append(f"{file.relative_to(folder).as_posix()} ({error})")
+        except InputError as error:
+            damaged.append(f"{file.relative_to(folder).as_posix()} ({error.__cause__})")
     if not kept:
         raise InputError(f"None of the {len(files)} images in {folder} can be read. First: {damaged[0]}.")
     if damaged:
@@ -134,16 +155,7 @@ def read_images(
 
 def _pixels(file: Path, size: tuple[int, int], mode: str) -> np.ndarray:
     pillow: Any = require("PIL.Image", "images")
-    with pillow.open(file) as image:
-        upright = require("PIL.ImageOps", "images").exif_transpose(image)
-        resized = upright.convert(mode).resize((size[1], size[0]), pillow.Resampling.LANCZOS)
-    return np.asarray(resized).reshape(-1)
-
-
-def _unreadable() -> tuple[type[Exception], ...]:
-    """What Pillow raises for a file that is damaged, cut short, or large enough to be an attack."""
-    pillow: Any = require("PIL.Image", "images")
-    return (OSError, SyntaxError, ValueError, pillow.DecompressionBombError)
+    return np.asarray(seen(file).convert(mode).resize((size[1], size[0]), pillow.Resampling.LANCZOS)).reshape(-1)
 
 
 # ------------------------------------------------------------------ arrays
@@ -153,17 +165,16 @@ def _read_npy(path: Path, label: Column | None, id: Column | None, groups: Group
     beside = path.with_name(f"{path.stem}_labels.npy")
     if label is None and beside.exists():
         label = str(beside)
-    y, ids = (None if other is None else _load(Path(str(other))) for other in (label, id))
-    return LabeledRows(_flat(_load(path)), y, groups or {}, ids, path.stem)
+    y, ids = (None if other is None else _load_one(Path(str(other))) for other in (label, id))
+    return LabeledRows(_flat(_load_one(path)), y, groups or {}, ids, path.stem)
 
 
 def _read_npz(path: Path, label: Column | None, id: Column | None, groups: Groups) -> LabeledRows:
-    stored = _load(path)
+    stored = _load_all(path)
     y = _stored(stored, label, (*LABEL_NAMES, "labels"), path)
     ids = _stored(stored, id, ("ids", "id"), path)
-    if groups is None and "group_names" in stored:
-        bounds = stored["group_slices"].tolist()
-        groups = {name: slice(*bound) for name, bound in zip(stored["group_names"].tolist(), bounds, strict=True)}
+    if groups is None:
+        groups = _stored_groups(stored, path)
     matrices = [name for name, values in stored.items() if values.ndim >= 2 and name != "group_slices"]
     if "X" not in stored and len(matrices) != 1:
         raise InputError(
@@ -181,8 +192,41 @@ def _stored(
     return next((stored[name] for name in names if name in stored), None)
 
 
-def _load(path: Path) -> Any:
-    """An array, or for .npz a dictionary of arrays."""
+def _stored_groups(stored: Mapping[str, np.ndarray], path: Path) -> dict[str, slice]:
+    held = {name: stored[name] for name in ("group_names", "group_slices") if name in stored}
+    if not held:
+        return {}
+    shapes = [array.shape for array in held.values()]
+    n_groups = held["group_names"].size if "group_names" in held else 0
+    if shapes != [(n_groups,), (n_groups, 2)] or held["group_slices"].dtype.kind not in "iu":
+        given = " and ".join(f"{name} of shape {array.shape} ({array.dtype})" for name, array in held.items())
+        raise InputError(
+            f"{path.name} holds {given}; feature groups are saved as n group_names and n group_slices, each the first"
+            " column and the one after the last. Save both, or pass groups={name: slice} (groups={} for none)."
+        )
+    names, bounds = (array.tolist() for array in held.values())
+    return {name: slice(*bound) for name, bound in zip(names, bounds, strict=True)}
+
+
+def _load_one(path: Path) -> np.ndarray:
+    loaded = _load(path)
+    if not isinstance(loaded, np.ndarray):
+        raise InputError(f"{path.name} is an archive of arrays; one array is expected. Give its name the ending .npz.")
+    return loaded
+
+
+def _load_all(path: Path) -> dict[str, np.ndarray]:
+    loaded = _load(path)
+    if isinstance(loaded, np.ndarray):
+        raise InputError(f"{path.name} is one array; an archive is expected. Give its name the ending .npy.")
+    for name, array in loaded.items():
+        if not isinstance(array, np.ndarray):
+            raise InputError(f"{path.name} holds {name!r}, which is no array. Save it again with np.savez.")
+    return loaded
+
+
+def _load(path: Path) -> np.ndarray | dict[str, Any]:
+    """An array, or for an archive a dictionary of what it holds."""
     if not path.exists():
         raise FileNotFoundError(f"There is no file {path}.")
     try:
@@ -191,7 +235,7 @@ def _load(path: Path) -> Any:
             return loaded
         with loaded:
             return {name: loaded[name] for name in loaded.files}
-    except (ValueError, EOFError, zipfile.BadZipFile, zlib.error) as error:
+    except Exception as error:  # a damaged header is read as Python, a damaged archive as zip: nearly any may come
         if "Object arrays" in str(error):
             raise InputError(
                 f"{path.name} holds Python objects, which nearsay does not load: opening such a file can run any"
@@ -202,7 +246,7 @@ def _load(path: Path) -> Any:
 
 def _flat(X: np.ndarray) -> np.ndarray:
     """Items of more dimensions (images) as rows."""
-    return X.reshape(len(X), -1) if X.ndim > 2 else X
+    return X.reshape(len(X), math.prod(X.shape[1:])) if X.ndim > 2 else X
 
 
 def _write_npz(rows: LabeledRows, out: IO[bytes]) -> None:

@@ -10,6 +10,7 @@ from typing import Any
 
 import numpy as np
 
+from nearsay.arrays import as_labels
 from nearsay.errors import InputError, closest
 
 ROWS_SHOWN = 5
@@ -210,7 +211,7 @@ def _as_values(values: Any, n_rows: int, name: str, what: str) -> np.ndarray:
 def _as_array(values: list[Any]) -> np.ndarray:
     kinds = {type(value) for value in values}
     if len(kinds) == 1 and issubclass(kinds.pop(), str | bool | int | float | np.generic):
-        return np.asarray(values)
+        return as_labels(values)
     # numpy would turn [1, "a"] into texts and [(1, 2), (3, 4)] into a matrix.
     array = np.empty(len(values), dtype=object)
     array[:] = values

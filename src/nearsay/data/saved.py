@@ -18,18 +18,17 @@ import json
 import math
 import os
 import re
-import secrets
 import zipfile
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass
 from io import BytesIO
-from pathlib import Path
-from typing import IO, Any, BinaryIO
+from typing import IO, Any
 
 import numpy as np
 
 from nearsay.arrays import row_blocks
+from nearsay.data.replacing import replacing
 from nearsay.errors import InputError, SavedFileError
 
 FORMAT = 1
@@ -63,6 +62,7 @@ def save_state(
     written block by block, so memory-mapped ones need not fit in memory.
 
     >>> import tempfile
+    >>> from pathlib import Path
     >>> path = Path(tempfile.mkdtemp()) / "vote.nearsay"
     >>> save_state(path, "vote", 1, {"k": 3}, {"labels": np.array(["elm", "oak"])})
     >>> open_state(path, "vote", newest=1)
@@ -95,28 +95,6 @@ def open_state(path: str | os.PathLike[str], kind: str, newest: int) -> State:
                 raise _Damage(f"its parts do not match its table of contents: {odd}")
             loaded = {name: _read_array(archive, members[_member_name(name)], arrays[name]) for name in arrays}
             return State(contents["header"], loaded, contents["version"])
-
-
-@contextmanager
-def replacing(path: str | os.PathLike[str]) -> Iterator[BinaryIO]:
-    """Give a file to write that takes the place of ``path`` when, and only when, the block ends well.
-
-    Whoever reads ``path`` meanwhile sees the old content or the new, never a part.
-    """
-    path = Path(path)
-    if not path.parent.is_dir():
-        raise InputError(f"Cannot write {path}: the folder {path.parent} does not exist. Create it first.")
-    part = path.with_name(f".{path.name}.{secrets.token_hex(4)}.part")
-    try:
-        with open(part, "xb") as file:
-            yield file
-            file.flush()
-            # Without this a power cut could leave the new name with none of the content.
-            os.fsync(file.fileno())
-        os.replace(part, path)
-    except BaseException:
-        part.unlink(missing_ok=True)
-        raise
 
 
 # ------------------------------------------------------------------ writing

@@ -17,6 +17,7 @@ from typing import Any
 
 import numpy as np
 
+from nearsay.data.replacing import as_text, replacing
 from nearsay.errors import InputError
 
 Name = str | int | float
@@ -249,8 +250,8 @@ def read_edges(path: Path) -> list[Edge]:
 
 def write_edges(edges: Iterable[Edge], path: Path) -> None:
     """A header and a line for each pair, as ``read_edges`` reads them."""
-    with open(path, "w", encoding="utf-8", newline="") as file:
-        writer = csv.writer(file, delimiter=_delimiter(path), lineterminator="\n")
+    with replacing(path) as out, as_text(out) as text:
+        writer = csv.writer(text, delimiter=_delimiter(path), lineterminator="\n")
         writer.writerow(HEADER)
         writer.writerows(edges)
 

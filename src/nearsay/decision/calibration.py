@@ -12,7 +12,9 @@ from sklearn.utils.metaestimators import _safe_split
 from sklearn.utils.multiclass import check_classification_targets
 from sklearn.utils.validation import check_is_fitted
 
+from nearsay.arrays import places_among
 from nearsay.errors import InputError
+from nearsay.validation import checked_labels
 
 # One row in so many is held out where a part of the rows is.
 HELD_OUT = 5
@@ -102,7 +104,7 @@ def _checked(estimator: Any, X: Any, y: Any) -> tuple[Any, np.ndarray]:
             f"A promise is read from probabilities, but {type(estimator).__name__} has no"
             " predict_proba. Wrap it first (sklearn.calibration.CalibratedClassifierCV gives it one)."
         )
-    X, y = indexable(X, y)
+    X, y = indexable(X, checked_labels(y))
     assert_all_finite(y, input_name="y")
     y = column_or_1d(y, warn=True)
     check_classification_targets(y)
@@ -164,9 +166,9 @@ def proba(estimator: Any, X: Any) -> np.ndarray:
 
 
 def columns(labels: np.ndarray, classes: np.ndarray) -> np.ndarray:
-    """The place of each label among the sorted classes."""
-    places = np.minimum(np.searchsorted(classes, labels), len(classes) - 1)
-    unknown = labels[classes[places] != labels]
+    """The place of each label among the classes."""
+    places = places_among(classes, labels)
+    unknown = labels[places < 0]
     if len(unknown):
         raise InputError(
             f"The label {unknown.tolist()[0]!r} of a calibration row is none of the {len(classes)} classes the"

@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from nearsay.arrays import in_parallel
+from nearsay.arrays import as_labels, in_parallel
 from nearsay.decision.rules import Levels, as_compared, as_probabilities, as_score, contenders, levels_of, query_blocks
 from nearsay.errors import InputError, unknown_name
 
@@ -229,7 +229,7 @@ def accuracy_curve(points: OperatingPoints, y: Any, taxonomy: Taxonomy) -> Accur
 
 def check_labels(y: Any, n_rows: int) -> np.ndarray:
     """Give the labels as an array, one for each row of ``p_leaf``."""
-    labels = np.asarray(y)
+    labels = as_labels(y)
     if labels.shape != (n_rows,):
         raise InputError(f"y must hold one label for each of the {n_rows} rows of p_leaf; shape {labels.shape} came.")
     if not n_rows:

@@ -8,6 +8,7 @@ from typing import Any
 import numpy as np
 from sklearn.utils.validation import check_is_fitted
 
+from nearsay.arrays import as_labels
 from nearsay.data.taxonomy import Taxonomy
 from nearsay.decision.calibration import AroundClassifier
 from nearsay.decision.envelope import AccuracyCurve, accuracy_curve, operating_points
@@ -167,7 +168,7 @@ class HedgedClassifier(AroundClassifier):
 
     def score(self, X: Any, y: Any, sample_weight: Any = None) -> float:
         """The share of rows whose answer is right: the label itself, or a node above it."""
-        labels = self.taxonomy_.check_labels(np.asarray(y).tolist())
+        labels = self.taxonomy_.check_labels(as_labels(y).tolist())
         right = self.taxonomy_.covers_label(self._nodes(self.predict_proba(X)), labels)
         return float(np.average(right, weights=sample_weight))
 
@@ -230,7 +231,7 @@ class HedgedClassifier(AroundClassifier):
 def _as_array(names: Sequence[Any]) -> np.ndarray:
     """Names of nodes as one array; numbers and words together stay what they are."""
     if len({type(name) for name in names}) == 1:
-        return np.array(names)
+        return as_labels(names)
     mixed = np.empty(len(names), object)
     mixed[:] = names
     return mixed

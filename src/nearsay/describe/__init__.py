@@ -1,5 +1,6 @@
 """Images to vectors: named descriptors and encoders, each with the distance that fits it."""
 
+from nearsay.data.images import image_files, read_image
 from nearsay.describe.descriptor import Descriptor, ImageDescriptor
 from nearsay.describe.encoder import Encoder, ImageEncoder, Preprocessing
 from nearsay.describe.encoder_onnx import OnnxEncoder
@@ -7,7 +8,6 @@ from nearsay.describe.encoder_torch import TorchEncoder, default_encoder
 from nearsay.describe.folder import ImageDescriptions, SkippedImage, describe_images
 from nearsay.describe.local import BagOfWords
 from nearsay.describe.named import DESCRIPTORS, MAKADIA, as_descriptor
-from nearsay.describe.reading import image_files, read_image
 
 __all__ = [
     "DESCRIPTORS",

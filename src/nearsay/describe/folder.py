@@ -13,11 +13,11 @@ from typing import Any
 import numpy as np
 
 from nearsay.arrays import in_parallel, row_blocks, threads
+from nearsay.data.images import image_files, read_image
 from nearsay.data.rows import LabeledRows
 from nearsay.describe.descriptor import ImageDescriptor
 from nearsay.describe.encoder import Encoder, ImageEncoder
 from nearsay.describe.named import MAKADIA, as_descriptor
-from nearsay.describe.reading import image_files, read_image
 from nearsay.errors import InputError
 
 # Read before the encoders see them: a few batches, and at most 50 MB.

@@ -17,8 +17,8 @@ import numpy as np
 from sklearn.base import BaseEstimator
 
 from nearsay.arrays import evenly, in_parallel, one_blas_thread
+from nearsay.data.images import read_image
 from nearsay.describe.descriptor import as_image, brightness
-from nearsay.describe.reading import read_image
 from nearsay.errors import InputError, NotFitted, require, unknown_name
 
 # Pixels of a cell's side. A patch has 4 × 4 cells, and patches start at every cell.

@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import math
+from pathlib import Path
 from typing import Any
 
 import numpy as np
 
-from nearsay.arrays import as_rows
+from nearsay.arrays import as_labels, as_rows
+from nearsay.data.replacing import replacing
 from nearsay.errors import InputError
 from nearsay.evaluate.voronoi import Frame
 
@@ -107,6 +109,12 @@ def fresh_axes(width: float, height: float) -> Any:
     return plt.subplots(figsize=(width, height), layout="compressed")[1]
 
 
+def save_figure(figure: Any, path: Path, **options: Any) -> None:
+    """Save a picture as every file is saved, whole or not at all; ``options`` are those of ``savefig``."""
+    with replacing(path) as out:
+        figure.savefig(out, format=path.suffix[1:] or None, **options)
+
+
 def quiet(ax: Any) -> None:
     """Take back what is no data: upper and right lines go, the rest turns gray."""
     ax.spines[["top", "right"]].set_visible(False)
@@ -179,7 +187,7 @@ def one_row(query: Any) -> Any:
 def label_numbers(labels: Any, classes: np.ndarray, *, count: int) -> np.ndarray:
     """The place of each label among the classes."""
     known = {label: number for number, label in enumerate(classes.tolist())}
-    given = np.asarray(labels).ravel().tolist()
+    given = as_labels(labels).ravel().tolist()
     if len(given) != count:
         raise InputError(f"y holds {len(given)} labels, but X has {count} rows: one label for each row is needed.")
     unknown = sorted({str(label) for label in given if label not in known})

@@ -7,6 +7,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
+from nearsay.arrays import as_labels, places_among
 from nearsay.errors import InputError
 
 
@@ -44,14 +45,16 @@ def macro_recall(predicted: Any, y: Any) -> float:
 
 def _counts_by_class(predicted: np.ndarray, y: np.ndarray) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
     """For every class: how often it was rightly predicted, predicted at all, and true."""
-    names, numbers = np.unique(np.concatenate([predicted, y]), return_inverse=True)
-    said, true = numbers[: len(y)], numbers[len(y) :]
+    # Numbered as Python compares them: numpy would make float64 of int64 and uint64, where large ones merge.
+    names = list(dict.fromkeys([*predicted.tolist(), *y.tolist()]))
+    number = {name: at for at, name in enumerate(names)}
+    said, true = (np.array([number[label] for label in labels.tolist()]) for labels in (predicted, y))
     right, n_said, n_true = (np.bincount(which, minlength=len(names)) for which in (said[said == true], said, true))
     return right, n_said, n_true
 
 
 def _paired_labels(predicted: Any, y: Any) -> tuple[np.ndarray, np.ndarray]:
-    predicted, y = np.asarray(predicted), np.asarray(y)
+    predicted, y = as_labels(predicted), as_labels(y)
     if predicted.shape != y.shape or y.ndim != 1 or len(y) == 0:
         raise InputError(
             f"As many predicted labels as true ones are expected, at least one; {predicted.shape} and {y.shape} came."
@@ -157,7 +160,7 @@ def reliability_bins(p: Any, y: Any, *, classes: Any = None, n_bins: int = 10) -
 def _checked(p: Any, y: Any, classes: Any) -> tuple[np.ndarray, np.ndarray]:
     """Probabilities, and the column of each row's true class."""
     p = np.asarray(p, dtype=np.float64)
-    columns = np.asarray(y) if classes is None else _columns(np.asarray(y), np.asarray(classes))
+    columns = np.asarray(y) if classes is None else _columns(as_labels(y), as_labels(classes))
     if p.ndim != 2 or columns.shape != (len(p),) or len(p) == 0:
         raise InputError(
             "Probabilities (n × classes) and n true classes are expected, n at least 1;"
@@ -172,8 +175,8 @@ def _checked(p: Any, y: Any, classes: Any) -> tuple[np.ndarray, np.ndarray]:
 
 
 def _columns(y: np.ndarray, classes: np.ndarray) -> np.ndarray:
-    columns = np.minimum(np.searchsorted(classes, y), len(classes) - 1)
-    unknown = y[classes[columns] != y]
-    if len(unknown):
-        raise InputError(f"The label {unknown[0].item()!r} is none of the {len(classes)} classes.")
+    columns = places_among(classes, y)
+    unknown = y[columns < 0].tolist()
+    if unknown:
+        raise InputError(f"The label {unknown[0]!r} is none of the {len(classes)} classes.")
     return columns

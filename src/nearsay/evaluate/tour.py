@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 
 from nearsay.errors import InputError
-from nearsay.evaluate.drawing import as_image, as_images
+from nearsay.evaluate.drawing import as_image, as_images, save_figure
 from nearsay.evaluate.evidence_strip import EvidenceDisplay
 from nearsay.evaluate.summary import summarize_answers
 from nearsay.posterior.classifier import NeighborClassifier
@@ -87,7 +87,7 @@ def _save_picture(path: Path, strips: list[EvidenceDisplay]) -> None:
     for ax, strip in zip(figure.subplots(len(strips), 1, squeeze=False).ravel(), strips, strict=True):
         strip.plot(ax=ax)
     try:
-        figure.savefig(path, dpi=110)
+        save_figure(figure, path, dpi=110)
     except (OSError, ValueError) as error:
         raise InputError(
             f"The picture cannot be saved as {path} ({error}). Name a file in a folder that exists, ending in .png."

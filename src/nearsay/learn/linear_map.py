@@ -10,11 +10,12 @@ from typing import Any, Protocol
 import numpy as np
 from sklearn.base import BaseEstimator, ClassNamePrefixFeaturesOutMixin, TransformerMixin
 from sklearn.utils.multiclass import check_classification_targets
-from sklearn.utils.validation import check_is_fitted, validate_data
+from sklearn.utils.validation import check_is_fitted
 
 from nearsay.distances.distance import Distance
 from nearsay.distances.vectors import Mahalanobis
 from nearsay.errors import InputError
+from nearsay.validation import checked_rows, checked_rows_and_labels
 
 
 class LearnedMetric(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimator):
@@ -33,7 +34,7 @@ class LearnedMetric(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstim
     def transform(self, X: Any) -> np.ndarray:
         """Map the rows to where Euclidean distance is the learned one: (n_rows, n_components)."""
         check_is_fitted(self, "components_")
-        rows = validate_data(self, X, dtype=(np.float64, np.float32), reset=False)
+        rows = checked_rows(self, X, dtype=(np.float64, np.float32), reset=False)
         mapped: np.ndarray = rows @ self.components_.T.astype(rows.dtype, copy=False)
         return mapped
 
@@ -54,7 +55,7 @@ class LearnedMetric(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstim
 
     def _labeled_rows(self, X: Any, y: Any) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
         """The checked rows in float64, the number of each row's class, and the classes in sorted order."""
-        X, y = validate_data(self, X, y, dtype=np.float64, ensure_min_samples=2)
+        X, y = checked_rows_and_labels(self, X, y, dtype=np.float64, ensure_min_samples=2)
         check_classification_targets(y)
         classes, labels = np.unique(y, return_inverse=True)
         if len(classes) < 2:

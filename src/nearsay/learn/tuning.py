@@ -13,9 +13,10 @@ from sklearn.utils import check_random_state
 from sklearn.utils.multiclass import check_classification_targets
 from sklearn.utils.validation import check_X_y
 
-from nearsay.arrays import check_n_neighbors, row_blocks
+from nearsay.arrays import as_rows, check_n_neighbors, row_blocks
 from nearsay.errors import InputError
 from nearsay.neighbors.index import nearest
+from nearsay.validation import checked_labels
 
 
 @dataclass(frozen=True)
@@ -124,7 +125,7 @@ def tune_metric(
 
 
 def _checked(X: Any, y: Any) -> tuple[np.ndarray, np.ndarray]:
-    X, y = check_X_y(X, y, dtype=(np.float64, np.float32))
+    X, y = check_X_y(as_rows(X), checked_labels(y), dtype=(np.float64, np.float32))
     check_classification_targets(y)
     return X, y
 

@@ -338,7 +338,7 @@ def _check_labels(labels: Any, n_rows: int, n_classes: int | None) -> tuple[np.n
             f"Labels must be one class number for each of the {n_rows} rows;"
             f" an array of shape {labels.shape} and type {labels.dtype} came."
         )
-    highest = int(labels.max(initial=-1))
+    highest = int(labels.max()) if n_rows else -1
     n_classes = highest + 1 if n_classes is None else n_classes
     if labels.min(initial=0) < 0 or highest >= n_classes:
         raise InputError(f"Class numbers must lie in 0 … {n_classes - 1}; {labels.min()} to {highest} came.")

@@ -7,6 +7,7 @@ from itertools import groupby
 from pathlib import Path
 from typing import Any
 
+from nearsay.evaluate.drawing import save_figure
 from nearsay.evaluate.keyword_curve import KeywordCurveDisplay
 from nearsay.papers.annotation_published import FIGURES
 from nearsay.papers.probabilities_text import TextTable
@@ -80,7 +81,7 @@ def draw(figure: str, rows: list[Row], folder: Path) -> list[str]:
     for name, display in PICTURES[figure](rows).items():
         dots, kind = KINDS[figure]
         path = folder / f"annotation-{name}.{kind}"
-        display.figure_.savefig(path, dpi=dots, bbox_inches="tight")
+        save_figure(display.figure_, path, dpi=dots, bbox_inches="tight")
         written.append(str(path))
     return written
 
@@ -99,7 +100,7 @@ def _draw_curves(rows: list[Row]) -> dict[str, Any]:
 
 
 def _draw_examples(rows: list[Row]) -> dict[str, Any]:
-    from nearsay.describe.reading import read_image
+    from nearsay.data.images import read_image
     from nearsay.evaluate.annotated_images import AnnotatedImage, AnnotatedImagesDisplay
 
     items = [

@@ -10,6 +10,7 @@ from typing import Any
 import numpy as np
 
 from nearsay.evaluate.breakdown_bars import part_labels
+from nearsay.evaluate.drawing import save_figure
 from nearsay.evaluate.specificity import Breakdown
 from nearsay.papers.probabilities_text import TextTable
 
@@ -250,7 +251,7 @@ def draw(result: Row, folder: Path) -> list[str]:
         if made["figure"] in PICTURES and made["rows"]:
             for suffix, display in PICTURES[made["figure"]](made).items():
                 path = folder / f"hedging-{made['figure']}-{made['data']}{suffix}.png"
-                display.figure_.savefig(path, dpi=100, bbox_inches="tight")
+                save_figure(display.figure_, path, dpi=100, bbox_inches="tight")
                 written.append(str(path))
     return written
 

@@ -17,6 +17,7 @@ from typing import Any
 from nearsay.data.datasets import SPECIMENS, load_dataset
 from nearsay.data.rows import LabeledRows
 from nearsay.errors import InputError, unknown_name
+from nearsay.evaluate.drawing import save_figure
 from nearsay.evaluate.probability import accuracy, macro_precision, macro_recall, mean_log_posterior
 from nearsay.papers.held_out import (
     Answers,
@@ -248,7 +249,8 @@ def draw(result: dict[str, Any], folder: Path) -> list[str]:
     for table in result["tables"]:
         if table["name"] == "size":
             path = folder / f"training-size-{table['join']}.png"
-            TrainingSizeDisplay.from_panels(size_panels(table["rows"])).figure_.savefig(path, dpi=100)
+            display = TrainingSizeDisplay.from_panels(size_panels(table["rows"]))
+            save_figure(display.figure_, path, dpi=100)
             written.append(str(path))
     return written
 

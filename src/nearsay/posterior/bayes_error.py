@@ -7,6 +7,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
+from nearsay.arrays import as_labels
 from nearsay.errors import InputError
 from nearsay.neighbors.index import NeighborIndex
 from nearsay.posterior.past_cases import left_out_blocks
@@ -46,7 +47,7 @@ def bayes_error_range(X: Any, y: Any, *, distance: Any = "euclidean") -> BayesEr
     >>> bayes_error_range([[0.0], [1.0], [5.0], [6.0], [6.5]], ["a", "a", "b", "b", "a"])
     BayesErrorRange(low=0.276..., high=0.4)
     """
-    names, labels = np.unique(np.asarray(y), return_inverse=True)
+    names, labels = np.unique(as_labels(y), return_inverse=True)
     index = NeighborIndex(distance).fit(X)
     n_rows = index.search_.rows_.n_live
     if labels.ndim != 1 or len(labels) != n_rows:

@@ -10,7 +10,7 @@ import numpy as np
 from sklearn.base import BaseEstimator, ClassifierMixin
 from sklearn.utils import check_consistent_length, check_random_state, column_or_1d
 from sklearn.utils.multiclass import check_classification_targets
-from sklearn.utils.validation import check_is_fitted, validate_data
+from sklearn.utils.validation import check_is_fitted
 
 from nearsay.arrays import row_blocks
 from nearsay.distances.distance import Distance
@@ -28,6 +28,7 @@ from nearsay.posterior.past_cases import PastCases
 from nearsay.posterior.proportional import check_smoothing
 from nearsay.posterior.selection import KCurve, PastVotes, largest_k
 from nearsay.posterior.votes import check_tie_break, lift, neighbor_labels, winners
+from nearsay.validation import checked_labels, checked_rows, checked_rows_and_labels
 
 
 class NeighborClassifier(ClassifierMixin, BaseEstimator):
@@ -290,18 +291,18 @@ class NeighborClassifier(ClassifierMixin, BaseEstimator):
 
     def _check_training(self, X: Any, y: Any) -> tuple[Any, np.ndarray]:
         if is_auto(self.distance) or _is_for_tables(as_distance(self.distance), X):
-            X, y = validate_data(self, X, y)
+            X, y = checked_rows_and_labels(self, X, y)
         else:
             if y is None:
                 raise InputError("fit needs a label for every item, but y is None.")
             check_consistent_length(X, y)
-            y = column_or_1d(y, warn=True)
+            y = column_or_1d(checked_labels(y), warn=True)
         check_classification_targets(y)
         return X, y
 
     def _check_queries(self, X: Any) -> Any:
         if _is_for_tables(self.index_.search_.distance_, X):
-            return validate_data(self, X, reset=False, ensure_min_samples=0)
+            return checked_rows(self, X, reset=False, ensure_min_samples=0)
         return X
 
     def __sklearn_tags__(self) -> Any:

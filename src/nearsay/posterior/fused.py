@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 from sklearn.base import BaseEstimator, ClassifierMixin
 from sklearn.utils.multiclass import check_classification_targets
-from sklearn.utils.validation import check_is_fitted, validate_data
+from sklearn.utils.validation import check_is_fitted
 
 from nearsay.arrays import row_blocks
 from nearsay.errors import InputError, unknown_name
@@ -23,6 +23,7 @@ from nearsay.posterior.named import POSTERIORS, name_of
 from nearsay.posterior.proportional import check_smoothing
 from nearsay.posterior.view import View
 from nearsay.posterior.votes import check_tie_break, neighbor_labels, winners
+from nearsay.validation import checked_rows, checked_rows_and_labels
 
 EXPONENTS = (None, "learned")
 # Products of the same numbers in another order differ in their last digits; they count as equal.
@@ -108,7 +109,7 @@ class FusedClassifier(ClassifierMixin, BaseEstimator):
         y : (n_rows,) labels.
         """
         base = self._check_settings()
-        X, y = validate_data(self, X, y, ensure_all_finite="allow-nan")
+        X, y = checked_rows_and_labels(self, X, y, missing=True)
         check_classification_targets(y)
         if not is_auto(base.n_neighbors):
             check_n_neighbors(base.n_neighbors, len(X))
@@ -154,7 +155,7 @@ class FusedClassifier(ClassifierMixin, BaseEstimator):
     def neighbors(self, X: Any) -> list[NeighborTable]:
         """For each of ``views_`` the nearest training rows of every query; −1 all along where it lacks the group."""
         check_is_fitted(self)
-        X = validate_data(self, X, reset=False, ensure_all_finite="allow-nan", ensure_min_samples=0)
+        X = checked_rows(self, X, missing=True, reset=False, ensure_min_samples=0)
         return [view.neighbors(X, self.n_neighbors_, self._n_members) for view in self.views_]
 
     def predict(self, X: Any) -> np.ndarray:

@@ -1,4 +1,4 @@
-"""Image files as pixels, whatever the kind of file, and which files of a folder are images."""
+"""The one reader of image files: pixels as they are seen, whatever the kind of file; and which files are images."""
 
 from __future__ import annotations
 
@@ -24,8 +24,23 @@ LONGEST_SIDE = 256
 def read_image(path: str | os.PathLike[str]) -> np.ndarray:
     """Read an image file: (h, w, 3) uint8, upright, the longer side at most 256 pixels. Needs the extra ``images``.
 
-    Gray images get three equal channels, 16 bits become 8, and what is transparent becomes white. Of a moving
-    picture it is the first frame. A file that is damaged or no image raises InputError.
+    What ``seen`` gives, smaller if need be, and in three channels.
+    """
+    # A JPEG is decoded at twice the size at least, which takes far less time for a large one.
+    image = seen(path, at_least=2 * LONGEST_SIDE)
+    shrink = LONGEST_SIDE / max(image.size)
+    if shrink < 1:
+        pillow: Any = require("PIL.Image", "images")
+        image = image.resize([max(1, round(side * shrink)) for side in image.size], pillow.Resampling.BOX)
+    return np.asarray(image)
+
+
+def seen(path: str | os.PathLike[str], *, at_least: int | None = None) -> Any:
+    """A Pillow image of mode RGB, as whoever opens the file sees it: upright, transparent parts white, 16 bits as 8.
+
+    Gray images get three equal channels. Of a moving picture it is the first
+    frame. A file that is damaged or no image raises InputError. A JPEG whose
+    sides are longer than ``at_least`` pixels may come smaller, but not below.
     """
     path = Path(path)
     if not path.is_file():
@@ -35,16 +50,12 @@ def read_image(path: str | os.PathLike[str]) -> np.ndarray:
     try:
         # Pillow warns of large images and odd metadata; what matters here is whether the pixels can be had.
         with _without_warnings(), pillow.open(path) as image:
-            # A JPEG can be decoded at a half, a quarter or an eighth of its size; elsewhere this does nothing.
-            image.draft("RGB", (2 * LONGEST_SIDE, 2 * LONGEST_SIDE))
-            upright = operations.exif_transpose(image)
-            seen = _on_white(_with_eight_bits(upright))
-    except (OSError, SyntaxError, ValueError, pillow.DecompressionBombError) as error:
+            if at_least is not None:
+                # A JPEG can be decoded at a half, a quarter or an eighth of its size; elsewhere this does nothing.
+                image.draft("RGB", (at_least, at_least))
+            return _on_white(_with_eight_bits(operations.exif_transpose(image)))
+    except Exception as error:  # a damaged file can surface as nearly any of them, by the kind of file
         raise InputError(f"{path} cannot be read as an image ({error}).") from error
-    shrink = LONGEST_SIDE / max(seen.size)
-    if shrink < 1:
-        seen = seen.resize([max(1, round(side * shrink)) for side in seen.size], pillow.Resampling.BOX)
-    return np.asarray(seen)
 
 
 class _Silence:
@@ -87,7 +98,10 @@ def _with_eight_bits(image: Any) -> Any:
     # Whole numbers use the range of 16 bits, as cameras and scanners do; others may lie anywhere.
     low, high = (0.0, 65535.0) if image.mode.startswith("I") else (values.min(), values.max())
     share = np.clip((values - low) / max(high - low, np.finfo(np.float64).tiny), 0.0, 1.0)
-    return pillow.fromarray(np.round(share * 255).astype(np.uint8))
+    eight = pillow.fromarray(np.round(share * 255).astype(np.uint8))
+    if "transparency" in image.info:
+        eight.putalpha(pillow.fromarray(np.where(values == image.info["transparency"], 0, 255).astype(np.uint8)))
+    return eight
 
 
 def _on_white(image: Any) -> Any:

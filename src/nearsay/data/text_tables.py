@@ -1,0 +1,297 @@
+"""Tables of text (csv, tsv): delimiter, header and types are found, and every cell is read or refused.
+
+A text in quotes where numbers are not is a text, whatever it looks like; a
+table in which all cells are in quotes says nothing by them.
+"""
+
+from __future__ import annotations
+
+import csv
+import itertools
+import re
+from array import array
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from pathlib import Path
+from typing import IO
+
+import numpy as np
+
+from nearsay.arrays import as_labels, row_blocks
+from nearsay.data.replacing import as_text
+from nearsay.data.rows import LabeledRows
+from nearsay.data.tables import (
+    DECIMAL_COMMA,
+    LABEL_NAMES,
+    Column,
+    called,
+    choose_columns,
+    column_names,
+    groups_of,
+    is_number,
+    known_columns,
+    looks_like_a_number,
+)
+from nearsay.errors import InputError
+
+MISSING_NUMBERS = frozenset({"", "?", "na", "n/a", "nan", "none", "null"})
+# Comma last: where a decimal comma or a list is written, the lines are cut by something else.
+DELIMITERS = ("\t", ";", "|", ",")
+WHITE_SPACE = " "
+SAMPLE_LINES = 50
+WHOLE = re.compile(r"\s*\d+\s*")
+TRUTH = {"True": True, "False": False}
+Record = tuple[int, list[str], str]
+
+
+def read_text(
+    path: Path,
+    label: Column | None,
+    id: Column | None,
+    groups: Mapping[str, slice] | None,
+    header: bool | None = None,
+) -> LabeledRows:
+    """Rows of a text table: delimiter and header are found, and an unreadable cell is named by line and column."""
+    try:
+        with open(path, encoding="utf-8-sig", newline="") as file:
+            numbers, labels, ids, found = _read_lines(file, path.name, label, id, header)
+    except UnicodeDecodeError as error:
+        raise InputError(f"{path.name} is not UTF-8 text ({error}). Save it again as UTF-8.") from error
+    return LabeledRows(numbers, labels, found if groups is None else groups, ids, path.stem)
+
+
+def _read_lines(
+    file: IO[str], source: str, label: Column | None, id: Column | None, header: bool | None
+) -> tuple[np.ndarray, np.ndarray | None, np.ndarray | None, dict[str, slice]]:
+    """(numbers, labels, ids, feature groups) of a text table."""
+    sample = _first_lines(file)
+    file.seek(0)
+    delimiter = _delimiter(sample)
+    first = [cells for _, cells, _ in _records(sample, delimiter, source)]
+    if not first:
+        raise InputError(f"{source} is empty. A table needs at least one row.")
+    width = len(first[0])
+    if header is None:
+        header = _has_header(first, label, id, source)
+    names = [name.strip() for name in first.pop(0)] if header else None
+    columns = choose_columns(names, [_is_text(column, first) for column in range(width)], label, id, source)
+
+    numbers, labels, ids = array("d"), [], []
+    quoted: list[bool] = []
+    records = _records(file, delimiter, source)
+    for line, cells, raw in itertools.islice(records, names is not None, None):
+        if len(cells) != width:
+            raise InputError(f"{source}, line {line}: {len(cells)} cells came; the first line has {width}.")
+        numbers.extend(_numbers(cells, columns.features, names, f"{source}, line {line}"))
+        # Programs that quote by type do so in every line, so the first says it for all.
+        quoted = quoted or _in_quotes(raw, cells, delimiter)
+        if columns.label is not None:
+            if not cells[columns.label] and not _in_quotes(raw, cells, delimiter)[columns.label]:
+                raise InputError(f"{source}, line {line}: the label is missing. Fill it in, or drop the line.")
+            labels.append(cells[columns.label])
+        if columns.id is not None:
+            ids.append(cells[columns.id])
+    if not numbers:
+        raise InputError(f"{source} has a header, but no rows.")
+    return (
+        np.frombuffer(numbers).reshape(-1, len(columns.features)),
+        None if columns.label is None else _values(labels, columns.label, quoted),
+        None if columns.id is None else _values(ids, columns.id, quoted),
+        {} if names is None else groups_of([names[column] for column in columns.features], source),
+    )
+
+
+def _first_lines(lines: Iterable[str]) -> list[str]:
+    """Enough lines to see what the table is like, ended where no quoted cell is open."""
+    first: list[str] = []
+    quotes = 0
+    for line in lines:
+        first.append(line)
+        quotes += line.count('"')
+        if len(first) >= SAMPLE_LINES and (quotes % 2 == 0 or len(first) >= 10 * SAMPLE_LINES):
+            break
+    return first
+
+
+def _delimiter(sample: list[str]) -> str:
+    """What cuts every line into the same number of cells; the first such, or the one that agrees most often."""
+
+    def agreeing(delimiter: str) -> tuple[bool, int]:
+        widths: list[int] = []
+        torn = False
+        try:
+            widths.extend(len(cells) for _, cells, _ in _records(sample, delimiter, ""))
+        except InputError:  # a quoted cell goes on after its closing quote
+            torn = True
+        same = sum(width == widths[0] for width in widths) if widths and widths[0] > 1 else 0
+        return (True, 0) if 0 < same == len(widths) and not torn else (False, same)
+
+    # Cut at white space, a quoted cell would come apart.
+    quoted = any('"' in line for line in sample)
+    return max(DELIMITERS if quoted else (*DELIMITERS, WHITE_SPACE), key=agreeing)
+
+
+def _records(lines: Iterable[str], delimiter: str, source: str) -> Iterator[Record]:
+    """(line number, cells, the text itself) of every line that is not blank."""
+    if delimiter == WHITE_SPACE:
+        yield from ((number, line.split(), line) for number, line in enumerate(lines, 1) if line.strip())
+        return
+    taken: list[str] = []
+
+    def watched() -> Iterator[str]:
+        for line in lines:
+            taken.append(line)
+            yield line
+
+    reader = csv.reader(watched(), delimiter=delimiter, skipinitialspace=True, strict=True)
+    try:
+        for cells in reader:
+            if len(cells) > 1 or (cells and cells[0].strip()):
+                yield reader.line_num, cells, "".join(taken)
+            taken.clear()
+    except csv.Error as error:
+        raise InputError(f"{source}, line {reader.line_num}: {error}.") from error
+
+
+def _in_quotes(raw: str, cells: list[str], delimiter: str) -> list[bool]:
+    """Which cells of a line are written in quotes; Python's reader does not tell.
+
+    >>> _in_quotes('1, "a, b", c', ["1", "a, b", "c"], ",")
+    [False, True, False]
+    """
+    if delimiter == WHITE_SPACE:
+        return [False] * len(cells)
+    quoted, at = [], 0
+    for cell in cells:
+        while raw.startswith(" ", at):
+            at += 1
+        quoted.append(raw.startswith('"', at))
+        at += len(cell) + (2 + cell.count('"') if quoted[-1] else 0) + len(delimiter)
+    return quoted
+
+
+def _has_header(sample: list[list[str]], label: Column | None, id: Column | None, source: str) -> bool:
+    """Whether the first line names the columns; an error where it may as well be a row."""
+    first, *others = sample
+    if not any(map(looks_like_a_number, first)):
+        return True
+    known = {*LABEL_NAMES, *(asked.strip().lower() for asked in (label, id) if isinstance(asked, str))}
+    if any(
+        cell.strip().lower() in known and all(cell not in cells[column : column + 1] for cells in others)
+        for column, cell in enumerate(first)
+    ):
+        return True
+    found = _names_by_number(first, others)
+    if found is None:
+        raise InputError(
+            f"{source}: the first line ({', '.join(first[:5])}{', …' * (len(first) > 5)}) may number the columns, as"
+            " data frames without names do, or be a row itself. Pass header=True or header=False."
+        )
+    return found
+
+
+def _names_by_number(first: list[str], others: list[list[str]]) -> bool | None:
+    """Whether a line with numbers in it numbers the columns; None where that cannot be told.
+
+    Data frames without names write 0, 1, 2, …, beside an empty cell above their
+    row numbers and the names that some columns may have.
+
+    >>> _names_by_number(["0", "1", "kind"], [["5.1", "3.5", "oak"], ["4.9", "3.0", "elm"]])
+    True
+    >>> _names_by_number(["0", "1", "oak"], [["5", "3", "elm"], ["4", "2", "oak"]])
+    False
+    """
+    below = [[cells[column].strip() for cells in others if column < len(cells)] for column in range(len(first))]
+    names = [name.strip() for name in first]
+    numbered = [column for column, name in enumerate(names) if WHOLE.fullmatch(name)]
+    worded = [column for column, name in enumerate(names) if not looks_like_a_number(name) and not _is_missing(name)]
+    empty = [column for column, name in enumerate(names) if not name]
+    if not others or len({names[column] for column in numbered}) < len(numbered):
+        return False
+    if any(looks_like_a_number(name) and not WHOLE.fullmatch(name) for name in names):
+        return False
+    if any(names[column] in below[column] for column in worded):
+        return False  # a label that comes again
+
+    counted = [int(names[column]) for column in numbered] == list(range(len(numbered)))
+    if any(_all_numbers(below[column]) for column in worded):
+        return True  # a word above numbers
+    if any(_are_row_numbers(below[column], any_order=counted) for column in empty):
+        return True
+    decimal = all(_all_numbers(below[column]) and not any(map(WHOLE.fullmatch, below[column])) for column in numbered)
+    # A word that never comes again, where others do.
+    odd_word = any(len(set(below[column])) < len(below[column]) for column in worded)
+    if counted and len(numbered) > 1 and (decimal or odd_word):
+        return True
+    return None if counted or (decimal and odd_word) else False
+
+
+def _all_numbers(cells: list[str]) -> bool:
+    known = [cell for cell in cells if not _is_missing(cell)]
+    return bool(known) and all(map(looks_like_a_number, known))
+
+
+def _are_row_numbers(cells: list[str], *, any_order: bool) -> bool:
+    """0, 1, 2, …; in any order: names of rows, none of them missing or twice."""
+    if any_order:
+        return all(cells) and len(set(cells)) == len(cells)
+    return cells == [str(number) for number in range(len(cells))]
+
+
+def _is_text(column: int, sample: list[list[str]]) -> bool:
+    """Whether the first cell that is not missing is no number: a slip further down is an error, not a label."""
+    cells = (cells[column] for cells in sample if column < len(cells))
+    return next((not looks_like_a_number(cell) for cell in cells if not _is_missing(cell)), False)
+
+
+def _is_missing(cell: str) -> bool:
+    return cell.strip().lower() in MISSING_NUMBERS
+
+
+def _numbers(cells: list[str], features: list[int], names: Sequence[str] | None, place: str) -> list[float]:
+    chosen = [cells[column] for column in features]
+    try:
+        if "_" not in "".join(chosen):
+            return [float(cell) for cell in chosen]
+    except ValueError:
+        pass
+    for column, cell in zip(features, chosen, strict=True):
+        if not _is_missing(cell) and not is_number(cell):
+            comma = " Write numbers with a decimal point." if DECIMAL_COMMA.fullmatch(cell) else ""
+            raise InputError(
+                f"{place}, column {called(column, names)}: {cell!r} is not a number.{comma}"
+                " Correct it, leave the cell empty if it is unknown, or pass the column as label= or id=."
+            )
+    return [np.nan if _is_missing(cell) else float(cell) for cell in chosen]
+
+
+def _values(texts: list[str], column: int, quoted: list[bool]) -> np.ndarray:
+    """Labels or ids: texts where they, but not all cells, are in quotes; otherwise what they are written as."""
+    return np.array(texts) if quoted[column] and not all(quoted) else _plain_values(texts)
+
+
+def _plain_values(texts: list[str]) -> np.ndarray:
+    """Truth values or numbers where all are written as such and would be again ("007" and "nan" stay texts)."""
+    if all(text in TRUTH for text in texts):
+        return np.array([TRUTH[text] for text in texts])
+    for number in (int, float):
+        try:
+            converted = [number(text) for text in texts]
+        except ValueError:
+            continue
+        if all(str(value) == text != "nan" for value, text in zip(converted, texts, strict=True)):
+            numbers = as_labels(converted)
+            if numbers.dtype.kind != "O":
+                return numbers
+    return np.array(texts)
+
+
+def write_text(rows: LabeledRows, out: IO[bytes], delimiter: str) -> None:
+    """Write a table that ``read_text`` reads back: every number to the last bit, texts in quotes."""
+    known = known_columns(rows)
+    with as_text(out) as text:
+        writer = csv.writer(text, delimiter=delimiter, quoting=csv.QUOTE_NONNUMERIC, lineterminator="\n")
+        writer.writerow([*known, *column_names(rows)])
+        for block in row_blocks(len(rows), row_bytes=64 * rows.X.shape[1]):
+            numbers = rows.X[block].astype(np.uint8) if rows.X.dtype.kind == "b" else rows.X[block]
+            beside = (column[block].tolist() for column in known.values())
+            writer.writerows([*cells, *values] for *cells, values in zip(*beside, numbers.tolist(), strict=True))
