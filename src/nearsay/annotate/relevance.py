@@ -72,6 +72,11 @@ def weighted_votes(indices: np.ndarray, weights: np.ndarray, keywords: csr_array
     >>> weighted_votes(np.array([[1, 0]]), np.array([[2.0, 1.0]]), csr_array([[1, 0], [1, 1]]))
     array([[3., 2.]])
     """
+    if indices.size and indices.max() >= keywords.shape[0]:
+        raise InputError(
+            f"A neighbor has the row number {indices.max()}, but there are keywords for {keywords.shape[0]} rows."
+            " Pass the keywords of all rows among which neighbors were found."
+        )
     there = indices >= 0
     starts = np.concatenate([[0], np.cumsum(there.sum(axis=1))])
     votes = csr_array((weights[there], indices[there], starts), shape=(len(indices), keywords.shape[0]))

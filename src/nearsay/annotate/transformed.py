@@ -68,8 +68,8 @@ class TransformedNeighbors(BaseEstimator):
         check_is_fitted(self, "index_")
         return self.index_.query(self._moved(as_rows(X, width=self.n_features_in_)), k)
 
-    def leave_one_out(self, k: int, rows: np.ndarray | None = None) -> NeighborTable:
-        """The same for the rows themselves (or those of these numbers), each left out of its own neighbors.
+    def leave_one_out(self, k: int, rows: Any = None) -> NeighborTable:
+        """The same for the rows themselves (or ``rows``: numbers, or a mask), each left out of its own neighbors.
 
         The transformer has seen the keywords of the row left out: what neighbors say is a little too good.
         """

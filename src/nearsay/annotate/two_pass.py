@@ -17,7 +17,7 @@ from sklearn.base import BaseEstimator, clone
 from sklearn.utils.validation import check_is_fitted
 
 from nearsay.annotate.joint_distance import JointNeighbors
-from nearsay.arrays import as_rows, check_n_neighbors, row_blocks
+from nearsay.arrays import as_rows, check_n_neighbors, check_row_numbers, row_blocks
 from nearsay.data.keywords import rows_and_keywords
 from nearsay.errors import InputError
 from nearsay.neighbors.table import NeighborTable
@@ -86,12 +86,12 @@ class TwoPassNeighbors(BaseEstimator):
             lambda part: self.base_.neighbors(queries[part], n_rows), len(queries), check_n_neighbors(k, n_rows)
         )
 
-    def leave_one_out(self, k: int, rows: np.ndarray | None = None) -> NeighborTable:
-        """The same for the rows themselves (or those of these numbers), each left out of its own neighbors."""
+    def leave_one_out(self, k: int, rows: Any = None) -> NeighborTable:
+        """The same for the rows themselves (or ``rows``: numbers, or a mask), each left out of its own neighbors."""
         check_is_fitted(self, "base_")
         n_rows = self._keywords.shape[0]
         k = check_n_neighbors(k, n_rows, left_out=1)
-        numbers = np.arange(n_rows) if rows is None else np.asarray(rows)
+        numbers = np.arange(n_rows) if rows is None else check_row_numbers(rows, n_rows)
         return self._first_pass(lambda part: self.base_.leave_one_out(n_rows - 1, rows=numbers[part]), len(numbers), k)
 
     def _first_pass(self, in_order: Callable[[slice], NeighborTable], n_queries: int, k: int) -> NeighborTable:

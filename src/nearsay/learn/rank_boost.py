@@ -20,7 +20,7 @@ from sklearn.base import BaseEstimator
 from sklearn.utils import check_random_state
 from sklearn.utils.validation import check_is_fitted
 
-from nearsay.arrays import as_rows, check_n_neighbors, in_parallel, row_blocks
+from nearsay.arrays import as_rows, check_n_neighbors, check_row_numbers, in_parallel, row_blocks
 from nearsay.data.keywords import rows_and_keywords
 from nearsay.errors import InputError
 from nearsay.learn.preferences import Preferences, draw_preferences
@@ -239,11 +239,11 @@ class RankBoostNeighbors(BaseEstimator):
         queries = as_rows(X, width=self.n_features_in_)
         return self._ordered(queries, check_n_neighbors(k, self._held.n_rows), None)
 
-    def leave_one_out(self, k: int, rows: np.ndarray | None = None) -> NeighborTable:
-        """The same for the rows themselves (or those of these numbers), each left out of its own neighbors."""
+    def leave_one_out(self, k: int, rows: Any = None) -> NeighborTable:
+        """The same for the rows themselves (or ``rows``: numbers, or a mask), each left out of its own neighbors."""
         check_is_fitted(self, "boosted_")
         n_rows = self._held.n_rows
-        numbers = np.arange(n_rows) if rows is None else np.asarray(rows)
+        numbers = np.arange(n_rows) if rows is None else check_row_numbers(rows, n_rows)
         queries = self._held.rows if rows is None else self._held.rows[numbers]
         return self._ordered(queries, check_n_neighbors(k, n_rows, left_out=1), numbers)
 
