@@ -258,10 +258,19 @@ def test_bad_input_is_said(settings, X, Y, words):
         KeywordAnnotator(**settings).fit(X, Y)
 
 
-def test_words_never_seen_are_named():
+def test_words_never_seen_count_as_missed():
     X, Y = photos()
     annotator = KeywordAnnotator().fit(X, [[WORDS[w] for w in np.flatnonzero(row)] for row in Y])
-    with pytest.raises(InputError, match="1 of the words that came are not among the 4 known ones: 'moon'"):
-        annotator.score(X[:2], [["sky"], ["moon"]])
-    with pytest.raises(InputError, match="3 columns for 4 words"):
-        annotator.score(X[:1], [[0, 1, 0]])
+    truth = [["sky"], ["moon"], ["moon", "sun"]]
+    said = [{WORDS[w] for w in np.flatnonzero(row)} for row in annotator.predict(X[:3])]
+    expected = reference.measures([set(words) for words in truth], said, [*WORDS, "moon"])["f1"]
+    assert annotator.score(X[:3], truth) == pytest.approx(expected)
+
+
+def test_a_table_of_other_words_than_those_learned_is_refused():
+    X, Y = photos()
+    by_name = KeywordAnnotator().fit(X, [[WORDS[w] for w in np.flatnonzero(row)] for row in Y])
+    with pytest.raises(InputError, match="got 3 and 4"):
+        by_name.score(X[:1], [[0, 1, 0]])
+    with pytest.raises(InputError, match=r"One came with words \(such as 'moon'\)"):
+        KeywordAnnotator().fit(X, Y).score(X[:2], [["sky"], ["moon"]])

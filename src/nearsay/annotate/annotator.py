@@ -154,7 +154,7 @@ class KeywordAnnotator(BaseEstimator):
         if self.order == "score" and sum(witness.n_scores for witness in named) > 1:
             raise InputError("order='score' goes by one relevance; several came. Use 'probability' or 'worth'.")
         self.n_features_in_ = rows.shape[1]
-        self.words_ = keywords.words
+        self.words_, self._named = keywords.words, keywords.named
         self._keywords = keywords.matrix
         self._sparse = issparse(Y)
         self._witnesses = [witness.fit(rows, self._keywords) for witness in named]
@@ -208,9 +208,14 @@ class KeywordAnnotator(BaseEstimator):
         return [self._annotation(*chosen) for chosen in self._chosen(self._rows(X))]
 
     def score(self, X: Any, Y: Any) -> float:
-        """The F1 of precision and recall in the mean over words, as annotation is judged."""
-        given = self.predict(X)
-        return keyword_measures(Keywords.of(Y, words=self.words_).matrix, given)["f1"]
+        """The F1 of precision and recall in the mean over words, as annotation is judged.
+
+        Words of ``Y`` go by name; those that no row had in ``fit`` cannot be given and count as missed. A table
+        without names has the columns of ``words_``.
+        """
+        truth = Keywords.of(Y)
+        given = Keywords(csr_array(self.predict(X)), self.words_, named=self._named and truth.named)
+        return keyword_measures(truth, given)["f1"]
 
     # ------------------------------------------------------------ within
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -28,7 +29,7 @@ def measures_by_k(
     ----------
     table : the neighbors of the queries, the largest k of them.
     known : the keywords of the rows they were found among.
-    Y : the keywords of the queries, in the same words.
+    Y : the keywords of the queries. Words go by name, as in ``keyword_measures``; one that no row has is never given.
     ks : numbers of neighbors.
     relevance : how neighbors pass their keywords on; a name or a ``Relevance``.
     n_keywords : words that every query gets.
@@ -44,11 +45,13 @@ def measures_by_k(
     >>> [(row["k"], row["recall"]) for row in rows]
     [(1, 1.0), (3, 0.0)]
     """
-    score, rows, truth = as_score(relevance), Keywords.of(known).matrix, Keywords.of(Y).matrix
+    score, rows, truth = as_score(relevance), Keywords.of(known), Keywords.of(Y)
+    check_whole("n_keywords", n_keywords, least=1, most=len(rows.words))
     found = []
-    for k in ks:
-        words = most(score(table.first(k), rows), n_keywords)
-        found.append({"k": int(k), **keyword_measures(truth, as_table(words, truth.shape[1]))})
+    for k in _as_numbers(ks):
+        words = most(score(table.first(k), rows.matrix), n_keywords)
+        said = replace(rows, matrix=as_table(words, len(rows.words)))
+        found.append({"k": k, **keyword_measures(truth, said)})
     return found
 
 
@@ -74,9 +77,7 @@ def cross_validated_by_k(
     [(1, 1.0), (4, 0.33)]
     """
     rows, keywords = rows_and_keywords(X, Y)
-    ks = sorted({int(k) for k in ks})
-    if not ks:
-        raise InputError("No number of neighbors came: pass some, such as [5, 10, 20].")
+    ks = sorted(set(_as_numbers(ks)))
     check_whole("cv", cv, least=2, most=len(rows))
     check_whole("n_keywords", n_keywords, least=1, most=len(keywords.words))
     score = as_score(relevance)
@@ -88,3 +89,12 @@ def cross_validated_by_k(
             words[fold] = most(score(table.first(k), known), n_keywords)
     n_words = len(keywords.words)
     return [{"k": k, **keyword_measures(keywords.matrix, as_table(words, n_words))} for k, words in given.items()]
+
+
+def _as_numbers(ks: Any) -> list[int]:
+    numbers = list(ks) if isinstance(ks, Iterable) else [ks]
+    for k in numbers:
+        check_whole("A number of neighbors", k, least=1)
+    if not numbers:
+        raise InputError("No number of neighbors came: pass some, such as [5, 10, 20].")
+    return [int(k) for k in numbers]
