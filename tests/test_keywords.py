@@ -116,8 +116,8 @@ def test_relevance_with_impossible_settings_is_refused():
     table, Y = NeighborTable(np.array([[0]]), np.array([[0.0]])), csr_array([[1.0]])
     for relevance, words in (
         (Relevance("votes"), "Unknown relevance"),
-        (Relevance("rank", decay=0.0), "decay is a share"),
-        (Relevance("distance", bandwidth=-1.0), "bandwidth must be above 0"),
+        (Relevance("rank", decay=0.0), r"decay must be a number in the range \(0, 1\]"),
+        (Relevance("distance", bandwidth=-1.0), r"bandwidth must be a number in the range \(0, .*, or None"),
     ):
         with pytest.raises(InputError, match=words):
             relevance.scores(table, Y)

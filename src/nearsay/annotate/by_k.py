@@ -16,8 +16,8 @@ from nearsay.annotate.measures import keyword_measures
 from nearsay.annotate.witness import as_score
 from nearsay.data.keywords import Keywords, rows_and_keywords
 from nearsay.errors import InputError
-from nearsay.learn.linear_map import check_whole
 from nearsay.neighbors.table import NeighborTable
+from nearsay.settings import check_whole
 
 
 def measures_by_k(

@@ -7,7 +7,6 @@ from typing import Any
 import numpy as np
 from scipy.optimize import minimize
 from scipy.special import expit
-from sklearn.utils import check_random_state
 
 from nearsay.annotate.group_lasso import group_lasso
 from nearsay.annotate.joint_distance import JointNeighbors
@@ -16,6 +15,7 @@ from nearsay.arrays import in_parallel, row_blocks
 from nearsay.data.keywords import rows_and_keywords
 from nearsay.errors import InputError
 from nearsay.neighbors.spaces import FeatureSpace, HeldSpaces, as_spaces
+from nearsay.settings import check_number, check_randomness
 
 
 class LassoNeighbors(JointNeighbors):
@@ -152,8 +152,7 @@ class GroupLassoNeighbors(JointNeighbors):
         X : (n_rows, n_columns)
         Y : the keywords of every row, a table of zeros and ones (dense or sparse) or lists of words.
         """
-        if not 0 < self.penalty < 1:
-            raise InputError(f"penalty is a share between 0 and 1, such as 0.03; {self.penalty!r} came.")
+        check_number("penalty", self.penalty, 0, 1, closed="neither")
         rows, pairs = _rows_and_pairs(X, Y, self.n_pairs, self.least_shared, self.random_state)
         spaces = as_spaces(self.features, rows.shape[1], "manhattan")
         for space in spaces:
@@ -197,7 +196,7 @@ def _rows_and_pairs(
     X: Any, Y: Any, n_pairs: int, least_shared: int, random_state: Any
 ) -> tuple[np.ndarray, KeywordPairs]:
     rows, keywords = rows_and_keywords(X, Y)
-    seed = int(check_random_state(random_state).randint(2**31 - 1))
+    seed = int(check_randomness(random_state).randint(2**31 - 1))
     return rows, draw_pairs(keywords.matrix, n_pairs, least_shared, seed)
 
 
@@ -252,8 +251,7 @@ def weights_that_tell_apart(distances: np.ndarray, alike: np.ndarray, penalty: f
     >>> weights_that_tell_apart(np.array([[0.0, 1], [1, 1], [1, 1], [2, 1]]), np.array([1, 1, 0, 0]) > 0, 0.1).round(3)
     array([1.386, 0.   ])
     """
-    if penalty < 0:
-        raise InputError(f"penalty must be at least 0; {penalty!r} came.")
+    check_number("penalty", penalty, 0)
     sign = np.where(alike, 1.0, -1.0)
 
     def loss(parameters: np.ndarray) -> tuple[float, np.ndarray]:

@@ -21,8 +21,8 @@ from sklearn.utils.validation import check_is_fitted
 
 from nearsay.arrays import as_rows, in_parallel, row_blocks
 from nearsay.data.keywords import rows_and_keywords
-from nearsay.errors import InputError
 from nearsay.neighbors.spaces import as_spaces
+from nearsay.settings import check_number, check_randomness, check_whole
 
 # Steps of coordinate descent for one query; codes of rows that repeat each other settle slowly, and need not.
 MOST_STEPS = 300
@@ -100,16 +100,17 @@ class SparseCodingAnnotator(BaseEstimator):
         Y : the keywords of every row, a table of zeros and ones (dense or sparse) or lists of words.
         """
         rows, keywords = rows_and_keywords(X, Y)
-        for name in ("n_components", "n_dimensions", "n_mixed", "penalty"):
-            if getattr(self, name) <= 0:
-                raise InputError(f"{name} must be above 0; {getattr(self, name)!r} came.")
+        for name in ("n_components", "n_dimensions", "n_mixed"):
+            check_whole(name, getattr(self, name), least=1)
+        check_number("penalty", self.penalty, 0, closed="right")
+        random = check_randomness(self.random_state)
         self.n_features_in_ = rows.shape[1]
         self.words_ = keywords.words
         self._keywords = keywords.matrix
         self._spaces = as_spaces(self.features, rows.shape[1])
         self._lengths = [_mean_length(rows[:, space.columns]) for space in self._spaces]
         n_components = min(self.n_components, *rows.shape)
-        self._reduced = PCA(n_components, random_state=self.random_state)
+        self._reduced = PCA(n_components, random_state=random)
         reduced = self._reduced.fit_transform(self._scaled(rows))
         self._map = map_that_joins(reduced, keyword_graph(keywords.matrix, self.n_mixed), self.n_dimensions)
         self._rows = reduced @ self._map

@@ -12,6 +12,7 @@ from nearsay.arrays import as_rows
 from nearsay.data.keywords import rows_and_keywords
 from nearsay.neighbors.index import NeighborIndex
 from nearsay.neighbors.table import NeighborTable
+from nearsay.settings import check_estimator
 
 
 class TransformedNeighbors(BaseEstimator):
@@ -57,6 +58,8 @@ class TransformedNeighbors(BaseEstimator):
         X : (n_rows, n_columns)
         Y : the keywords of every row, a table of zeros and ones (dense or sparse) or lists of words.
         """
+        if self.transformer is not None:
+            check_estimator("transformer", self.transformer, "fit", "transform")
         rows, keywords = rows_and_keywords(X, Y)
         self.n_features_in_ = rows.shape[1]
         self.transformer_ = None if self.transformer is None else clone(self.transformer).fit(rows, keywords.matrix)

@@ -19,8 +19,8 @@ from sklearn.utils.validation import check_is_fitted
 from nearsay.annotate.joint_distance import JointNeighbors
 from nearsay.arrays import as_rows, check_n_neighbors, check_row_numbers, row_blocks
 from nearsay.data.keywords import rows_and_keywords
-from nearsay.errors import InputError
 from nearsay.neighbors.table import NeighborTable
+from nearsay.settings import check_estimator, check_whole
 
 # Queries whose neighbors, all rows in order, are held at once: 100 MB among 100,000 rows.
 QUERIES_AT_ONCE = 64
@@ -68,8 +68,9 @@ class TwoPassNeighbors(BaseEstimator):
         Y : the keywords of every row, a table of zeros and ones (dense or sparse) or lists of words.
         """
         keywords = rows_and_keywords(X, Y)[1].matrix
-        if self.per_word < 1:
-            raise InputError(f"per_word must be at least 1; {self.per_word!r} came.")
+        check_whole("per_word", self.per_word, least=1)
+        if self.base is not None:
+            check_estimator("base", self.base, "fit", "neighbors", "leave_one_out")
         self.base_ = clone(JointNeighbors() if self.base is None else self.base).fit(X, keywords)
         self.n_features_in_ = self.base_.n_features_in_
         self._keywords = keywords

@@ -21,7 +21,7 @@ from sklearn.utils.validation import check_is_fitted
 from nearsay.arrays import as_rows, row_blocks
 from nearsay.data.keywords import rows_and_keywords
 from nearsay.errors import InputError
-from nearsay.learn.linear_map import check_whole
+from nearsay.settings import check_number, check_whole
 
 # Words beyond this many, the rarest ones, have no part: the square of their number is held and factored.
 MOST_WORDS = 2000
@@ -70,8 +70,7 @@ class KeywordProjection(TransformerMixin, BaseEstimator):
         Y : the keywords of every row, a table of zeros and ones (dense or sparse) or lists of words.
         """
         check_whole("n_directions", self.n_directions, least=1)
-        if not self.shrinkage > 0:
-            raise InputError(f"shrinkage must be above 0, such as 0.3; {self.shrinkage!r} came.")
+        check_number("shrinkage", self.shrinkage, 0, closed="right")
         rows, keywords = rows_and_keywords(X, Y)
         words = some_words(keywords.matrix)
         if not words.nnz:

@@ -15,6 +15,7 @@ from sklearn.utils.validation import check_is_fitted, validate_data
 from nearsay.distances.distance import Distance
 from nearsay.distances.vectors import Mahalanobis
 from nearsay.errors import InputError
+from nearsay.settings import check_flag
 
 
 class LearnedMetric(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimator):
@@ -86,18 +87,6 @@ def factor(M: np.ndarray) -> np.ndarray:
     return root
 
 
-def check_whole(name: str, value: Any, *, least: int, most: float = np.inf) -> None:
-    """Say what is wrong with a number that must be whole and within bounds.
-
-    >>> check_whole("max_iter", 2.5, least=0)
-    Traceback (most recent call last):
-    nearsay.errors.InputError: max_iter must be a whole number of at least 0; 2.5 came.
-    """
-    if isinstance(value, bool) or not isinstance(value, int | np.integer) or not least <= value <= most:
-        bounds = f"of at least {least}" if most == np.inf else f"from {least} to {most}"
-        raise InputError(f"{name} must be a whole number {bounds}; {value!r} came.")
-
-
 class Tell(Protocol):
     """Says that ``done`` rounds are behind, and what the loss is now."""
 
@@ -105,9 +94,9 @@ class Tell(Protocol):
 
 
 @contextmanager
-def progress_bar(words: str, n_rounds: int, shown: bool) -> Iterator[Tell]:
+def progress_bar(words: str, n_rounds: int, shown: Any) -> Iterator[Tell]:
     """A bar on stderr where ``shown``, with the rounds done and the loss; nothing otherwise."""
-    if not shown:
+    if not check_flag("verbose", shown):
         yield lambda done, loss: None
         return
     from rich.console import Console
