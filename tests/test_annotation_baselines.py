@@ -157,6 +157,13 @@ def test_pairs_share_enough_keywords_or_none(keywords, least):
     assert len(draw_pairs(matrix(keywords), 1, least)) <= 2
 
 
+@pytest.mark.parametrize("seed", range(20))
+def test_the_one_pair_that_shares_nothing_is_found_among_many(seed):
+    keywords = [{0}, {1}, *[{0, 1}] * 30]
+    pairs = draw_pairs(matrix(keywords), 1, 1, seed)
+    assert {int(pairs.first[1]), int(pairs.second[1])} == {0, 1}
+
+
 @pytest.mark.parametrize("penalty", [0.0, 0.01, 0.1])
 def test_weights_of_spaces_are_where_no_step_lowers_the_penalized_loss(penalty):
     random = np.random.default_rng(0)

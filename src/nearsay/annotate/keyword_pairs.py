@@ -83,4 +83,16 @@ def _sharing_nothing(Y: csr_array, n_pairs: int, random: np.random.Generator) ->
         missing -= len(drawn)
         if not missing:
             break
-    return np.concatenate(found)
+    drawn = np.concatenate(found)
+    return drawn if len(drawn) else _first_sharing_nothing(Y, n_pairs, random)
+
+
+def _first_sharing_nothing(Y: csr_array, n_pairs: int, random: np.random.Generator) -> np.ndarray:
+    """For when such pairs are so few that none was drawn: some of those of the first rows that have any."""
+    for rows in row_blocks(Y.shape[0], row_bytes=16 * Y.shape[0]):
+        first, second = np.nonzero((Y[rows] @ Y.T).toarray() == 0)
+        pairs = np.column_stack([first + rows.start, second])
+        pairs = pairs[pairs[:, 0] != pairs[:, 1]]
+        if len(pairs):
+            return pairs[random.integers(len(pairs), size=n_pairs)]
+    return np.empty((0, 2), np.int64)
