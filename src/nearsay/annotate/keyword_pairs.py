@@ -91,8 +91,8 @@ def _first_sharing_nothing(Y: csr_array, n_pairs: int, random: np.random.Generat
     """For when such pairs are so few that none was drawn: some of those of the first rows that have any."""
     for rows in row_blocks(Y.shape[0], row_bytes=16 * Y.shape[0]):
         first, second = np.nonzero((Y[rows] @ Y.T).toarray() == 0)
-        pairs = np.column_stack([first + rows.start, second])
-        pairs = pairs[pairs[:, 0] != pairs[:, 1]]
+        both = np.column_stack([first + rows.start, second])
+        pairs: np.ndarray = both[both[:, 0] != both[:, 1]]
         if len(pairs):
             return pairs[random.integers(len(pairs), size=n_pairs)]
     return np.empty((0, 2), np.int64)

@@ -14,6 +14,7 @@ from nearsay.annotate.keyword_pairs import KeywordPairs, draw_pairs
 from nearsay.arrays import in_parallel, row_blocks
 from nearsay.data.keywords import rows_and_keywords
 from nearsay.errors import InputError
+from nearsay.learn.linear_map import in_units
 from nearsay.neighbors.spaces import FeatureSpace, HeldSpaces, as_spaces
 from nearsay.settings import check_number, check_randomness
 
@@ -113,7 +114,7 @@ class GroupLassoNeighbors(JointNeighbors):
 
     Attributes
     ----------
-    column_weights_ : float32
+    column_weights_ : float32, or float64 where rows are so large or small that float32 has no room
         One for each column of each group, group after group.
     weights_ : {name: weight}
         The length of each group's weights, at one scale, as a share of all.
@@ -165,7 +166,8 @@ class GroupLassoNeighbors(JointNeighbors):
         ends = np.cumsum([len(part) for part in columns]).tolist()
         groups = [slice(start, stop) for start, stop in zip([0, *ends[:-1]], ends, strict=True)]
         self._columns = np.concatenate(columns)
-        differences = _differences(rows[:, self._columns], pairs)
+        scaled, unit = in_units(rows[:, self._columns])
+        differences = _differences(scaled, pairs)
         scale = _one_scale(differences, groups)
         target = np.where(pairs.alike, -1.0, 1.0).astype(np.float32)
         differences /= scale
@@ -173,7 +175,8 @@ class GroupLassoNeighbors(JointNeighbors):
         at_one_scale = group_lasso(differences, target - target.mean(), groups, self.penalty)
         if not at_one_scale.any():
             raise _nothing_counts(self.penalty)
-        self.column_weights_ = at_one_scale / scale
+        weights = at_one_scale / scale
+        self.column_weights_ = weights if unit == 1 else weights.astype(np.float64) / unit
         lengths = np.array([np.linalg.norm(at_one_scale[group]) for group in groups])
         self.n_features_in_ = rows.shape[1]
         counting = [

@@ -21,6 +21,8 @@ from sklearn.utils.validation import check_is_fitted
 
 from nearsay.arrays import as_rows, in_parallel, row_blocks
 from nearsay.data.keywords import rows_and_keywords
+from nearsay.errors import InputError
+from nearsay.learn.linear_map import in_units
 from nearsay.neighbors.spaces import as_spaces
 from nearsay.settings import check_number, check_randomness, check_whole
 
@@ -108,7 +110,13 @@ class SparseCodingAnnotator(BaseEstimator):
         self.words_ = keywords.words
         self._keywords = keywords.matrix
         self._spaces = as_spaces(self.features, rows.shape[1])
+        self._means = rows.mean(axis=0, dtype=np.float64)
         self._lengths = [_mean_length(rows[:, space.columns]) for space in self._spaces]
+        if (rows == rows[:1]).all():
+            raise InputError(
+                f"The {len(rows)} rows are all the same, so that no query is a mixture of some more than of others."
+                " Pass rows that differ."
+            )
         n_components = min(self.n_components, *rows.shape)
         self._reduced = PCA(n_components, random_state=random)
         reduced = self._reduced.fit_transform(self._scaled(rows))
@@ -138,7 +146,8 @@ class SparseCodingAnnotator(BaseEstimator):
             return np.concatenate(in_parallel(code, row_blocks(len(queries), size=QUERIES_AT_ONCE)))
 
     def _scaled(self, X: np.ndarray) -> np.ndarray:
-        parts = [X[:, space.columns] / length for space, length in zip(self._spaces, self._lengths, strict=True)]
+        centered = X - self._means  # in float64: what rows differ by may be lost among large numbers in float32
+        parts = [centered[:, space.columns] / length for space, length in zip(self._spaces, self._lengths, strict=True)]
         return np.column_stack(parts).astype(np.float32)
 
 
@@ -235,5 +244,7 @@ def mixture(atoms: np.ndarray, query: np.ndarray, penalty: float) -> np.ndarray:
 
 def _mean_length(X: np.ndarray) -> float:
     """Root of the mean squared distance of the rows from their mean; 1 where all are alike."""
-    length = float(np.sqrt(X.var(axis=0, dtype=np.float64).sum()))
-    return length if length > 0 else 1.0
+    if (X[:1] == X).all():
+        return 1.0
+    scaled, unit = in_units(X)
+    return float(np.sqrt(scaled.var(axis=0, dtype=np.float64).sum())) * unit

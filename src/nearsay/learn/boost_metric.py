@@ -232,7 +232,7 @@ class BoostMetric(LearnedMetric):
 
     def fit(self, X: Any, y: Any) -> Self:
         """Learn the map from rows (n_rows, n_features) and their labels."""
-        X, labels, classes = self._labeled_rows(X, y)
+        X, unit, labels, classes = self._labeled_rows(X, y)
         self._check_parameters()
         apart = None if self.taxonomy is None else class_distances(self.taxonomy, classes)
         random = check_randomness(self.random_state)
@@ -240,12 +240,12 @@ class BoostMetric(LearnedMetric):
         n_rounds = max(self.validation_curve_, key=self.validation_curve_.__getitem__, default=self.max_iter)
         losses, M = [], np.eye(X.shape[1])
         with one_blas_thread(), progress_bar("BoostMetric", n_rounds, self.verbose) as tell:
-            path, unit = self._path(X, labels, apart, random)
+            path, spread = self._path(X, labels, apart, random)
             for done, (learned, loss) in enumerate(islice(path, n_rounds + 1)):
                 tell(done, loss)
                 losses.append(loss)
                 # Before the first round there is nothing but a scale, if that: the rows stay where they are.
-                M, scale = (learned, unit) if done else (M, 1.0)
+                M, scale = (learned, spread * unit) if done else (M, 1.0)
         self.components_ = map_of(M) / scale
         self.loss_curve_ = np.array(losses)
         self.n_rounds_ = len(losses) - 1

@@ -111,14 +111,18 @@ class ITML(LearnedMetric):
     def fit(self, X: Any, y: Any) -> Self:
         """Learn from rows and their labels. A class of one row is allowed; it has no similar pairs."""
         self._check_settings()
-        X, labels, classes = self._labeled_rows(X, y)
+        X, unit, labels, classes = self._labeled_rows(X, y)
         random = check_randomness(self.random_state)
         with one_blas_thread():
             prior = prior_matrix(self.prior, X, labels)
             pairs = self._pairs(X @ factor(prior), labels, random)
             apart = self._apart(pairs, labels, classes)
-            constraints, self.bounds_ = as_constraints(X, pairs, apart, prior, self.bounds)
-            self.components_ = factor(self._learn(prior, constraints))
+            per_unit = unit ** -PRIOR_POWERS[self.prior] if isinstance(self.prior, str) else 1.0
+            squared = (unit * per_unit) ** 2  # what a squared distance is multiplied by
+            bounds = None if self.bounds is None else (self.bounds[0] / squared, self.bounds[1] / squared)
+            constraints, (near, far) = as_constraints(X, pairs, apart, prior, bounds)
+            self.bounds_ = (near * squared, far * squared)
+            self.components_ = factor(self._learn(prior, constraints)) * per_unit
         return self
 
     def _pairs(self, mapped: np.ndarray, labels: np.ndarray, random: np.random.RandomState) -> Pairs:
@@ -160,7 +164,7 @@ class ITML(LearnedMetric):
         if self.n_neighbors is not None:
             check_whole("n_neighbors", self.n_neighbors, least=1)
         check_whole("max_iter", self.max_iter, least=0)
-        check_number("gamma", self.gamma, 0, closed="right")
+        check_number("gamma", self.gamma, 0, math.inf, closed="right")
         check_number("tol", self.tol, 0, closed="right")
         if self.bounds is not None:
             check_bounds(self.bounds)
@@ -279,6 +283,8 @@ def _within_class(X: np.ndarray, labels: np.ndarray) -> np.ndarray:
 
 
 PRIORS = {"identity": _identity, "covariance": _inverse_covariance, "within-class": _within_class}
+# A map that comes of rows twice as large is smaller by this power of two.
+PRIOR_POWERS = {"identity": 0.0, "covariance": 1.0, "within-class": 0.5}
 
 
 def prior_matrix(prior: Any, X: np.ndarray, labels: np.ndarray) -> np.ndarray:

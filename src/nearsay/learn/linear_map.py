@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -16,6 +17,11 @@ from nearsay.distances.distance import Distance
 from nearsay.distances.vectors import Mahalanobis
 from nearsay.errors import InputError
 from nearsay.settings import check_flag
+
+# Where the largest number lies between these, rows are learned from as they are: float32 holds their squares.
+SMALL, LARGE = 1e-15, 1e15
+# Below, a map that makes up for it would not be finite, and numbers have fewer digits.
+SMALLEST = 1e-290
 
 
 class LearnedMetric(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimator):
@@ -53,8 +59,8 @@ class LearnedMetric(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstim
     def _n_features_out(self) -> int:
         return len(self.components_)
 
-    def _labeled_rows(self, X: Any, y: Any) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-        """The checked rows in float64, the number of each row's class, and the classes in sorted order."""
+    def _labeled_rows(self, X: Any, y: Any) -> tuple[np.ndarray, float, np.ndarray, np.ndarray]:
+        """The checked rows in float64, as ``in_units`` gives them with the unit, the class numbers, and the classes."""
         X, y = validate_data(self, X, y, dtype=np.float64, ensure_min_samples=2)
         check_classification_targets(y)
         classes, labels = np.unique(y, return_inverse=True)
@@ -63,13 +69,33 @@ class LearnedMetric(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstim
                 f"A metric is learned from what sets classes apart, but all {len(y)} rows have the label"
                 f" {classes[0]!r}: 1 class. Pass rows of at least two classes."
             )
-        return X, labels, classes
+        return *in_units(X), labels, classes
 
     def __sklearn_tags__(self) -> Any:
         tags = super().__sklearn_tags__()
         tags.target_tags.required = True
         tags.transformer_tags.preserves_dtype = ["float64", "float32"]
         return tags
+
+
+def in_units(X: np.ndarray) -> tuple[np.ndarray, float]:
+    """The rows in a unit in which squares, and squares of squares, neither overflow nor vanish; and the unit.
+
+    A power of two, so that nothing is rounded; 1, and the rows themselves, where they need no other.
+
+    >>> in_units(np.array([[3.0 * 2.0**600], [-(2.0**600)]]))[0].ravel(), in_units(np.array([[3.0]]))[1]
+    (array([ 0.75, -0.25]), 1.0)
+    """
+    largest = max(float(X.max()), -float(X.min())) if X.size else 0.0
+    if largest == 0 or SMALL <= largest <= LARGE:
+        return X, 1.0
+    if largest < SMALLEST:
+        raise InputError(
+            f"No number in X is larger than {largest:g}, too small to learn from without loss."
+            " Multiply all rows by some large number first."
+        )
+    unit = 2.0 ** math.frexp(largest)[1]
+    return X / unit, unit
 
 
 def factor(M: np.ndarray) -> np.ndarray:

@@ -110,7 +110,7 @@ class LMNN(LearnedMetric):
 
     def fit(self, X: Any, y: Any) -> Self:
         """Learn the map from rows (n_rows, n_features) and their labels."""
-        X, labels, classes = self._labeled_rows(X, y)
+        X, unit, labels, classes = self._labeled_rows(X, y)
         self._check_parameters(X.shape[1])
         targets = target_neighbors(X, labels, min(self.n_neighbors, len(X) - 1))
         if (targets < 0).all():
@@ -122,10 +122,11 @@ class LMNN(LearnedMetric):
         problem = Problem(X, labels, targets, self.push, self._margins(classes))
         with progress_bar("LMNN", self.max_iter, self.verbose) as tell:
             descent = solve(problem, axes, max_iter=self.max_iter, tol=self.tol, tell=tell)
-        self.components_ = descent.point
+        self.components_ = descent.point.copy()
         if self.n_components is None:
             M = descent.point.T @ descent.point
             self.components_ = factor(mixed_with_euclidean(M, problem, self.shrinkage) if self.shrinkage else M)
+        self.components_ /= unit
         self.n_iter_ = len(descent.curve) - 1
         self.loss_curve_ = np.array(descent.curve)
         if not descent.converged:

@@ -62,7 +62,7 @@ class WithinClassWhitening(LearnedMetric):
         auto = isinstance(self.shrinkage, str) and self.shrinkage == "auto"
         if not auto:
             check_number("shrinkage", self.shrinkage, 0, 1, otherwise=', or "auto"')
-        X, labels, _ = self._labeled_rows(X, y)
+        X, unit, labels, _ = self._labeled_rows(X, y)
         with one_blas_thread():
             centered = around_class_means(X, labels)
             self.shrinkage_ = ledoit_wolf(centered) if auto else float(self.shrinkage)
@@ -72,6 +72,7 @@ class WithinClassWhitening(LearnedMetric):
                 self.components_ = factor(M + self.pull * pulling_metric(X, labels, like=M))
             else:
                 self.components_ = power_of(within, -self.power / 2)
+            self.components_ *= unit**-self.power
         return self
 
 
