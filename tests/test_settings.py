@@ -123,6 +123,54 @@ def test_a_setting_of_relevance_works_or_is_refused_in_words(kind, name, value):
     assert found[0]["k"] == 2
 
 
+TREE = ns.Taxonomy.from_nested({"pet": {"dog": ["corgi", "poodle"], "cat": {}}})
+PROBABILITIES = np.array([[0.5, 0.4, 0.1], [0.1, 0.2, 0.7]])
+# Functions, and the arguments that each is called with in place of one odd one.
+CALLS: list[tuple[Any, dict[str, Any], str]] = [
+    (function, given, name)
+    for function, given, names in (
+        (ns.nearest, {"X": ROWS, "Q": ROWS, "k": 2}, ("X", "Q", "k", "distance", "search")),
+        (ns.leave_one_out, {"X": ROWS, "k": 2}, ("X", "k", "distance", "search")),
+        (
+            ns.cross_validated_by_k,
+            {"neighbors": ns.JointNeighbors(), "X": ROWS, "Y": KEYWORDS, "ks": [1, 2], "n_keywords": 1},
+            ("neighbors", "X", "Y", "ks", "relevance", "n_keywords", "cv", "random_state"),
+        ),
+        (
+            ns.measures_by_k,
+            {"table": ns.leave_one_out(ROWS, 2), "known": KEYWORDS, "Y": KEYWORDS, "ks": [1], "n_keywords": 1},
+            ("table", "known", "Y", "ks", "relevance", "n_keywords"),
+        ),
+        (ns.keyword_measures, {"Y_true": KEYWORDS, "Y_said": KEYWORDS}, ("Y_true", "Y_said")),
+        (ns.mean_average_precision, {"Y_true": KEYWORDS, "scores": KEYWORDS}, ("Y_true", "scores")),
+        (
+            ns.tune_metric,
+            {"learner": ns.WithinClassWhitening(), "X": ROWS, "y": LABELS, "grid": {}},
+            ("learner", "n_neighbors", "validation_fraction", "random_state"),
+        ),
+        (ns.darts, {"p_leaf": PROBABILITIES, "taxonomy": TREE, "reward_shift": 0.1}, ("p_leaf", "reward_shift")),
+        (
+            ns.fit_reward_shift,
+            {"p_leaf": PROBABILITIES, "y": ["corgi", "cat"], "taxonomy": TREE, "accuracy": 0.5},
+            ("p_leaf", "y", "accuracy", "confidence", "method"),
+        ),
+    )
+    for name in names
+]
+
+
+@pytest.mark.parametrize("value", VALUES.values(), ids=VALUES)
+@pytest.mark.parametrize(("function", "given", "name"), CALLS, ids=lambda one: getattr(one, "__name__", str(one)[:12]))
+def test_an_argument_of_a_function_works_or_is_refused_in_words(function, given, name, value):
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        warnings.simplefilter("ignore", UserWarning)
+        try:
+            function(**{**given, name: value})
+        except NearsayError as refused:
+            assert len(str(refused)) > 30  # noqa: PT017 - that it is refused is one of two right outcomes
+
+
 @pytest.mark.parametrize("search", [None, 3, object(), ns.NeighborIndex, {}, ns.NeighborClassifier()])
 def test_a_search_that_is_neither_name_nor_backend_is_refused(search):
     with pytest.raises(

@@ -94,8 +94,5 @@ def check_estimator(name: str, estimator: Any, *methods: str) -> None:
     """Say so where a setting is no estimator that can be copied and has these methods."""
     missing = [method for method in ("get_params", *methods) if not callable(getattr(estimator, method, None))]
     if isinstance(estimator, type) or missing:
-        example = f"{estimator.__name__}()" if isinstance(estimator, type) else "an object of such a class"
-        raise InputError(
-            f"{name} must be None or a scikit-learn estimator with {', '.join(methods)}; got {estimator!r}."
-            f" Pass {example}."
-        )
+        hint = f" Pass an object, {estimator.__name__}(…)." if isinstance(estimator, type) else ""
+        raise InputError(f"{name} must be a scikit-learn estimator with {', '.join(methods)}; got {estimator!r}.{hint}")

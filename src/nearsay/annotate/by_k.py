@@ -17,7 +17,7 @@ from nearsay.annotate.witness import as_score
 from nearsay.data.keywords import Keywords, rows_and_keywords
 from nearsay.errors import InputError
 from nearsay.neighbors.table import NeighborTable
-from nearsay.settings import check_whole
+from nearsay.settings import check_estimator, check_randomness, check_whole
 
 
 def measures_by_k(
@@ -45,6 +45,8 @@ def measures_by_k(
     >>> [(row["k"], row["recall"]) for row in rows]
     [(1, 1.0), (3, 0.0)]
     """
+    if not isinstance(table, NeighborTable):
+        raise InputError(f"table must be a NeighborTable, as nearest or an index gives it; got {table!r}.")
     score, rows, truth = as_score(relevance), Keywords.of(known), Keywords.of(Y)
     check_whole("n_keywords", n_keywords, least=1, most=len(rows.words))
     found = []
@@ -76,13 +78,14 @@ def cross_validated_by_k(
     >>> [(row["k"], round(row["f1"], 2)) for row in rows]
     [(1, 1.0), (4, 0.33)]
     """
+    check_estimator("neighbors", neighbors, "fit", "neighbors")
     rows, keywords = rows_and_keywords(X, Y)
     ks = sorted(set(_as_numbers(ks)))
     check_whole("cv", cv, least=2, most=len(rows))
     check_whole("n_keywords", n_keywords, least=1, most=len(keywords.words))
     score = as_score(relevance)
     given = {k: np.empty((len(rows), n_keywords), np.int64) for k in ks}
-    for others, fold in KFold(cv, shuffle=True, random_state=random_state).split(rows):
+    for others, fold in KFold(cv, shuffle=True, random_state=check_randomness(random_state)).split(rows):
         known = csr_array(keywords.matrix[others])
         table = clone(neighbors).fit(rows[others], known).neighbors(rows[fold], ks[-1])
         for k, words in given.items():

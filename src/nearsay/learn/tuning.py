@@ -15,7 +15,7 @@ from sklearn.utils.validation import check_X_y
 from nearsay.arrays import row_blocks
 from nearsay.errors import InputError
 from nearsay.neighbors.index import nearest
-from nearsay.settings import check_number, check_randomness, check_whole
+from nearsay.settings import check_estimator, check_number, check_randomness, check_whole
 
 
 @dataclass(frozen=True)
@@ -90,6 +90,7 @@ def tune_metric(
     >>> tuned.euclidean, tuned.accuracy, tuned.settings
     (0.5, 1.0, {'solver': 'svd'})
     """
+    check_estimator("learner", learner, "fit", "transform")
     candidates = list(ParameterGrid(grid))
     if not candidates:
         raise InputError("The grid holds no settings to try. Pass {} to try the learner as it is.")
