@@ -157,6 +157,13 @@ def test_pairs_share_enough_keywords_or_none(keywords, least):
     assert len(draw_pairs(matrix(keywords), 1, least)) <= 2
 
 
+@pytest.mark.parametrize("seed", range(20))
+def test_the_one_pair_that_shares_nothing_is_found_among_many(seed):
+    keywords = [{0}, {1}, *[{0, 1}] * 30]
+    pairs = draw_pairs(matrix(keywords), 1, 1, seed)
+    assert {int(pairs.first[1]), int(pairs.second[1])} == {0, 1}
+
+
 @pytest.mark.parametrize("penalty", [0.0, 0.01, 0.1])
 def test_weights_of_spaces_are_where_no_step_lowers_the_penalized_loss(penalty):
     random = np.random.default_rng(0)
@@ -232,9 +239,9 @@ def test_group_lasso_neighbors_are_nearest_by_weighted_differences_and_leave_noi
     ("learner", "words"),
     [
         (LassoNeighbors(SPACES, least_shared=2, penalty=9.0), "No feature space tells"),
-        (LassoNeighbors(SPACES, penalty=-1.0, least_shared=2), "penalty must be at least 0"),
+        (LassoNeighbors(SPACES, penalty=-1.0, least_shared=2), r"penalty must be a number in the range \[0, "),
         (GroupLassoNeighbors({"a": (slice(0, 2), "cosine")}, least_shared=2), "'a' asks for cosine"),
-        (GroupLassoNeighbors(penalty=0.0), "between 0 and 1"),
+        (GroupLassoNeighbors(penalty=0.0), r"in the range \(0, 1\)"),
         (LassoNeighbors(least_shared=9), "No two of the 60 rows share 9 keywords"),
     ],
 )
@@ -332,9 +339,9 @@ def test_every_row_needs_its_keywords(learner):
 def test_ml_knn_refuses_what_it_cannot_count_in_words():
     with pytest.raises(InputError, match="Asked for k=10 neighbors"):
         MLkNN().fit(some_rows(5), np.ones((5, 2)))
-    with pytest.raises(InputError, match="smoothing must be above 0"):
+    with pytest.raises(InputError, match=r"smoothing must be a number in the range \(0, "):
         MLkNN(2, smoothing=0.0).fit(some_rows(5), np.ones((5, 2)))
-    with pytest.raises(InputError, match="per_word must be at least 1"):
+    with pytest.raises(InputError, match="per_word must be a whole number of at least 1"):
         TwoPassNeighbors(per_word=0).fit(some_rows(5), np.ones((5, 2)))
 
 
@@ -396,7 +403,7 @@ def test_sparse_coding_finds_the_words_of_clear_groups_in_any_batch():
     assert (scores >= 0).all()
     np.testing.assert_allclose(np.vstack([annotator.scores(X[i : i + 1]) for i in range(6)]), scores, atol=1e-9)
     assert annotator.scores(X[:0]).shape == (0, 3)
-    with pytest.raises(InputError, match="n_mixed must be above 0"):
+    with pytest.raises(InputError, match="n_mixed must be a whole number of at least 1"):
         SparseCodingAnnotator(n_mixed=0).fit(X, Y)
 
 

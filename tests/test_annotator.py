@@ -237,9 +237,14 @@ def test_it_can_be_cloned_searched_over_and_scored():
         ({}, [[0.0], [1.0]], [["sky"]], "every row needs its keywords"),
         ({"order": "best"}, [[0.0], [1.0]], [["a"], ["b"]], "Unknown order 'best'"),
         ({"relevance": "votes"}, [[0.0], [1.0]], [["a"], ["b"]], "Unknown relevance 'votes'"),
-        ({"n_keywords": 0}, [[0.0], [1.0]], [["a"], ["b"]], "n_keywords must be a whole number of at least 1; 0"),
-        ({"least_probability": 2}, [[0.0], [1.0]], [["a"], ["b"]], "least_probability is from 0 to 1; 2"),
-        ({"cv": 1}, [[0.0], [1.0]], [["a"], ["b"]], "cv must be a whole number from 2 to 2; 1"),
+        ({"n_keywords": 0}, [[0.0], [1.0]], [["a"], ["b"]], "n_keywords must be a whole number of at least 1; got 0"),
+        (
+            {"least_probability": 2},
+            [[0.0], [1.0]],
+            [["a"], ["b"]],
+            r"least_probability must be a number in the range \[0, 1\]; got 2",
+        ),
+        ({"cv": 1}, [[0.0], [1.0]], [["a"], ["b"]], "cv must be a whole number from 2 to 2; got 1"),
         ({"n_neighbors": 0}, [[0.0], [1.0]], [["a"], ["b"]], "at least 1; 0 came"),
         ({"neighbors": 3}, [[0.0], [1.0]], [["a"], ["b"]], r"has fit\(X, Y\).*3 came"),
         ({"neighbors": KeywordProjection()}, [[0.0], [1.0]], [["a"], ["b"]], "neither neighbors"),
@@ -258,10 +263,19 @@ def test_bad_input_is_said(settings, X, Y, words):
         KeywordAnnotator(**settings).fit(X, Y)
 
 
-def test_words_never_seen_are_named():
+def test_words_never_seen_count_as_missed():
     X, Y = photos()
     annotator = KeywordAnnotator().fit(X, [[WORDS[w] for w in np.flatnonzero(row)] for row in Y])
-    with pytest.raises(InputError, match="1 of the words that came are not among the 4 known ones: 'moon'"):
-        annotator.score(X[:2], [["sky"], ["moon"]])
-    with pytest.raises(InputError, match="3 columns for 4 words"):
-        annotator.score(X[:1], [[0, 1, 0]])
+    truth = [["sky"], ["moon"], ["moon", "sun"]]
+    said = [{WORDS[w] for w in np.flatnonzero(row)} for row in annotator.predict(X[:3])]
+    expected = reference.measures([set(words) for words in truth], said, [*WORDS, "moon"])["f1"]
+    assert annotator.score(X[:3], truth) == pytest.approx(expected)
+
+
+def test_a_table_of_other_words_than_those_learned_is_refused():
+    X, Y = photos()
+    by_name = KeywordAnnotator().fit(X, [[WORDS[w] for w in np.flatnonzero(row)] for row in Y])
+    with pytest.raises(InputError, match="got 3 and 4"):
+        by_name.score(X[:1], [[0, 1, 0]])
+    with pytest.raises(InputError, match=r"One came with words \(such as 'moon'\)"):
+        KeywordAnnotator().fit(X, Y).score(X[:2], [["sky"], ["moon"]])

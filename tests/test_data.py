@@ -158,7 +158,7 @@ def test_parts_that_do_not_fit_are_refused(arguments: dict, says: str) -> None:
 @pytest.mark.parametrize(
     ("rows", "says"),
     [([3], "number 3: rows are numbered 0 to 2"), ([-1], "number -1"), ([[0]], "shape"), ([0.5], "whole numbers"),
-     ([True], "1 came for 3 rows")],
+     ([True], "each of the 3 rows; got 1")],
 )  # fmt: skip
 def test_rows_that_are_not_there_cannot_be_taken(rows: list, says: str) -> None:
     with pytest.raises(InputError, match=says):

@@ -342,10 +342,10 @@ def test_duplicates_are_no_trouble():
 @pytest.mark.parametrize(
     ("settings_of", "words"),
     [
-        ({"gamma": 0}, "gamma is a number above 0; 0 came"),
+        ({"gamma": 0}, r"gamma must be a number in the range \(0, inf\]; got 0"),
         ({"gamma": "much"}, "gamma"),
         ({"tol": math.nan}, "tol"),
-        ({"max_iter": -1}, "max_iter is a whole number of at least 0; -1 came"),
+        ({"max_iter": -1}, "max_iter must be a whole number of at least 0; got -1"),
         ({"n_constraints": 2.5}, "n_constraints"),
         ({"n_neighbors": 0}, "n_neighbors"),
         ({"prior": "identiy"}, "did you mean 'identity'"),

@@ -133,11 +133,11 @@ def test_spaces_make_a_pipeline():
 @pytest.mark.parametrize(
     ("estimator", "Y", "words"),
     [
-        (KeywordProjection(0), [[1], [0]], "n_directions must be a whole number of at least 1; 0"),
-        (KeywordProjection(shrinkage=0), [[1], [0]], "shrinkage must be above 0"),
+        (KeywordProjection(0), [[1], [0]], "n_directions must be a whole number of at least 1; got 0"),
+        (KeywordProjection(shrinkage=0), [[1], [0]], r"shrinkage must be a number in the range \(0, "),
         (KeywordProjection(), [[1], [1]], "nothing to tell apart"),
-        (KeywordRegression(shrinkage=-1), [[1], [0]], "shrinkage must be above 0"),
-        (LandmarkFeatures(n_landmarks=0), [[1], [0]], "n_landmarks must be above 0; 0"),
+        (KeywordRegression(shrinkage=-1), [[1], [0]], r"shrinkage must be a number in the range \(0, "),
+        (LandmarkFeatures(n_landmarks=0), [[1], [0]], "n_landmarks must be a whole number of at least 1; got 0"),
         (LandmarkFeatures({"x": slice(5, 9)}), [[1], [0]], "is empty"),
     ],
 )

@@ -69,7 +69,7 @@ def test_average_precision_equals_the_loops_also_at_ties(items):
 
 
 def test_measures_of_tables_of_different_shape_are_refused():
-    with pytest.raises(InputError, match="one shape"):
+    with pytest.raises(InputError, match="got 2 and 3"):
         keyword_measures([[1, 0]], [[1, 0, 1]])
     with pytest.raises(InputError, match="shape of Y_true"):
         mean_average_precision([[1, 0]], [[1.0]])
@@ -116,8 +116,8 @@ def test_relevance_with_impossible_settings_is_refused():
     table, Y = NeighborTable(np.array([[0]]), np.array([[0.0]])), csr_array([[1.0]])
     for relevance, words in (
         (Relevance("votes"), "Unknown relevance"),
-        (Relevance("rank", decay=0.0), "decay is a share"),
-        (Relevance("distance", bandwidth=-1.0), "bandwidth must be above 0"),
+        (Relevance("rank", decay=0.0), r"decay must be a number in the range \(0, 1\]"),
+        (Relevance("distance", bandwidth=-1.0), r"bandwidth must be a number in the range \(0, .*, or None"),
     ):
         with pytest.raises(InputError, match=words):
             relevance.scores(table, Y)

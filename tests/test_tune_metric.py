@@ -155,7 +155,7 @@ def test_more_neighbors_than_rows_means_all_rows():
     [
         ({"n_neighbors": 0}, "at least 1"),
         ({"n_neighbors": 2.5}, "whole number"),
-        ({"validation_fraction": 0.0}, "between 0 and 1"),
+        ({"validation_fraction": 0.0}, r"in the range \(0, 1\)"),
         ({"validation_fraction": 0.001}, "No row can be held out"),
         ({"X_valid": [[0.0, 0.0]]}, "both X_valid and y_valid"),
     ],

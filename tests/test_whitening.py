@@ -154,11 +154,11 @@ def test_powers_of_a_matrix_add_up():
 @pytest.mark.parametrize(
     ("settings", "words"),
     [
-        ({"power": -0.5}, "power is a number from 0 to 1; -0.5 came"),
+        ({"power": -0.5}, r"power must be a number in the range \[0, 1\]; got -0.5"),
         ({"power": True}, "power"),
-        ({"shrinkage": 1.5}, 'shrinkage is a number from 0 to 1, or "auto"; 1.5 came'),
+        ({"shrinkage": 1.5}, r'shrinkage must be a number in the range \[0, 1\], or "auto"; got 1.5'),
         ({"shrinkage": "some"}, "shrinkage"),
-        ({"pull": -1}, "pull is a number not below 0; -1 came"),
+        ({"pull": -1}, r"pull must be a number in the range \[0, .*; got -1"),
         ({"pull": np.inf}, "pull"),
     ],
 )

@@ -203,6 +203,55 @@ def check_n_neighbors(k: Any, n_rows: int, *, left_out: int = 0) -> int:
     return int(k)
 
 
+def check_row_numbers(rows: Any, n_rows: int, *, removed: np.ndarray | None = None) -> np.ndarray:
+    """Give the rows that a user named as an array of row numbers (int64), in the order named.
+
+    Parameters
+    ----------
+    rows : whole numbers from 0 to ``n_rows`` − 1, repeats allowed; or a mask, True or False for every row.
+    n_rows : how many row numbers there are.
+    removed : (n_rows,) bool, optional
+        Rows that may not be named.
+
+    >>> check_row_numbers([2, 0], 3), check_row_numbers([True, False, True], 3)
+    (array([2, 0]), array([0, 2]))
+    >>> check_row_numbers([-1], 3)
+    Traceback (most recent call last):
+    nearsay.errors.InputError: No row has the number -1: rows are numbered 0 to 2.
+    """
+    try:
+        numbers = np.asarray(rows)
+    except ValueError as error:  # lists of different lengths
+        raise InputError(f"Rows are named by a list of row numbers, or by a mask; got {rows!r}.") from error
+    if numbers.ndim != 1:
+        hint = f" For one row pass [{rows!r}]." if isinstance(rows, int | np.integer) else ""
+        raise InputError(
+            f"Rows are named by a list of row numbers, or by a mask; got an array of shape {numbers.shape}.{hint}"
+        )
+    if numbers.dtype.kind == "b":
+        if len(numbers) != n_rows:
+            raise InputError(f"A mask needs one value for each of the {n_rows} rows; got {len(numbers)}.")
+        numbers = np.flatnonzero(numbers)
+    elif not numbers.size:
+        return np.empty(0, np.int64)
+    elif numbers.dtype.kind not in "iu":
+        raise InputError(
+            "Row numbers are whole numbers (or a mask of True and False);"
+            f" got {numbers.dtype}, such as {numbers.tolist()[0]!r}."
+        )
+    known = (numbers >= 0) & (numbers < n_rows)
+    if removed is not None:
+        known[known] = ~removed[numbers[known]]
+    if not known.all():
+        gone = 0 if removed is None else int(np.count_nonzero(removed))
+        raise InputError(
+            f"No row has the number {numbers[~known][0]}: "
+            + (f"rows are numbered 0 to {n_rows - 1}" if n_rows else "there are no rows")
+            + (f", and {gone} of them are removed." if gone else ".")
+        )
+    return numbers.astype(np.int64, copy=False)
+
+
 def row_blocks(n_rows: int, *, row_bytes: int = 0, size: int | None = None) -> Iterator[slice]:
     """Cut ``range(n_rows)`` into slices of ``size`` rows, or of about 4 MB at ``row_bytes`` a row.
 

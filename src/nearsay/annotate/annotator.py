@@ -23,9 +23,9 @@ from nearsay.annotate.measures import keyword_measures
 from nearsay.annotate.witness import Witness, as_witnesses
 from nearsay.arrays import as_rows, check_n_neighbors, evenly, row_blocks
 from nearsay.data.keywords import Keywords, rows_and_keywords
-from nearsay.errors import InputError, unknown_name
-from nearsay.learn.linear_map import check_whole
+from nearsay.errors import InputError
 from nearsay.neighbors.table import NeighborTable
+from nearsay.settings import check_choice, check_number, check_whole
 
 # By what the words of an item are put in order.
 ORDERS = ("score", "probability", "worth")
@@ -154,7 +154,7 @@ class KeywordAnnotator(BaseEstimator):
         if self.order == "score" and sum(witness.n_scores for witness in named) > 1:
             raise InputError("order='score' goes by one relevance; several came. Use 'probability' or 'worth'.")
         self.n_features_in_ = rows.shape[1]
-        self.words_ = keywords.words
+        self.words_, self._named = keywords.words, keywords.named
         self._keywords = keywords.matrix
         self._sparse = issparse(Y)
         self._witnesses = [witness.fit(rows, self._keywords) for witness in named]
@@ -169,6 +169,7 @@ class KeywordAnnotator(BaseEstimator):
     def set_recall_weight(self, recall_weight: float) -> KeywordAnnotator:
         """Weigh recall against precision anew; nothing is searched or learned again but what a word is worth."""
         check_is_fitted(self, "calibration_")
+        check_number("recall_weight", recall_weight, 0)
         self.recall_weight = recall_weight
         self.worth_ = None
         if self.order == "worth":
@@ -208,17 +209,21 @@ class KeywordAnnotator(BaseEstimator):
         return [self._annotation(*chosen) for chosen in self._chosen(self._rows(X))]
 
     def score(self, X: Any, Y: Any) -> float:
-        """The F1 of precision and recall in the mean over words, as annotation is judged."""
-        given = self.predict(X)
-        return keyword_measures(Keywords.of(Y, words=self.words_).matrix, given)["f1"]
+        """The F1 of precision and recall in the mean over words, as annotation is judged.
+
+        Words of ``Y`` go by name; those that no row had in ``fit`` cannot be given and count as missed. A table
+        without names has the columns of ``words_``.
+        """
+        truth = Keywords.of(Y)
+        given = Keywords(csr_array(self.predict(X)), self.words_, named=self._named and truth.named)
+        return keyword_measures(truth, given)["f1"]
 
     # ------------------------------------------------------------ within
 
     def _check(self, rows: np.ndarray, keywords: Keywords) -> None:
-        if self.order not in ORDERS:
-            raise unknown_name("order", self.order, ORDERS)
-        if not 0 <= self.least_probability <= 1:
-            raise InputError(f"least_probability is from 0 to 1; {self.least_probability!r} came.")
+        check_choice("order", self.order, ORDERS)
+        check_number("least_probability", self.least_probability, 0, 1)
+        check_number("recall_weight", self.recall_weight, 0)
         if self.n_keywords is not None:
             check_whole("n_keywords", self.n_keywords, least=1)
         if self.cv is not None:

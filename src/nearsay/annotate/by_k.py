@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -15,8 +16,8 @@ from nearsay.annotate.measures import keyword_measures
 from nearsay.annotate.witness import as_score
 from nearsay.data.keywords import Keywords, rows_and_keywords
 from nearsay.errors import InputError
-from nearsay.learn.linear_map import check_whole
 from nearsay.neighbors.table import NeighborTable
+from nearsay.settings import check_estimator, check_randomness, check_whole
 
 
 def measures_by_k(
@@ -28,7 +29,7 @@ def measures_by_k(
     ----------
     table : the neighbors of the queries, the largest k of them.
     known : the keywords of the rows they were found among.
-    Y : the keywords of the queries, in the same words.
+    Y : the keywords of the queries. Words go by name, as in ``keyword_measures``; one that no row has is never given.
     ks : numbers of neighbors.
     relevance : how neighbors pass their keywords on; a name or a ``Relevance``.
     n_keywords : words that every query gets.
@@ -44,11 +45,15 @@ def measures_by_k(
     >>> [(row["k"], row["recall"]) for row in rows]
     [(1, 1.0), (3, 0.0)]
     """
-    score, rows, truth = as_score(relevance), Keywords.of(known).matrix, Keywords.of(Y).matrix
+    if not isinstance(table, NeighborTable):
+        raise InputError(f"table must be a NeighborTable, as nearest or an index gives it; got {table!r}.")
+    score, rows, truth = as_score(relevance), Keywords.of(known), Keywords.of(Y)
+    check_whole("n_keywords", n_keywords, least=1, most=len(rows.words))
     found = []
-    for k in ks:
-        words = most(score(table.first(k), rows), n_keywords)
-        found.append({"k": int(k), **keyword_measures(truth, as_table(words, truth.shape[1]))})
+    for k in _as_numbers(ks):
+        words = most(score(table.first(k), rows.matrix), n_keywords)
+        said = replace(rows, matrix=as_table(words, len(rows.words)))
+        found.append({"k": k, **keyword_measures(truth, said)})
     return found
 
 
@@ -73,18 +78,26 @@ def cross_validated_by_k(
     >>> [(row["k"], round(row["f1"], 2)) for row in rows]
     [(1, 1.0), (4, 0.33)]
     """
+    check_estimator("neighbors", neighbors, "fit", "neighbors")
     rows, keywords = rows_and_keywords(X, Y)
-    ks = sorted({int(k) for k in ks})
-    if not ks:
-        raise InputError("No number of neighbors came: pass some, such as [5, 10, 20].")
+    ks = sorted(set(_as_numbers(ks)))
     check_whole("cv", cv, least=2, most=len(rows))
     check_whole("n_keywords", n_keywords, least=1, most=len(keywords.words))
     score = as_score(relevance)
     given = {k: np.empty((len(rows), n_keywords), np.int64) for k in ks}
-    for others, fold in KFold(cv, shuffle=True, random_state=random_state).split(rows):
+    for others, fold in KFold(cv, shuffle=True, random_state=check_randomness(random_state)).split(rows):
         known = csr_array(keywords.matrix[others])
         table = clone(neighbors).fit(rows[others], known).neighbors(rows[fold], ks[-1])
         for k, words in given.items():
             words[fold] = most(score(table.first(k), known), n_keywords)
     n_words = len(keywords.words)
     return [{"k": k, **keyword_measures(keywords.matrix, as_table(words, n_words))} for k, words in given.items()]
+
+
+def _as_numbers(ks: Any) -> list[int]:
+    numbers = list(ks) if isinstance(ks, Iterable) else [ks]
+    for k in numbers:
+        check_whole("A number of neighbors", k, least=1)
+    if not numbers:
+        raise InputError("No number of neighbors came: pass some, such as [5, 10, 20].")
+    return [int(k) for k in numbers]

@@ -15,7 +15,7 @@ import numpy as np
 from sklearn.base import BaseEstimator
 from sklearn.utils.validation import check_is_fitted
 
-from nearsay.arrays import as_rows, check_n_neighbors, in_parallel, row_blocks
+from nearsay.arrays import as_rows, check_n_neighbors, check_row_numbers, in_parallel, row_blocks
 from nearsay.errors import InputError, unknown_name
 from nearsay.neighbors.spaces import FeatureSpace, HeldSpaces, as_spaces
 from nearsay.neighbors.table import NeighborTable
@@ -72,20 +72,20 @@ class JointNeighbors(BaseEstimator):
         queries = self._as_held(as_rows(X, width=self.n_features_in_))
         return self._nearest(queries, check_n_neighbors(k, self._held.n_rows), None)
 
-    def leave_one_out(self, k: int, rows: np.ndarray | None = None) -> NeighborTable:
-        """The same for the rows themselves (or those of these numbers), each left out of its own neighbors."""
+    def leave_one_out(self, k: int, rows: Any = None) -> NeighborTable:
+        """The same for the rows themselves (or ``rows``: numbers, or a mask), each left out of its own neighbors."""
         check_is_fitted(self, "weights_")
         n_rows = self._held.n_rows
         k = check_n_neighbors(k, n_rows, left_out=1)
-        if rows is not None and len(rows) < n_rows:
-            numbers = np.asarray(rows)
+        numbers = None if rows is None else check_row_numbers(rows, n_rows)
+        if numbers is not None and len(numbers) < n_rows:
             return self._nearest(self._held.rows[numbers], k, numbers)
         table = _empty_table(n_rows, k)
         for lines in self._held.line_blocks():
             distances = self._between_rows(lines)
             np.fill_diagonal(distances[:, lines], np.inf)
             _fill(table, lines, distances)
-        return table if rows is None else table[np.asarray(rows)]
+        return table if numbers is None else table[numbers]
 
     def distances(self, X: Any = None) -> np.ndarray:
         """How far every query (None: every row) is from every row, all spaces together: (n_queries, n_rows)."""

@@ -9,6 +9,7 @@ from scipy.sparse import csr_array
 
 from nearsay.arrays import row_blocks
 from nearsay.errors import InputError
+from nearsay.settings import check_whole
 
 # Rounds of drawing pairs that should share nothing: where only one pair in ten does, these still find nearly all.
 ROUNDS = 20
@@ -40,8 +41,8 @@ def draw_pairs(Y: csr_array, n_pairs: int, least_shared: int = 4, seed: int = 0)
     >>> pairs.first[0], pairs.second[0], pairs.alike
     (np.int64(0), np.int64(1), array([ True, False]))
     """
-    if n_pairs < 1 or least_shared < 1:
-        raise InputError(f"n_pairs and least_shared must be at least 1; {n_pairs} and {least_shared} came.")
+    check_whole("n_pairs", n_pairs, least=1)
+    check_whole("least_shared", least_shared, least=1)
     random = np.random.default_rng(seed)
     alike = _sharing(Y, least_shared)
     if not len(alike):
@@ -82,4 +83,16 @@ def _sharing_nothing(Y: csr_array, n_pairs: int, random: np.random.Generator) ->
         missing -= len(drawn)
         if not missing:
             break
-    return np.concatenate(found)
+    drawn = np.concatenate(found)
+    return drawn if len(drawn) else _first_sharing_nothing(Y, n_pairs, random)
+
+
+def _first_sharing_nothing(Y: csr_array, n_pairs: int, random: np.random.Generator) -> np.ndarray:
+    """For when such pairs are so few that none was drawn: some of those of the first rows that have any."""
+    for rows in row_blocks(Y.shape[0], row_bytes=16 * Y.shape[0]):
+        first, second = np.nonzero((Y[rows] @ Y.T).toarray() == 0)
+        both = np.column_stack([first + rows.start, second])
+        pairs: np.ndarray = both[both[:, 0] != both[:, 1]]
+        if len(pairs):
+            return pairs[random.integers(len(pairs), size=n_pairs)]
+    return np.empty((0, 2), np.int64)

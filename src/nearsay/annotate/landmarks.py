@@ -18,6 +18,7 @@ from sklearn.utils.validation import check_is_fitted
 from nearsay.annotate.joint_distance import JointNeighbors
 from nearsay.arrays import as_rows, evenly
 from nearsay.errors import InputError
+from nearsay.settings import check_number, check_whole
 
 # Components weaker than this share of the strongest are rounding.
 FAINTEST = 1e-10
@@ -87,9 +88,9 @@ class LandmarkFeatures(TransformerMixin, BaseEstimator):
 
     def _learn(self, X: Any) -> tuple[np.ndarray, np.ndarray]:
         """Do what ``fit`` does; give the numbers of the landmarks and how near each is to each."""
-        for name in ("n_landmarks", "n_components", "sharpness"):
-            if not getattr(self, name) > 0:
-                raise InputError(f"{name} must be above 0; {getattr(self, name)!r} came.")
+        check_whole("n_landmarks", self.n_landmarks, least=1)
+        check_whole("n_components", self.n_components, least=1)
+        check_number("sharpness", self.sharpness, 0, closed="right")
         rows = as_rows(X)
         if not len(rows):
             raise InputError("X has no rows: there is nothing to be a landmark.")

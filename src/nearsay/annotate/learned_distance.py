@@ -7,7 +7,6 @@ from typing import Any
 import numpy as np
 from scipy.optimize import minimize
 from scipy.special import expit
-from sklearn.utils import check_random_state
 
 from nearsay.annotate.group_lasso import group_lasso
 from nearsay.annotate.joint_distance import JointNeighbors
@@ -15,7 +14,9 @@ from nearsay.annotate.keyword_pairs import KeywordPairs, draw_pairs
 from nearsay.arrays import in_parallel, row_blocks
 from nearsay.data.keywords import rows_and_keywords
 from nearsay.errors import InputError
+from nearsay.learn.linear_map import in_units
 from nearsay.neighbors.spaces import FeatureSpace, HeldSpaces, as_spaces
+from nearsay.settings import check_number, check_randomness
 
 
 class LassoNeighbors(JointNeighbors):
@@ -113,7 +114,7 @@ class GroupLassoNeighbors(JointNeighbors):
 
     Attributes
     ----------
-    column_weights_ : float32
+    column_weights_ : float32, or float64 where rows are so large or small that float32 has no room
         One for each column of each group, group after group.
     weights_ : {name: weight}
         The length of each group's weights, at one scale, as a share of all.
@@ -152,8 +153,7 @@ class GroupLassoNeighbors(JointNeighbors):
         X : (n_rows, n_columns)
         Y : the keywords of every row, a table of zeros and ones (dense or sparse) or lists of words.
         """
-        if not 0 < self.penalty < 1:
-            raise InputError(f"penalty is a share between 0 and 1, such as 0.03; {self.penalty!r} came.")
+        check_number("penalty", self.penalty, 0, 1, closed="neither")
         rows, pairs = _rows_and_pairs(X, Y, self.n_pairs, self.least_shared, self.random_state)
         spaces = as_spaces(self.features, rows.shape[1], "manhattan")
         for space in spaces:
@@ -166,7 +166,8 @@ class GroupLassoNeighbors(JointNeighbors):
         ends = np.cumsum([len(part) for part in columns]).tolist()
         groups = [slice(start, stop) for start, stop in zip([0, *ends[:-1]], ends, strict=True)]
         self._columns = np.concatenate(columns)
-        differences = _differences(rows[:, self._columns], pairs)
+        scaled, unit = in_units(rows[:, self._columns])
+        differences = _differences(scaled, pairs)
         scale = _one_scale(differences, groups)
         target = np.where(pairs.alike, -1.0, 1.0).astype(np.float32)
         differences /= scale
@@ -174,7 +175,8 @@ class GroupLassoNeighbors(JointNeighbors):
         at_one_scale = group_lasso(differences, target - target.mean(), groups, self.penalty)
         if not at_one_scale.any():
             raise _nothing_counts(self.penalty)
-        self.column_weights_ = at_one_scale / scale
+        weights = at_one_scale / scale
+        self.column_weights_ = weights if unit == 1 else weights.astype(np.float64) / unit
         lengths = np.array([np.linalg.norm(at_one_scale[group]) for group in groups])
         self.n_features_in_ = rows.shape[1]
         counting = [
@@ -197,7 +199,7 @@ def _rows_and_pairs(
     X: Any, Y: Any, n_pairs: int, least_shared: int, random_state: Any
 ) -> tuple[np.ndarray, KeywordPairs]:
     rows, keywords = rows_and_keywords(X, Y)
-    seed = int(check_random_state(random_state).randint(2**31 - 1))
+    seed = int(check_randomness(random_state).randint(2**31 - 1))
     return rows, draw_pairs(keywords.matrix, n_pairs, least_shared, seed)
 
 
@@ -252,8 +254,7 @@ def weights_that_tell_apart(distances: np.ndarray, alike: np.ndarray, penalty: f
     >>> weights_that_tell_apart(np.array([[0.0, 1], [1, 1], [1, 1], [2, 1]]), np.array([1, 1, 0, 0]) > 0, 0.1).round(3)
     array([1.386, 0.   ])
     """
-    if penalty < 0:
-        raise InputError(f"penalty must be at least 0; {penalty!r} came.")
+    check_number("penalty", penalty, 0)
     sign = np.where(alike, 1.0, -1.0)
 
     def loss(parameters: np.ndarray) -> tuple[float, np.ndarray]:

@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 from scipy.sparse import csr_array
 
-from nearsay.data.keywords import Keywords
+from nearsay.data.keywords import Keywords, aligned, check_both_named, column_words
 from nearsay.errors import InputError
 
 
@@ -16,14 +16,17 @@ def keyword_measures(Y_true: Any, Y_said: Any) -> dict[str, float]:
 
     Parameters
     ----------
-    Y_true, Y_said : (n_items, n_words) zeros and ones, dense or sparse
-        The keywords that items have, and those they were given.
+    Y_true, Y_said : lists of words, or (n_items, n_words) zeros and ones, dense, sparse or a DataFrame
+        The keywords that items have, and those they were given. Words (in lists, or as columns of a DataFrame) go by
+        name, in any order; one that the other side lacks counts as never given, or as never right. Tables without
+        names go by position.
 
     Returns
     -------
     dict
         ``precision``: of the items given a word, the share that has it, in the
-        mean over all words; a word never given counts 0. ``recall``: of
+        mean over all words (all columns, or those that occur in lists); a
+        word never given counts 0. ``recall``: of
         the items that have a word, the share given it, in the mean over words
         that some item has. ``f1``: the harmonic mean of these two.
         ``words_found``: words that were right at least once (N+).
@@ -35,11 +38,13 @@ def keyword_measures(Y_true: Any, Y_said: Any) -> dict[str, float]:
     >>> found = keyword_measures([[1, 0, 0], [1, 0, 1], [0, 1, 0]], [[1, 1, 0], [1, 0, 1], [1, 1, 0]])
     >>> {name: round(value, 4) for name, value in found.items()}
     {'precision': 0.7222, 'recall': 1.0, 'f1': 0.8387, 'words_found': 3, 'precision_per_item': 0.6667}
+    >>> keyword_measures([["sky"], ["sun"]], [["sky"], ["moon"]])["recall"]
+    0.5
     """
     true, said = _alike(Y_true, Y_said)
     right = true.multiply(said)
     n_right, n_said, n_true = (np.asarray(part.sum(axis=0)).ravel() for part in (right, said, true))
-    precision = float(np.mean(n_right / np.maximum(n_said, 1)))
+    precision = float(np.mean(n_right / np.maximum(n_said, 1))) if len(n_said) else 0.0
     some_have = n_true > 0
     recall = float(np.mean(n_right[some_have] / n_true[some_have])) if some_have.any() else 0.0
     given = np.asarray(said.sum(axis=1)).ravel()
@@ -60,15 +65,44 @@ def mean_average_precision(Y_true: Any, scores: Any) -> float:
     share of such items down to there. Equal scores share their places: the
     precision is that at the last of them. Words that no item has are left out.
 
+    Parameters
+    ----------
+    Y_true : lists of words, or (n_items, n_words) zeros and ones, dense, sparse or a DataFrame
+    scores : (n_items, n_words)
+        Higher for what is more likely. Where ``Y_true`` has words, a DataFrame with those words as columns, in any
+        order; otherwise an array with the columns of ``Y_true``.
+
     >>> mean_average_precision([[1], [0], [1]], [[0.9], [0.8], [0.7]])     # (1/1 + 2/3) / 2
     0.8333333333333333
     """
-    true = Keywords.of(Y_true).matrix.toarray() > 0
-    scores = np.asarray(scores, dtype=np.float64)
-    if scores.shape != true.shape:
-        raise InputError(f"scores must have the shape of Y_true, {true.shape}; {scores.shape} came.")
+    truth = Keywords.of(Y_true)
+    true, scores = truth.matrix.toarray() > 0, _scores_of(truth, scores)
     asked = np.flatnonzero(true.any(axis=0))
     return float(np.mean([_average_precision(true[:, word], scores[:, word]) for word in asked])) if len(asked) else 0.0
+
+
+def _scores_of(truth: Keywords, scores: Any) -> np.ndarray:
+    """The scores as an array with the columns of the true keywords."""
+    try:
+        values = np.asarray(scores, dtype=np.float64)
+    except (TypeError, ValueError) as error:
+        raise InputError(f"scores must be numbers (items × words); got something else ({error}).") from error
+    if values.ndim != 2 or len(values) != len(truth):
+        raise InputError(f"scores must have the shape of Y_true, {truth.matrix.shape}; {values.shape} came.")
+    if np.isnan(values).any():
+        item, word = np.argwhere(np.isnan(values))[0]
+        raise InputError(f"scores hold NaN at row {item}, column {word}: it cannot be put in order.")
+    words, named = column_words(scores, values.shape[1])
+    check_both_named(truth.words, truth.named, words, named)
+    if not named:
+        if values.shape != truth.matrix.shape:
+            raise InputError(f"scores must have the shape of Y_true, {truth.matrix.shape}; {values.shape} came.")
+        return values
+    place = {word: column for column, word in enumerate(words.tolist())}
+    missing = [word for word in truth.words.tolist() if word not in place]
+    if missing:
+        raise InputError(f"scores have no column for {len(missing)} of the words, such as {missing[0]!r}.")
+    return values[:, [place[word] for word in truth.words.tolist()]]
 
 
 def _average_precision(has: np.ndarray, score: np.ndarray) -> float:
@@ -80,11 +114,11 @@ def _average_precision(has: np.ndarray, score: np.ndarray) -> float:
 
 
 def _alike(Y_true: Any, Y_said: Any) -> tuple[csr_array, csr_array]:
-    true, said = Keywords.of(Y_true).matrix, Keywords.of(Y_said).matrix
-    if true.shape != said.shape:
+    true, said = Keywords.of(Y_true), Keywords.of(Y_said)
+    if len(true) != len(said):
         raise InputError(
-            f"Given and found keywords must be tables of one shape (items × words); {true.shape} and {said.shape} came."
+            f"Every item needs both the keywords it has and those it was given; got {len(true)} and {len(said)}."
         )
-    if not true.shape[0]:
+    if not len(true):
         raise InputError("No items came: there is nothing to measure.")
-    return true, said
+    return aligned(true, said)

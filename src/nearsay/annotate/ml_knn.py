@@ -20,9 +20,9 @@ from sklearn.utils.validation import check_is_fitted
 from nearsay.annotate.relevance import weighted_votes
 from nearsay.arrays import as_rows, check_n_neighbors, row_blocks
 from nearsay.data.keywords import rows_and_keywords
-from nearsay.errors import InputError
 from nearsay.neighbors.index import NeighborIndex
 from nearsay.neighbors.table import NeighborTable
+from nearsay.settings import check_estimator, check_number
 
 
 @dataclass(frozen=True)
@@ -67,8 +67,7 @@ class VoteRecord:
         >>> VoteRecord(has=np.array([[0, 2]]), lacks=np.array([[6, 0]])).proba(1.0).round(3)
         array([[0.109, 0.72 ]])
         """
-        if smoothing <= 0:
-            raise InputError(f"smoothing must be above 0; {smoothing!r} came.")
+        smoothing = check_number("smoothing", smoothing, 0, closed="right")
         n_has, n_lacks = (part.sum(axis=1, keepdims=True) for part in (self.has, self.lacks))
         prior = (smoothing + n_has) / (2 * smoothing + n_has + n_lacks)
         n_sizes = self.has.shape[1]
@@ -128,6 +127,8 @@ class MLkNN(BaseEstimator):
         X : (n_rows, n_columns)
         Y : the keywords of every row, a table of zeros and ones (dense or sparse) or lists of words.
         """
+        if self.base is not None:
+            check_estimator("base", self.base, "fit", "neighbors", "leave_one_out")
         rows, keywords = rows_and_keywords(X, Y)
         k = check_n_neighbors(self.n_neighbors, len(rows), left_out=1)
         if self.base is None:

@@ -10,8 +10,9 @@ from sklearn.utils.validation import check_is_fitted
 
 from nearsay.arrays import as_rows, row_blocks
 from nearsay.data.keywords import rows_and_keywords
-from nearsay.errors import InputError
 from nearsay.learn.keyword_projection import covariances
+from nearsay.learn.linear_map import in_units
+from nearsay.settings import check_estimator, check_number
 
 
 class KeywordRegression(BaseEstimator):
@@ -49,16 +50,19 @@ class KeywordRegression(BaseEstimator):
         X : (n_rows, n_columns)
         Y : the keywords of every row, a table of zeros and ones (dense or sparse) or lists of words.
         """
-        if not self.shrinkage > 0:
-            raise InputError(f"shrinkage must be above 0, such as 1.0; {self.shrinkage!r} came.")
+        check_number("shrinkage", self.shrinkage, 0, closed="right")
+        if self.transformer is not None:
+            check_estimator("transformer", self.transformer, "fit", "transform")
         rows, keywords = rows_and_keywords(X, Y)
         self.n_features_in_ = rows.shape[1]
         self.words_ = keywords.words
         self.transformer_ = None if self.transformer is None else clone(self.transformer).fit(rows, keywords.matrix)
-        self._mean, of_rows, of_both = covariances(self._moved(rows), keywords.matrix)
+        moved, unit = in_units(self._moved(rows))
+        mean, of_rows, of_both = covariances(moved, keywords.matrix)
         self._share = np.asarray(keywords.matrix.mean(axis=0)).ravel()
         ridge = self.shrinkage * (np.trace(of_rows) / len(of_rows) or 1.0)
-        self._weights = np.linalg.solve(of_rows + ridge * np.eye(len(of_rows)), of_both)
+        self._mean = mean * unit
+        self._weights = np.linalg.solve(of_rows + ridge * np.eye(len(of_rows)), of_both) / unit
         return self
 
     def scores(self, X: Any) -> np.ndarray:

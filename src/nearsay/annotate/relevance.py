@@ -18,8 +18,9 @@ from dataclasses import dataclass
 import numpy as np
 from scipy.sparse import csr_array
 
-from nearsay.errors import InputError, unknown_name
+from nearsay.errors import InputError
 from nearsay.neighbors.table import NeighborTable
+from nearsay.settings import check_choice, check_number
 
 # By it the weight halves every 23 neighbors: beyond a hundred or so, more of them change little.
 DECAY = 0.97
@@ -58,8 +59,7 @@ class Relevance:
         >>> Relevance("prior").scores(table, Y), Relevance("count").scores(table, Y)
         (array([[ 0.5,  0.5, -1. ]]), array([[2., 1., 0.]]))
         """
-        if self.kind not in RELEVANCES:
-            raise unknown_name("relevance", self.kind, RELEVANCES)
+        check_choice("relevance", self.kind, RELEVANCES)
         weigh, hold_against = RELEVANCES[self.kind]
         weights = np.where(table.indices >= 0, weigh(self, table), 0.0)
         share = np.asarray(keywords.sum(axis=0)).ravel() / max(keywords.shape[0], 1)
@@ -72,6 +72,11 @@ def weighted_votes(indices: np.ndarray, weights: np.ndarray, keywords: csr_array
     >>> weighted_votes(np.array([[1, 0]]), np.array([[2.0, 1.0]]), csr_array([[1, 0], [1, 1]]))
     array([[3., 2.]])
     """
+    if indices.size and indices.max() >= keywords.shape[0]:
+        raise InputError(
+            f"A neighbor has the row number {indices.max()}, but there are keywords for {keywords.shape[0]} rows."
+            " Pass the keywords of all rows among which neighbors were found."
+        )
     there = indices >= 0
     starts = np.concatenate([[0], np.cumsum(there.sum(axis=1))])
     votes = csr_array((weights[there], indices[there], starts), shape=(len(indices), keywords.shape[0]))
@@ -87,8 +92,7 @@ def _equal(relevance: Relevance, table: NeighborTable) -> np.ndarray:
 
 
 def _by_rank(relevance: Relevance, table: NeighborTable) -> np.ndarray:
-    if not 0 < relevance.decay <= 1:
-        raise InputError(f"decay is a share above 0 and up to 1, such as 0.97; {relevance.decay!r} came.")
+    check_number("decay", relevance.decay, 0, 1, closed="right")
     return np.broadcast_to(relevance.decay ** np.arange(table.n_neighbors), table.indices.shape)
 
 
@@ -99,10 +103,9 @@ def _by_distance(relevance: Relevance, table: NeighborTable) -> np.ndarray:
     if relevance.bandwidth is None:
         mean = farther.sum(axis=1, keepdims=True) / np.maximum(there.sum(axis=1, keepdims=True) - 1, 1)
         bandwidth = np.where(mean > 0, mean, 1.0)  # where all are equally near, all count alike
-    elif relevance.bandwidth > 0:
-        bandwidth = np.full((len(table), 1), float(relevance.bandwidth))
     else:
-        raise InputError(f"bandwidth must be above 0, or None; {relevance.bandwidth!r} came.")
+        width = check_number("bandwidth", relevance.bandwidth, 0, closed="right", otherwise=", or None")
+        bandwidth = np.full((len(table), 1), width)
     weights: np.ndarray = np.exp(-farther / bandwidth)
     return weights
 

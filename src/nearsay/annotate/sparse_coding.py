@@ -22,7 +22,9 @@ from sklearn.utils.validation import check_is_fitted
 from nearsay.arrays import as_rows, in_parallel, row_blocks
 from nearsay.data.keywords import rows_and_keywords
 from nearsay.errors import InputError
+from nearsay.learn.linear_map import in_units
 from nearsay.neighbors.spaces import as_spaces
+from nearsay.settings import check_number, check_randomness, check_whole
 
 # Steps of coordinate descent for one query; codes of rows that repeat each other settle slowly, and need not.
 MOST_STEPS = 300
@@ -100,16 +102,23 @@ class SparseCodingAnnotator(BaseEstimator):
         Y : the keywords of every row, a table of zeros and ones (dense or sparse) or lists of words.
         """
         rows, keywords = rows_and_keywords(X, Y)
-        for name in ("n_components", "n_dimensions", "n_mixed", "penalty"):
-            if getattr(self, name) <= 0:
-                raise InputError(f"{name} must be above 0; {getattr(self, name)!r} came.")
+        for name in ("n_components", "n_dimensions", "n_mixed"):
+            check_whole(name, getattr(self, name), least=1)
+        check_number("penalty", self.penalty, 0, closed="right")
+        random = check_randomness(self.random_state)
         self.n_features_in_ = rows.shape[1]
         self.words_ = keywords.words
         self._keywords = keywords.matrix
         self._spaces = as_spaces(self.features, rows.shape[1])
+        self._means = rows.mean(axis=0, dtype=np.float64)
         self._lengths = [_mean_length(rows[:, space.columns]) for space in self._spaces]
+        if (rows == rows[:1]).all():
+            raise InputError(
+                f"The {len(rows)} rows are all the same, so that no query is a mixture of some more than of others."
+                " Pass rows that differ."
+            )
         n_components = min(self.n_components, *rows.shape)
-        self._reduced = PCA(n_components, random_state=self.random_state)
+        self._reduced = PCA(n_components, random_state=random)
         reduced = self._reduced.fit_transform(self._scaled(rows))
         self._map = map_that_joins(reduced, keyword_graph(keywords.matrix, self.n_mixed), self.n_dimensions)
         self._rows = reduced @ self._map
@@ -137,7 +146,8 @@ class SparseCodingAnnotator(BaseEstimator):
             return np.concatenate(in_parallel(code, row_blocks(len(queries), size=QUERIES_AT_ONCE)))
 
     def _scaled(self, X: np.ndarray) -> np.ndarray:
-        parts = [X[:, space.columns] / length for space, length in zip(self._spaces, self._lengths, strict=True)]
+        centered = X - self._means  # in float64: what rows differ by may be lost among large numbers in float32
+        parts = [centered[:, space.columns] / length for space, length in zip(self._spaces, self._lengths, strict=True)]
         return np.column_stack(parts).astype(np.float32)
 
 
@@ -234,5 +244,7 @@ def mixture(atoms: np.ndarray, query: np.ndarray, penalty: float) -> np.ndarray:
 
 def _mean_length(X: np.ndarray) -> float:
     """Root of the mean squared distance of the rows from their mean; 1 where all are alike."""
-    length = float(np.sqrt(X.var(axis=0, dtype=np.float64).sum()))
-    return length if length > 0 else 1.0
+    if (X[:1] == X).all():
+        return 1.0
+    scaled, unit = in_units(X)
+    return float(np.sqrt(scaled.var(axis=0, dtype=np.float64).sum())) * unit

@@ -12,6 +12,7 @@ from nearsay.arrays import as_rows
 from nearsay.data.keywords import rows_and_keywords
 from nearsay.neighbors.index import NeighborIndex
 from nearsay.neighbors.table import NeighborTable
+from nearsay.settings import check_estimator
 
 
 class TransformedNeighbors(BaseEstimator):
@@ -57,6 +58,8 @@ class TransformedNeighbors(BaseEstimator):
         X : (n_rows, n_columns)
         Y : the keywords of every row, a table of zeros and ones (dense or sparse) or lists of words.
         """
+        if self.transformer is not None:
+            check_estimator("transformer", self.transformer, "fit", "transform")
         rows, keywords = rows_and_keywords(X, Y)
         self.n_features_in_ = rows.shape[1]
         self.transformer_ = None if self.transformer is None else clone(self.transformer).fit(rows, keywords.matrix)
@@ -68,8 +71,8 @@ class TransformedNeighbors(BaseEstimator):
         check_is_fitted(self, "index_")
         return self.index_.query(self._moved(as_rows(X, width=self.n_features_in_)), k)
 
-    def leave_one_out(self, k: int, rows: np.ndarray | None = None) -> NeighborTable:
-        """The same for the rows themselves (or those of these numbers), each left out of its own neighbors.
+    def leave_one_out(self, k: int, rows: Any = None) -> NeighborTable:
+        """The same for the rows themselves (or ``rows``: numbers, or a mask), each left out of its own neighbors.
 
         The transformer has seen the keywords of the row left out: what neighbors say is a little too good.
         """

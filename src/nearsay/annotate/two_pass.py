@@ -17,10 +17,10 @@ from sklearn.base import BaseEstimator, clone
 from sklearn.utils.validation import check_is_fitted
 
 from nearsay.annotate.joint_distance import JointNeighbors
-from nearsay.arrays import as_rows, check_n_neighbors, row_blocks
+from nearsay.arrays import as_rows, check_n_neighbors, check_row_numbers, row_blocks
 from nearsay.data.keywords import rows_and_keywords
-from nearsay.errors import InputError
 from nearsay.neighbors.table import NeighborTable
+from nearsay.settings import check_estimator, check_whole
 
 # Queries whose neighbors, all rows in order, are held at once: 100 MB among 100,000 rows.
 QUERIES_AT_ONCE = 64
@@ -68,8 +68,9 @@ class TwoPassNeighbors(BaseEstimator):
         Y : the keywords of every row, a table of zeros and ones (dense or sparse) or lists of words.
         """
         keywords = rows_and_keywords(X, Y)[1].matrix
-        if self.per_word < 1:
-            raise InputError(f"per_word must be at least 1; {self.per_word!r} came.")
+        check_whole("per_word", self.per_word, least=1)
+        if self.base is not None:
+            check_estimator("base", self.base, "fit", "neighbors", "leave_one_out")
         self.base_ = clone(JointNeighbors() if self.base is None else self.base).fit(X, keywords)
         self.n_features_in_ = self.base_.n_features_in_
         self._keywords = keywords
@@ -86,12 +87,12 @@ class TwoPassNeighbors(BaseEstimator):
             lambda part: self.base_.neighbors(queries[part], n_rows), len(queries), check_n_neighbors(k, n_rows)
         )
 
-    def leave_one_out(self, k: int, rows: np.ndarray | None = None) -> NeighborTable:
-        """The same for the rows themselves (or those of these numbers), each left out of its own neighbors."""
+    def leave_one_out(self, k: int, rows: Any = None) -> NeighborTable:
+        """The same for the rows themselves (or ``rows``: numbers, or a mask), each left out of its own neighbors."""
         check_is_fitted(self, "base_")
         n_rows = self._keywords.shape[0]
         k = check_n_neighbors(k, n_rows, left_out=1)
-        numbers = np.arange(n_rows) if rows is None else np.asarray(rows)
+        numbers = np.arange(n_rows) if rows is None else check_row_numbers(rows, n_rows)
         return self._first_pass(lambda part: self.base_.leave_one_out(n_rows - 1, rows=numbers[part]), len(numbers), k)
 
     def _first_pass(self, in_order: Callable[[slice], NeighborTable], n_queries: int, k: int) -> NeighborTable:

@@ -35,7 +35,7 @@ def as_score(relevance: Any) -> Score:
     """
     if isinstance(relevance, Relevance):
         return relevance.scores
-    if relevance == TRANSFER:
+    if isinstance(relevance, str) and relevance == TRANSFER:
         return transfer_scores
     if isinstance(relevance, str) and relevance in RELEVANCES:
         return Relevance(relevance).scores

@@ -22,7 +22,9 @@ class Keywords:
     ----------
     matrix : (n_items, n_words) csr_array of float64
     words : (n_words,) array
-        In sorted order where they came as lists; the numbers of the columns where they came as a table.
+        In sorted order where they came as lists, else the columns of the table: their names, or numbers from 0.
+    named : bool
+        Whether these are words, by which two tables can be held against each other, or mere numbers of columns.
 
     >>> Keywords.of([["sky", "sun"], [], ["sky"]]).words.tolist()
     ['sky', 'sun']
@@ -33,46 +35,31 @@ class Keywords:
 
     matrix: csr_array
     words: np.ndarray
+    named: bool = True
 
     def __len__(self) -> int:
         return int(self.matrix.shape[0])
 
     @classmethod
-    def of(cls, Y: Any, words: Any = None) -> Keywords:
+    def of(cls, Y: Any) -> Keywords:
         """Read keywords from a table of zeros and ones (dense, sparse, DataFrame) or from lists of words.
 
-        The columns of a DataFrame are its words. Where ``words`` are passed, those are the words, in their order: a
-        table must have as many columns, and lists may hold no others.
-
-        >>> Keywords.of([["sun"], []], words=["sky", "sun"]).matrix.toarray()
-        array([[0., 1.],
-               [0., 0.]])
+        The columns of a DataFrame are its words, unless they are mere numbers from 0.
         """
-        keywords = cls._as_they_came(Y)
-        return keywords if words is None else keywords._in_columns_of(np.asarray(words))
-
-    @classmethod
-    def _as_they_came(cls, Y: Any) -> Keywords:
         if isinstance(Y, Keywords):
             return Y
-        if issparse(Y):
-            return cls(_zeros_and_ones(csr_array(Y, dtype=np.float64)), np.arange(Y.shape[1]))
-        table = _as_table(Y)
+        table = csr_array(Y, dtype=np.float64, copy=True) if issparse(Y) else _as_table(Y)
         if table is None:
             return cls._of_lists(Y)
-        words = np.asarray(Y.columns) if hasattr(Y, "columns") else np.arange(table.shape[1])
-        return cls(_zeros_and_ones(csr_array(table.astype(np.float64))), words)
+        return cls(_zeros_and_ones(csr_array(table, dtype=np.float64)), *column_words(Y, table.shape[1]))
 
     @classmethod
-    def _of_lists(cls, lists: Iterable[Iterable[Any]]) -> Keywords:
-        sets = []
-        for item, given in enumerate(lists):
-            if isinstance(given, str | bytes) or not isinstance(given, Iterable):
-                raise InputError(
-                    f"Keywords are a list of words for every item; item {item} came with {given!r}."
-                    f" For one word pass [{given!r}]."
-                )
-            sets.append(set(given))
+    def _of_lists(cls, lists: Any) -> Keywords:
+        if isinstance(lists, str | bytes) or not isinstance(lists, Iterable):
+            raise InputError(
+                f"Keywords are a list of words for every item, or a table of zeros and ones; got {lists!r}."
+            )
+        sets = [_as_set(given, item) for item, given in enumerate(lists)]
         try:
             words = sorted(set().union(*sets))
         except TypeError as error:
@@ -82,26 +69,6 @@ class Keywords:
         columns = np.array([place[word] for given in sets for word in sorted(given)], dtype=np.int64)
         shape = (len(sets), len(words))
         return cls(csr_array((np.ones(len(columns)), (rows, columns)), shape=shape), np.array(words))
-
-    def _in_columns_of(self, words: np.ndarray) -> Keywords:
-        """The same keywords with a column for each of these words."""
-        if np.array_equal(self.words, np.arange(self.matrix.shape[1])):  # a table whose columns have no names
-            if self.matrix.shape[1] != len(words):
-                raise InputError(f"The table of keywords has {self.matrix.shape[1]} columns for {len(words)} words.")
-            return Keywords(self.matrix, words)
-        place = {word: column for column, word in enumerate(words.tolist())}
-        unknown = [word for word in self.words.tolist() if word not in place]
-        if unknown:
-            raise InputError(
-                f"{len(unknown)} of the words that came are not among the {len(words)} known ones: {unknown[0]!r}"
-                f"{', …' if len(unknown) > 1 else ''}. Leave them out, or learn them first."
-            )
-        columns = np.array([place[word] for word in self.words.tolist()], dtype=np.int64)
-        table = csr_array(
-            (self.matrix.data, columns[self.matrix.indices], self.matrix.indptr), shape=(len(self), len(words))
-        )
-        table.sort_indices()
-        return Keywords(table, words)
 
     def lists(self) -> list[list[Any]]:
         """The words of every item, in the order of ``words``.
@@ -127,19 +94,97 @@ def rows_and_keywords(X: Any, Y: Any) -> tuple[np.ndarray, Keywords]:
     return rows, keywords
 
 
+def aligned(one: Keywords, other: Keywords) -> tuple[csr_array, csr_array]:
+    """Both tables with the same words in the same columns.
+
+    Words go by name: a word that one of them lacks becomes an empty column there. Tables whose columns have no names go
+    by position, and both must have as many; a table with words is not held against one without.
+
+    >>> one, other = aligned(Keywords.of([["sun"], ["sky", "sun"]]), Keywords.of([["cat"], ["sky"]]))
+    >>> one.toarray(), other.toarray()  # sky, sun, cat
+    (array([[0., 1., 0.],
+           [1., 1., 0.]]), array([[0., 0., 1.],
+           [1., 0., 0.]]))
+    """
+    check_both_named(one.words, one.named, other.words, other.named)
+    if not one.named:
+        if len(one.words) != len(other.words):
+            raise InputError(
+                "Tables of keywords whose columns have no names must have as many columns, in the same order;"
+                f" got {len(one.words)} and {len(other.words)}. Pass lists of words, or name the columns."
+            )
+        return one.matrix, other.matrix
+    words = dict.fromkeys([*one.words.tolist(), *other.words.tolist()])  # keeps the order
+    place = {word: column for column, word in enumerate(words)}
+    return _in_columns(one, place), _in_columns(other, place)
+
+
+def check_both_named(words: np.ndarray, named: bool, other_words: np.ndarray, other_named: bool) -> None:
+    """Refuse to hold words against numbers of columns: nobody can tell which column is which word."""
+    if named != other_named:
+        known = words if named else other_words
+        such_as = f" (such as {known.tolist()[0]!r})" if len(known) else ""
+        raise InputError(
+            f"One came with words{such_as}, the other as a table whose columns have no"
+            " names, so they cannot be matched. Pass both as lists of words or as DataFrames with words as columns"
+            " (pd.DataFrame(table, columns=annotator.words_)), or both as tables with their columns in the same order."
+        )
+
+
+def column_words(table: Any, n_columns: int) -> tuple[np.ndarray, bool]:
+    """The words that the columns of a table stand for, and whether they are names and not mere numbers from 0."""
+    numbers = np.arange(n_columns)
+    if not hasattr(table, "columns"):
+        return numbers, False
+    words = np.asarray(table.columns)
+    if len(set(words.tolist())) < len(words):
+        twice = next(word for word in words.tolist() if words.tolist().count(word) > 1)
+        raise InputError(f"Two columns of the table are named {twice!r}; every word has one column.")
+    return words, not np.array_equal(words, numbers)
+
+
+def _in_columns(keywords: Keywords, place: dict[Any, int]) -> csr_array:
+    columns = np.array([place[word] for word in keywords.words.tolist()], dtype=np.int64)
+    matrix = keywords.matrix
+    moved = csr_array((matrix.data, columns[matrix.indices], matrix.indptr), shape=(len(keywords), len(place)))
+    moved.sort_indices()
+    return moved
+
+
+def _as_set(given: Any, item: int) -> set[Any]:
+    if isinstance(given, str | bytes) or not isinstance(given, Iterable):
+        raise InputError(
+            f"Keywords are a list of words for every item; item {item} came with {given!r}."
+            f" For one word pass [{given!r}]."
+        )
+    try:
+        return set(given)
+    except TypeError as error:
+        raise InputError(f"Keywords are a list of words for every item; item {item} came with {given!r}.") from error
+
+
 def _as_table(Y: Any) -> np.ndarray | None:
     """A table of numbers, or None where Y is something else, such as lists of words of different lengths."""
     try:
         table = np.asarray(Y)
     except ValueError:  # lists of different lengths
         return None
-    return table if table.ndim == 2 and table.dtype.kind in "biuf" else None
+    if hasattr(Y, "columns") and table.dtype.kind not in "biuf":
+        try:
+            table = table.astype(np.float64)  # columns of several types, or of those that can be missing
+        except (TypeError, ValueError) as error:
+            raise InputError(
+                f"A DataFrame of keywords has a column of zeros and ones for every word; got other values ({error})."
+                " For a column of lists of words pass that column alone."
+            ) from error
+    some_columns = table.ndim == 2 and (table.shape[1] > 0 or isinstance(Y, np.ndarray) or hasattr(Y, "columns"))
+    return table if some_columns and table.dtype.kind in "biuf" else None  # [[], []] are lists without words
 
 
 def _zeros_and_ones(matrix: csr_array) -> csr_array:
+    matrix.sum_duplicates()
     matrix.eliminate_zeros()
     wrong = matrix.data[matrix.data != 1]
     if len(wrong):
         raise InputError(f"A table of keywords holds zeros and ones; {wrong[0]:g} came. Lists hold words, not numbers.")
-    matrix.sort_indices()
     return matrix

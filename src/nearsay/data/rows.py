@@ -10,7 +10,7 @@ from typing import Any
 
 import numpy as np
 
-from nearsay.arrays import as_labels
+from nearsay.arrays import as_labels, check_row_numbers
 from nearsay.errors import InputError, closest
 
 ROWS_SHOWN = 5
@@ -77,7 +77,7 @@ class LabeledRows:
         >>> LabeledRows([[0], [1], [2]], ["a", "b", "c"]).take([2, 0]).y
         array(['c', 'a'], dtype='<U1')
         """
-        chosen = rows if isinstance(rows, slice) else _as_row_numbers(rows, len(self))
+        chosen = rows if isinstance(rows, slice) else check_row_numbers(rows, len(self))
         return replace(
             self,
             X=self.X[chosen],
@@ -238,24 +238,6 @@ def _as_groups(groups: Mapping[str, slice], n_columns: int) -> dict[str, slice]:
             owner[column] = name
         checked[name] = slice(int(start), int(stop))
     return checked
-
-
-def _as_row_numbers(rows: Any, n_rows: int) -> np.ndarray:
-    numbers = np.asarray(rows)
-    if numbers.ndim != 1:
-        raise InputError(f"Rows are taken by a list of numbers, a mask or a slice; shape {numbers.shape} came.")
-    if numbers.dtype.kind == "b":
-        if len(numbers) != n_rows:
-            raise InputError(f"A mask must have one value a row; {len(numbers)} came for {n_rows} rows.")
-        return np.flatnonzero(numbers)
-    if numbers.size == 0:
-        return np.empty(0, np.int64)
-    if numbers.dtype.kind not in "iu":
-        raise InputError(f"Rows are taken by whole numbers; {numbers.dtype} came.")
-    outside = numbers[(numbers < 0) | (numbers >= n_rows)]
-    if outside.size:
-        raise InputError(f"No row has the number {outside[0]}: rows are numbered 0 to {n_rows - 1}.")
-    return numbers
 
 
 def _shortened(words: list[str]) -> list[str]:

@@ -12,7 +12,7 @@ from sklearn.utils.metaestimators import _safe_split
 from sklearn.utils.multiclass import check_classification_targets
 from sklearn.utils.validation import check_is_fitted
 
-from nearsay.arrays import places_among
+from nearsay.arrays import check_row_numbers, places_among
 from nearsay.errors import InputError
 from nearsay.validation import checked_labels
 
@@ -114,7 +114,7 @@ def _checked(estimator: Any, X: Any, y: Any) -> tuple[Any, np.ndarray]:
 def _cross_validated(estimator: Any, X: Any, y: np.ndarray, cv: Any) -> Calibration:
     fitted = clone(estimator).fit(X, y)
     rows, p = [], []
-    for train, fold in _splitter(cv, y).split(X, y):
+    for train, fold in _folds(cv, X, y):
         model = clone(estimator).fit(*_safe_split(estimator, X, y, train))
         known = np.zeros((len(fold), len(fitted.classes_)))  # a class that is only in this fold gets probability 0
         known[:, columns(model.classes_, np.asarray(fitted.classes_))] = proba(
@@ -150,14 +150,21 @@ def hold_out(y: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
     return np.setdiff1d(np.arange(len(y)), held_out), held_out
 
 
-def _splitter(cv: Any, y: np.ndarray) -> Any:
+def _folds(cv: Any, X: Any, y: np.ndarray) -> list[tuple[np.ndarray, np.ndarray]]:
+    """Row numbers to fit on and to ask about, of every fold."""
     from sklearn.model_selection import check_cv
 
+    expected = 'cv must be None, "split", "prefit", a number of folds of at least 2, or a splitter'
     if isinstance(cv, str) or (isinstance(cv, int | np.integer) and (isinstance(cv, bool) or cv < 2)):
-        raise InputError(
-            f'cv must be None, "split", "prefit", a number of folds of at least 2, or a splitter; {cv!r} came.'
-        )
-    return check_cv(cv, y, classifier=True)
+        raise InputError(f"{expected}; {cv!r} came.")
+    try:
+        folds = [tuple(fold) for fold in check_cv(cv, y, classifier=True).split(X, y)]
+        checked = [(check_row_numbers(train, len(y)), check_row_numbers(fold, len(y))) for train, fold in folds]
+    except (TypeError, ValueError) as error:
+        raise InputError(f"{expected}, that can split these {len(y)} rows; got {cv!r} ({error}).") from error
+    if not checked:
+        raise InputError(f"{expected}; got {cv!r}, which makes no folds.")
+    return checked
 
 
 def proba(estimator: Any, X: Any) -> np.ndarray:

@@ -20,7 +20,8 @@ import numpy as np
 from sklearn.utils.validation import check_is_fitted
 
 from nearsay.decision.calibration import AroundClassifier, columns
-from nearsay.errors import InputError, unknown_name
+from nearsay.errors import InputError
+from nearsay.settings import check_choice, check_flag
 
 MOST_NAMES = 5
 
@@ -173,8 +174,8 @@ class ConformalClassifier(AroundClassifier):
         X : rows, as the estimator takes them.
         y : (n_rows,) labels.
         """
-        if self.conformity_score not in SCORES:
-            raise unknown_name("conformity_score", self.conformity_score, SCORES)
+        check_choice("conformity_score", self.conformity_score, SCORES)
+        check_flag("per_class", self.per_class)
         check_coverage(self.coverage)
         found = self._fit_estimator(X, y)
         self._labels = columns(found.labels, self.classes_)

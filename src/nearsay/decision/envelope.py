@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from nearsay.arrays import as_labels, in_parallel
+from nearsay.arrays import as_labels, check_row_numbers, in_parallel
 from nearsay.decision.rules import Levels, as_compared, as_probabilities, as_score, contenders, levels_of, query_blocks
 from nearsay.errors import InputError, unknown_name
 
@@ -49,7 +49,7 @@ class OperatingPoints:
 
     def take(self, rows: Any) -> OperatingPoints:
         """The points of some queries: row numbers in any order, or True for each that is wanted."""
-        chosen = np.arange(len(self))[rows]
+        chosen = check_row_numbers(rows, len(self))
         counts = np.diff(self.starts)[chosen]
         starts = np.concatenate([[0], np.cumsum(counts)])
         points = np.arange(starts[-1]) + np.repeat(self.starts[chosen] - starts[:-1], counts)

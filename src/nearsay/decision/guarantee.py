@@ -22,7 +22,8 @@ from scipy.special import betaincinv
 
 from nearsay.decision.envelope import AccuracyCurve, OperatingPoints, accuracy_curve, check_labels, operating_points
 from nearsay.decision.rules import as_probabilities, flat
-from nearsay.errors import InputError, unknown_name
+from nearsay.errors import InputError
+from nearsay.settings import check_choice
 
 if TYPE_CHECKING:
     from nearsay.data.taxonomy import Taxonomy
@@ -287,8 +288,7 @@ def _search(
     whose: str = "",
     stacklevel: int = 3,
 ) -> float:
-    if method not in SEARCHES:
-        raise unknown_name("method", method, SEARCHES)
+    check_choice("method", method, SEARCHES)
     check_share("accuracy", accuracy, ends=True)
     if confidence is not None:
         check_share("confidence", confidence, ends=False)

@@ -14,7 +14,8 @@ from nearsay.decision.calibration import AroundClassifier
 from nearsay.decision.envelope import AccuracyCurve, accuracy_curve, operating_points
 from nearsay.decision.guarantee import branch_of_leaves, check_share, curves_by_branch, setting_for, settings_for
 from nearsay.decision.rules import RULES, SUM_TOLERANCE, block_by_block, node_probabilities
-from nearsay.errors import InputError, unknown_name
+from nearsay.errors import InputError
+from nearsay.settings import check_choice
 
 # The root above all classes where no taxonomy is given: of names, and of numbers unless a class has it.
 ANYTHING = "anything"
@@ -215,8 +216,7 @@ class HedgedClassifier(AroundClassifier):
             self.settings_ = settings_for(self._curves_of_branches, self.accuracy, self.confidence, method)
 
     def _check_settings(self) -> None:
-        if self.rule not in RULES:
-            raise unknown_name("rule", self.rule, RULES)
+        check_choice("rule", self.rule, RULES)
         if self.taxonomy is not None and not isinstance(self.taxonomy, Taxonomy):
             raise InputError(
                 f"taxonomy must be a Taxonomy (Taxonomy.from_edges, from_paths, …); {self.taxonomy!r} came."

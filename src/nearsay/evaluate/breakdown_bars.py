@@ -78,13 +78,13 @@ class BreakdownDisplay:
         bottom = np.zeros(len(self.shares))
         for name, look in zip(names, _looks(len(names)), strict=True):
             heights = np.array([by_name[name] for by_name in self.shares.values()])
-            bars = ax.bar(range(len(heights)), heights, BAR_WIDTH, bottom, label=drawing.as_written(name), **look)
+            ax.bar(range(len(heights)), heights, BAR_WIDTH, bottom, label=drawing.as_written(name), **look)
             numbers = [f"{height:.0%}" if height >= ROOM_FOR_A_NUMBER else "" for height in heights]
             # On a patch of the bar's color, so that no hatch runs through a number.
             patch = {"facecolor": look["color"], "edgecolor": "none", "pad": 1.5}
-            ax.bar_label(
-                bars, numbers, label_type="center", fontsize=8, color=_ink_on(look["color"]), bbox=patch, zorder=3
-            )
+            middle = {"ha": "center", "va": "center", "fontsize": 8, "color": _ink_on(look["color"])}
+            for place, number in enumerate(numbers):  # ax.bar_label in the middle makes a figure that is not pickled
+                ax.text(place, bottom[place] + heights[place] / 2, number, **middle, bbox=patch, zorder=3)
             bottom += heights
         methods = [
             drawing.as_written(textwrap.fill(method, LONGEST_LINE, break_long_words=False)) for method in self.shares

@@ -5,22 +5,21 @@ from __future__ import annotations
 import warnings
 from collections.abc import Iterator
 from itertools import islice
-from numbers import Real
 from typing import Any, NamedTuple, Self
 
 import numpy as np
 from scipy.linalg import eigh
 from scipy.sparse import csr_array
 from sklearn.exceptions import ConvergenceWarning
-from sklearn.utils import check_random_state
 
 from nearsay.arrays import one_blas_thread, row_blocks
 from nearsay.data.taxonomy import Taxonomy
-from nearsay.errors import InputError, unknown_name
+from nearsay.errors import InputError
 from nearsay.learn.constraints import class_distances
-from nearsay.learn.linear_map import LearnedMetric, check_whole, progress_bar
+from nearsay.learn.linear_map import LearnedMetric, progress_bar
 from nearsay.learn.triplets import Triplets, near_triplets, triplet_shares
 from nearsay.learn.tuning import held_out_rows, neighbor_accuracy
+from nearsay.settings import check_choice, check_number, check_randomness, check_whole
 
 # Triplets where their number is not said: this many a row, and no more in all. More cost time and change little.
 TRIPLETS_PER_ROW = 30
@@ -233,20 +232,20 @@ class BoostMetric(LearnedMetric):
 
     def fit(self, X: Any, y: Any) -> Self:
         """Learn the map from rows (n_rows, n_features) and their labels."""
-        X, labels, classes = self._labeled_rows(X, y)
+        X, unit, labels, classes = self._labeled_rows(X, y)
         self._check_parameters()
         apart = None if self.taxonomy is None else class_distances(self.taxonomy, classes)
-        random = check_random_state(self.random_state)
+        random = check_randomness(self.random_state)
         self.validation_curve_ = self._validation_curve(X, labels, apart, random)
         n_rounds = max(self.validation_curve_, key=self.validation_curve_.__getitem__, default=self.max_iter)
         losses, M = [], np.eye(X.shape[1])
         with one_blas_thread(), progress_bar("BoostMetric", n_rounds, self.verbose) as tell:
-            path, unit = self._path(X, labels, apart, random)
+            path, spread = self._path(X, labels, apart, random)
             for done, (learned, loss) in enumerate(islice(path, n_rounds + 1)):
                 tell(done, loss)
                 losses.append(loss)
                 # Before the first round there is nothing but a scale, if that: the rows stay where they are.
-                M, scale = (learned, unit) if done else (M, 1.0)
+                M, scale = (learned, spread * unit) if done else (M, 1.0)
         self.components_ = map_of(M) / scale
         self.loss_curve_ = np.array(losses)
         self.n_rounds_ = len(losses) - 1
@@ -274,9 +273,9 @@ class BoostMetric(LearnedMetric):
         centered = X - X.mean(axis=0)
         unit = float(np.sqrt(np.einsum("ij,ij->i", centered, centered).mean())) or 1.0
         comparisons = Comparisons(centered / unit, triplets)
-        shares = triplet_shares(triplets, labels, apart)
-        start = weight_of_identity(comparisons, shares, self.trace_penalty) if self.start == "identity" else 0.0
-        return boost(comparisons, shares, start, self.trace_penalty, self.tol), unit
+        shares, penalty = triplet_shares(triplets, labels, apart), float(self.trace_penalty)
+        start = weight_of_identity(comparisons, shares, penalty) if self.start == "identity" else 0.0
+        return boost(comparisons, shares, start, penalty, self.tol), unit
 
     def _validation_curve(
         self, X: np.ndarray, labels: np.ndarray, apart: np.ndarray | None, random: np.random.RandomState
@@ -308,8 +307,7 @@ class BoostMetric(LearnedMetric):
         return curve
 
     def _check_parameters(self) -> None:
-        if self.start not in STARTS:
-            raise unknown_name("start", self.start, STARTS)
+        check_choice("start", self.start, STARTS)
         if not isinstance(self.near, tuple | list) or len(self.near) != 2:
             raise InputError(f"near must be two numbers of rows, of the class and of others; {self.near!r} came.")
         n_triplets = TRIPLETS_PER_ROW if self.n_triplets is None else self.n_triplets
@@ -317,10 +315,5 @@ class BoostMetric(LearnedMetric):
         check_whole("max_iter", self.max_iter, least=0)
         for number in self.near:
             check_whole("near", number, least=1)
-        _check_not_negative("trace_penalty", self.trace_penalty)
-        _check_not_negative("tol", self.tol)
-
-
-def _check_not_negative(name: str, value: Any) -> None:
-    if isinstance(value, bool) or not isinstance(value, Real) or not 0 <= float(value) < np.inf:
-        raise InputError(f"{name} must be a number of at least 0; {value!r} came.")
+        check_number("trace_penalty", self.trace_penalty, 0)
+        check_number("tol", self.tol, 0)

@@ -8,7 +8,6 @@ from typing import Any, NamedTuple, Self
 
 import numpy as np
 from sklearn.exceptions import ConvergenceWarning
-from sklearn.utils import check_random_state
 
 from nearsay.arrays import as_rows, one_blas_thread
 from nearsay.data.taxonomy import Taxonomy
@@ -16,6 +15,7 @@ from nearsay.errors import InputError, unknown_name
 from nearsay.learn.constraints import Pairs, class_distances, near_pairs, sample_pairs
 from nearsay.learn.linear_map import LearnedMetric, factor, progress_bar
 from nearsay.learn.whitening import around_class_means, ledoit_wolf, power_of, shrunk_covariance
+from nearsay.settings import check_number, check_randomness, check_whole
 
 # What share of the observed pairs is nearer than a similar pair should be, and than a dissimilar one should be (%).
 NEAR_AND_FAR = (5, 95)
@@ -111,14 +111,18 @@ class ITML(LearnedMetric):
     def fit(self, X: Any, y: Any) -> Self:
         """Learn from rows and their labels. A class of one row is allowed; it has no similar pairs."""
         self._check_settings()
-        X, labels, classes = self._labeled_rows(X, y)
-        random = check_random_state(self.random_state)
+        X, unit, labels, classes = self._labeled_rows(X, y)
+        random = check_randomness(self.random_state)
         with one_blas_thread():
             prior = prior_matrix(self.prior, X, labels)
             pairs = self._pairs(X @ factor(prior), labels, random)
             apart = self._apart(pairs, labels, classes)
-            constraints, self.bounds_ = as_constraints(X, pairs, apart, prior, self.bounds)
-            self.components_ = factor(self._learn(prior, constraints))
+            per_unit = unit ** -PRIOR_POWERS[self.prior] if isinstance(self.prior, str) else 1.0
+            squared = (unit * per_unit) ** 2  # what a squared distance is multiplied by
+            bounds = None if self.bounds is None else (self.bounds[0] / squared, self.bounds[1] / squared)
+            constraints, (near, far) = as_constraints(X, pairs, apart, prior, bounds)
+            self.bounds_ = (near * squared, far * squared)
+            self.components_ = factor(self._learn(prior, constraints)) * per_unit
         return self
 
     def _pairs(self, mapped: np.ndarray, labels: np.ndarray, random: np.random.RandomState) -> Pairs:
@@ -156,16 +160,12 @@ class ITML(LearnedMetric):
         return M
 
     def _check_settings(self) -> None:
-        for name, least in (("n_constraints", 1), ("n_neighbors", 1), ("max_iter", 0)):
-            value = getattr(self, name)
-            if value is None and name == "n_neighbors":
-                continue
-            if isinstance(value, bool) or not isinstance(value, int | np.integer) or value < least:
-                raise InputError(f"{name} is a whole number of at least {least}; {value!r} came.")
-        for name in ("gamma", "tol"):
-            value = getattr(self, name)
-            if isinstance(value, bool) or not isinstance(value, int | float | np.number) or not value > 0:
-                raise InputError(f"{name} is a number above 0; {value!r} came.")
+        check_whole("n_constraints", self.n_constraints, least=1)
+        if self.n_neighbors is not None:
+            check_whole("n_neighbors", self.n_neighbors, least=1)
+        check_whole("max_iter", self.max_iter, least=0)
+        check_number("gamma", self.gamma, 0, math.inf, closed="right")
+        check_number("tol", self.tol, 0, closed="right")
         if self.bounds is not None:
             check_bounds(self.bounds)
 
@@ -283,6 +283,8 @@ def _within_class(X: np.ndarray, labels: np.ndarray) -> np.ndarray:
 
 
 PRIORS = {"identity": _identity, "covariance": _inverse_covariance, "within-class": _within_class}
+# A map that comes of rows twice as large is smaller by this power of two.
+PRIOR_POWERS = {"identity": 0.0, "covariance": 1.0, "within-class": 0.5}
 
 
 def prior_matrix(prior: Any, X: np.ndarray, labels: np.ndarray) -> np.ndarray:

@@ -21,7 +21,8 @@ from sklearn.utils.validation import check_is_fitted
 from nearsay.arrays import as_rows, row_blocks
 from nearsay.data.keywords import rows_and_keywords
 from nearsay.errors import InputError
-from nearsay.learn.linear_map import check_whole
+from nearsay.learn.linear_map import in_units
+from nearsay.settings import check_number, check_whole
 
 # Words beyond this many, the rarest ones, have no part: the square of their number is held and factored.
 MOST_WORDS = 2000
@@ -70,19 +71,20 @@ class KeywordProjection(TransformerMixin, BaseEstimator):
         Y : the keywords of every row, a table of zeros and ones (dense or sparse) or lists of words.
         """
         check_whole("n_directions", self.n_directions, least=1)
-        if not self.shrinkage > 0:
-            raise InputError(f"shrinkage must be above 0, such as 0.3; {self.shrinkage!r} came.")
+        check_number("shrinkage", self.shrinkage, 0, closed="right")
         rows, keywords = rows_and_keywords(X, Y)
         words = some_words(keywords.matrix)
         if not words.nnz:
             raise InputError("No row has a keyword that another lacks: there is nothing to tell apart.")
         self.n_features_in_ = rows.shape[1]
-        self.mean_, of_rows, of_both = covariances(rows, words)
+        scaled, unit = in_units(rows)
+        mean, of_rows, of_both = covariances(scaled, words)
         of_rows += self.shrinkage * max(np.trace(of_rows) / len(of_rows), np.finfo(float).tiny) * np.eye(len(of_rows))
         share = np.asarray(words.sum(axis=0)).ravel() / len(rows)
         of_words = (words.T @ words).toarray() / len(rows) - np.outer(share, share)
         of_words += WORD_RIDGE * np.eye(len(of_words))
-        self.components_, self.correlations_ = _strongest(of_rows, of_words, of_both, self.n_directions)
+        components, self.correlations_ = _strongest(of_rows, of_words, of_both, self.n_directions)
+        self.mean_, self.components_ = mean * unit, components / unit
         return self
 
     def transform(self, X: Any) -> np.ndarray:

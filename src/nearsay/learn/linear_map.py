@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -15,7 +16,13 @@ from sklearn.utils.validation import check_is_fitted
 from nearsay.distances.distance import Distance
 from nearsay.distances.vectors import Mahalanobis
 from nearsay.errors import InputError
+from nearsay.settings import check_flag
 from nearsay.validation import checked_rows, checked_rows_and_labels
+
+# Where the largest number lies between these, rows are learned from as they are: float32 holds their squares.
+SMALL, LARGE = 1e-15, 1e15
+# Below, a map that makes up for it would not be finite, and numbers have fewer digits.
+SMALLEST = 1e-290
 
 
 class LearnedMetric(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimator):
@@ -53,8 +60,8 @@ class LearnedMetric(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstim
     def _n_features_out(self) -> int:
         return len(self.components_)
 
-    def _labeled_rows(self, X: Any, y: Any) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-        """The checked rows in float64, the number of each row's class, and the classes in sorted order."""
+    def _labeled_rows(self, X: Any, y: Any) -> tuple[np.ndarray, float, np.ndarray, np.ndarray]:
+        """The checked rows in float64, as ``in_units`` gives them with the unit, the class numbers, and the classes."""
         X, y = checked_rows_and_labels(self, X, y, dtype=np.float64, ensure_min_samples=2)
         check_classification_targets(y)
         classes, labels = np.unique(y, return_inverse=True)
@@ -63,13 +70,33 @@ class LearnedMetric(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstim
                 f"A metric is learned from what sets classes apart, but all {len(y)} rows have the label"
                 f" {classes[0]!r}: 1 class. Pass rows of at least two classes."
             )
-        return X, labels, classes
+        return *in_units(X), labels, classes
 
     def __sklearn_tags__(self) -> Any:
         tags = super().__sklearn_tags__()
         tags.target_tags.required = True
         tags.transformer_tags.preserves_dtype = ["float64", "float32"]
         return tags
+
+
+def in_units(X: np.ndarray) -> tuple[np.ndarray, float]:
+    """The rows in a unit in which squares, and squares of squares, neither overflow nor vanish; and the unit.
+
+    A power of two, so that nothing is rounded; 1, and the rows themselves, where they need no other.
+
+    >>> in_units(np.array([[3.0 * 2.0**600], [-(2.0**600)]]))[0].ravel(), in_units(np.array([[3.0]]))[1]
+    (array([ 0.75, -0.25]), 1.0)
+    """
+    largest = max(float(X.max()), -float(X.min())) if X.size else 0.0
+    if largest == 0 or SMALL <= largest <= LARGE:
+        return X, 1.0
+    if largest < SMALLEST:
+        raise InputError(
+            f"No number in X is larger than {largest:g}, too small to learn from without loss."
+            " Multiply all rows by some large number first."
+        )
+    unit = 2.0 ** math.frexp(largest)[1]
+    return X / unit, unit
 
 
 def factor(M: np.ndarray) -> np.ndarray:
@@ -87,18 +114,6 @@ def factor(M: np.ndarray) -> np.ndarray:
     return root
 
 
-def check_whole(name: str, value: Any, *, least: int, most: float = np.inf) -> None:
-    """Say what is wrong with a number that must be whole and within bounds.
-
-    >>> check_whole("max_iter", 2.5, least=0)
-    Traceback (most recent call last):
-    nearsay.errors.InputError: max_iter must be a whole number of at least 0; 2.5 came.
-    """
-    if isinstance(value, bool) or not isinstance(value, int | np.integer) or not least <= value <= most:
-        bounds = f"of at least {least}" if most == np.inf else f"from {least} to {most}"
-        raise InputError(f"{name} must be a whole number {bounds}; {value!r} came.")
-
-
 class Tell(Protocol):
     """Says that ``done`` rounds are behind, and what the loss is now."""
 
@@ -106,9 +121,9 @@ class Tell(Protocol):
 
 
 @contextmanager
-def progress_bar(words: str, n_rounds: int, shown: bool) -> Iterator[Tell]:
+def progress_bar(words: str, n_rounds: int, shown: Any) -> Iterator[Tell]:
     """A bar on stderr where ``shown``, with the rounds done and the loss; nothing otherwise."""
-    if not shown:
+    if not check_flag("verbose", shown):
         yield lambda done, loss: None
         return
     from rich.console import Console

@@ -12,9 +12,10 @@ from nearsay.arrays import one_blas_thread
 from nearsay.data.taxonomy import Taxonomy
 from nearsay.errors import InputError
 from nearsay.learn.constraints import class_distances
-from nearsay.learn.linear_map import LearnedMetric, check_whole, factor, progress_bar
+from nearsay.learn.linear_map import LearnedMetric, factor, progress_bar
 from nearsay.learn.lmnn_solve import Problem, mixed_with_euclidean, solve
 from nearsay.learn.targets import target_neighbors
+from nearsay.settings import check_number, check_whole
 
 # Margins go with this plus the distance of two classes, from 0 to 1: the largest is at most three times the smallest.
 MARGIN_OF_TWINS = 0.5
@@ -109,9 +110,9 @@ class LMNN(LearnedMetric):
 
     def fit(self, X: Any, y: Any) -> Self:
         """Learn the map from rows (n_rows, n_features) and their labels."""
-        X, labels, classes = self._labeled_rows(X, y)
+        X, unit, labels, classes = self._labeled_rows(X, y)
         self._check_parameters(X.shape[1])
-        targets = target_neighbors(X, labels, self.n_neighbors)
+        targets = target_neighbors(X, labels, min(self.n_neighbors, len(X) - 1))
         if (targets < 0).all():
             raise InputError(
                 f"Each of the {len(classes)} classes has a single row, so no row has a target to be near."
@@ -121,10 +122,11 @@ class LMNN(LearnedMetric):
         problem = Problem(X, labels, targets, self.push, self._margins(classes))
         with progress_bar("LMNN", self.max_iter, self.verbose) as tell:
             descent = solve(problem, axes, max_iter=self.max_iter, tol=self.tol, tell=tell)
-        self.components_ = descent.point
+        self.components_ = descent.point.copy()
         if self.n_components is None:
             M = descent.point.T @ descent.point
             self.components_ = factor(mixed_with_euclidean(M, problem, self.shrinkage) if self.shrinkage else M)
+        self.components_ /= unit
         self.n_iter_ = len(descent.curve) - 1
         self.loss_curve_ = np.array(descent.curve)
         if not descent.converged:
@@ -151,19 +153,15 @@ class LMNN(LearnedMetric):
         check_whole("max_iter", self.max_iter, least=0)
         if self.n_components is not None:
             check_whole("n_components", self.n_components, least=1, most=n_features)
-        if not 0 < self.push <= 1:
-            raise InputError(f"push must lie above 0 and at most at 1; {self.push!r} came.")
-        if not 0 < self.margin < np.inf:
-            raise InputError(f"margin must be a number above 0; {self.margin!r} came.")
-        if not 0 <= self.shrinkage <= 1:
-            raise InputError(f"shrinkage must lie from 0 to 1; {self.shrinkage!r} came.")
+        check_number("push", self.push, 0, 1, closed="right")
+        check_number("margin", self.margin, 0, closed="right")
+        check_number("shrinkage", self.shrinkage, 0, 1)
+        check_number("tol", self.tol, 0)
         if self.shrinkage and self.n_components is not None:
             raise InputError(
                 f"shrinkage={self.shrinkage!r} mixes in the Euclidean metric of all {n_features} dimensions,"
                 f" but n_components={self.n_components!r} came too. Set one of the two."
             )
-        if not self.tol >= 0:
-            raise InputError(f"tol must be a number not below 0; {self.tol!r} came.")
 
 
 def _principal_axes(X: np.ndarray, n_components: int) -> np.ndarray:

@@ -18,7 +18,7 @@ import numpy as np
 from scipy.sparse import csr_array
 
 from nearsay.arrays import in_parallel, row_blocks
-from nearsay.errors import InputError, unknown_name
+from nearsay.settings import check_choice, check_number, check_whole
 
 WEIGHTINGS = ("ndcg", "equal")
 
@@ -128,11 +128,12 @@ def draw_preferences(
     >>> found.query.tolist(), found.better.tolist(), found.worse.tolist()
     ([0, 0, 1, 1, 2, 2], [1, 1, 0, 0, 1, 1], [3, 2, 2, 3, 3, 3])
     """
-    if weighting not in WEIGHTINGS:
-        raise unknown_name("weighting", weighting, WEIGHTINGS)
-    for name, number in (("n_pairs", n_pairs), ("depth", depth), ("top", top)):
-        if number is not None and number < 1:
-            raise InputError(f"{name} must be at least 1; {number!r} came.")
+    check_choice("weighting", weighting, WEIGHTINGS)
+    check_whole("n_pairs", n_pairs, least=1)
+    check_whole("depth", depth, least=1)
+    if top is not None:
+        check_whole("top", top, least=1)
+    check_number("rest", rest, 0)
 
     def draw_block(rows: slice) -> list[np.ndarray]:
         agreements = agreement(Y[rows], Y)

@@ -17,15 +17,15 @@ from typing import Any
 
 import numpy as np
 from sklearn.base import BaseEstimator
-from sklearn.utils import check_random_state
 from sklearn.utils.validation import check_is_fitted
 
-from nearsay.arrays import as_rows, check_n_neighbors, in_parallel, row_blocks
+from nearsay.arrays import as_rows, check_n_neighbors, check_row_numbers, in_parallel, row_blocks
 from nearsay.data.keywords import rows_and_keywords
 from nearsay.errors import InputError
 from nearsay.learn.preferences import Preferences, draw_preferences
 from nearsay.neighbors.spaces import HeldSpaces, as_spaces
 from nearsay.neighbors.table import NeighborTable
+from nearsay.settings import check_flag, check_randomness, check_whole
 
 # A weak ranker that is always right would have infinite weight; this one has about 10.
 ALMOST_ALWAYS = 1 - 1e-9
@@ -205,6 +205,8 @@ class RankBoostNeighbors(BaseEstimator):
         X : (n_rows, n_columns)
         Y : the keywords of every row, a table of zeros and ones (dense or sparse) or lists of words.
         """
+        check_whole("n_rounds", self.n_rounds, least=0)
+        joint = check_flag("joint", self.joint)
         rows, keywords = rows_and_keywords(X, Y)
         spaces = as_spaces(self.features, rows.shape[1])
         preferences = draw_preferences(
@@ -214,16 +216,16 @@ class RankBoostNeighbors(BaseEstimator):
             top=self.top,
             weighting=self.weighting,
             rest=self.rest,
-            seed=int(check_random_state(self.random_state).randint(2**31 - 1)),
+            seed=int(check_randomness(self.random_state).randint(2**31 - 1)),
         )
-        if not len(preferences):
+        if not preferences.weight.any():
             raise InputError(
                 f"The keywords of the {len(rows)} rows say nothing about an order: no row shares more of them with one"
                 " row than with another. Pass rows that share some keywords and not others."
             )
         self._held = HeldSpaces(rows, spaces)
         self.n_features_in_ = rows.shape[1]
-        self.space_names_ = (*(space.name for space in spaces), *(("joint",) if self.joint else ()))
+        self.space_names_ = (*(space.name for space in spaces), *(("joint",) if joint else ()))
         self.n_preferences_ = len(preferences)
         better, worse = self._ranks(preferences)
         self.boosted_ = rank_boost(better, worse, preferences.weight, len(rows) - 1, self.n_rounds)
@@ -239,11 +241,11 @@ class RankBoostNeighbors(BaseEstimator):
         queries = as_rows(X, width=self.n_features_in_)
         return self._ordered(queries, check_n_neighbors(k, self._held.n_rows), None)
 
-    def leave_one_out(self, k: int, rows: np.ndarray | None = None) -> NeighborTable:
-        """The same for the rows themselves (or those of these numbers), each left out of its own neighbors."""
+    def leave_one_out(self, k: int, rows: Any = None) -> NeighborTable:
+        """The same for the rows themselves (or ``rows``: numbers, or a mask), each left out of its own neighbors."""
         check_is_fitted(self, "boosted_")
         n_rows = self._held.n_rows
-        numbers = np.arange(n_rows) if rows is None else np.asarray(rows)
+        numbers = np.arange(n_rows) if rows is None else check_row_numbers(rows, n_rows)
         queries = self._held.rows if rows is None else self._held.rows[numbers]
         return self._ordered(queries, check_n_neighbors(k, n_rows, left_out=1), numbers)
 

@@ -9,13 +9,13 @@ from typing import Any
 import numpy as np
 from sklearn.base import clone
 from sklearn.model_selection import ParameterGrid
-from sklearn.utils import check_random_state
 from sklearn.utils.multiclass import check_classification_targets
 from sklearn.utils.validation import check_X_y
 
-from nearsay.arrays import as_rows, check_n_neighbors, row_blocks
+from nearsay.arrays import as_rows, row_blocks
 from nearsay.errors import InputError
 from nearsay.neighbors.index import nearest
+from nearsay.settings import check_estimator, check_number, check_randomness, check_whole
 from nearsay.validation import checked_labels
 
 
@@ -91,6 +91,7 @@ def tune_metric(
     >>> tuned.euclidean, tuned.accuracy, tuned.settings
     (0.5, 1.0, {'solver': 'svd'})
     """
+    check_estimator("learner", learner, "fit", "transform")
     candidates = list(ParameterGrid(grid))
     if not candidates:
         raise InputError("The grid holds no settings to try. Pass {} to try the learner as it is.")
@@ -102,14 +103,14 @@ def tune_metric(
         train, labels = X, y
         rows, truth = _checked(X_valid, y_valid)
     else:
-        held_out = held_out_rows(y, validation_fraction, check_random_state(random_state))
+        held_out = held_out_rows(y, validation_fraction, check_randomness(random_state))
         train, labels, rows, truth = X[~held_out], y[~held_out], X[held_out], y[held_out]
     if not len(rows):
         raise InputError(
             f"No row can be held out of {len(X)} rows with validation_fraction={validation_fraction}."
             " Pass X_valid and y_valid, or more rows of each class."
         )
-    k = min(check_n_neighbors(n_neighbors, max(n_neighbors, 1)), len(train))
+    k = min(check_whole("n_neighbors", n_neighbors, least=1), len(train))
     euclidean = neighbor_accuracy(train, labels, rows, truth, k)
     table: list[dict[str, Any]] = [{"metric": "Euclidean", "settings": {}, "accuracy": euclidean}]
     best, most, settings_of_best = None, -1.0, {}
@@ -136,8 +137,7 @@ def held_out_rows(labels: np.ndarray, share: float, random: np.random.RandomStat
     >>> held_out_rows(np.array([0, 0, 0, 0, 1]), 0.5, np.random.RandomState(0)).sum()
     np.int64(2)
     """
-    if not 0 < share < 1:
-        raise InputError(f"validation_fraction must lie between 0 and 1; {share!r} came.")
+    check_number("validation_fraction", share, 0, 1, closed="neither")
     held_out = np.zeros(len(labels), bool)
     for label in np.unique(labels):
         rows = random.permutation(np.flatnonzero(labels == label))

@@ -7,8 +7,8 @@ from typing import Any, Self
 import numpy as np
 
 from nearsay.arrays import one_blas_thread
-from nearsay.errors import InputError
 from nearsay.learn.linear_map import LearnedMetric, factor
+from nearsay.settings import check_number
 
 
 class WithinClassWhitening(LearnedMetric):
@@ -57,26 +57,23 @@ class WithinClassWhitening(LearnedMetric):
 
     def fit(self, X: Any, y: Any) -> Self:
         """Learn from rows and their labels. A class of one row is allowed; it says nothing."""
-        _check_share("power", self.power)
-        self._check_pull()
-        if self.shrinkage != "auto":
-            _check_share("shrinkage", self.shrinkage, ', or "auto"')
-        X, labels, _ = self._labeled_rows(X, y)
+        check_number("power", self.power, 0, 1)
+        check_number("pull", self.pull, 0)
+        auto = isinstance(self.shrinkage, str) and self.shrinkage == "auto"
+        if not auto:
+            check_number("shrinkage", self.shrinkage, 0, 1, otherwise=', or "auto"')
+        X, unit, labels, _ = self._labeled_rows(X, y)
         with one_blas_thread():
             centered = around_class_means(X, labels)
-            self.shrinkage_ = ledoit_wolf(centered) if self.shrinkage == "auto" else float(self.shrinkage)
+            self.shrinkage_ = ledoit_wolf(centered) if auto else float(self.shrinkage)
             within = shrunk_covariance(centered, self.shrinkage_)
             if self.pull:
                 M = power_of(within, -self.power)
                 self.components_ = factor(M + self.pull * pulling_metric(X, labels, like=M))
             else:
                 self.components_ = power_of(within, -self.power / 2)
+            self.components_ *= unit**-self.power
         return self
-
-    def _check_pull(self) -> None:
-        pull = self.pull
-        if isinstance(pull, bool) or not isinstance(pull, int | float | np.number) or not 0 <= pull < np.inf:
-            raise InputError(f"pull is a number not below 0; {pull!r} came.")
 
 
 def pulling_metric(X: np.ndarray, labels: np.ndarray, *, like: np.ndarray) -> np.ndarray:
@@ -159,8 +156,3 @@ def power_of(S: np.ndarray, exponent: float) -> np.ndarray:
     half = vectors * values ** (exponent / 2)
     power: np.ndarray = half @ half.T  # a matrix times its transpose is symmetric to the last bit
     return power
-
-
-def _check_share(name: str, share: Any, otherwise: str = "") -> None:
-    if not isinstance(share, int | float | np.number) or isinstance(share, bool) or not 0 <= share <= 1:
-        raise InputError(f"{name} is a number from 0 to 1{otherwise}; {share!r} came.")

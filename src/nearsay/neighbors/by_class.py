@@ -19,7 +19,7 @@ from typing import Any
 
 import numpy as np
 
-from nearsay.arrays import check_n_neighbors, in_parallel, row_blocks, shares
+from nearsay.arrays import check_n_neighbors, check_row_numbers, in_parallel, row_blocks, shares
 from nearsay.errors import InputError
 from nearsay.neighbors import find
 from nearsay.neighbors.at_once import QUERIES_SCANNED, AllAtOnce
@@ -64,9 +64,10 @@ class ClassTable:
     def __len__(self) -> int:
         return len(self.indices)
 
-    def __getitem__(self, rows: slice | np.ndarray) -> ClassTable:
-        """The same table for some of the queries."""
-        return ClassTable(self.indices[rows], self.distances[rows])
+    def __getitem__(self, rows: Any) -> ClassTable:
+        """The same table for some of the queries: a slice, their numbers, or a mask."""
+        lines = rows if isinstance(rows, slice) else check_row_numbers(rows, len(self))
+        return ClassTable(self.indices[lines], self.distances[lines])
 
     def first(self, n_members: int) -> ClassTable:
         """The nearest ``n_members`` of each class alone."""
@@ -135,13 +136,14 @@ class LabeledSearch:
             members = self.nearest_by_class(Q, max(1, n_members))
         return _widened(_with_classes(table, members.in_order(), n_members), k)
 
-    def leave_one_out(self, k: int, n_members: int = 1, rows: np.ndarray | None = None) -> NeighborTable:
-        """The ``k`` nearest *other* rows of every row (or of the ``rows`` of these numbers), with ``table.classes``.
+    def leave_one_out(self, k: int, n_members: int = 1, rows: Any = None) -> NeighborTable:
+        """The ``k`` nearest *other* rows of every row (or of ``rows``: numbers, or a mask), with ``table.classes``.
 
         A removed row has no neighbors and no classes.
         """
         k, n_members = check_n_neighbors(k, MOST_ROWS), _check_members(n_members, least=0)
         held = self.search.rows_
+        rows = None if rows is None else check_row_numbers(rows, len(held))
         others = max(held.n_live - 1, 0)
         numbers = np.arange(len(held)) if rows is None else rows
         if not self.lists_all:

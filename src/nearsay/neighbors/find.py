@@ -11,7 +11,7 @@ from typing import Any
 
 import numpy as np
 
-from nearsay.arrays import check_n_neighbors, in_parallel, row_blocks, shares, thread_count
+from nearsay.arrays import check_n_neighbors, check_row_numbers, in_parallel, row_blocks, shares, thread_count
 from nearsay.neighbors.table import NeighborTable
 from nearsay.search.exact import ExactSearch
 from nearsay.search.grouped import GroupedRows
@@ -40,8 +40,8 @@ def nearest(search: NeighborSearch, Q: Any, k: int) -> NeighborTable:
     return _stacked((_answer(search, Q[part], NOBODY, k) for part in row_blocks(len(Q), size=size)), len(Q), k)
 
 
-def leave_one_out(search: NeighborSearch, k: int, rows: np.ndarray | None = None) -> NeighborTable:
-    """The ``k`` nearest *other* rows of every row (or of the ``rows`` of these numbers).
+def leave_one_out(search: NeighborSearch, k: int, rows: Any = None) -> NeighborTable:
+    """The ``k`` nearest *other* rows of every row (or of ``rows``: numbers, or a mask).
 
     A row is left out by its number, so its duplicates stay. A removed row has
     no neighbors: −1 and +inf.
@@ -50,12 +50,13 @@ def leave_one_out(search: NeighborSearch, k: int, rows: np.ndarray | None = None
     >>> search = ExactSearch().fit([[0.0], [0.0], [5.0]])
     >>> leave_one_out(search, k=1).indices.ravel()
     array([1, 0, 0])
-    >>> leave_one_out(search, k=1, rows=np.array([2])).indices.ravel()
+    >>> leave_one_out(search, k=1, rows=[2]).indices.ravel()
     array([0])
     """
     search = search.snapshot()
     held = search.rows_
     k = check_n_neighbors(k, held.n_live, left_out=1)
+    rows = None if rows is None else check_row_numbers(rows, len(held))
     if rows is None and takes_all_at_once(search):
         return _all_at_once(search, k)
     n_queries = len(held) if rows is None else len(rows)

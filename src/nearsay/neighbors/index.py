@@ -78,8 +78,18 @@ class NeighborIndex:
         """The ``k`` nearest rows of every query, nearest first; equal distances by row number."""
         return find.nearest(self._fitted, Q, k)
 
-    def leave_one_out(self, k: int, rows: np.ndarray | None = None) -> NeighborTable:
-        """The ``k`` nearest *other* rows of every row, or of the ``rows`` of these numbers."""
+    def leave_one_out(self, k: int, rows: Any = None) -> NeighborTable:
+        """The ``k`` nearest *other* rows of every row, or of some.
+
+        Parameters
+        ----------
+        k : how many others.
+        rows : None, row numbers (in any order, repeats allowed), or a mask: True or False for every row number.
+
+        Returns
+        -------
+        A line for every row, or for each of ``rows`` in the order named; −1 and +inf for a removed row.
+        """
         return find.leave_one_out(self._fitted, k, rows)
 
     def query_classes(
@@ -109,9 +119,9 @@ class NeighborIndex:
         n_members: int = 1,
         *,
         n_classes: int | None = None,
-        rows: np.ndarray | None = None,
+        rows: Any = None,
     ) -> NeighborTable:
-        """The same for every row (or the ``rows`` of these numbers) and the *other* rows.
+        """The same for every row (or for ``rows``: numbers, or a mask) and the *other* rows.
 
         >>> index = NeighborIndex().fit([[0.0], [1.0], [5.0]])
         >>> index.leave_one_out_classes([0, 0, 1], k=1).classes.numbers
@@ -141,7 +151,7 @@ class NeighborIndex:
         return self._fitted.add(X)
 
     def remove(self, rows: Any) -> NeighborIndex:
-        """Forget rows by number. The other rows keep their numbers, and no number is given out twice."""
+        """Forget rows, by number or by a mask. The other rows keep their numbers, and no number is given out twice."""
         self._fitted.remove(rows)
         return self
 

@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, field
+from typing import Any
 
 import numpy as np
 
+from nearsay.arrays import check_row_numbers
 from nearsay.errors import InputError
 from nearsay.neighbors.classes import NearestClasses
 
@@ -33,6 +35,8 @@ class NeighborTable:
     classes: NearestClasses | None = field(default=None, repr=False)
 
     def __post_init__(self) -> None:
+        _check_array("indices", self.indices, "iu", "whole numbers")
+        _check_array("distances", self.distances, "f", "floats")
         if self.indices.shape != self.distances.shape or self.indices.ndim != 2:
             raise InputError(
                 "A neighbor table needs row numbers and distances of one shape (queries × neighbors);"
@@ -52,7 +56,14 @@ class NeighborTable:
             raise InputError(f"This table holds {self.n_neighbors} neighbors a query; {k} were asked for.")
         return NeighborTable(self.indices[:, :k], self.distances[:, :k], self.classes)
 
-    def __getitem__(self, rows: slice | np.ndarray) -> NeighborTable:
-        """The same table for some of the queries."""
-        classes = None if self.classes is None else self.classes[rows]
-        return NeighborTable(self.indices[rows], self.distances[rows], classes)
+    def __getitem__(self, rows: Any) -> NeighborTable:
+        """The same table for some of the queries: a slice, their numbers, or a mask."""
+        lines = rows if isinstance(rows, slice) else check_row_numbers(rows, len(self))
+        classes = None if self.classes is None else self.classes[lines]
+        return NeighborTable(self.indices[lines], self.distances[lines], classes)
+
+
+def _check_array(name: str, given: Any, kinds: str, expected: str) -> None:
+    if not isinstance(given, np.ndarray) or given.dtype.kind not in kinds:
+        got = given.dtype if isinstance(given, np.ndarray) else type(given).__name__
+        raise InputError(f"The {name} of a neighbor table are an array of {expected}; got {got}.")

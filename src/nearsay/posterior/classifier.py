@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 from sklearn.base import BaseEstimator, ClassifierMixin
-from sklearn.utils import check_consistent_length, check_random_state, column_or_1d
+from sklearn.utils import check_consistent_length, column_or_1d
 from sklearn.utils.multiclass import check_classification_targets
 from sklearn.utils.validation import check_is_fitted
 
@@ -28,6 +28,7 @@ from nearsay.posterior.past_cases import PastCases
 from nearsay.posterior.proportional import check_smoothing
 from nearsay.posterior.selection import KCurve, PastVotes, largest_k
 from nearsay.posterior.votes import check_tie_break, lift, neighbor_labels, winners
+from nearsay.settings import check_randomness
 from nearsay.validation import checked_labels, checked_rows, checked_rows_and_labels
 
 
@@ -328,7 +329,7 @@ def _is_for_tables(distance: Distance, X: Any) -> bool:
 
 def seed_of(random_state: Any) -> int:
     """A seed from what scikit-learn calls a random state; None is a fixed one."""
-    return 0 if random_state is None else int(check_random_state(random_state).randint(2**31 - 1))
+    return 0 if random_state is None else int(check_randomness(random_state).randint(2**31 - 1))
 
 
 def check_n_neighbors(n_neighbors: Any, n_rows: int) -> None:

@@ -13,7 +13,7 @@ from sklearn.utils.multiclass import check_classification_targets
 from sklearn.utils.validation import check_is_fitted
 
 from nearsay.arrays import row_blocks
-from nearsay.errors import InputError, unknown_name
+from nearsay.errors import InputError
 from nearsay.neighbors.table import NeighborTable
 from nearsay.posterior.choice import Choices, Chooser, Way, neighbors_to_try, views_to_try
 from nearsay.posterior.classifier import NeighborClassifier, check_n_neighbors, is_auto, seed_of
@@ -23,9 +23,10 @@ from nearsay.posterior.named import POSTERIORS, name_of
 from nearsay.posterior.proportional import check_smoothing
 from nearsay.posterior.view import View
 from nearsay.posterior.votes import check_tie_break, neighbor_labels, winners
+from nearsay.settings import check_choice
 from nearsay.validation import checked_rows, checked_rows_and_labels
 
-EXPONENTS = (None, "learned")
+EXPONENTS = ("learned",)
 # Products of the same numbers in another order differ in their last digits; they count as equal.
 SAME = 1e-13
 
@@ -202,8 +203,8 @@ class FusedClassifier(ClassifierMixin, BaseEstimator):
         base = NeighborClassifier() if self.base is None else self.base
         if not isinstance(base, NeighborClassifier):
             raise InputError(f"base must be a NeighborClassifier, which every feature group then uses; {base!r} came.")
-        if self.exponents not in EXPONENTS:
-            raise unknown_name("exponents", self.exponents, ["learned"], " None is the plain product.")
+        if self.exponents is not None:
+            check_choice("exponents", self.exponents, EXPONENTS, " None is the plain product.")
         check_tie_break(base.tie_break)
         check_smoothing(base.smoothing, base.model_failure)
         if not is_auto(base.posterior):
@@ -311,7 +312,10 @@ def _log_priors(priors: Any, classes: np.ndarray) -> np.ndarray | None:
         if set(priors) != set(names):
             raise InputError(f"priors must name every class once: {names}; {list(priors)} came.")
         priors = [priors[name] for name in names]
-    values = np.asarray(priors, dtype=np.float64)
+    try:
+        values = np.asarray(priors, dtype=np.float64)
+    except (TypeError, ValueError):  # no numbers: said below
+        values = np.empty(0)
     if values.shape != classes.shape or not np.isfinite(values).all() or (values <= 0).any():
         raise InputError(
             f"priors must be one number above 0 for each of the {len(classes)} classes, in the order of classes_"

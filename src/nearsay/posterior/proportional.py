@@ -6,9 +6,10 @@ from collections.abc import Callable
 
 import numpy as np
 
-from nearsay.errors import InputError, unknown_name
+from nearsay.errors import InputError
 from nearsay.neighbors.table import NeighborTable
 from nearsay.posterior.votes import count_votes, neighbor_labels
+from nearsay.settings import check_choice
 
 
 def keep_for_failure(votes: np.ndarray, cast: np.ndarray, n_classes: int, model_failure: float) -> np.ndarray:
@@ -92,8 +93,7 @@ def check_smoothing(smoothing: str, model_failure: float) -> None:
     Traceback (most recent call last):
     nearsay.errors.InputError: Unknown smoothing 'laplace'. Known names: add-one, model_failure.
     """
-    if smoothing not in SMOOTHINGS:
-        raise unknown_name("smoothing", smoothing, SMOOTHINGS)
+    check_choice("smoothing", smoothing, SMOOTHINGS)
     number = isinstance(model_failure, int | float | np.number) and not isinstance(model_failure, bool)
     if not number or not 0 <= model_failure < 1:
         raise InputError(

@@ -10,8 +10,8 @@ from collections.abc import Callable
 
 import numpy as np
 
-from nearsay.errors import unknown_name
 from nearsay.neighbors.table import NeighborTable
+from nearsay.settings import check_choice
 
 
 def neighbor_labels(table: NeighborTable, labels: np.ndarray) -> np.ndarray:
@@ -110,8 +110,7 @@ def check_tie_break(tie_break: str) -> None:
     Traceback (most recent call last):
     nearsay.errors.InputError: Unknown tie_break 'coin'. Known names: first, nearest, random.
     """
-    if tie_break not in TIE_RULES:
-        raise unknown_name("tie_break", tie_break, TIE_RULES)
+    check_choice("tie_break", tie_break, TIE_RULES)
 
 
 def neighborhood_numbers(table: NeighborTable, seed: int) -> np.ndarray:

@@ -17,6 +17,7 @@ from nearsay.search.approximate import ApproximateSearch, why_not_approximate
 from nearsay.search.exact import ExactSearch
 from nearsay.search.protocol import NeighborSearch
 from nearsay.search.trees import TreeSearch, why_no_tree
+from nearsay.settings import check_number
 
 # From here on a graph answers more than twice as fast as exact search (20,000 × 64, one thread: 26 against 73
 # microseconds a query). Building it takes as long as some 75,000 exact queries, at any size: hence only when asked.
@@ -24,6 +25,9 @@ APPROXIMATE_FROM = 20_000
 DEFAULT_RECALL = 0.95
 # A tree holds the rows in float64, in memory that exact search does not need.
 LARGEST_TREE = 128 << 20
+
+# What a backend can do, as ``protocol.py`` says.
+BACKEND = ("fit", "candidates", "add", "remove")
 
 # One row a name: how the backend is built, from a distance and the recall that is asked for.
 SEARCHES: dict[str, Callable[[Distance, float], NeighborSearch]] = {
@@ -62,8 +66,10 @@ def choose(search: Any, distance: Distance, X: Any, recall: float | None = None)
     >>> print(choose("kd", as_distance("euclidean"), np.zeros((50, 3))))
     kd: you asked for it
     """
-    if recall is not None and not 0 < recall <= 1:
-        raise InputError(f"A recall lies above 0 and is at most 1 (every neighbor); {recall!r} came.")
+    if recall is not None:
+        check_number("recall", recall, 0, 1, closed="right", otherwise=" (1 is every neighbor), or None")
+    if isinstance(search, type) or not (isinstance(search, str) or all(hasattr(search, name) for name in BACKEND)):
+        raise unknown_name("search", search, ["auto", *SEARCHES], " You can also pass a search backend.")
     if not isinstance(search, str):
         return Choice(_copied(search, distance), type(search).__name__, "you passed it")
     if search != "auto" and search not in SEARCHES:

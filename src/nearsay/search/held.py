@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 
-from nearsay.arrays import GrowingArray, row_blocks, row_width, rows_within
+from nearsay.arrays import GrowingArray, check_row_numbers, row_blocks, row_width, rows_within
 from nearsay.errors import InputError
 
 # Row numbers fit into 32 bits where candidates are listed by the million.
@@ -122,19 +122,9 @@ class HeldRows:
         return converted
 
     def without(self, numbers: Any) -> tuple[HeldRows, np.ndarray]:
-        """The rows without those of these numbers, all or none of them; and the numbers as an array."""
-        given = np.unique(np.atleast_1d(np.asarray(numbers)))
-        if given.size and given.dtype.kind not in "iu":
-            raise InputError(f"Rows are removed by number (whole numbers); {given.dtype} came.")
-        given = given.astype(np.int64)
-        known = np.zeros(len(given), bool)
-        inside = (given >= 0) & (given < len(self))
-        known[inside] = True if self.removed is None else ~self.removed[given[inside]]
-        if not known.all():
-            raise InputError(
-                f"No row has the number {given[~known][0]}: the collection has given out numbers 0 to {len(self) - 1},"
-                f" and {self.n_removed} of them are removed. Nothing was removed."
-            )
+        """The rows without some, named by number or by a mask, all or none of them; and their numbers, each once."""
+        named = [numbers] if np.isscalar(numbers) else numbers
+        given = np.unique(check_row_numbers(named, len(self), removed=self.removed))
         held = copy.copy(self)
         mask = np.zeros(len(self), dtype=bool) if self.removed is None else self.removed.copy()
         mask[given] = True

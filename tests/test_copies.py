@@ -1,0 +1,245 @@
+"""Every public object gives the same answers when pickled or copied; a new public name needs a case here."""
+
+from __future__ import annotations
+
+import copy
+import inspect
+import pickle
+from collections.abc import Callable, Mapping
+from dataclasses import fields, is_dataclass
+from typing import Any
+
+import numpy as np
+import pytest
+from scipy.sparse import issparse
+
+import nearsay as ns
+from nearsay.distances.named import as_distance
+from nearsay.evaluate.annotated_images import AnnotatedImage
+from nearsay.evaluate.specificity import breakdown
+from nearsay.posterior.case_table import CaseTable
+from test_settings import KEYWORDS, LABELS, QUICK, ROWS
+from test_sklearn_checks import takes_an_estimator, takes_keywords
+
+WAYS: dict[str, Callable[[Any], Any]] = {
+    "pickled": lambda one: pickle.loads(pickle.dumps(one)),
+    "pickled of old": lambda one: pickle.loads(pickle.dumps(one, protocol=2)),
+    "copied": copy.copy,
+    "copied deeply": copy.deepcopy,
+}
+in_every_way = pytest.mark.parametrize("way", WAYS.values(), ids=WAYS)
+
+PETS = ns.Taxonomy.from_nested({"pet": {"dog": ["corgi", "poodle"], "cat": {}}})
+NAMES = np.array(["corgi", "poodle", "cat"])[LABELS]
+
+
+def plain(thing: Any) -> Any:
+    """What a thing holds, as lists and dicts that can be compared; what it is drawn on is left out."""
+    if is_dataclass(thing) and not isinstance(thing, type):
+        return {field.name: plain(getattr(thing, field.name)) for field in fields(thing)}
+    if issparse(thing):
+        return thing.toarray().tolist()
+    if isinstance(thing, np.ndarray | np.generic):
+        return plain(thing.tolist()) if thing.dtype == object else thing.tolist()
+    if isinstance(thing, Mapping):
+        return {name: plain(value) for name, value in thing.items()}
+    if isinstance(thing, list | tuple):
+        return [plain(value) for value in thing]
+    if type(thing).__module__.startswith("nearsay"):
+        return {name: plain(value) for name, value in vars(thing).items() if not name.endswith("_")}
+    return thing
+
+
+def answers(fitted: Any) -> list[Any]:
+    """Whatever it is that a fitted estimator can be asked for."""
+    asked = ("predict", "predict_proba", "scores", "transform", "annotate", "explain", "predict_set")
+    found = [getattr(fitted, name)(ROWS[:5]) for name in asked if hasattr(fitted, name)]
+    found += [fitted.query(ROWS[:5], 3)] if hasattr(fitted, "query") else []
+    found += [fitted.leave_one_out(3)] if hasattr(fitted, "leave_one_out") else []
+    return [plain(one) for one in found]
+
+
+def fitted(kind: Any, *positional: Any, **given: Any) -> Any:
+    around = [ns.NeighborClassifier(3)] if takes_an_estimator(kind) else []
+    made = kind(*positional, *around, **{**QUICK.get(kind, {}), **given})
+    if takes_keywords(kind):
+        return made.fit(ROWS, KEYWORDS)
+    return made.fit(ROWS) if kind is ns.NeighborIndex else made.fit(ROWS, NAMES)
+
+
+# ---------------------------------------------------------------- estimators
+
+PUBLIC = {name: getattr(ns, name) for name in ns.__all__}
+WITH_FAISS = ("approximate", "hnsw", "ivf")
+ESTIMATORS = {name: kind for name, kind in PUBLIC.items() if isinstance(kind, type) and hasattr(kind, "fit")}
+# Other settings under which an estimator holds other things.
+MOODS: dict[str, Callable[[], Any]] = {
+    **{
+        f"posterior {name}": lambda name=name: fitted(ns.NeighborClassifier, 3, posterior=name)
+        for name in ns.POSTERIORS
+    },
+    "all chosen": lambda: fitted(ns.NeighborClassifier, "auto", posterior="auto", distance="auto"),
+    "fused": lambda: ns.FusedClassifier({"a": slice(0, 2), "b": slice(2, 4)}).fit(ROWS, NAMES),
+    "hedged in a tree": lambda: ns.HedgedClassifier(ns.NeighborClassifier(3), PETS).fit(ROWS, NAMES),
+    "several witnesses": lambda: fitted(
+        ns.KeywordAnnotator, [ns.JointNeighbors(), ns.KeywordRegression()], order="worth"
+    ),
+    **{
+        f"search {name}": lambda name=name: fitted(ns.NeighborIndex, search=name)
+        for name in ("exact", "kd", "ball", *WITH_FAISS)
+    },
+    "classifier with hnsw": lambda: fitted(ns.NeighborClassifier, 3, search="hnsw"),
+    "rows that came and went": lambda: _changed(fitted(ns.NeighborIndex)),
+    "tree whose rows came and went": lambda: _changed(fitted(ns.NeighborIndex, search="kd")),
+}
+NOT_YET = pytest.mark.xfail(strict=True, reason="faiss structures are neither pickled nor copied deeply yet")
+
+
+def _changed(index: ns.NeighborIndex) -> ns.NeighborIndex:
+    index.add(ROWS[:4] + 0.5)
+    return index.remove([1, 3, len(ROWS)])
+
+
+def _moods() -> list[Any]:
+    return [
+        pytest.param(
+            name, WAYS[way], id=f"{name}, {way}", marks=NOT_YET if name.endswith(WITH_FAISS) and way != "copied" else ()
+        )
+        for name in MOODS
+        for way in WAYS
+    ]
+
+
+@in_every_way
+@pytest.mark.parametrize("name", ESTIMATORS)
+@pytest.mark.filterwarnings("ignore::UserWarning")
+def test_a_fitted_estimator_gives_the_same_answers_when_copied(name, way):
+    one = fitted(ESTIMATORS[name])
+    assert answers(one)
+    np.testing.assert_equal(answers(way(one)), answers(one))
+
+
+@in_every_way
+@pytest.mark.parametrize("name", ESTIMATORS)
+def test_an_unfitted_estimator_keeps_its_settings(name, way):
+    kind = ESTIMATORS[name]
+    one = kind(*([ns.NeighborClassifier(3)] if takes_an_estimator(kind) else []), **QUICK.get(kind, {}))
+    np.testing.assert_equal(plain(vars(way(one))), plain(vars(one)))
+
+
+@pytest.mark.parametrize(("name", "way"), _moods())
+@pytest.mark.filterwarnings("ignore::UserWarning")
+def test_so_it_does_in_every_mood(name, way):
+    if name.endswith(WITH_FAISS):
+        pytest.importorskip("faiss")
+    one = MOODS[name]()
+    np.testing.assert_equal(answers(way(one)), answers(one))
+
+
+def test_a_deep_copy_of_an_index_is_changed_alone():
+    for search in ("exact", "kd"):
+        one = fitted(ns.NeighborIndex, search=search)
+        before = answers(one)
+        other = copy.deepcopy(one)
+        _changed(other)
+        np.testing.assert_equal(answers(one), before)
+        np.testing.assert_equal(answers(other), answers(_changed(one)))
+
+
+# ---------------------------------------------------------------- everything else
+
+
+def _knn() -> ns.NeighborClassifier:
+    return ns.NeighborClassifier(3).fit(ROWS, NAMES)
+
+
+def _distances() -> list[Any]:
+    parameters: dict[str, Any] = {"mahalanobis": {"M": np.diag([1.0, 2.0, 3.0, 4.0])}, "minkowski": {"p": 3}}
+    return [as_distance(name, **parameters.get(name, {})) for name in ns.DISTANCES]
+
+
+OBJECTS: dict[str, Callable[[], list[Any]]] = {
+    "Distance": _distances,
+    "Relevance": lambda: [ns.Relevance("rank", decay=0.5)],
+    "Annotation": lambda: fitted(ns.KeywordAnnotator).annotate(ROWS[:2]),
+    "Evidence": lambda: list(_knn().explain(ROWS[:2])),
+    "NeighborTable": lambda: [fitted(ns.NeighborIndex).leave_one_out_classes(LABELS, 3)],
+    "ClassTable": lambda: [fitted(ns.NeighborIndex).query_by_class(ROWS[:3], LABELS)],
+    "LabeledRows": lambda: [ns.LabeledRows(ROWS, NAMES, {"a": slice(0, 2)}, ids=range(len(ROWS)), name="pets")],
+    "Taxonomy": lambda: [PETS, PETS.with_prior([0.5, 0.2, 0.3])],
+    "AccuracySpecificityDisplay": lambda: [ns.AccuracySpecificityDisplay.from_curves({"a": ([0.5, 1.0], [0.5, 0.2])})],
+    "AnnotatedImagesDisplay": lambda: [
+        ns.AnnotatedImagesDisplay([AnnotatedImage(np.zeros((4, 6)), ["sky"], ["sun"], [0.9])]).plot()
+    ],
+    "BreakdownDisplay": lambda: [
+        ns.BreakdownDisplay.from_breakdowns({"a": breakdown(["corgi", "cat"], ["dog", "cat"], PETS)})
+    ],
+    "CaseTableDisplay": lambda: [
+        ns.CaseTableDisplay.from_tables(
+            [CaseTable("rank", ("rank",), ([1, 2],), np.array([9, 1]), np.array([0.9, 0.1]))]
+        )
+    ],
+    "DecisionRegionsDisplay": lambda: [
+        ns.DecisionRegionsDisplay.from_estimator(
+            ns.NeighborClassifier(1).fit(ROWS[:, :2], NAMES), ROWS[:, :2], NAMES, resolution=9
+        )
+    ],
+    "EvidenceDisplay": lambda: [ns.EvidenceDisplay.from_estimator(_knn(), ROWS, ROWS[0])],
+    "FScoreDisplay": lambda: [ns.FScoreDisplay.from_scores({"darts": {10: 0.28, 5: 0.26}})],
+    "HedgeDisplay": lambda: [ns.HedgeDisplay.from_estimator(MOODS["hedged in a tree"](), ROWS[0])],
+    "HedgedAnswersDisplay": lambda: [ns.HedgedAnswersDisplay.from_answers({"Flat": ["corgi"]}, ["poodle"], PETS)],
+    "KCurveDisplay": lambda: [ns.KCurveDisplay.from_estimator(fitted(ns.NeighborClassifier, "auto"))],
+    "KeywordCurveDisplay": lambda: [
+        ns.KeywordCurveDisplay.from_rows({"a": [{"k": 5, "precision": 0.3, "recall": 0.4, "words_found": 9}]})
+    ],
+    "NeighborhoodDisplay": lambda: [
+        ns.NeighborhoodDisplay.from_estimator(
+            ns.NeighborClassifier(3).fit(ROWS[:, :2], NAMES), ROWS[:, :2], NAMES, ROWS[0, :2]
+        )
+    ],
+    "ReliabilityDisplay": lambda: [ns.ReliabilityDisplay.from_predictions([0, 1], [[0.9, 0.1], [0.4, 0.6]])],
+    "SimilarNeighborsDisplay": lambda: [ns.SimilarNeighborsDisplay.from_estimator(_knn(), PETS, ROWS[0])],
+    "TaxonomyDisplay": lambda: [ns.TaxonomyDisplay.from_taxonomy(PETS, highlight="dog")],
+    "TrainingSizeDisplay": lambda: [ns.TrainingSizeDisplay.from_results({"a": [(2, 0.84, -0.82), (4, 0.91, -0.5)]})],
+}
+
+
+def test_every_public_name_has_a_case_here():
+    tables = {"DISTANCES", "POSTERIORS"}  # of classes, whose objects are copied above
+    functions = {name for name, thing in PUBLIC.items() if inspect.isfunction(thing)}
+    assert set(ns.__all__) == {*ESTIMATORS, *OBJECTS, *functions, *tables}
+    for name in functions:
+        assert pickle.loads(pickle.dumps(PUBLIC[name])) is PUBLIC[name]
+    for name in tables:
+        assert pickle.loads(pickle.dumps(PUBLIC[name])) == copy.deepcopy(PUBLIC[name]) == PUBLIC[name]
+
+
+@in_every_way
+@pytest.mark.parametrize("name", OBJECTS)
+@pytest.mark.filterwarnings("ignore::UserWarning")
+def test_what_an_object_holds_is_the_same_when_copied(name, way):
+    for one in OBJECTS[name]():
+        other = way(one)
+        assert type(other) is type(one)
+        np.testing.assert_equal(plain(other), plain(one))
+        if hasattr(other, "plot"):
+            assert other.plot().figure_ is not one.figure_
+
+
+@in_every_way
+@pytest.mark.parametrize("distance", _distances(), ids=lambda distance: distance.name)
+def test_a_distance_measures_the_same_when_copied(distance, way):
+    rows = np.abs(np.resize(ROWS, (6, 16 if distance.name in ("tangent", "shape_context") else 4)))
+    rows = np.abs(rows[:, None] - rows[None]).sum(axis=2) if distance.name == "precomputed" else rows
+    np.testing.assert_array_equal(way(distance).pairwise(rows), distance.pairwise(rows))
+
+
+@in_every_way
+def test_a_taxonomy_answers_the_same_when_copied(way):
+    other = way(PETS)
+    assert other == PETS
+    assert other.to_dict() == PETS.to_dict()
+    assert other.lca("corgi", "poodle") == "dog"
+    np.testing.assert_array_equal(other.covers.toarray(), PETS.covers.toarray())
+    p = np.array([[0.5, 0.4, 0.1]])
+    np.testing.assert_array_equal(ns.darts(p, other, 0.1), ns.darts(p, PETS, 0.1))
