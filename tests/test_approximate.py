@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import copy
+import pickle
 import warnings
 from itertools import pairwise
 
@@ -252,3 +254,13 @@ def test_a_graph_is_built_on_one_thread_however_many_there_are(monkeypatch):
     with ns.threads(2):
         approximate.Graph(rows, len(rows), np.random.default_rng(0)).add(rows)
     assert asked == [1]
+
+
+def test_a_pickled_or_copied_search_answers_alike_and_grows_alone(search):
+    told = nearest(search, Q[:50], 10).indices
+    for other in (pickle.loads(pickle.dumps(search)), copy.deepcopy(search), copy.copy(search)):
+        np.testing.assert_array_equal(nearest(other, Q[:50], 10).indices, told)
+        assert other.settings_ == search.settings_
+        numbers = other.add(Q[:700])  # more than stay beside the structure
+        np.testing.assert_array_equal(nearest(other, Q[:50], 1).indices[:, 0], numbers[:50])
+        np.testing.assert_array_equal(nearest(search, Q[:50], 10).indices, told)

@@ -92,22 +92,11 @@ MOODS: dict[str, Callable[[], Any]] = {
     "rows that came and went": lambda: _changed(fitted(ns.NeighborIndex)),
     "tree whose rows came and went": lambda: _changed(fitted(ns.NeighborIndex, search="kd")),
 }
-NOT_YET = pytest.mark.xfail(strict=True, reason="faiss structures are neither pickled nor copied deeply yet")
 
 
 def _changed(index: ns.NeighborIndex) -> ns.NeighborIndex:
     index.add(ROWS[:4] + 0.5)
     return index.remove([1, 3, len(ROWS)])
-
-
-def _moods() -> list[Any]:
-    return [
-        pytest.param(
-            name, WAYS[way], id=f"{name}, {way}", marks=NOT_YET if name.endswith(WITH_FAISS) and way != "copied" else ()
-        )
-        for name in MOODS
-        for way in WAYS
-    ]
 
 
 @in_every_way
@@ -127,7 +116,8 @@ def test_an_unfitted_estimator_keeps_its_settings(name, way):
     np.testing.assert_equal(plain(vars(way(one))), plain(vars(one)))
 
 
-@pytest.mark.parametrize(("name", "way"), _moods())
+@in_every_way
+@pytest.mark.parametrize("name", MOODS)
 @pytest.mark.filterwarnings("ignore::UserWarning")
 def test_so_it_does_in_every_mood(name, way):
     if name.endswith(WITH_FAISS):
@@ -137,7 +127,7 @@ def test_so_it_does_in_every_mood(name, way):
 
 
 def test_a_deep_copy_of_an_index_is_changed_alone():
-    for search in ("exact", "kd"):
+    for search in ("exact", "kd", *WITH_FAISS):
         one = fitted(ns.NeighborIndex, search=search)
         before = answers(one)
         other = copy.deepcopy(one)
