@@ -19,7 +19,7 @@ from typing import Any
 
 import numpy as np
 
-from nearsay.arrays import check_n_neighbors, check_row_numbers, in_parallel, row_blocks, shares
+from nearsay.arrays import check_n_neighbors, check_row_numbers, in_parallel, row_blocks, rows_within, shares
 from nearsay.errors import InputError
 from nearsay.neighbors import find
 from nearsay.neighbors.at_once import QUERIES_SCANNED, AllAtOnce
@@ -39,6 +39,9 @@ ROWS_ASKED = 16
 # Of so many nearest classes all members that were asked for are listed, of the others only the nearest: classes so
 # far down the list have next to no chance, and measuring four members of each of 100 would take twice as long.
 MEMBERS_OF_NEAREST = 16
+
+# Members of each class, and how far they are, take so much memory at once while the classes are put in order.
+MEMBER_BYTES = 16 << 20
 
 NONE_REMOVED = np.empty(0, np.bool_)
 ROWS_SCANNED = 1024
@@ -130,11 +133,10 @@ class LabeledSearch:
         if self._is_small:
             return _widened(self._at_once.nearest(Q, Wanted(min(k, live), n_members, MEMBERS_OF_NEAREST)), k)
         if self.search.exact or not live:
-            table, members = self._find(Q.__getitem__, len(Q), find.NOBODY, Wanted(min(k, live), max(1, n_members)))
-        else:
-            table = find.nearest(self.search, Q, min(k, live))
-            members = self.nearest_by_class(Q, max(1, n_members))
-        return _widened(_with_classes(table, members.in_order(), n_members), k)
+            return _widened(self._all_classes(Q.__getitem__, len(Q), find.NOBODY, min(k, live), n_members), k)
+        table = find.nearest(self.search, Q, min(k, live))
+        classes = self._all_classes(Q.__getitem__, len(Q), find.NOBODY, 0, n_members).classes
+        return _widened(NeighborTable(table.indices, table.distances, classes), k)
 
     def leave_one_out(self, k: int, n_members: int = 1, rows: Any = None) -> NeighborTable:
         """The ``k`` nearest *other* rows of every row (or of ``rows``: numbers, or a mask), with ``table.classes``.
@@ -153,12 +155,31 @@ class LabeledSearch:
         if self._is_small:
             wanted = Wanted(min(k, others), n_members, MEMBERS_OF_NEAREST)
             return _widened(self._at_once.others(wanted) if rows is None else self._some_others(rows, wanted), k)
+        queries = self._rows_in(rows)
         if self.search.exact or not others:
-            table, members = self._find_others(rows, Wanted(min(k, others), max(1, n_members)))
-        else:
-            table = find.leave_one_out(self.search, min(k, others), rows)
-            _, members = self._find_others(rows, Wanted(0, max(1, n_members)))
-        return _widened(_with_classes(table, members.in_order(), n_members), k)
+            return _widened(self._all_classes(queries, len(numbers), numbers, min(k, others), n_members), k)
+        table = find.leave_one_out(self.search, min(k, others), rows)
+        classes = self._all_classes(queries, len(numbers), numbers, 0, n_members).classes
+        return _widened(NeighborTable(table.indices, table.distances, classes), k)
+
+    def _all_classes(
+        self, queries: Queries, n_queries: int, left_out: np.ndarray, k: int, n_members: int
+    ) -> NeighborTable:
+        """The nearest rows, and all classes in order; the members of each are held for some queries at a time."""
+        wanted = Wanted(k, max(1, n_members))
+        table = find.no_neighbors(n_queries, k)
+        numbers = np.empty((n_queries, self.n_classes), np.int64)
+        distances = np.empty((n_queries, self.n_classes, n_members))
+        size = rows_within(MEMBER_BYTES, 16 * self.n_classes * wanted.n_members, most=max(1, n_queries))
+        for part in row_blocks(n_queries, size=size):
+            some, members = self._find(
+                _counted_from(part.start, queries), part.stop - part.start, left_out[part], wanted
+            )
+            table.indices[part], table.distances[part] = some.indices, some.distances
+            ordered = members.in_order()
+            numbers[part], distances[part] = ordered.numbers, ordered.distances[:, :, :n_members]
+        classes = NearestClasses(numbers, distances, np.full(n_queries, np.inf))
+        return _with_classes(table, classes, n_members)
 
     def _with_classes_met(
         self, table: NeighborTable, left_out: np.ndarray, k: int, n_members: int, *, every_row: bool
@@ -185,7 +206,8 @@ class LabeledSearch:
     def leave_one_out_by_class(self, n_members: int = 1) -> ClassTable:
         """The nearest *other* ``n_members`` rows of each class for every row; a row is left out by its number."""
         n_members = _check_members(n_members, least=1)
-        return self._find_others(None, Wanted(0, n_members))[1]
+        numbers = np.arange(len(self.search.rows_))
+        return self._find(self._rows_in(None), len(numbers), numbers, Wanted(0, n_members))[1]
 
     # ------------------------------------------------------------ one pass for both
 
@@ -217,12 +239,12 @@ class LabeledSearch:
             members.indices[gone], members.distances[gone] = -1, np.inf
         return table, members
 
-    def _find_others(self, rows: np.ndarray | None, wanted: Wanted) -> tuple[NeighborTable, ClassTable]:
-        """``_find`` for the rows of the collection itself."""
+    def _rows_in(self, rows: np.ndarray | None) -> Queries:
+        """Gives the rows of the collection, or those of these numbers, some at a time."""
         held = self.search.rows_
         if rows is not None:
-            return self._find(lambda part: held.take(rows[part]), len(rows), rows, wanted)
-        return self._find(lambda part: held.between(part.start, part.stop), len(held), np.arange(len(held)), wanted)
+            return lambda part: held.take(rows[part])
+        return lambda part: held.between(part.start, part.stop)
 
     @property
     def _by_product(self) -> bool:
@@ -345,6 +367,10 @@ def _check_labels(labels: Any, n_rows: int, n_classes: int | None) -> tuple[np.n
     if labels.min(initial=0) < 0 or highest >= n_classes:
         raise InputError(f"Class numbers must lie in 0 … {n_classes - 1}; {labels.min()} to {highest} came.")
     return labels.astype(np.int64), n_classes
+
+
+def _counted_from(start: int, queries: Queries) -> Queries:
+    return lambda part: queries(slice(start + part.start, start + part.stop))
 
 
 def _check_members(n_members: Any, *, least: int) -> int:
