@@ -110,6 +110,7 @@ class SparseCodingAnnotator(BaseEstimator):
         self.words_ = keywords.words
         self._keywords = keywords.matrix
         self._spaces = as_spaces(self.features, rows.shape[1])
+        rows = np.ascontiguousarray(rows)  # sums go by the order in memory, and the same rows shall give the same
         self._means = rows.mean(axis=0, dtype=np.float64)
         self._lengths = [_mean_length(rows[:, space.columns]) for space in self._spaces]
         if (rows == rows[:1]).all():
