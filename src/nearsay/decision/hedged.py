@@ -135,6 +135,7 @@ class HedgedClassifier(AroundClassifier):
     @property
     def setting_(self) -> float:
         """The setting for all rows; with several branches each has its own, in ``settings_``."""
+        check_is_fitted(self, "estimator_")
         if len(self.settings_) > 1:
             raise AttributeError("There is a setting for each branch: see settings_.")
         return float(self.settings_[0])

@@ -164,7 +164,8 @@ class Fusion:
         p[here] = p_here
         # A class that no row shows in this group is neither helped nor harmed by it.
         p[np.ix_(here, ~shown)] = 1 / self.n_classes_
-        return np.log(np.maximum(p, NOTHING, out=p), out=p)
+        log_p: np.ndarray = np.log(np.maximum(p, NOTHING, out=p), out=p)
+        return log_p
 
     def _learn_exponents(self, tables: Sequence[NeighborTable]) -> None:
         """Exponents from posteriors that were fitted without the cases they are asked about."""
