@@ -106,25 +106,34 @@ class Pooled(Posterior):
         self.labels_, self.n_classes_ = labels, n_classes
         self.members_ = _possible_members(_check_members(self.members), sizes)
         self.floors_ = [FLOOR * _usual_distance(listed_classes(table)) for table in tables]
-        cases = self._cases(tables, labels[rows], np.flatnonzero(sizes > 1))
-        shape = (len(tables), len(self.members_))
+        cases = self._cases(tables, labels[rows], self._teachers(len(tables), rows))
         if len(cases) == 0:
             warnings.warn(
                 "Every class has one row, so leaving it out leaves nothing to learn the pool's weights from:"
                 " a distance half as long is taken to double the odds. Give at least two rows a class.",
                 stacklevel=2,
             )
-            self.weights_, self.model_failure_ = np.full(shape, UNTAUGHT), self.model_failure
-            self._record = np.zeros(0), np.zeros((2, CONFIDENCE_BINS), np.int64)
-            return self
-        weights, p_true = fit_weights(cases, center=0.0)
-        self.weights_ = weights.reshape(shape)
-        self.model_failure_ = min(self.model_failure, failure_share(p_true, n_classes))
-        self._record = _past_confidence(*answers(cases, weights))
+        self._learn(cases, len(tables))
+        self._record = np.zeros(0), np.zeros((2, CONFIDENCE_BINS), np.int64)
+        if len(cases):
+            self._record = _past_confidence(*answers(cases, self.weights_.ravel()))
         return self
 
+    def _learn(self, cases: Cases, n_groups: int) -> None:
+        shape = (n_groups, len(self.members_))
+        if len(cases) == 0:
+            self.weights_, self.model_failure_ = np.full(shape, UNTAUGHT), self.model_failure
+            return
+        weights, p_true = fit_weights(cases, center=0.0)
+        self.weights_ = weights.reshape(shape)
+        self.model_failure_ = min(self.model_failure, failure_share(p_true, self.n_classes_))
+
     def leave_one_out_proba(self, table: NeighborTable, rows: np.ndarray | None = None) -> np.ndarray:
-        """Probabilities of past cases, one in ten at a time by the weights that the other nine teach."""
+        """Probabilities of past cases, one in ten at a time by the weights that the other nine teach.
+
+        What else ``fit`` took from the table, the usual distance and the usual
+        size of a class, does not tell the label of a case, and stays.
+        """
         return self.leave_one_out_groups([table], rows)
 
     def leave_one_out_groups(self, tables: Sequence[NeighborTable], rows: np.ndarray | None = None) -> np.ndarray:
@@ -133,9 +142,11 @@ class Pooled(Posterior):
             return self.proba_groups(tables)
         rows = np.arange(len(self.labels_)) if rows is None else rows
         p = np.empty((len(rows), self.n_classes_))
+        teachers = self._teachers(len(tables), rows)
+        cases = self._cases(tables, self.labels_[rows], teachers)
         for taught, asked in splits(self.labels_[rows], FOLDS_LEFT_OUT):
             others = copy(self)
-            others.fit_groups([table[taught] for table in tables], self.labels_, self.n_classes_, rows[taught])
+            others._learn(cases[np.flatnonzero(np.isin(teachers, taught))], len(tables))
             p[asked] = others.proba_groups([table[asked] for table in tables])
         return p
 
@@ -190,11 +201,15 @@ class Pooled(Posterior):
             odds[part] = (nearer.reshape(len(query), *self.weights_.shape) * self.weights_).sum(axis=2)
         return odds
 
+    def _teachers(self, n_groups: int, rows: np.ndarray) -> np.ndarray:
+        """The lines that weights are learned from: of all rows that are not alone in their class, or an even choice."""
+        usable = np.flatnonzero(np.bincount(self.labels_, minlength=self.n_classes_)[self.labels_[rows]] > 1)
+        row_bytes = 8 * (min(self.n_classes_, CANDIDATES) + 1) * n_groups * len(self.members_)
+        teachers: np.ndarray = usable[evenly(len(usable), max(1, min(MOST_CASES, CASES_BYTES // row_bytes)))]
+        return teachers
+
     def _cases(self, tables: Sequence[NeighborTable], truth: np.ndarray, usable: np.ndarray) -> Cases:
-        """What the weights are learned from: every usable row, or an even choice of them."""
-        row_bytes = 8 * (min(self.n_classes_, CANDIDATES) + 1) * len(tables) * len(self.members_)
-        most = max(1, min(MOST_CASES, CASES_BYTES // row_bytes))
-        usable = usable[evenly(len(usable), most)]
+        """What the weights are learned from."""
         parts = []
         everyone = len(usable) == len(truth)
         for part in self._blocks(len(usable), len(tables)):
