@@ -80,6 +80,7 @@ def _words_of_too_few_rows_only() -> Iterator[None]:
     with warnings.catch_warnings():
         warnings.simplefilter("error")
         warnings.filterwarnings("ignore", message=r"A coverage of .* takes at least")
+        warnings.filterwarnings("ignore", message="The least populated class")  # scikit-learn, of folds of few rows
         yield
 
 
@@ -266,17 +267,39 @@ def test_left_out_rows_calibrate_nearly_as_well_as_rows_held_out(cv, score):
 
 
 def test_an_estimator_with_leave_one_out_probabilities_is_asked_for_them():
-    p = shares([[8, 0, 0], [0, 8, 0], [0, 0, 8]])
-    model = ConformalClassifier(Remembering(), 0.6).fit(p, [2, 0, 1])  # row 1 is what row 0 gets, and so on
+    p = shares([[8, 0, 0], [0, 8, 0], [0, 0, 8]] * 2)
+    model = ConformalClassifier(Remembering(), 0.6).fit(p, [2, 0, 1] * 2)  # row 1 is what row 0 gets, and so on
     assert model.thresholds_.tolist() == [1.0] * 3
-    assert ConformalClassifier(Remembering(), 0.6).fit(p, [1, 2, 0]).thresholds_.tolist() == [0.0] * 3
+    assert ConformalClassifier(Remembering(), 0.6).fit(p, [1, 2, 0] * 2).thresholds_.tolist() == [0.0] * 3
+
+
+@pytest.mark.parametrize("cv", ["split", None, 5])
+def test_rows_alone_in_their_class_count_as_rows_of_unseen_classes(cv):
+    rng = np.random.default_rng(12)
+    X, y = three_clouds(rng, 90)
+    y[::9] = np.arange(3, 13)  # one row in nine is alone in its class
+    model = ConformalClassifier(NeighborClassifier(5, posterior="pooled"), 0.8, cv=cv).fit(X, y)
+    assert model.unseen_class_rate_ == pytest.approx(1 / 9, abs=0.001 if cv != "split" else 0.5 / 18)
+    assert model.n_calibration_ == (18 if cv == "split" else 90)
+    assert len(model.classes_) == 13  # all stay known to the estimator
+    assert np.isfinite(model.thresholds_).all()
+    with pytest.warns(UserWarning, match=r"coverage of 0\.94 cannot be reached: about 11% of new rows") as told:
+        model.set_coverage(0.94)
+    assert told[0].filename == __file__
+    assert model.predict_set(X).all()
+
+
+def test_a_prefit_estimator_promises_for_rows_of_the_classes_it_knows():
+    model = ConformalClassifier(fitted(), 0.5, cv="prefit").fit(shares([[8, 0, 0], [0, 8, 0]]), [0, 1])
+    assert model.unseen_class_rate_ == 0
+    assert np.isfinite(model.thresholds_).all()
 
 
 def test_another_estimator_is_calibrated_on_a_fifth_that_it_is_not_fitted_on():
     rng = np.random.default_rng(7)
     X, y = three_clouds(rng, 100)
     model = ConformalClassifier(GaussianNB()).fit(X, y)
-    train, held_out = hold_out(y)
+    train, held_out, _ = hold_out(y)
     assert model.n_calibration_ == len(held_out) == 20
     expected = GaussianNB().fit(X[train], y[train])
     np.testing.assert_array_equal(model.predict_proba(X), expected.predict_proba(X))
@@ -292,8 +315,11 @@ def test_held_out_rows_are_a_fifth_of_every_class_and_leave_every_class_to_fit_o
         with pytest.raises(InputError, match="none of the classes has two"):
             hold_out(y)
         return
-    train, held_out = hold_out(y)
+    train, held_out, alone = hold_out(y)
     assert sorted([*train, *held_out]) == list(range(len(y)))
+    assert (counts[y[alone]] == 1).all()
+    assert abs(len(alone) - (counts == 1).sum() / 5) < 1
+    assert np.isin(alone, train).all()
     held = np.bincount(y[held_out], minlength=5)
     assert (held[counts <= 1] == 0).all()
     assert (held < np.maximum(counts, 1)).all()

@@ -17,9 +17,10 @@ from labeled import labeled_rows, queries_for
 from nearsay.data.datasets import load_dataset
 from nearsay.errors import InputError
 from nearsay.neighbors.table import NeighborTable
+from nearsay.posterior.base import folds
 from nearsay.posterior.classifier import NeighborClassifier
 from nearsay.posterior.fused import FusedClassifier, settle_ties
-from nearsay.posterior.fusion import Fusion, folds
+from nearsay.posterior.fusion import Fusion
 from nearsay.posterior.named import POSTERIORS
 
 TWO = {"one": slice(0, 1), "two": slice(1, 2)}

@@ -82,7 +82,7 @@ def test_example_3b_accuracy_and_gain_at_one_shift():
 
 
 def test_example_3c_a_bisection_that_certifies_nothing_gives_the_end_of_its_bracket_and_says_so():
-    with pytest.warns(UserWarning, match=r"takes at least 5 rows, all of them right; 4 came.*2, is given unverified"):
+    with pytest.warns(UserWarning, match=r"takes at least 5 rows, all of them right; got 4.*2, is given unverified"):
         assert fit_reward_shift(FOUR, TRUTH, T1, 0.5, confidence=0.95) == 2
     np.testing.assert_allclose(reference.lower_bound(4, 4, 0.95), 0.472871, atol=1e-6)
 

@@ -199,7 +199,7 @@ def test_a_learned_metric_is_judged_by_rows_whose_labels_it_has_not_seen():
     images = made_up_images()
     seen: list = []
     near = tin200.neighborhoods(images, Candidates(lambda: Stretched(seen=seen)), 3)
-    known, held_out = hold_out(np.asarray(images.train.y))
+    known, held_out, _ = hold_out(np.asarray(images.train.y))
     assert near.rows.tolist() == held_out.tolist()
     assert np.isin(near.past.indices, known).all()
     assert [n_rows for _, n_rows, _ in seen] == [len(known), len(images.train)]
@@ -215,7 +215,7 @@ def test_a_learned_metric_is_judged_by_rows_whose_labels_it_has_not_seen():
 def test_settings_are_chosen_on_held_out_rows_of_some_classes_and_learned_from_all():
     images = made_up_images()
     X, y = np.asarray(images.train.X), np.asarray(images.train.y)
-    known, held_out = hold_out(y)
+    known, held_out, _ = hold_out(y)
     seen: list = []
     learned = learn(Candidates(lambda: Stretched(seen=seen), {"by": (0.0, 3.0)}, most_classes=2), X, y, known, held_out)
     assert learned.metric.by == learned.blind.by == 3.0  # at one point all rows look alike

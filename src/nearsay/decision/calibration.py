@@ -19,6 +19,10 @@ from nearsay.validation import checked_labels
 # One row in so many is held out where a part of the rows is.
 HELD_OUT = 5
 
+# Rows that both teach and judge lean on each other: the share of right answers among them scatters around that of new
+# rows with 1 to 2 times the variance of as many rows held out (measured over posteriors, k and n; docs/guarantees.md).
+LEFT_OUT_ROWS_WORTH_ONE = 2
+
 
 @dataclass(frozen=True)
 class Calibration:
@@ -30,11 +34,22 @@ class Calibration:
     labels : (n_calibration,) the labels of the calibration rows.
     probabilities : (n_calibration, n_classes)
         Columns as ``estimator.classes_``.
+    unseen : (n_calibration,) bool
+        Whose class the model that was asked had not seen: no set of its classes could hold it.
+    n_unasked : int
+        Rows that were drawn too, but stayed with the estimator, which would not know their class otherwise: to a model
+        without them it would have been unseen.
+    rows_worth_one : int
+        How many of these rows say as much as one that the fitted classifier knows nothing of: 1 where they were held
+        out; more where they also taught it, and only what they are judged by did without them.
     """
 
     estimator: Any
     labels: np.ndarray
     probabilities: np.ndarray
+    unseen: np.ndarray
+    n_unasked: int = 0
+    rows_worth_one: int = 1
 
 
 class AroundClassifier(MetaEstimatorMixin, ClassifierMixin, BaseEstimator):
@@ -75,24 +90,27 @@ def calibrate(estimator: Any, X: Any, y: Any, cv: Any) -> Calibration:
     cv : None, "split", "prefit", int or splitter
         None: the estimator's own leave-one-out probabilities where it has
         ``leave_one_out_proba``; otherwise as "split". "split": a fifth of
-        every class is held out, with a fixed seed; a class of one row stays
-        with the estimator. "prefit": the estimator is fitted already, on
+        every class is held out, with a fixed seed; of classes of one row, a
+        fifth is drawn, but stays with the estimator. "prefit": the estimator is fitted already, on
         other rows. An int or splitter: it is fitted without each fold and
         asked about it, then fitted on all rows.
     """
     X, y = _checked(estimator, X, y)
     if isinstance(cv, str) and cv == "prefit":
         check_is_fitted(estimator)
-        return Calibration(estimator, y, proba(estimator, X))
+        return Calibration(estimator, y, proba(estimator, X), np.zeros(len(y), bool))
     if cv is None and hasattr(estimator, "leave_one_out_proba"):
         if len(y) < 2:
             raise InputError(f"Leaving a row out takes others to judge it by, but n_samples={len(y)} came.")
         fitted = clone(estimator).fit(X, y)
-        return Calibration(fitted, y, np.asarray(fitted.leave_one_out_proba(), dtype=np.float64))
+        p = np.asarray(fitted.leave_one_out_proba(), dtype=np.float64)
+        _, place, counts = np.unique(y, return_inverse=True, return_counts=True)
+        return Calibration(fitted, y, p, counts[place] == 1, rows_worth_one=LEFT_OUT_ROWS_WORTH_ONE)
     if cv is None or (isinstance(cv, str) and cv == "split"):
-        train, held_out = hold_out(y)
+        train, held_out, alone = hold_out(y)
         fitted = clone(estimator).fit(*_safe_split(estimator, X, y, train))
-        return Calibration(fitted, y[held_out], proba(fitted, _safe_split(estimator, X, None, held_out, train)[0]))
+        p = proba(fitted, _safe_split(estimator, X, None, held_out, train)[0])
+        return Calibration(fitted, y[held_out], p, np.zeros(len(held_out), bool), n_unasked=len(alone))
     return _cross_validated(estimator, X, y, cv)
 
 
@@ -113,7 +131,7 @@ def _checked(estimator: Any, X: Any, y: Any) -> tuple[Any, np.ndarray]:
 
 def _cross_validated(estimator: Any, X: Any, y: np.ndarray, cv: Any) -> Calibration:
     fitted = clone(estimator).fit(X, y)
-    rows, p = [], []
+    rows, p, unseen = [], [], []
     for train, fold in _folds(cv, X, y):
         model = clone(estimator).fit(*_safe_split(estimator, X, y, train))
         known = np.zeros((len(fold), len(fitted.classes_)))  # a class that is only in this fold gets probability 0
@@ -122,32 +140,43 @@ def _cross_validated(estimator: Any, X: Any, y: np.ndarray, cv: Any) -> Calibrat
         )
         rows.append(fold)
         p.append(known)
-    return Calibration(fitted, y[np.concatenate(rows)], np.concatenate(p))
+        unseen.append(~np.isin(y[fold], model.classes_))
+    parts = (y[np.concatenate(rows)], np.concatenate(p), np.concatenate(unseen))
+    return Calibration(fitted, *parts, rows_worth_one=LEFT_OUT_ROWS_WORTH_ONE)
 
 
-def hold_out(y: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-    """Row numbers to fit on and to hold out: every fifth row, counted class by class from a drawn start.
+def hold_out(y: np.ndarray) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+    """Row numbers to fit on, to hold out, and to count as of an unseen class: of both every fifth.
 
-    The rows of a class come in drawn order (the seed is fixed), so those held
-    out are a fair sample of it; every class keeps rows to be fitted on, and a
-    class of one row keeps that one.
+    They are counted class by class from a drawn start. The rows of a class
+    come in drawn order (the seed is fixed), so those held out are a fair
+    sample of it, and every class keeps rows to be fitted on.
+    Rows that are alone in their class come last. Every fifth of them is
+    drawn like any other: held out, its class would be unseen, as the
+    classes of some new rows will be. It is only counted, and stays to be
+    fitted on.
 
-    >>> train, held_out = hold_out(np.array(["a"] * 10 + ["b"] * 5 + ["c"]))
-    >>> len(train), np.sort(np.array(list("aaaaaaaaaabbbbbc"))[held_out]).tolist()
-    (13, ['a', 'a', 'b'])
+    >>> y = np.array(list("aaaaaaaaaabbbbbcdefg"))
+    >>> train, held_out, alone = hold_out(y)
+    >>> len(train), y[held_out].tolist(), y[alone].tolist()
+    (17, ['a', 'a', 'b'], ['e'])
     """
     _, labels, counts = np.unique(y, return_inverse=True, return_counts=True)
     random = np.random.default_rng(0)
     drawn = random.permutation(len(y))
     by_class = drawn[np.argsort(labels[drawn], kind="stable")]
-    can_go = by_class[counts[labels[by_class]] > 1]
+    has_others = counts[labels[by_class]] > 1
+    can_go = by_class[has_others]
     if not len(can_go):
         raise InputError(
             f"No row can be held out: none of the classes has two (n_samples={len(y)}). Pass more rows of a class,"
             ' or a classifier that is fitted already, with cv="prefit".'
         )
-    held_out = np.sort(can_go[random.integers(min(HELD_OUT, len(can_go))) :: HELD_OUT])
-    return np.setdiff1d(np.arange(len(y)), held_out), held_out
+    in_turn = np.concatenate([can_go, by_class[~has_others]])
+    every_fifth = np.sort(in_turn[random.integers(min(HELD_OUT, len(can_go))) :: HELD_OUT])
+    alone = counts[labels[every_fifth]] == 1
+    held_out = every_fifth[~alone]
+    return np.setdiff1d(np.arange(len(y)), held_out), held_out, every_fifth[alone]
 
 
 def _folds(cv: Any, X: Any, y: np.ndarray) -> list[tuple[np.ndarray, np.ndarray]]:

@@ -109,6 +109,7 @@ class ConformalClassifier(AroundClassifier):
         It is cloned before it is fitted, except with ``cv="prefit"``.
     coverage : float, default=0.9
         How often, at least, a set shall hold the true class; between 0 and 1.
+        Over all new rows, those of classes never seen included.
     per_class : bool, default=False
         False: over all rows. True: for the rows of each class by itself,
         which takes ``rows_needed(coverage)`` calibration rows of each.
@@ -121,7 +122,8 @@ class ConformalClassifier(AroundClassifier):
         None: the estimator's own leave-one-out probabilities where it has
         ``leave_one_out_proba``, so that every row serves twice; otherwise as
         "split". "split": a fifth of every class is held out, with a fixed
-        seed; a class of one row stays with the estimator. "prefit": the
+        seed; a class of one row stays with the estimator, but a fifth of
+        such rows counts as not covered. "prefit": the
         estimator is fitted already, on other rows, and ``fit`` only
         calibrates. An int or splitter: the estimator is fitted without each
         fold and asked about it, then fitted on all rows.
@@ -138,6 +140,14 @@ class ConformalClassifier(AroundClassifier):
         The largest score with which each class is in a set; +inf: in every set.
     n_calibration_ : int
         How many rows the thresholds were read from.
+    unseen_class_rate_ : float
+        The share of these rows that are alone in their class, and so of a
+        class that is unseen without them: about how many new rows are of a
+        class that no row here has (Good and Turing's estimate). No set holds
+        such a class; the others make up for it, so that ``coverage`` is kept
+        over all new rows. Above 1 − ``coverage`` it cannot be: a warning says
+        so, and every set holds every class. 0 with "prefit", whose
+        rows must be of known classes: the promise is then about such rows.
     n_features_in_, feature_names_in_ : as the estimator has them.
 
     Examples
@@ -180,7 +190,11 @@ class ConformalClassifier(AroundClassifier):
         found = self._fit_estimator(X, y)
         self._labels = columns(found.labels, self.classes_)
         scores = SCORES[self.conformity_score](found.probabilities)
-        self._scores = scores[np.arange(self.n_calibration_), self._labels]
+        self._scores = scores[np.arange(len(self._labels)), self._labels]
+        self._unseen = found.unseen
+        self._n_unseen = int(found.unseen.sum()) + found.n_unasked
+        self.n_calibration_ = len(self._labels) + found.n_unasked
+        self.unseen_class_rate_ = self._n_unseen / self.n_calibration_
         self._read_thresholds()
         return self
 
@@ -214,7 +228,9 @@ class ConformalClassifier(AroundClassifier):
         if self.per_class:
             self.thresholds_ = class_thresholds(self._scores, self._labels, n_classes, self.coverage)
         else:
-            self.thresholds_ = np.full(n_classes, threshold(self._scores, self.coverage))
+            # A class that was never seen fits worse than any that a set can hold.
+            scores = np.append(self._scores[~self._unseen], np.full(self._n_unseen, math.inf))
+            self.thresholds_ = np.full(n_classes, threshold(scores, self.coverage))
         if np.isinf(self.thresholds_).any():
             warnings.warn(self._too_few(), UserWarning, stacklevel=3)
 
@@ -223,6 +239,12 @@ class ConformalClassifier(AroundClassifier):
 
     def _too_few(self) -> str:
         need = rows_needed(self.coverage)
+        if not self.per_class and self.n_calibration_ >= need:
+            return (
+                f"A coverage of {self.coverage:g} cannot be reached: about {self.unseen_class_rate_:.0%} of new rows"
+                " are of a class that no row here has, for as many rows here are alone in their class, and no set can"
+                " hold it. Every set holds every class. Pass more rows, or ask for less."
+            )
         if not self.per_class:
             return (
                 f"A coverage of {self.coverage:g} takes at least {need} calibration rows, but there are"

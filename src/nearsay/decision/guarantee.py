@@ -101,15 +101,22 @@ def fit_setting(
 
 
 def setting_for(
-    curve: AccuracyCurve, accuracy: float, confidence: float | None = None, method: str = "bisection"
+    curve: AccuracyCurve,
+    accuracy: float,
+    confidence: float | None = None,
+    method: str = "bisection",
+    *,
+    rows_worth_one: int = 1,
 ) -> float:
     """Read from a curve the setting that keeps an accuracy: one curve serves every accuracy.
+
+    ``rows_worth_one`` is for a confidence, as in ``right_answers_needed``.
 
     >>> curve = AccuracyCurve("darts", np.array([0, 1, 2, 3.0]), np.array([6, 8, 7, 9]), np.zeros(4), 10, 2.0)
     >>> setting_for(curve, 0.8, method="exact"), setting_for(curve, 0.75, 0.6, "fixed-sequence")
     (1.0, 3.0)
     """
-    return _search(curve, accuracy, confidence, method)
+    return _search(curve, accuracy, confidence, method, rows_worth_one=rows_worth_one)
 
 
 def fit_reward_shifts_by_branch(
@@ -166,7 +173,12 @@ def curves_by_branch(
 
 
 def settings_for(
-    curves: Mapping[Any, AccuracyCurve | None], accuracy: float, confidence: float | None = None, method: str = "exact"
+    curves: Mapping[Any, AccuracyCurve | None],
+    accuracy: float,
+    confidence: float | None = None,
+    method: str = "exact",
+    *,
+    rows_worth_one: int = 1,
 ) -> np.ndarray:
     """Read from the curve of each branch the setting that keeps an accuracy there: (n_branches,).
 
@@ -176,16 +188,21 @@ def settings_for(
     >>> settings_for({"dog": curve, "cat": curve}, 0.8)
     array([1., 1.])
     """
-    return _search_by_branch(curves, accuracy, confidence, method)
+    return _search_by_branch(curves, accuracy, confidence, method, rows_worth_one)
 
 
 def _search_by_branch(
-    curves: Mapping[Any, AccuracyCurve | None], accuracy: float, confidence: float | None, method: str
+    curves: Mapping[Any, AccuracyCurve | None],
+    accuracy: float,
+    confidence: float | None,
+    method: str,
+    rows_worth_one: int = 1,
 ) -> np.ndarray:
     settings = np.full(len(curves), math.inf)
     for place, (name, curve) in enumerate(curves.items()):
         if curve is not None:
-            settings[place] = _search(curve, accuracy, confidence, method, f"Branch {name!r}: ", stacklevel=4)
+            whose = f"Branch {name!r}: "
+            settings[place] = _search(curve, accuracy, confidence, method, whose, rows_worth_one, stacklevel=4)
         else:
             words = f"No validation row looks like branch {name!r}: rows that do will get the root. Pass more rows."
             warnings.warn(words, UserWarning, stacklevel=3)
@@ -234,15 +251,20 @@ def branch_of_leaves(taxonomy: Taxonomy, branches: Sequence[Any]) -> np.ndarray:
 # ------------------------------------------------------------------ the promise as a number
 
 
-def right_answers_needed(n_rows: int, accuracy: float, confidence: float | None = None) -> int:
+def right_answers_needed(
+    n_rows: int, accuracy: float, confidence: float | None = None, *, rows_worth_one: int = 1
+) -> int:
     """How many of ``n_rows`` answers must be right to keep an accuracy; n_rows + 1 where even all do not suffice.
 
     Without ``confidence`` it is their share. With it, the one-sided lower bound of Clopper and Pearson must be
     above the accuracy: were the true accuracy no larger, so many right answers would come up
-    more rarely than 1 − confidence.
+    more rarely than 1 − confidence. Answers that lean on each other scatter more: ``rows_worth_one`` of them
+    count as one answer that does not.
 
     >>> right_answers_needed(100, 0.55), right_answers_needed(100, 0.55, 0.95)
     (55, 64)
+    >>> right_answers_needed(100, 0.55, 0.95, rows_worth_one=2) / 2, right_answers_needed(50, 0.55, 0.95)
+    (34.0, 34)
     >>> right_answers_needed(4, 0.5, 0.95)             # 4 of 4 show no more than .05 ** (1/4) = .473
     5
     """
@@ -253,16 +275,19 @@ def right_answers_needed(n_rows: int, accuracy: float, confidence: float | None 
     few, enough = 0, n_rows + 1
     while enough - few > 1:
         middle = (few + enough) // 2
-        if betaincinv(middle, n_rows - middle + 1, 1 - confidence) > accuracy:
+        right, wrong = middle / rows_worth_one, (n_rows - middle) / rows_worth_one
+        if betaincinv(right, wrong + 1, 1 - confidence) > accuracy:
             enough = middle
         else:
             few = middle
     return enough
 
 
-def _rows_needed(accuracy: float, confidence: float) -> float:
+def _rows_needed(accuracy: float, confidence: float, rows_worth_one: int) -> float:
     """The fewest rows that show the accuracy when all answers are right; infinite for an accuracy of 1."""
-    return math.inf if accuracy == 1 else math.floor(math.log(1 - confidence) / math.log(accuracy)) + 1
+    if accuracy == 1:
+        return math.inf
+    return math.floor(rows_worth_one * math.log(1 - confidence) / math.log(accuracy)) + 1
 
 
 def check_share(name: str, share: Any, *, ends: bool) -> None:
@@ -286,6 +311,7 @@ def _search(
     confidence: float | None,
     method: str,
     whose: str = "",
+    rows_worth_one: int = 1,
     stacklevel: int = 3,
 ) -> float:
     check_choice("method", method, SEARCHES)
@@ -296,10 +322,10 @@ def _search(
         raise InputError(
             'method="fixed-sequence" is a way to keep a confidence. Pass one, such as 0.95, or method="exact".'
         )
-    needed = right_answers_needed(curve.n_rows, accuracy, confidence)
+    needed = right_answers_needed(curve.n_rows, accuracy, confidence, rows_worth_one=rows_worth_one)
     setting = SEARCHES[method](curve, accuracy, needed)
     if setting == math.inf or not _keeps(curve, setting, needed):
-        words = whose + _not_kept(curve, accuracy, confidence, needed, setting)
+        words = whose + _not_kept(curve, accuracy, confidence, needed, setting, rows_worth_one)
         warnings.warn(words, UserWarning, stacklevel=stacklevel)
     return setting
 
@@ -344,10 +370,13 @@ def _keeps(curve: AccuracyCurve, setting: float, needed: int) -> bool:
     return bool(curve.n_right[curve.place(setting)] >= needed)
 
 
-def _not_kept(curve: AccuracyCurve, accuracy: float, confidence: float | None, needed: int, setting: float) -> str:
+def _not_kept(
+    curve: AccuracyCurve, accuracy: float, confidence: float | None, needed: int, setting: float, rows_worth_one: int
+) -> str:
     promise = f"An accuracy of {accuracy:g}" + (f" with confidence {confidence:g}" if confidence is not None else "")
     if confidence is not None and needed > curve.n_rows:
-        why = f" takes at least {_rows_needed(accuracy, confidence):g} rows, all of them right; {curve.n_rows} came."
+        least = _rows_needed(accuracy, confidence, rows_worth_one)
+        why = f" takes at least {least:g} rows, all of them right; got {curve.n_rows}."
     else:
         why = f" takes {needed} right answers to {curve.n_rows} rows, and none but the root was shown to keep it."
     if setting == math.inf:

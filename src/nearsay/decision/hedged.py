@@ -43,7 +43,8 @@ class HedgedClassifier(AroundClassifier):
     confidence : float or None, default=None
         None: the calibration rows keep the accuracy. Otherwise how sure to be
         that new rows do, though the setting was searched for (fixed-sequence
-        testing).
+        testing). Rows that also taught the estimator (leave-one-out, folds)
+        lean on each other: two of them count as one that was held out.
     rule : {"darts", "fixed-threshold", "flat-reject", "flat-reject-calibrated"}, default="darts"
         How answers become less specific.
     cv : None, "split", "prefit", int or splitter, default=None
@@ -125,6 +126,7 @@ class HedgedClassifier(AroundClassifier):
         p_leaf = self._leaf_probabilities(found.probabilities)
         points = operating_points(p_leaf, self.taxonomy_, self.rule)
         self._curve = accuracy_curve(points, found.labels, self.taxonomy_)
+        self._rows_worth_one = found.rows_worth_one
         self._curves_of_branches = None
         if self.branches is not None:
             branch = self._branch_of_leaves[p_leaf.argmax(axis=1)]
@@ -135,6 +137,7 @@ class HedgedClassifier(AroundClassifier):
     @property
     def setting_(self) -> float:
         """The setting for all rows; with several branches each has its own, in ``settings_``."""
+        check_is_fitted(self, "estimator_")
         if len(self.settings_) > 1:
             raise AttributeError("There is a setting for each branch: see settings_.")
         return float(self.settings_[0])
@@ -169,6 +172,7 @@ class HedgedClassifier(AroundClassifier):
 
     def score(self, X: Any, y: Any, sample_weight: Any = None) -> float:
         """The share of rows whose answer is right: the label itself, or a node above it."""
+        check_is_fitted(self, "estimator_")
         labels = self.taxonomy_.check_labels(as_labels(y).tolist())
         right = self.taxonomy_.covers_label(self._nodes(self.predict_proba(X)), labels)
         return float(np.average(right, weights=sample_weight))
@@ -210,10 +214,11 @@ class HedgedClassifier(AroundClassifier):
 
     def _read_settings(self) -> None:
         method = "exact" if self.confidence is None else "fixed-sequence"
+        how = (self.accuracy, self.confidence, method)
         if self._curves_of_branches is None:
-            self.settings_ = np.array([setting_for(self._curve, self.accuracy, self.confidence, method)])
+            self.settings_ = np.array([setting_for(self._curve, *how, rows_worth_one=self._rows_worth_one)])
         else:
-            self.settings_ = settings_for(self._curves_of_branches, self.accuracy, self.confidence, method)
+            self.settings_ = settings_for(self._curves_of_branches, *how, rows_worth_one=self._rows_worth_one)
 
     def _check_settings(self) -> None:
         check_choice("rule", self.rule, RULES)

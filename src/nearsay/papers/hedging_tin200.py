@@ -149,7 +149,7 @@ def neighborhoods(images: Images, candidates: Candidates | None, k: int) -> Neig
     if candidates is None:
         index = NeighborIndex().fit(X)
         return Neighborhoods(index.leave_one_out(k), np.arange(len(X)), index.query(Q, k))
-    known, held_out = hold_out(y)
+    known, held_out, _ = hold_out(y)
     learned = learn(candidates, X, y, known, held_out)
     blind, metric = learned.blind, learned.metric
     found = NeighborIndex().fit(blind.transform(X[known])).query(blind.transform(X[held_out]), k)

@@ -279,8 +279,8 @@ class Chooser:
         self, fusion: Fusion, tables: Sequence[NeighborTable], shown: np.ndarray
     ) -> tuple[np.ndarray, np.ndarray]:
         log_p, right = [np.empty(0)], [np.empty(0)]
-        for rows, asked in left_out_folds(fusion, tables, self.labels, self.n_classes, self.rows, shown):
-            p, truth = fusion.proba(asked), self.labels[rows]
+        for lines, asked in left_out_folds(fusion, tables, self.labels, self.n_classes, self.rows, shown):
+            p, truth = fusion.proba(asked), self.labels[self.rows[lines]]
             log_p.append(np.log(np.maximum(p[np.arange(len(p)), truth], NOTHING)))
             right.append(p.argmax(axis=1) == truth)
         return np.concatenate(log_p), np.concatenate(right)

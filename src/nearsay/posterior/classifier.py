@@ -19,6 +19,7 @@ from nearsay.distances.named import as_distance
 from nearsay.errors import InputError
 from nearsay.neighbors.index import NeighborIndex
 from nearsay.neighbors.table import NeighborTable
+from nearsay.posterior.base import left_out_proba
 from nearsay.posterior.choice import Choices, Chooser, neighbors_to_try, views_to_try
 from nearsay.posterior.evidence import EvidenceList, evidence
 from nearsay.posterior.labeled_index import LabeledIndex
@@ -220,17 +221,21 @@ class NeighborClassifier(ClassifierMixin, BaseEstimator):
     def leave_one_out_proba(self) -> np.ndarray:
         """Probabilities (n_rows, n_classes) of the training rows, each answered by the others.
 
-        What ``predict_proba`` would say of them if they were not in the
-        collection, short of fitting the posterior once more without each: it
-        is one of all cases that the posterior learned from. For thresholds
-        and guarantees, this gives no data away.
+        A row is neither among its neighbors nor among the past cases that the
+        posterior learned from. Tables of past cases are counts, and the case
+        is taken out of them: exactly what a fit without it would say. Weights
+        ("weighted", "pooled", a posterior of your own) are learned anew without
+        each tenth of the cases. What stays is that the row is a neighbor of
+        others, and that k and the posterior, where "auto" chose them, were
+        chosen with it among the cases. For thresholds and guarantees, this
+        gives no data away.
         """
         check_is_fitted(self)
         n_members = getattr(self.posterior_, "n_members", None)
         table = self._labeled.leave_one_out(self.n_neighbors_, n_members)
-        p = np.empty((len(table), len(self.classes_)))
-        for part, p_part, _ in self._answers(table):
-            p[part] = p_part
+        p = left_out_proba(self.posterior_, table, self.labels_, len(self.classes_))
+        for part in self._blocks(len(table)):
+            self._settle(p[part], table[part])
         return p
 
     def predict(self, X: Any) -> np.ndarray:
@@ -273,18 +278,25 @@ class NeighborClassifier(ClassifierMixin, BaseEstimator):
 
     def _answers(self, table: NeighborTable) -> Iterator[tuple[slice, np.ndarray, np.ndarray]]:
         """(queries, their probabilities, the winning class numbers), a block of queries at a time."""
-        # About eight arrays of a block's size come and go; together they should stay in the cache.
-        for part in row_blocks(len(table), row_bytes=8 * 8 * len(self.classes_)):
+        for part in self._blocks(len(table)):
             p = np.array(self.posterior_.proba(table[part]), dtype=np.float64)
-            expected = (part.stop - part.start, len(self.classes_))
-            if p.shape != expected:
-                raise InputError(
-                    f"The posterior {self.posterior!r} gave probabilities of shape {p.shape};"
-                    f" {expected} (queries × classes) is expected."
-                )
-            best = winners(p, table[part], self.labels_, self.tie_break, self._seed)
-            lift(p, best)
-            yield part, p, best
+            yield part, p, self._settle(p, table[part])
+
+    def _blocks(self, n_queries: int) -> Iterator[slice]:
+        # About eight arrays of a block's size come and go; together they should stay in the cache.
+        return row_blocks(n_queries, row_bytes=8 * 8 * len(self.classes_))
+
+    def _settle(self, p: np.ndarray, table: NeighborTable) -> np.ndarray:
+        """The winning class numbers, each raised in ``p`` above those equal to it."""
+        expected = (len(table), len(self.classes_))
+        if p.shape != expected:
+            raise InputError(
+                f"The posterior {self.posterior!r} gave probabilities of shape {p.shape};"
+                f" {expected} (queries × classes) is expected."
+            )
+        best = winners(p, table, self.labels_, self.tie_break, self._seed)
+        lift(p, best)
+        return best
 
     def _names(self, numbers: np.ndarray) -> np.ndarray:
         names: np.ndarray = self.classes_[numbers]

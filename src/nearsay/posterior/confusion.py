@@ -11,9 +11,10 @@ from scipy import sparse
 from nearsay.arrays import row_blocks
 from nearsay.errors import unknown_name
 from nearsay.neighbors.table import NeighborTable
+from nearsay.posterior.base import Posterior
 from nearsay.posterior.case_table import CaseTable
 from nearsay.posterior.tables import Rank, RankVotesplit
-from nearsay.posterior.tabulated import Tabulated, listed_classes, past_cases
+from nearsay.posterior.tabulated import Tabulated, listed_classes, past_cases, telling
 
 # Cells of the confusion matrix held dense at a time (32 MB) while probability is accumulated.
 CELLS_AT_ONCE = 1 << 22
@@ -47,6 +48,12 @@ def record_of_winner(counts: sparse.csc_matrix, winner: np.ndarray) -> tuple[np.
     """How many cases were predicted as the winner, and in how many of them it was right; 0 without a winner (−1)."""
     cases, right = of_predicted(counts), counts.diagonal()
     return np.where(winner >= 0, cases[winner], 0), np.where(winner >= 0, right[winner], 0)
+
+
+def _share(right: np.ndarray, cases: np.ndarray, of_all: np.ndarray | float) -> np.ndarray:
+    """How often it was right; without a case as often as all are."""
+    share: np.ndarray = np.where(cases > 0, right / np.maximum(cases, 1), of_all)
+    return share
 
 
 class Confmat(Tabulated):
@@ -102,21 +109,34 @@ class Confmat(Tabulated):
     def _clear(self, table: NeighborTable) -> None:
         self.counts_ = sparse.csc_matrix((self.n_classes_, self.n_classes_), dtype=np.int64)
 
-    def _count(self, table: NeighborTable, truth: np.ndarray) -> None:
-        self.counts_ = self.counts_ + confusion(truth, self.elected_past(table)[0], self.n_classes_)
+    def _count(self, table: NeighborTable, truth: np.ndarray, times: int) -> None:
+        self.counts_ = self.counts_ + times * confusion(truth, self.elected_past(table)[0], self.n_classes_)
 
     def _read(self) -> None:
         right, cases = self.counts_.diagonal(), NORMALIZATIONS[self.normalize](self.counts_)
-        of_all = right.sum() / max(self.n_cases_, 1)
-        self.right_ = np.divide(right, cases, out=np.full(self.n_classes_, of_all), where=cases > 0)
+        self.right_ = _share(right, cases, right.sum() / max(self.n_cases_, 1))
 
     def _give(self, table: NeighborTable, p: np.ndarray) -> None:
         from nearsay.posterior.table_loops import give_to_predicted
 
-        give_to_predicted(self.elected(table)[0], self.right_, self.model_failure, p)
+        winner = self.elected(table)[0]
+        give_to_predicted(winner, self.right_[winner], self.model_failure, p)
+
+    def _left_out(self, table: NeighborTable, rows: np.ndarray) -> np.ndarray:
+        from nearsay.posterior.table_loops import give_to_predicted
+
+        truth, predicted, winner = self.labels_[rows], self.elected_past(table)[0], self.elected(table)[0]
+        right, cases = self.counts_.diagonal(), NORMALIZATIONS[self.normalize](self.counts_)
+        was_right = truth == predicted
+        own = truth if self.normalize == "row" else predicted
+        of_all = (right.sum() - was_right) / (self.n_cases_ - 1)
+        without = _share(right[winner] - (was_right & (own == winner)), cases[winner] - (own == winner), of_all)
+        p = np.empty((len(table), self.n_classes_))
+        give_to_predicted(winner, without, self.model_failure, p)
+        return p
 
 
-class ConfmatRank:
+class ConfmatRank(Posterior):
     """A class is as likely as past cases of it found the predicted class probable, going by ``Rank``.
 
     What ``Rank`` gives to every class in a past case is added up in the row
@@ -142,7 +162,6 @@ class ConfmatRank:
         What a column holds beside that.
     """
 
-    needs_past_cases = True
     n_members = 0
     name = "confmat&rank"
     ranking: type[Rank] = Rank
@@ -152,6 +171,7 @@ class ConfmatRank:
 
     def fit(self, table: NeighborTable, labels: np.ndarray, n_classes: int, rows: np.ndarray | None = None) -> Self:
         """Count the past cases by rank, then add up the probabilities that these counts give to the same cases."""
+        self.labels_, self.n_classes_ = labels, n_classes
         self.ranks_ = self.ranking(model_failure=self.model_failure).fit(table, labels, n_classes, rows)
         table, truth = past_cases(table, labels, rows)
         self.counts_ = confusion(truth, self.ranks_.elected_past(table)[0], n_classes)
@@ -171,6 +191,40 @@ class ConfmatRank:
         extra = self.extra_
         winner, _ = self.ranks_.elected(table)
         give_column(self.base_, extra.indptr, extra.indices, extra.data, winner, self.model_failure, p)
+        return p
+
+    def leave_one_out_proba(self, table: NeighborTable, rows: np.ndarray | None = None) -> np.ndarray:
+        """Probabilities of the past cases that ``fit`` was given, each after it was taken out of all counts.
+
+        Exactly what a fit without that case would say: the ranks are those of
+        the others, and so is what the others add up to by these ranks.
+        """
+        rows = np.arange(len(self.labels_)) if rows is None else rows
+        counted = telling(table, self.labels_, rows)
+        p = np.empty((len(table), self.n_classes_))
+        p[~counted] = self.proba(table[~counted])
+        if self.ranks_.n_cases_ > 1:
+            p[counted] = self._left_out(table[counted], rows[counted])
+        elif counted.any():
+            p[counted] = self.ranks_.without(table[counted], rows[counted]).proba(table[counted])
+        return p
+
+    def _left_out(self, table: NeighborTable, rows: np.ndarray) -> np.ndarray:
+        from nearsay.posterior.table_loops import give_columns_left_out
+
+        numbers, truth = listed_classes(table).numbers, self.labels_[rows]
+        n_listed = (numbers >= 0).sum(axis=1)
+        # Who lists a class, and where: a column is added up from these alone.
+        by_class = np.argsort(numbers, axis=None, kind="stable")
+        starts = np.searchsorted(numbers.ravel()[by_class], np.arange(self.n_classes_ + 1))
+        cases = (numbers, n_listed, truth, self.ranks_.past_cells(table), of_true(self.counts_))
+        winner = self.ranks_.elected(table)[0]
+        p = np.empty((len(table), self.n_classes_))
+        for alike, ranks in self.ranks_.without_each(table, rows):
+            alike = alike[np.argsort(winner[alike], kind="stable")]
+            give_columns_left_out(
+                *cases, by_class, starts, ranks.past_reading_, alike, winner[alike], self.model_failure, p
+            )
         return p
 
     def record(self, table: NeighborTable) -> tuple[np.ndarray, np.ndarray]:

@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+from copy import copy
+
 import numpy as np
 
+from nearsay.arrays import row_blocks
 from nearsay.neighbors.table import NeighborTable
 from nearsay.posterior.case_table import CaseTable
 from nearsay.posterior.tabulated import Tabulated
@@ -27,10 +30,18 @@ def right_at_even_odds(same: np.ndarray, other: np.ndarray) -> np.ndarray:
     By hand: 3.5/5 = 0.7 of all, (3 + 0.7)/5 = 0.74 of the line and of its empty cell, (3 + 0.74)/5 = 0.748
     of the other; odds of 0.748/0.252 times 0.3/0.7 are 0.56.
     """
-    n_same, n_other = same.sum(), other.sum()
-    of_all = (n_same + 0.5) / (n_same + n_other + 1)
-    of_line = _shrunk(same.sum(axis=1), other.sum(axis=1), of_all)
-    share = _shrunk(same, other, of_line[:, None])
+    return _at_even_odds(same, other, _of_all(same.sum(), other.sum()))
+
+
+def _of_all(n_same: np.ndarray, n_other: np.ndarray) -> np.ndarray:
+    share: np.ndarray = (n_same + 0.5) / (n_same + n_other + 1)
+    return share
+
+
+def _at_even_odds(same: np.ndarray, other: np.ndarray, of_all: np.ndarray) -> np.ndarray:
+    """The same for lines of cells (…, n_bins), given the share of all cells, one number or (…, 1)."""
+    of_line = _shrunk(same.sum(axis=-1, keepdims=True), other.sum(axis=-1, keepdims=True), of_all)
+    share = _shrunk(same, other, of_line)
     weighed = share * (1 - of_all)
     at_even_odds: np.ndarray = weighed / (weighed + (1 - share) * of_all)
     return at_even_odds
@@ -94,31 +105,62 @@ class DistVotesplit(Tabulated):
         self.counts_ = np.zeros((2, self.n_voters_, N_BINS), np.int64)
         self.cases_ = np.zeros((2, self.n_voters_, N_BINS), np.int64)
 
-    def _count(self, table: NeighborTable, truth: np.ndarray) -> None:
+    def _count(self, table: NeighborTable, truth: np.ndarray, times: int) -> None:
+        winner, votes = self.elected_past(table)
+        self.cases_ = self.cases_.copy()
+        np.add.at(self.cases_, ((winner == truth).astype(np.int64), votes - 1, self._bins(table)), times)
+        self.counts_ = self.counts_ + times * self._neighbors_of(table, truth, votes - 1, self.n_voters_)
+
+    def _neighbors_of(self, table: NeighborTable, truth: np.ndarray, lines: np.ndarray, n_lines: int) -> np.ndarray:
+        """The neighbors of cases, right and wrong, by the line of their case and by distance: (2, n_lines, 20)."""
         from nearsay.posterior.table_loops import count_distances
 
-        winner, votes = self.elected_past(table)
-        cells = votes - 1
-        np.add.at(self.cases_, ((winner == truth).astype(np.int64), cells, self._bins(table)), 1)
-        near = table.first(self.n_voters_)
-        count_distances(near.indices, near.distances, self.labels_, truth, cells, self.low_, self.width_, *self.counts_)
+        near, counts = table.first(self.n_voters_), np.zeros((2, n_lines, N_BINS), np.int64)
+        count_distances(near.indices, near.distances, self.labels_, truth, lines, self.low_, self.width_, *counts)
+        return counts
 
     def _read(self) -> None:
         self.past_reading_ = right_at_even_odds(*self.counts_)
         self.reading_ = self.read_between(self.past_reading_)
 
     def _give(self, table: NeighborTable, p: np.ndarray) -> None:
+        self._give_from(table, self.elected(table)[1], self.reading_, p)
+
+    def _give_from(self, table: NeighborTable, lines: np.ndarray, reading: np.ndarray, p: np.ndarray) -> None:
         from nearsay.posterior.table_loops import give_by_distance
 
-        votes = self.elected(table)[1]
-        give_by_distance(
-            table.indices,
-            table.distances,
-            self.labels_,
-            votes,
-            self.reading_,
-            self.low_,
-            self.width_,
-            self.model_failure,
-            p,
-        )
+        near = (table.indices, table.distances, self.labels_)
+        give_by_distance(*near, lines, reading, self.low_, self.width_, self.model_failure, p)
+
+    def _left_out(self, table: NeighborTable, rows: np.ndarray) -> np.ndarray:
+        p = np.empty((len(table), self.n_classes_))
+        for part in row_blocks(len(table), row_bytes=8 * 16 * N_BINS):
+            here, truth = table[part], self.labels_[rows[part]]
+            self._give_from(here, np.arange(len(here)), self._readings_without_each(here, truth), p[part])
+        for line in self._ends_of_bins(table):
+            others = np.delete(np.arange(len(table)), line)
+            without = copy(self).fit(table[others], self.labels_, self.n_classes_, rows[others])
+            p[line] = without.proba(table[line : line + 1])[0]
+        return p
+
+    def _readings_without_each(self, table: NeighborTable, truth: np.ndarray) -> np.ndarray:
+        """The line that each counted case reads when its own neighbors are not counted: (n_cases, 20)."""
+        own = self._neighbors_of(table, truth, np.arange(len(table)), len(table))
+        own_line = self.elected_past(table)[1] - 1
+        of_all = _of_all(*(self.counts_.sum(axis=(1, 2))[:, None] - own.sum(axis=2)))[:, None]
+
+        def past_reading(lines: np.ndarray) -> np.ndarray:
+            same, other = self.counts_[:, lines] - np.where(lines == own_line, 1, 0)[:, None] * own
+            return _at_even_odds(same, other, of_all)
+
+        return self.between(past_reading, self.elected(table)[1])
+
+    def _ends_of_bins(self, table: NeighborTable) -> list[int]:
+        """The cases without which the bins would begin or end elsewhere: those that alone are at an end."""
+        distances = table.distances[:, : self.n_voters_]
+        nearest = distances.min(axis=1)
+        farthest = np.where(np.isfinite(distances), distances, -np.inf).max(axis=1)
+        ends = [np.flatnonzero(farthest == farthest.max())]
+        if self.low_ < 0:
+            ends.append(np.flatnonzero(nearest == nearest.min()))
+        return sorted({int(lines[0]) for lines in ends if len(lines) == 1})

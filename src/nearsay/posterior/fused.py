@@ -172,9 +172,14 @@ class FusedClassifier(ClassifierMixin, BaseEstimator):
         return self._answer(self.neighbors(X))[0]
 
     def leave_one_out_proba(self) -> np.ndarray:
-        """Probabilities (n_rows, n_classes) of the training rows, each answered by the others."""
+        """Probabilities (n_rows, n_classes) of the training rows, each answered by the others.
+
+        A row is neither among its neighbors nor among the past cases that the
+        posteriors and the exponents learned from, as in ``NeighborClassifier``.
+        """
         check_is_fitted(self)
-        return self._answer([view.past_cases(self.n_neighbors_, self._n_members) for view in self.views_])[0]
+        tables = [view.past_cases(self.n_neighbors_, self._n_members) for view in self.views_]
+        return self._settled(self.posterior_.leave_one_out_proba(tables), tables)[0]
 
     def explain(self, X: Any) -> list[FusedEvidence]:
         """The evidence for every query, group by group, from one search."""
@@ -184,7 +189,10 @@ class FusedClassifier(ClassifierMixin, BaseEstimator):
 
     def _answer(self, tables: list[NeighborTable]) -> tuple[np.ndarray, np.ndarray]:
         """Probabilities and the winning class numbers."""
-        p = self.posterior_.proba(tables)
+        return self._settled(self.posterior_.proba(tables), tables)
+
+    def _settled(self, p: np.ndarray, tables: list[NeighborTable]) -> tuple[np.ndarray, np.ndarray]:
+        """Probabilities times priors, ties broken, and the winning class numbers."""
         if self._log_priors is not None:
             p *= np.exp(self._log_priors)
             p /= p.sum(axis=1, keepdims=True)

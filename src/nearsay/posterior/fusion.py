@@ -17,9 +17,9 @@ import numpy as np
 
 from nearsay.arrays import evenly, row_blocks
 from nearsay.neighbors.table import NeighborTable
+from nearsay.posterior.base import left_out_proba, splits
 from nearsay.posterior.log_linear import Cases, fit_weights, likeliest, stack
 
-FOLDS = 5
 MOST_CASES = 20_000
 # Eq. (3) is every exponent at 1. That is the belief to start from; a few dozen hard cases outweigh it.
 EXPONENT_PRECISION = 1.0
@@ -75,7 +75,9 @@ class Fusion:
         rows = np.arange(len(labels)) if rows is None else rows
         self.n_classes_ = n_classes
         self._shown = np.ones((len(tables), n_classes), np.bool_) if shown is None else shown
+        self._labels, self._rows = labels, rows
         self.exponents_ = np.ones(len(tables))
+        self._exponents_left_out = np.ones((len(rows), len(tables)))
         first = self.make()
         self.joint_ = hasattr(first, "fit_groups")
         if self.joint_:
@@ -83,8 +85,28 @@ class Fusion:
             return self
         self.posteriors_ = [_fitted(self.make(), table, labels, n_classes, rows) for table in tables]
         if self.exponents == "learned" and len(tables) > 1:
-            self.exponents_ = self._learned([table for table in tables if table is not None], labels, rows)
+            self._learn_exponents([table for table in tables if table is not None])
         return self
+
+    def leave_one_out_proba(self, tables: Sequence[NeighborTable]) -> np.ndarray:
+        """Probabilities (n_lines, n_classes) of the past cases that ``fit`` was given, each by what others taught.
+
+        Of each group as its posterior does it; learned exponents are learned
+        anew without each fifth of the cases.
+        """
+        if self.joint_:
+            pooled: np.ndarray = self.posteriors_[0].leave_one_out_groups(tables)
+            return pooled
+        total = np.zeros((len(tables[0]), self.n_classes_))
+        for posterior, table, shown, exponent in zip(
+            self.posteriors_, tables, self._shown, self._exponents_left_out.T, strict=True
+        ):
+            here = has_group(table)
+            p = left_out_proba(posterior, table[here], self._labels, self.n_classes_, self._rows[here])
+            log_p = self._spread_log(p, here, len(table), shown)
+            log_p *= exponent[:, None]
+            total += log_p
+        return normalized(total)
 
     def proba(self, tables: Sequence[NeighborTable]) -> np.ndarray:
         """Probabilities (n_queries, n_classes); every row sums to 1. A query without any group gets all alike."""
@@ -132,24 +154,39 @@ class Fusion:
     def _logs(self, tables: Sequence[NeighborTable]) -> Iterator[np.ndarray]:
         """The log posterior of each group in turn: (n_queries, n_classes)."""
         for posterior, table, shown in zip(self.posteriors_, tables, self._shown, strict=True):
-            p = np.full((len(table), self.n_classes_), 1 / self.n_classes_)
             here = has_group(table)
-            if len(here):
-                p[here] = posterior.proba(table[here])
-                # A class that no row shows in this group is neither helped nor harmed by it.
-                p[np.ix_(here, ~shown)] = 1 / self.n_classes_
-            yield np.log(np.maximum(p, NOTHING, out=p), out=p)
+            p = posterior.proba(table[here]) if len(here) else np.empty((0, self.n_classes_))
+            yield self._spread_log(p, here, len(table), shown)
 
-    def _learned(self, tables: Sequence[NeighborTable], labels: np.ndarray, rows: np.ndarray) -> np.ndarray:
+    def _spread_log(self, p_here: np.ndarray, here: np.ndarray, n_lines: int, shown: np.ndarray) -> np.ndarray:
+        """The logs of what a group says, for all lines: it says nothing of those that lack it."""
+        p = np.full((n_lines, self.n_classes_), 1 / self.n_classes_)
+        p[here] = p_here
+        # A class that no row shows in this group is neither helped nor harmed by it.
+        p[np.ix_(here, ~shown)] = 1 / self.n_classes_
+        log_p: np.ndarray = np.log(np.maximum(p, NOTHING, out=p), out=p)
+        return log_p
+
+    def _learn_exponents(self, tables: Sequence[NeighborTable]) -> None:
         """Exponents from posteriors that were fitted without the cases they are asked about."""
         parts: list[Cases] = []
+        lines: list[np.ndarray] = []
         plain = Fusion(self.make)
-        for some, tables_of in left_out_folds(plain, tables, labels, self.n_classes_, rows, self._shown):
-            for part in row_blocks(len(some), row_bytes=8 * 4 * self.n_classes_ * len(tables)):
-                logs = plain._logs([table[part] for table in tables_of])
+        for fold, of_fold in left_out_folds(plain, tables, self._labels, self.n_classes_, self._rows, self._shown):
+            truth = self._labels[self._rows[fold]]
+            for part in row_blocks(len(fold), row_bytes=8 * 4 * self.n_classes_ * len(tables)):
+                logs = plain._logs([table[part] for table in of_fold])
                 far = np.stack([-log_p for log_p in logs], axis=2)
-                parts.append(likeliest(far, labels[some[part]], far.sum(axis=2)))
-        return _powers(stack(parts))
+                parts.append(likeliest(far, truth[part], far.sum(axis=2)))
+            lines.append(fold)
+        cases = stack(parts)
+        self.exponents_ = _powers(cases)
+        self._exponents_left_out[:] = self.exponents_
+        end = 0
+        for fold in lines:
+            start, end = end, end + len(fold)
+            others = np.r_[0:start, end : len(cases)]
+            self._exponents_left_out[fold] = _powers(cases[others])
 
 
 def _powers(cases: Cases) -> np.ndarray:
@@ -174,33 +211,17 @@ def left_out_folds(
     rows: np.ndarray,
     shown: np.ndarray | None,
 ) -> Iterator[tuple[np.ndarray, list[NeighborTable]]]:
-    """Fit to four fifths of the cases, and give the last fifth: their rows and tables, five times over.
+    """Fit to four fifths of the cases, and give the last fifth: their lines and tables, five times over.
 
     Leave-one-out tables keep a row from voting for itself; this keeps a case
     out of the table of cases it is judged by. At most 20,000 cases are used.
     """
     some = evenly(len(rows), MOST_CASES)
-    fold = folds(labels[rows[some]])
-    for number in range(fold.max(initial=0) + 1):
-        taught, asked = some[fold != number], some[fold == number]
-        if len(taught) and len(asked):
+    for others, fold in splits(labels[rows[some]]):
+        taught, asked = some[others], some[fold]
+        if len(taught):
             fusion.fit([table[taught] for table in tables], labels, n_classes, rows[taught], shown=shown)
-            yield rows[asked], [table[asked] for table in tables]
-
-
-def folds(labels: np.ndarray) -> np.ndarray:
-    """A fold for every case, dealt out class by class in turn, so that each fold has its share of every class.
-
-    >>> folds(np.array([7, 7, 7, 3, 3, 7, 7, 7]))
-    array([0, 1, 2, 0, 1, 3, 4, 0])
-    """
-    order = np.argsort(labels, kind="stable")
-    in_order = labels[order]
-    begins = np.flatnonzero(np.r_[True, in_order[1:] != in_order[:-1]])[: len(labels)]
-    lengths = np.diff(np.r_[begins, len(labels)])
-    fold = np.empty(len(labels), np.int64)
-    fold[order] = (np.arange(len(labels)) - np.repeat(begins, lengths)) % FOLDS
-    return fold
+            yield asked, [table[asked] for table in tables]
 
 
 def normalized(log_p: np.ndarray) -> np.ndarray:

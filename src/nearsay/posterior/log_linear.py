@@ -47,7 +47,7 @@ class Cases:
     def __len__(self) -> int:
         return len(self.truth)
 
-    def __getitem__(self, some: slice) -> Cases:
+    def __getitem__(self, some: slice | np.ndarray) -> Cases:
         return Cases(*(np.ascontiguousarray(part[some]) for part in (self.features, self.offsets, self.truth)))
 
 

@@ -1,15 +1,13 @@
-"""What a posterior is, the table of named ones, and how a user's word or object becomes one."""
+"""The table of named posteriors, and how a user's word or object becomes one."""
 
 from __future__ import annotations
 
 from collections.abc import Callable
 from copy import deepcopy
-from typing import Any, Protocol
-
-import numpy as np
+from typing import Any
 
 from nearsay.errors import InputError, unknown_name
-from nearsay.neighbors.table import NeighborTable
+from nearsay.posterior.base import Posterior
 from nearsay.posterior.confusion import Confmat, ConfmatRank, ConfmatRankVotesplit
 from nearsay.posterior.dist_votesplit import DistVotesplit
 from nearsay.posterior.pooled import Pooled
@@ -18,39 +16,6 @@ from nearsay.posterior.tables import Rank, RankVotesplit
 from nearsay.posterior.weighted import Weighted
 
 AUTO = "auto"
-
-
-class Posterior(Protocol):
-    """Turns neighbors into probabilities.
-
-    What a class says of itself, and what is taken where it says nothing:
-
-    ``needs_past_cases = True``
-        False says that ``fit`` makes no use of the table; None is passed
-        then, and the collection is not searched.
-    ``n_members = None``
-        0 asks for the order of the classes (``table.classes``), a larger
-        number also for the distances of that many nearest members of each.
-    ``counts_votes = True``
-        False says that it reads the classes only, so that k makes no difference.
-
-    Optional: ``record(table)``, how many past cases were like each query and
-    in how many the answer was right; ``tables()``, its CaseTables to look at.
-    """
-
-    def fit(self, table: Any, labels: np.ndarray, n_classes: int) -> Any:
-        """Learn from the collection's own past cases.
-
-        ``table`` holds the k nearest *other* rows of every row (−1 and +inf
-        where the collection has fewer), ``labels`` the class number of every
-        row. Those of this house also take ``rows``: the row that each line of
-        the table is about, where it is not about all of them in order.
-        """
-        ...
-
-    def proba(self, table: NeighborTable) -> np.ndarray:
-        """Probabilities (n_queries, n_classes) for the neighbors of new queries; every row sums to 1."""
-        ...
 
 
 POSTERIORS: dict[str, Callable[..., Posterior]] = {

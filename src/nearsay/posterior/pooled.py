@@ -12,6 +12,8 @@ from __future__ import annotations
 
 import warnings
 from collections.abc import Iterator, Sequence
+from copy import copy
+from typing import Self
 
 import numpy as np
 
@@ -19,6 +21,7 @@ from nearsay.arrays import evenly, row_blocks
 from nearsay.errors import InputError
 from nearsay.neighbors.classes import NearestClasses
 from nearsay.neighbors.table import NeighborTable
+from nearsay.posterior.base import FOLDS_LEFT_OUT, Posterior, splits
 from nearsay.posterior.log_linear import CANDIDATES, Cases, answers, fit_weights, likeliest, stack
 from nearsay.posterior.tabulated import listed_classes
 
@@ -39,7 +42,7 @@ HALVINGS = 50
 CONFIDENCE_BINS = 10
 
 
-class Pooled:
+class Pooled(Posterior):
     """Softmax of weighted log within-class distances; the weights by maximum likelihood on past cases.
 
     Parameters
@@ -82,17 +85,17 @@ class Pooled:
         self.members = members
 
     @property
-    def n_members(self) -> int:
+    def n_members(self) -> int:  # type: ignore[override]
         """How many members of each class are looked at."""
         return int(max(_check_members(self.members)))
 
-    def fit(self, table: NeighborTable, labels: np.ndarray, n_classes: int, rows: np.ndarray | None = None) -> Pooled:
+    def fit(self, table: NeighborTable, labels: np.ndarray, n_classes: int, rows: np.ndarray | None = None) -> Self:
         """Learn the weights of one feature group."""
         return self.fit_groups([table], labels, n_classes, rows)
 
     def fit_groups(
         self, tables: Sequence[NeighborTable], labels: np.ndarray, n_classes: int, rows: np.ndarray | None = None
-    ) -> Pooled:
+    ) -> Self:
         """Learn the weights of several feature groups together.
 
         Line i of every table is about row ``rows[i]``. A row that lacks a
@@ -100,25 +103,52 @@ class Pooled:
         """
         rows = np.arange(len(tables[0])) if rows is None else rows
         sizes = np.bincount(labels, minlength=n_classes)[labels[rows]]
-        self.n_classes_ = n_classes
+        self.labels_, self.n_classes_ = labels, n_classes
         self.members_ = _possible_members(_check_members(self.members), sizes)
         self.floors_ = [FLOOR * _usual_distance(listed_classes(table)) for table in tables]
-        cases = self._cases(tables, labels[rows], np.flatnonzero(sizes > 1))
-        shape = (len(tables), len(self.members_))
+        cases = self._cases(tables, labels[rows], self._teachers(len(tables), rows))
         if len(cases) == 0:
             warnings.warn(
                 "Every class has one row, so leaving it out leaves nothing to learn the pool's weights from:"
                 " a distance half as long is taken to double the odds. Give at least two rows a class.",
                 stacklevel=2,
             )
+        self._learn(cases, len(tables))
+        self._record = np.zeros(0), np.zeros((2, CONFIDENCE_BINS), np.int64)
+        if len(cases):
+            self._record = _past_confidence(*answers(cases, self.weights_.ravel()))
+        return self
+
+    def _learn(self, cases: Cases, n_groups: int) -> None:
+        shape = (n_groups, len(self.members_))
+        if len(cases) == 0:
             self.weights_, self.model_failure_ = np.full(shape, UNTAUGHT), self.model_failure
-            self._record = np.zeros(0), np.zeros((2, CONFIDENCE_BINS), np.int64)
-            return self
+            return
         weights, p_true = fit_weights(cases, center=0.0)
         self.weights_ = weights.reshape(shape)
-        self.model_failure_ = min(self.model_failure, failure_share(p_true, n_classes))
-        self._record = _past_confidence(*answers(cases, weights))
-        return self
+        self.model_failure_ = min(self.model_failure, failure_share(p_true, self.n_classes_))
+
+    def leave_one_out_proba(self, table: NeighborTable, rows: np.ndarray | None = None) -> np.ndarray:
+        """Probabilities of past cases, one in ten at a time by the weights that the other nine teach.
+
+        What else ``fit`` took from the table, the usual distance and the usual
+        size of a class, does not tell the label of a case, and stays.
+        """
+        return self.leave_one_out_groups([table], rows)
+
+    def leave_one_out_groups(self, tables: Sequence[NeighborTable], rows: np.ndarray | None = None) -> np.ndarray:
+        """The same from several feature groups, as in ``fit_groups``."""
+        if np.bincount(self.labels_, minlength=1).max() < 2:
+            return self.proba_groups(tables)
+        rows = np.arange(len(self.labels_)) if rows is None else rows
+        p = np.empty((len(rows), self.n_classes_))
+        teachers = self._teachers(len(tables), rows)
+        cases = self._cases(tables, self.labels_[rows], teachers)
+        for taught, asked in splits(self.labels_[rows], FOLDS_LEFT_OUT):
+            others = copy(self)
+            others._learn(cases[np.flatnonzero(np.isin(teachers, taught))], len(tables))
+            p[asked] = others.proba_groups([table[asked] for table in tables])
+        return p
 
     def proba(self, table: NeighborTable) -> np.ndarray:
         """Probabilities (n_queries, n_classes) from one feature group; every row sums to 1."""
@@ -171,11 +201,15 @@ class Pooled:
             odds[part] = (nearer.reshape(len(query), *self.weights_.shape) * self.weights_).sum(axis=2)
         return odds
 
+    def _teachers(self, n_groups: int, rows: np.ndarray) -> np.ndarray:
+        """The lines that weights are learned from: of all rows that are not alone in their class, or an even choice."""
+        usable = np.flatnonzero(np.bincount(self.labels_, minlength=self.n_classes_)[self.labels_[rows]] > 1)
+        row_bytes = 8 * (min(self.n_classes_, CANDIDATES) + 1) * n_groups * len(self.members_)
+        teachers: np.ndarray = usable[evenly(len(usable), max(1, min(MOST_CASES, CASES_BYTES // row_bytes)))]
+        return teachers
+
     def _cases(self, tables: Sequence[NeighborTable], truth: np.ndarray, usable: np.ndarray) -> Cases:
-        """What the weights are learned from: every usable row, or an even choice of them."""
-        row_bytes = 8 * (min(self.n_classes_, CANDIDATES) + 1) * len(tables) * len(self.members_)
-        most = max(1, min(MOST_CASES, CASES_BYTES // row_bytes))
-        usable = usable[evenly(len(usable), most)]
+        """What the weights are learned from."""
         parts = []
         everyone = len(usable) == len(truth)
         for part in self._blocks(len(usable), len(tables)):

@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from typing import Self
 
 import numpy as np
 
 from nearsay.errors import InputError
 from nearsay.neighbors.table import NeighborTable
+from nearsay.posterior.base import Posterior
 from nearsay.posterior.votes import count_votes, neighbor_labels
 from nearsay.settings import check_choice
 
@@ -42,7 +44,7 @@ SMOOTHINGS: dict[str, Callable[[np.ndarray, np.ndarray, int, float], np.ndarray]
 }
 
 
-class Proportional:
+class Proportional(Posterior):
     """The probability of a class is its share of the votes, smoothed so that none is 0.
 
     Parameters
@@ -72,7 +74,7 @@ class Proportional:
 
     def fit(
         self, table: NeighborTable | None, labels: np.ndarray, n_classes: int, rows: np.ndarray | None = None
-    ) -> Proportional:
+    ) -> Self:
         """Remember the labels; there is nothing to learn from past cases."""
         check_smoothing(self.smoothing, self.model_failure)
         self.labels_ = labels

@@ -34,16 +34,16 @@ def elect(indices, labels, votes, winner, winner_votes):  # type: ignore[no-unty
 
 
 @compiled
-def count_ranks(numbers, truth, cells, counts):  # type: ignore[no-untyped-def]
-    """Add each case at the rank of its true label; the last column counts those that are not listed."""
-    beyond = counts.shape[1] - 1
+def true_ranks(numbers, truth, beyond):  # type: ignore[no-untyped-def]
+    """The rank of the true label of each case, from 0; ``beyond`` where it is not listed."""
+    ranks = np.empty(numbers.shape[0], np.int64)
     for i in range(numbers.shape[0]):
-        rank = beyond
+        ranks[i] = beyond
         for r in range(numbers.shape[1]):
             if numbers[i, r] == truth[i]:
-                rank = r
+                ranks[i] = r
                 break
-        counts[cells[i], rank] += 1
+    return ranks
 
 
 @compiled
@@ -114,8 +114,50 @@ def give_column(base, starts, classes, extra, predicted, model_failure, p):  # t
 
 
 @compiled
+def give_columns_left_out(  # type: ignore[no-untyped-def]
+    numbers, n_listed, truth, cells, n_true, by_class, starts, reading, alike, predicted, model_failure, p
+):
+    """Give each of the cases ``alike`` the column of its predicted class, as all cases but itself fill it.
+
+    ``reading`` is what ranks are worth without any one of them; ``predicted`` is in order, so that a column is added up
+    once. ``by_class[starts[c] : starts[c + 1]]`` are the places of class c in ``numbers``, counted line by line.
+    """
+    n_classes, width = p.shape[1], numbers.shape[1]
+    spread = model_failure / n_classes
+    # What case i gives to the class at rank r is scale[i] · reading[cell, r]; to each class it does not list, share[i].
+    scale, share = np.ones(len(truth)), np.zeros(len(truth))
+    tail = np.ones(n_classes)
+    up_to = np.empty(reading.shape)
+    for cell in range(len(reading)):
+        up_to[cell] = np.cumsum(reading[cell])
+    for i in range(len(truth)):
+        total = up_to[cells[i], n_listed[i] - 1]
+        if n_listed[i] < n_classes:
+            share[i] = (1.0 - total) / (n_classes - n_listed[i])
+            tail[truth[i]] += share[i]
+        else:
+            scale[i] = 1.0 / total
+    column = np.empty(n_classes)
+    for a in range(len(alike)):
+        c = predicted[a]
+        if a == 0 or c != predicted[a - 1]:
+            column[:] = tail
+            for place in by_class[starts[c] : starts[c + 1]]:
+                i, r = place // width, place % width
+                column[truth[i]] += scale[i] * reading[cells[i], r] - share[i]
+        i = alike[a]
+        own = share[i]
+        for r in range(n_listed[i]):
+            if numbers[i, r] == c:
+                own = scale[i] * reading[cells[i], r]
+        p[i, :] = column / (n_classes + n_true)
+        p[i, truth[i]] = (column[truth[i]] - own) / (n_classes + n_true[truth[i]] - 1)
+        p[i, :] = p[i] * ((1.0 - model_failure) / p[i].sum()) + spread
+
+
+@compiled
 def give_to_predicted(predicted, right, model_failure, p):  # type: ignore[no-untyped-def]
-    """Give the predicted class what ``right`` says of it, and all others the rest evenly."""
+    """Give the predicted class of each line its ``right`` (n_lines,), and all others the rest evenly."""
     n_classes = p.shape[1]
     kept = 1.0 - model_failure
     spread = model_failure / n_classes
@@ -124,8 +166,8 @@ def give_to_predicted(predicted, right, model_failure, p):  # type: ignore[no-un
         if c < 0 or n_classes == 1:
             p[i, :] = 1.0 / n_classes
         else:
-            p[i, :] = kept * (1.0 - right[c]) / (n_classes - 1) + spread
-            p[i, c] = kept * right[c] + spread
+            p[i, :] = kept * (1.0 - right[i]) / (n_classes - 1) + spread
+            p[i, c] = kept * right[i] + spread
 
 
 @compiled

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+
 import numpy as np
 
 from nearsay.neighbors.table import NeighborTable
@@ -78,10 +80,16 @@ class Rank(Tabulated):
     def _clear(self, table: NeighborTable) -> None:
         self.counts_ = np.zeros((self._n_cells(), self.n_classes_ + 1), np.int64)
 
-    def _count(self, table: NeighborTable, truth: np.ndarray) -> None:
-        from nearsay.posterior.table_loops import count_ranks
+    def _count(self, table: NeighborTable, truth: np.ndarray, times: int) -> None:
+        self.counts_ = self.counts_.copy()
+        np.add.at(self.counts_, (self.past_cells(table), self._true_ranks(table, truth)), times)
 
-        count_ranks(listed_classes(table).numbers, truth, self.past_cells(table), self.counts_)
+    def _true_ranks(self, table: NeighborTable, truth: np.ndarray) -> np.ndarray:
+        """The column of ``counts_`` that each past case belongs to."""
+        from nearsay.posterior.table_loops import true_ranks
+
+        ranks: np.ndarray = true_ranks(listed_classes(table).numbers, truth, self.n_classes_)
+        return ranks
 
     def _read(self) -> None:
         self.reading_ = rank_probabilities(self.counts_[0])[None, :]
@@ -91,6 +99,19 @@ class Rank(Tabulated):
         from nearsay.posterior.table_loops import give_by_rank
 
         give_by_rank(listed_classes(table).numbers, self._cells(table), self.reading_, self.model_failure, p)
+
+    def _left_out(self, table: NeighborTable, rows: np.ndarray) -> np.ndarray:
+        p = np.empty((len(table), self.n_classes_))
+        for alike, others in self.without_each(table, rows):
+            p[alike] = others.proba(table[alike])
+        return p
+
+    def without_each(self, table: NeighborTable, rows: np.ndarray) -> Iterator[tuple[np.ndarray, Rank]]:
+        """For the counted cases of each cell of ``counts_``: their lines, and the ranks without one of them."""
+        cells = self.past_cells(table) * (self.n_classes_ + 1) + self._true_ranks(table, self.labels_[rows])
+        order = np.argsort(cells, kind="stable")
+        for alike in np.split(order, np.flatnonzero(np.diff(cells[order])) + 1):
+            yield alike, self.without(table[alike[:1]], rows[alike[:1]])
 
 
 class RankVotesplit(Rank):

@@ -16,6 +16,8 @@ changes.
 from __future__ import annotations
 
 import warnings
+from collections.abc import Callable
+from copy import copy
 from typing import Self
 
 import numpy as np
@@ -23,6 +25,7 @@ import numpy as np
 from nearsay.errors import InputError
 from nearsay.neighbors.classes import NearestClasses
 from nearsay.neighbors.table import NeighborTable
+from nearsay.posterior.base import Posterior
 from nearsay.posterior.proportional import Proportional, check_smoothing
 
 
@@ -83,9 +86,15 @@ def past_cases(table: NeighborTable, labels: np.ndarray, rows: np.ndarray | None
 
     Left out are rows without any neighbor, and the only row of a class: nobody else has its label.
     """
-    truth = labels if rows is None else labels[rows]
-    tells = (np.bincount(labels, minlength=1)[truth] > 1) & (table.indices[:, 0] >= 0)
+    truth, tells = labels if rows is None else labels[rows], telling(table, labels, rows)
     return (table, truth) if tells.all() else (table[tells], truth[tells])
+
+
+def telling(table: NeighborTable, labels: np.ndarray, rows: np.ndarray | None) -> np.ndarray:
+    """Which lines of a leave-one-out table something can be learned from: (n_lines,) bool."""
+    truth = labels if rows is None else labels[rows]
+    tells: np.ndarray = (np.bincount(labels, minlength=1)[truth] > 1) & (table.indices[:, 0] >= 0)
+    return tells
 
 
 def warn_of_no_past_cases(labels: np.ndarray) -> None:
@@ -109,17 +118,14 @@ def listed_classes(table: NeighborTable) -> NearestClasses:
     return table.classes
 
 
-class Tabulated:
+class Tabulated(Posterior):
     """Base of the posteriors that count past cases in a table.
 
     ``fit`` starts from zero and adds every case; ``add`` adds more of them,
-    so a collection can be counted in blocks. Where every class has one row
-    only, there is nothing to count: a warning says so, and the votes alone
-    speak.
+    so a collection can be counted in blocks, and ``without`` takes some back.
+    Where every class has one row only, there is nothing to count: a warning
+    says so, and the votes alone speak.
     """
-
-    needs_past_cases = True
-    n_members: int | None = None
 
     def __init__(self, *, model_failure: float = 0.01) -> None:
         self.model_failure = model_failure
@@ -139,11 +145,14 @@ class Tabulated:
     def add(self, table: NeighborTable, labels: np.ndarray, rows: np.ndarray | None = None) -> Self:
         """Count more past cases; ``labels`` are those of the whole collection."""
         self.labels_ = labels
-        table, truth = past_cases(table, labels, rows)
-        self.n_cases_ += len(truth)
-        self._count(table, truth)
-        self._read()
+        self._take(*past_cases(table, labels, rows), times=1)
         return self
+
+    def without(self, table: NeighborTable, rows: np.ndarray | None = None) -> Self:
+        """The same posterior before it counted these cases; line i is about row ``rows[i]``, or row i."""
+        others = copy(self)
+        others._take(*past_cases(table, self.labels_, rows), times=-1)
+        return others
 
     def proba(self, table: NeighborTable) -> np.ndarray:
         """Probabilities (n_queries, n_classes); every row sums to 1. Without any neighbor all classes are alike."""
@@ -152,6 +161,21 @@ class Tabulated:
             return votes.fit(None, self.labels_, self.n_classes_).proba(table)
         p = np.empty((len(table), self.n_classes_))
         self._give(table, p)
+        return p
+
+    def leave_one_out_proba(self, table: NeighborTable, rows: np.ndarray | None = None) -> np.ndarray:
+        """Probabilities of the past cases that ``fit`` was given, each after it was taken out of the counts.
+
+        Exactly what a fit without that case would say.
+        """
+        rows = np.arange(len(self.labels_)) if rows is None else rows
+        counted = telling(table, self.labels_, rows)
+        p = np.empty((len(table), self.n_classes_))
+        p[~counted] = self.proba(table[~counted])
+        if self.n_cases_ == 1:
+            p[counted] = self.without(table[counted], rows[counted]).proba(table[counted])
+        elif self.n_cases_ > 1:
+            p[counted] = self._left_out(table[counted], rows[counted])
         return p
 
     def elected(self, table: NeighborTable) -> tuple[np.ndarray, np.ndarray]:
@@ -169,11 +193,15 @@ class Tabulated:
 
     def read_between(self, past: np.ndarray) -> np.ndarray:
         """What v = 0 … K votes of a query read from ``past`` (K', …), which has a line for 1 … K' votes."""
-        place = self._matching() - 1
+        return self.between(lambda lines: past[lines], np.arange(self.n_neighbors_ + 1))
+
+    def between(self, past: Callable[[np.ndarray], np.ndarray], votes: np.ndarray) -> np.ndarray:
+        """What queries with these votes read, given what there is to read at the line of each (0 for one vote)."""
+        place = self._matching()[votes] - 1
         below = place.astype(np.int64)
-        above = np.minimum(below + 1, len(past) - 1)
+        above = np.minimum(below + 1, self.n_voters_ - 1)
         fraction = (place - below)[:, None]
-        between: np.ndarray = (1 - fraction) * past[below] + fraction * past[above]
+        between: np.ndarray = (1 - fraction) * past(below) + fraction * past(above)
         return between
 
     def _matching(self) -> np.ndarray:
@@ -187,8 +215,8 @@ class Tabulated:
         """Start all counts from zero; ``table`` holds the first cases to come."""
         raise NotImplementedError
 
-    def _count(self, table: NeighborTable, truth: np.ndarray) -> None:
-        """Add cases whose true labels are ``truth``."""
+    def _count(self, table: NeighborTable, truth: np.ndarray, times: int) -> None:
+        """Add cases whose true labels are ``truth``, or take them back (−1 times); earlier arrays stay as they were."""
         raise NotImplementedError
 
     def _read(self) -> None:
@@ -198,3 +226,12 @@ class Tabulated:
     def _give(self, table: NeighborTable, p: np.ndarray) -> None:
         """Fill in the probabilities of queries."""
         raise NotImplementedError
+
+    def _left_out(self, table: NeighborTable, rows: np.ndarray) -> np.ndarray:
+        """The probabilities of counted cases, two or more, each without itself."""
+        raise NotImplementedError
+
+    def _take(self, table: NeighborTable, truth: np.ndarray, times: int) -> None:
+        self.n_cases_ += times * len(truth)
+        self._count(table, truth, times)
+        self._read()

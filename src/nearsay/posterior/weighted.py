@@ -9,6 +9,7 @@ import numpy as np
 from nearsay.arrays import one_blas_thread
 from nearsay.errors import unknown_name
 from nearsay.neighbors.table import NeighborTable
+from nearsay.posterior.base import Posterior
 from nearsay.posterior.case_table import CaseTable
 from nearsay.posterior.proportional import check_smoothing
 from nearsay.posterior.rank_weights import decreasing_weights
@@ -55,7 +56,7 @@ def weights_by_row(table: NeighborTable, labels: np.ndarray, truth: np.ndarray) 
 LEARNERS = {"rank": weights_by_rank, "row": weights_by_row}
 
 
-class Weighted:
+class Weighted(Posterior):
     """A class is as likely as the weight of its neighbors, with the weights that made past cases likeliest.
 
     Parameters
@@ -81,9 +82,6 @@ class Weighted:
     >>> weighted.proba(NeighborTable(np.array([[0, 1, 2]]), np.zeros((1, 3)))).round(3)
     array([[0.667, 0.333]])
     """
-
-    needs_past_cases = True
-    n_members = None
 
     def __init__(self, *, model_failure: float = 0.01, by: str = "rank") -> None:
         self.model_failure = model_failure
