@@ -103,12 +103,12 @@ def left_out_proba(
     if hasattr(posterior, "leave_one_out_proba"):
         left_out: np.ndarray = posterior.leave_one_out_proba(table, rows)
         return left_out
-    takes_rows = "rows" in inspect.signature(posterior.fit).parameters
+    some_rows = takes_rows(posterior)
     p = np.empty((len(table), n_classes))
     rows = np.arange(len(labels)) if rows is None else rows
     for taught, asked in splits(labels[rows], FOLDS_LEFT_OUT):
         others = deepcopy(posterior)
-        if takes_rows:
+        if some_rows:
             others.fit(table[taught], labels, n_classes, rows[taught])
             p[asked] = others.proba(table[asked])
         else:
@@ -116,6 +116,11 @@ def left_out_proba(
             others.fit(known_rows[taught], labels[rows[taught]], n_classes)
             p[asked] = others.proba(known_rows[asked])
     return p
+
+
+def takes_rows(posterior: Any) -> bool:
+    """Whether a posterior can be fitted to the past cases of some of the rows."""
+    return "rows" in inspect.signature(posterior.fit).parameters
 
 
 def _among(table: NeighborTable, rows: np.ndarray, n_rows: int) -> NeighborTable:

@@ -19,13 +19,13 @@ from nearsay.distances.named import as_distance
 from nearsay.errors import InputError
 from nearsay.neighbors.index import NeighborIndex
 from nearsay.neighbors.table import NeighborTable
-from nearsay.posterior.base import left_out_proba
+from nearsay.posterior.base import left_out_proba, takes_rows
 from nearsay.posterior.choice import Choices, Chooser, neighbors_to_try, views_to_try
 from nearsay.posterior.evidence import EvidenceList, evidence
 from nearsay.posterior.labeled_index import LabeledIndex
 from nearsay.posterior.named import AUTO, POSTERIORS, as_posterior, name_of
 from nearsay.posterior.novelty import Novelty
-from nearsay.posterior.past_cases import PastCases
+from nearsay.posterior.past_cases import PastCases, rows_not_judged
 from nearsay.posterior.proportional import check_smoothing
 from nearsay.posterior.selection import KCurve, PastVotes, largest_k
 from nearsay.posterior.votes import check_tie_break, lift, neighbor_labels, winners
@@ -163,14 +163,11 @@ class NeighborClassifier(ClassifierMixin, BaseEstimator):
         auto = is_auto(self.n_neighbors)
         k = largest_k(len(X)) if auto else int(self.n_neighbors)
         self._hold(NeighborIndex(self.distance, self.search).fit(X))
-        needed = getattr(posterior, "needs_past_cases", True)
-        table = self._labeled.leave_one_out(max(k, 1), getattr(posterior, "n_members", None)) if needed else None
-        if table is not None:
-            self._past.remember(table)
+        table, rows = self._judged(posterior, max(k, 1))
         if auto:
-            self.k_curve_ = self._curve(self._past, table, k)
+            self.k_curve_ = self._curve(table, rows, k)
             k = self.k_curve_.best
-        self._learn(posterior, k, table)
+        self._learn(posterior, k, table, rows)
 
     def _fit_chosen(self, X: Any) -> None:
         """Choose what was left open, and fit it."""
@@ -183,33 +180,43 @@ class NeighborClassifier(ClassifierMixin, BaseEstimator):
         self.choices_ = chooser.report()
         self._hold(views[way.views[0]].labeled_.index)
         posterior = makers[way.posterior]()
-        table = None
-        if getattr(posterior, "needs_past_cases", True):
-            table = self._labeled.leave_one_out(way.n_neighbors, getattr(posterior, "n_members", None))
+        self._learn(posterior, way.n_neighbors, *self._judged(posterior, way.n_neighbors))
+
+    def _judged(self, posterior: Any, k: int) -> tuple[NeighborTable | None, np.ndarray | None]:
+        """The past cases that the posterior learns from, None if from none, and which rows they are of, None if all."""
+        n_members = getattr(posterior, "n_members", None)
+        if not getattr(posterior, "needs_past_cases", True):
+            return None, None
+        if not takes_rows(posterior):
+            return self._labeled.leave_one_out(k, n_members), None
+        table, rows = self._labeled.past_cases(k, n_members)
+        if rows is None:
             self._past.remember(table)
-        self._learn(posterior, way.n_neighbors, table)
+        return table, rows
 
     def _hold(self, index: NeighborIndex) -> None:
         self.index_ = index
         self._labeled = LabeledIndex(index, self.labels_, len(self.classes_))
         self._past = PastCases(index, self._seed)
 
-    def _learn(self, posterior: Any, k: int, table: NeighborTable | None) -> None:
+    def _learn(self, posterior: Any, k: int, table: NeighborTable | None, rows: np.ndarray | None) -> None:
         self.n_neighbors_ = k
-        posterior.fit(None if table is None else table.first(k), self.labels_, len(self.classes_))
+        some = {} if rows is None else {"rows": rows}
+        posterior.fit(None if table is None else table.first(k), self.labels_, len(self.classes_), **some)
         self.posterior_: Any = posterior
 
     def fresh_posterior(self, posterior: Any) -> Any:
         """A posterior for this name or object, with the smoothing asked for here."""
         return as_posterior(posterior, model_failure=self.model_failure, smoothing=self.smoothing)
 
-    def _curve(self, past: PastCases, table: NeighborTable | None, k: int) -> KCurve:
+    def _curve(self, table: NeighborTable | None, rows: np.ndarray | None, k: int) -> KCurve:
         if k == 0:  # one row has no others to be judged by
             return KCurve(np.empty(0, np.int64), np.empty(0), np.empty(0))
         votes = PastVotes(k, len(self.classes_), tie_break=self.tie_break, seed=self._seed)
-        parts = past.blocks(k) if table is None else [(np.arange(len(table)), table)]
-        for rows, part in parts:
-            votes.add(part, self.labels_, rows)
+        numbers = np.arange(len(self.labels_)) if rows is None else rows
+        parts = self._past.blocks(k) if table is None else [(numbers, table)]
+        for these, part in parts:
+            votes.add(part, self.labels_, these)
         return votes.curve(model_failure=self.model_failure, smoothing=self.smoothing)
 
     def neighbors(self, X: Any) -> NeighborTable:
@@ -231,11 +238,19 @@ class NeighborClassifier(ClassifierMixin, BaseEstimator):
         gives no data away.
         """
         check_is_fitted(self)
-        n_members = getattr(self.posterior_, "n_members", None)
-        table = self._labeled.leave_one_out(self.n_neighbors_, n_members)
-        p = left_out_proba(self.posterior_, table, self.labels_, len(self.classes_))
+        p = np.empty((len(self.labels_), len(self.classes_)))
+        k, n_members = self.n_neighbors_, getattr(self.posterior_, "n_members", None)
+        table, rows = self._judged(self.posterior_, k)
+        if table is None:
+            table, rows = self._labeled.past_cases(k, n_members)
+        judged = left_out_proba(self.posterior_, table, self.labels_, len(self.classes_), rows)
         for part in self._blocks(len(table)):
-            self._settle(p[part], table[part])
+            self._settle(judged[part], table[part])
+        p[slice(None) if rows is None else rows] = judged
+        for others in rows_not_judged(rows, len(p)):
+            table = self._labeled.leave_one_out(k, n_members, others)
+            for part, p_part, _ in self._answers(table):
+                p[others[part]] = p_part
         return p
 
     def predict(self, X: Any) -> np.ndarray:

@@ -15,11 +15,13 @@ from sklearn.utils.validation import check_is_fitted
 from nearsay.arrays import row_blocks
 from nearsay.errors import InputError
 from nearsay.neighbors.table import NeighborTable
+from nearsay.posterior.base import takes_rows
 from nearsay.posterior.choice import Choices, Chooser, Way, neighbors_to_try, views_to_try
 from nearsay.posterior.classifier import NeighborClassifier, check_n_neighbors, is_auto, seed_of
 from nearsay.posterior.fused_evidence import FusedEvidence, fused_evidence
 from nearsay.posterior.fusion import Fusion
 from nearsay.posterior.named import POSTERIORS, name_of
+from nearsay.posterior.past_cases import rows_judged, rows_not_judged
 from nearsay.posterior.proportional import check_smoothing
 from nearsay.posterior.view import View
 from nearsay.posterior.votes import check_tie_break, neighbor_labels, winners
@@ -145,13 +147,20 @@ class FusedClassifier(ClassifierMixin, BaseEstimator):
     def _learn(self, make: Any) -> None:
         posterior = make()
         self._n_members = getattr(posterior, "n_members", None)
-        tables: list[NeighborTable | None] = [None] * len(self.views_)
+        tables: Sequence[NeighborTable | None] = [None] * len(self.views_)
+        self._rows_judged = None
+        if takes_rows(posterior):
+            n, k, n_classes = len(self.labels_), self.n_neighbors_, len(self.classes_)
+            self._rows_judged = rows_judged(n, k, self._n_members, n_classes, len(self.views_))
         if getattr(posterior, "needs_past_cases", True) or self.exponents == "learned":
-            tables = [view.past_cases(self.n_neighbors_, self._n_members) for view in self.views_]
+            tables = self._past_cases(self._rows_judged)
         shown = np.stack([view.shown for view in self.views_])
         self.posterior_ = Fusion(make, self.exponents)
-        self.posterior_.fit(tables, self.labels_, len(self.classes_), shown=shown)
+        self.posterior_.fit(tables, self.labels_, len(self.classes_), self._rows_judged, shown=shown)
         self.exponents_ = self.posterior_.exponents_
+
+    def _past_cases(self, rows: np.ndarray | None) -> list[NeighborTable]:
+        return [view.past_cases(self.n_neighbors_, self._n_members, rows) for view in self.views_]
 
     def neighbors(self, X: Any) -> list[NeighborTable]:
         """For each of ``views_`` the nearest training rows of every query; −1 all along where it lacks the group."""
@@ -178,8 +187,16 @@ class FusedClassifier(ClassifierMixin, BaseEstimator):
         posteriors and the exponents learned from, as in ``NeighborClassifier``.
         """
         check_is_fitted(self)
-        tables = [view.past_cases(self.n_neighbors_, self._n_members) for view in self.views_]
-        return self._settled(self.posterior_.leave_one_out_proba(tables), tables)[0]
+        rows = self._rows_judged
+        tables = self._past_cases(rows)
+        judged = self._settled(self.posterior_.leave_one_out_proba(tables), tables)[0]
+        if rows is None:
+            return judged
+        p = np.empty((len(self.labels_), len(self.classes_)))
+        p[rows] = judged
+        for others in rows_not_judged(rows, len(p)):
+            p[others] = self._answer(self._past_cases(others))[0]
+        return p
 
     def explain(self, X: Any) -> list[FusedEvidence]:
         """The evidence for every query, group by group, from one search."""

@@ -95,7 +95,7 @@ class Fusion:
         anew without each fifth of the cases.
         """
         if self.joint_:
-            pooled: np.ndarray = self.posteriors_[0].leave_one_out_groups(tables)
+            pooled: np.ndarray = self.posteriors_[0].leave_one_out_groups(tables, self._rows)
             return pooled
         total = np.zeros((len(tables[0]), self.n_classes_))
         for posterior, table, shown, exponent in zip(

@@ -8,9 +8,7 @@ import numpy as np
 
 from nearsay.neighbors.index import NeighborIndex
 from nearsay.neighbors.table import NeighborTable
-
-# Leave-one-out tables up to this size are kept for who asks again; larger ones are searched for anew.
-KEPT_BYTES = 64 << 20
+from nearsay.posterior.past_cases import rows_judged
 
 
 class LabeledIndex:
@@ -25,7 +23,7 @@ class LabeledIndex:
         self.index = index
         self.labels = labels
         self.n_classes = n_classes
-        self._kept: dict[tuple[int, int | None], NeighborTable] = {}
+        self._kept: dict[tuple[int, int | None], tuple[NeighborTable, np.ndarray | None]] = {}
 
     @property
     def n_others(self) -> int:
@@ -40,16 +38,6 @@ class LabeledIndex:
 
     def leave_one_out(self, k: int, n_members: int | None = None, rows: np.ndarray | None = None) -> NeighborTable:
         """The ``k`` nearest others of every row number, or of some; −1 and +inf where there are fewer."""
-        if rows is not None:
-            return self._search(k, n_members, rows)
-        if (k, n_members) not in self._kept:
-            table = self._search(k, n_members, None)
-            if n_bytes(table) > KEPT_BYTES:
-                return table
-            self._kept = {(k, n_members): table}
-        return self._kept[k, n_members]
-
-    def _search(self, k: int, n_members: int | None, rows: np.ndarray | None) -> NeighborTable:
         if n_members is not None:
             return self.index.leave_one_out_classes(self.labels, k, n_members, n_classes=self.n_classes, rows=rows)
         n_rows = len(self.index.search_.rows_) if rows is None else len(rows)
@@ -59,10 +47,9 @@ class LabeledIndex:
             table.indices[:, :found], table.distances[:, :found] = part.indices, part.distances
         return table
 
-
-def n_bytes(table: NeighborTable) -> int:
-    """How much memory a table takes."""
-    arrays = [table.indices, table.distances]
-    if table.classes is not None:
-        arrays += [table.classes.numbers, table.classes.distances]
-    return sum(array.nbytes for array in arrays)
+    def past_cases(self, k: int, n_members: int | None) -> tuple[NeighborTable, np.ndarray | None]:
+        """The same for the rows that are judged, and their numbers (None: all rows); kept for who asks again."""
+        if (k, n_members) not in self._kept:
+            rows = rows_judged(len(self.labels), k, n_members, self.n_classes)
+            self._kept = {(k, n_members): (self.leave_one_out(k, n_members, rows), rows)}
+        return self._kept[k, n_members]

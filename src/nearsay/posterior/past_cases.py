@@ -6,11 +6,14 @@ from collections.abc import Iterator
 
 import numpy as np
 
-from nearsay.arrays import row_blocks
+from nearsay.arrays import row_blocks, rows_within
+from nearsay.neighbors.by_class import LIST_ALL_UP_TO, ROWS_ASKED
 from nearsay.neighbors.index import NeighborIndex
 from nearsay.neighbors.table import NeighborTable
 
 ROWS_AT_ONCE = 4096
+# A table of past cases takes no more memory than this. Where one of all rows would, as many as fit are drawn.
+TABLE_BYTES = 64 << 20
 SAMPLE_ABOVE = 5000
 SAMPLE_SIZE = 2000
 
@@ -20,6 +23,30 @@ def left_out_blocks(index: NeighborIndex, k: int) -> Iterator[tuple[np.ndarray, 
     live = index.search_.rows_.live_numbers
     for block in row_blocks(len(live), size=ROWS_AT_ONCE):
         yield live[block], index.leave_one_out(k, live[block])
+
+
+def rows_judged(n_rows: int, k: int, n_members: int | None, n_classes: int, n_groups: int = 1) -> np.ndarray | None:
+    """Numbers of the rows that are asked as past cases, in order; None for all of them.
+
+    Drawn with a fixed seed: a choice in even steps could meet the same class again and again.
+
+    >>> rows_judged(60_000, 5, 4, n_classes=10) is None, len(rows_judged(60_000, 5, 4, n_classes=128))
+    (True, 12905)
+    """
+    line = 16 * k
+    if n_members is not None:
+        line += 8 * (1 + n_members) * (n_classes if n_classes <= LIST_ALL_UP_TO else max(k, ROWS_ASKED))
+    most = rows_within(TABLE_BYTES, line * n_groups, most=n_rows)
+    if most == n_rows:
+        return None
+    return np.sort(np.random.default_rng(0).choice(n_rows, most, replace=False))
+
+
+def rows_not_judged(rows: np.ndarray | None, n_rows: int) -> Iterator[np.ndarray]:
+    """Numbers of the other rows, some at a time."""
+    others = np.setdiff1d(np.arange(n_rows), np.arange(n_rows) if rows is None else rows)
+    for part in row_blocks(len(others), size=ROWS_AT_ONCE):
+        yield others[part]
 
 
 class PastCases:

@@ -79,7 +79,10 @@ class View:
     def past_cases(self, k: int, n_members: int | None, rows: np.ndarray | None = None) -> NeighborTable:
         """The same for the rows themselves, each left out of its own neighbors: all of them, or some."""
         if rows is None:
-            return self._spread(self.labeled_.leave_one_out(k, n_members), self.rows_, self.n_rows, k)
+            table, some = self.labeled_.past_cases(k, n_members)
+            if some is not None:
+                table = self.labeled_.leave_one_out(k, n_members)
+            return self._spread(table, self.rows_, self.n_rows, k)
         local = np.full(self.n_rows, -1)
         local[self.rows_] = np.arange(len(self.rows_))
         here = np.flatnonzero(local[rows] >= 0)

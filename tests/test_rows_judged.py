@@ -1,0 +1,118 @@
+"""Past cases of a large collection are those of as many rows as fit into memory, and say what those of all rows say."""
+
+from __future__ import annotations
+
+import tracemalloc
+
+import numpy as np
+import pytest
+
+import nearsay as ns
+from nearsay.posterior import past_cases
+from nearsay.posterior.base import left_out_proba
+from nearsay.posterior.named import POSTERIORS
+from nearsay.posterior.past_cases import rows_judged, rows_not_judged
+
+
+def blobs(n: int, n_classes: int, seed: int = 0) -> tuple[np.ndarray, np.ndarray]:
+    rng = np.random.default_rng(seed)
+    y = rng.integers(0, n_classes, n)
+    return rng.normal(size=(n_classes, 3))[y] * 2 + rng.normal(size=(n, 3)), y
+
+
+@pytest.fixture
+def few_judged(monkeypatch):
+    """Tables of past cases of about a third of 900 rows."""
+    monkeypatch.setattr(past_cases, "TABLE_BYTES", 300 * (16 * 5 + 8 * 5 * 4))
+
+
+def test_all_rows_are_judged_while_their_table_fits(monkeypatch):
+    line = 16 * 5 + 8 * (1 + 4) * 10
+    monkeypatch.setattr(past_cases, "TABLE_BYTES", 1000 * line)
+    assert rows_judged(1000, 5, 4, n_classes=10) is None
+    assert len(rows_judged(1001, 5, 4, n_classes=10)) == 1000
+    assert len(rows_judged(1001, 5, 4, n_classes=10, n_groups=2)) == 500
+    assert rows_judged(1001, 5, None, n_classes=10) is None
+
+
+@pytest.mark.parametrize("period", [2, 3, 5, 10])
+def test_rows_that_are_judged_are_of_all_classes_however_these_alternate(period, few_judged):
+    labels = np.arange(900) % period
+    rows = rows_judged(900, 5, 4, n_classes=4)
+    assert (np.diff(rows) > 0).all()
+    assert np.bincount(labels[rows]).min() > 0.6 * len(rows) / period
+
+
+def test_every_row_is_judged_or_not():
+    rows = np.array([1, 5, 6])
+    others = np.concatenate(list(rows_not_judged(rows, 9)))
+    assert sorted([*rows, *others]) == list(range(9))
+    assert not list(rows_not_judged(None, 9))
+
+
+@pytest.mark.parametrize("posterior", POSTERIORS)
+def test_what_is_learned_from_some_rows_is_nearly_what_is_learned_from_all(posterior, monkeypatch):
+    X, y = blobs(900, 4)
+    Q, truth = blobs(400, 4, seed=1)
+    whole = ns.NeighborClassifier(5, posterior=posterior).fit(X, y)
+    monkeypatch.setattr(past_cases, "TABLE_BYTES", 450 * (16 * 5 + 8 * 5 * 4))
+    part = ns.NeighborClassifier(5, posterior=posterior).fit(X, y)
+    lost = [-np.log(clf.predict_proba(Q)[np.arange(400), truth]).mean() for clf in (whole, part)]
+    assert abs(lost[1] - lost[0]) < 0.05
+
+
+@pytest.mark.parametrize("posterior", POSTERIORS)
+def test_a_row_that_taught_nothing_is_answered_as_a_query_without_it_would_be(posterior, few_judged):
+    X, y = blobs(900, 4)
+    clf = ns.NeighborClassifier(5, posterior=posterior).fit(X, y)
+    p = clf.leave_one_out_proba()
+    np.testing.assert_allclose(p.sum(axis=1), 1)
+    n_members = getattr(clf.posterior_, "n_members", None)
+    rows = rows_judged(900, 5, n_members, 4)
+    others = np.concatenate([[], *rows_not_judged(rows, 900)]).astype(int)
+    table = clf._labeled.leave_one_out(5, n_members, others)
+    np.testing.assert_allclose(p[others], clf.posterior_.proba(table), atol=1e-12)
+    # Those that taught are answered by what the others taught.
+    taught, rows = clf._labeled.past_cases(5, n_members)
+    np.testing.assert_allclose(
+        p[slice(None) if rows is None else rows],
+        left_out_proba(clf.posterior_, taught, clf.labels_, 4, rows),
+        atol=1e-12,
+    )
+
+
+def test_groups_are_judged_on_the_same_rows(few_judged):
+    X, y = blobs(900, 4)
+    X[::7, 2] = np.nan  # a group that some rows lack
+    groups = {"first": slice(0, 2), "last": [2]}
+    for posterior in ("pooled", "rank&votesplit", "proportional"):
+        clf = ns.FusedClassifier(groups, base=ns.NeighborClassifier(5, posterior=posterior)).fit(X, y)
+        p = clf.leave_one_out_proba()
+        assert p.shape == (900, 4)
+        np.testing.assert_allclose(p.sum(axis=1), 1)
+        assert (p.argmax(axis=1) == y).mean() > 0.5
+
+
+def test_a_posterior_that_knows_nothing_of_rows_is_taught_by_all(few_judged):
+    class Counting:
+        def fit(self, table, labels, n_classes):
+            self.n_cases, self.n_classes = len(table), n_classes
+            return self
+
+        def proba(self, table):
+            return np.full((len(table), self.n_classes), 1 / self.n_classes)
+
+    X, y = blobs(900, 4)
+    assert ns.NeighborClassifier(5, posterior=Counting()).fit(X, y).posterior_.n_cases == 900
+
+
+def test_many_classes_take_little_memory(monkeypatch):
+    """4 members of each of 128 classes are 5 kB a row: 100 MB for 20,000 rows, and three times that on the way."""
+    monkeypatch.setattr(past_cases, "TABLE_BYTES", 4 << 20)
+    X, y = blobs(20_000, 128)
+    ns.NeighborClassifier(5, posterior="pooled").fit(X[:3000], y[:3000])  # compiles
+    tracemalloc.start()
+    ns.NeighborClassifier(5, posterior="pooled").fit(X, y)
+    peak = tracemalloc.get_traced_memory()[1]
+    tracemalloc.stop()
+    assert peak < 80e6
