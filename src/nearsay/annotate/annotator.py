@@ -214,6 +214,7 @@ class KeywordAnnotator(BaseEstimator):
         Words of ``Y`` go by name; those that no row had in ``fit`` cannot be given and count as missed. A table
         without names has the columns of ``words_``.
         """
+        check_is_fitted(self)
         truth = Keywords.of(Y)
         given = Keywords(csr_array(self.predict(X)), self.words_, named=self._named and truth.named)
         return keyword_measures(truth, given)["f1"]
