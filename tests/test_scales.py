@@ -280,3 +280,11 @@ def test_every_kind_of_product_says_how_many_columns_it_can_add_up():
 def test_leaving_out_one_of_many_wide_rows_is_still_by_number():
     X = np.zeros((3, 140_000), np.uint8)
     assert leave_one_out(ExactSearch().fit(X), k=2).indices.tolist() == [[1, 2], [0, 2], [0, 1]]
+
+
+@pytest.mark.parametrize("kind", [np.float16, np.float32, np.float64, np.int8, np.uint64, bool])
+@pytest.mark.parametrize("of_rows", [np.float16, np.float32, np.float64, np.uint8])
+def test_queries_may_be_of_another_type_than_rows(of_rows, kind):
+    rng = np.random.default_rng(0)
+    X, Q = rng.integers(0, 5, size=(60, 4)).astype(of_rows), rng.integers(0, 2, size=(6, 4)).astype(kind)
+    np.testing.assert_array_equal(ns.nearest(X, Q, 5).indices, double_loop(X, Q, 5))

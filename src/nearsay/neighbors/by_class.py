@@ -166,6 +166,8 @@ class LabeledSearch:
         self, queries: Queries, n_queries: int, left_out: np.ndarray, k: int, n_members: int
     ) -> NeighborTable:
         """The nearest rows, and all classes in order; the members of each are held for some queries at a time."""
+        from nearsay.neighbors.order import classes_in_order
+
         wanted = Wanted(k, max(1, n_members))
         table = find.no_neighbors(n_queries, k)
         numbers = np.empty((n_queries, self.n_classes), np.int64)
@@ -176,8 +178,8 @@ class LabeledSearch:
                 _counted_from(part.start, queries), part.stop - part.start, left_out[part], wanted
             )
             table.indices[part], table.distances[part] = some.indices, some.distances
-            ordered = members.in_order()
-            numbers[part], distances[part] = ordered.numbers, ordered.distances[:, :, :n_members]
+            told = distances[part] if n_members else np.empty(members.distances.shape)
+            classes_in_order(members.indices, members.distances, numbers[part], told)
         classes = NearestClasses(numbers, distances, np.full(n_queries, np.inf))
         return _with_classes(table, classes, n_members)
 

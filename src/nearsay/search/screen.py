@@ -14,10 +14,10 @@ from collections.abc import Iterator
 
 import numpy as np
 
-from nearsay.arrays import in_parallel, row_blocks, rows_within, shares
+from nearsay.arrays import SINGLE_OR_DOUBLE, in_parallel, row_blocks, rows_within, shares
 from nearsay.search.held import HeldRows
 from nearsay.search.products import Float32Products, Products, fastest_products
-from nearsay.search.views import ROWS_AT_ONCE, Geometry, PlainView, PreparedView, View, unit_roundoff
+from nearsay.search.views import ROWS_AT_ONCE, Geometry, PlainView, PreparedView, View, farthest, unit_roundoff
 
 QUERIES_AT_ONCE = 512  # in one product
 QUERIES_A_TASK = 1024  # a block of rows is prepared once for all of them
@@ -68,8 +68,8 @@ class Screen:
         """Candidates of every query, and the numbers of the queries that stay undecided."""
         rows = self._geometry.rows
         if self._geometry.plain and len(Q) * len(rows) <= FEW_PRODUCTS and len(rows.chunks()) == 1:
-            found, any_crowded = self._glance(Q, k)
-            if not any_crowded:
+            found, any_undecided = self._glance(Q, k)
+            if not any_undecided:
                 return found, NONE
         found, undecided = np.full((len(Q), 1), -1, np.int64), np.arange(len(Q))
         for view, length in self._looks(len(Q), k):
@@ -103,14 +103,15 @@ class Screen:
 
     def _glance(self, Q: np.ndarray, k: int) -> tuple[np.ndarray, bool]:
         """``look`` for a handful of queries and rows, where setting up would take longer than the product."""
-        from nearsay.search.select import list_length, shortlist
+        from nearsay.search.select import any_longer, list_length, shortlist
 
         geometry = self._geometry
+        if Q.dtype.char in SINGLE_OR_DOUBLE and any_longer(Q, farthest(geometry.plain_radius)):
+            return Q[:0], True
         rows = geometry.rows.items
         roundoff = unit_roundoff(rows.dtype)
-        with np.errstate(over="ignore", invalid="ignore"):  # of queries out of reach, which are left to a wider look
-            queries = Q.astype(rows.dtype, copy=False)
-            products = queries @ rows.T
+        queries = Q.astype(rows.dtype, copy=False)
+        products = np.dot(queries, rows.T)  # sooner called than @
         found: tuple[np.ndarray, bool] = shortlist(
             queries, products, geometry.half_norms.values, geometry.plain_radius, roundoff, k, list_length(k)
         )

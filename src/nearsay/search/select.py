@@ -212,6 +212,18 @@ def _see_scores(block, first, k, scores, rows, counts, thresholds, slack, due, c
 
 
 @compiled
+def any_longer(Q, length):  # type: ignore[no-untyped-def]
+    """Whether any row is longer than ``length``."""
+    for q in range(Q.shape[0]):
+        total = 0.0
+        for j in range(Q.shape[1]):
+            total += np.float64(Q[q, j]) * np.float64(Q[q, j])
+        if total > length * length:
+            return True
+    return False
+
+
+@compiled
 def shortlist(Q, products, half_norms, radius, unit_roundoff, k, length):  # type: ignore[no-untyped-def]
     """The whole pass for a few queries whose products with all rows are there.
 
@@ -219,21 +231,20 @@ def shortlist(Q, products, half_norms, radius, unit_roundoff, k, length):  # typ
     """
     n = Q.shape[0]
     slack = np.empty(n)
-    crowded = np.zeros(n, np.bool_)
     for q in range(n):
         total = 0.0
         for j in range(Q.shape[1]):
             total += np.float64(Q[q, j]) * np.float64(Q[q, j])
-        # The bound of ``views.rounding``, and its guard against overflow.
+        # The bound of ``views.rounding``.
         far = math.sqrt(total)
         lost = unit_roundoff * (far * radius + radius**2) + 2.0**-50 * (far + radius) ** 2
         slack[q] = 2 * (Q.shape[1] + 8) * (lost + 1e-37)
-        crowded[q] = not far <= 1e15 * max(radius, 1e-15)
     scores = np.empty((n, length), products.dtype)
     rows = np.empty((n, length), np.int32)
     counts = np.zeros(n, np.int64)
     thresholds = np.full(n, np.inf, products.dtype)
     due = np.full(n, length)
+    crowded = np.zeros(n, np.bool_)
     scratch = np.empty(length, products.dtype)
     _see_products(products, half_norms, 0, k, scores, rows, counts, thresholds, slack, due, crowded, scratch)
     return _finish(k, scores, rows, counts, thresholds, slack, due, crowded, scratch), crowded.any()

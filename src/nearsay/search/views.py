@@ -283,9 +283,14 @@ class PreparedView:
 def _bounded(exact: np.ndarray, radius: float, dtype: np.dtype) -> tuple[np.ndarray, np.ndarray]:
     """Queries as they are multiplied and their lengths; one too far away becomes zeros, and is left to the scan."""
     lengths = np.sqrt(np.einsum("ij,ij->i", exact, exact))
-    lengths[lengths > 1e15 * max(radius, 1e-15)] = OUT_OF_REACH  # its products could overflow
+    lengths[lengths > farthest(radius)] = OUT_OF_REACH
     reached = lengths < OUT_OF_REACH
     return np.ascontiguousarray(np.where(reached[:, None], exact, 0.0), dtype=dtype), lengths
+
+
+def farthest(radius: float) -> float:
+    """Products with a query longer than this could overflow."""
+    return 1e15 * max(radius, 1e-15)
 
 
 def _twice(error: np.ndarray, lengths: np.ndarray) -> np.ndarray:
