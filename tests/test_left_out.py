@@ -96,7 +96,7 @@ def test_what_cannot_be_taken_back_is_learned_from_the_other_folds(make: Any, ca
             return
         for taught, asked in splits(y[rows], base.FOLDS_LEFT_OUT):
             others = make().fit(table[taught], y, n_classes, rows[taught])
-            np.testing.assert_allclose(p[asked], others.proba(table[asked]), atol=1e-12)
+            np.testing.assert_allclose(p[asked], others.proba(table[asked]), atol=1e-5)  # what the searches leave
 
 
 GROUPS = {"one": slice(0, 1), "two": slice(1, 2)}

@@ -86,7 +86,9 @@ def stack(parts: list[Cases]) -> Cases:
     )
 
 
-def fit_weights(cases: Cases, center: float, precision: float = PRECISION) -> tuple[np.ndarray, np.ndarray]:
+def fit_weights(
+    cases: Cases, center: float, precision: float = PRECISION, start: np.ndarray | None = None
+) -> tuple[np.ndarray, np.ndarray]:
     """The most likely weights, and the probability they give the truth in each case.
 
     Parameters
@@ -95,6 +97,8 @@ def fit_weights(cases: Cases, center: float, precision: float = PRECISION) -> tu
         Where the prior has its mean, and the search its start.
     precision : float
         How strongly the prior holds the weights there: the inverse of its variance.
+    start : (n_weights,)
+        Another start, near the minimum: it saves steps, and changes nothing else.
 
     Returns
     -------
@@ -113,8 +117,10 @@ def fit_weights(cases: Cases, center: float, precision: float = PRECISION) -> tu
     from nearsay.posterior.log_linear_loop import add_cases
 
     n_weights = cases.features.shape[2]
-    # Every fourth case leads near the minimum, from where all of them have but a few steps to go.
-    weights = np.full(n_weights, center) if len(cases) < MANY_CASES else fit_weights(cases[::4], center, precision)[0]
+    weights = np.full(n_weights, center) if start is None else start
+    if start is None and len(cases) >= MANY_CASES:
+        # Every fourth case leads near the minimum, from where all of them have but a few steps to go.
+        weights = fit_weights(cases[::4], center, precision)[0]
     p_true = np.empty(len(cases))
     gradient, curvature = np.empty(n_weights), np.empty((n_weights, n_weights))
 

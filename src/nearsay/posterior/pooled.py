@@ -119,12 +119,12 @@ class Pooled(Posterior):
             self._record = _past_confidence(*answers(cases, self.weights_.ravel()))
         return self
 
-    def _learn(self, cases: Cases, n_groups: int) -> None:
+    def _learn(self, cases: Cases, n_groups: int, start: np.ndarray | None = None) -> None:
         shape = (n_groups, len(self.members_))
         if len(cases) == 0:
             self.weights_, self.model_failure_ = np.full(shape, UNTAUGHT), self.model_failure
             return
-        weights, p_true = fit_weights(cases, center=0.0)
+        weights, p_true = fit_weights(cases, center=0.0, start=start)
         self.weights_ = weights.reshape(shape)
         self.model_failure_ = min(self.model_failure, failure_share(p_true, self.n_classes_))
 
@@ -146,7 +146,8 @@ class Pooled(Posterior):
         cases = self._cases(tables, self.labels_[rows], teachers)
         for taught, asked in splits(self.labels_[rows], FOLDS_LEFT_OUT):
             others = copy(self)
-            others._learn(cases[np.flatnonzero(np.isin(teachers, taught))], len(tables))
+            some = cases[np.flatnonzero(np.isin(teachers, taught))]
+            others._learn(some, len(tables), start=self.weights_.ravel())
             p[asked] = others.proba_groups([table[asked] for table in tables])
         return p
 
