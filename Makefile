@@ -23,7 +23,7 @@ bench: .venv/dev
 	$(BIN)/python -m benchmarks
 
 docs: .venv/dev
-	$(BIN)/python docs/make_pictures.py
+	PYTHONPATH=. $(BIN)/python docs/make_pictures.py
 
 .venv/core: pyproject.toml
 	test -x $(BIN)/python || $(PYTHON) -m venv .venv

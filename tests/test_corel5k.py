@@ -9,7 +9,7 @@ from nearsay.data.corel5k import load_corel5k
 from nearsay.describe import describe_images
 from nearsay.distances.named import as_distance
 from nearsay.errors import DatasetNotFound, InputError
-from nearsay.papers.annotation import run
+from reproduce.annotation.figures import run
 
 pytest.importorskip("PIL.Image", reason="descriptors need the extra images")
 pytest.importorskip("skimage", reason="descriptors need the extra images")

@@ -8,15 +8,16 @@ import numpy as np
 import pytest
 from typer.testing import CliRunner
 
-from nearsay.cli import app
 from nearsay.errors import DatasetNotFound, InputError
 from nearsay.evaluate.annotated_images import AnnotatedImage, AnnotatedImagesDisplay
 from nearsay.evaluate.keyword_curve import KeywordCurveDisplay
 from nearsay.learn.rank_boost import RankBoostNeighbors
-from nearsay.papers import annotation, annotation_study
-from nearsay.papers.annotation_published import FEATURES, FIGURES, NOTES, PUBLISHED
-from nearsay.papers.annotation_study import Columns, beside, best_row, cross_validated_worth, witnesses
-from nearsay.papers.annotation_text import draw, text_table
+from reproduce.annotation import corel5k_study
+from reproduce.annotation import figures as annotation
+from reproduce.annotation.corel5k_study import Columns, beside, best_row, cross_validated_worth, witnesses
+from reproduce.annotation.published import FEATURES, FIGURES, NOTES, PUBLISHED
+from reproduce.annotation.rendering import draw, text_table
+from reproduce.cli import app
 from scenes import scene
 
 Image = pytest.importorskip("PIL.Image", reason="descriptors need the extra images")
@@ -57,8 +58,8 @@ def little_corel(tmp_path, monkeypatch):
     monkeypatch.setenv("NEARSAY_DATA", str(tmp_path))
     monkeypatch.setattr(annotation, "KS", (2, 5))
     monkeypatch.setattr(annotation, "RankBoostNeighbors", quick_ranking)
-    monkeypatch.setattr(annotation_study, "FADING_NEIGHBORS", 10)
-    monkeypatch.setattr(annotation_study, "N_KEYWORDS", 2)
+    monkeypatch.setattr(corel5k_study, "FADING_NEIGHBORS", 10)
+    monkeypatch.setattr(corel5k_study, "N_KEYWORDS", 2)
     monkeypatch.setattr(annotation, "N_KEYWORDS", 2)
 
 
@@ -118,21 +119,21 @@ def test_examples_show_given_and_found_words_and_neighbors(little_corel, tmp_pat
 
 def test_the_command_prints_tables_json_and_what_is_wrong(little_corel, tmp_path):
     runner = CliRunner()
-    shown = runner.invoke(app, ["papers", "annotation", "--features", "embeddings"])
+    shown = runner.invoke(app, ["annotation", "--features", "embeddings"])
     assert shown.exit_code == 0
     assert "nearsay" in shown.stdout
     assert NOTES["table1"][0].split()[0] in shown.stdout
-    rows = json.loads(runner.invoke(app, ["papers", "annotation", "--features", "embeddings", "--json"]).stdout)
+    rows = json.loads(runner.invoke(app, ["annotation", "--features", "embeddings", "--json"]).stdout)
     assert isinstance(rows, list)
     assert {"method", "features", "source", "P", "R", "N+"} == set(rows[0])
-    cv = runner.invoke(app, ["papers", "annotation", "--figure", "cv", "--features", "embeddings"])
+    cv = runner.invoke(app, ["annotation", "--figure", "cv", "--features", "embeddings"])
     assert "chosen" in cv.stdout
     for wrong, said in (
         (["--figure", "2"], "none of table1"),
         (["--features", "gist"], "none of seven"),
         (["--save", str(tmp_path)], "are drawn"),
     ):
-        answer = runner.invoke(app, ["papers", "annotation", *wrong])
+        answer = runner.invoke(app, ["annotation", *wrong])
         assert answer.exit_code == 2
         assert said in answer.output
 
