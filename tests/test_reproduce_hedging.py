@@ -290,6 +290,7 @@ def test_on_the_authors_outputs_darts_beats_rejection_by_what_the_reference_foun
     assert flat["similarity_percent"] == pytest.approx(73.4, abs=0.05)
 
 
+@pytest.mark.slow
 def test_on_tiny_imagenet_darts_beats_rejection_and_the_fixed_threshold(real_tin200):
     best = f_by_method(real_tin200)
     assert best["DARTS"] - best["FLAT-REJ"] >= 0.03
@@ -302,11 +303,13 @@ def test_on_tiny_imagenet_darts_beats_rejection_and_the_fixed_threshold(real_tin
     assert most_said_at(darts, 0.95) >= most_said_at(curve, 0.95) + 0.05
 
 
+@pytest.mark.slow
 def test_on_tiny_imagenet_the_accuracy_asked_for_is_the_accuracy_got(real_tin200):
     for row in promise_rows(real_tin200):
         assert row["accuracy"] >= row["asked"] - 0.02
 
 
+@pytest.mark.slow
 def test_with_few_columns_a_learned_metric_answers_better_flat_and_hedged():
     try:
         images = tin200.load_images("tin200-50")

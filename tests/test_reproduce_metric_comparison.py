@@ -266,9 +266,10 @@ CHOSEN = {
     "leaves-texture": (LMNN(10, tol=1e-3), ITML(0.01, prior="within-class", random_state=0)),
     "mnist-50": (LMNN(tol=1e-3), ITML(0.003, random_state=0)),
 }
+QUICKEST, *OTHERS = CHOSEN
 
 
-@pytest.mark.parametrize("data", CHOSEN)
+@pytest.mark.parametrize("data", [QUICKEST, *(pytest.param(data, marks=pytest.mark.slow) for data in OTHERS)])
 def test_two_learners_are_better_than_the_euclidean_distance(data, monkeypatch):
     monkeypatch.setattr(metric_comparison, "N_DIGITS", 2000)
     try:
