@@ -1,5 +1,6 @@
 # Everything below sets itself up: a virtual environment in .venv, filled from pyproject.toml.
-# TORCH=2.13.0 adds that version of torch, for the tests that otherwise skip.
+# TORCH=2.13.0 adds that version of torch, for the tests that otherwise skip; SLOW=1 the tests
+# on real data sets that take longest.
 PYTHON ?= python3
 BIN := .venv/bin
 comma := ,
@@ -10,7 +11,7 @@ tour: .venv/core
 	$(BIN)/nearsay tour
 
 test: lint
-	$(BIN)/python -m pytest -n 2 --dist loadfile
+	$(BIN)/python -m pytest -n 2 --dist loadfile $(if $(SLOW),--slow)
 	$(BIN)/python -m benchmarks --tiny
 
 lint: .venv/dev
@@ -23,7 +24,7 @@ bench: .venv/dev
 	$(BIN)/python -m benchmarks
 
 docs: .venv/dev
-	$(BIN)/python docs/make_pictures.py
+	PYTHONPATH=. $(BIN)/python docs/make_pictures.py
 
 .venv/core: pyproject.toml
 	test -x $(BIN)/python || $(PYTHON) -m venv .venv

@@ -23,11 +23,11 @@ import nearsay as ns
 from benchmarks.measuring import Rows, best_times, main
 from nearsay.data.rows import LabeledRows
 from nearsay.errors import DatasetNotFound
-from nearsay.papers.held_out import leave_one_specimen_out
-from nearsay.papers.probabilities_published import SECONDS_A_FOLD, SECONDS_OTHERS
 from nearsay.posterior.fused import FusedClassifier
 from nearsay.posterior.named import POSTERIORS
 from nearsay.posterior.proportional import Proportional
+from reproduce.held_out import leave_one_specimen_out
+from reproduce.probabilities.published import SECONDS_A_FOLD, SECONDS_OTHERS
 
 K_LEAVES, K_LARGE = 3, 10
 PEER = "scikit-learn, calibrated"

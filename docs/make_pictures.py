@@ -1,4 +1,4 @@
-"""Make the pictures of the docs again: python docs/make_pictures.py (`make docs`)."""
+"""Make the pictures of the docs again: `make docs`, or python docs/make_pictures.py with the checkout on PYTHONPATH."""
 
 from __future__ import annotations
 

@@ -5,14 +5,14 @@ from __future__ import annotations
 from pathlib import Path
 
 from nearsay.errors import DatasetNotFound
-from nearsay.papers.annotation import run
-from nearsay.papers.annotation_text import draw
+from reproduce.annotation.figures import run
+from reproduce.annotation.rendering import draw
 
 IMAGES = Path(__file__).parent / "images"
 
 
 def main() -> None:
-    """Draw Figure 1 and the examples as ``nearsay papers annotation --save`` does."""
+    """Draw Figure 1 and the examples as ``python -m reproduce annotation --save`` does."""
     for figure in ("1", "examples"):
         try:
             made = draw(figure, run(figure=figure), IMAGES)

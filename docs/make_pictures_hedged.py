@@ -19,7 +19,7 @@ from nearsay.errors import DatasetNotFound
 from nearsay.evaluate.hedge_picture import HedgeDisplay
 from nearsay.evaluate.hedged_answers import HedgedAnswersDisplay, verdicts
 from nearsay.evaluate.similar_neighbors import SimilarNeighborsDisplay
-from nearsay.papers.hedging_tin200 import load_words
+from reproduce.hedging.tin200 import load_words
 
 IMAGES = Path(__file__).parent / "images"
 ACCURACY, N_NEIGHBORS, N_ANSWERS = 0.7, 30, 12

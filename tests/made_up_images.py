@@ -6,7 +6,7 @@ import numpy as np
 
 from nearsay.data.rows import LabeledRows
 from nearsay.data.taxonomy import Taxonomy
-from nearsay.papers.hedging_tin200 import Images
+from reproduce.hedging.tin200 import Images
 
 TREE = Taxonomy.from_nested({"R": {"A": {"a": {"a1": {}, "a2": {}}, "a3": {}}, "B": {"b1": {}, "b2": {}}, "c": {}}})
 N_LEAVES = TREE.n_leaves

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import os
 import re
 import subprocess
 import sys
@@ -60,11 +59,10 @@ def test_the_tour_fits_into_80_columns_and_has_no_color_in_a_pipe(toured):
     assert lines[start + 2].strip().startswith("contested")
 
 
-def test_no_progress_is_shown_where_stderr_is_no_terminal_even_in_forced_color(toured, asked, monkeypatch):
+def test_no_progress_is_shown_where_stderr_is_no_terminal_even_in_forced_color(toured, tmp_path, monkeypatch):
     assert toured.result.stderr == ""
     monkeypatch.setenv("FORCE_COLOR", "1")
-    assert CliRunner().invoke(app, ["papers", "nearest"]).stderr == ""
-    assert asked == [{"progress": None}]
+    assert CliRunner().invoke(app, ["tour", "--picture", str(tmp_path / "p.png")]).stderr == ""
 
 
 def test_the_tour_as_json_is_json_and_nothing_else(tmp_path):
@@ -109,77 +107,6 @@ def test_a_summary_is_what_a_loop_over_the_answers_finds():
     assert (summary["rows"], summary["columns"], summary["classes"], summary["queries"]) == (30, 3, 2, 10)
     assert (summary["k"], summary["k_chosen"], summary["distance"]) == (3, False, "euclidean")
     json.dumps(summary, allow_nan=False)
-
-
-# ---------------------------------------------------------------- the papers
-
-TABLE = {
-    "title": "k-NN on MNIST",
-    "rows": [
-        {
-            "method": "euclidean [raw]",
-            "k": 3,
-            "n_train": 60000,
-            "n_test": 10000,
-            "error_percent": 2.95,
-            "published_percent": 3.1,
-            "published_as": "LeCun et al. 1998",
-            "note": "",
-        },
-        {
-            "method": "tangent",
-            "k": 1,
-            "n_train": 60000,
-            "n_test": 1000,
-            "error_percent": 1.0,
-            "published_percent": None,
-            "published_as": "",
-            "note": "a note",
-        },
-    ],
-}
-
-
-@pytest.fixture
-def asked(monkeypatch):
-    """The paper's run, replaced by one that only remembers what it was asked for."""
-    calls = []
-
-    def remember(**options):
-        calls.append(options)
-        return TABLE
-
-    monkeypatch.setattr("nearsay.papers.nearest.run", remember)
-    return calls
-
-
-def test_the_papers_table_stands_beside_the_published_figures(asked):
-    result = run("papers", "nearest")
-    assert result.exit_code == 0
-    assert asked == [{"progress": None}]
-    assert re.search(r"euclidean \[raw\] +3 +60,000 +10,000 +2\.95 +3\.1 ", result.stdout)
-    assert re.search(r"tangent +1 +60,000 +1,000 +1\.00 *$", result.stdout, flags=re.MULTILINE)
-    assert "euclidean [raw]: published: LeCun et al. 1998\ntangent: here: a note\n" in result.stdout
-
-
-def test_sizes_are_passed_on_and_json_is_the_dict_itself(asked):
-    result = run("papers", "nearest", "--n-train", 500, "--n-test", 20, "--n-shape-test", 0, "--json")
-    assert json.loads(result.stdout) == TABLE
-    assert asked == [{"n_train": 500, "n_test": 20, "n_shape_test": 0, "progress": None}]
-
-
-@pytest.mark.parametrize(("option", "size"), [("--n-train", 0), ("--n-test", 0), ("--n-test", "many")])
-def test_a_size_that_is_none_is_bad_usage(asked, option, size):
-    assert run("papers", "nearest", option, size).exit_code == 2
-    assert asked == []
-
-
-@pytest.mark.skipif("NEARSAY_DATA" not in os.environ, reason="NEARSAY_DATA names no folder with the data set mnist")
-def test_the_papers_command_runs_on_the_real_images():
-    result = run("papers", "nearest", "--n-train", 300, "--n-test", 20, "--n-shape-test", 0)
-    assert result.exit_code == 0
-    assert re.search(r"euclidean +3 +300 +20 ", result.stdout)
-    assert max(map(len, result.stdout.splitlines())) <= 80
 
 
 # ---------------------------------------------------------------- the doctor
@@ -238,16 +165,14 @@ def test_the_doctor_fits_into_80_columns():
 # ---------------------------------------------------------------- exit codes
 
 
-@pytest.mark.parametrize(
-    "arguments", [["--help"], ["tour", "-h"], ["papers", "--help"], ["papers", "nearest", "--help"]]
-)
+@pytest.mark.parametrize("arguments", [["--help"], ["tour", "-h"], ["doctor", "--help"]])
 def test_help_is_exit_code_0(arguments):
     result = run(*arguments)
     assert result.exit_code == 0
     assert "Usage" in result.stdout
 
 
-@pytest.mark.parametrize("arguments", [["dance"], ["papers", "dance"], ["tour", "--dance"], ["tour", "extra"]])
+@pytest.mark.parametrize("arguments", [["dance"], ["tour", "--dance"], ["tour", "extra"]])
 def test_what_is_not_understood_is_exit_code_2(arguments):
     result = run(*arguments)
     assert result.exit_code == 2
@@ -259,11 +184,11 @@ def test_the_version_is_the_packages():
 
 
 def test_an_error_a_user_can_act_on_is_one_line_and_exit_code_1(monkeypatch):
-    def fail(**options):
+    def fail(picture):
         raise DatasetNotFound("No 'mnist' here.")
 
-    monkeypatch.setattr("nearsay.papers.nearest.run", fail)
-    result = run("papers", "nearest", "--json")
+    monkeypatch.setattr("nearsay.evaluate.tour.take_tour", fail)
+    result = run("tour", "--json")
     assert (result.exit_code, result.stdout, result.stderr) == (1, "", "nearsay: No 'mnist' here.\n")
     assert isinstance(result.exception, SystemExit)
 

@@ -9,7 +9,7 @@ from nearsay.data.corel5k import load_corel5k
 from nearsay.describe import describe_images
 from nearsay.distances.named import as_distance
 from nearsay.errors import DatasetNotFound, InputError
-from nearsay.papers.annotation import run
+from reproduce.annotation.figures import run
 
 pytest.importorskip("PIL.Image", reason="descriptors need the extra images")
 pytest.importorskip("skimage", reason="descriptors need the extra images")
@@ -50,6 +50,7 @@ def test_like_photographs_have_like_keywords(corel5k):
     assert shared[np.arange(len(some)), gaps.argmin(axis=1)].mean() > 2 * shared[~np.eye(len(some), dtype=bool)].mean()
 
 
+@pytest.mark.slow
 def test_keywords_from_embeddings_are_as_good_as_the_docs_say(corel5k):
     rows = {row["method"]: row for row in run(features="embeddings") if row["source"] == "ours"}
     assert rows["nearest five, prior"]["N+"] == 167

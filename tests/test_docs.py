@@ -9,13 +9,18 @@ import pytest
 import typer.main
 
 import nearsay
-from nearsay.cli import app
+import nearsay.cli
+import reproduce.cli
 
 ROOT = Path(__file__).parent.parent
 DOCS = ROOT / "docs"
 PAGES = sorted(DOCS.glob("*.md"))
 TEXTS = {page: page.read_text(encoding="utf-8") for page in [ROOT / "README.md", ROOT / "CHANGELOG.md", *PAGES]}
 LARGEST_PICTURE = 150_000
+GROUPS = {
+    "nearsay": typer.main.get_command(nearsay.cli.app),
+    "python -m reproduce": typer.main.get_command(reproduce.cli.app),
+}
 
 
 def links(text: str) -> list[str]:
@@ -24,7 +29,7 @@ def links(text: str) -> list[str]:
     return [link for link in found if not link.startswith(("http://", "https://", "#"))]
 
 
-def commands(group: object, before: str = "nearsay") -> list[str]:
+def commands(group: object, before: str) -> list[str]:
     """Every command as it is typed, those of groups included."""
     typed = []
     for name, command in group.commands.items():
@@ -58,20 +63,18 @@ def test_every_public_name_is_mentioned_in_the_docs(name):
 
 def test_every_command_is_mentioned_in_the_page_of_the_command_line_and_no_other():
     text = TEXTS[DOCS / "command-line.md"]
-    known = commands(typer.main.get_command(app))
-    assert [command for command in known if f"`{command}`" not in text] == []
-    in_the_table = re.findall(r"^\| `(nearsay [^`]+)` \|", text, flags=re.MULTILINE)
-    assert sorted(in_the_table) == sorted(known)
+    known = [command for before, group in GROUPS.items() for command in commands(group, before)]
+    in_the_tables = re.findall(r"^\| `((?:nearsay|python -m) [^`]+)` \|", text, flags=re.MULTILINE)
+    assert sorted(in_the_tables) == sorted(known)
 
 
-def test_every_option_is_mentioned_in_the_page_of_the_command_line():
+@pytest.mark.parametrize("group", GROUPS.values(), ids=GROUPS)
+def test_every_option_is_mentioned_in_the_page_of_the_command_line(group):
     def options(command: object) -> set[str]:
         own = {option for parameter in command.params for option in parameter.opts if option.startswith("--")}
         return own.union(*(options(inner) for inner in getattr(command, "commands", {}).values()))
 
-    assert {
-        option for option in options(typer.main.get_command(app)) if option not in TEXTS[DOCS / "command-line.md"]
-    } == set()
+    assert {option for option in options(group) if option not in TEXTS[DOCS / "command-line.md"]} == set()
 
 
 def test_no_page_holds_a_path_of_the_machine_it_was_written_on():

@@ -27,10 +27,10 @@ from nearsay.evaluate.hedge_picture import HedgeDisplay
 from nearsay.evaluate.hedged_answers import MOST_QUERIES, HedgedAnswersDisplay, hedged_answers, verdicts
 from nearsay.evaluate.similar_neighbors import SimilarNeighborsDisplay
 from nearsay.evaluate.specificity import semantic_similarities
-from nearsay.papers.hedging_tin200 import load_words
 from nearsay.posterior.classifier import NeighborClassifier
 from nearsay.posterior.evidence import Evidence
 from reference_taxonomy import DAG, GRAPHS, T1, leaves_below, walked_up
+from reproduce.hedging.tin200 import load_words
 
 pytestmark = pytest.mark.usefixtures("strict_and_tidy")
 

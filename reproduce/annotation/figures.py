@@ -25,7 +25,15 @@ from nearsay.annotate.witness import as_score
 from nearsay.arrays import evenly
 from nearsay.errors import InputError, unknown_name
 from nearsay.learn.rank_boost import RankBoostNeighbors
-from nearsay.papers.annotation_published import (
+from reproduce.annotation.corel5k_study import (
+    N_KEYWORDS,
+    Columns,
+    Progress,
+    Study,
+    cross_validated_worth,
+    percent,
+)
+from reproduce.annotation.published import (
     BOTH,
     EMBEDDINGS,
     FEATURES,
@@ -34,14 +42,6 @@ from nearsay.papers.annotation_published import (
     FIGURES,
     PUBLISHED,
     SEVEN,
-)
-from nearsay.papers.annotation_study import (
-    N_KEYWORDS,
-    Columns,
-    Progress,
-    Study,
-    cross_validated_worth,
-    percent,
 )
 
 # Neighbors that keywords are transferred from, as in the paper on JEC.

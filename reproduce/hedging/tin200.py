@@ -22,13 +22,13 @@ from nearsay.data.taxonomy import Taxonomy
 from nearsay.decision.calibration import calibrate, hold_out
 from nearsay.neighbors.index import NeighborIndex
 from nearsay.neighbors.table import NeighborTable
-from nearsay.papers.hedging_methods import Outputs, Part
-from nearsay.papers.hedging_metrics import Candidates, Learned, learn
-from nearsay.papers.hedging_published import TIN57, TIN200, TIN200_50
-from nearsay.papers.hedging_svm import OneAgainstAll, platt_scaled
 from nearsay.posterior.proportional import Proportional
 from nearsay.posterior.votes import lift, winners
 from nearsay.posterior.weighted import Weighted
+from reproduce.hedging.learned_metrics import Candidates, Learned, learn
+from reproduce.hedging.linear_svm import OneAgainstAll, platt_scaled
+from reproduce.hedging.methods import Outputs, Part
+from reproduce.hedging.published import TIN57, TIN200, TIN200_50
 
 # Plain shares of the votes, as in the paper: nothing is kept for classes that no neighbor has.
 POSTERIORS: dict[str, Callable[[], Any]] = {

@@ -21,11 +21,11 @@ from sklearn.exceptions import ConvergenceWarning
 from nearsay.arrays import evenly, in_parallel
 from nearsay.data.datasets import load_dataset
 from nearsay.neighbors.index import nearest
-from nearsay.papers import hedging_tin200 as tin200
-from nearsay.papers.hedging_metrics import METRICS, VOTING_NEIGHBORS, Candidates, tune
-from nearsay.papers.hedging_published import LEAVES, MNIST_50, TIN57, TIN200_50
-from nearsay.papers.held_out import positions_within_class
 from nearsay.posterior.votes import count_votes, neighbor_labels, winners
+from reproduce.hedging import tin200
+from reproduce.hedging.learned_metrics import METRICS, VOTING_NEIGHBORS, Candidates, tune
+from reproduce.hedging.published import LEAVES, MNIST_50, TIN57, TIN200_50
+from reproduce.held_out import positions_within_class
 
 # The slow ones, NCA and BoostMetric in the paper's form, are in table1 only.
 LEARNERS = {name: tried for name, tried in METRICS.items() if tried is not None and name not in ("NCA", "BoostMetric")}

@@ -25,7 +25,7 @@ from nearsay.describe.folder import describe_images
 from nearsay.describe.local import BagOfWords
 from nearsay.describe.named import MAKADIA
 from nearsay.learn.keyword_projection import KeywordProjection, unit_length
-from nearsay.papers.annotation_published import EMBEDDINGS, FIFTEEN, SEVEN
+from reproduce.annotation.published import EMBEDDINGS, FIFTEEN, SEVEN
 
 N_KEYWORDS = 5
 # Neighbors that have a say where votes fade with distance: what lies beyond counts next to nothing.

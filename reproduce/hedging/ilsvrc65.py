@@ -9,8 +9,8 @@ import numpy as np
 from nearsay.data.datasets import data_folders
 from nearsay.data.taxonomies import load_taxonomy
 from nearsay.errors import DatasetNotFound, SavedFileError
-from nearsay.papers.hedging_methods import Outputs, Part
-from nearsay.papers.hedging_published import AUTHORS_CONFIDENCE
+from reproduce.hedging.methods import Outputs, Part
+from reproduce.hedging.published import AUTHORS_CONFIDENCE
 
 FILE = "ilsvrc65/ilsvrc65_clf_outputs_val.mat"
 

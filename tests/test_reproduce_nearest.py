@@ -1,4 +1,4 @@
-"""The table behind ``nearsay papers nearest``: the shortlist, the sizes, and the errors themselves."""
+"""The table behind ``python -m reproduce nearest``: the shortlist, the sizes, and the errors themselves."""
 
 from __future__ import annotations
 
@@ -16,9 +16,9 @@ from nearsay.data.datasets import load_dataset
 from nearsay.data.rows import LabeledRows
 from nearsay.errors import InputError
 from nearsay.neighbors.find import nearest
-from nearsay.papers import nearest as paper
-from nearsay.papers.nearest import PUBLISHED, Shortlist, error_percent
 from nearsay.search.exact import ExactSearch
+from reproduce import nearest as paper
+from reproduce.nearest import PUBLISHED, Shortlist, error_percent
 
 few = settings(max_examples=25)
 

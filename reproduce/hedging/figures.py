@@ -22,9 +22,10 @@ from nearsay.decision.guarantee import setting_for
 from nearsay.errors import InputError, unknown_name
 from nearsay.evaluate.hedged_answers import hedged_answers, verdicts
 from nearsay.evaluate.specificity import semantic_similarities
-from nearsay.papers import hedging_tin200 as tin200
-from nearsay.papers.hedging_ilsvrc65 import halves, load_outputs
-from nearsay.papers.hedging_methods import (
+from reproduce.hedging import tin200
+from reproduce.hedging.ilsvrc65 import halves, load_outputs
+from reproduce.hedging.learned_metrics import EUCLIDEAN, METRICS
+from reproduce.hedging.methods import (
     METHODS,
     Outputs,
     Part,
@@ -38,8 +39,7 @@ from nearsay.papers.hedging_methods import (
     promise_rows,
     trade_off,
 )
-from nearsay.papers.hedging_metrics import EUCLIDEAN, METRICS
-from nearsay.papers.hedging_published import (
+from reproduce.hedging.published import (
     AUTHORS,
     AUTHORS_CONFIDENCE,
     DATA,
@@ -356,7 +356,7 @@ def _best_f(outputs: Outputs) -> dict[str, float]:
 
 
 def _metrics(study: Study, data: str) -> dict[str, Any]:
-    from nearsay.papers.metric_sets import compare
+    from reproduce.hedging.metric_comparison import compare
 
     return compare(DATA_OF["metrics"] if data == EVERY_SET else [data], study.tell)
 

@@ -6,17 +6,31 @@ import json
 
 import numpy as np
 import pytest
+from scipy.sparse import csr_array
 from typer.testing import CliRunner
 
-from nearsay.cli import app
+from nearsay.annotate.choosing import Worth
+from nearsay.annotate.measures import keyword_measures
+from nearsay.data.corel5k import AnnotatedImages
 from nearsay.errors import DatasetNotFound, InputError
 from nearsay.evaluate.annotated_images import AnnotatedImage, AnnotatedImagesDisplay
 from nearsay.evaluate.keyword_curve import KeywordCurveDisplay
 from nearsay.learn.rank_boost import RankBoostNeighbors
-from nearsay.papers import annotation, annotation_study
-from nearsay.papers.annotation_published import FEATURES, FIGURES, NOTES, PUBLISHED
-from nearsay.papers.annotation_study import Columns, beside, best_row, cross_validated_worth, witnesses
-from nearsay.papers.annotation_text import draw, text_table
+from reference_keywords import measures
+from reproduce.annotation import corel5k_study
+from reproduce.annotation import figures as annotation
+from reproduce.annotation.corel5k_study import (
+    PARTS,
+    RECALL_WEIGHTS,
+    Columns,
+    beside,
+    best_row,
+    cross_validated_worth,
+    witnesses,
+)
+from reproduce.annotation.published import FEATURES, FIGURES, NOTES, PUBLISHED
+from reproduce.annotation.rendering import draw, text_table
+from reproduce.cli import app
 from scenes import scene
 
 Image = pytest.importorskip("PIL.Image", reason="descriptors need the extra images")
@@ -57,8 +71,8 @@ def little_corel(tmp_path, monkeypatch):
     monkeypatch.setenv("NEARSAY_DATA", str(tmp_path))
     monkeypatch.setattr(annotation, "KS", (2, 5))
     monkeypatch.setattr(annotation, "RankBoostNeighbors", quick_ranking)
-    monkeypatch.setattr(annotation_study, "FADING_NEIGHBORS", 10)
-    monkeypatch.setattr(annotation_study, "N_KEYWORDS", 2)
+    monkeypatch.setattr(corel5k_study, "FADING_NEIGHBORS", 10)
+    monkeypatch.setattr(corel5k_study, "N_KEYWORDS", 2)
     monkeypatch.setattr(annotation, "N_KEYWORDS", 2)
 
 
@@ -94,15 +108,75 @@ def test_figure_1_has_every_k_of_every_ranking_on_test_images_and_in_folds(littl
     assert len(list((tmp_path / "pictures").iterdir())) == 2
 
 
-def test_what_recall_counts_is_chosen_on_training_images(little_corel, monkeypatch):
+@pytest.fixture
+def two_keywords(monkeypatch):
+    monkeypatch.setattr(corel5k_study, "FADING_NEIGHBORS", 10)
+    monkeypatch.setattr(corel5k_study, "N_KEYWORDS", 2)
+
+
+def embedded_images(n: int, seed: int) -> AnnotatedImages:
+    """Images that are not there: twelve words that the embeddings hint at, two of them frequent whatever is seen."""
+    random, n_words = np.random.default_rng(seed), 12
+    kinds = random.integers(n_words, size=n)
+    has = np.arange(n_words) == kinds[:, None]
+    has[:, :2] |= random.random((n, 2)) < (0.6, 0.3)
+    names = tuple(map(str, range(n)))
+    embeddings = np.eye(n_words)[kinds] + 1.5 * random.random((n, n_words))
+    return AnnotatedImages(names, names, csr_array(has.astype(np.uint8)), tuple("abcdefghijkl"), embeddings)
+
+
+def f1_by_recall_weight(annotator, keywords) -> dict[float, float]:
+    """F1 of the mean precision and recall over parts of the held-out rows, image by image and word by word."""
+    p, n_words = annotator.held_out_proba_, keywords.shape[1]
+    part = np.random.default_rng(0).permutation(len(p)) % PARTS
+    true = [set(keywords[[row]].indices.tolist()) for row in annotator.held_out_rows_]
+    found = {}
+    for weight in RECALL_WEIGHTS:
+        worth = Worth.learn(p, 2, recall_weight=weight).scores(p)
+        said = [set(sorted(range(n_words), key=lambda word: -of_row[word])[:2]) for of_row in worth.tolist()]
+        measured = [
+            measures([true[i] for i in rows], [said[i] for i in rows], list(range(n_words)))
+            for rows in (np.flatnonzero(part == one) for one in range(PARTS))
+        ]
+        precision, recall = (np.mean([one[name] for one in measured]) for name in ("precision", "recall"))
+        found[weight] = 200 * precision * recall / (precision + recall)
+    return found
+
+
+def best_on(images, annotator, rows) -> float:
+    """The weight that one would choose by the answers about these images."""
+    return max(
+        RECALL_WEIGHTS,
+        key=lambda weight: keyword_measures(images.keywords, annotator.set_recall_weight(weight).predict(rows))["f1"],
+    )
+
+
+def test_what_recall_counts_is_chosen_on_training_images(two_keywords):
+    chosen, would_be = [], []
+    for seed in range(4):
+        train = embedded_images(90, seed)
+        for test in (embedded_images(30, 100 + seed), embedded_images(30, 200 + seed)):
+            study = annotation.Study()
+            study.train, study.test = train, test
+            annotator = study.ours("embeddings")
+            chosen.append(annotator.recall_weight)
+            f1 = f1_by_recall_weight(annotator, train.keywords)
+            assert f1[annotator.recall_weight] == pytest.approx(max(f1.values()), abs=0.02)  # of 100; rows are rounded
+            assert annotator.worth_.recall_weight == annotator.recall_weight
+            would_be.append(best_on(test, annotator, study.columns("embeddings").test))
+    assert chosen[::2] == chosen[1::2]  # other test images change nothing
+    # The collections tell a choice from a constant, and from a choice on the test images.
+    assert len(set(chosen)) > 1
+    assert would_be[::2] != would_be[1::2]
+
+
+def test_the_row_of_the_chosen_weight_is_marked_and_learned_once(two_keywords):
     study = annotation.Study()
+    study.train, study.test = embedded_images(90, 0), embedded_images(30, 100)
     annotator = study.ours("embeddings")
-    rows = cross_validated_worth(annotator, study.train.keywords)
-    assert sum(row["chosen"] for row in rows) == 1
-    assert annotator.recall_weight == next(row["recall_weight"] for row in rows if row["chosen"])
     assert study.ours("embeddings") is annotator
-    monkeypatch.setattr(study.test.keywords, "data", study.test.keywords.data[::-1])
-    assert cross_validated_worth(annotator, study.train.keywords) == rows
+    rows = cross_validated_worth(annotator, study.train.keywords)
+    assert [row["recall_weight"] for row in rows if row["chosen"]] == [annotator.recall_weight]
     assert best_row(rows)["chosen"]
 
 
@@ -118,21 +192,21 @@ def test_examples_show_given_and_found_words_and_neighbors(little_corel, tmp_pat
 
 def test_the_command_prints_tables_json_and_what_is_wrong(little_corel, tmp_path):
     runner = CliRunner()
-    shown = runner.invoke(app, ["papers", "annotation", "--features", "embeddings"])
+    shown = runner.invoke(app, ["annotation", "--features", "embeddings"])
     assert shown.exit_code == 0
     assert "nearsay" in shown.stdout
     assert NOTES["table1"][0].split()[0] in shown.stdout
-    rows = json.loads(runner.invoke(app, ["papers", "annotation", "--features", "embeddings", "--json"]).stdout)
+    rows = json.loads(runner.invoke(app, ["annotation", "--features", "embeddings", "--json"]).stdout)
     assert isinstance(rows, list)
     assert {"method", "features", "source", "P", "R", "N+"} == set(rows[0])
-    cv = runner.invoke(app, ["papers", "annotation", "--figure", "cv", "--features", "embeddings"])
+    cv = runner.invoke(app, ["annotation", "--figure", "cv", "--features", "embeddings"])
     assert "chosen" in cv.stdout
     for wrong, said in (
         (["--figure", "2"], "none of table1"),
         (["--features", "gist"], "none of seven"),
         (["--save", str(tmp_path)], "are drawn"),
     ):
-        answer = runner.invoke(app, ["papers", "annotation", *wrong])
+        answer = runner.invoke(app, ["annotation", *wrong])
         assert answer.exit_code == 2
         assert said in answer.output
 

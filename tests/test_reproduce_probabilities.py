@@ -1,4 +1,4 @@
-"""The tables behind ``nearsay papers probabilities``: folds, published figures, tiny runs, and the known numbers."""
+"""The tables behind ``python -m reproduce probabilities``: folds, published figures, tiny runs, known numbers."""
 
 from __future__ import annotations
 
@@ -12,15 +12,16 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from typer.testing import CliRunner
 
-from nearsay.cli import app
 from nearsay.data.datasets import SPECIMENS, load_dataset
 from nearsay.data.rows import LabeledRows
 from nearsay.errors import InputError
-from nearsay.papers import probabilities as paper
-from nearsay.papers import probabilities_others as others
-from nearsay.papers.held_out import Answers, ask, leave_one_specimen_out, positions_within_class
-from nearsay.papers.probabilities import ESTIMATORS, KS, draw, fused, measures, run, size_panels
-from nearsay.papers.probabilities_published import (
+from nearsay.posterior.classifier import NeighborClassifier
+from nearsay.posterior.named import POSTERIORS
+from reproduce.cli import app
+from reproduce.held_out import Answers, ask, leave_one_specimen_out, positions_within_class
+from reproduce.probabilities import beside_scikit_learn as others
+from reproduce.probabilities import tables as paper
+from reproduce.probabilities.published import (
     ADD_ONE,
     IRIS_FEATURES,
     JOINS,
@@ -30,9 +31,8 @@ from nearsay.papers.probabilities_published import (
     WHEAT_FEATURES,
     published,
 )
-from nearsay.papers.probabilities_text import text_notes, text_tables
-from nearsay.posterior.classifier import NeighborClassifier
-from nearsay.posterior.named import POSTERIORS
+from reproduce.probabilities.rendering import text_notes, text_tables
+from reproduce.probabilities.tables import ESTIMATORS, KS, draw, fused, measures, run, size_panels
 
 few = settings(max_examples=50)
 has_data = pytest.mark.skipif(
@@ -41,7 +41,7 @@ has_data = pytest.mark.skipif(
 
 
 def command(*arguments: object, columns: int = 100) -> SimpleNamespace:
-    asked = ["papers", "probabilities", *(str(argument) for argument in arguments)]
+    asked = ["probabilities", *(str(argument) for argument in arguments)]
     return CliRunner(env={"COLUMNS": str(columns), "FORCE_COLOR": None}).invoke(app, asked)
 
 

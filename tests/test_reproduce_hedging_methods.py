@@ -15,8 +15,10 @@ from nearsay.decision.calibration import hold_out
 from nearsay.decision.envelope import AccuracyCurve
 from nearsay.learn.tuning import neighbor_accuracy
 from nearsay.neighbors.index import NeighborIndex
-from nearsay.papers import hedging_tin200 as tin200
-from nearsay.papers.hedging_methods import (
+from reproduce.hedging import tin200
+from reproduce.hedging.learned_metrics import METRICS, Candidates, learn
+from reproduce.hedging.linear_svm import OneAgainstAll, platt_scaled
+from reproduce.hedging.methods import (
     METHODS,
     PROMISED,
     Outputs,
@@ -30,8 +32,6 @@ from nearsay.papers.hedging_methods import (
     promise_rows,
     trade_off,
 )
-from nearsay.papers.hedging_metrics import METRICS, Candidates, learn
-from nearsay.papers.hedging_svm import OneAgainstAll, platt_scaled
 
 few = settings(max_examples=40, deadline=None)
 

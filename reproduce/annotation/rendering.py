@@ -1,4 +1,4 @@
-"""The rows of ``annotation.run`` as tables to print, and as pictures to save."""
+"""The rows of ``figures.run`` as tables to print, and as pictures to save."""
 
 from __future__ import annotations
 
@@ -9,8 +9,8 @@ from typing import Any
 
 from nearsay.evaluate.drawing import save_figure
 from nearsay.evaluate.keyword_curve import KeywordCurveDisplay
-from nearsay.papers.annotation_published import FIGURES
-from nearsay.papers.probabilities_text import TextTable
+from reproduce.annotation.published import FIGURES
+from reproduce.text_table import TextTable
 
 Row = dict[str, Any]
 
@@ -19,7 +19,7 @@ KINDS = {"1": (100, "png"), "examples": (80, "jpg")}
 
 
 def text_table(figure: str, rows: list[Row]) -> TextTable:
-    """What ``annotation.run`` gave for a figure, in print."""
+    """What ``figures.run`` gave for a figure, in print."""
     words, numbers, line = TABLES[figure]
     return TextTable(FIGURES[figure], words, numbers, [[line(row) for row in some] for some in _sections(rows)])
 

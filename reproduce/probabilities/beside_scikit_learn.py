@@ -11,11 +11,11 @@ from nearsay.arrays import evenly
 from nearsay.data.datasets import load_dataset
 from nearsay.data.rows import LabeledRows
 from nearsay.evaluate.probability import accuracy, brier, expected_calibration_error, mean_log_posterior
-from nearsay.papers.held_out import Answers, Fold, ask, chosen_ways, stratified_folds
 from nearsay.posterior.choice import NEIGHBORS_TO_TRY
 from nearsay.posterior.classifier import NeighborClassifier
 from nearsay.posterior.fused import FusedClassifier
 from nearsay.posterior.named import AUTO
+from reproduce.held_out import Answers, Fold, ask, chosen_ways, stratified_folds
 
 MNIST_TRAIN, MNIST_TEST = 5000, 2000
 INNER_FOLDS = 3

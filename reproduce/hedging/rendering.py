@@ -1,4 +1,4 @@
-"""The figures of ``hedging.run`` as words to print, and as pictures to save."""
+"""The figures of ``figures.run`` as words to print, and as pictures to save."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ import numpy as np
 from nearsay.evaluate.breakdown_bars import part_labels
 from nearsay.evaluate.drawing import save_figure
 from nearsay.evaluate.specificity import Breakdown
-from nearsay.papers.probabilities_text import TextTable
+from reproduce.text_table import TextTable
 
 # Accuracies asked for that a printed curve shows; JSON has all of them.
 SHOWN = (0.0, 0.5, 0.6, 0.7, 0.8, 0.85, 0.9, 0.95, 0.99)
@@ -21,7 +21,7 @@ Row = dict[str, Any]
 
 
 def text_tables(made: Row) -> list[TextTable]:
-    """One of the figures that ``hedging.run`` made, in print."""
+    """One of the figures that ``figures.run`` made, in print."""
     return TABLES[made["figure"]](made)
 
 
@@ -244,7 +244,7 @@ def bar_name(row: Row) -> str:
 
 
 def draw(result: Row, folder: Path) -> list[str]:
-    """Save those figures of a result of ``hedging.run`` that are pictures in a folder, made if need be: the files."""
+    """Save those figures of a result of ``figures.run`` that are pictures in a folder, made if need be: the files."""
     written = []
     folder.mkdir(parents=True, exist_ok=True)
     for made in result["figures"]:
@@ -312,8 +312,8 @@ def _draw_answers(made: Row) -> dict[str, Any]:
 def _draw_neighbors(made: Row) -> dict[str, Any]:
     from nearsay.data.node_words import words_for_nodes
     from nearsay.evaluate.similar_neighbors import SimilarNeighborsDisplay
-    from nearsay.papers.hedging_tin200 import load_images, load_words
     from nearsay.posterior.classifier import NeighborClassifier
+    from reproduce.hedging.tin200 import load_images, load_words
 
     images, query = load_images(), made["rows"][0]["query"]
     fitted = NeighborClassifier(len(made["rows"])).fit(images.train.X, images.train.y)

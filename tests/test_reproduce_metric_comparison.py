@@ -15,16 +15,17 @@ from typer.testing import CliRunner
 
 from labeled import labeled_rows
 from made_up_images import made_up_images
-from nearsay.cli import app
 from nearsay.data.rows import LabeledRows
 from nearsay.errors import DatasetNotFound
 from nearsay.learn.itml import ITML
 from nearsay.learn.lmnn import LMNN
-from nearsay.papers import hedging, metric_sets
-from nearsay.papers.hedging_metrics import Candidates
-from nearsay.papers.hedging_published import DATA_OF, EVERY_SET, notes_for
-from nearsay.papers.hedging_text import text_notes, text_tables
-from nearsay.papers.metric_sets import LEARNERS, SETS, Split, choose, compare, named_rightly, validation_folds
+from reproduce.cli import app
+from reproduce.hedging import figures as hedging
+from reproduce.hedging import metric_comparison
+from reproduce.hedging.learned_metrics import Candidates
+from reproduce.hedging.metric_comparison import LEARNERS, SETS, Split, choose, compare, named_rightly, validation_folds
+from reproduce.hedging.published import DATA_OF, EVERY_SET, notes_for
+from reproduce.hedging.rendering import text_notes, text_tables
 
 # ---------------------------------------------------------------- votes
 
@@ -52,7 +53,7 @@ def test_a_row_is_named_rightly_where_a_loop_over_its_neighbors_says_so(known, k
     )
     truth = np.array(data.draw(st.lists(st.sampled_from(sorted(set(y.tolist()))), min_size=n, max_size=n)))
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(metric_sets, "VOTING_NEIGHBORS", k)
+        patch.setattr(metric_comparison, "VOTING_NEIGHBORS", k)
         found = named_rightly(Split(X, y, Q, truth), None)
     assert found.tolist() == slowly_right(X, y, Q, truth, k)
 
@@ -104,16 +105,16 @@ def test_the_euclidean_distance_is_kept_where_no_setting_is_better(seen):
 
 def test_rows_to_choose_by_are_fifths_of_each_class_and_more_where_one_is_few(monkeypatch):
     y = np.repeat(np.arange(10), 20)
-    monkeypatch.setattr(metric_sets, "ENOUGH_TO_CHOOSE_BY", 70)
+    monkeypatch.setattr(metric_comparison, "ENOUGH_TO_CHOOSE_BY", 70)
     folds = validation_folds(y)
     assert [len(held_out) for _, held_out in folds] == [40, 40]
     assert len({row for _, held_out in folds for row in held_out.tolist()}) == 80
     for known, held_out in folds:
         assert sorted([*known.tolist(), *held_out.tolist()]) == list(range(200))
         assert np.bincount(y[held_out]).tolist() == [4] * 10
-    monkeypatch.setattr(metric_sets, "ENOUGH_TO_CHOOSE_BY", 1000)
+    monkeypatch.setattr(metric_comparison, "ENOUGH_TO_CHOOSE_BY", 1000)
     assert len(validation_folds(y)) == 5
-    monkeypatch.setattr(metric_sets, "ENOUGH_TO_CHOOSE_BY", 40)
+    monkeypatch.setattr(metric_comparison, "ENOUGH_TO_CHOOSE_BY", 40)
     assert len(validation_folds(y)) == 1
 
 
@@ -130,8 +131,8 @@ def made_up_leaves(name, groups):
 
 @pytest.mark.parametrize(("group", "n_leaves"), [("shape", 48), ("texture", 47)])
 def test_every_whole_leaf_is_judged_once_by_the_others(group, n_leaves, monkeypatch):
-    monkeypatch.setattr(metric_sets, "load_dataset", made_up_leaves)
-    splits = metric_sets.leaf_splits(group)
+    monkeypatch.setattr(metric_comparison, "load_dataset", made_up_leaves)
+    splits = metric_comparison.leaf_splits(group)
     judged = [tuple(row) for split in splits for row in split.Q.tolist()]
     assert len(set(judged)) == len(judged) == n_leaves
     for split in splits:
@@ -152,14 +153,14 @@ def test_the_columns_of_digits_are_learned_from_the_rows_to_learn_from(monkeypat
 
         return made_up_digits
 
-    monkeypatch.setattr(metric_sets, "N_DIGITS", 100)
-    monkeypatch.setattr(metric_sets, "load_dataset", load(pixels[:40]))
-    (split,) = metric_sets.digit_splits()
+    monkeypatch.setattr(metric_comparison, "N_DIGITS", 100)
+    monkeypatch.setattr(metric_comparison, "load_dataset", load(pixels[:40]))
+    (split,) = metric_comparison.digit_splits()
     assert (split.X.shape, split.Q.shape) == ((100, 50), (40, 50))
     assert split.y.tolist() == (np.arange(300)[::3] % 10).tolist()
     np.testing.assert_allclose(split.Q[:40:3], split.X[:14], atol=1e-9)  # the same images in the same columns
-    monkeypatch.setattr(metric_sets, "load_dataset", load(pixels[:40] // 7))
-    np.testing.assert_array_equal(metric_sets.digit_splits()[0].X, split.X)
+    monkeypatch.setattr(metric_comparison, "load_dataset", load(pixels[:40] // 7))
+    np.testing.assert_array_equal(metric_comparison.digit_splits()[0].X, split.X)
 
 
 # ---------------------------------------------------------------- the figure
@@ -170,9 +171,9 @@ def few_sets(monkeypatch, seen):
     """Six small sets, and two learners: one that helps, and one that only harms."""
     X, y = told_by_the_first_column(240)
     halves = [Split(X[:120], y[:120], X[120:180], y[120:180]), Split(X[:120], y[:120], X[180:], y[180:])]
-    monkeypatch.setattr(metric_sets, "SETS", dict.fromkeys(SETS, lambda: halves))
+    monkeypatch.setattr(metric_comparison, "SETS", dict.fromkeys(SETS, lambda: halves))
     few = {"helps": Candidates(Weighted, {"by": (20.0,)}), "harms": Candidates(Weighted, {"by": (0.0,)})}
-    monkeypatch.setattr(metric_sets, "LEARNERS", few)
+    monkeypatch.setattr(metric_comparison, "LEARNERS", few)
     return halves
 
 
@@ -200,7 +201,7 @@ def test_gains_are_those_over_all_judged_rows_with_the_error_of_their_mean(few_s
 
 def test_what_is_below_on_one_set_is_not_never_below(few_sets, monkeypatch):
     gains = iter([3.0, 0.0, 2.0, -0.1])
-    monkeypatch.setattr(metric_sets, "_beside", lambda *_: {"gain_percent": next(gains)})
+    monkeypatch.setattr(metric_comparison, "_beside", lambda *_: {"gain_percent": next(gains)})
     found = compare(["leaves-margin", "leaves-shape"], lambda words: None)["summary"]  # set by set, both learners
     assert [(one["never_below"], one["clearly_above"]) for one in found] == [(True, 2), (False, 0)]
 
@@ -213,7 +214,7 @@ def test_rows_to_be_judged_are_not_learned_from(few_sets, seen):
 
 
 def command(*arguments: str):
-    asked = ["papers", "hedging", "--figure", "metrics", *arguments]
+    asked = ["hedging", "--figure", "metrics", *arguments]
     return CliRunner(env={"COLUMNS": "80", "FORCE_COLOR": None}).invoke(app, asked)
 
 
@@ -265,11 +266,12 @@ CHOSEN = {
     "leaves-texture": (LMNN(10, tol=1e-3), ITML(0.01, prior="within-class", random_state=0)),
     "mnist-50": (LMNN(tol=1e-3), ITML(0.003, random_state=0)),
 }
+QUICKEST, *OTHERS = CHOSEN
 
 
-@pytest.mark.parametrize("data", CHOSEN)
+@pytest.mark.parametrize("data", [QUICKEST, *(pytest.param(data, marks=pytest.mark.slow) for data in OTHERS)])
 def test_two_learners_are_better_than_the_euclidean_distance(data, monkeypatch):
-    monkeypatch.setattr(metric_sets, "N_DIGITS", 2000)
+    monkeypatch.setattr(metric_comparison, "N_DIGITS", 2000)
     try:
         splits = SETS[data]()[:2]
     except DatasetNotFound as missing:

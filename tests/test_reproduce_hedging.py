@@ -1,4 +1,4 @@
-"""The figures behind ``nearsay papers hedging``: made-up images whole, the command, and the known numbers."""
+"""The figures behind ``python -m reproduce hedging``: made-up images whole, the command, and the known numbers."""
 
 from __future__ import annotations
 
@@ -12,14 +12,14 @@ import pytest
 from typer.testing import CliRunner
 
 from made_up_images import made_up_images
-from nearsay.cli import app
 from nearsay.data.datasets import data_folders
 from nearsay.errors import DatasetNotFound, InputError
 from nearsay.learn.whitening import WithinClassWhitening
-from nearsay.papers import hedging as paper
-from nearsay.papers import hedging_ilsvrc65 as ilsvrc65
-from nearsay.papers import hedging_tin200 as tin200
-from nearsay.papers.hedging_methods import (
+from reproduce.cli import app
+from reproduce.hedging import figures as paper
+from reproduce.hedging import ilsvrc65, tin200
+from reproduce.hedging.learned_metrics import METRICS, Candidates
+from reproduce.hedging.methods import (
     GRID,
     METHODS,
     Outputs,
@@ -32,9 +32,8 @@ from nearsay.papers.hedging_methods import (
     promise_rows,
     trade_off,
 )
-from nearsay.papers.hedging_metrics import METRICS, Candidates
-from nearsay.papers.hedging_published import AUTHORS, DATA_OF, FIGURES, LEARNED_DATA, SLOW, TABLE_1, notes_for
-from nearsay.papers.hedging_text import PICTURES, draw, f_by_k, text_notes, text_tables
+from reproduce.hedging.published import AUTHORS, DATA_OF, FIGURES, LEARNED_DATA, SLOW, TABLE_1, notes_for
+from reproduce.hedging.rendering import PICTURES, draw, f_by_k, text_notes, text_tables
 
 
 @pytest.fixture
@@ -70,7 +69,7 @@ def few_metrics(monkeypatch):
 
 
 def command(*arguments: object, columns: int = 80) -> SimpleNamespace:
-    asked = ["papers", "hedging", *(str(argument) for argument in arguments)]
+    asked = ["hedging", *(str(argument) for argument in arguments)]
     return CliRunner(env={"COLUMNS": str(columns), "FORCE_COLOR": None}).invoke(app, asked)
 
 
@@ -291,6 +290,7 @@ def test_on_the_authors_outputs_darts_beats_rejection_by_what_the_reference_foun
     assert flat["similarity_percent"] == pytest.approx(73.4, abs=0.05)
 
 
+@pytest.mark.slow
 def test_on_tiny_imagenet_darts_beats_rejection_and_the_fixed_threshold(real_tin200):
     best = f_by_method(real_tin200)
     assert best["DARTS"] - best["FLAT-REJ"] >= 0.03
@@ -303,17 +303,19 @@ def test_on_tiny_imagenet_darts_beats_rejection_and_the_fixed_threshold(real_tin
     assert most_said_at(darts, 0.95) >= most_said_at(curve, 0.95) + 0.05
 
 
+@pytest.mark.slow
 def test_on_tiny_imagenet_the_accuracy_asked_for_is_the_accuracy_got(real_tin200):
     for row in promise_rows(real_tin200):
         assert row["accuracy"] >= row["asked"] - 0.02
 
 
+@pytest.mark.slow
 def test_with_few_columns_a_learned_metric_answers_better_flat_and_hedged():
     try:
         images = tin200.load_images("tin200-50")
     except DatasetNotFound as missing:
         pytest.skip(str(missing))
-    # What `nearsay papers hedging --data tin200-50` chooses by rows held out, of all that METRICS tries in minutes.
+    # What `python -m reproduce hedging --data tin200-50` chooses by rows held out, of all that METRICS tries.
     chosen = {"gamma": (0.001,), "prior": ("within-class",)}
     tried = {"Euclidean": None, "ITML": replace(METRICS["ITML"], grid=chosen)}
     near = {name: tin200.neighborhoods(images, metric, 20) for name, metric in tried.items()}

@@ -1,28 +1,21 @@
-"""The tables of ``probabilities.run`` as words to print: what stands in which column."""
+"""The tables of ``tables.run`` as words to print, and the training-size curves as pictures to save."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 from itertools import groupby
+from pathlib import Path
 from typing import Any
+
+from nearsay.evaluate.drawing import save_figure
+from reproduce.text_table import TextTable
 
 # Beyond these a list of what was chosen tells nothing more.
 WAYS_SHOWN = 3
 
 
-@dataclass(frozen=True)
-class TextTable:
-    """A table to print: columns of words, then columns of numbers, and the lines in sections."""
-
-    title: str
-    words: tuple[str, ...]
-    numbers: tuple[str, ...]
-    sections: list[list[list[str]]]
-
-
 def text_tables(made: dict[str, Any]) -> list[TextTable]:
-    """One of the tables that ``probabilities.run`` made, in print; "size" gives one for each K."""
+    """One of the tables that ``tables.run`` made, in print; "size" gives one for each K."""
     if made["name"] == "size":
         return [_size_table(made, k) for k in dict.fromkeys(row["k"] for row in made["rows"])]
     return [_others_table(made) if made["name"] == "others" else _beside_the_paper(made)]
@@ -120,3 +113,27 @@ def _figure(figures: dict[str, float] | None, measure: str, form: str) -> str:
 
 def _joined_title(made: dict[str, Any]) -> str:
     return f"{made['title']}, joined by {made['join']}" if "join" in made else str(made["title"])
+
+
+def draw(result: dict[str, Any], folder: Path) -> list[str]:
+    """Save the training-size curves of a result of ``tables.run`` in a folder, made if need be: the files."""
+    from nearsay.evaluate.training_size import TrainingSizeDisplay
+
+    written = []
+    folder.mkdir(parents=True, exist_ok=True)
+    for table in result["tables"]:
+        if table["name"] == "size":
+            path = folder / f"training-size-{table['join']}.png"
+            display = TrainingSizeDisplay.from_panels(size_panels(table["rows"]))
+            save_figure(display.figure_, path, dpi=100)
+            written.append(str(path))
+    return written
+
+
+def size_panels(rows: Sequence[dict[str, Any]]) -> dict[str, dict[str, list[tuple[float, ...]]]]:
+    """The rows of the table "size" as TrainingSizeDisplay takes them: {K: {estimator: [(size, accuracy, LP), …]}}."""
+    panels: dict[str, dict[str, list[tuple[float, ...]]]] = {}
+    for row in rows:
+        point = row["n_per_class"], row["ours"]["accuracy_percent"] / 100, row["ours"]["log_posterior"]
+        panels.setdefault(f"K = {row['k']}", {}).setdefault(row["estimator"], []).append(point)
+    return panels

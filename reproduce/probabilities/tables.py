@@ -11,15 +11,17 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
-from pathlib import Path
 from typing import Any
 
 from nearsay.data.datasets import SPECIMENS, load_dataset
 from nearsay.data.rows import LabeledRows
 from nearsay.errors import InputError, unknown_name
-from nearsay.evaluate.drawing import save_figure
 from nearsay.evaluate.probability import accuracy, macro_precision, macro_recall, mean_log_posterior
-from nearsay.papers.held_out import (
+from nearsay.posterior.choice import counts_votes
+from nearsay.posterior.classifier import NeighborClassifier
+from nearsay.posterior.fused import FusedClassifier
+from nearsay.posterior.named import AUTO, POSTERIORS
+from reproduce.held_out import (
     Answers,
     Fold,
     ask,
@@ -27,8 +29,8 @@ from nearsay.papers.held_out import (
     leave_one_specimen_out,
     stratified_folds,
 )
-from nearsay.papers.probabilities_others import compare, fused_by_choice
-from nearsay.papers.probabilities_published import (
+from reproduce.probabilities.beside_scikit_learn import compare, fused_by_choice
+from reproduce.probabilities.published import (
     ADD_ONE,
     IRIS_FEATURES,
     JOIN_NOTES,
@@ -40,10 +42,6 @@ from nearsay.papers.probabilities_published import (
     WHEAT_FEATURES,
     published,
 )
-from nearsay.posterior.choice import counts_votes
-from nearsay.posterior.classifier import NeighborClassifier
-from nearsay.posterior.fused import FusedClassifier
-from nearsay.posterior.named import AUTO, POSTERIORS
 
 REPEATS = 10  # divisions into ten folds for the small sets, where one division is luck
 KS = (3, 5)
@@ -238,27 +236,3 @@ def _row(table: str, estimator: str, features: str, k: int | None, answers: Answ
         "paper": published(table, estimator, features, k),
         "ours": measures(answers),
     }
-
-
-def draw(result: dict[str, Any], folder: Path) -> list[str]:
-    """Save the training-size curves of a result of ``run`` in a folder, which is made if need be; gives the files."""
-    from nearsay.evaluate.training_size import TrainingSizeDisplay
-
-    written = []
-    folder.mkdir(parents=True, exist_ok=True)
-    for table in result["tables"]:
-        if table["name"] == "size":
-            path = folder / f"training-size-{table['join']}.png"
-            display = TrainingSizeDisplay.from_panels(size_panels(table["rows"]))
-            save_figure(display.figure_, path, dpi=100)
-            written.append(str(path))
-    return written
-
-
-def size_panels(rows: Sequence[dict[str, Any]]) -> dict[str, dict[str, list[tuple[float, ...]]]]:
-    """The rows of the table "size" as TrainingSizeDisplay takes them: {K: {estimator: [(size, accuracy, LP), …]}}."""
-    panels: dict[str, dict[str, list[tuple[float, ...]]]] = {}
-    for row in rows:
-        point = row["n_per_class"], row["ours"]["accuracy_percent"] / 100, row["ours"]["log_posterior"]
-        panels.setdefault(f"K = {row['k']}", {}).setdefault(row["estimator"], []).append(point)
-    return panels

@@ -1,0 +1,199 @@
+"""The commands of ``python -m reproduce``: the tables and figures of a paper each, ours beside theirs."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Collection
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+from nearsay.terminal import AsJson, command_line, empty_table, print_json, print_parts, show_progress
+from reproduce.annotation.published import FEATURES
+from reproduce.annotation.published import FIGURES as ANNOTATION_FIGURES
+from reproduce.hedging.published import DATA, FIGURES
+from reproduce.probabilities.published import JOINS, TABLES
+
+if TYPE_CHECKING:
+    from rich.table import Table
+
+    from reproduce.text_table import TextTable
+
+app = command_line("reproduce", "The papers' tables, ours beside theirs.")
+
+
+def main() -> None:
+    """The command ``python -m reproduce``."""
+    app()
+
+
+@app.command()
+def nearest(
+    n_train: Annotated[int | None, typer.Option(min=1, help="Training images used.")] = None,
+    n_test: Annotated[int | None, typer.Option(min=1, help="Test images asked about.")] = None,
+    n_shape_test: Annotated[
+        int | None, typer.Option(min=0, help="Test images for the slow shape-context distance; 0 leaves it out.")
+    ] = None,
+    as_json: AsJson = False,
+) -> None:
+    """Error of k-NN on MNIST by Euclidean, tangent and shape-context distance, beside the published ones."""
+    from reproduce.nearest import run
+
+    asked = {"n_train": n_train, "n_test": n_test, "n_shape_test": n_shape_test}
+    with show_progress("Reading MNIST") as tell:
+        table = run(**{name: size for name, size in asked.items() if size is not None}, progress=tell)
+    if as_json:
+        print_json(table)
+    else:
+        print_parts(_nearest_table(table), *_nearest_notes(table))
+
+
+def _one_of(names: Collection[str]) -> Callable[[str | None], str | None]:
+    def check(given: str | None) -> str | None:
+        if given is not None and given not in names:
+            raise typer.BadParameter(f"{given!r} is none of {', '.join(names)}.")
+        return given
+
+    return check
+
+
+@app.command()
+def probabilities(
+    table: Annotated[
+        str | None,
+        typer.Option(metavar="|".join(TABLES), callback=_one_of(TABLES), help="One table instead of all."),
+    ] = None,
+    join: Annotated[
+        str,
+        typer.Option(metavar="|".join(JOINS), callback=_one_of(JOINS), help="How the leaf files are put together."),
+    ] = "label",
+    k: Annotated[int | None, typer.Option("--k", min=1, help="One K instead of the paper's.")] = None,
+    auto: Annotated[bool, typer.Option(help="Also the estimator that chooses for itself; it takes longest.")] = True,
+    n_folds: Annotated[int | None, typer.Option("--folds", min=1, help="Fewer folds, for a quick look.")] = None,
+    save: Annotated[Path | None, typer.Option(help="Folder for the picture of the training-size curves.")] = None,
+    as_json: AsJson = False,
+) -> None:
+    """Eight ways to turn neighbors into probabilities, beside the paper's figures and scikit-learn's calibration."""
+    from reproduce.probabilities.rendering import draw, text_notes, text_tables
+    from reproduce.probabilities.tables import run
+
+    if save is not None and table not in (None, "size"):
+        raise typer.BadParameter("only the training-size curves are drawn; ask for --table size.", param_hint="--save")
+    with show_progress("Reading data sets") as tell:
+        result = run(table=table, join=join, k=k, auto=auto, n_folds=n_folds, progress=tell)
+        pictures = [] if save is None else draw(result, save)
+    if as_json:
+        print_json(result)
+        return
+    for made in result["tables"]:
+        print_parts(*map(_text_table, text_tables(made)), *(f"· {note}" for note in text_notes(made)), "")
+    print_parts(*(f"The picture is in {picture}" for picture in pictures))
+
+
+@app.command()
+def hedging(
+    figure: Annotated[
+        str | None,
+        typer.Option(
+            metavar="|".join(FIGURES), callback=_one_of(FIGURES), help="One figure instead of all that are quick."
+        ),
+    ] = None,
+    data: Annotated[
+        str | None,
+        typer.Option(
+            metavar="|".join(DATA),
+            callback=_one_of(DATA),
+            help="One data set. Where metrics are learned for minutes: only so, or for the figure metrics.",
+        ),
+    ] = None,
+    k: Annotated[int, typer.Option("--k", min=1, help="Neighbors that have a say.")] = 30,
+    save: Annotated[Path | None, typer.Option(help="Folder for the pictures.")] = None,
+    as_json: AsJson = False,
+) -> None:
+    """Answers as specific as the accuracy asked for allows, beside the figures of the paper and of DARTS' authors."""
+    from reproduce.hedging.figures import run
+    from reproduce.hedging.rendering import PICTURES, draw, text_notes, text_tables
+
+    if save is not None and figure not in (None, *PICTURES):
+        raise typer.BadParameter(f"figures {', '.join(PICTURES)} are drawn; ask for one of them.", param_hint="--save")
+    with show_progress("Reading data sets") as tell:
+        result = run(figure=figure, data=data, k=k, progress=tell)
+        pictures = [] if save is None else draw(result, save)
+    if as_json:
+        print_json(result)
+        return
+    for made in result["figures"]:
+        print_parts(*map(_text_table, text_tables(made)), *(f"· {note}" for note in text_notes(made)), "")
+    print_parts(*(f"The picture is in {picture}" for picture in pictures))
+
+
+@app.command()
+def annotation(
+    figure: Annotated[
+        str,
+        typer.Option(
+            metavar="|".join(ANNOTATION_FIGURES),
+            callback=_one_of(ANNOTATION_FIGURES),
+            help="Table 1, Figure 1, the cross-validation, or examples.",
+        ),
+    ] = "table1",
+    features: Annotated[
+        str | None,
+        typer.Option(
+            metavar="|".join(FEATURES),
+            callback=_one_of(FEATURES),
+            help="One kind of features; all but embeddings take minutes to compute.",
+        ),
+    ] = None,
+    save: Annotated[Path | None, typer.Option(help="Folder for the pictures.")] = None,
+    as_json: AsJson = False,
+) -> None:
+    """Keywords for the images of Corel5K: the methods of the papers and ours, beside what was published."""
+    from reproduce.annotation.figures import run
+    from reproduce.annotation.published import NOTES
+    from reproduce.annotation.rendering import PICTURES, draw, text_table
+
+    if save is not None and figure not in PICTURES:
+        raise typer.BadParameter(f"figures {', '.join(PICTURES)} are drawn; ask for one of them.", param_hint="--save")
+    with show_progress("Reading Corel5K") as tell:
+        rows = run(figure=figure, features=features, progress=tell)
+        pictures = [] if save is None else draw(figure, rows, save)
+    if as_json:
+        print_json(rows)
+        return
+    print_parts(_text_table(text_table(figure, rows)), *(f"· {note}" for note in NOTES[figure]))
+    print_parts(*(f"The picture is in {picture}" for picture in pictures))
+
+
+def _nearest_table(result: dict[str, Any]) -> Table:
+    numbers = ("k", "train", "test", "error %", "published %")
+    table = empty_table(result["title"], "method", *numbers, numbers=numbers)
+    for row in result["rows"]:
+        published = "" if row["published_percent"] is None else f"{row['published_percent']:g}"
+        sizes = f"{row['n_train']:,}", f"{row['n_test']:,}"
+        table.add_row(row["method"], str(row["k"]), *sizes, f"{row['error_percent']:.2f}", published)
+    return table
+
+
+def _nearest_notes(result: dict[str, Any]) -> list[str]:
+    """What the figures were measured on, a line a method: in the table they would take a line a word."""
+    notes = {
+        row["method"]: [
+            f"published: {row['published_as']}" if row["published_as"] else "",
+            f"here: {row['note']}" if row["note"] else "",
+        ]
+        for row in result["rows"]
+    }
+    return [f"{method}: {'; '.join(filter(None, parts))}" for method, parts in notes.items() if any(parts)]
+
+
+def _text_table(text: TextTable) -> Table:
+    table = empty_table(text.title, *text.words, *text.numbers, numbers=text.numbers)
+    table.collapse_padding = True  # ten columns have to fit, and none may lose a letter
+    for column in table.columns:
+        column.overflow = "fold"
+    for section in text.sections:
+        for line in section:
+            table.add_row(*line)
+        table.add_section()
+    return table

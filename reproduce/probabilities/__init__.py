@@ -1,0 +1,1 @@
+"""Mallah and Orwell 2013, "Probabilistic Classification from a K-Nearest-Neighbour Classifier": ``tables.run``."""
