@@ -5,7 +5,7 @@ PYTHON ?= python3
 BIN := .venv/bin
 comma := ,
 
-.PHONY: tour test lint bench docs clean
+.PHONY: tour test lint bench docs site clean
 
 tour: .venv/core
 	$(BIN)/nearsay tour
@@ -26,6 +26,12 @@ bench: .venv/dev
 docs: .venv/dev
 	PYTHONPATH=. $(BIN)/python docs/make_pictures.py
 
+# Sphinx into build/site, from nothing: pages of names that are gone would be warnings, and warnings are errors.
+site: .venv/site
+	rm -rf docs/generated build/site
+	$(BIN)/python -m sphinx -b html -q -W --keep-going -d build/doctrees docs build/site
+	$(BIN)/python docs/check_links.py build/site
+
 .venv/core: pyproject.toml
 	test -x $(BIN)/python || $(PYTHON) -m venv .venv
 	$(BIN)/python -m pip install --quiet --disable-pip-version-check --editable .
@@ -36,5 +42,10 @@ docs: .venv/dev
 	$(BIN)/python -m pip install --quiet --disable-pip-version-check $(if $(TORCH),torch==$(TORCH)) --editable ".[dev$(if $(TORCH),$(comma)torch)]"
 	touch $@ .venv/core
 
+.venv/site: pyproject.toml
+	test -x $(BIN)/python || $(PYTHON) -m venv .venv
+	$(BIN)/python -m pip install --quiet --disable-pip-version-check --editable ".[site]"
+	touch $@ .venv/core
+
 clean:
-	rm -rf .venv build dist
+	rm -rf .venv build dist docs/generated

@@ -6,6 +6,7 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
+import make_architecture
 import make_pictures_annotation
 import make_pictures_hedged
 import make_pictures_hedging
@@ -222,6 +223,7 @@ def main() -> None:
     for name, draw in PICTURES.items():
         draw().savefig(IMAGES / f"{name}.png", dpi=110)
     take_tour(IMAGES / "tour.png")
+    make_architecture.main()
     make_pictures_images.main()
     make_pictures_hedging.main()
     make_pictures_hedged.main()

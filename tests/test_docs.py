@@ -15,7 +15,8 @@ import reproduce.cli
 ROOT = Path(__file__).parent.parent
 DOCS = ROOT / "docs"
 PAGES = sorted(DOCS.glob("*.md"))
-TEXTS = {page: page.read_text(encoding="utf-8") for page in [ROOT / "README.md", ROOT / "CHANGELOG.md", *PAGES]}
+AT_THE_TOP = [ROOT / name for name in ("README.md", "CHANGELOG.md", "CONTRIBUTING.md")]
+TEXTS = {page: page.read_text(encoding="utf-8") for page in [*AT_THE_TOP, *PAGES]}
 LARGEST_PICTURE = 150_000
 GROUPS = {
     "nearsay": typer.main.get_command(nearsay.cli.app),

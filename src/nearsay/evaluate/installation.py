@@ -8,11 +8,12 @@ import re
 from importlib import metadata
 from typing import Any
 
+from nearsay import __version__
 from nearsay.arrays import thread_count
 from nearsay.data.datasets import DATASETS, data_folders
 
 # Extras that only gather others, or that serve the developers.
-NOT_A_CAPABILITY = ("all", "dev")
+NOT_A_CAPABILITY = ("all", "dev", "site")
 WITH_SCIKIT_LEARN = "comes with scikit-learn"
 
 
@@ -24,7 +25,7 @@ def describe_installation() -> dict[str, Any]:
     """
     needed = requirements()
     return {
-        "nearsay": metadata.version("nearsay"),
+        "nearsay": __version__,
         "python": platform.python_version(),
         "platform": platform.platform(),
         "cores": os.cpu_count(),

@@ -1,0 +1,1 @@
+"""Metrics, projections and rankings learned from labels or keywords."""

@@ -185,7 +185,7 @@ class BoostMetric(LearnedMetric):
         Rounds kept: what M is made of.
     n_iter_ : int
         Rounds run; where rows were held out, those that were tried on them.
-    loss_curve_ : (n_rounds_ + 1,)
+    loss_curve_ : (``n_rounds_`` + 1,)
         The loss at the start and after every round; it never rises.
     validation_curve_ : dict
         The accuracy on held-out rows after some numbers of rounds; after 0 it is that of the Euclidean

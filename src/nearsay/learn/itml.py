@@ -69,7 +69,7 @@ class ITML(LearnedMetric):
     bounds_ : (u, l)
     n_iter_ : int
         Sweeps done.
-    loss_curve_ : (n_iter_ + 1,)
+    loss_curve_ : (``n_iter_`` + 1,)
         Minus the dual objective, which each constraint that is met lowers: 0 for the prior, and after every sweep.
 
     Examples

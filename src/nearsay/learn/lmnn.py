@@ -67,7 +67,7 @@ class LMNN(LearnedMetric):
         L; symmetric unless ``n_components`` was given. Where no rows differ it is a multiple of the identity.
     n_iter_ : int
         Steps over all rows. With 2,000 rows or more the first of them stands for many over some of the rows.
-    loss_curve_ : (n_iter_ + 1,)
+    loss_curve_ : (``n_iter_`` + 1,)
         The loss over all rows, targets and impostors at the Euclidean metric (in a scale good for a start) and after
         every step; it never rises. ``shrinkage`` comes after it.
 
