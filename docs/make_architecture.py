@@ -22,7 +22,8 @@ BEGIN, END = "<!-- layers: made by docs/make_architecture.py -->", "<!-- end of 
 def layers() -> list[list[str]]:
     """The modules of each layer of the contract, highest first, without those still to be built."""
     project = tomllib.loads((DOCS.parent / "pyproject.toml").read_text(encoding="utf-8"))
-    (contract,) = (each for each in project["tool"]["importlinter"]["contracts"] if each["type"] == "layers")
+    contracts = project["tool"]["importlinter"]["contracts"]
+    (contract,) = (each for each in contracts if each.get("containers") == ["nearsay"])
     found = ([name for name in re.findall(r"\w+", layer) if source(name).exists()] for layer in contract["layers"])
     return [modules for modules in found if modules]
 
