@@ -190,4 +190,4 @@ def _note(n_candidates: int | None, n_train: int, n_queries: int, n_test: int) -
 
 def _check_sizes(size: Any, available: int, name: str, kind: str, least: int = 1) -> None:
     if isinstance(size, bool) or not isinstance(size, int | np.integer) or not least <= size <= available:
-        raise InputError(f"{name} is how many {kind} images are used, from {least} to {available}; {size!r} came.")
+        raise InputError(f"{name} is how many {kind} images are used, from {least} to {available}; got {size!r}.")

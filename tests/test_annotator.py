@@ -233,7 +233,7 @@ def test_it_can_be_cloned_searched_over_and_scored():
     [
         ({}, [[0.0], [1.0]], [[], []], "None of the 2 rows has a keyword"),
         ({}, [[0.0], [1.0]], np.zeros((2, 0)), "None of the 2 rows has a keyword"),
-        ({}, [[0.0]], [["sky"]], "at least 2 rows; 1 came"),
+        ({}, [[0.0]], [["sky"]], "at least 2 rows; got 1"),
         ({}, [[0.0], [1.0]], [["sky"]], "every row needs its keywords"),
         ({"order": "best"}, [[0.0], [1.0]], [["a"], ["b"]], "Unknown order 'best'"),
         ({"relevance": "votes"}, [[0.0], [1.0]], [["a"], ["b"]], "Unknown relevance 'votes'"),
@@ -245,8 +245,8 @@ def test_it_can_be_cloned_searched_over_and_scored():
             r"least_probability must be a number in the range \[0, 1\]; got 2",
         ),
         ({"cv": 1}, [[0.0], [1.0]], [["a"], ["b"]], "cv must be a whole number from 2 to 2; got 1"),
-        ({"n_neighbors": 0}, [[0.0], [1.0]], [["a"], ["b"]], "at least 1; 0 came"),
-        ({"neighbors": 3}, [[0.0], [1.0]], [["a"], ["b"]], r"has fit\(X, Y\).*3 came"),
+        ({"n_neighbors": 0}, [[0.0], [1.0]], [["a"], ["b"]], "at least 1; got 0"),
+        ({"neighbors": 3}, [[0.0], [1.0]], [["a"], ["b"]], r"has fit\(X, Y\).*got 3"),
         ({"neighbors": KeywordProjection()}, [[0.0], [1.0]], [["a"], ["b"]], "neither neighbors"),
         ({"neighbors": (JointNeighbors(), [])}, [[0.0], [1.0]], [["a"], ["b"]], "came with no relevance"),
         ({"order": "score", "neighbors": [None, None]}, [[0.0], [1.0]], [["a"], ["b"]], r"has fit\(X, Y\)"),
@@ -254,7 +254,7 @@ def test_it_can_be_cloned_searched_over_and_scored():
             {"order": "score", "neighbors": (JointNeighbors(), ["prior", "count"])},
             [[0.0], [1.0]],
             [["a"], ["b"]],
-            "goes by one relevance; several came",
+            "goes by one relevance; got several",
         ),
     ],
 )

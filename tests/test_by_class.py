@@ -90,7 +90,7 @@ def test_the_nearest_over_all_classes_is_the_nearest_neighbor():
         ([0.5, 1.0], {}, "class number"),
         ([0, -1], {}, "must lie in 0"),
         ([0, 3], {"n_classes": 2}, "must lie in 0 … 1"),
-        ([0, 1], {"n_members": 0}, "at least 1; n_members=0 came"),
+        ([0, 1], {"n_members": 0}, "at least 1; got n_members=0"),
     ],
 )
 def test_bad_class_numbers_are_answered_in_words(labels, options, words):

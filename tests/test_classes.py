@@ -315,10 +315,10 @@ def test_a_search_may_hold_no_rows_any_more():
 @pytest.mark.parametrize(
     ("k", "options", "words"),
     [
-        (0, {}, "at least 1; 0 came"),
-        (1.5, {}, "whole number; 1.5 came"),
+        (0, {}, "at least 1; got 0"),
+        (1.5, {}, "whole number; got 1.5"),
         (1, {"n_members": -1}, "at least 1, or 0 for the order"),
-        (1, {"n_members": 1.5}, "by a whole number .* n_members=1.5 came"),
+        (1, {"n_members": 1.5}, "by a whole number .* got n_members=1.5"),
         (1, {"n_classes": 1}, "must lie in 0 … 0"),
     ],
 )

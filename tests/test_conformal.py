@@ -397,10 +397,10 @@ def test_classes_with_too_few_rows_are_named_with_their_counts():
 
 @pytest.mark.parametrize("coverage", [0, 1, 1.5, -0.1, 90, np.nan, "most", None, True])
 def test_a_coverage_that_is_no_share_is_refused(coverage):
-    with pytest.raises(InputError, match=r"between 0 and 1.* came"):
+    with pytest.raises(InputError, match=r"between 0 and 1.* got"):
         ConformalClassifier(GaussianNB(), coverage).fit([[0.0], [1.0]], [0, 1])
     model = ConformalClassifier(fitted(), 0.5, cv="prefit").fit(shares([[8, 0, 0]]), [0])
-    with pytest.raises(InputError, match=r"between 0 and 1.* came"):
+    with pytest.raises(InputError, match=r"between 0 and 1.* got"):
         model.set_coverage(coverage)
     assert model.coverage == 0.5
 

@@ -300,7 +300,7 @@ def test_a_bag_without_words_or_with_bad_settings_says_so(tmp_path):
     ):
         with pytest.raises(InputError, match=words):
             bag.fit([scene()])
-    with pytest.raises(InputError, match="none came"):
+    with pytest.raises(InputError, match="got none"):
         BagOfWords().fit([])
     with pytest.raises(InputError, match="None of the 1 images"):
         BagOfWords().fit([tmp_path / "gone.png"])

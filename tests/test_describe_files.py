@@ -144,7 +144,7 @@ def test_bags_of_words_describe_folders_too(folder):
     [
         ("{}/empty", "rgb", "holds no images"),
         ("{}/gone", "rgb", "not a folder"),
-        ([], "rgb", "No paths came"),
+        ([], "rgb", "No paths given"),
         (["{}/gone.png"], "rgb", "None of the 1 images can be read"),
         ("{}", [], "at least one descriptor"),
         ("{}", ["rgb", "rgb"], "none twice"),

@@ -212,7 +212,7 @@ def test_regions_refuse_what_cannot_be_drawn():
         draw(clf, X, np.full(24, 7))
     with pytest.raises(InputError, match="images holds 3 images, but 24 are needed"):
         draw(clf, X, y, images=np.ones((3, 16)))
-    with pytest.raises(InputError, match="resolution must be a whole number of at least 2; 1 came"):
+    with pytest.raises(InputError, match="resolution must be a whole number of at least 2; got 1"):
         draw(clf, X, y, resolution=1)
     with pytest.raises(InputError, match="NeighborClassifier has no classes_"):
         draw(NeighborClassifier(), X, y)
@@ -268,7 +268,7 @@ def test_among_many_rows_only_the_neighbors_are_shown_as_images():
 def test_neighborhoods_refuse_what_cannot_be_drawn():
     X, y = some_rows()
     clf = NeighborClassifier(n_neighbors=3).fit(X, y)
-    with pytest.raises(InputError, match="One query is drawn at a time; 2 came"):
+    with pytest.raises(InputError, match="One query is drawn at a time; got 2"):
         NeighborhoodDisplay.from_estimator(clf, X, y, X[:2])
     with pytest.raises(InputError, match=r"Row 23 is a neighbor, but X holds only 5 rows"):
         NeighborhoodDisplay.from_estimator(clf, X[:5], y[:5], X[23])
@@ -297,7 +297,7 @@ def test_the_k_curve_can_be_drawn_on_a_pair_of_axes_and_says_so_when_given_one()
     clf = NeighborClassifier(n_neighbors="auto").fit(X, y)
     _, pair = plt.subplots(1, 2)
     assert KCurveDisplay.from_estimator(clf, ax=pair).ax_[1] is pair[1]
-    with pytest.raises(InputError, match=r"needs two axes.*1 came"):
+    with pytest.raises(InputError, match=r"needs two axes.*got 1"):
         KCurveDisplay.from_estimator(clf, ax=pair[0])
 
 
@@ -345,7 +345,7 @@ def test_rows_that_are_no_images_need_images_of_their_own():
     colored = np.full((24, 4, 6, 3), 0.5)
     display = drawn(EvidenceDisplay.from_estimator(clf, colored, X[0], query_image=colored[0]))
     assert display.neighbor_images.shape == (3, 4, 6, 3)
-    with pytest.raises(InputError, match=r"query_image must have shape.*\(1, 2\) came"):
+    with pytest.raises(InputError, match=r"query_image must have shape.*got \(1, 2\)"):
         EvidenceDisplay.from_estimator(clf, colored, X[0])
     with pytest.raises(InputError, match=r"Row \d+ is a neighbor, but images holds only 1 rows"):
         EvidenceDisplay.from_estimator(clf, colored[:1], X[0], query_image=colored[0])

@@ -253,7 +253,7 @@ def test_models_that_cannot_serve_say_why(torch, network):
 @pytest.mark.parametrize(
     ("images", "words"),
     [
-        ([], "No images came"),
+        ([], "No images given"),
         ([np.zeros((4, 4, 4), np.uint8)], r"uint8 of shape \(4, 4, 4\)"),
         ([np.zeros((4, 4, 3))], "float64"),
         ([np.zeros((0, 4, 3), np.uint8)], "at least one pixel"),

@@ -325,7 +325,7 @@ def test_a_promise_that_only_the_root_keeps_is_said():
 def test_bad_input_is_refused_with_words():
     curve = AccuracyCurve("darts", np.zeros(1), np.ones(1, int), np.zeros(1), 1, 2.0)
     for accuracy in (95, -0.1, math.nan, "most", None, True):
-        with pytest.raises(InputError, match=r"accuracy is a share between 0 and 1, such as 0\.95; .* came"):
+        with pytest.raises(InputError, match=r"accuracy is a share between 0 and 1, such as 0\.95; got .*"):
             setting_for(curve, accuracy)
     for confidence in (0, 1, 95, math.nan, "high"):
         with pytest.raises(InputError, match=r"confidence is a share between 0 and 1"):

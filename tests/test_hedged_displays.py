@@ -218,7 +218,7 @@ def test_labels_that_are_not_in_the_tree_and_classifiers_without_neighbors_are_r
         SimilarNeighborsDisplay.from_estimator(clf, PETS, [1.0], true_label="bird")
     with pytest.raises(InputError, match=r"LogisticRegression has no explain.*estimator_ of a HedgedClassifier"):
         SimilarNeighborsDisplay.from_estimator(LogisticRegression(), PETS, [1.0])
-    with pytest.raises(InputError, match="One query is drawn at a time; 2 came"):
+    with pytest.raises(InputError, match="One query is drawn at a time; got 2"):
         SimilarNeighborsDisplay.from_estimator(clf, PETS, X[:2])
 
 
@@ -384,7 +384,7 @@ def test_the_tree_refuses_what_it_cannot_show():
         hedge_on_tree(P, TREE, 0.5, true_label="a3")
     with pytest.raises(InputError, match="not in the taxonomy 'R': 'a3'"):
         hedge_on_tree(P, TREE, 0.5, votes={"a3": 1})
-    with pytest.raises(InputError, match=r"one number a leaf; shape \(1, 4\) came"):
+    with pytest.raises(InputError, match=r"one number a leaf; got shape \(1, 4\)"):
         hedge_on_tree([P], TREE, 0.5)
     with pytest.raises(InputError, match=r"Unknown rule 'dart'.*did you mean 'darts'"):
         hedge_on_tree(P, TREE, 0.5, rule="dart")

@@ -44,8 +44,8 @@ def test_a_word_named_twice_counts_once():
         (["sky", "sun"], r"For one word pass \['sky'\]"),
         ([["sky"], 3], "item 1 came with 3"),
         ([["sky", 3]], "Pass all as text"),
-        ([[0, 2]], "zeros and ones; 2 came"),
-        (csr_array([[0.5]]), "zeros and ones; 0.5 came"),
+        ([[0, 2]], "zeros and ones; got 2"),
+        (csr_array([[0.5]]), "zeros and ones; got 0.5"),
     ],
 )
 def test_what_is_no_keywords_is_refused_in_words(given, words):

@@ -166,7 +166,7 @@ def test_two_settings_make_four_panels_in_which_a_method_keeps_its_color():
 def test_training_sizes_go_on_axes_of_ones_own_and_refuse_what_does_not_fit():
     _, pair = plt.subplots(2, 1)
     assert TrainingSizeDisplay.from_results(RESULTS, ax=pair).ax_[1, 0] is pair[1]
-    with pytest.raises(InputError, match=r"2 axes are needed.*1 came"):
+    with pytest.raises(InputError, match=r"2 axes are needed.*got 1"):
         TrainingSizeDisplay.from_results(RESULTS, ax=pair[0])
     with pytest.raises(InputError, match=r"'votes' came with shape \(1, 2\)"):
         TrainingSizeDisplay.from_results({"votes": [(1, 0.5)]})
@@ -256,7 +256,7 @@ def test_tables_refuse_what_cannot_be_drawn():
     with pytest.raises(InputError, match="nothing to draw"):
         CaseTableDisplay.from_tables([])
     table = table_of(3, axes=("rank of the true label",))
-    with pytest.raises(InputError, match=r"Axes for each of the 2 tables are needed; 1 came"):
+    with pytest.raises(InputError, match=r"Axes for each of the 2 tables are needed; got 1"):
         CaseTableDisplay.from_tables([table, table], ax=plt.subplots()[1])
     with pytest.raises(InputError, match=r"'table' has ticks for \(2, 2, 2\) cells"):
         CaseTableDisplay.from_tables([table_of(2, 2, 2, axes=("a", "b", "c"))])

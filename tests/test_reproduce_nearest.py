@@ -107,10 +107,10 @@ def test_all_candidates_and_a_shortlist_as_long_as_the_collection_are_the_same(s
 @pytest.mark.parametrize(
     ("sizes", "message"),
     [
-        ({"n_train": 1501}, "n_train is how many training images are used, from 3 to 1500; 1501 came"),
-        ({"n_train": 2}, "from 3 to 1500; 2 came"),
+        ({"n_train": 1501}, "n_train is how many training images are used, from 3 to 1500; got 1501"),
+        ({"n_train": 2}, "from 3 to 1500; got 2"),
         ({"n_test": 0}, "n_test is how many test images"),
-        ({"n_test": 2.5}, "2.5 came"),
+        ({"n_test": 2.5}, "got 2.5"),
         ({"n_shape_test": -1}, "from 0 to 297"),
     ],
 )

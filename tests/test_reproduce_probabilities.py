@@ -269,7 +269,7 @@ def test_a_true_class_without_probability_is_counted_and_leaves_no_log_loss():
     [
         ({"table": "6"}, "Unknown table '6'.*3, 4, 5"),
         ({"join": "name"}, "Unknown join 'name'.*label, row"),
-        ({"n_folds": 0}, "n_folds .* at least 1; 0 came"),
+        ({"n_folds": 0}, "n_folds .* at least 1; got 0"),
     ],
 )
 def test_what_is_not_there_is_refused_before_anything_is_read(asked, message):

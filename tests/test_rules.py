@@ -258,7 +258,7 @@ def test_a_setting_for_each_query_is_that_of_the_query_alone(rule, monkeypatch):
     for block_bytes in (1, rules.BLOCK_BYTES):
         monkeypatch.setattr(rules, "BLOCK_BYTES", block_bytes)
         assert RULES[rule](p, T1, settings_of).tolist() == one_by_one
-    with pytest.raises(InputError, match=r"one number or one for each of the 6 queries; shape \(2,\) came"):
+    with pytest.raises(InputError, match=r"one number or one for each of the 6 queries; got shape \(2,\)"):
         RULES[rule](p, T1, [0.5, 1.0])
 
 
@@ -327,12 +327,12 @@ def test_probabilities_that_are_none_are_refused_with_words():
 @pytest.mark.parametrize("setting", [-0.1, math.nan, "much", None, True])
 def test_a_setting_that_is_none_is_refused(setting):
     for decide, name in ((darts, "reward_shift"), (flat_reject, "threshold"), (fixed_threshold, "threshold")):
-        with pytest.raises(InputError, match=rf"{name} must be a number of at least 0; .* came"):
+        with pytest.raises(InputError, match=rf"{name} must be a number of at least 0; got .*"):
             decide([UNSURE], T1, setting)
 
 
 def test_wrong_shapes_and_names_are_refused_with_words():
-    with pytest.raises(InputError, match=r"one for each of the 1 queries; shape \(2,\) came"):
+    with pytest.raises(InputError, match=r"one for each of the 1 queries; got shape \(2,\)"):
         darts([UNSURE], T1, [0.5, 1.0])
     with pytest.raises(InputError, match=r"Unknown rule 'dart' \(did you mean 'darts'\?\)"):
         operating_points([UNSURE], T1, "dart")
@@ -341,11 +341,11 @@ def test_wrong_shapes_and_names_are_refused_with_words():
     with pytest.raises(InputError, match=r"'darts' reads p_leaf alone"):
         operating_points([UNSURE], T1, score=[1.0])
     points = operating_points([UNSURE], T1)
-    with pytest.raises(InputError, match=r"one label for each of the 1 rows of p_leaf; shape \(2,\) came"):
+    with pytest.raises(InputError, match=r"one label for each of the 1 rows of p_leaf; got shape \(2,\)"):
         accuracy_curve(points, ["a1", "a2"], T1)
     with pytest.raises(InputError, match="'a3'"):
         accuracy_curve(points, ["a3"], T1)
-    with pytest.raises(InputError, match="No rows came"):
+    with pytest.raises(InputError, match="No rows given"):
         accuracy_curve(operating_points(np.empty((0, 4)), T1), [], T1)
 
 

@@ -168,7 +168,7 @@ def test_a_collection_too_large_to_keep_its_norms_is_searched_exactly_too(monkey
 def test_more_rows_than_can_be_numbered_are_refused(monkeypatch):
     monkeypatch.setattr(held, "MOST_ROWS", 3)
     search = ExactSearch().fit(np.zeros((3, 1)))
-    with pytest.raises(InputError, match="at most 3 rows; 4 came"):
+    with pytest.raises(InputError, match="at most 3 rows; got 4"):
         search.add([[1.0]])
     assert search.rows_.n_live == 3
 

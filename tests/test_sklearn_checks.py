@@ -183,7 +183,7 @@ def test_more_neighbors_than_rows_are_refused_with_both_numbers():
 
 @pytest.mark.parametrize("k", [0, -1, 2.5, True, None, "best"])
 def test_a_number_of_neighbors_that_is_none_is_refused(k):
-    with pytest.raises(InputError, match=r'whole number of at least 1, or "auto"; .* came'):
+    with pytest.raises(InputError, match=r'whole number of at least 1, or "auto"; got .*'):
         fit(n_neighbors=k)
 
 

@@ -150,7 +150,7 @@ def test_curves_that_cannot_be_drawn_are_an_error(curves, words):
 
 
 def test_an_accuracy_in_percent_is_an_error():
-    with pytest.raises(InputError, match="from 0 to 1; 90 came"):
+    with pytest.raises(InputError, match="from 0 to 1; got 90"):
         AccuracySpecificityDisplay.from_curves({"x": ([0.5], [0.5])}, asked=90)
 
 

@@ -24,12 +24,12 @@ pytestmark = pytest.mark.usefixtures("strict_and_tidy")
         ([("a", "b"), ("b", "a")], "in a circle"),
         ([("a", "a")], "'a' is given as its own parent"),
         ([("a", "b"), ("c", "d")], "2 nodes have no parent: 'a', 'c'.*root="),
-        ([("a", "b", "c")], r"pairs of names; \('a', 'b', 'c'\) came"),
-        (["ab"], "pairs of names; 'ab' came"),
-        ([("a", None)], "named by a text or a number.* None came"),
-        ([("a", math.nan)], "named by a text or a number.* nan came"),
-        ([("", "a")], "not empty; '' came"),
-        ([(("a", "b"), "c")], r"\('a', 'b'\) came"),
+        ([("a", "b", "c")], r"pairs of names; got \('a', 'b', 'c'\)"),
+        (["ab"], "pairs of names; got 'ab'"),
+        ([("a", None)], "named by a text or a number.* got None"),
+        ([("a", math.nan)], "named by a text or a number.* got nan"),
+        ([("", "a")], "not empty; got ''"),
+        ([(("a", "b"), "c")], r"got \('a', 'b'\)"),
     ],
 )
 def test_what_is_no_taxonomy_is_refused_with_the_names(edges, words):
@@ -93,7 +93,7 @@ def test_a_prior_that_is_none_is_refused(prior, words):
     ("changed", "words"),
     [
         ({"nodes": ["a", "b", "c", "P", "P", "R"]}, "'P' came more than once"),
-        ({"nodes": ["a"]}, "1 nodes and 6 came"),
+        ({"nodes": ["a"]}, "got 1 nodes and 6"),
         ({"parents": [[3], [3, 4], [4], [5], [5], [0]]}, r"Node 5 \('R'\) has the parents \[0\]"),
         ({"parents": [[3], [3, 3], [4], [5], [5], []]}, "all different"),
         ({"parents": [[3], [3, 4], [4], [5], [], []]}, "Each node but the last needs some"),
@@ -104,7 +104,7 @@ def test_a_prior_that_is_none_is_refused(prior, words):
 def test_damaged_saved_state_is_refused(changed, words):
     with pytest.raises(InputError, match=words):
         Taxonomy.from_dict(Taxonomy.from_edges(DAG).to_dict() | changed)
-    with pytest.raises(InputError, match="a dict with nodes, parents and prior; list came"):
+    with pytest.raises(InputError, match="a dict with nodes, parents and prior; got list"):
         Taxonomy.from_dict([])
 
 
@@ -136,7 +136,7 @@ def test_other_bad_input_is_refused_with_words(monkeypatch):
         Taxonomy.from_nested({"pet": "dog"})
     with pytest.raises(InputError, match="As the tree itself came 'dog'"):
         Taxonomy.from_nested("dog")
-    with pytest.raises(InputError, match="a list of names from the root down; 'dog' came"):
+    with pytest.raises(InputError, match="a list of names from the root down; got 'dog'"):
         Taxonomy.from_paths(["dog"])
     with pytest.raises(InputError, match="Pass a DiGraph"):
         Taxonomy.from_networkx(networkx.Graph([("a", "b")]))
@@ -145,7 +145,7 @@ def test_other_bad_input_is_refused_with_words(monkeypatch):
             tree.covers_label(numbers, [0])
         with pytest.raises(InputError, match="numbered from 0 to 6"):
             tree.lca_numbers([0], numbers)
-    with pytest.raises(InputError, match="given by number here; <U2 came"):
+    with pytest.raises(InputError, match="given by number here; got <U2"):
         tree.covers_label(["a1"], [0])
     monkeypatch.setitem(sys.modules, "networkx", None)
     with pytest.raises(MissingExtra, match=r"nearsay\[networkx\]"):

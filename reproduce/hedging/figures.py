@@ -157,7 +157,7 @@ def run(
     if figure is not None and data is not None and data not in DATA_OF[figure]:
         raise InputError(f"Figure {figure!r} cannot be made from {data}: pass data={DATA_OF[figure][0]!r}.")
     if isinstance(k, bool) or not isinstance(k, int | np.integer) or k < 1:
-        raise InputError(f"k is how many neighbors have a say, at least 1; {k!r} came.")
+        raise InputError(f"k is how many neighbors have a say, at least 1; got {k!r}.")
     study = Study(int(k), progress)
     names = [name for name in FIGURES if name not in SLOW] if figure is None else [figure]
     return {

@@ -119,7 +119,7 @@ def run(
     if join not in JOINS:
         raise unknown_name("join", join, JOINS)
     if n_folds is not None and n_folds < 1:
-        raise InputError(f"n_folds is how many folds are asked about, at least 1; {n_folds!r} came.")
+        raise InputError(f"n_folds is how many folds are asked about, at least 1; got {n_folds!r}.")
     asked = Asked(join, k, auto, n_folds, progress)
     names = list(TABLES) if table is None else [table]
     return {

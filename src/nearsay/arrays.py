@@ -43,14 +43,14 @@ def as_rows(X: Any, *, name: str = "X", width: int | None = None) -> np.ndarray:
     (2, 2)
     >>> as_rows([1.0, 2.0])
     Traceback (most recent call last):
-    nearsay.errors.InputError: X must have two dimensions (rows × columns); it came with shape (2,). For one row ...
+    nearsay.errors.InputError: X must have two dimensions (rows × columns); got shape (2,). For one row ...
     """
     if hasattr(X, "toarray") and hasattr(X, "nnz"):
         raise InputError(f"{name} is a sparse matrix; dense rows are expected. Pass {name}.toarray().")
     array = np.asarray(X)
     if array.ndim != 2:
         raise InputError(
-            f"{name} must have two dimensions (rows × columns); it came with shape {array.shape}."
+            f"{name} must have two dimensions (rows × columns); got shape {array.shape}."
             + (f" For one row pass {name}.reshape(1, -1)." if array.ndim == 1 else "")
         )
     if array.dtype.char not in SINGLE_OR_DOUBLE or not array.dtype.isnative:
@@ -76,7 +76,7 @@ def _as_numbers(array: np.ndarray, X: Any, name: str) -> np.ndarray:
             return array.astype(np.float64)
         except (TypeError, ValueError) as error:
             raise InputError(
-                f"{name} must hold numbers; it came as {array.dtype} and does not convert ({error})."
+                f"{name} must hold numbers; got {array.dtype} and does not convert ({error})."
                 " For rows that are not vectors pass a function of two items as the distance."
             ) from error
     if array.dtype == np.longdouble:
@@ -191,9 +191,9 @@ def check_n_neighbors(k: Any, n_rows: int, *, left_out: int = 0) -> int:
     nearsay.errors.InputError: Asked for k=7 neighbors, but the collection has 5 rows. Ask for at most 5.
     """
     if type(k) is not int and (isinstance(k, bool | np.bool_) or not isinstance(k, int | np.integer)):
-        raise InputError(f"The number of neighbors must be a whole number; {k!r} came.")
+        raise InputError(f"The number of neighbors must be a whole number; got {k!r}.")
     if k < 1:
-        raise InputError(f"The number of neighbors must be at least 1; {k} came.")
+        raise InputError(f"The number of neighbors must be at least 1; got {k}.")
     if k > n_rows - left_out:
         rows = f"{n_rows} row{'s' if n_rows != 1 else ''}"
         besides = f", so {n_rows - left_out} besides the row itself" if left_out else ""

@@ -13,7 +13,7 @@ class NearsayError(Exception):
 
 
 class InputError(NearsayError, ValueError):
-    """What was passed in cannot be used; the message says what came, what was expected and what to do."""
+    """What was passed in cannot be used; the message says what was given, what was expected and what to do."""
 
 
 class SavedFileError(NearsayError, ValueError):

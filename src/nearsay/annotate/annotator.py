@@ -152,7 +152,7 @@ class KeywordAnnotator(BaseEstimator):
         self._check(rows, keywords)
         named = as_witnesses(self.neighbors, self.relevance, self.n_neighbors)
         if self.order == "score" and sum(witness.n_scores for witness in named) > 1:
-            raise InputError("order='score' goes by one relevance; several came. Use 'probability' or 'worth'.")
+            raise InputError("order='score' goes by one relevance; got several. Use 'probability' or 'worth'.")
         self.n_features_in_ = rows.shape[1]
         self.words_, self._named = keywords.words, keywords.named
         self._keywords = keywords.matrix
@@ -231,7 +231,7 @@ class KeywordAnnotator(BaseEstimator):
             check_whole("cv", self.cv, least=2, most=len(rows))
         check_n_neighbors(self.n_neighbors, np.iinfo(np.int64).max)
         if len(rows) < 2:
-            raise InputError(f"Annotation is learned from at least 2 rows; {len(rows)} came.")
+            raise InputError(f"Annotation is learned from at least 2 rows; got {len(rows)}.")
         if not keywords.matrix.nnz:
             raise InputError(f"None of the {len(rows)} rows has a keyword: there is nothing to pass on.")
 

@@ -99,5 +99,5 @@ def _as_numbers(ks: Any) -> list[int]:
     for k in numbers:
         check_whole("A number of neighbors", k, least=1)
     if not numbers:
-        raise InputError("No number of neighbors came: pass some, such as [5, 10, 20].")
+        raise InputError("No number of neighbors given: pass some, such as [5, 10, 20].")
     return [int(k) for k in numbers]

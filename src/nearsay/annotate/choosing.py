@@ -38,7 +38,7 @@ def most(scores: np.ndarray, n_keywords: int) -> np.ndarray:
     """
     n_words = scores.shape[1]
     if not 1 <= n_keywords <= n_words:
-        raise InputError(f"n_keywords must be from 1 to the {n_words} words there are; {n_keywords!r} came.")
+        raise InputError(f"n_keywords must be from 1 to the {n_words} words there are; got {n_keywords!r}.")
     kth = np.partition(scores, n_words - n_keywords, axis=1)[:, n_words - n_keywords]
     enough = scores >= kth[:, None]
     for item in np.flatnonzero(enough.sum(axis=1) > n_keywords):  # of words that tie at the end, the first stay
@@ -88,9 +88,9 @@ class Worth:
         """
         p = np.asarray(p, dtype=np.float64)
         if p.ndim != 2 or not len(p) or not ((p >= 0) & (p <= 1)).all():
-            raise InputError(f"Probabilities (items × words) from 0 to 1 are expected; shape {p.shape} came.")
+            raise InputError(f"Probabilities (items × words) from 0 to 1 are expected; got shape {p.shape}.")
         if not recall_weight >= 0:
-            raise InputError(f"recall_weight must be a number not below 0; {recall_weight!r} came.")
+            raise InputError(f"recall_weight must be a number not below 0; got {recall_weight!r}.")
         n_items = len(p)
         had = p.sum(axis=0)
         right, given = had / 2, 1.5 * had  # near where it ends: half of what is given is right

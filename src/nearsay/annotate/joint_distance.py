@@ -170,11 +170,11 @@ def _weights_by_space(weights: Any, spaces: list[FeatureSpace]) -> np.ndarray:
     if weights is None:
         return np.ones(len(names))
     if not isinstance(weights, Mapping):
-        raise InputError(f"weights must map names of feature spaces to numbers, {{'color': 2.0}}; {weights!r} came.")
+        raise InputError(f"weights must map names of feature spaces to numbers, {{'color': 2.0}}; got {weights!r}.")
     for name in weights:
         if name not in names:
             raise unknown_name("feature space", name, names)
     given = np.array([float(weights.get(name, 0.0)) for name in names])
     if not (np.isfinite(given).all() and (given >= 0).all() and given.sum() > 0):
-        raise InputError(f"weights must be at least 0, and one of them above; {dict(weights)!r} came.")
+        raise InputError(f"weights must be at least 0, and one of them above; got {dict(weights)!r}.")
     return given

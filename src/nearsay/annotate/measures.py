@@ -88,7 +88,7 @@ def _scores_of(truth: Keywords, scores: Any) -> np.ndarray:
     except (TypeError, ValueError) as error:
         raise InputError(f"scores must be numbers (items × words); got something else ({error}).") from error
     if values.ndim != 2 or len(values) != len(truth):
-        raise InputError(f"scores must have the shape of Y_true, {truth.matrix.shape}; {values.shape} came.")
+        raise InputError(f"scores must have the shape of Y_true, {truth.matrix.shape}; got {values.shape}.")
     if np.isnan(values).any():
         item, word = np.argwhere(np.isnan(values))[0]
         raise InputError(f"scores hold NaN at row {item}, column {word}: it cannot be put in order.")
@@ -96,7 +96,7 @@ def _scores_of(truth: Keywords, scores: Any) -> np.ndarray:
     check_both_named(truth.words, truth.named, words, named)
     if not named:
         if values.shape != truth.matrix.shape:
-            raise InputError(f"scores must have the shape of Y_true, {truth.matrix.shape}; {values.shape} came.")
+            raise InputError(f"scores must have the shape of Y_true, {truth.matrix.shape}; got {values.shape}.")
         return values
     place = {word: column for column, word in enumerate(words.tolist())}
     missing = [word for word in truth.words.tolist() if word not in place]
@@ -120,5 +120,5 @@ def _alike(Y_true: Any, Y_said: Any) -> tuple[csr_array, csr_array]:
             f"Every item needs both the keywords it has and those it was given; got {len(true)} and {len(said)}."
         )
     if not len(true):
-        raise InputError("No items came: there is nothing to measure.")
+        raise InputError("No items given: there is nothing to measure.")
     return aligned(true, said)

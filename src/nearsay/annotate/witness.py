@@ -136,7 +136,7 @@ def _as_witness(given: Any, relevance: Any, n_neighbors: int) -> Witness:
     if isinstance(estimator, type) or not hasattr(estimator, "fit"):
         raise InputError(
             "Who speaks for keywords has fit(X, Y) and either neighbors(X, k), such as JointNeighbors(), or scores(X);"
-            f" {estimator!r} came."
+            f" got {estimator!r}."
         )
     if hasattr(estimator, "scores"):
         return Witness(estimator)

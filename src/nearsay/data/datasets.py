@@ -170,7 +170,7 @@ def _leaves(
     if join not in ("label", "row"):
         raise InputError(f"Unknown join {join!r}. Known: 'label' (the right one), 'row' (the paper's mistake).")
     if missing_specimen not in range(1, SPECIMENS + 1):
-        raise InputError(f"missing_specimen counts from 1 to {SPECIMENS}; {missing_specimen!r} came.")
+        raise InputError(f"missing_specimen counts from 1 to {SPECIMENS}; got {missing_specimen!r}.")
     files = {group: _read_leaf_file(folder / file) for group, file in LEAF_FILES.items()}
     species, _ = files["margin"]
     listed = list(dict.fromkeys(species))
@@ -228,7 +228,7 @@ def _places(species: list[str], order: list[str], missing_specimen: int) -> list
 
 def _mnist(folder: Path, split: str = "train", n: int | None = None) -> LabeledRows:
     if n is not None and (not isinstance(n, int) or n < 1):
-        raise InputError(f"n is how many rows to keep, at least 1; {n!r} came.")
+        raise InputError(f"n is how many rows to keep, at least 1; got {n!r}.")
     images, labels, ids = [], [], []
     left = n
     for part in _parts(split, MNIST_FILES):

@@ -120,7 +120,7 @@ def read_images(
     if color not in COLORS:
         raise unknown_name("color", color, COLORS)
     if not (len(size) == 2 and all(isinstance(side, int) and side > 0 for side in size)):
-        raise InputError(f"The size is (height, width) in whole pixels; {size!r} came.")
+        raise InputError(f"The size is (height, width) in whole pixels; got {size!r}.")
     folder = Path(folder)
     files = sorted(
         file for file in folder.glob("[!.]*/[!.]*") if file.suffix.lower() in IMAGE_ENDINGS and file.is_file()

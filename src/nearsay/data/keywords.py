@@ -186,5 +186,5 @@ def _zeros_and_ones(matrix: csr_array) -> csr_array:
     matrix.eliminate_zeros()
     wrong = matrix.data[matrix.data != 1]
     if len(wrong):
-        raise InputError(f"A table of keywords holds zeros and ones; {wrong[0]:g} came. Lists hold words, not numbers.")
+        raise InputError(f"A table of keywords holds zeros and ones; got {wrong[0]:g}. Lists hold words, not numbers.")
     return matrix

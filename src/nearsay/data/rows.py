@@ -93,7 +93,7 @@ class LabeledRows:
         if not group_names:
             raise InputError(f"Name at least one feature group to select. {self._known_groups()}")
         if len(set(group_names)) < len(group_names):
-            raise InputError(f"A feature group can be selected once; {', '.join(group_names)} came.")
+            raise InputError(f"A feature group can be selected once; got {', '.join(group_names)}.")
         columns = [self.X[:, self._group(name)] for name in group_names]
         stops = np.cumsum([part.shape[1] for part in columns]).tolist()
         return replace(
@@ -127,7 +127,7 @@ class LabeledRows:
         ('aabb', 'aabb')
         """
         if not 0 < share < 1:
-            raise InputError(f"The share to split off must lie between 0 and 1; {share} came.")
+            raise InputError(f"The share to split off must lie between 0 and 1; got {share}.")
         random = np.random.default_rng(seed)
         number_of = {label: number for number, label in enumerate(self.label_names)}
         label = np.zeros(len(self)) if self.y is None else np.array([number_of[y] for y in self.y.tolist()])
@@ -176,12 +176,12 @@ def _as_numbers(X: Any) -> np.ndarray:
     array = np.asarray(X)
     if array.ndim != 2:
         raise InputError(
-            f"X must have two dimensions (rows × columns); it came with shape {array.shape}."
+            f"X must have two dimensions (rows × columns); got shape {array.shape}."
             " Flatten each item to a row: X.reshape(len(X), -1)."
         )
     if array.dtype.kind not in "fiub":
         raise InputError(
-            f"X must hold numbers; it came as {array.dtype}. Convert it first (X.astype(float)),"
+            f"X must hold numbers; got {array.dtype}. Convert it first (X.astype(float)),"
             " and pass labels as y and names of rows as ids."
         )
     return array
@@ -190,9 +190,9 @@ def _as_numbers(X: Any) -> np.ndarray:
 def _as_values(values: Any, n_rows: int, name: str, what: str) -> np.ndarray:
     """Labels or ids as a one-dimensional array; values of unlike kinds stay themselves, as objects."""
     if not hasattr(values, "__len__"):
-        raise InputError(f"{name} must be a sequence of {what}; {type(values).__name__} came.")
+        raise InputError(f"{name} must be a sequence of {what}; got {type(values).__name__}.")
     if isinstance(values, np.ndarray) and values.ndim != 1:
-        raise InputError(f"{name} must have one dimension; it came with shape {values.shape}. Try {name}.ravel().")
+        raise InputError(f"{name} must have one dimension; got shape {values.shape}. Try {name}.ravel().")
     if len(values) != n_rows:
         raise InputError(f"{name} holds {len(values)} {what}, but X has {n_rows} rows. Each row needs exactly one.")
     array = values if isinstance(values, np.ndarray) else np.asarray(values) if hasattr(values, "dtype") else None
@@ -223,9 +223,9 @@ def _as_groups(groups: Mapping[str, slice], n_columns: int) -> dict[str, slice]:
     owner: dict[int, str] = {}
     for name, part in groups.items():
         if not isinstance(name, str) or not name or name != name.strip():
-            raise InputError(f"A feature group needs a name, without spaces at its ends; {name!r} came.")
+            raise InputError(f"A feature group needs a name, without spaces at its ends; got {name!r}.")
         if not isinstance(part, slice) or part.step not in (None, 1):
-            raise InputError(f"Feature group {name!r} must be a slice of columns without a step; {part!r} came.")
+            raise InputError(f"Feature group {name!r} must be a slice of columns without a step; got {part!r}.")
         start, stop = part.start or 0, n_columns if part.stop is None else part.stop
         if not 0 <= start < stop <= n_columns:
             raise InputError(

@@ -157,7 +157,7 @@ class Taxonomy(NodeArrays):
     def from_dict(cls, state: Mapping[str, Any]) -> Taxonomy:
         """The taxonomy that ``to_dict`` wrote, every number checked."""
         if not isinstance(state, Mapping) or not {"nodes", "parents"} <= set(state):
-            raise InputError(f"A saved taxonomy is a dict with nodes, parents and prior; {type(state).__name__} came.")
+            raise InputError(f"A saved taxonomy is a dict with nodes, parents and prior; got {type(state).__name__}.")
         return cls(state["nodes"], state["parents"], state.get("prior"))
 
     # -------------------------------------------------------------- turned into

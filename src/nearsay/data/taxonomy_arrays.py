@@ -50,7 +50,7 @@ class NodeArrays:
             listed = list(listed)
             numbers = np.fromiter((self._number_of.get(label, -1) for label in listed), np.int64, len(listed))
         except TypeError as error:
-            raise InputError(f"A list of names of nodes is expected; {labels!r} came ({error}).") from error
+            raise InputError(f"A list of names of nodes is expected; got {labels!r} ({error}).") from error
         if (numbers < 0).any():
             missing = [listed[row] for row in np.flatnonzero(numbers < 0)]
             raise not_in_the_tree(missing, len(listed), self.nodes)
@@ -199,9 +199,9 @@ class NodeArrays:
     def _checked_numbers(self, numbers: Any) -> np.ndarray:
         array = np.asarray(numbers)
         if array.dtype.kind not in "iu" and array.size:
-            raise InputError(f"Nodes are given by number here; {array.dtype} came. check_labels(names) gives numbers.")
+            raise InputError(f"Nodes are given by number here; got {array.dtype}. check_labels(names) gives numbers.")
         if array.size and not (array.min() >= 0 and array.max() < self.n_nodes):
-            raise InputError(f"Nodes are numbered from 0 to {self.n_nodes - 1}; {array.min()} to {array.max()} came.")
+            raise InputError(f"Nodes are numbered from 0 to {self.n_nodes - 1}; got {array.min()} to {array.max()}.")
         return array.astype(np.int64)
 
 

@@ -18,7 +18,7 @@ def check_order(nodes: Sequence[Name], parents: Sequence[Sequence[int]]) -> None
     """Whether every name occurs once, leaves come first, children before their parents, and one root comes last."""
     last = len(nodes) - 1
     if last < 0 or len(parents) != len(nodes):
-        raise InputError(f"A taxonomy needs nodes, and parents for each; {len(nodes)} nodes and {len(parents)} came.")
+        raise InputError(f"A taxonomy needs nodes, and parents for each; got {len(nodes)} nodes and {len(parents)}.")
     if len(set(nodes)) < len(nodes):
         raise InputError(f"Each node needs a name of its own; {told(_repeated(nodes))} came more than once.")
     for node, above in enumerate(parents):
@@ -60,7 +60,7 @@ def leaf_weights(weights: Any, leaves: Sequence[Name]) -> np.ndarray:
         weights = [weights[leaf] for leaf in leaves]
     array = np.array(weights, dtype=np.float64)
     if array.shape != (len(leaves),):
-        raise InputError(f"A prior holds one number for each of {len(leaves)} leaves; shape {array.shape} came.")
+        raise InputError(f"A prior holds one number for each of {len(leaves)} leaves; got shape {array.shape}.")
     bad = np.flatnonzero(~((array > 0) & np.isfinite(array)))
     if bad.size:
         raise InputError(

@@ -37,7 +37,7 @@ def as_name(name: Any) -> Name:
     """
     plain = name.item() if isinstance(name, np.generic) else name
     if not isinstance(plain, str | int | float) or plain != plain or plain == "":
-        raise InputError(f"A node is named by a text or a number, which is not empty; {name!r} came.")
+        raise InputError(f"A node is named by a text or a number, which is not empty; got {name!r}.")
     return plain
 
 
@@ -64,7 +64,7 @@ def arrange(names: Iterable[Any], edges: Iterable[Any], *, leaves: Iterable[Any]
     """
     parents_of = _parents_of(names, edges)
     if not parents_of:
-        raise InputError("A taxonomy needs at least one node; nothing came.")
+        raise InputError("A taxonomy needs at least one node; got nothing.")
     if root is not None:
         _add_root(parents_of, as_name(root))
     has_children = {parent for parents in parents_of.values() for parent in parents}
@@ -88,7 +88,7 @@ def _parents_of(names: Iterable[Any], edges: Iterable[Any]) -> dict[Name, dict[N
     parents_of: dict[Name, dict[Name, None]] = {as_name(name): {} for name in names}
     for edge in edges:
         if isinstance(edge, str) or not hasattr(edge, "__len__") or len(edge) != 2:
-            raise InputError(f"A taxonomy is built from pairs of names; {edge!r} came. {DIRECTION}")
+            raise InputError(f"A taxonomy is built from pairs of names; got {edge!r}. {DIRECTION}")
         parent, child = map(as_name, edge)
         if parent == child:
             raise InputError(f"Node {parent!r} is given as its own parent. Take that pair out. {DIRECTION}")
@@ -208,7 +208,7 @@ def edges_of_paths(paths: Iterable[Any], *, by_path: bool) -> tuple[list[Any], l
     edges: list[Edge] = []
     for path in paths:
         if isinstance(path, str) or not hasattr(path, "__len__") or len(path) == 0:
-            raise InputError(f"A path is a list of names from the root down; {path!r} came. Write (..., {path!r}).")
+            raise InputError(f"A path is a list of names from the root down; got {path!r}. Write (..., {path!r}).")
         names = _joined(path) if by_path else list(path)
         tops.append(names[0])
         edges += pairwise(names)
@@ -243,7 +243,7 @@ def read_edges(path: Path) -> list[Edge]:
     edges: list[Edge] = []
     for line, cells in lines:
         if len(cells) != width or not all(cells[column] for column in columns):
-            raise InputError(f"{path.name}, line {line}: a parent and a child are expected; {cells!r} came.")
+            raise InputError(f"{path.name}, line {line}: a parent and a child are expected; got {cells!r}.")
         edges.append((cells[columns[0]], cells[columns[1]]))
     return edges
 

@@ -80,7 +80,7 @@ def _read_lines(
     records = _records(file, delimiter, source)
     for line, cells, raw in itertools.islice(records, names is not None, None):
         if len(cells) != width:
-            raise InputError(f"{source}, line {line}: {len(cells)} cells came; the first line has {width}.")
+            raise InputError(f"{source}, line {line}: got {len(cells)} cells; the first line has {width}.")
         numbers.extend(_numbers(cells, columns.features, names, f"{source}, line {line}"))
         # Programs that quote by type do so in every line, so the first says it for all.
         quoted = quoted or _in_quotes(raw, cells, delimiter)

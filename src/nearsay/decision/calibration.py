@@ -101,7 +101,7 @@ def calibrate(estimator: Any, X: Any, y: Any, cv: Any) -> Calibration:
         return Calibration(estimator, y, proba(estimator, X), np.zeros(len(y), bool))
     if cv is None and hasattr(estimator, "leave_one_out_proba"):
         if len(y) < 2:
-            raise InputError(f"Leaving a row out takes others to judge it by, but n_samples={len(y)} came.")
+            raise InputError(f"Leaving a row out takes others to judge it by, but got n_samples={len(y)}.")
         fitted = clone(estimator).fit(X, y)
         p = np.asarray(fitted.leave_one_out_proba(), dtype=np.float64)
         _, place, counts = np.unique(y, return_inverse=True, return_counts=True)
@@ -185,7 +185,7 @@ def _folds(cv: Any, X: Any, y: np.ndarray) -> list[tuple[np.ndarray, np.ndarray]
 
     expected = 'cv must be None, "split", "prefit", a number of folds of at least 2, or a splitter'
     if isinstance(cv, str) or (isinstance(cv, int | np.integer) and (isinstance(cv, bool) or cv < 2)):
-        raise InputError(f"{expected}; {cv!r} came.")
+        raise InputError(f"{expected}; got {cv!r}.")
     try:
         folds = [tuple(fold) for fold in check_cv(cv, y, classifier=True).split(X, y)]
         checked = [(check_row_numbers(train, len(y)), check_row_numbers(fold, len(y))) for train, fold in folds]

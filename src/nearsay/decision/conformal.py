@@ -266,8 +266,8 @@ def check_coverage(coverage: Any) -> None:
 
     >>> check_coverage(90)
     Traceback (most recent call last):
-    nearsay.errors.InputError: coverage is a share between 0 and 1, such as 0.9; 90 came.
+    nearsay.errors.InputError: coverage is a share between 0 and 1, such as 0.9; got 90.
     """
     number = isinstance(coverage, int | float | np.number) and not isinstance(coverage, bool)
     if not number or not 0 < coverage < 1:
-        raise InputError(f"coverage is a share between 0 and 1, such as 0.9; {coverage!r} came.")
+        raise InputError(f"coverage is a share between 0 and 1, such as 0.9; got {coverage!r}.")

@@ -231,7 +231,7 @@ def check_labels(y: Any, n_rows: int) -> np.ndarray:
     """Give the labels as an array, one for each row of ``p_leaf``."""
     labels = as_labels(y)
     if labels.shape != (n_rows,):
-        raise InputError(f"y must hold one label for each of the {n_rows} rows of p_leaf; shape {labels.shape} came.")
+        raise InputError(f"y must hold one label for each of the {n_rows} rows of p_leaf; got shape {labels.shape}.")
     if not n_rows:
-        raise InputError("No rows came: how often answers are right is read from rows whose labels are known.")
+        raise InputError("No rows given: how often answers are right is read from rows whose labels are known.")
     return labels

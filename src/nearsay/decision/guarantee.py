@@ -295,11 +295,11 @@ def check_share(name: str, share: Any, *, ends: bool) -> None:
 
     >>> check_share("accuracy", 95, ends=True)
     Traceback (most recent call last):
-    nearsay.errors.InputError: accuracy is a share between 0 and 1, such as 0.95; 95 came.
+    nearsay.errors.InputError: accuracy is a share between 0 and 1, such as 0.95; got 95.
     """
     number = isinstance(share, int | float | np.number) and not isinstance(share, bool)
     if not number or not (0 <= share <= 1 if ends else 0 < share < 1):
-        raise InputError(f"{name} is a share between 0 and 1, such as 0.95; {share!r} came.")
+        raise InputError(f"{name} is a share between 0 and 1, such as 0.95; got {share!r}.")
 
 
 # ------------------------------------------------------------------ searches

@@ -224,7 +224,7 @@ class HedgedClassifier(AroundClassifier):
         check_choice("rule", self.rule, RULES)
         if self.taxonomy is not None and not isinstance(self.taxonomy, Taxonomy):
             raise InputError(
-                f"taxonomy must be a Taxonomy (Taxonomy.from_edges, from_paths, …); {self.taxonomy!r} came."
+                f"taxonomy must be a Taxonomy (Taxonomy.from_edges, from_paths, …); got {self.taxonomy!r}."
             )
         if self.taxonomy is not None and self.branches is not None:
             branch_of_leaves(self.taxonomy, self.branches)  # said before the estimator is fitted, which may take long

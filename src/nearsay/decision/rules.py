@@ -297,7 +297,7 @@ def as_score(score: Any, p_leaf: np.ndarray) -> np.ndarray:
         return largest
     given = np.asarray(score, dtype=np.float64)
     if given.shape != (len(p_leaf),) or not np.isfinite(given).all():
-        raise InputError(f"score must be one finite number for each of {len(p_leaf)} rows; shape {given.shape} came.")
+        raise InputError(f"score must be one finite number for each of {len(p_leaf)} rows; got shape {given.shape}.")
     return given
 
 
@@ -311,10 +311,10 @@ def _for_each(name: str, setting: Any, n_queries: int, *, at_least: float) -> np
     values = np.asarray(setting)
     if values.dtype.kind not in "fiu" or not (values >= at_least).all():
         bound = f" of at least {at_least:g}" if np.isfinite(at_least) else ""
-        raise InputError(f"{name} must be a number{bound}; {setting!r} came.")
+        raise InputError(f"{name} must be a number{bound}; got {setting!r}.")
     if values.shape not in ((), (n_queries,)):
         raise InputError(
-            f"{name} must be one number or one for each of the {n_queries} queries; shape {values.shape} came."
+            f"{name} must be one number or one for each of the {n_queries} queries; got shape {values.shape}."
         )
     each = np.empty(n_queries)
     each[:] = values

@@ -61,16 +61,16 @@ def as_image(image: Any) -> np.ndarray:
 
     >>> as_image([[0, 1]])
     Traceback (most recent call last):
-    nearsay.errors.InputError: An image is an array of uint8, (h, w, 3) or gray (h, w); int64 of shape (1, 2) came. ...
+    nearsay.errors.InputError: An image is an array of uint8, (h, w, 3) or gray (h, w); got int64 of shape (1, 2). ...
     """
     pixels = np.asarray(image)
     if pixels.dtype != np.uint8 or not (pixels.ndim == 2 or (pixels.ndim == 3 and pixels.shape[2] == 3)):
         raise InputError(
-            f"An image is an array of uint8, (h, w, 3) or gray (h, w); {pixels.dtype} of shape {pixels.shape} came."
+            f"An image is an array of uint8, (h, w, 3) or gray (h, w); got {pixels.dtype} of shape {pixels.shape}."
             " Files of any kind are read by nearsay.describe.read_image."
         )
     if pixels.size == 0:
-        raise InputError(f"An image needs at least one pixel; shape {pixels.shape} came.")
+        raise InputError(f"An image needs at least one pixel; got shape {pixels.shape}.")
     return np.repeat(pixels[..., None], 3, axis=2) if pixels.ndim == 2 else pixels
 
 

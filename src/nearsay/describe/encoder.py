@@ -84,9 +84,9 @@ class Preprocessing:
         assign(self, "mean", _as_channels(mean, "mean"))
         assign(self, "std", _as_channels(std, "std"))
         if max(self.mean) > 1:
-            raise InputError(f"mean is in units of 0 to 1; {mean!r} came. Divide mean and std by 255.")
+            raise InputError(f"mean is in units of 0 to 1; got {mean!r}. Divide mean and std by 255.")
         if min(self.std) < SMALLEST_STD:
-            raise InputError(f"std must be at least {SMALLEST_STD:g} in every channel; {std!r} came.")
+            raise InputError(f"std must be at least {SMALLEST_STD:g} in every channel; got {std!r}.")
         assign(self, "crop", bool(crop))
         assign(self, "resampling", resampling)
         assign(self, "layout", as_layout(layout))
@@ -134,7 +134,7 @@ class Encoder(ABC):
 
     def __init__(self, preprocessing: Preprocessing, *, name: str, distance: str, batch_size: int) -> None:
         if isinstance(batch_size, bool) or not isinstance(batch_size, int | np.integer) or batch_size < 1:
-            raise InputError(f"batch_size must be a whole number of at least 1; {batch_size!r} came.")
+            raise InputError(f"batch_size must be a whole number of at least 1; got {batch_size!r}.")
         self._preprocessing = preprocessing
         self.name = name
         self.distance = distance
@@ -166,7 +166,7 @@ class Encoder(ABC):
         """Vectors of many images, (h, w, 3) or gray (h, w) arrays of uint8 of any sizes: (n, columns) float32."""
         images = list(images)
         if not images:
-            raise InputError("No images came. Pass at least one, as read_image gives it.")
+            raise InputError("No images given. Pass at least one, as read_image gives it.")
         return np.concatenate(
             [self._encode_batch(images[rows]) for rows in row_blocks(len(images), size=self.batch_size)]
         )
@@ -209,7 +209,7 @@ def mean_over_places(outputs: np.ndarray, layout: str = "NCHW") -> np.ndarray:
     if outputs.ndim not in (2, 3, 4) or not outputs.size:
         raise InputError(
             "A model must give (n, columns), (n, tokens, columns) or a map of places (four axes);"
-            f" shape {outputs.shape} came. Name another layer or output."
+            f" got shape {outputs.shape}. Name another layer or output."
         )
     if outputs.ndim == 2:
         return np.ascontiguousarray(outputs, dtype=np.float32)
@@ -233,7 +233,7 @@ def as_size(size: Any) -> tuple[int, int]:
     """
     sides = np.ravel(np.asarray(size))
     if sides.dtype.kind not in "iu" or len(sides) not in (1, 2) or sides.min() < 1:
-        raise InputError(f"size must be a whole number of pixels or (height, width); {size!r} came.")
+        raise InputError(f"size must be a whole number of pixels or (height, width); got {size!r}.")
     return int(sides[0]), int(sides[-1])
 
 
@@ -243,6 +243,6 @@ def _as_channels(values: Any, name: str) -> tuple[float, float, float]:
     except (TypeError, ValueError):
         numbers = np.full(3, np.nan)
     if not np.isfinite(numbers).all():
-        raise InputError(f"{name} must be one number or three, for red, green and blue; {values!r} came.")
+        raise InputError(f"{name} must be one number or three, for red, green and blue; got {values!r}.")
     red, green, blue = numbers.tolist()
     return red, green, blue

@@ -141,7 +141,7 @@ def _agreed_size(size: Any, declared: tuple[int | None, int | None], path: Path)
     if any(side not in (None, given) for side, given in zip(declared, wanted, strict=True)):
         asked = " × ".join("any" if side is None else str(side) for side in declared)
         raise InputError(
-            f"{path} takes images of {asked} pixels (height × width), but size={size!r} came. Leave it out."
+            f"{path} takes images of {asked} pixels (height × width), but got size={size!r}. Leave it out."
         )
     return wanted
 

@@ -52,7 +52,7 @@ class TorchEncoder(Encoder):
         torch: Any = require("torch", "torch")
         if not isinstance(model, torch.nn.Module):
             raise InputError(
-                f"A torch encoder is made of a torch.nn.Module; {type(model).__name__} came. Weights alone are no"
+                f"A torch encoder is made of a torch.nn.Module; got {type(model).__name__}. Weights alone are no"
                 " model: build it, then model.load_state_dict(torch.load(path))."
             )
         preprocessing = Preprocessing(size, mean=mean, std=std, crop=crop, resampling=resampling, layout=layout)

@@ -105,7 +105,7 @@ def describe_images(
     used = tuple(as_descriptor(descriptor) for descriptor in listed)
     names = [descriptor.name for descriptor in used]
     if not used or len(set(names)) < len(names):
-        raise InputError(f"Name at least one descriptor, and none twice; {', '.join(names) or 'none'} came.")
+        raise InputError(f"Name at least one descriptor, and none twice; got {', '.join(names) or 'none'}.")
     folder, paths = _folder_and_paths(images)
 
     with threads(n_jobs) if n_jobs is not None else nullcontext(), _bar(len(paths), progress) as advance:
@@ -168,7 +168,7 @@ def _folder_and_paths(images: Any) -> tuple[Path | None, list[Path]]:
         return folder, image_files(folder)
     paths = [Path(path) for path in images]
     if not paths:
-        raise InputError("No paths came. Pass a folder of images, or at least one path.")
+        raise InputError("No paths given. Pass a folder of images, or at least one path.")
     return None, paths
 
 

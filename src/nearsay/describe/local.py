@@ -122,13 +122,13 @@ class BagOfWords(BaseEstimator):
         for name in ("n_words", "n_bands"):
             value = getattr(self, name)
             if isinstance(value, bool) or not isinstance(value, int | np.integer) or value < 1:
-                raise InputError(f"{name} must be a whole number of at least 1; {value!r} came.")
+                raise InputError(f"{name} must be a whole number of at least 1; got {value!r}.")
 
     def _sample(self, images: list[Any]) -> np.ndarray:
         """Patches of some of the images, as many of each image: (n, columns) float32."""
         chosen = [images[number] for number in evenly(len(images), MOST_IMAGES)]
         if not chosen:
-            raise InputError("A vocabulary is learned from images; none came.")
+            raise InputError("A vocabulary is learned from images; got none.")
         most = max(1, MOST_PATCHES // len(chosen))
 
         def some_patches(numbered: tuple[int, Any]) -> np.ndarray | str:

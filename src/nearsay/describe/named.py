@@ -53,6 +53,6 @@ def as_descriptor(descriptor: Any) -> ImageDescriptor:
     if not isinstance(descriptor, ImageDescriptor) or isinstance(descriptor, type):
         raise InputError(
             "A descriptor is a name, or an object with a name, a distance and a call for one image;"
-            f" {type(descriptor).__name__} came. Wrap a function: Descriptor(name, distance, function)."
+            f" got {type(descriptor).__name__}. Wrap a function: Descriptor(name, distance, function)."
         )
     return descriptor

@@ -69,7 +69,7 @@ class Distance(ABC):
         A = self.check(A, name="A")
         B = self.check(B, name="B", like=A)
         if len(A) != len(B):
-            raise InputError(f"Paired distances need as many items on both sides; {len(A)} and {len(B)} came.")
+            raise InputError(f"Paired distances need as many items on both sides; got {len(A)} and {len(B)}.")
         out = np.empty((len(A), 1))
         self.measure(A, B, np.arange(len(A))[:, None], 0, out)
         return out[:, 0]

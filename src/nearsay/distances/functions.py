@@ -35,12 +35,12 @@ class FunctionDistance(Distance):
     def check(self, items: Any, *, name: str = "X", like: Any = None) -> Any:
         if isinstance(items, str | bytes) or not isinstance(items, Iterable):
             raise InputError(
-                f"{name} must be a list or an array of items; {reprlib.repr(items)} came. For one item pass [item]."
+                f"{name} must be a list or an array of items; got {reprlib.repr(items)}. For one item pass [item]."
             )
         if hasattr(items, "to_numpy"):  # a data frame: its rows are meant, but looping over it gives column names
             items = items.to_numpy()
         if isinstance(items, np.ndarray) and items.ndim == 0:
-            raise InputError(f"{name} must be a list or an array of items; an array without dimensions came.")
+            raise InputError(f"{name} must be a list or an array of items; got an array without dimensions.")
         # Arrays of strings would cut off longer ones that are added later.
         is_numbers = isinstance(items, np.ndarray) and items.dtype.kind in "fiubc"
         return items if is_numbers or isinstance(items, list) else list(items)
@@ -56,7 +56,7 @@ class FunctionDistance(Distance):
         if array.shape[1:] != like.shape[1:] or array.dtype.kind not in "fiubc":
             raise InputError(
                 f"The added items must be numbers of shape {like.shape[1:]}, like those in the collection;"
-                f" {reprlib.repr(added)} came. For items of any shape fit the collection with a list."
+                f" got {reprlib.repr(added)}. For items of any shape fit the collection with a list."
             )
         return array
 
@@ -164,7 +164,7 @@ class PrecomputedDistance(Distance):
         if like is None and len(rows) != rows.shape[1]:
             raise InputError(
                 f"{name} must be a square matrix, with the distance from row i to row j at [i, j], for a precomputed"
-                f" distance; it came with shape {rows.shape}."
+                f" distance; got shape {rows.shape}."
             )
         if like is not None and rows.shape[1] != len(like):
             raise InputError(

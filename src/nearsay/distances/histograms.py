@@ -130,7 +130,7 @@ class KullbackLeibler(ShareDistance):
         number = isinstance(smoothing, int | float | np.integer | np.floating) and not isinstance(smoothing, bool)
         if not number or not 1e-300 <= smoothing <= 1:
             raise InputError(
-                f"kullback_leibler needs a smoothing from 1e-300 to 1; {smoothing!r} came."
+                f"kullback_leibler needs a smoothing from 1e-300 to 1; got {smoothing!r}."
                 " Without it a single bin that is empty in the row alone makes it infinitely far away."
             )
         self.smoothing = float(smoothing)

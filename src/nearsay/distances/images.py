@@ -142,9 +142,9 @@ class TangentDistance(ImageDistance):
     ) -> None:
         super().__init__(shape)
         if sides not in SIDES:
-            raise InputError(f"sides says which image may move: {', '.join(map(repr, SIDES))}; {sides!r} came.")
+            raise InputError(f"sides says which image may move: {', '.join(map(repr, SIDES))}; got {sides!r}.")
         if not SMALLEST_SIGMA <= sigma < math.inf:
-            raise InputError(f"sigma is the width of a blur in pixels, at least {SMALLEST_SIGMA}; {sigma!r} came.")
+            raise InputError(f"sigma is the width of a blur in pixels, at least {SMALLEST_SIGMA}; got {sigma!r}.")
         self.sides = sides
         self.sigma = float(sigma)
 
@@ -203,7 +203,7 @@ class ShapeContextDistance(ImageDistance):
     def __init__(self, shape: tuple[int, int] | None = None, *, n_points: int = 100) -> None:
         super().__init__(shape)
         if isinstance(n_points, bool) or not isinstance(n_points, int | np.integer) or n_points < 4:
-            raise InputError(f"n_points must be a whole number of at least 4; {n_points!r} came.")
+            raise InputError(f"n_points must be a whole number of at least 4; got {n_points!r}.")
         self.n_points = int(n_points)
 
     def check(self, items: Any, *, name: str = "X", like: Any = None) -> np.ndarray:
@@ -235,7 +235,7 @@ def _checked_shape(shape: Any) -> tuple[int, int]:
             return height, width
     except (TypeError, ValueError):
         pass
-    raise InputError(f"The shape of an image is (height, width), two whole numbers of at least 1; {shape!r} came.")
+    raise InputError(f"The shape of an image is (height, width), two whole numbers of at least 1; got {shape!r}.")
 
 
 def _as_list(shape: tuple[int, int] | None) -> list[int] | None:

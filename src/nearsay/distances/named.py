@@ -105,7 +105,7 @@ def as_distance(distance: Any, **parameters: Any) -> Distance:
         return FunctionDistance(distance)
     raise InputError(
         "A distance is a name, a (name, parameters) pair, a function of two items, or a Distance;"
-        f" {type(distance).__name__} {distance!r} came. A matrix of distances is passed in place of the rows, with"
+        f" got {type(distance).__name__} {distance!r}. A matrix of distances is passed in place of the rows, with"
         ' distance="precomputed".'
     )
 
@@ -124,6 +124,6 @@ def _named(given: str, parameters: dict[str, Any]) -> Distance:
     except TypeError as error:
         raise InputError(
             f"The distance {given!r} takes {', '.join(takes.parameters) or 'no parameters'};"
-            f" {', '.join(parameters)} came ({error})."
+            f" got {', '.join(parameters)} ({error})."
         ) from error
     return make(**parameters)

@@ -152,7 +152,7 @@ class Minkowski(VectorDistance):
     def __init__(self, p: float = 2.0) -> None:
         if isinstance(p, bool) or not isinstance(p, int | float | np.integer | np.floating) or not 1 <= p < math.inf:
             advice = ' For p = ∞ use distance="chebyshev".' if p == math.inf else ""
-            raise InputError(f"minkowski needs a finite number p of at least 1; {p!r} came.{advice}")
+            raise InputError(f"minkowski needs a finite number p of at least 1; got {p!r}.{advice}")
         self.p = float(p)
 
     def kernel_arguments(self) -> tuple[float]:
@@ -190,7 +190,7 @@ class Mahalanobis(VectorDistance):
     def __init__(self, M: Any = None, L: Any = None) -> None:
         if (M is None) == (L is None):
             raise InputError(
-                f"mahalanobis needs either M or L (M = LᵀL); {'none' if M is None else 'both'} came."
+                f"mahalanobis needs either M or L (M = LᵀL); got {'none' if M is None else 'both'}."
                 ' For example distance=("mahalanobis", {"M": np.linalg.inv(np.cov(X.T))}).'
             )
         self.L = _factor(M) if L is None else np.array(as_rows(L, name="L"), dtype=np.float64, order="C")
@@ -225,7 +225,7 @@ def _factor(M: Any) -> np.ndarray:
     """
     given = np.asarray(as_rows(M, name="M"), dtype=np.float64)
     if given.shape[0] != given.shape[1]:
-        raise InputError(f"M must be square; it came with shape {given.shape}. A linear map is passed as L.")
+        raise InputError(f"M must be square; got shape {given.shape}. A linear map is passed as L.")
     largest = float(np.abs(given).max())
     row, column = np.unravel_index(np.abs(given - given.T).argmax(), given.shape)
     if abs(given[row, column] - given[column, row]) > 1e-10 * largest:

@@ -54,7 +54,7 @@ class AnnotatedImagesDisplay:
 
     def __init__(self, items: Sequence[AnnotatedImage]) -> None:
         if not items:
-            raise InputError("No images came: there is nothing to show.")
+            raise InputError("No images given: there is nothing to show.")
         self.items = list(items)
 
     def lines(self, item: AnnotatedImage) -> list[tuple[str, bool | None]]:

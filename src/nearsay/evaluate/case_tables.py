@@ -91,7 +91,7 @@ class CaseTableDisplay:
             )
         axes = np.atleast_1d(np.asarray(ax, dtype=object)).ravel()
         if len(axes) != len(shown):
-            raise InputError(f"Axes for each of the {len(shown)} tables are needed; {len(axes)} came.")
+            raise InputError(f"Axes for each of the {len(shown)} tables are needed; got {len(axes)}.")
         for panel, table, whole in zip(axes, shown, self.tables, strict=True):
             draw = _draw_bars if table.cases.ndim == 1 else _draw_map
             draw(panel, table)

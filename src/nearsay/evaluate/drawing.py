@@ -153,7 +153,7 @@ def as_images(images: Any, *, count: int, name: str = "images") -> np.ndarray:
     if array.ndim not in (3, 4) or (array.ndim == 4 and array.shape[3] not in (3, 4)):
         raise InputError(
             f"{name} must have shape (n, height, width), (n, height, width, 3 or 4 colors), or hold square images"
-            f" as rows; shape {np.shape(images)} came. Reshape it first."
+            f" as rows; got shape {np.shape(images)}. Reshape it first."
         )
     if len(array) != count:
         raise InputError(f"{name} holds {len(array)} images, but {count} are needed: one for each row.")
@@ -180,7 +180,7 @@ def one_row(query: Any) -> Any:
     """
     rows = query if hasattr(query, "columns") else np.atleast_2d(np.asarray(query))
     if len(rows) != 1:
-        raise InputError(f"One query is drawn at a time; {len(rows)} came. Pass one row, as Q[0].")
+        raise InputError(f"One query is drawn at a time; got {len(rows)}. Pass one row, as Q[0].")
     return rows
 
 

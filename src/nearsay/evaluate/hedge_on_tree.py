@@ -161,7 +161,7 @@ def hedge_on_tree(
         raise unknown_name("rule", rule, RULES)
     p = np.asarray(p_leaf)
     if p.ndim != 1:
-        raise InputError(f"One query is looked at, so p_leaf holds one number a leaf; shape {p.shape} came. Pass p[0].")
+        raise InputError(f"One query is looked at, so p_leaf holds one number a leaf; got shape {p.shape}. Pass p[0].")
     p_node = node_probabilities(p[None], taxonomy)[0]
     answer, sure = int(RULES[rule](p[None], taxonomy, setting)[0]), int(flat(p[None], taxonomy)[0])
     named = [answer, sure, *([] if true_label is None else [taxonomy.number(true_label)])]

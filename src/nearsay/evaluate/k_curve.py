@@ -66,7 +66,7 @@ class KCurveDisplay:
         pair = np.atleast_1d(np.asarray(ax, dtype=object)).ravel()
         if len(pair) != 2:
             raise InputError(
-                f"The k curve needs two axes, for accuracy and log posterior; {len(pair)} came."
+                f"The k curve needs two axes, for accuracy and log posterior; got {len(pair)}."
                 " Pass plt.subplots(2, 1, sharex=True)[1], or nothing."
             )
         panels = [(self.accuracy, "accuracy"), (self.log_posterior, "mean log posterior")]

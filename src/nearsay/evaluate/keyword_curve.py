@@ -49,7 +49,7 @@ class KeywordCurveDisplay:
         panels = np.atleast_1d(np.asarray(ax, dtype=object)).ravel()
         if len(panels) != len(PANELS):
             raise InputError(
-                f"The curves need three axes, for precision, recall and words found; {len(panels)} came."
+                f"The curves need three axes, for precision, recall and words found; got {len(panels)}."
                 " Pass plt.subplots(1, 3)[1], or nothing."
             )
         for panel, (name, (label, scale)) in zip(panels, PANELS.items(), strict=True):

@@ -57,7 +57,7 @@ def _paired_labels(predicted: Any, y: Any) -> tuple[np.ndarray, np.ndarray]:
     predicted, y = as_labels(predicted), as_labels(y)
     if predicted.shape != y.shape or y.ndim != 1 or len(y) == 0:
         raise InputError(
-            f"As many predicted labels as true ones are expected, at least one; {predicted.shape} and {y.shape} came."
+            f"As many predicted labels as true ones are expected, at least one; got {predicted.shape} and {y.shape}."
         )
     return predicted, y
 
@@ -141,7 +141,7 @@ def reliability_bins(p: Any, y: Any, *, classes: Any = None, n_bins: int = 10) -
     """
     p, columns = _checked(p, y, classes)
     if isinstance(n_bins, bool) or not isinstance(n_bins, int | np.integer) or n_bins < 1:
-        raise InputError(f"n_bins must be a whole number of at least 1; {n_bins!r} came.")
+        raise InputError(f"n_bins must be a whole number of at least 1; got {n_bins!r}.")
     right = p.argmax(axis=1) == columns
     levels, level = np.unique(p.max(axis=1), return_inverse=True)
     share_right = np.bincount(level, right, minlength=len(levels)) / np.bincount(level, minlength=len(levels))
@@ -164,7 +164,7 @@ def _checked(p: Any, y: Any, classes: Any) -> tuple[np.ndarray, np.ndarray]:
     if p.ndim != 2 or columns.shape != (len(p),) or len(p) == 0:
         raise InputError(
             "Probabilities (n × classes) and n true classes are expected, n at least 1;"
-            f" {p.shape} and {columns.shape} came."
+            f" got {p.shape} and {columns.shape}."
         )
     if columns.dtype.kind not in "iu" or columns.min() < 0 or columns.max() >= p.shape[1]:
         raise InputError(

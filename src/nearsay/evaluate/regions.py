@@ -92,7 +92,7 @@ class DecisionRegionsDisplay:
         """
         points = drawing.as_plane(X)
         if isinstance(resolution, bool) or not isinstance(resolution, int) or resolution < 2:
-            raise InputError(f"The resolution must be a whole number of at least 2; {resolution!r} came.")
+            raise InputError(f"The resolution must be a whole number of at least 2; got {resolution!r}.")
         classes = _classes(estimator)
         labels = drawing.label_numbers(y, classes, count=len(points))
         pictures = None if images is None else drawing.as_images(images, count=len(points))

@@ -247,7 +247,7 @@ def _said_and_true(y_true: Any, y_said: Any, taxonomy: Taxonomy) -> tuple[np.nda
     true, said = taxonomy.check_labels(y_true), taxonomy.check_labels(y_said)
     if len(true) != len(said) or not len(true):
         raise InputError(
-            f"As many answers as labels are expected, at least one; {len(said)} answers and {len(true)} labels came."
+            f"As many answers as labels are expected, at least one; got {len(said)} answers and {len(true)} labels."
         )
     return said, true
 
@@ -257,7 +257,7 @@ def as_shares(name: str, values: Any) -> np.ndarray:
     shares = np.asarray(values, dtype=np.float64)
     if not ((shares >= -ROUNDING) & (shares <= 1 + ROUNDING)).all():
         raise InputError(
-            f"{name}: shares from 0 to 1 are expected; {shares.min():g} to {shares.max():g} came."
+            f"{name}: shares from 0 to 1 are expected; got {shares.min():g} to {shares.max():g}."
             " Divide percent by 100, and a gain in bits by that of a leaf: information_gain(…, normalized=True)."
         )
     return np.clip(shares, 0.0, 1.0)

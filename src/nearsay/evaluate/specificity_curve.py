@@ -72,7 +72,7 @@ class AccuracySpecificityDisplay:
         if not curves:
             raise InputError("There is nothing to draw: pass at least one method with its curve.")
         if asked is not None and not 0 <= asked <= 1:
-            raise InputError(f"asked is an accuracy from 0 to 1; {asked!r} came.")
+            raise InputError(f"asked is an accuracy from 0 to 1; got {asked!r}.")
         return cls(
             curves={str(method): _points(method, curve) for method, curve in curves.items()},
             published={str(name): _points(name, points) for name, points in (published or {}).items()},

@@ -219,7 +219,7 @@ def _as_values(values: Any, taxonomy: Taxonomy) -> np.ndarray | None:
     array = np.array(values, dtype=np.float64)
     if array.shape != (taxonomy.n_nodes,):
         raise InputError(
-            f"values must hold one number for each of {taxonomy.n_nodes} nodes, or be a mapping by name; shape"
-            f" {array.shape} came. Node probabilities are p_leaf @ taxonomy.covers."
+            f"values must hold one number for each of {taxonomy.n_nodes} nodes, or be a mapping by name;"
+            f" got shape {array.shape}. Node probabilities are p_leaf @ taxonomy.covers."
         )
     return array

@@ -73,7 +73,7 @@ class TrainingSizeDisplay:
         if axes.size != shape[0] * shape[1]:
             raise InputError(
                 f"{shape[0] * shape[1]} axes are needed, {shape[0]} × {shape[1]} for {' and '.join(MEASURES)};"
-                f" {axes.size} came. Pass plt.subplots({shape[0]}, {shape[1]})[1], or nothing."
+                f" got {axes.size}. Pass plt.subplots({shape[0]}, {shape[1]})[1], or nothing."
             )
         axes = axes.reshape(shape)
         methods = list(dict.fromkeys(method for results in self.panels.values() for method in results))

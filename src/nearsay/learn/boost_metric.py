@@ -309,7 +309,7 @@ class BoostMetric(LearnedMetric):
     def _check_parameters(self) -> None:
         check_choice("start", self.start, STARTS)
         if not isinstance(self.near, tuple | list) or len(self.near) != 2:
-            raise InputError(f"near must be two numbers of rows, of the class and of others; {self.near!r} came.")
+            raise InputError(f"near must be two numbers of rows, of the class and of others; got {self.near!r}.")
         n_triplets = TRIPLETS_PER_ROW if self.n_triplets is None else self.n_triplets
         check_whole("n_triplets", n_triplets, least=1)
         check_whole("max_iter", self.max_iter, least=0)

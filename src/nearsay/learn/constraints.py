@@ -31,7 +31,7 @@ def class_distances(taxonomy: Taxonomy, classes: Any) -> np.ndarray:
            [1. , 1. , 0. ]])
     """
     if not isinstance(taxonomy, Taxonomy):
-        raise InputError(f"taxonomy must be a Taxonomy (Taxonomy.from_edges, from_paths, …); {taxonomy!r} came.")
+        raise InputError(f"taxonomy must be a Taxonomy (Taxonomy.from_edges, from_paths, …); got {taxonomy!r}.")
     numbers = taxonomy.check_labels(classes)
     ways_up = taxonomy.ancestry[numbers][:, :-1]  # the root, the last node, is common to all and says nothing
     common = (ways_up @ ways_up.T).toarray()

@@ -264,7 +264,7 @@ def check_bounds(bounds: Any) -> None:
     if not 0 < near <= far < math.inf:
         raise InputError(
             "bounds are two squared distances, 0 < u <= l: similar pairs shall be nearer than u, dissimilar ones"
-            f" farther than l; {bounds!r} came. None takes percentiles of the observed ones."
+            f" farther than l; got {bounds!r}. None takes percentiles of the observed ones."
         )
 
 

@@ -362,12 +362,12 @@ def _check_labels(labels: Any, n_rows: int, n_classes: int | None) -> tuple[np.n
     if labels.shape != (n_rows,) or (labels.dtype.kind not in "iu" and n_rows):
         raise InputError(
             f"Labels must be one class number for each of the {n_rows} rows;"
-            f" an array of shape {labels.shape} and type {labels.dtype} came."
+            f" got an array of shape {labels.shape} and type {labels.dtype}."
         )
     highest = int(labels.max()) if n_rows else -1
     n_classes = highest + 1 if n_classes is None else n_classes
     if labels.min(initial=0) < 0 or highest >= n_classes:
-        raise InputError(f"Class numbers must lie in 0 … {n_classes - 1}; {labels.min()} to {highest} came.")
+        raise InputError(f"Class numbers must lie in 0 … {n_classes - 1}; got {labels.min()} to {highest}.")
     return labels.astype(np.int64), n_classes
 
 
@@ -379,7 +379,7 @@ def _check_members(n_members: Any, *, least: int) -> int:
     if isinstance(n_members, bool) or not isinstance(n_members, int | np.integer) or n_members < least:
         order = ", or 0 for the order of the classes alone" if least == 0 else ""
         raise InputError(
-            f"Members of each class are asked for by a whole number of at least 1{order}; n_members={n_members!r} came."
+            f"Members of each class are asked for by a whole number of at least 1{order}; got n_members={n_members!r}."
         )
     return int(n_members)
 

@@ -79,7 +79,7 @@ def as_spaces(features: Any, n_columns: int, distance: Any = "euclidean") -> lis
     if not isinstance(features, Mapping) or not features:
         raise InputError(
             "features must map names to columns, {'color': slice(0, 64)}, or to columns and a distance,"
-            f" {{'color': (slice(0, 64), 'manhattan')}}; {features!r} came."
+            f" {{'color': (slice(0, 64), 'manhattan')}}; got {features!r}."
         )
     return [_as_space(name, given, n_columns, distance) for name, given in features.items()]
 
@@ -87,7 +87,7 @@ def as_spaces(features: Any, n_columns: int, distance: Any = "euclidean") -> lis
 def _as_space(name: str, given: Any, n_columns: int, distance: Any) -> FeatureSpace:
     columns, named = given if isinstance(given, tuple) and len(given) == 2 else (given, distance)
     if not isinstance(columns, slice):
-        raise InputError(f"The columns of {name!r} must be a slice, such as slice(0, 64); {columns!r} came.")
+        raise InputError(f"The columns of {name!r} must be a slice, such as slice(0, 64); got {columns!r}.")
     if not len(range(*columns.indices(n_columns))):
         raise InputError(f"The feature space {name!r} is empty: {columns} takes none of {n_columns} columns.")
     return FeatureSpace(str(name), columns, as_distance(named))

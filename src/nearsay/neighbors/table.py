@@ -40,7 +40,7 @@ class NeighborTable:
         if self.indices.shape != self.distances.shape or self.indices.ndim != 2:
             raise InputError(
                 "A neighbor table needs row numbers and distances of one shape (queries × neighbors);"
-                f" {self.indices.shape} and {self.distances.shape} came."
+                f" got {self.indices.shape} and {self.distances.shape}."
             )
 
     def __len__(self) -> int:

@@ -363,7 +363,7 @@ def check_n_neighbors(n_neighbors: Any, n_rows: int) -> None:
     """Say what is wrong with a number of neighbors."""
     whole = isinstance(n_neighbors, int | np.integer) and not isinstance(n_neighbors, bool)
     if not whole or n_neighbors < 1:
-        raise InputError(f'n_neighbors must be a whole number of at least 1, or "auto"; {n_neighbors!r} came.')
+        raise InputError(f'n_neighbors must be a whole number of at least 1, or "auto"; got {n_neighbors!r}.')
     if n_neighbors > n_rows:
         raise InputError(
             f"n_neighbors={n_neighbors}, but there are n_samples={n_rows} rows to be neighbors."

@@ -227,7 +227,7 @@ class FusedClassifier(ClassifierMixin, BaseEstimator):
     def _check_settings(self) -> NeighborClassifier:
         base = NeighborClassifier() if self.base is None else self.base
         if not isinstance(base, NeighborClassifier):
-            raise InputError(f"base must be a NeighborClassifier, which every feature group then uses; {base!r} came.")
+            raise InputError(f"base must be a NeighborClassifier, which every feature group then uses; got {base!r}.")
         if self.exponents is not None:
             check_choice("exponents", self.exponents, EXPONENTS, " None is the plain product.")
         check_tie_break(base.tie_break)
@@ -295,7 +295,7 @@ def _as_groups(given: Any, n_columns: int, names: Any) -> dict[str, Any]:
     if not isinstance(given, Mapping) or not given:
         raise InputError(
             'feature_groups must name groups of columns, such as {"shape": slice(0, 64), "hue": [64, 65]};'
-            f" {given!r} came."
+            f" got {given!r}."
         )
     return {str(name): _as_columns(name, columns, n_columns, names) for name, columns in given.items()}
 
@@ -335,7 +335,7 @@ def _log_priors(priors: Any, classes: np.ndarray) -> np.ndarray | None:
     if isinstance(priors, Mapping):
         names = classes.tolist()
         if set(priors) != set(names):
-            raise InputError(f"priors must name every class once: {names}; {list(priors)} came.")
+            raise InputError(f"priors must name every class once: {names}; got {list(priors)}.")
         priors = [priors[name] for name in names]
     try:
         values = np.asarray(priors, dtype=np.float64)
@@ -344,7 +344,7 @@ def _log_priors(priors: Any, classes: np.ndarray) -> np.ndarray | None:
     if values.shape != classes.shape or not np.isfinite(values).all() or (values <= 0).any():
         raise InputError(
             f"priors must be one number above 0 for each of the {len(classes)} classes, in the order of classes_"
-            f" (or {{label: number}}); {priors!r} came."
+            f" (or {{label: number}}); got {priors!r}."
         )
     log_priors: np.ndarray = np.log(values / values.sum())
     return log_priors

@@ -280,7 +280,7 @@ def failure_share(p_true: np.ndarray, n_classes: int) -> float:
 def _check_members(members: Sequence[int]) -> np.ndarray:
     numbers = np.unique(np.asarray(members))
     if numbers.size == 0 or numbers.dtype.kind not in "iu" or numbers[0] < 1:
-        raise InputError(f"members must be whole numbers of at least 1, such as (1, 4); {members!r} came.")
+        raise InputError(f"members must be whole numbers of at least 1, such as (1, 4); got {members!r}.")
     return numbers
 
 

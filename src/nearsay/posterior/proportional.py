@@ -100,5 +100,5 @@ def check_smoothing(smoothing: str, model_failure: float) -> None:
     if not number or not 0 <= model_failure < 1:
         raise InputError(
             "model_failure is the share of the probability spread over all classes: a number from 0 up to but not"
-            f" including 1 (at 1 the neighbors would have no say); {model_failure!r} came."
+            f" including 1 (at 1 the neighbors would have no say); got {model_failure!r}."
         )

@@ -234,7 +234,7 @@ class ApproximateSearch(StaticSearch):
             raise unknown_name("kind of approximate search", self.kind, ["auto", *KINDS])
         if not 0 < self.recall < 1:
             raise InputError(
-                f"A recall lies above 0 and below 1; {self.recall!r} came. For every neighbor use exact search."
+                f"A recall lies above 0 and below 1; got {self.recall!r}. For every neighbor use exact search."
             )
         load_faiss()
         self.settings_: dict[int, Setting] = {}

@@ -135,4 +135,4 @@ class HeldRows:
 
 def _check_count(n_rows: int) -> None:
     if n_rows > MOST_ROWS:
-        raise InputError(f"A collection holds at most {MOST_ROWS:,} rows; {n_rows:,} came. Cut it into several.")
+        raise InputError(f"A collection holds at most {MOST_ROWS:,} rows; got {n_rows:,}. Cut it into several.")
