@@ -12,7 +12,7 @@ import numpy as np
 from sklearn.base import clone
 
 from nearsay.data.rows import LabeledRows
-from nearsay.posterior.choice import Tried
+from nearsay.posterior.choice import CandidateScore
 
 # The rows to learn from, and those to ask about.
 Fold = tuple[np.ndarray, np.ndarray]
@@ -27,7 +27,7 @@ class Answers:
 
     probabilities: np.ndarray
     truth: np.ndarray
-    chosen: list[Tried]
+    chosen: list[CandidateScore]
 
 
 def ask(rows: LabeledRows, folds: Sequence[Fold], classifier: Any) -> Answers:
@@ -42,7 +42,7 @@ def ask(rows: LabeledRows, folds: Sequence[Fold], classifier: Any) -> Answers:
     y = np.asarray(rows.y)
     classes = np.array(rows.label_names)
     p, truth = [], []
-    chosen: list[Tried] = []
+    chosen: list[CandidateScore] = []
     for train, test in folds:
         fitted = clone(classifier)
         with warnings.catch_warnings():
@@ -58,10 +58,10 @@ def ask(rows: LabeledRows, folds: Sequence[Fold], classifier: Any) -> Answers:
     return Answers(np.concatenate(p), np.concatenate(truth), chosen)
 
 
-def chosen_ways(chosen: Sequence[Tried]) -> list[dict[str, Any]]:
+def chosen_ways(chosen: Sequence[CandidateScore]) -> list[dict[str, Any]]:
     """What was chosen, and in how many folds; the most frequent first.
 
-    >>> way = Tried("rank", None, ("cosine",), ("all",), log_posterior=-0.2, accuracy=0.91)
+    >>> way = CandidateScore("rank", None, ("cosine",), ("all",), log_posterior=-0.2, accuracy=0.91)
     >>> chosen_ways([way, way])
     [{'posterior': 'rank', 'k': None, 'distances': ['cosine'], 'groups': ['all'], 'folds': 2}]
     """

@@ -44,7 +44,7 @@ def as_score(relevance: Any) -> Score:
 
 @dataclass(frozen=True, eq=False)
 class Witness:
-    """Somebody who scores words; unfitted as a user names it, fitted after ``fit``.
+    """An estimator that scores keywords; unfitted as a user names it, fitted after ``fit``.
 
     Attributes
     ----------

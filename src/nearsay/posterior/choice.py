@@ -45,7 +45,7 @@ DISTANCES_TO_TRY = ("euclidean", "cosine", "hellinger")
 
 
 @dataclass(frozen=True)
-class Tried:
+class CandidateScore:
     """One way that was tried, and how it did on past cases.
 
     Attributes
@@ -65,10 +65,10 @@ class Tried:
     accuracy: float
 
 
-class Choices(list[Tried]):
+class Choices(list[CandidateScore]):
     """All that was tried, best first; ``chosen`` is the one that was taken. Prints as a table.
 
-    >>> ways = [Tried("rank", None, (name,), ("all",), log_p, 0.91) for name, log_p in (("l1", -0.21), ("l2", -0.2))]
+    >>> ways = [CandidateScore("rank", None, (name,), ("all",), log_p, 0.91) for name, log_p in (("l1", -0.21), ("l2", -0.2))]
     >>> print(Choices(ways, chosen=ways[0], n_cases=120))           # the other is not clearly better
     chosen by the log posterior of 120 past cases
       posterior    k  distances  groups  log posterior  accuracy
@@ -76,7 +76,7 @@ class Choices(list[Tried]):
     * rank         -  l1         all           -0.2100     91.0%
     """
 
-    def __init__(self, tried: Sequence[Tried], chosen: Tried, n_cases: int) -> None:
+    def __init__(self, tried: Sequence[CandidateScore], chosen: CandidateScore, n_cases: int) -> None:
         super().__init__(sorted(tried, key=lambda one: (-one.log_posterior, -one.accuracy)))
         self.chosen = chosen
         self.n_cases = n_cases
@@ -129,14 +129,14 @@ _HEAD = ("posterior", "k", "distances", "groups", "log posterior", "accuracy")
 _NUMBERS = (1, 4, 5)
 
 
-def _cells(one: Tried) -> tuple[str, ...]:
+def _cells(one: CandidateScore) -> tuple[str, ...]:
     k = "-" if one.n_neighbors is None else str(one.n_neighbors)
     joined = ", ".join(one.distances), ", ".join(one.groups)
     return one.posterior, k, *joined, f"{one.log_posterior:.4f}", f"{one.accuracy:.1%}"
 
 
 @dataclass(frozen=True)
-class Way:
+class Candidate:
     """A posterior by name, its k, and the views it hears, as (group, distance) numbers."""
 
     posterior: str
@@ -178,10 +178,10 @@ class Chooser:
         asked = [getattr(make(), "n_members", None) for make in posteriors.values()]
         n_members = max((number for number in asked if number is not None), default=None)
         self._tables = {key: view.past_cases(max(ks), n_members, self.rows) for key, view in views.items()}
-        self._tried: dict[Way, Tried] = {}
-        self._log_p: dict[Way, np.ndarray] = {}
+        self._tried: dict[Candidate, CandidateScore] = {}
+        self._log_p: dict[Candidate, np.ndarray] = {}
 
-    def choose(self, *, together: bool) -> Way:
+    def choose(self, *, together: bool) -> Candidate:
         """The way to take: step by step, as drawn above.
 
         ``together`` says whether several distances may speak at once, and
@@ -192,8 +192,8 @@ class Chooser:
         alone = self._views_of_each_distance()
         expected = EXPECTED if EXPECTED in self.posteriors else next(iter(self.posteriors))
         pools_all = together and hasattr(self.posteriors[expected](), "fit_groups")
-        best = Way(expected, k, sum(alone, ()) if pools_all else alone[0])
-        rival = self._likeliest([Way(p, k, views) for views in alone for p in self.posteriors])
+        best = Candidate(expected, k, sum(alone, ()) if pools_all else alone[0])
+        rival = self._likeliest([Candidate(p, k, views) for views in alone for p in self.posteriors])
         # Votes of another k change a posterior somewhat, not the whole order: only the leaders are worth the time.
         leaders = sorted(self.posteriors, key=lambda p: -self._judge(replace(rival, posterior=p)).log_posterior)
         others = [replace(rival, posterior=p, n_neighbors=each) for p in leaders[:LEADERS] for each in self.ks]
@@ -211,11 +211,11 @@ class Chooser:
         takes_all = [d for d in distances if all((group, d) in self.views for group in groups)]
         return [tuple((group, d) for group in groups) for d in takes_all]
 
-    def _wider(self, way: Way, alone: Sequence[tuple[tuple[int, int], ...]]) -> list[Way]:
+    def _wider(self, way: Candidate, alone: Sequence[tuple[tuple[int, int], ...]]) -> list[Candidate]:
         """The way with one distance more."""
         return [replace(way, views=way.views + views) for views in alone if views[0] not in way.views]
 
-    def _narrower(self, way: Way) -> list[Way]:
+    def _narrower(self, way: Candidate) -> list[Candidate]:
         """The way with one group less, or with one distance less."""
         fewer = []
         for part in (0, 1):
@@ -228,17 +228,17 @@ class Chooser:
         """Everything tried so far."""
         return Choices(list(self._tried.values()), self._chosen, len(self.rows))
 
-    def _while_clearly_better(self, best: Way, steps: Callable[[Way], list[Way]]) -> Way:
+    def _while_clearly_better(self, best: Candidate, steps: Callable[[Candidate], list[Candidate]]) -> Candidate:
         while True:
             better = self._clearly_best(best, steps(best))
             if better == best:
                 return best
             best = better
 
-    def _likeliest(self, ways: Sequence[Way]) -> Way:
+    def _likeliest(self, ways: Sequence[Candidate]) -> Candidate:
         return max(ways, key=lambda way: self._judge(way).log_posterior)
 
-    def _clearly_best(self, expected: Way, others: Sequence[Way]) -> Way:
+    def _clearly_best(self, expected: Candidate, others: Sequence[Candidate]) -> Candidate:
         """The way with the largest log posterior, if that is more than chance; otherwise what was expected.
 
         Chance is two standard errors of the difference, case by case: the best of dozens of equally good ways
@@ -248,17 +248,17 @@ class Chooser:
         gain = self._log_p[self._plain(rival)] - self._log_p[self._plain(expected)]
         return rival if len(gain) and gain.mean() > CLEARLY * gain.std() / np.sqrt(len(gain)) else expected
 
-    def _judge(self, way: Way) -> Tried:
+    def _judge(self, way: Candidate) -> CandidateScore:
         way = self._plain(way)
         if way not in self._tried:
             self._tried[way] = self._try(way)
         return self._tried[way]
 
-    def _plain(self, way: Way) -> Way:
+    def _plain(self, way: Candidate) -> Candidate:
         """The same k for posteriors that no k changes: what is the same is tried once."""
         return way if counts_votes(self.posteriors[way.posterior]()) else replace(way, n_neighbors=0)
 
-    def _try(self, way: Way) -> Tried:
+    def _try(self, way: Candidate) -> CandidateScore:
         k = way.n_neighbors or 1
         tables = [self._tables[key].first(k) for key in way.views]
         views = [self.views[key] for key in way.views]
@@ -266,7 +266,7 @@ class Chooser:
         fusion = Fusion(self.posteriors[way.posterior], self.exponents)
         log_p, right = self._left_out(fusion, tables, shown)
         self._log_p[way] = log_p
-        return Tried(
+        return CandidateScore(
             way.posterior,
             way.n_neighbors or None,
             tuple(dict.fromkeys(view.distance.name for view in views)),

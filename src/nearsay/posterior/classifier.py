@@ -142,7 +142,7 @@ class NeighborClassifier(ClassifierMixin, BaseEstimator):
         check_tie_break(self.tie_break)
         check_smoothing(self.smoothing, self.model_failure)
         if not is_auto(self.posterior):
-            self.fresh_posterior(self.posterior)  # a word that is no posterior is said before any work is done
+            self.fresh_posterior(self.posterior)  # fail early on unknown names
         X, y = self._check_training(X, y)
         if not is_auto(self.n_neighbors):
             check_n_neighbors(self.n_neighbors, len(X))
@@ -277,8 +277,8 @@ class NeighborClassifier(ClassifierMixin, BaseEstimator):
         """The evidence for every query: an ``Evidence`` each, from one search.
 
         The list also carries ``predictions``, ``probabilities`` and ``table``,
-        equal to what ``predict``, ``predict_proba`` and ``neighbors`` give:
-        who needs several of them searches once.
+        equal to what ``predict``, ``predict_proba`` and ``neighbors`` give, so
+        you can get all of them from a single search.
         """
         table = self.neighbors(X)
         p = np.empty((len(table), len(self.classes_)))

@@ -16,7 +16,7 @@ from nearsay.arrays import row_blocks
 from nearsay.errors import InputError
 from nearsay.neighbors.table import NeighborTable
 from nearsay.posterior.base import takes_rows
-from nearsay.posterior.choice import Choices, Chooser, Way, neighbors_to_try, views_to_try
+from nearsay.posterior.choice import Candidate, Choices, Chooser, neighbors_to_try, views_to_try
 from nearsay.posterior.classifier import NeighborClassifier, check_n_neighbors, is_auto, seed_of
 from nearsay.posterior.fused_evidence import FusedEvidence, fused_evidence
 from nearsay.posterior.fusion import Fusion
@@ -133,11 +133,11 @@ class FusedClassifier(ClassifierMixin, BaseEstimator):
         self._learn(makers[way.posterior])
         return self
 
-    def _way(self, base: NeighborClassifier, views: dict[tuple[int, int], View], makers: Any, n_rows: int) -> Way:
+    def _way(self, base: NeighborClassifier, views: dict[tuple[int, int], View], makers: Any, n_rows: int) -> Candidate:
         """What was asked for; where that leaves something open, what past cases choose."""
         left_open = is_auto(base.posterior) or is_auto(base.distance) or is_auto(base.n_neighbors)
         if not left_open:
-            return Way(next(iter(makers)), int(base.n_neighbors), tuple(views))
+            return Candidate(next(iter(makers)), int(base.n_neighbors), tuple(views))
         ks = neighbors_to_try(n_rows - 1) if is_auto(base.n_neighbors) else [int(base.n_neighbors)]
         chooser = Chooser(views, makers, self.labels_, len(self.classes_), ks=ks, exponents=self.exponents)
         way = chooser.choose(together=True)

@@ -11,7 +11,7 @@ from __future__ import annotations
 import numpy as np
 
 from nearsay.compiling import compiled
-from nearsay.search.stretches import best_and_next, quickly
+from nearsay.search.stretches import best_and_next, njit_nonan
 
 # Below the score +inf of what is out of reach. Thresholds are float64: what adding the slack rounds is far below it.
 LARGEST = np.finfo(np.float64).max
@@ -20,7 +20,7 @@ LARGEST = np.finfo(np.float64).max
 CLASS_BITS = 7
 
 
-@quickly
+@njit_nonan
 def lowest_of_classes(products, half_norms, starts, lowest):  # type: ignore[no-untyped-def]
     """The lowest score of each query in every class; +inf without any line."""
     lowest[:] = np.inf
@@ -102,7 +102,7 @@ def members_in_doubt(products, half_norms, rows, starts, lowest, numbers, slack,
             doubted = near_next
 
 
-@quickly
+@njit_nonan
 def members_of_classes(  # type: ignore[no-untyped-def]
     products, half_norms, rows, starts, best, places, following, numbers, slack, m, n_near, found, counts
 ):

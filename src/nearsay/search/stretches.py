@@ -25,10 +25,10 @@ LINES = 32
 EXCHANGE_UP_TO = 16
 
 # Scores are numbers (never NaN), and only with that said are minima taken several at a time.
-quickly = njit(**OPTIONS, fastmath={"nnan", "nsz"})
+njit_nonan = njit(**OPTIONS, fastmath={"nnan", "nsz"})
 
 
-@quickly
+@njit_nonan
 def _lowest_of_lines(products, half_norms, lowest):  # type: ignore[no-untyped-def]
     """The lowest score of each query in every group of ``LINES`` lines."""
     lowest[:] = np.inf
@@ -38,7 +38,7 @@ def _lowest_of_lines(products, half_norms, lowest):  # type: ignore[no-untyped-d
             low[q] = min(low[q], half_norm - line[q])
 
 
-@quickly
+@njit_nonan
 def _any_below(line, half_norm, bounds):  # type: ignore[no-untyped-def]
     found = False
     for q in range(line.shape[0]):
@@ -50,7 +50,7 @@ def _any_below(line, half_norm, bounds):  # type: ignore[no-untyped-def]
 # take several queries at once.
 
 
-@quickly
+@njit_nonan
 def best_and_next(line, half_norm, place, best, places, following):  # type: ignore[no-untyped-def]
     """One line more: the best score of each query and its place, and the second best score."""
     for q in range(line.shape[0]):
@@ -60,14 +60,14 @@ def best_and_next(line, half_norm, place, best, places, following):  # type: ign
         best[q] = min(lowest, score)
 
 
-@quickly
+@njit_nonan
 def _score(line, half_norm, place, scores, carried):  # type: ignore[no-untyped-def]
     for q in range(line.shape[0]):
         scores[q] = half_norm - line[q]
         carried[q] = place
 
 
-@quickly
+@njit_nonan
 def _exchange(scores, carried, best, places):  # type: ignore[no-untyped-def]
     """Leave the lower score of each query, and its place, in ``best`` and ``places``; carry on the other."""
     for q in range(scores.shape[0]):
@@ -78,7 +78,7 @@ def _exchange(scores, carried, best, places):  # type: ignore[no-untyped-def]
         best[q] = min(score, lowest)
 
 
-@quickly
+@njit_nonan
 def _best_lines(products, half_norms, start, stop, best, places, scores, carried):  # type: ignore[no-untyped-def]
     """The best lines of each query, in order of their scores, of which there is one more than places asked for."""
     best[:] = np.inf
@@ -129,7 +129,7 @@ def best_of_classes(products, half_norms, rows, labels, bounds, slack, best, pla
         start = stop
 
 
-@quickly
+@njit_nonan
 def _kth_of_lines(lowest, k, kth):  # type: ignore[no-untyped-def]
     """The k-th lowest number of each column."""
     n_lines, n_queries = lowest.shape
