@@ -68,8 +68,9 @@ class CandidateScore:
 class Choices(list[CandidateScore]):
     """All that was tried, best first; ``chosen`` is the one that was taken. Prints as a table.
 
-    >>> ways = [CandidateScore("rank", None, (name,), ("all",), log_p, 0.91) for name, log_p in (("l1", -0.21), ("l2", -0.2))]
-    >>> print(Choices(ways, chosen=ways[0], n_cases=120))           # the other is not clearly better
+    >>> found = {"l1": -0.21, "l2": -0.2}
+    >>> scores = [CandidateScore("rank", None, (name,), ("all",), log_p, 0.91) for name, log_p in found.items()]
+    >>> print(Choices(scores, chosen=scores[0], n_cases=120))           # the other is not clearly better
     chosen by the log posterior of 120 past cases
       posterior    k  distances  groups  log posterior  accuracy
       rank         -  l2         all           -0.2000     91.0%
