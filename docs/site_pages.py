@@ -13,7 +13,7 @@ from __future__ import annotations
 import inspect
 import os
 import re
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from importlib import import_module
 from pathlib import Path
 from typing import Any
@@ -118,43 +118,57 @@ def front_page(text: str) -> str:
 
 
 def api_pages() -> Iterator[tuple[str, str]]:
-    """The pages of the reference, by file name: one that lists all names, and one for each table of names."""
-    tables = []
+    """The pages of the reference, by file name: one that lists all names, and one for each constant.
+
+    A name that several modules have is described once, under the first of them.
+    """
     lines = ["API reference", "=============", "", "Every public name, by the module it is imported from.", ""]
+    constants: list[str] = []
+    described: list[Any] = []
     for module in PUBLIC_MODULES:
-        lines += [*_heading(module, "-"), f".. currentmodule:: {module}", "", _summary(import_module(module)), ""]
+        home = import_module(module)
+        lines += [*_heading(module, "-"), f".. currentmodule:: {module}", "", _summary(home), ""]
+        again = [name for name in home.__all__ if any(getattr(home, name) is other for other in described)]
         for kind, names in by_kind(module).items():
-            if kind == TABLES:
-                listed = [f"* :py:data:`{name} <{module}.{name}>`" for name in names]
-                tables += [f"api/{module}.{name}" for name in names]
-            else:
-                listed = [".. autosummary::", "   :toctree: api", "   :nosignatures:", ""]
-                listed += [f"   {name}" for name in names]
-            lines += [*_heading(kind, "~"), *listed, ""]
-        for name in by_kind(module).get(TABLES, []):
-            yield f"api/{module}.{name}.rst", _table_page(module, name)
-    if tables:
-        lines += [".. toctree::", "   :hidden:", "", *(f"   {page}" for page in tables), ""]
+            here = [name for name in names if name not in again]
+            lines += _listed(kind, module, here) if here else []
+            if kind == CONSTANTS:
+                constants += [f"api/{module}.{name}" for name in here]
+                yield from ((f"api/{module}.{name}.rst", _constant_page(module, name)) for name in here)
+        if again:
+            lines += ["Also here, described above: " + ", ".join(f"``{name}``" for name in again) + ".", ""]
+        described += [getattr(home, name) for name in home.__all__]
+    if constants:
+        lines += [".. toctree::", "   :hidden:", "", *(f"   {page}" for page in constants), ""]
     yield "api.rst", "\n".join(lines)
 
 
-TABLES = "Tables of names"
+def _listed(kind: str, module: str, names: list[str]) -> list[str]:
+    """One kind of names; those with a docstring get a page made by autosummary."""
+    if kind == CONSTANTS:
+        return [*_heading(kind, "~"), *(f"* :py:data:`{name} <{module}.{name}>`" for name in names), ""]
+    table = [".. autosummary::", "   :toctree: api", "   :nosignatures:", "", *(f"   {name}" for name in names)]
+    return [*_heading(kind, "~"), *table, ""]
+
+
+CONSTANTS = "Constants"
 
 
 def by_kind(module: str) -> dict[str, list[str]]:
-    """The public names of a module, sorted into what they are."""
+    """The public names of a module, sorted into what they are; modules among them have a list of their own."""
     kinds: dict[str, list[str]] = {
-        kind: [] for kind in ("Estimators", "Displays", "Classes", "Functions", "Errors", TABLES)
+        kind: [] for kind in ("Estimators", "Displays", "Classes", "Functions", "Errors", CONSTANTS)
     }
     home = import_module(module)
     for name in sorted(home.__all__, key=str.lower):
-        kinds[_kind(name, getattr(home, name))].append(name)
+        if not inspect.ismodule(getattr(home, name)):
+            kinds[_kind(name, getattr(home, name))].append(name)
     return {kind: names for kind, names in kinds.items() if names}
 
 
 def _kind(name: str, value: Any) -> str:
     if not inspect.isclass(value):
-        return "Functions" if callable(value) else TABLES
+        return "Functions" if inspect.isroutine(value) else CONSTANTS
     if issubclass(value, Exception):
         return "Errors"
     if name.endswith("Display"):
@@ -162,12 +176,14 @@ def _kind(name: str, value: Any) -> str:
     return "Estimators" if hasattr(value, "get_params") else "Classes"
 
 
-def _table_page(module: str, name: str) -> str:
-    """A page for a dictionary of names: what each name stands for, in the first sentence of its documentation."""
-    table = getattr(import_module(module), name)
-    rows = [f"``{key!r}``\n       {_summary(value)}" for key, value in table.items()]
-    listed = "\n   ".join(["", *rows])
-    return "\n".join([*_heading(name, "="), f".. py:data:: {module}.{name}", listed, ""])
+def _constant_page(module: str, name: str) -> str:
+    """A page for a constant: its value, or for a table of names the first sentence on what each stands for."""
+    value = getattr(import_module(module), name)
+    if isinstance(value, Mapping):
+        listed = [f"   ``{key!r}``\n       {_summary(entry)}" for key, entry in value.items()]
+    else:
+        listed = [f"   ``{value!r}``"]
+    return "\n".join([*_heading(name, "="), f".. py:data:: {module}.{name}", "", *listed, ""])
 
 
 def _heading(text: str, line: str) -> list[str]:

@@ -18,7 +18,7 @@ import nearsay
 from nearsay.cli import app
 from nearsay.data.datasets import DATASETS
 from nearsay.errors import DatasetNotFound
-from nearsay.evaluate.installation import describe_installation, requirements
+from nearsay.evaluate.installation import NOT_A_CAPABILITY, describe_installation, requirements
 from nearsay.evaluate.summary import summarize
 from nearsay.evaluate.tour import telling_queries
 from nearsay.posterior.classifier import NeighborClassifier
@@ -119,7 +119,7 @@ def test_the_doctor_lists_what_the_project_file_asks_for():
         return sorted(re.split(r"[^\w.-]", line)[0].lower() for line in lines)
 
     assert sorted(map(str.lower, requirements()[""])) == names(project["dependencies"])
-    extras = set(project["optional-dependencies"]) - {"all", "dev"}
+    extras = set(project["optional-dependencies"]) - set(NOT_A_CAPABILITY)
     assert set(describe_installation()["extras"]) == extras
     for extra in extras:
         assert sorted(map(str.lower, requirements()[extra])) == names(project["optional-dependencies"][extra])
