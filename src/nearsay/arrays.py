@@ -392,42 +392,45 @@ def threads(count: int) -> Iterator[None]:
 class _OneBlasThread:
     """Keeps BLAS on one thread while anyone needs that; the last one out puts back what the first one found.
 
-    BLAS has one setting for the whole process. If everyone put back what they found, somebody who came while
-    another was inside would put back one thread, for good.
+    Most BLAS libraries have one setting for the whole process. If everyone put back what they found, somebody who came
+    while another was inside would put back one thread, for good. OpenMP keeps a setting for each thread, to be put back
+    by that thread.
     """
 
-    def __init__(self) -> None:
-        self._lock = Lock()
-        self._inside = 0
-        self._limit: Any = None
+    _lock = Lock()
+    _inside = 0
+    _for_all: Any = None
 
     def __enter__(self) -> None:
-        with self._lock:
-            if self._inside == 0:
-                self._limit = _blas().limit(limits=1)
-                self._limit.__enter__()
-            self._inside += 1
+        cls = type(self)
+        with cls._lock:
+            if cls._inside == 0:
+                cls._for_all = _blas(of_each_thread=False).limit(limits=1)
+            cls._inside += 1
+        self._own = _blas(of_each_thread=True).limit(limits=1)
 
     def __exit__(self, *error: object) -> None:
-        with self._lock:
-            self._inside -= 1
-            if self._inside == 0:
-                self._limit.__exit__(None, None, None)
+        cls = type(self)
+        self._own.restore_original_limits()
+        with cls._lock:
+            cls._inside -= 1
+            if cls._inside == 0:
+                cls._for_all.restore_original_limits()
 
 
-@lru_cache(maxsize=1)
-def _blas() -> Any:
+@lru_cache(maxsize=2)
+def _blas(*, of_each_thread: bool) -> Any:
+    """The BLAS libraries in use whose number of threads is set for each thread, or for the whole process."""
     from threadpoolctl import ThreadpoolController
 
-    return ThreadpoolController().select(user_api="blas")
-
-
-_ONE_BLAS_THREAD = _OneBlasThread()
+    blas = ThreadpoolController().select(user_api="blas")
+    layers = {library.threading_layer for library in blas.lib_controllers}
+    return blas.select(threading_layer=[layer for layer in layers if (layer == "openmp") == of_each_thread])
 
 
 def one_blas_thread() -> AbstractContextManager[None]:
     """Keep matrix products on the calling thread: nearsay shares out whole blocks of rows instead."""
-    return _ONE_BLAS_THREAD
+    return _OneBlasThread()
 
 
 def in_parallel(work: Callable[[Item], Result], items: Iterable[Item]) -> list[Result]:
