@@ -14,7 +14,7 @@ from dataclasses import dataclass, field
 
 import numpy as np
 import pytest
-from threadpoolctl import threadpool_info
+from threadpoolctl import threadpool_info, threadpool_limits
 
 import nearsay as ns
 from nearsay.arrays import GrowingArray, _blas, in_parallel, one_blas_thread, thread_count
@@ -247,6 +247,11 @@ def test_arrays_that_grew_from_the_same_one_do_not_share_what_they_added():
 
 
 def blas_threads() -> dict[str, int]:
+    import scipy.linalg  # so that no library is loaded between two looks
+    import sklearn.neighbors
+
+    assert scipy.linalg
+    assert sklearn.neighbors
     return {library["filepath"]: library["num_threads"] for library in threadpool_info()}
 
 
@@ -284,6 +289,19 @@ def test_blas_has_as_many_threads_after_many_concurrent_queries_as_before():
     index = ns.NeighborIndex(search="exact").fit(X)
     with ThreadPoolExecutor(8) as pool:
         list(pool.map(lambda start: index.query(X[start : start + 100], k=5), range(0, 2400, 50)))
+    assert blas_threads() == before
+
+
+def test_limits_that_the_user_holds_stay():
+    before = blas_threads()
+    X = np.random.default_rng(0).normal(size=(3000, 16))
+    index = ns.NeighborIndex(search="exact").fit(X)
+    with threadpool_limits(1, user_api="blas"):
+        held = blas_threads()
+        with ThreadPoolExecutor(4) as pool:
+            list(pool.map(lambda start: index.query(X[start : start + 100], k=5), range(0, 800, 50)))
+        index.query(X[:200], k=5)
+        assert blas_threads() == held
     assert blas_threads() == before
 
 

@@ -31,8 +31,8 @@ from reproduce.probabilities.published import (
     WHEAT_FEATURES,
     published,
 )
-from reproduce.probabilities.rendering import text_notes, text_tables
-from reproduce.probabilities.tables import ESTIMATORS, KS, draw, fused, measures, run, size_panels
+from reproduce.probabilities.rendering import draw, size_panels, text_notes, text_tables
+from reproduce.probabilities.tables import ESTIMATORS, KS, fused, measures, run
 
 few = settings(max_examples=50)
 has_data = pytest.mark.skipif(

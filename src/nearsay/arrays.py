@@ -406,6 +406,7 @@ class _OneBlasThread:
         with cls._lock:
             if cls._inside == 0:
                 cls._for_all = _blas(of_each_thread=False).limit(limits=1)
+                _let_others_set()
             cls._inside += 1
         self._own = _blas(of_each_thread=True).limit(limits=1)
 
@@ -416,6 +417,20 @@ class _OneBlasThread:
             cls._inside -= 1
             if cls._inside == 0:
                 cls._for_all.restore_original_limits()
+                _let_others_set()
+
+
+def _let_others_set() -> None:
+    """Since version 3.8 threadpoolctl lets no other thread set what one has set, until that one puts it back.
+
+    Here another thread may be the last one out. Limits that the user holds in this thread stay this thread's.
+    """
+    import threadpoolctl
+
+    ownership = getattr(threadpoolctl, "CONTROLLING_THREAD_OWNERSHIP", None)
+    if ownership is not None:
+        ownership.increment()
+        ownership.decrement()
 
 
 @lru_cache(maxsize=2)
