@@ -9,7 +9,7 @@ from contextlib import AbstractContextManager, contextmanager
 from contextvars import ContextVar, copy_context
 from datetime import date, time, timedelta
 from functools import lru_cache
-from threading import Lock
+from threading import Lock, RLock
 from typing import Any, TypeVar
 
 import numpy as np
@@ -397,7 +397,7 @@ class _OneBlasThread:
     by that thread.
     """
 
-    _lock = Lock()
+    _lock = RLock()  # a finalizer or a signal handler may come in while its thread holds it
     _inside = 0
     _for_all: Any = None
 
