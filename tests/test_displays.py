@@ -345,7 +345,7 @@ def test_rows_that_are_no_images_need_images_of_their_own():
     colored = np.full((24, 4, 6, 3), 0.5)
     display = drawn(EvidenceDisplay.from_estimator(clf, colored, X[0], query_image=colored[0]))
     assert display.neighbor_images.shape == (3, 4, 6, 3)
-    with pytest.raises(InputError, match=r"query_image must have shape.*got \(1, 2\)"):
+    with pytest.raises(InputError, match=r"query_image must have shape.*got shape \(1, 2\)"):
         EvidenceDisplay.from_estimator(clf, colored, X[0])
     with pytest.raises(InputError, match=r"Row \d+ is a neighbor, but images holds only 1 rows"):
         EvidenceDisplay.from_estimator(clf, colored[:1], X[0], query_image=colored[0])

@@ -77,7 +77,7 @@ def test_labels_missing_from_the_tree_are_named_with_names_like_them():
 @pytest.mark.parametrize(
     ("prior", "words"),
     [
-        ([1, 2], r"one number for each of 3 leaves; shape \(2,\)"),
+        ([1, 2], r"one number for each of 3 leaves; got shape \(2,\)"),
         ([1, 0, 1], "that of leaf 'b' is 0.0.*add 1 to counts"),
         ([1, math.nan, 1], "that of leaf 'b' is nan"),
         ({"a": 1, "b": 1}, "'c' is missing or no leaf"),
@@ -112,7 +112,7 @@ def test_damaged_saved_state_is_refused(changed, words):
     ("text", "words"),
     [
         ("", "tree.csv is empty"),
-        ("a,b\na\n", r"tree.csv, line 2: a parent and a child are expected; \['a'\]"),
+        ("a,b\na\n", r"tree.csv, line 2: a parent and a child are expected; got \['a'\]"),
         ("a,b\na,b,c\n", "tree.csv, line 2"),
         ("parent,child\na,\n", "tree.csv, line 2"),
         ('a,b\na,"c"d\n', "tree.csv, line 2: .*expected after"),
