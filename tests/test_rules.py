@@ -336,7 +336,7 @@ def test_wrong_shapes_and_names_are_refused_with_words():
         darts([UNSURE], T1, [0.5, 1.0])
     with pytest.raises(InputError, match=r"Unknown rule 'dart' \(did you mean 'darts'\?\)"):
         operating_points([UNSURE], T1, "dart")
-    with pytest.raises(InputError, match=r"score must be one finite number for each of 1 rows; shape \(2,\)"):
+    with pytest.raises(InputError, match=r"score must be one finite number for each of 1 rows; got shape \(2,\)"):
         flat_reject_calibrated([UNSURE], T1, 0.5, score=[1.0, 2.0])
     with pytest.raises(InputError, match=r"'darts' reads p_leaf alone"):
         operating_points([UNSURE], T1, score=[1.0])
