@@ -53,15 +53,15 @@ def ranking(tiny: bool) -> Rows:
 
 
 def learn_and_annotate(shapes: tuple[tuple[int, float], ...], tiny: bool) -> dict[str, Any]:
-    n_rows, n_queries, n_rounds = (60, 5, 5) if tiny else (4500, 499, 100)
+    n_rows, n_queries, max_iter = (60, 5, 5) if tiny else (4500, 499, 100)
     shapes = tuple((8, share) for _, share in shapes) if tiny else shapes
     X, features = made_up_images(n_rows + n_queries, shapes)
     Y = made_up_keywords(n_rows)
     with threadpool_limits(1), ns.threads(2):
-        RankBoostNeighbors(features, n_rounds=1, n_pairs=1).fit(X[:30], Y[:30]).neighbors(X[:2], 5)  # compiled
+        RankBoostNeighbors(features, max_iter=1, n_pairs=1).fit(X[:30], Y[:30]).neighbors(X[:2], 5)  # compiled
         before = peak_megabytes()
         start = time.perf_counter()
-        learned = RankBoostNeighbors(features, n_rounds=n_rounds).fit(X[:n_rows], Y)
+        learned = RankBoostNeighbors(features, max_iter=max_iter).fit(X[:n_rows], Y)
         fitted = time.perf_counter()
         table = learned.neighbors(X[n_rows:], k=min(200, n_rows))
         searched = time.perf_counter()

@@ -22,8 +22,8 @@ import nearsay as ns
 from benchmarks.measuring import Rows, best_time, main
 from nearsay.neighbors.find import nearest
 from nearsay.search.approximate import ApproximateSearch, Graph
-from nearsay.search.cells import cell_count
 from nearsay.search.exact import ExactSearch
+from nearsay.search.ivf_cells import cell_count
 
 K, RECALL = 10, 0.99
 

@@ -87,10 +87,10 @@ def ten_thousand_leaves(tiny: bool) -> Rows:
     p, y = made_up_probabilities(tree, n_queries)
     repeats = 1 if tiny else 5
     works = {
-        "darts, one setting": lambda: ns.darts(p, tree, 1.0),
+        "darts, one setting": lambda: ns.decision.darts(p, tree, 1.0),
         "all operating points": lambda: operating_points(p, tree),
         "all operating points, and their curve": lambda: accuracy_curve(operating_points(p, tree), y, tree),
-        "fit_reward_shift, exact": lambda: ns.fit_reward_shift(p, y, tree, ACCURACY, method="exact"),
+        "fit_reward_shift, exact": lambda: ns.decision.fit_reward_shift(p, y, tree, ACCURACY, method="exact"),
     }
     rows = []
     for name, work in works.items():

@@ -22,8 +22,8 @@ from threadpoolctl import threadpool_limits
 import nearsay as ns
 from benchmarks.measuring import Rows, best_time, main, peak_megabytes
 from nearsay.errors import DatasetNotFound
-from nearsay.learn.lmnn_loss import LMNNLoss
-from nearsay.learn.targets import target_neighbors
+from nearsay.learn.lmnn.loss import LMNNLoss
+from nearsay.learn.lmnn.targets import target_neighbors
 
 PEER = "METRIC_LEARN_PYTHON"
 
@@ -90,14 +90,14 @@ def lmnn_on_digits(tiny: bool) -> dict[str, Any]:
 def on_the_papers_size(tiny: bool) -> Rows:
     """57 classes of 100 rows with 50 columns: where metric-learn was stopped after 100 seconds."""
     X, y = some_of_tiny_imagenet()
-    n_constraints, n_triplets, n_rounds = (400, 2_000, 3) if tiny else (40_000, 200_000, 100)
+    n_constraints, n_triplets, max_iter = (400, 2_000, 3) if tiny else (40_000, 200_000, 100)
     learners = {
         "ITML, 40,000 constraints × 5": ns.ITML(
             gamma=0.01, n_neighbors=None, n_constraints=n_constraints, max_iter=5, tol=NEVER, random_state=0
         ),
         "LMNN, to convergence": ns.LMNN(max_iter=3 if tiny else 200),
         "BoostMetric, 200,000 triplets × 100": ns.BoostMetric(
-            n_triplets=n_triplets, max_iter=n_rounds, tol=NEVER, validation_fraction=None, random_state=0
+            n_triplets=n_triplets, max_iter=max_iter, tol=NEVER, validation_fraction=None, random_state=0
         ),
     }
     for learner in learners.values():

@@ -21,11 +21,11 @@ from sklearn.model_selection import train_test_split
 from sklearn.neighbors import KNeighborsClassifier
 
 import nearsay as ns
-from nearsay.data.taxonomy import Taxonomy
-from nearsay.evaluate.drawing import FEW_COLORS, PALE_INK, marker, quiet
-from nearsay.evaluate.probability import mean_log_posterior
-from nearsay.evaluate.taxonomy_picture import TaxonomyDisplay
-from nearsay.evaluate.tour import take_tour
+from nearsay.displays.drawing import FEW_COLORS, PALE_INK, marker, quiet
+from nearsay.displays.taxonomy_picture import TaxonomyDisplay
+from nearsay.metrics.probability import mean_log_posterior
+from nearsay.reports.tour import take_tour
+from nearsay.taxonomy.taxonomy import Taxonomy
 
 IMAGES = Path(__file__).parent / "images"
 FEW_DIGITS = (0, 1, 4, 6, 7)  # classes that two dimensions can hold apart
@@ -54,7 +54,7 @@ def neighborhood() -> Any:
     said = dict(zip(others, clf.explain(plane[others]), strict=True))
     # Of the contested fours the one with most room, so that the links can be seen.
     query = max((row for row in others if said[row].votes.get(4) == 2), key=lambda row: said[row].distances[0])
-    return ns.NeighborhoodDisplay.from_estimator(
+    return ns.displays.NeighborhoodDisplay.from_estimator(
         clf, plane[kept], y, plane[query], images=digits.images[kept], query_image=digits.images[query]
     ).figure_
 
@@ -64,7 +64,7 @@ def voronoi() -> Any:
     digits, plane, kept = digits_in_the_plane()
     y = digits.target[kept]
     clf = ns.NeighborClassifier(n_neighbors=1).fit(plane[kept], y)
-    return ns.DecisionRegionsDisplay.from_estimator(clf, plane[kept], y, images=digits.images[kept]).figure_
+    return ns.displays.DecisionRegionsDisplay.from_estimator(clf, plane[kept], y, images=digits.images[kept]).figure_
 
 
 def regions() -> Any:
@@ -72,13 +72,13 @@ def regions() -> Any:
     iris = load_iris(as_frame=True)
     X, y = iris.data[["petal length (cm)", "sepal length (cm)"]], iris.target_names[iris.target]
     clf = ns.NeighborClassifier(n_neighbors=15).fit(X, y)
-    return ns.DecisionRegionsDisplay.from_estimator(clf, X, y).figure_
+    return ns.displays.DecisionRegionsDisplay.from_estimator(clf, X, y).figure_
 
 
 def k_curve() -> Any:
     """Which k suits the digits."""
     X, y = load_digits(return_X_y=True)
-    return ns.KCurveDisplay.from_estimator(ns.NeighborClassifier(n_neighbors="auto").fit(X, y)).figure_
+    return ns.displays.KCurveDisplay.from_estimator(ns.NeighborClassifier(n_neighbors="auto").fit(X, y)).figure_
 
 
 def reliability() -> Any:
@@ -91,7 +91,7 @@ def reliability() -> Any:
     }
     ax = None
     for name, method in methods.items():
-        ax = ns.ReliabilityDisplay.from_estimator(method.fit(X, y), X_test, y_test, name=name, ax=ax).ax_
+        ax = ns.displays.ReliabilityDisplay.from_estimator(method.fit(X, y), X_test, y_test, name=name, ax=ax).ax_
     return ax.figure
 
 
@@ -105,7 +105,7 @@ def training_size() -> Any:
         }
         for k in (3, 5)
     }
-    return ns.TrainingSizeDisplay.from_panels(panels).figure_
+    return ns.displays.TrainingSizeDisplay.from_panels(panels).figure_
 
 
 def _small_collections(X: np.ndarray, y: np.ndarray, n: int, k: int, posterior: str) -> np.ndarray:
@@ -126,7 +126,7 @@ def case_tables() -> Any:
     X, y = load_digits(return_X_y=True)
     alike = np.isin(y, ALIKE_DIGITS)
     clf = ns.NeighborClassifier(5, posterior="confmat&rank&votesplit").fit(X[alike], y[alike])
-    return ns.CaseTableDisplay.from_estimator(clf).figure_
+    return ns.displays.CaseTableDisplay.from_estimator(clf).figure_
 
 
 def coverage() -> Any:

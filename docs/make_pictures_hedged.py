@@ -13,12 +13,12 @@ import numpy as np
 
 import nearsay as ns
 from nearsay.arrays import evenly
-from nearsay.data.node_words import words_for_nodes
 from nearsay.decision.rules import flat, flat_reject
+from nearsay.displays.hedge_picture import HedgeDisplay
+from nearsay.displays.hedged_answers import HedgedAnswersDisplay, verdicts
+from nearsay.displays.similar_neighbors import SimilarNeighborsDisplay
 from nearsay.errors import DatasetNotFound
-from nearsay.evaluate.hedge_picture import HedgeDisplay
-from nearsay.evaluate.hedged_answers import HedgedAnswersDisplay, verdicts
-from nearsay.evaluate.similar_neighbors import SimilarNeighborsDisplay
+from nearsay.taxonomy.words import words_for_nodes
 from reproduce.hedging.tin200 import load_words
 
 IMAGES = Path(__file__).parent / "images"

@@ -12,19 +12,19 @@ import matplotlib
 import numpy as np
 
 import nearsay as ns
-from nearsay.data.taxonomy import Taxonomy
 from nearsay.decision.envelope import AccuracyCurve, OperatingPoints, accuracy_curve, operating_points
 from nearsay.decision.guarantee import setting_for
 from nearsay.decision.rules import darts, flat
+from nearsay.displays.breakdown_bars import BreakdownDisplay
+from nearsay.displays.f_against_k import FScoreDisplay
+from nearsay.displays.specificity_curve import AccuracySpecificityDisplay
 from nearsay.errors import DatasetNotFound
-from nearsay.evaluate.breakdown_bars import BreakdownDisplay
-from nearsay.evaluate.f_against_k import FScoreDisplay
-from nearsay.evaluate.specificity import best_f_score, breakdown
-from nearsay.evaluate.specificity_curve import AccuracySpecificityDisplay
+from nearsay.metrics.specificity import best_f_score, breakdown
 from nearsay.neighbors.index import NeighborIndex
 from nearsay.neighbors.table import NeighborTable
 from nearsay.posterior.proportional import Proportional
 from nearsay.posterior.weighted import Weighted
+from nearsay.taxonomy.taxonomy import Taxonomy
 
 IMAGES = Path(__file__).parent / "images"
 N_NEIGHBORS = (1, 2, 3, 5, 7, 10, 15, 20, 30, 50, 70, 100)

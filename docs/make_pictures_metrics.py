@@ -52,7 +52,7 @@ def before_and_after() -> Any:
     for ax, (name, learned), plane in zip(figure.subplots(1, 2), maps.items(), planes, strict=True):
         right = ns.NeighborClassifier(N_NEIGHBORS).fit(learned.transform(X), y).score(plane, truth)
         few = ns.NeighborClassifier(N_NEIGHBORS).fit(plane[rows], truth[rows])
-        ns.NeighborhoodDisplay.from_estimator(
+        ns.displays.NeighborhoodDisplay.from_estimator(
             few,
             plane[rows],
             truth[rows],

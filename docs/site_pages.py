@@ -18,8 +18,13 @@ from importlib import import_module
 from pathlib import Path
 from typing import Any
 
-# What users import from. Every name in ``__all__`` of these gets a page; this is the only list of them.
-PUBLIC_MODULES = ["nearsay"]
+import nearsay
+
+# What users import from: nearsay, and the packages among its names. Every name in ``__all__`` of these gets a page.
+PUBLIC_MODULES = [
+    "nearsay",
+    *(f"nearsay.{name}" for name in nearsay.__all__ if inspect.ismodule(getattr(nearsay, name))),
+]
 
 DOCS = Path(__file__).resolve().parent
 ROOT = DOCS.parent

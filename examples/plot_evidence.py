@@ -28,7 +28,7 @@ print(clf.explain(digits.data[[query]])[0])
 # The same as a strip: the query, then its neighbors, nearest first. A dashed rim
 # marks a neighbor that disagrees with the answer.
 
-ns.EvidenceDisplay.from_estimator(clf, digits.data[known], digits.data[query], true_label=digits.target[query])
+ns.displays.EvidenceDisplay.from_estimator(clf, digits.data[known], digits.data[query], true_label=digits.target[query])
 
 # %%
 # In the plane, with links to the neighbors. Five kinds of digits are enough here;
@@ -46,7 +46,7 @@ others = np.setdiff1d(np.arange(len(few)), shown)
 disputed = others[three.predict_proba(plane[others]).max(axis=1) < 0.9]
 room = [evidence.distances[0] for evidence in three.explain(plane[disputed])]
 contested = disputed[np.argmax(room)]  # so that the links can be seen
-ns.NeighborhoodDisplay.from_estimator(
+ns.displays.NeighborhoodDisplay.from_estimator(
     three,
     plane[shown],
     digits.target[few[shown]],

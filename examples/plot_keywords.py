@@ -9,7 +9,7 @@ probability and with the neighbors that have it.
 from sklearn.datasets import load_digits
 
 import nearsay as ns
-from nearsay.evaluate.annotated_images import AnnotatedImage
+from nearsay.displays.annotated_images import AnnotatedImage
 
 digits = load_digits()
 words = [
@@ -34,7 +34,7 @@ annotator = ns.KeywordAnnotator(n_neighbors=9, n_keywords=4).fit(few[:200], give
 
 chosen = [401, 515, 646, 793, 885, 1023]
 annotations = annotator.annotate(few[chosen])
-ns.AnnotatedImagesDisplay(
+ns.displays.AnnotatedImagesDisplay(
     [
         AnnotatedImage(
             -digits.images[row],

@@ -26,10 +26,10 @@ methods = {
 
 ax = None
 for name, method in methods.items():
-    ax = ns.ReliabilityDisplay.from_estimator(method.fit(X, y), X_test, y_test, name=name, ax=ax).ax_
+    ax = ns.displays.ReliabilityDisplay.from_estimator(method.fit(X, y), X_test, y_test, name=name, ax=ax).ax_
 
 # %%
 # What was counted: how often each digit was taken for another, and the rank that
 # the true digit had when the winner got a given number of votes.
 
-ns.CaseTableDisplay.from_estimator(ns.NeighborClassifier(5, posterior="confmat&rank&votesplit").fit(X, y))
+ns.displays.CaseTableDisplay.from_estimator(ns.NeighborClassifier(5, posterior="confmat&rank&votesplit").fit(X, y))

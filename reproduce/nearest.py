@@ -23,8 +23,8 @@ from nearsay.neighbors.find import nearest
 from nearsay.neighbors.table import NeighborTable
 from nearsay.posterior.votes import count_votes, neighbor_labels, winners
 from nearsay.search.exact import ExactSearch
-from nearsay.search.held import HeldRows
 from nearsay.search.protocol import NeighborSearch
+from nearsay.search.row_store import HeldRows
 
 N_TRAIN, N_TEST, N_CANDIDATES = 60_000, 2_000, 300
 # A pair of shapes takes hundreds of times as long as one of tangent planes.

@@ -10,8 +10,9 @@ import matplotlib
 import pytest
 from hypothesis import settings
 
-from nearsay.search import screen, small
-from nearsay.search.products import Int8Products
+from nearsay.search.by_class import small
+from nearsay.search.screening import screen
+from nearsay.search.screening.products import Int8Products
 
 matplotlib.use("Agg")
 settings.register_profile("nearsay", deadline=None)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 
 from nearsay.data.rows import LabeledRows
-from nearsay.data.taxonomy import Taxonomy
+from nearsay.taxonomy.taxonomy import Taxonomy
 from reproduce.hedging.tin200 import Images
 
 TREE = Taxonomy.from_nested({"R": {"A": {"a": {"a1": {}, "a2": {}}, "a3": {}}, "B": {"b1": {}, "b2": {}}, "c": {}}})

@@ -43,11 +43,11 @@ def bisected_weight(shares: Sequence[float], margins: Sequence[float], penalty: 
 
 
 def boost(
-    X: np.ndarray, triplets: Sequence[Triplet], shares: Sequence[float], start: float, penalty: float, n_rounds: int
+    X: np.ndarray, triplets: Sequence[Triplet], shares: Sequence[float], start: float, penalty: float, max_iter: int
 ) -> list[np.ndarray]:
-    """The metrics after 0, 1, …, ``n_rounds`` rounds, or fewer where no direction is left."""
+    """The metrics after 0, 1, …, ``max_iter`` rounds, or fewer where no direction is left."""
     metrics = [start * np.eye(X.shape[1])]
-    for _ in range(n_rounds):
+    for _ in range(max_iter):
         differences = [outer_difference(X, triplet) for triplet in triplets]
         u = [s * math.exp(-float((A * metrics[-1]).sum())) for s, A in zip(shares, differences, strict=True)]
         u = [share / sum(u) for share in u]

@@ -25,12 +25,12 @@ def ndcg_lost_by_swapping(agreements: list[float], a: int, b: int, depth: int) -
     return (dcg(agreements, depth) - dcg(swapped, depth)) / dcg(agreements, depth)
 
 
-def rank_boost(better: list[list[int]], worse: list[list[int]], weight: list[float], n_ranks: int, n_rounds: int):
+def rank_boost(better: list[list[int]], worse: list[list[int]], weight: list[float], n_ranks: int, max_iter: int):
     """Rounds of (space, threshold, alpha, error, bound); every threshold of every space is tried by counting."""
     n_pairs = len(weight)
     start = [w / sum(weight) for w in weight]
     D, H, bound, rounds = list(start), [0.0] * n_pairs, 1.0, []
-    for _ in range(n_rounds):
+    for _ in range(max_iter):
         best = (0.0, 0, 0)
         for space in range(len(better)):
             for threshold in range(n_ranks):

@@ -14,12 +14,12 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from nearsay.data.taxonomy import Taxonomy
 from nearsay.decision.conformal import ConformalClassifier
 from nearsay.decision.hedged import HedgedClassifier
 from nearsay.posterior.classifier import NeighborClassifier
 from nearsay.posterior.fused import FusedClassifier
 from nearsay.posterior.named import POSTERIORS
+from nearsay.taxonomy.taxonomy import Taxonomy
 
 FRESH = 4000
 N_KINDS, N_BREEDS = 4, 2

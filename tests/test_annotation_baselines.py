@@ -12,19 +12,19 @@ from sklearn.base import clone
 
 import reference_annotation as reference
 from nearsay.annotate.group_lasso import group_lasso
-from nearsay.annotate.joint_distance import JointNeighbors
+from nearsay.annotate.joint_neighbors import JointNeighbors
 from nearsay.annotate.keyword_pairs import draw_pairs
-from nearsay.annotate.learned_distance import GroupLassoNeighbors, LassoNeighbors, weights_that_tell_apart
+from nearsay.annotate.lasso_neighbors import GroupLassoNeighbors, LassoNeighbors, weights_that_tell_apart
 from nearsay.annotate.ml_knn import MLkNN
 from nearsay.annotate.relevance import Relevance
 from nearsay.annotate.sparse_coding import SparseCodingAnnotator, keyword_graph, map_that_joins, mixture
 from nearsay.annotate.transfer import transfer_scores
-from nearsay.annotate.two_pass import TwoPassNeighbors
-from nearsay.arrays import threads
+from nearsay.annotate.two_pass_neighbors import TwoPassNeighbors
 from nearsay.errors import InputError
 from nearsay.learn.rank_boost import RankBoostNeighbors
 from nearsay.neighbors.spaces import HeldSpaces, as_spaces
 from nearsay.neighbors.table import NeighborTable
+from nearsay.parallel import threads
 
 N_WORDS = 5
 SPACES = {"first": slice(0, 2), "second": (slice(2, 5), "manhattan")}
@@ -189,7 +189,7 @@ def test_weights_of_spaces_are_where_no_step_lowers_the_penalized_loss(penalty):
 
 def test_lasso_measures_as_joint_neighbors_do_with_its_weights():
     X = some_rows(60)
-    lasso = LassoNeighbors(SPACES, least_shared=2).fit(X, matrix(some_keywords(X)))
+    lasso = LassoNeighbors(SPACES, min_shared=2).fit(X, matrix(some_keywords(X)))
     assert lasso.weights_["first"] > lasso.weights_["second"]
     joint = JointNeighbors(SPACES, weights=lasso.weights_).fit(X)
     fresh = some_rows(5, seed=1)
@@ -222,7 +222,7 @@ def test_group_lasso_is_where_no_step_lowers_the_objective(penalty):
 def test_group_lasso_neighbors_are_nearest_by_weighted_differences_and_leave_noise_out():
     X = some_rows(80)
     Y = matrix(some_keywords(X))
-    groups = GroupLassoNeighbors({"first": slice(0, 2), "noise": slice(2, 5)}, least_shared=2, penalty=0.3).fit(X, Y)
+    groups = GroupLassoNeighbors({"first": slice(0, 2), "noise": slice(2, 5)}, min_shared=2, penalty=0.3).fit(X, Y)
     assert groups.weights_ == {"first": 1.0, "noise": 0.0}
     weights = np.zeros(5)
     weights[:2] = groups.column_weights_[:2]
@@ -238,11 +238,11 @@ def test_group_lasso_neighbors_are_nearest_by_weighted_differences_and_leave_noi
 @pytest.mark.parametrize(
     ("learner", "words"),
     [
-        (LassoNeighbors(SPACES, least_shared=2, penalty=9.0), "No feature space tells"),
-        (LassoNeighbors(SPACES, penalty=-1.0, least_shared=2), r"penalty must be a number in the range \[0, "),
-        (GroupLassoNeighbors({"a": (slice(0, 2), "cosine")}, least_shared=2), "'a' asks for cosine"),
+        (LassoNeighbors(SPACES, min_shared=2, penalty=9.0), "No feature space tells"),
+        (LassoNeighbors(SPACES, penalty=-1.0, min_shared=2), r"penalty must be a number in the range \[0, "),
+        (GroupLassoNeighbors({"a": (slice(0, 2), "cosine")}, min_shared=2), "'a' asks for cosine"),
         (GroupLassoNeighbors(penalty=0.0), r"in the range \(0, 1\)"),
-        (LassoNeighbors(least_shared=9), "No two of the 60 rows share 9 keywords"),
+        (LassoNeighbors(min_shared=9), "No two of the 60 rows share 9 keywords"),
     ],
 )
 def test_settings_that_cannot_be_learned_with_are_refused_in_words(learner, words):
@@ -286,7 +286,7 @@ def test_the_second_pass_is_a_vote_that_falls_with_distance():
 def test_two_pass_neighbors_follow_a_learned_ranking_too():
     X = some_rows(40)
     Y = matrix(some_keywords(X))
-    ranking = RankBoostNeighbors(SPACES, n_rounds=8, n_pairs=10, depth=5)
+    ranking = RankBoostNeighbors(SPACES, max_iter=8, n_pairs=10, depth=5)
     two_pass = TwoPassNeighbors(ranking, per_word=3).fit(X, Y)
     table, own = two_pass.neighbors(X[:4], k=15), two_pass.leave_one_out(15)
     every = clone(ranking).fit(X, Y)

@@ -13,14 +13,14 @@ from sklearn.model_selection import GridSearchCV
 
 import reference_keywords as reference
 from nearsay.annotate.annotator import KeywordAnnotator
-from nearsay.annotate.joint_distance import JointNeighbors
+from nearsay.annotate.joint_neighbors import JointNeighbors
 from nearsay.annotate.regression import KeywordRegression
-from nearsay.annotate.transformed import TransformedNeighbors
-from nearsay.annotate.two_pass import TwoPassNeighbors
-from nearsay.arrays import threads
+from nearsay.annotate.transformed_neighbors import TransformedNeighbors
+from nearsay.annotate.two_pass_neighbors import TwoPassNeighbors
 from nearsay.errors import InputError
 from nearsay.learn.keyword_projection import KeywordProjection
 from nearsay.learn.rank_boost import RankBoostNeighbors
+from nearsay.parallel import threads
 
 WORDS = ["bear", "sky", "sun", "tree"]
 
@@ -73,7 +73,7 @@ def test_answers_are_the_same_in_whatever_form_keywords_come(order):
 SPEAKERS = {
     "euclidean": None,
     "two pass": TwoPassNeighbors(),
-    "ranking": RankBoostNeighbors({"x": slice(0, 1), "y": slice(1, 2)}, n_rounds=5),
+    "ranking": RankBoostNeighbors({"x": slice(0, 1), "y": slice(1, 2)}, max_iter=5),
     "projected": TransformedNeighbors(KeywordProjection(2)),
     "regression": KeywordRegression(),
     "several": [(JointNeighbors(), ["prior", "distance"]), KeywordRegression(), (JointNeighbors(), "transfer")],
@@ -135,7 +135,7 @@ def test_confidence_can_choose_how_many_words():
     Q, truth = photos(seed=1)
     likely = KeywordAnnotator(n_keywords=None).fit(X, Y)
     np.testing.assert_array_equal(likely.predict(Q), (likely.predict_proba(Q) >= 0.5).astype(int))
-    sure = KeywordAnnotator(n_keywords=2, least_probability=0.9).fit(X, Y)
+    sure = KeywordAnnotator(n_keywords=2, min_probability=0.9).fit(X, Y)
     given = sure.predict(Q)
     assert given.sum(axis=1).max() <= 2
     assert (given <= (sure.predict_proba(Q) >= 0.9)).all()
@@ -239,10 +239,10 @@ def test_it_can_be_cloned_searched_over_and_scored():
         ({"relevance": "votes"}, [[0.0], [1.0]], [["a"], ["b"]], "Unknown relevance 'votes'"),
         ({"n_keywords": 0}, [[0.0], [1.0]], [["a"], ["b"]], "n_keywords must be a whole number of at least 1; got 0"),
         (
-            {"least_probability": 2},
+            {"min_probability": 2},
             [[0.0], [1.0]],
             [["a"], ["b"]],
-            r"least_probability must be a number in the range \[0, 1\]; got 2",
+            r"min_probability must be a number in the range \[0, 1\]; got 2",
         ),
         ({"cv": 1}, [[0.0], [1.0]], [["a"], ["b"]], "cv must be a whole number from 2 to 2; got 1"),
         ({"n_neighbors": 0}, [[0.0], [1.0]], [["a"], ["b"]], "at least 1; got 0"),

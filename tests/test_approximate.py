@@ -13,7 +13,8 @@ import pytest
 import nearsay as ns
 from nearsay.errors import InputError, MissingExtra
 from nearsay.neighbors.find import leave_one_out, nearest
-from nearsay.search import approximate, beside
+from nearsay.search import approximate
+from nearsay.search import static_index as beside
 from nearsay.search.approximate import KINDS, ApproximateSearch, faiss_threads, gradually, recall_by_k
 from nearsay.search.exact import ExactSearch
 
@@ -208,7 +209,7 @@ def test_without_faiss_the_extra_is_named(monkeypatch):
         ({"kind": "lsh"}, "auto, hnsw, ivf"),
         ({"recall": 1.0}, "use exact search"),
         ({"recall": 0.0}, "above 0"),
-        ({"distance": "manhattan"}, "Euclidean form"),
+        ({"metric": "manhattan"}, "Euclidean form"),
     ],
 )
 def test_what_cannot_be_served_is_said(given, message):

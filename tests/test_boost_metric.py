@@ -17,14 +17,14 @@ from sklearn.exceptions import ConvergenceWarning
 from sklearn.preprocessing import StandardScaler
 from sklearn.utils.estimator_checks import parametrize_with_checks
 
-from nearsay.arrays import threads
 from nearsay.data.datasets import load_dataset
-from nearsay.data.taxonomy import Taxonomy
 from nearsay.errors import DatasetNotFound, InputError
 from nearsay.learn.boost_metric import BoostMetric, Comparisons, boost
-from nearsay.learn.boost_metric_loops import best_weight
+from nearsay.learn.boost_metric_kernels import best_weight
 from nearsay.learn.triplets import Triplets, near_triplets, triplet_shares
 from nearsay.learn.tuning import neighbor_accuracy
+from nearsay.parallel import threads
+from nearsay.taxonomy.taxonomy import Taxonomy
 from reference_boost_metric import bisected_weight, outer_difference
 from reference_boost_metric import boost as looped_boost
 from reference_boost_metric import loss as looped_loss

@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 import nearsay as ns
 import reference
 from nearsay.errors import InputError
-from nearsay.neighbors.by_class import leave_one_out_by_class, nearest_by_class
+from nearsay.neighbors.class_table import leave_one_out_by_class, nearest_by_class
 from nearsay.neighbors.find import leave_one_out
 from nearsay.search.exact import ExactSearch
 
@@ -52,7 +52,7 @@ def test_large_and_small_classes_over_many_blocks_agree_with_a_search_in_each_cl
     for c in range(4):
         members = np.flatnonzero((labels == c) & ~search.rows_.removed)
         k = min(3, len(members))
-        alone = ns.nearest(X[members], Q, k, distance=distance, search="exact")
+        alone = ns.nearest(X[members], Q, k, metric=distance, search="exact")
         np.testing.assert_array_equal(table.indices[:, c, :k], members[alone.indices])
         np.testing.assert_array_equal(table.distances[:, c, :k], alone.distances)
         assert (table.indices[:, c, k:] == -1).all()

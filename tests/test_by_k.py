@@ -9,8 +9,8 @@ from hypothesis import strategies as st
 
 import reference_keywords as reference
 from nearsay.annotate.by_k import cross_validated_by_k, measures_by_k
-from nearsay.annotate.joint_distance import JointNeighbors
-from nearsay.annotate.learned_distance import LassoNeighbors
+from nearsay.annotate.joint_neighbors import JointNeighbors
+from nearsay.annotate.lasso_neighbors import LassoNeighbors
 from nearsay.errors import InputError
 from nearsay.neighbors.table import NeighborTable
 
@@ -65,7 +65,7 @@ def test_learned_neighbors_are_learned_in_every_fold():
     features = {"tells": slice(0, 1), **{f"noise {column}": slice(column, column + 1) for column in (1, 2, 3)}}
     plain, learned = (
         cross_validated_by_k(neighbors, X, Y, [5], n_keywords=1)[0]["f1"]
-        for neighbors in (JointNeighbors(features), LassoNeighbors(features, least_shared=1, penalty=0.01))
+        for neighbors in (JointNeighbors(features), LassoNeighbors(features, min_shared=1, penalty=0.01))
     )
     assert learned > plain
 

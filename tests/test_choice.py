@@ -7,7 +7,7 @@ import pytest
 
 from labeled import letters_apart
 from nearsay.data.datasets import load_dataset
-from nearsay.posterior import choice
+from nearsay.posterior import model_choice as choice
 from nearsay.posterior.classifier import NeighborClassifier
 from nearsay.posterior.fused import FusedClassifier
 from nearsay.posterior.fusion import Fusion, left_out_folds
@@ -21,7 +21,7 @@ def iris() -> tuple[np.ndarray, np.ndarray]:
 
 
 def test_all_ways_are_tried_and_the_table_says_which_was_taken(iris):
-    clf = NeighborClassifier("auto", posterior="auto", distance="auto").fit(*iris)
+    clf = NeighborClassifier("auto", posterior="auto", metric="auto").fit(*iris)
     best = clf.choices_.chosen
     assert clf.choices_[0].log_posterior == max(one.log_posterior for one in clf.choices_)
     assert type(clf.posterior_) is POSTERIORS[best.posterior]
@@ -38,28 +38,28 @@ def test_all_ways_are_tried_and_the_table_says_which_was_taken(iris):
 
 
 def test_what_is_given_is_not_chosen(iris):
-    clf = NeighborClassifier(7, posterior="rank", distance="auto").fit(*iris)
+    clf = NeighborClassifier(7, posterior="rank", metric="auto").fit(*iris)
     assert clf.n_neighbors_ == 7
     assert {one.posterior for one in clf.choices_} == {"rank"}
-    clf = NeighborClassifier(7, posterior="auto", distance="manhattan").fit(*iris)
+    clf = NeighborClassifier(7, posterior="auto", metric="manhattan").fit(*iris)
     assert {one.distances for one in clf.choices_} == {("manhattan",)}
     assert {one.n_neighbors for one in clf.choices_} == {7, None}
 
 
 def test_a_distance_that_the_rows_do_not_allow_is_not_tried(iris):
     X, y = iris
-    tried = {one.distances[0] for one in NeighborClassifier(posterior="rank", distance="auto").fit(X - 3, y).choices_}
+    tried = {one.distances[0] for one in NeighborClassifier(posterior="rank", metric="auto").fit(X - 3, y).choices_}
     assert "hellinger" not in tried
     assert "euclidean" in tried
     nothing = X.copy()
     nothing[5] = 0.0
-    tried = {one.distances[0] for one in NeighborClassifier(posterior="rank", distance="auto").fit(nothing, y).choices_}
+    tried = {one.distances[0] for one in NeighborClassifier(posterior="rank", metric="auto").fit(nothing, y).choices_}
     assert "cosine" not in tried
 
 
 def test_a_query_that_a_chosen_distance_cannot_measure_is_answered_by_the_others(iris):
     X, y = iris
-    base = NeighborClassifier(posterior="pooled", distance="auto")
+    base = NeighborClassifier(posterior="pooled", metric="auto")
     fused = FusedClassifier({"sepal": slice(0, 2), "petal": slice(2, 4)}, base).fit(X, y)
     p = fused.predict_proba([[5.0, 3.5, 0.0, 0.0], [-1.0, 3.5, 1.4, 0.2]])
     assert np.isfinite(p).all()
@@ -81,7 +81,7 @@ def test_a_case_is_judged_by_posteriors_that_never_saw_it():
     rng = np.random.default_rng(0)
     X, y = rng.normal(size=(300, 4)), rng.integers(0, 2, 300)
     for posterior in POSTERIORS:
-        clf = NeighborClassifier(5, posterior=posterior, distance="auto").fit(X, y)
+        clf = NeighborClassifier(5, posterior=posterior, metric="auto").fit(X, y)
         assert all(one.log_posterior < np.log(0.5) + 0.02 for one in clf.choices_), posterior
 
 
@@ -110,7 +110,7 @@ def test_a_large_collection_is_chosen_by_some_of_its_cases(monkeypatch, iris):
 
 def test_items_that_are_not_vectors_can_be_chosen_for():
     words, kinds = ["aaa", "aab", "aba", "zzz", "zzy", "zyz"], ["early"] * 3 + ["late"] * 3
-    clf = NeighborClassifier(1, posterior="auto", distance=letters_apart).fit(words, kinds)
+    clf = NeighborClassifier(1, posterior="auto", metric=letters_apart).fit(words, kinds)
     assert clf.predict(["abb", "yzz"]).tolist() == ["early", "late"]
     assert len(clf.choices_) == len(POSTERIORS)
 
@@ -118,6 +118,6 @@ def test_items_that_are_not_vectors_can_be_chosen_for():
 @pytest.mark.parametrize("n", [1, 2, 3])
 def test_a_collection_of_a_few_rows_is_answered_all_the_same(n):
     X, y = np.arange(n, dtype=float)[:, None] + 1, np.arange(n)
-    clf = NeighborClassifier("auto", posterior="auto", distance="auto").fit(X, y)
+    clf = NeighborClassifier("auto", posterior="auto", metric="auto").fit(X, y)
     assert clf.predict(X[:1]) == [0]
     np.testing.assert_allclose(clf.predict_proba(X).sum(axis=1), 1, atol=1e-12)

@@ -7,9 +7,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from nearsay.annotate.choosing import Worth, most
-from nearsay.annotate.measures import keyword_measures
+from nearsay.annotate.word_selection import Worth, most
 from nearsay.errors import InputError
+from nearsay.metrics.keywords import keyword_measures
 
 
 @given(st.lists(st.lists(st.integers(0, 3), min_size=5, max_size=5), min_size=1, max_size=6), st.integers(1, 5))

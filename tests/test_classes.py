@@ -13,12 +13,14 @@ import nearsay as ns
 import reference
 from labeled import letters_apart
 from nearsay.errors import InputError
-from nearsay.neighbors import by_class, find
+from nearsay.neighbors import class_table as by_class
+from nearsay.neighbors import find
 from nearsay.neighbors.table import NeighborTable
-from nearsay.search import grouped, screen
-from nearsay.search import small as small_collections
+from nearsay.search.by_class import grouped
+from nearsay.search.by_class import small as small_collections
 from nearsay.search.exact import ExactSearch
-from nearsay.search.products import Float32Products, Int8Products
+from nearsay.search.screening import screen
+from nearsay.search.screening.products import Float32Products, Int8Products
 
 N_CLASSES = 5  # one more than the labels use: it stays empty
 

@@ -195,17 +195,17 @@ def test_a_posterior_of_the_wrong_shape_is_named():
 @pytest.mark.parametrize("container", [list, np.array, lambda words: np.array(words, dtype=object)])
 def test_words_with_a_function_as_distance_are_classified_and_explained(container):
     words = ["cat", "rat", "hat", "dogs", "fogs", "logs"]
-    clf = NeighborClassifier(3, distance=letters_apart).fit(container(words), ["c", "c", "c", "d", "d", "d"])
+    clf = NeighborClassifier(3, metric=letters_apart).fit(container(words), ["c", "c", "c", "d", "d", "d"])
     assert clf.predict(container(["bat", "bogs"])).tolist() == ["c", "d"]
     found = clf.explain(container(["bat"]))[0]
     assert (found.neighbors, found.distances) == ([0, 1, 2], [1.0, 1.0, 1.0])
-    auto = NeighborClassifier("auto", distance=letters_apart).fit(container(words), list("cccddd"))
+    auto = NeighborClassifier("auto", metric=letters_apart).fit(container(words), list("cccddd"))
     assert auto.k_curve_.accuracy[0] == 1.0
     assert auto.predict(container(["bat"])).tolist() == ["c"]
 
 
 def test_a_function_on_rows_of_numbers_checks_them_as_usual():
-    clf = NeighborClassifier(1, distance=lambda a, b: abs(a[0] - b[0])).fit(np.array([[0.0, 9.0], [5.0, 9.0]]), [0, 1])
+    clf = NeighborClassifier(1, metric=lambda a, b: abs(a[0] - b[0])).fit(np.array([[0.0, 9.0], [5.0, 9.0]]), [0, 1])
     assert clf.n_features_in_ == 2
     assert clf.predict(np.array([[4.0, 0.0]])) == [1]
     with pytest.raises(ValueError, match="3 features"):
@@ -214,9 +214,9 @@ def test_a_function_on_rows_of_numbers_checks_them_as_usual():
 
 def test_items_without_labels_or_with_too_few_are_refused():
     with pytest.raises(InputError, match="y is None"):
-        NeighborClassifier(1, distance=letters_apart).fit(["a", "b"], None)
+        NeighborClassifier(1, metric=letters_apart).fit(["a", "b"], None)
     with pytest.raises(ValueError, match="inconsistent numbers of samples"):
-        NeighborClassifier(1, distance=letters_apart).fit(["a", "b"], [0])
+        NeighborClassifier(1, metric=letters_apart).fit(["a", "b"], [0])
 
 
 @pytest.mark.parametrize("options", [{"n_neighbors": 3}, {"n_neighbors": "auto"}])
@@ -226,7 +226,7 @@ def test_precomputed_distances_give_the_answers_of_the_rows_they_came_from(optio
     between = np.array([[reference.euclidean(a, b) for b in X] for a in X])
     across = np.array([[reference.euclidean(q, x) for x in X] for q in Q])
     by_rows = NeighborClassifier(**options).fit(X, y)
-    by_matrix = NeighborClassifier(distance="precomputed", **options).fit(between, y)
+    by_matrix = NeighborClassifier(metric="precomputed", **options).fit(between, y)
     assert by_matrix.n_neighbors_ == by_rows.n_neighbors_
     assert [e.to_dict() for e in by_matrix.explain(across)] == [e.to_dict() for e in by_rows.explain(Q)]
     scores = [cross_val_score(c, M, y, cv=4) for c, M in ((by_rows, X), (by_matrix, between))]

@@ -18,10 +18,10 @@ import nearsay
 from nearsay.cli import app
 from nearsay.data.datasets import DATASETS
 from nearsay.errors import DatasetNotFound
-from nearsay.evaluate.installation import NOT_A_CAPABILITY, describe_installation, requirements
-from nearsay.evaluate.summary import summarize
-from nearsay.evaluate.tour import telling_queries
 from nearsay.posterior.classifier import NeighborClassifier
+from nearsay.reports.installation import NOT_A_CAPABILITY, describe_installation, requirements
+from nearsay.reports.summary import summarize
+from nearsay.reports.tour import telling_queries
 
 ROOT = Path(__file__).parent.parent
 
@@ -105,7 +105,7 @@ def test_a_summary_is_what_a_loop_over_the_answers_finds():
     assert summary["mean_log_posterior"] == pytest.approx(np.mean(np.log(p)))
     assert summary["mean_log10_posterior"] == pytest.approx(np.mean(np.log10(p)))
     assert (summary["rows"], summary["columns"], summary["classes"], summary["queries"]) == (30, 3, 2, 10)
-    assert (summary["k"], summary["k_chosen"], summary["distance"]) == (3, False, "euclidean")
+    assert (summary["k"], summary["k_chosen"], summary["metric"]) == (3, False, "euclidean")
     json.dumps(summary, allow_nan=False)
 
 
@@ -136,7 +136,7 @@ def test_the_doctor_finds_what_is_here():
 
 
 def test_the_doctor_tells_how_to_get_an_extra_that_is_missing(monkeypatch):
-    monkeypatch.setattr("nearsay.evaluate.installation.installed_version", lambda package: None)
+    monkeypatch.setattr("nearsay.reports.installation.installed_version", lambda package: None)
     assert 'pip install "nearsay[faiss]"' in run("doctor", columns=120).stdout
 
 
@@ -187,7 +187,7 @@ def test_an_error_a_user_can_act_on_is_one_line_and_exit_code_1(monkeypatch):
     def fail(picture):
         raise DatasetNotFound("No 'mnist' here.")
 
-    monkeypatch.setattr("nearsay.evaluate.tour.take_tour", fail)
+    monkeypatch.setattr("nearsay.reports.tour.take_tour", fail)
     result = run("tour", "--json")
     assert (result.exit_code, result.stdout, result.stderr) == (1, "", "nearsay: No 'mnist' here.\n")
     assert isinstance(result.exception, SystemExit)
@@ -197,7 +197,7 @@ def test_a_mistake_of_our_own_is_not_hidden(monkeypatch):
     def fail(picture):
         raise ZeroDivisionError("ours")
 
-    monkeypatch.setattr("nearsay.evaluate.tour.take_tour", fail)
+    monkeypatch.setattr("nearsay.reports.tour.take_tour", fail)
     assert isinstance(run("tour").exception, ZeroDivisionError)
 
 
@@ -205,7 +205,7 @@ def test_an_interrupt_is_exit_code_130(monkeypatch):
     def interrupt(picture):
         raise KeyboardInterrupt
 
-    monkeypatch.setattr("nearsay.evaluate.tour.take_tour", interrupt)
+    monkeypatch.setattr("nearsay.reports.tour.take_tour", interrupt)
     result = run("tour")
     assert (result.exit_code, result.stderr) == (130, "nearsay: interrupted\n")
 

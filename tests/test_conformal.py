@@ -362,8 +362,8 @@ def test_distances_as_a_matrix_are_cut_along_both_sides_for_folds():
     rng = np.random.default_rng(9)
     X, y = three_clouds(rng, 60)
     D = np.abs(X[:, None] - X[None]).sum(axis=2)
-    by_matrix = ConformalClassifier(NeighborClassifier(3, distance="precomputed"), cv=3).fit(D, y)
-    by_rows = ConformalClassifier(NeighborClassifier(3, distance="manhattan"), cv=3).fit(X, y)
+    by_matrix = ConformalClassifier(NeighborClassifier(3, metric="precomputed"), cv=3).fit(D, y)
+    by_rows = ConformalClassifier(NeighborClassifier(3, metric="manhattan"), cv=3).fit(X, y)
     np.testing.assert_array_equal(by_matrix.predict_set(D), by_rows.predict_set(X))
 
 

@@ -7,6 +7,7 @@ import inspect
 import pickle
 from collections.abc import Callable, Mapping
 from dataclasses import fields, is_dataclass
+from importlib.util import find_spec
 from typing import Any
 
 import numpy as np
@@ -14,10 +15,11 @@ import pytest
 from scipy.sparse import issparse
 
 import nearsay as ns
+from nearsay.displays.annotated_images import AnnotatedImage
 from nearsay.distances.named import as_distance
-from nearsay.evaluate.annotated_images import AnnotatedImage
-from nearsay.evaluate.specificity import breakdown
-from nearsay.posterior.case_table import CaseTable
+from nearsay.metrics.specificity import breakdown
+from nearsay.posterior.past_case_table import CaseTable
+from public import ESTIMATORS, PUBLIC
 from test_settings import KEYWORDS, LABELS, QUICK, ROWS
 from test_sklearn_checks import takes_an_estimator, takes_keywords
 
@@ -45,6 +47,8 @@ def plain(thing: Any) -> Any:
         return {name: plain(value) for name, value in thing.items()}
     if isinstance(thing, list | tuple):
         return [plain(value) for value in thing]
+    if isinstance(thing, ns.search.NeighborSearch):
+        return [plain(thing.candidates(ROWS[:5], 3)), thing.metric]
     if type(thing).__module__.startswith("nearsay"):
         return {name: plain(value) for name, value in vars(thing).items() if not name.endswith("_")}
     return thing
@@ -69,20 +73,18 @@ def fitted(kind: Any, *positional: Any, **given: Any) -> Any:
 
 # ---------------------------------------------------------------- estimators
 
-PUBLIC = {name: getattr(ns, name) for name in ns.__all__}
 WITH_FAISS = ("approximate", "hnsw", "ivf")
-ESTIMATORS = {name: kind for name, kind in PUBLIC.items() if isinstance(kind, type) and hasattr(kind, "fit")}
 # Other settings under which an estimator holds other things.
 MOODS: dict[str, Callable[[], Any]] = {
     **{
         f"posterior {name}": lambda name=name: fitted(ns.NeighborClassifier, 3, posterior=name)
-        for name in ns.POSTERIORS
+        for name in ns.posterior.POSTERIORS
     },
-    "all chosen": lambda: fitted(ns.NeighborClassifier, "auto", posterior="auto", distance="auto"),
+    "all chosen": lambda: fitted(ns.NeighborClassifier, "auto", posterior="auto", metric="auto"),
     "fused": lambda: ns.FusedClassifier({"a": slice(0, 2), "b": slice(2, 4)}).fit(ROWS, NAMES),
     "hedged in a tree": lambda: ns.HedgedClassifier(ns.NeighborClassifier(3), PETS).fit(ROWS, NAMES),
     "several witnesses": lambda: fitted(
-        ns.KeywordAnnotator, [ns.JointNeighbors(), ns.KeywordRegression()], order="worth"
+        ns.KeywordAnnotator, [ns.annotate.JointNeighbors(), ns.annotate.KeywordRegression()], order="worth"
     ),
     **{
         f"search {name}": lambda name=name: fitted(ns.NeighborIndex, search=name)
@@ -143,61 +145,87 @@ def _knn() -> ns.NeighborClassifier:
     return ns.NeighborClassifier(3).fit(ROWS, NAMES)
 
 
+def _points() -> ns.decision.OperatingPoints:
+    return ns.decision.operating_points([[0.5, 0.4, 0.1], [0.2, 0.2, 0.6]], PETS)
+
+
 def _distances() -> list[Any]:
     parameters: dict[str, Any] = {"mahalanobis": {"M": np.diag([1.0, 2.0, 3.0, 4.0])}, "minkowski": {"p": 3}}
-    return [as_distance(name, **parameters.get(name, {})) for name in ns.DISTANCES]
+    return [as_distance(name, **parameters.get(name, {})) for name in ns.distances.DISTANCES]
 
 
 OBJECTS: dict[str, Callable[[], list[Any]]] = {
     "Distance": _distances,
-    "Relevance": lambda: [ns.Relevance("rank", decay=0.5)],
+    "Relevance": lambda: [ns.annotate.Relevance("rank", decay=0.5)],
     "Annotation": lambda: fitted(ns.KeywordAnnotator).annotate(ROWS[:2]),
     "Evidence": lambda: list(_knn().explain(ROWS[:2])),
     "NeighborTable": lambda: [fitted(ns.NeighborIndex).leave_one_out_classes(LABELS, 3)],
     "ClassTable": lambda: [fitted(ns.NeighborIndex).query_by_class(ROWS[:3], LABELS)],
+    "ExactSearch": lambda: [ns.search.ExactSearch().fit(ROWS)],
+    "TreeSearch": lambda: [ns.search.TreeSearch().fit(ROWS)],
+    "ApproximateSearch": lambda: [ns.search.ApproximateSearch().fit(ROWS)] if find_spec("faiss") else [],
+    "EvidenceList": lambda: [_knn().explain(ROWS[:2])],
+    "FusedEvidence": lambda: list(MOODS["fused"]().explain(ROWS[:2])),
+    "GroupEvidence": lambda: list(MOODS["fused"]().explain(ROWS[:1])[0].groups),
+    "OperatingPoints": lambda: [_points()],
+    "AccuracyCurve": lambda: [ns.decision.accuracy_curve(_points(), ["corgi", "poodle"], PETS)],
+    "BayesErrorRange": lambda: [ns.metrics.bayes_error_range(ROWS, NAMES)],
+    "ReliabilityBins": lambda: [
+        ns.metrics.reliability_bins(_knn().predict_proba(ROWS), NAMES, classes=_knn().classes_)
+    ],
+    "Breakdown": lambda: [breakdown(["corgi", "poodle"], ["dog", "poodle"], PETS)],
+    "InputError": lambda: [ns.InputError("what came, and what to do")],
     "LabeledRows": lambda: [ns.LabeledRows(ROWS, NAMES, {"a": slice(0, 2)}, ids=range(len(ROWS)), name="pets")],
     "Taxonomy": lambda: [PETS, PETS.with_prior([0.5, 0.2, 0.3])],
-    "AccuracySpecificityDisplay": lambda: [ns.AccuracySpecificityDisplay.from_curves({"a": ([0.5, 1.0], [0.5, 0.2])})],
+    "AccuracySpecificityDisplay": lambda: [
+        ns.displays.AccuracySpecificityDisplay.from_curves({"a": ([0.5, 1.0], [0.5, 0.2])})
+    ],
     "AnnotatedImagesDisplay": lambda: [
-        ns.AnnotatedImagesDisplay([AnnotatedImage(np.zeros((4, 6)), ["sky"], ["sun"], [0.9])]).plot()
+        ns.displays.AnnotatedImagesDisplay([AnnotatedImage(np.zeros((4, 6)), ["sky"], ["sun"], [0.9])]).plot()
     ],
     "BreakdownDisplay": lambda: [
-        ns.BreakdownDisplay.from_breakdowns({"a": breakdown(["corgi", "cat"], ["dog", "cat"], PETS)})
+        ns.displays.BreakdownDisplay.from_breakdowns({"a": breakdown(["corgi", "cat"], ["dog", "cat"], PETS)})
     ],
     "CaseTableDisplay": lambda: [
-        ns.CaseTableDisplay.from_tables(
+        ns.displays.CaseTableDisplay.from_tables(
             [CaseTable("rank", ("rank",), ([1, 2],), np.array([9, 1]), np.array([0.9, 0.1]))]
         )
     ],
     "DecisionRegionsDisplay": lambda: [
-        ns.DecisionRegionsDisplay.from_estimator(
+        ns.displays.DecisionRegionsDisplay.from_estimator(
             ns.NeighborClassifier(1).fit(ROWS[:, :2], NAMES), ROWS[:, :2], NAMES, resolution=9
         )
     ],
-    "EvidenceDisplay": lambda: [ns.EvidenceDisplay.from_estimator(_knn(), ROWS, ROWS[0])],
-    "FScoreDisplay": lambda: [ns.FScoreDisplay.from_scores({"darts": {10: 0.28, 5: 0.26}})],
-    "HedgeDisplay": lambda: [ns.HedgeDisplay.from_estimator(MOODS["hedged in a tree"](), ROWS[0])],
-    "HedgedAnswersDisplay": lambda: [ns.HedgedAnswersDisplay.from_answers({"Flat": ["corgi"]}, ["poodle"], PETS)],
-    "KCurveDisplay": lambda: [ns.KCurveDisplay.from_estimator(fitted(ns.NeighborClassifier, "auto"))],
+    "EvidenceDisplay": lambda: [ns.displays.EvidenceDisplay.from_estimator(_knn(), ROWS, ROWS[0])],
+    "FScoreDisplay": lambda: [ns.displays.FScoreDisplay.from_scores({"darts": {10: 0.28, 5: 0.26}})],
+    "HedgeDisplay": lambda: [ns.displays.HedgeDisplay.from_estimator(MOODS["hedged in a tree"](), ROWS[0])],
+    "HedgedAnswersDisplay": lambda: [
+        ns.displays.HedgedAnswersDisplay.from_answers({"Flat": ["corgi"]}, ["poodle"], PETS)
+    ],
+    "KCurveDisplay": lambda: [ns.displays.KCurveDisplay.from_estimator(fitted(ns.NeighborClassifier, "auto"))],
     "KeywordCurveDisplay": lambda: [
-        ns.KeywordCurveDisplay.from_rows({"a": [{"k": 5, "precision": 0.3, "recall": 0.4, "words_found": 9}]})
+        ns.displays.KeywordCurveDisplay.from_rows({"a": [{"k": 5, "precision": 0.3, "recall": 0.4, "words_found": 9}]})
     ],
     "NeighborhoodDisplay": lambda: [
-        ns.NeighborhoodDisplay.from_estimator(
+        ns.displays.NeighborhoodDisplay.from_estimator(
             ns.NeighborClassifier(3).fit(ROWS[:, :2], NAMES), ROWS[:, :2], NAMES, ROWS[0, :2]
         )
     ],
-    "ReliabilityDisplay": lambda: [ns.ReliabilityDisplay.from_predictions([0, 1], [[0.9, 0.1], [0.4, 0.6]])],
-    "SimilarNeighborsDisplay": lambda: [ns.SimilarNeighborsDisplay.from_estimator(_knn(), PETS, ROWS[0])],
-    "TaxonomyDisplay": lambda: [ns.TaxonomyDisplay.from_taxonomy(PETS, highlight="dog")],
-    "TrainingSizeDisplay": lambda: [ns.TrainingSizeDisplay.from_results({"a": [(2, 0.84, -0.82), (4, 0.91, -0.5)]})],
+    "ReliabilityDisplay": lambda: [ns.displays.ReliabilityDisplay.from_predictions([0, 1], [[0.9, 0.1], [0.4, 0.6]])],
+    "SimilarNeighborsDisplay": lambda: [ns.displays.SimilarNeighborsDisplay.from_estimator(_knn(), PETS, ROWS[0])],
+    "TaxonomyDisplay": lambda: [ns.displays.TaxonomyDisplay.from_taxonomy(PETS, highlight="dog")],
+    "TrainingSizeDisplay": lambda: [
+        ns.displays.TrainingSizeDisplay.from_results({"a": [(2, 0.84, -0.82), (4, 0.91, -0.5)]})
+    ],
 }
 
 
 def test_every_public_name_has_a_case_here():
     tables = {"DISTANCES", "POSTERIORS"}  # of classes, whose objects are copied above
     functions = {name for name, thing in PUBLIC.items() if inspect.isfunction(thing)}
-    assert set(ns.__all__) == {*ESTIMATORS, *OBJECTS, *functions, *tables}
+    plans = {"NeighborSearch", "Posterior"}  # what others are built on; POSTERIORS' objects are copied above
+    elsewhere = {*ns.describe.__all__, *ns.data.__all__} - {*OBJECTS}  # images and what is read from files
+    assert {*PUBLIC} - elsewhere == {*ESTIMATORS, *OBJECTS, *functions, *tables, *plans} - elsewhere
     for name in functions:
         assert pickle.loads(pickle.dumps(PUBLIC[name])) is PUBLIC[name]
     for name in tables:
@@ -232,4 +260,4 @@ def test_a_taxonomy_answers_the_same_when_copied(way):
     assert other.lca("corgi", "poodle") == "dog"
     np.testing.assert_array_equal(other.covers.toarray(), PETS.covers.toarray())
     p = np.array([[0.5, 0.4, 0.1]])
-    np.testing.assert_array_equal(ns.darts(p, other, 0.1), ns.darts(p, PETS, 0.1))
+    np.testing.assert_array_equal(ns.decision.darts(p, other, 0.1), ns.decision.darts(p, PETS, 0.1))

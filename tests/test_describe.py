@@ -53,7 +53,7 @@ def test_vectors_are_finite_of_one_length_and_comparable(name, image, strict_and
     assert np.isfinite(vector).all()
     assert np.array_equal(image, before)
     assert np.array_equal(vector, describe(np.asfortranarray(image)))
-    assert as_distance(describe.distance)(vector, describe(scene(1))) >= 0
+    assert as_distance(describe.metric)(vector, describe(scene(1))) >= 0
 
 
 @pytest.mark.parametrize("name", DESCRIPTORS)

@@ -96,7 +96,7 @@ def test_a_folder_gives_named_groups_labels_ids_and_the_skipped(folder):
     assert rows.y.tolist() == ["land"] * 3 + ["sea"] * 2
     assert rows.X.dtype == np.float32
     assert rows.name == folder.name
-    assert found.distances == {"rgb": "manhattan", "haar": "manhattan", "size": "euclidean"}
+    assert found.metrics == {"rgb": "manhattan", "haar": "manhattan", "size": "euclidean"}
     for name in ("rgb", "haar"):
         expected = [DESCRIPTORS[name](scene(number)) for number in (0, 2, 4, 1, 5)]
         np.testing.assert_array_equal(rows.select(name).X, expected)

@@ -15,11 +15,11 @@ from sklearn.datasets import load_digits
 from sklearn.decomposition import PCA
 from sklearn.tree import DecisionTreeClassifier
 
+from nearsay.displays import DecisionRegionsDisplay, EvidenceDisplay, KCurveDisplay, NeighborhoodDisplay
+from nearsay.displays.drawing import as_image, as_images, class_colors, tinted
+from nearsay.displays.regions import grid
+from nearsay.displays.voronoi import Frame, voronoi_cells
 from nearsay.errors import InputError
-from nearsay.evaluate.displays import DecisionRegionsDisplay, EvidenceDisplay, KCurveDisplay, NeighborhoodDisplay
-from nearsay.evaluate.drawing import as_image, as_images, class_colors, tinted
-from nearsay.evaluate.regions import grid
-from nearsay.evaluate.voronoi import Frame, voronoi_cells
 from nearsay.posterior.classifier import NeighborClassifier
 
 # Whole numbers in a small square: equal distances, points on a line and duplicates everywhere.
@@ -141,7 +141,7 @@ def test_cells_are_drawn_as_polygons_and_only_borders_between_classes_are_dark()
 @pytest.mark.parametrize("distance", ["manhattan", "chebyshev"])
 def test_one_neighbor_under_another_distance_has_no_voronoi_cells(distance):
     X, y = some_rows()
-    clf = NeighborClassifier(n_neighbors=1, distance=distance).fit(X, y)
+    clf = NeighborClassifier(n_neighbors=1, metric=distance).fit(X, y)
     assert DecisionRegionsDisplay.from_estimator(clf, X, y, resolution=5).cells is None
 
 

@@ -22,7 +22,7 @@ import nearsay as ns
 import reference
 from nearsay.distances.functions import CompiledDistance, FunctionDistance
 from nearsay.distances.named import ALIASES, DISTANCES, as_distance
-from nearsay.distances.vectors import VectorDistance
+from nearsay.distances.vectors import Euclidean, VectorDistance
 from nearsay.errors import InputError
 
 D = 11
@@ -192,7 +192,7 @@ def test_mahalanobis_by_matrix_and_by_map_agree_at_low_rank(amounts):
 
 
 def test_a_metric_that_sees_nothing_finds_all_rows_equally_near():
-    table = ns.nearest(np.eye(3), np.ones((1, 3)), k=3, distance=("mahalanobis", {"M": np.zeros((3, 3))}))
+    table = ns.nearest(np.eye(3), np.ones((1, 3)), k=3, metric=("mahalanobis", {"M": np.zeros((3, 3))}))
     assert table.indices.tolist() == [[0, 1, 2]]
     assert table.distances.tolist() == [[0.0, 0.0, 0.0]]
 
@@ -252,40 +252,40 @@ MISTAKES = {
     "a name like no other": (lambda: as_distance("zzz"), "Unknown distance 'zzz'. Known names"),
     "a number": (lambda: as_distance(3), "A distance is a name"),
     "a class": (lambda: as_distance(FunctionDistance), "A distance is a name"),
-    "a matrix": (lambda: as_distance(np.eye(2)), 'distance="precomputed"'),
+    "a matrix": (lambda: as_distance(np.eye(2)), 'metric="precomputed"'),
     "a parameter of no use": (lambda: as_distance("minkowski", q=3), "takes p; got q"),
     "a parameter too many": (lambda: as_distance("cosine", p=3), "takes no parameters; got p"),
-    "a parameter for a function": (lambda: as_distance(max, p=3), "belong to a named distance"),
+    "a parameter for a function": (lambda: as_distance(Euclidean(), p=3), "belong to a named distance"),
     "p below 1": (lambda: as_distance("minkowski", p=0.5), "at least 1; got 0.5"),
     "p infinite": (lambda: as_distance("minkowski", p=np.inf), "chebyshev"),
     "p a word": (lambda: as_distance("minkowski", p="two"), "at least 1; got 'two'"),
     "no smoothing": (lambda: as_distance("kl", smoothing=0), "smoothing from 1e-300 to 1; got 0"),
-    "neither M nor L": (lambda: as_distance("mahalanobis"), "either M or L .* got none"),
-    "both M and L": (lambda: as_distance("mahalanobis", M=np.eye(2), L=np.eye(2)), "got both"),
+    "neither M nor L": (lambda: as_distance("mahalanobis"), "one of M, L .* got none"),
+    "both M and L": (lambda: as_distance("mahalanobis", M=np.eye(2), L=np.eye(2)), "got M and L"),
     "M not square": (lambda: as_distance("mahalanobis", M=np.ones((2, 3))), "M must be square"),
     "M lopsided": (lambda: as_distance("mahalanobis", M=[[1.0, 2], [0, 1]]), r"M\[0, 1\] = 2.0 and M\[1, 0\] = 0.0"),
     "M indefinite": (lambda: as_distance("mahalanobis", M=[[1.0, 2], [2, 1]]), "its smallest is -1"),
     "L not finite": (lambda: as_distance("mahalanobis", L=[[np.nan]]), "L holds nan"),
     "rows not as wide as L": (lambda: as_distance("mahalanobis", L=np.eye(2))([1, 2, 3], [1, 2, 3]), "given for 2"),
     "zeros under cosine": (
-        lambda: ns.nearest([[1, 1], [0, 0]], [[1, 2]], 1, distance="cosine"),
+        lambda: ns.nearest([[1, 1], [0, 0]], [[1, 2]], 1, metric="cosine"),
         "X row 1 is all zeros",
     ),
-    "a query of zeros": (lambda: ns.nearest([[1, 1]], [[0, 0]], 1, distance="cosine"), "Q row 0 is all zeros"),
+    "a query of zeros": (lambda: ns.nearest([[1, 1]], [[0, 0]], 1, metric="cosine"), "Q row 0 is all zeros"),
     "too short to square": (lambda: as_distance("cosine")([1e-200, 0], [1, 0]), "A row 0 .* too short to square"),
     "a constant row": (lambda: as_distance("correlation")([0.1, 0.1, 0.1], [1, 2, 3]), "A row 0 is constant"),
     "rows that cancel": (lambda: as_distance("braycurtis")([1, -1], [-1, 1]), "the two rows cancel"),
     "powers too large": (lambda: as_distance("minkowski", p=9)([1e99], [0]), "choose a smaller p"),
     "rows of two widths": (lambda: as_distance("l1").pairwise([[1, 2]], [[1, 2, 3]]), "3 columns, but 2 are expected"),
     "pairs left over": (lambda: as_distance("l1").paired([[1], [2]], [[1]]), "got 2 and 1"),
-    "one item for a list": (lambda: ns.nearest("word", ["word"], 1, distance=lambda a, b: 0), r"pass \[item\]"),
-    "a number for a list": (lambda: ns.nearest(5, [5], 1, distance=lambda a, b: 0), r"pass \[item\]"),
-    "a lone array": (lambda: ns.nearest(np.array(5), [5], 1, distance=lambda a, b: 0), "without dimensions"),
+    "one item for a list": (lambda: ns.nearest("word", ["word"], 1, metric=lambda a, b: 0), r"pass \[item\]"),
+    "a number for a list": (lambda: ns.nearest(5, [5], 1, metric=lambda a, b: 0), r"pass \[item\]"),
+    "a lone array": (lambda: ns.nearest(np.array(5), [5], 1, metric=lambda a, b: 0), "without dimensions"),
     "NaN from a function": (lambda: as_distance(lambda a, b: np.nan)("pear", "fig"), "gave nan for .*'pear' and 'fig'"),
     "nothing from a function": (lambda: as_distance(lambda a, b: None)(1, 2), "gave None .* finite number"),
     "a complex number": (lambda: as_distance(lambda a, b: 1j)(1, 2), "gave 1j"),
-    "a matrix not square": (lambda: ns.nearest(np.ones((2, 3)), [[1, 2]], 1, distance="precomputed"), "square matrix"),
-    "a query too short": (lambda: ns.nearest(np.eye(3), [[1, 2]], 1, distance="precomputed"), "each of the 3 rows"),
+    "a matrix not square": (lambda: ns.nearest(np.ones((2, 3)), [[1, 2]], 1, metric="precomputed"), "square matrix"),
+    "a query too short": (lambda: ns.nearest(np.eye(3), [[1, 2]], 1, metric="precomputed"), "each of the 3 rows"),
 }
 
 
@@ -299,13 +299,13 @@ def test_a_mistake_is_explained(mistake):
 @pytest.mark.parametrize("name", ["chi2", "hellinger", "intersection", "js", "kl"])
 def test_histograms_hold_no_negative_amounts(name):
     with pytest.raises(InputError, match=r"X row 1 has a negative entry \(-2\)"):
-        ns.nearest([[1, 0], [3, -2]], [[1, 1]], 1, distance=name)
+        ns.nearest([[1, 0], [3, -2]], [[1, 1]], 1, metric=name)
 
 
 @pytest.mark.parametrize("name", ["intersection", "js", "kl"])
 def test_shares_of_an_empty_histogram_are_refused(name):
     with pytest.raises(InputError, match="Q row 2 is an empty histogram"):
-        ns.nearest([[1, 0]], [[1, 1], [0, 1], [0, 0]], 1, distance=name)
+        ns.nearest([[1, 0]], [[1, 1], [0, 1], [0, 0]], 1, metric=name)
 
 
 @pytest.mark.parametrize("name", ["chi2", "hellinger", "canberra", "braycurtis", "jaccard"])

@@ -11,7 +11,6 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from hypothesis.extra import numpy as hnp
 
-from nearsay.arrays import threads
 from nearsay.data.corel5k import load_corel5k
 from nearsay.describe import (
     Descriptor,
@@ -25,6 +24,7 @@ from nearsay.describe import (
 )
 from nearsay.describe.encoder import mean_over_places, middle
 from nearsay.errors import DatasetNotFound, InputError, MissingExtra
+from nearsay.parallel import threads
 from scenes import PHOTOS, RANDOM
 
 Image = pytest.importorskip("PIL.Image", reason="encoders need pillow")
@@ -297,7 +297,7 @@ def test_a_folder_is_encoded_in_blocks_and_damaged_images_are_skipped(network, p
     seen = [image for number, image in enumerate(PHOTOS * 2) if number != 2]
     assert list(found.rows.feature_groups) == ["Sequential", "height", "layer"]
     assert [skipped.path.name for skipped in found.skipped] == ["2.png"]
-    assert found.distances == {"Sequential": "cosine", "height": "euclidean", "layer": "cosine"}
+    assert found.metrics == {"Sequential": "cosine", "height": "euclidean", "layer": "cosine"}
     assert found.preprocessing == {"Sequential": by_mean.preprocessing, "layer": by_layer.preprocessing}
     for encoder in (by_mean, by_layer):
         np.testing.assert_allclose(found.rows.select(encoder.name).X, encoder.encode(seen), rtol=1e-5, atol=1e-6)

@@ -11,12 +11,12 @@ import pytest
 import nearsay as ns
 from nearsay.errors import InputError, NearsayError
 from nearsay.learn.linear_map import in_units
+from public import ESTIMATORS
 from test_settings import KEYWORDS, LABELS, QUICK, ROWS
 from test_sklearn_checks import takes_an_estimator, takes_keywords
 
 SPREAD = ROWS * [1.0, 3.0, 0.3, 1.0]
-PUBLIC = [getattr(ns, name) for name in ns.__all__]
-KINDS = [kind for kind in PUBLIC if isinstance(kind, type) and hasattr(kind, "fit")]
+KINDS = list(ESTIMATORS.values())
 METRICS = {
     **{kind.__name__: kind(**QUICK.get(kind, {})) for kind in KINDS if hasattr(kind, "get_mahalanobis_matrix")},
     "ITML from random pairs": ns.ITML(n_neighbors=None, random_state=0),
@@ -67,15 +67,18 @@ def test_bounds_of_itml_are_squared_distances_in_the_unit_of_the_rows(power, shi
 
 
 SCORERS = {
-    "KeywordProjection": (ns.KeywordProjection(2), lambda one, X: one.transform(X)),
-    "KeywordRegression": (ns.KeywordRegression(), lambda one, X: one.scores(X)),
+    "KeywordProjection": (ns.annotate.KeywordProjection(2), lambda one, X: one.transform(X)),
+    "KeywordRegression": (ns.annotate.KeywordRegression(), lambda one, X: one.scores(X)),
     "SparseCodingAnnotator": (
-        ns.SparseCodingAnnotator(n_components=2, n_dimensions=2),
+        ns.annotate.SparseCodingAnnotator(n_components=2, n_dimensions=2),
         lambda one, X: one.scores(X),
     ),
-    "GroupLassoNeighbors": (ns.GroupLassoNeighbors(least_shared=1), lambda one, X: one.neighbors(X, 5).indices),
+    "GroupLassoNeighbors": (
+        ns.annotate.GroupLassoNeighbors(min_shared=1),
+        lambda one, X: one.neighbors(X, 5).indices,
+    ),
     "TransformedNeighbors": (
-        ns.TransformedNeighbors(ns.KeywordProjection(2)),
+        ns.annotate.TransformedNeighbors(ns.annotate.KeywordProjection(2)),
         lambda one, X: one.neighbors(X, 5).indices,
     ),
 }
@@ -141,7 +144,7 @@ ODD_ROWS: dict[str, tuple[Any, Any, Any]] = {
 @pytest.mark.parametrize("kind", KINDS, ids=lambda kind: kind.__name__)
 def test_odd_rows_give_finite_answers_or_are_refused_in_words(kind, rows):
     X, y, Y = ODD_ROWS[rows]
-    few = {"n_neighbors": 1} if kind in (ns.NeighborClassifier, ns.MLkNN) else {}
+    few = {"n_neighbors": 1} if kind in (ns.NeighborClassifier, ns.annotate.MLkNN) else {}
     around = [ns.NeighborClassifier(1)] if takes_an_estimator(kind) else []
     try:
         with warnings.catch_warnings():

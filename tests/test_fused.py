@@ -35,8 +35,8 @@ def iris(n: int | None = None) -> tuple[np.ndarray, np.ndarray]:
     [
         FusedClassifier(),
         FusedClassifier(base=NeighborClassifier(3, posterior="rank&votesplit"), exponents="learned"),
-        FusedClassifier(base=NeighborClassifier(3, posterior="pooled", distance=["euclidean", "manhattan"])),
-        FusedClassifier(base=NeighborClassifier("auto", posterior="auto", distance="auto")),
+        FusedClassifier(base=NeighborClassifier(3, posterior="pooled", metric=["euclidean", "manhattan"])),
+        FusedClassifier(base=NeighborClassifier("auto", posterior="auto", metric="auto")),
     ]
 )
 def test_the_fused_classifier_passes_scikit_learns_checks(estimator, check):

@@ -15,8 +15,6 @@ from hypothesis import strategies as st
 from scipy.io import loadmat
 
 import reference_hedging as reference
-from nearsay.data.taxonomies import load_taxonomy
-from nearsay.data.taxonomy import Taxonomy
 from nearsay.decision.envelope import AccuracyCurve, accuracy_curve, operating_points
 from nearsay.decision.guarantee import (
     branch_of,
@@ -28,6 +26,8 @@ from nearsay.decision.guarantee import (
 )
 from nearsay.decision.rules import RULES, darts, flat
 from nearsay.errors import InputError
+from nearsay.taxonomy.named import load_taxonomy
+from nearsay.taxonomy.taxonomy import Taxonomy
 from test_rules import T1, UNSURE, queries
 
 needs_data = pytest.mark.skipif(not os.environ.get("NEARSAY_DATA"), reason="NEARSAY_DATA names no folder of data sets")

@@ -14,21 +14,21 @@ from matplotlib.colors import to_hex
 from sklearn.linear_model import LogisticRegression
 
 from nearsay.data.datasets import load_dataset
-from nearsay.data.node_words import words_for_nodes
-from nearsay.data.taxonomies import load_taxonomy
-from nearsay.data.taxonomy import Taxonomy
 from nearsay.decision.hedged import HedgedClassifier
 from nearsay.decision.rules import RULES, darts
+from nearsay.displays.drawing import AGREES, DISAGREES
+from nearsay.displays.evidence_strip import EvidenceDisplay
+from nearsay.displays.hedge_on_tree import hedge_on_tree
+from nearsay.displays.hedge_picture import HedgeDisplay
+from nearsay.displays.hedged_answers import MOST_QUERIES, HedgedAnswersDisplay, hedged_answers, verdicts
+from nearsay.displays.similar_neighbors import SimilarNeighborsDisplay
 from nearsay.errors import DatasetNotFound, InputError
-from nearsay.evaluate.drawing import AGREES, DISAGREES
-from nearsay.evaluate.evidence_strip import EvidenceDisplay
-from nearsay.evaluate.hedge_on_tree import hedge_on_tree
-from nearsay.evaluate.hedge_picture import HedgeDisplay
-from nearsay.evaluate.hedged_answers import MOST_QUERIES, HedgedAnswersDisplay, hedged_answers, verdicts
-from nearsay.evaluate.similar_neighbors import SimilarNeighborsDisplay
-from nearsay.evaluate.specificity import semantic_similarities
+from nearsay.metrics.specificity import semantic_similarities
 from nearsay.posterior.classifier import NeighborClassifier
 from nearsay.posterior.evidence import Evidence
+from nearsay.taxonomy.named import load_taxonomy
+from nearsay.taxonomy.taxonomy import Taxonomy
+from nearsay.taxonomy.words import words_for_nodes
 from reference_taxonomy import DAG, GRAPHS, T1, leaves_below, walked_up
 from reproduce.hedging.tin200 import load_words
 

@@ -270,7 +270,7 @@ def test_neighbors_by_tangent_distance_are_those_of_a_double_loop(rows, k):
     rows = rows.reshape(8, -1)
     distance = TangentDistance()
     indices, distances = reference.nearest(rows, rows, k, distance, leave_out_itself=True)
-    table = leave_one_out(rows, k, distance=distance)
+    table = leave_one_out(rows, k, metric=distance)
     np.testing.assert_array_equal(table.indices, indices)
     np.testing.assert_array_equal(table.distances, distances)
 
@@ -281,7 +281,7 @@ def test_threads_change_nothing(distance):
     tables = []
     for count in (1, 3):
         with threads(count):
-            tables.append(nearest(X, Q, 4, distance=distance))
+            tables.append(nearest(X, Q, 4, metric=distance))
     np.testing.assert_array_equal(tables[0].indices, tables[1].indices)
     np.testing.assert_array_equal(tables[0].distances, tables[1].distances)
 

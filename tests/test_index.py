@@ -95,9 +95,9 @@ def test_rows_given_to_fit_are_neither_copied_nor_written_to():
         (lambda: ns.nearest(np.empty((0, 3)), np.empty((1, 3)), 1), "at least one row"),
         (lambda: ns.nearest(np.empty((3, 0)), np.empty((1, 0)), 1), "no columns"),
         (lambda: ns.nearest([["a"]], [["b"]], 1), "must hold numbers"),
-        (lambda: ns.nearest([[0.0]], [[1.0]], 1, distance="euclid"), "did you mean 'euclidean'"),
+        (lambda: ns.nearest([[0.0]], [[1.0]], 1, metric="euclid"), "did you mean 'euclidean'"),
         (lambda: ns.nearest([[0.0]], [[1.0]], 1, search="fast"), "Unknown search 'fast'"),
-        (lambda: ns.nearest([[0.0, 0.0]], [[1.0, 0.0]], 1, distance="cosine"), "row 0"),
+        (lambda: ns.nearest([[0.0, 0.0]], [[1.0, 0.0]], 1, metric="cosine"), "row 0"),
         (lambda: ns.NeighborIndex().fit([[0.0]]).remove([3]), "No row has the number 3"),
         (lambda: ns.NeighborIndex().fit([[0.0], [1.0]]).remove([1]).remove([1]), "No row has the number 1"),
         (lambda: ns.NeighborIndex().fit([[0.0]]).remove([0.5]), "whole numbers .* got float64, such as 0.5"),
@@ -130,7 +130,7 @@ def test_removing_nothing_removes_nothing():
 @pytest.mark.parametrize("search", ["exact", "kd"])
 @pytest.mark.parametrize("distance", ["euclidean", "cosine", "manhattan"])
 def test_no_queries_give_an_empty_table(distance, search):
-    table = ns.nearest([[1.0, 0.0], [1.0, 2.0]], np.empty((0, 2)), 2, distance=distance, search=search)
+    table = ns.nearest([[1.0, 0.0], [1.0, 2.0]], np.empty((0, 2)), 2, metric=distance, search=search)
     assert table.indices.shape == table.distances.shape == (0, 2)
 
 

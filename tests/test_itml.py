@@ -19,14 +19,14 @@ from sklearn.utils.estimator_checks import parametrize_with_checks
 
 import reference_metrics
 from labeled import labeled_rows
-from nearsay.arrays import threads
 from nearsay.data.datasets import load_dataset
-from nearsay.data.taxonomy import Taxonomy
 from nearsay.errors import DatasetNotFound, InputError
 from nearsay.learn.constraints import Pairs, class_distances, near_pairs, sample_pairs
 from nearsay.learn.itml import ITML, Constraints, as_constraints, itml_loss, itml_sweep
 from nearsay.learn.whitening import WithinClassWhitening
+from nearsay.parallel import threads
 from nearsay.posterior.classifier import NeighborClassifier
+from nearsay.taxonomy.taxonomy import Taxonomy
 
 GAMMAS = st.sampled_from([0.01, 0.5, 1.0, 10.0])
 WORDS = Taxonomy.from_paths([("fruit", "orange"), ("color", "orange"), ("color", "red"), ("tool",)], root="word")

@@ -8,25 +8,22 @@ import numpy as np
 import pandas as pd
 import pytest
 from scipy.sparse import csr_array
-from sklearn.base import BaseEstimator, clone
+from sklearn.base import clone
 from sklearn.exceptions import NotFittedError
 from sklearn.utils import estimator_checks
 
 import nearsay as ns
-from nearsay.annotate.two_pass import TwoPassNeighbors
+from nearsay.annotate.two_pass_neighbors import TwoPassNeighbors
 from nearsay.errors import InputError
+from public import ESTIMATORS
 from test_sklearn_checks import takes_keywords
 
-KINDS = [
-    kind
-    for kind in (getattr(ns, name) for name in ns.__all__)
-    if isinstance(kind, type) and issubclass(kind, BaseEstimator) and takes_keywords(kind)
-]
+KINDS = [kind for kind in ESTIMATORS.values() if takes_keywords(kind)]
 SETTINGS = {
-    ns.LassoNeighbors: {"least_shared": 1},
-    ns.GroupLassoNeighbors: {"least_shared": 1},
-    ns.MLkNN: {"n_neighbors": 3},
-    ns.SparseCodingAnnotator: {"n_components": 2, "n_dimensions": 2},
+    ns.annotate.LassoNeighbors: {"min_shared": 1},
+    ns.annotate.GroupLassoNeighbors: {"min_shared": 1},
+    ns.annotate.MLkNN: {"n_neighbors": 3},
+    ns.annotate.SparseCodingAnnotator: {"n_components": 2, "n_dimensions": 2},
 }
 ESTIMATORS = [kind(**SETTINGS.get(kind, {})) for kind in KINDS]
 every_one = pytest.mark.parametrize("estimator", ESTIMATORS, ids=lambda one: type(one).__name__)
@@ -137,6 +134,9 @@ def test_the_wrong_width_too_few_keywords_and_too_early_questions_are_said(estim
         answer(clone(estimator), X)
     with pytest.raises(InputError, match="3 columns, but 4 are expected"):
         answer(clone(estimator).fit(X, Y), X[:, :3])
-    if type(estimator) not in (ns.JointNeighbors, ns.LandmarkFeatures):  # these do not look at keywords
+    if type(estimator) not in (
+        ns.annotate.JointNeighbors,
+        ns.annotate.LandmarkFeatures,
+    ):  # these do not look at keywords
         with pytest.raises(InputError, match="every row needs its keywords"):
             clone(estimator).fit(X, Y[:9])

@@ -12,14 +12,14 @@ from scipy.sparse import csr_array
 from sklearn.linear_model import Ridge
 from sklearn.pipeline import make_pipeline
 
-from nearsay.annotate.joint_distance import JointNeighbors
+from nearsay.annotate.joint_neighbors import JointNeighbors
 from nearsay.annotate.landmarks import LandmarkFeatures
 from nearsay.annotate.regression import KeywordRegression
-from nearsay.annotate.transformed import TransformedNeighbors
-from nearsay.arrays import threads
+from nearsay.annotate.transformed_neighbors import TransformedNeighbors
 from nearsay.errors import InputError
 from nearsay.learn import keyword_projection
 from nearsay.learn.keyword_projection import WORD_RIDGE, KeywordProjection, some_words
+from nearsay.parallel import threads
 
 small = hnp.arrays(np.float64, st.tuples(st.integers(4, 9), st.integers(1, 4)), elements=st.integers(-3, 3))
 
@@ -133,7 +133,7 @@ def test_spaces_make_a_pipeline():
 @pytest.mark.parametrize(
     ("estimator", "Y", "words"),
     [
-        (KeywordProjection(0), [[1], [0]], "n_directions must be a whole number of at least 1; got 0"),
+        (KeywordProjection(0), [[1], [0]], "n_components must be a whole number of at least 1; got 0"),
         (KeywordProjection(shrinkage=0), [[1], [0]], r"shrinkage must be a number in the range \(0, "),
         (KeywordProjection(), [[1], [1]], "nothing to tell apart"),
         (KeywordRegression(shrinkage=-1), [[1], [0]], r"shrinkage must be a number in the range \(0, "),

@@ -14,7 +14,7 @@ import nearsay as ns
 from nearsay.arrays import as_labels, places_among
 from nearsay.data import LabeledRows, read_rows, write_rows
 from nearsay.errors import InputError
-from nearsay.evaluate.probability import accuracy, brier, macro_precision, macro_recall, mean_log_posterior
+from nearsay.metrics.probability import accuracy, brier, macro_precision, macro_recall, mean_log_posterior
 from nearsay.validation import checked_labels
 
 # Around everything at which a type of numpy ends, or no longer tells whole numbers apart.
@@ -73,7 +73,7 @@ def test_a_label_is_found_among_classes_of_another_type(labels: list[int], class
     "estimator",
     [
         ns.NeighborClassifier(1),
-        ns.NeighborClassifier(1, distance=lambda a, b: abs(float(a[0]) - float(b[0]))),
+        ns.NeighborClassifier(1, metric=lambda a, b: abs(float(a[0]) - float(b[0]))),
         ns.FusedClassifier({"all": slice(0, 1)}, base=ns.NeighborClassifier(1)),
         ns.HedgedClassifier(ns.NeighborClassifier(1), accuracy=0.5),
         ns.HedgedClassifier(ns.NeighborClassifier(1), accuracy=0.5, cv=2),
@@ -123,7 +123,7 @@ def test_measures_keep_large_and_small_labels_apart() -> None:
 
 def test_the_range_of_the_bayes_error_counts_every_class() -> None:
     X, y = rows_of(MIXED)
-    assert ns.bayes_error_range(X, y) == ns.bayes_error_range(X, [MIXED.index(label) for label in y])
+    assert ns.metrics.bayes_error_range(X, y) == ns.metrics.bayes_error_range(X, [MIXED.index(label) for label in y])
 
 
 @pytest.mark.parametrize("labels", [[-1, 2**63], [0, 2**64]])

@@ -14,9 +14,10 @@ from hypothesis import strategies as st
 from sklearn.base import clone
 
 from labeled import labeled_rows
-from nearsay.arrays import row_blocks, threads
+from nearsay.arrays import row_blocks
 from nearsay.neighbors.index import NeighborIndex
 from nearsay.neighbors.table import NeighborTable
+from nearsay.parallel import threads
 from nearsay.posterior import base, dist_votesplit, pooled
 from nearsay.posterior.base import left_out_proba, splits
 from nearsay.posterior.classifier import NeighborClassifier
@@ -27,7 +28,7 @@ from nearsay.posterior.fusion import Fusion
 from nearsay.posterior.named import POSTERIORS
 from nearsay.posterior.pooled import Pooled
 from nearsay.posterior.proportional import Proportional
-from nearsay.posterior.tables import Rank, RankVotesplit
+from nearsay.posterior.rank import Rank, RankVotesplit
 from nearsay.posterior.weighted import Weighted
 
 COUNTS: dict[str, Callable[[], Any]] = {

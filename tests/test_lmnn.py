@@ -14,16 +14,18 @@ from sklearn.utils.estimator_checks import parametrize_with_checks
 
 import reference_lmnn as reference
 from labeled import labeled_rows
-from nearsay.arrays import evenly, threads
+from nearsay.arrays import evenly
 from nearsay.data.datasets import load_dataset
-from nearsay.data.taxonomy import Taxonomy
 from nearsay.errors import DatasetNotFound, InputError
-from nearsay.learn import impostors, lmnn_solve
-from nearsay.learn.lmnn import LMNN
-from nearsay.learn.lmnn_descent import descend
-from nearsay.learn.lmnn_loss import LMNNLoss
-from nearsay.learn.targets import target_neighbors
+from nearsay.learn.lmnn import impostors
+from nearsay.learn.lmnn import solve as lmnn_solve
+from nearsay.learn.lmnn.descent import descend
+from nearsay.learn.lmnn.lmnn import LMNN
+from nearsay.learn.lmnn.loss import LMNNLoss
+from nearsay.learn.lmnn.targets import target_neighbors
 from nearsay.neighbors.index import leave_one_out, nearest
+from nearsay.parallel import threads
+from nearsay.taxonomy.taxonomy import Taxonomy
 
 
 def wine() -> tuple[np.ndarray, np.ndarray]:
@@ -267,7 +269,7 @@ def test_the_learned_distance_is_the_euclidean_one_after_transform(n_components)
     X, y = wine()
     lmnn = LMNN(n_components=n_components).fit(X, y)
     assert lmnn.transform(X).shape == (178, n_components or 13)
-    mapped, learned = leave_one_out(lmnn.transform(X), 5), leave_one_out(X, 5, distance=lmnn.metric())
+    mapped, learned = leave_one_out(lmnn.transform(X), 5), leave_one_out(X, 5, metric=lmnn.metric())
     np.testing.assert_allclose(mapped.distances, learned.distances)
     assert np.linalg.eigvalsh(lmnn.get_mahalanobis_matrix()).min() > -1e-9
     if n_components is None:

@@ -6,8 +6,8 @@ import pytest
 from sklearn.datasets import load_digits
 
 import reference_lmnn as reference
-from nearsay.learn.lmnn import LMNN
-from nearsay.learn.targets import target_neighbors
+from nearsay.learn.lmnn.lmnn import LMNN
+from nearsay.learn.lmnn.targets import target_neighbors
 
 
 def test_some_digits_end_below_a_plain_descent():

@@ -13,7 +13,8 @@ from hypothesis import strategies as st
 import reference
 from labeled import labeled_rows, letters_apart
 from nearsay.errors import InputError
-from nearsay.evaluate.probability import (
+from nearsay.metrics.bayes_error import bayes_error_range
+from nearsay.metrics.probability import (
     accuracy,
     brier,
     expected_calibration_error,
@@ -21,7 +22,6 @@ from nearsay.evaluate.probability import (
     macro_recall,
     mean_log_posterior,
 )
-from nearsay.posterior.bayes_error import bayes_error_range
 
 
 @settings(max_examples=60)
@@ -128,4 +128,4 @@ def test_the_bayes_error_needs_two_rows_and_a_label_for_each():
         bayes_error_range([[0.0]], [0])
     with pytest.raises(InputError, match=r"X has 2 rows, y has the shape \(3,\)"):
         bayes_error_range([[0.0], [1.0]], [0, 1, 0])
-    assert bayes_error_range(["cat", "rat", "dog"], [0, 0, 1], distance=letters_apart).high == pytest.approx(1 / 3)
+    assert bayes_error_range(["cat", "rat", "dog"], [0, 0, 1], metric=letters_apart).high == pytest.approx(1 / 3)

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from hypothesis import given
 
-from nearsay.data.node_words import words_for_nodes
-from nearsay.data.taxonomy import Taxonomy
+from nearsay.taxonomy.taxonomy import Taxonomy
+from nearsay.taxonomy.words import words_for_nodes
 from reference_taxonomy import GRAPHS, leaves_below
 
 

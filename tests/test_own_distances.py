@@ -31,7 +31,7 @@ WORDS = ["pear", "peas", "bear", "beer", "deer", "dear", "pea", "peat", "heat", 
 
 @pytest.mark.parametrize("rows", [list, tuple, np.array, pd.Series])
 def test_words_have_neighbors_by_any_function(rows):
-    table = ns.nearest(rows(WORDS), ["fear", "beard"], 5, distance=edits)
+    table = ns.nearest(rows(WORDS), ["fear", "beard"], 5, metric=edits)
     expected = reference.nearest(WORDS, ["fear", "beard"], 5, edits)
     assert (table.indices.tolist(), table.distances.tolist()) == expected
 
@@ -71,12 +71,12 @@ def test_images_are_compared_whole():
 
 def test_a_data_frame_is_compared_row_by_row():
     frame = pd.DataFrame({"a": [0.0, 5.0, 1.0], "b": [0.0, 5.0, 0.0]})
-    table = ns.nearest(frame, frame[:1], 3, distance=lambda a, b: abs(a - b).sum())
+    table = ns.nearest(frame, frame[:1], 3, metric=lambda a, b: abs(a - b).sum())
     assert table.indices.tolist() == [[0, 2, 1]]
 
 
 def test_the_query_comes_first():
-    assert ns.nearest([10.0, 0.0], [5.0], 2, distance=lambda query, row: row - query).indices.tolist() == [[1, 0]]
+    assert ns.nearest([10.0, 0.0], [5.0], 2, metric=lambda query, row: row - query).indices.tolist() == [[1, 0]]
 
 
 # ---------------------------------------------------------------- compiled functions
@@ -93,15 +93,15 @@ def weighted(a, b):
 @pytest.mark.parametrize("dtype", [np.float64, np.float32, np.uint8])
 def test_a_compiled_function_finds_what_it_finds_uncompiled(dtype):
     X = np.random.default_rng(4).integers(0, 4, size=(60, 3)).astype(dtype)
-    fast = ns.leave_one_out(X, 7, distance=weighted)
-    slow = ns.leave_one_out(X.astype(float), 7, distance=weighted.py_func)
+    fast = ns.leave_one_out(X, 7, metric=weighted)
+    slow = ns.leave_one_out(X.astype(float), 7, metric=weighted.py_func)
     np.testing.assert_array_equal(fast.indices, slow.indices)
     np.testing.assert_array_equal(fast.distances, slow.distances)
 
 
 def test_a_function_is_compiled_once():
     for dtype in (np.float32, np.float64):
-        ns.leave_one_out(np.eye(4, dtype=dtype), 2, distance=weighted)
+        ns.leave_one_out(np.eye(4, dtype=dtype), 2, metric=weighted)
     assert len(_compiled_loop(weighted).signatures) == 1
 
 
@@ -129,8 +129,8 @@ def test_a_matrix_gives_the_neighbors_of_the_distance_it_was_made_with():
     distance = as_distance("manhattan")
     matrix, queries = distance.pairwise(X).astype(np.float32), distance.pairwise(Q, X)
     for ours, theirs in (
-        (ns.nearest(matrix, queries, 9, distance="precomputed"), ns.nearest(X, Q, 9, distance="manhattan")),
-        (ns.leave_one_out(matrix, 9, distance="precomputed"), ns.leave_one_out(X, 9, distance="manhattan")),
+        (ns.nearest(matrix, queries, 9, metric="precomputed"), ns.nearest(X, Q, 9, metric="manhattan")),
+        (ns.leave_one_out(matrix, 9, metric="precomputed"), ns.leave_one_out(X, 9, metric="manhattan")),
     ):
         np.testing.assert_array_equal(ours.indices, theirs.indices)
         np.testing.assert_array_equal(ours.distances, theirs.distances)
@@ -150,10 +150,10 @@ def test_a_matrix_is_read_in_blocks_and_never_written_to():
 
 def test_the_diagonal_of_a_matrix_does_not_matter():
     matrix = as_distance("manhattan").pairwise(np.arange(6.0)[:, None] ** 2)
-    expected = ns.leave_one_out(matrix, 5, distance="precomputed")
+    expected = ns.leave_one_out(matrix, 5, metric="precomputed")
     for diagonal in (-7.0, 1e9):
         np.fill_diagonal(matrix, diagonal)
-        np.testing.assert_array_equal(ns.leave_one_out(matrix, 5, distance="precomputed").indices, expected.indices)
+        np.testing.assert_array_equal(ns.leave_one_out(matrix, 5, metric="precomputed").indices, expected.indices)
 
 
 def test_nothing_can_be_added_to_a_matrix():

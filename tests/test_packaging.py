@@ -12,7 +12,7 @@ from typer.testing import CliRunner
 
 import nearsay
 from nearsay.cli import app
-from nearsay.evaluate.installation import NOT_A_CAPABILITY, describe_installation
+from nearsay.reports.installation import NOT_A_CAPABILITY, describe_installation
 
 ROOT = Path(__file__).parent.parent
 PROJECT = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))

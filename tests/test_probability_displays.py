@@ -13,12 +13,12 @@ from hypothesis import strategies as st
 from sklearn.linear_model import RidgeClassifier
 from sklearn.neighbors import KNeighborsClassifier
 
+from nearsay.displays import CaseTableDisplay, ReliabilityDisplay, TrainingSizeDisplay
+from nearsay.displays.reliability import likely_range
 from nearsay.errors import InputError
-from nearsay.evaluate.displays import CaseTableDisplay, ReliabilityDisplay, TrainingSizeDisplay
-from nearsay.evaluate.probability import expected_calibration_error, reliability_bins
-from nearsay.evaluate.reliability import likely_range
-from nearsay.posterior.case_table import CaseTable
+from nearsay.metrics.probability import expected_calibration_error, reliability_bins
 from nearsay.posterior.classifier import NeighborClassifier
+from nearsay.posterior.past_case_table import CaseTable
 
 pytestmark = pytest.mark.usefixtures("strict_and_tidy")
 

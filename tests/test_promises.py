@@ -8,11 +8,11 @@ import numpy as np
 import pytest
 
 from nearsay.data.datasets import load_dataset
-from nearsay.data.taxonomies import load_taxonomy
 from nearsay.decision.envelope import accuracy_curve, operating_points
 from nearsay.decision.guarantee import setting_for
 from nearsay.errors import DatasetNotFound
 from nearsay.posterior.classifier import NeighborClassifier
+from nearsay.taxonomy.named import load_taxonomy
 
 ACCURACIES = (0.5, 0.6, 0.7, 0.8, 0.9, 0.95)
 CONFIDENCE = 0.95

@@ -12,12 +12,12 @@ from scipy.sparse import csr_array
 from sklearn.base import clone
 
 import reference_ranking as reference
-from nearsay.arrays import threads
 from nearsay.errors import InputError
 from nearsay.learn.preferences import agreement, draw_preferences, ideal_gain, swap_weights
 from nearsay.learn.rank_boost import RankBoostNeighbors, rank_boost
-from nearsay.learn.rank_boost_loops import rank_rows
+from nearsay.learn.rank_boost_kernels import rank_rows
 from nearsay.neighbors.spaces import SAME_FROM_BOTH_SIDES, HeldSpaces, as_spaces
+from nearsay.parallel import threads
 
 keyword_lists = st.lists(st.sets(st.integers(0, 4), max_size=4), min_size=2, max_size=8)
 
@@ -96,12 +96,12 @@ pairs_of_ranks = st.integers(1, 3).flatmap(
 
 @settings(deadline=None)
 @given(pairs_of_ranks, st.integers(1, 6))
-def test_rank_boost_equals_the_loops_and_its_bound_holds(pairs, n_rounds):
+def test_rank_boost_equals_the_loops_and_its_bound_holds(pairs, max_iter):
     ranks = np.array([places for places, _ in pairs])
     better, worse = ranks[:, :, 0].T, ranks[:, :, 1].T
     weight = np.array([weight for _, weight in pairs])
-    found = rank_boost(better, worse, weight, n_ranks=6, n_rounds=n_rounds)
-    expected = reference.rank_boost(better.tolist(), worse.tolist(), weight.tolist(), 6, n_rounds)
+    found = rank_boost(better, worse, weight, n_ranks=6, max_iter=max_iter)
+    expected = reference.rank_boost(better.tolist(), worse.tolist(), weight.tolist(), 6, max_iter)
     assert [found.spaces.tolist(), found.thresholds.tolist()] == [[r[0] for r in expected], [r[1] for r in expected]]
     for mine, column in ((found.alphas, 2), (found.errors, 3), (found.bounds, 4)):
         np.testing.assert_allclose(mine, [r[column] for r in expected], rtol=1e-9, atol=1e-12)
@@ -131,7 +131,7 @@ SPACES = {"first": slice(0, 2), "second": (slice(2, 5), "manhattan")}
 @pytest.mark.parametrize("joint", [False, True])
 def test_neighbors_are_the_rows_of_highest_score_then_nearest_then_first(joint):
     X, Y = some_rows(30)
-    ranking = RankBoostNeighbors(SPACES, n_rounds=12, n_pairs=30, depth=8, joint=joint).fit(X, Y)
+    ranking = RankBoostNeighbors(SPACES, max_iter=12, n_pairs=30, depth=8, joint=joint).fit(X, Y)
     fresh, _ = some_rows(5, seed=1)
     held = HeldSpaces(X, as_spaces(SPACES, 5))
     table = ranking.neighbors(fresh, k=30)
@@ -215,7 +215,7 @@ def test_scales_are_the_same_after_all_rows_were_measured():
 
 def test_one_space_keeps_its_own_order_up_to_ties():
     X, Y = some_rows(40)
-    ranking = RankBoostNeighbors({"first": slice(0, 2)}, n_rounds=1, depth=5).fit(X, Y)
+    ranking = RankBoostNeighbors({"first": slice(0, 2)}, max_iter=1, depth=5).fit(X, Y)
     plain = HeldSpaces(X, as_spaces({"first": slice(0, 2)}, 5)).distances(0, X[:6])
     table = ranking.neighbors(X[:6], k=40)
     if ranking.boosted_.alphas[0] > 0:

@@ -17,8 +17,8 @@ import pytest
 import nearsay as ns
 from nearsay.data import LabeledRows, replacing, write_rows
 from nearsay.data.saved import save_state
+from nearsay.displays.drawing import fresh_axes, save_figure
 from nearsay.errors import InputError
-from nearsay.evaluate.drawing import fresh_axes, save_figure
 
 ROWS = LabeledRows([[1.0, 2.0], [3.0, 4.0]], ["elm", "oak"])
 # Everything in nearsay that writes a file, by the name of the file.

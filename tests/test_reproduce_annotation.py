@@ -9,13 +9,13 @@ import pytest
 from scipy.sparse import csr_array
 from typer.testing import CliRunner
 
-from nearsay.annotate.choosing import Worth
-from nearsay.annotate.measures import keyword_measures
+from nearsay.annotate.word_selection import Worth
 from nearsay.data.corel5k import AnnotatedImages
+from nearsay.displays.annotated_images import AnnotatedImage, AnnotatedImagesDisplay
+from nearsay.displays.keyword_curve import KeywordCurveDisplay
 from nearsay.errors import DatasetNotFound, InputError
-from nearsay.evaluate.annotated_images import AnnotatedImage, AnnotatedImagesDisplay
-from nearsay.evaluate.keyword_curve import KeywordCurveDisplay
 from nearsay.learn.rank_boost import RankBoostNeighbors
+from nearsay.metrics.keywords import keyword_measures
 from reference_keywords import measures
 from reproduce.annotation import corel5k_study
 from reproduce.annotation import figures as annotation
@@ -41,7 +41,7 @@ WORDS = ["bear", "ice", "sky", "snow", "sun", "tree", "water"]
 
 
 def quick_ranking(features, **settings):
-    return RankBoostNeighbors(features, **{**settings, "n_rounds": 3, "n_pairs": 5})
+    return RankBoostNeighbors(features, **{**settings, "max_iter": 3, "n_pairs": 5})
 
 
 @pytest.fixture

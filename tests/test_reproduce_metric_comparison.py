@@ -18,7 +18,7 @@ from made_up_images import made_up_images
 from nearsay.data.rows import LabeledRows
 from nearsay.errors import DatasetNotFound
 from nearsay.learn.itml import ITML
-from nearsay.learn.lmnn import LMNN
+from nearsay.learn.lmnn.lmnn import LMNN
 from reproduce.cli import app
 from reproduce.hedging import figures as hedging
 from reproduce.hedging import metric_comparison

@@ -16,6 +16,7 @@ import reference
 from nearsay.arrays import check_row_numbers
 from nearsay.decision.envelope import operating_points
 from nearsay.errors import InputError
+from public import PUBLIC
 
 N = 40
 MASK = np.arange(N) % 3 == 0
@@ -120,12 +121,12 @@ ASKED = {
     "NeighborIndex.leave_one_out_classes, by loop": lambda: classes(5, "manhattan"),
     "NeighborIndex.leave_one_out_classes, by tree": lambda: classes(5, search="kd"),
     "NeighborIndex.leave_one_out_classes, of many": lambda: classes(200),
-    "JointNeighbors.leave_one_out": lambda: neighbors(ns.JointNeighbors),
-    "LassoNeighbors.leave_one_out": lambda: neighbors(ns.LassoNeighbors, least_shared=1),
-    "GroupLassoNeighbors.leave_one_out": lambda: neighbors(ns.GroupLassoNeighbors, least_shared=1),
-    "TransformedNeighbors.leave_one_out": lambda: neighbors(ns.TransformedNeighbors),
-    "TwoPassNeighbors.leave_one_out": lambda: neighbors(ns.TwoPassNeighbors),
-    "RankBoostNeighbors.leave_one_out": lambda: neighbors(ns.RankBoostNeighbors, n_rounds=5),
+    "JointNeighbors.leave_one_out": lambda: neighbors(ns.annotate.JointNeighbors),
+    "LassoNeighbors.leave_one_out": lambda: neighbors(ns.annotate.LassoNeighbors, min_shared=1),
+    "GroupLassoNeighbors.leave_one_out": lambda: neighbors(ns.annotate.GroupLassoNeighbors, min_shared=1),
+    "TransformedNeighbors.leave_one_out": lambda: neighbors(ns.annotate.TransformedNeighbors),
+    "TwoPassNeighbors.leave_one_out": lambda: neighbors(ns.annotate.TwoPassNeighbors),
+    "RankBoostNeighbors.leave_one_out": lambda: neighbors(ns.RankBoostNeighbors, max_iter=5),
     "LabeledRows.take": lambda: lambda rows: (ns.LabeledRows(X) if rows is None else ns.LabeledRows(X).take(rows)).X,
     "NeighborTable.__getitem__": lambda: table("NeighborTable"),
     "ClassTable.__getitem__": lambda: table("ClassTable"),
@@ -137,13 +138,15 @@ asked = pytest.mark.parametrize("who", ASKED)
 def test_every_public_method_that_takes_rows_is_asked_here():
     methods = {
         f"{kind.__name__}.{name}"
-        for kind in (getattr(ns, name) for name in ns.__all__)
+        for kind in PUBLIC.values()
         if isinstance(kind, type)
         for name, method in inspect.getmembers(kind, inspect.isfunction)
         if "rows" in inspect.signature(method).parameters and (name == "__getitem__" or not name.startswith("_"))
     }
     here = {who.split(",")[0] for who in ASKED} | {"NeighborIndex.remove"}
-    assert methods == here - {"OperatingPoints.take"}
+    # Backends and posteriors are asked through the index and the classifier.
+    below = {f"{kind}.remove" for kind in ("ExactSearch", "TreeSearch", "ApproximateSearch", "NeighborSearch")}
+    assert methods - below - {"Posterior.fit", "Posterior.leave_one_out_proba"} == here
 
 
 @asked
@@ -206,7 +209,7 @@ def test_there_is_no_row_among_none():
 def test_a_neighbor_without_keywords_of_its_own_is_refused(row, relevance):
     neighbors = ns.NeighborTable(np.array([[0, row]]), np.array([[0.0, 1.0]]))
     with pytest.raises(InputError, match=f"row number {row}, but there are keywords for 2 rows"):
-        ns.measures_by_k(neighbors, [[1, 0], [0, 1]], [[1, 0]], [2], relevance=relevance, n_keywords=1)
+        ns.annotate.measures_by_k(neighbors, [[1, 0], [0, 1]], [[1, 0]], [2], relevance=relevance, n_keywords=1)
 
 
 @pytest.mark.parametrize(

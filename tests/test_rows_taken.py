@@ -54,7 +54,7 @@ def test_rows_in_either_order_of_bytes_are_the_same_rows(order: str, kind: str) 
 @pytest.mark.parametrize("name", sorted(DISTANCES))
 def test_every_distance_takes_either_order_of_bytes(name: str, kind: str) -> None:
     if name == "precomputed":
-        X, Q = (ns.DISTANCES["euclidean"]().pairwise(A, ROWS).round() for A in (ROWS, QUERIES))
+        X, Q = (ns.distances.DISTANCES["euclidean"]().pairwise(A, ROWS).round() for A in (ROWS, QUERIES))
     else:
         X, Q = ROWS, QUERIES
     X, Q, distance = X.astype(kind), Q.astype(kind), distance_of(name)
@@ -81,7 +81,7 @@ def test_every_search_takes_rows_in_either_order_of_bytes_and_more_of_them(searc
 
 X, Y = load_iris(return_X_y=True)
 LABELED = [
-    *[ns.NeighborClassifier(5, posterior=name) for name in ns.POSTERIORS],
+    *[ns.NeighborClassifier(5, posterior=name) for name in ns.posterior.POSTERIORS],
     ns.FusedClassifier({"sepal": slice(0, 2), "petal": slice(2, 4)}),
     ns.HedgedClassifier(ns.NeighborClassifier(5)),
     ns.ConformalClassifier(ns.NeighborClassifier(5)),
@@ -192,5 +192,5 @@ def test_a_missing_number_is_named_with_what_takes_missing_groups(taker: str, ki
 
 def test_a_matrix_that_is_no_rows_is_not_told_of_missing_groups() -> None:
     with pytest.raises(InputError, match="L holds nan") as raised:
-        ns.nearest(ROWS, ROWS, 1, distance=("mahalanobis", {"L": [[np.nan] * 16]}))
+        ns.nearest(ROWS, ROWS, 1, metric=("mahalanobis", {"L": [[np.nan] * 16]}))
     assert "FusedClassifier" not in str(raised.value)

@@ -13,9 +13,6 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import reference_hedging as reference
-from nearsay.arrays import threads
-from nearsay.data.taxonomies import load_taxonomy
-from nearsay.data.taxonomy import Taxonomy
 from nearsay.decision import rules
 from nearsay.decision.envelope import LARGEST_SHIFT, AccuracyCurve, OperatingPoints, accuracy_curve, operating_points
 from nearsay.decision.rules import (
@@ -29,7 +26,10 @@ from nearsay.decision.rules import (
     node_probabilities,
 )
 from nearsay.errors import InputError
+from nearsay.parallel import threads
 from nearsay.posterior.votes import count_votes
+from nearsay.taxonomy.named import load_taxonomy
+from nearsay.taxonomy.taxonomy import Taxonomy
 
 needs_data = pytest.mark.skipif(not os.environ.get("NEARSAY_DATA"), reason="NEARSAY_DATA names no folder of data sets")
 
@@ -158,6 +158,17 @@ def test_operating_points_are_what_the_rule_says_at_just_below_and_just_above_ea
     for start, stop in zip(points.starts[:-1], points.starts[1:], strict=True):
         assert (np.diff(points.settings[start:stop]) > 0).all()
         assert points.nodes[stop - 1] == taxonomy.n_nodes - 1
+
+
+def test_nodes_whose_probabilities_differ_by_rounding_only_make_one_step():
+    tree = Taxonomy.from_edges([("R", "A"), ("R", "c"), ("A", "B"), ("A", "a"), ("B", "b1"), ("B", "b2")])
+    p = np.zeros((1, 4))
+    p[0, [tree.nodes.index(leaf) for leaf in ("b1", "b2", "a", "c")]] = [0.1, 0.2, 0.3, 0.4]
+    assert node_probabilities(p, tree)[0, tree.nodes.index("B")] > 0.3
+    points = operating_points(p, tree, "fixed-threshold")
+    assert (np.diff(points.settings) > 0).all()
+    for setting in around(points, tree):
+        np.testing.assert_array_equal(points.at(setting), fixed_threshold(p, tree, setting))
 
 
 @settings(max_examples=40)

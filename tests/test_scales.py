@@ -15,7 +15,7 @@ from nearsay.distances.named import as_distance
 from nearsay.errors import InputError
 from nearsay.neighbors.find import leave_one_out, nearest
 from nearsay.search.exact import ExactSearch
-from nearsay.search.products import PRODUCTS, Int8Products, fastest_products
+from nearsay.search.screening.products import PRODUCTS, Int8Products, fastest_products
 
 WIDEST_INT8 = Int8Products.most_columns
 
@@ -49,7 +49,7 @@ def test_rows_of_any_width_have_their_true_neighbors(n_columns, products):
 
 
 def test_the_widest_8_bit_sums_fit_32_bits():
-    from nearsay.search.int8_tile import CHUNK
+    from nearsay.search.screening.int8_tile_kernels import CHUNK
 
     assert WIDEST_INT8 % CHUNK == 0  # rows are filled up to whole chunks
     assert 127**2 * WIDEST_INT8 < 2**31 <= 127**2 * (WIDEST_INT8 + CHUNK)
@@ -61,7 +61,7 @@ def test_the_widest_8_bit_sums_fit_32_bits():
 
 
 def test_products_that_would_overflow_are_never_the_fastest(monkeypatch):
-    monkeypatch.setattr("nearsay.search.products._fastest", lambda n_columns: "int8")
+    monkeypatch.setattr("nearsay.search.screening.products._fastest", lambda n_columns: "int8")
     assert isinstance(fastest_products(WIDEST_INT8), Int8Products)
     assert not isinstance(fastest_products(WIDEST_INT8 + 1), Int8Products)
 
@@ -196,9 +196,9 @@ def test_a_positive_definite_matrix_is_used_whole_whatever_the_scales_of_its_col
 def test_the_inverse_covariance_of_columns_in_different_units_gives_the_right_lists():
     rng = np.random.default_rng(0)
     plain = rng.normal(size=(200, 2))
-    expected = ns.nearest(plain, plain, 5, distance=("mahalanobis", {"M": np.linalg.inv(np.cov(plain.T))}))
+    expected = ns.nearest(plain, plain, 5, metric=("mahalanobis", {"M": np.linalg.inv(np.cov(plain.T))}))
     X = plain * [1.0, 1e8]
-    table = ns.nearest(X, X, 5, distance=("mahalanobis", {"M": np.linalg.inv(np.cov(X.T))}))
+    table = ns.nearest(X, X, 5, metric=("mahalanobis", {"M": np.linalg.inv(np.cov(X.T))}))
     np.testing.assert_array_equal(table.indices, expected.indices)
 
 
@@ -267,8 +267,8 @@ def wide_rows(n: int, n_columns: int) -> np.ndarray:
 def test_wide_rows_take_little_memory_with_any_distance(name):
     X = wide_rows(100, 100_000) + np.uint8(1)
     X[:, :50_000] //= 2
-    ns.nearest(X[:, 49_900:50_100], X[:2, 49_900:50_100], k=2, distance=name)  # compiles
-    assert peak_megabytes(lambda: ns.nearest(X, X[:20], k=5, distance=name)) < 200
+    ns.nearest(X[:, 49_900:50_100], X[:2, 49_900:50_100], k=2, metric=name)  # compiles
+    assert peak_megabytes(lambda: ns.nearest(X, X[:20], k=5, metric=name)) < 200
 
 
 def test_every_kind_of_product_says_how_many_columns_it_can_add_up():

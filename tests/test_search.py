@@ -6,6 +6,7 @@ import importlib.util
 import re
 import subprocess
 import sys
+from importlib import import_module
 from pathlib import Path
 
 import numpy as np
@@ -17,12 +18,15 @@ import nearsay as ns
 import reference
 from nearsay.errors import InputError
 from nearsay.neighbors.find import leave_one_out, nearest
-from nearsay.search import held, small, views
+from nearsay.search import row_store as held
+from nearsay.search.by_class import small
 from nearsay.search.exact import ExactSearch
-from nearsay.search.products import PRODUCTS
-from nearsay.search.screen import Screen
-from nearsay.search.select import Shortlists
-from nearsay.search.views import Geometry
+from nearsay.search.screening import prepared_rows as views
+from nearsay.search.screening.prepared_rows import Geometry
+from nearsay.search.screening.products import PRODUCTS
+from nearsay.search.screening.screen import Screen
+from nearsay.search.screening.shortlist_kernels import Shortlists
+from public import ROOMS
 
 
 @given(
@@ -191,12 +195,17 @@ def test_importing_nearsay_compiles_nothing_and_leaves_heavy_packages_alone():
 
 
 def test_every_public_name_has_a_home_and_a_type():
-    source = Path(ns.__file__).read_text()
-    typed = re.search(r"if TYPE_CHECKING:(.*?)\n\n__all__", source, re.DOTALL)[1]
-    assert sorted(ns._HOME_OF) == sorted(ns.__all__)
-    for name, home in ns._HOME_OF.items():
-        assert getattr(ns, name) is not None
-        assert re.search(rf"from {home} import \(?[^)]*?\b{name}\b", typed), f"{name} is not imported for type checkers"
+    for room in ROOMS:
+        assert dir(room) == sorted(room.__all__)
+        stub = Path(room.__file__).with_suffix(".pyi").read_text()
+        for name in room.__all__:
+            home, _, again = re.search(rf"^from (\S+) import {name}( as (\S+))?$", stub, re.MULTILINE).groups()
+            assert again == name, "only names that a stub imports as themselves are public to a type checker"
+            assert getattr(room, name) is getattr(import_module(home), name)
+    with pytest.raises(AttributeError, match="module 'nearsay' has no attribute 'NeighbourIndex'"):
+        ns.NeighbourIndex  # noqa: B018
+    with pytest.raises(ImportError, match="NeighbourIndex"):
+        exec("from nearsay import NeighbourIndex")
 
 
 @pytest.mark.parametrize("distance", ["euclidean", "sqeuclidean", "cosine"])

@@ -11,7 +11,7 @@ from labeled import RULES_WITHOUT_CHANCE, SMOOTHED, count_searches, labeled_rows
 from nearsay.neighbors.index import NeighborIndex
 from nearsay.posterior import past_cases
 from nearsay.posterior.classifier import NeighborClassifier
-from nearsay.posterior.selection import KCurve, PastVotes, largest_k
+from nearsay.posterior.k_curve import KCurve, PastVotes, largest_k
 from nearsay.posterior.votes import TIE_RULES, count_votes, neighbor_labels, winners
 
 

@@ -17,14 +17,14 @@ from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import StandardScaler
 from sklearn.utils.estimator_checks import parametrize_with_checks
 
-import nearsay
 from nearsay.errors import InputError
-from nearsay.evaluate.probability import accuracy
+from nearsay.metrics.probability import accuracy
 from nearsay.posterior.classifier import NeighborClassifier
 from nearsay.posterior.named import POSTERIORS
 from nearsay.posterior.proportional import SMOOTHINGS
 from nearsay.posterior.votes import TIE_RULES
 from nearsay.search.exact import ExactSearch
+from public import ESTIMATORS
 
 
 def exported() -> list[BaseEstimator]:
@@ -33,8 +33,7 @@ def exported() -> list[BaseEstimator]:
     Those that take keywords are left out: scikit-learn's checks pass one label a row. They have checks of their own,
     in test_keyword_estimators.py.
     """
-    public = (getattr(nearsay, name) for name in nearsay.__all__)
-    estimators = [thing for thing in public if isinstance(thing, type) and issubclass(thing, BaseEstimator)]
+    estimators = [kind for kind in ESTIMATORS.values() if issubclass(kind, BaseEstimator)]
     kinds = [kind for kind in estimators if not takes_keywords(kind)]
     return [kind(NeighborClassifier()) if takes_an_estimator(kind) else kind() for kind in kinds]
 
@@ -50,7 +49,7 @@ def takes_an_estimator(kind: type[BaseEstimator]) -> bool:
 OTHER_MOODS = [
     NeighborClassifier("auto"),
     NeighborClassifier(tie_break="random", smoothing="add-one"),
-    NeighborClassifier("auto", posterior="auto", distance="auto"),
+    NeighborClassifier("auto", posterior="auto", metric="auto"),
     *(NeighborClassifier(3, posterior=name) for name in POSTERIORS),
 ]
 

@@ -12,12 +12,10 @@ from scipy.io import loadmat
 
 import reference_specificity as reference
 from nearsay.data.datasets import data_folders
-from nearsay.data.taxonomies import load_taxonomy
-from nearsay.data.taxonomy import Taxonomy
 from nearsay.decision.envelope import accuracy_curve, operating_points
 from nearsay.decision.rules import darts, flat, flat_reject
 from nearsay.errors import InputError
-from nearsay.evaluate.specificity import (
+from nearsay.metrics.specificity import (
     READINGS,
     best_f_score,
     breakdown,
@@ -28,6 +26,8 @@ from nearsay.evaluate.specificity import (
     semantic_similarities,
     semantic_similarity,
 )
+from nearsay.taxonomy.named import load_taxonomy
+from nearsay.taxonomy.taxonomy import Taxonomy
 from reference_taxonomy import DAG, GRAPHS, ILSVRC65_SHAPE, T1
 
 TREE = Taxonomy.from_nested(T1)

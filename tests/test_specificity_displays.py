@@ -12,14 +12,14 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from matplotlib.colors import to_rgb
 
-from nearsay.data.taxonomy import Taxonomy
 from nearsay.decision.envelope import AccuracyCurve, accuracy_curve, operating_points
+from nearsay.displays import drawing
+from nearsay.displays.breakdown_bars import MOST_BANDS, MOST_LEVELS, BreakdownDisplay, part_labels
+from nearsay.displays.f_against_k import FScoreDisplay
+from nearsay.displays.specificity_curve import FEW_POINTS, MARK, AccuracySpecificityDisplay
 from nearsay.errors import InputError
-from nearsay.evaluate import drawing
-from nearsay.evaluate.breakdown_bars import MOST_BANDS, MOST_LEVELS, BreakdownDisplay, part_labels
-from nearsay.evaluate.f_against_k import FScoreDisplay
-from nearsay.evaluate.specificity import Breakdown, breakdown
-from nearsay.evaluate.specificity_curve import FEW_POINTS, MARK, AccuracySpecificityDisplay
+from nearsay.metrics.specificity import Breakdown, breakdown
+from nearsay.taxonomy.taxonomy import Taxonomy
 from reference_taxonomy import ILSVRC65_SHAPE, T1
 
 pytestmark = pytest.mark.usefixtures("strict_and_tidy")

@@ -16,14 +16,14 @@ import nearsay as ns
 import reference_posteriors as loops
 from labeled import labeled_rows, queries_for
 from nearsay.errors import InputError
-from nearsay.neighbors.classes import NearestClasses
+from nearsay.neighbors.class_order import NearestClasses
 from nearsay.neighbors.index import NeighborIndex
 from nearsay.neighbors.table import NeighborTable
 from nearsay.posterior.confusion import Confmat, ConfmatRank, ConfmatRankVotesplit
 from nearsay.posterior.dist_votesplit import DistVotesplit
+from nearsay.posterior.past_case_table import past_cases
 from nearsay.posterior.proportional import Proportional
-from nearsay.posterior.tables import Rank, RankVotesplit
-from nearsay.posterior.tabulated import past_cases
+from nearsay.posterior.rank import Rank, RankVotesplit
 from nearsay.posterior.weighted import Weighted
 
 BY_LOOP: list[tuple[Callable[..., Any], Callable[..., list[float]]]] = [

@@ -17,10 +17,10 @@ from hypothesis import given
 from hypothesis import strategies as st
 from sklearn.base import BaseEstimator, clone
 
-from nearsay.data.taxonomies import TAXONOMIES, load_taxonomy
-from nearsay.data.taxonomy import Taxonomy
-from nearsay.data.taxonomy_text import MOST_LINES
 from nearsay.errors import DatasetNotFound, InputError, SavedFileError
+from nearsay.taxonomy.named import TAXONOMIES, load_taxonomy
+from nearsay.taxonomy.taxonomy import Taxonomy
+from nearsay.taxonomy.text import MOST_LINES
 from reference_taxonomy import DAG, GRAPHS, ILSVRC65_SHAPE, ODD_NAMES, T1, TREES, leaves_below, walked_up
 
 needs_data = pytest.mark.skipif(

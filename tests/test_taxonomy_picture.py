@@ -9,10 +9,10 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from matplotlib.colors import to_hex
 
-from nearsay.data.taxonomy import Taxonomy
+from nearsay.displays.drawing import AGREES
+from nearsay.displays.taxonomy_picture import TaxonomyDisplay, lay_out
 from nearsay.errors import InputError
-from nearsay.evaluate.drawing import AGREES
-from nearsay.evaluate.taxonomy_picture import TaxonomyDisplay, lay_out
+from nearsay.taxonomy.taxonomy import Taxonomy
 from reference_taxonomy import DAG, GRAPHS, T1
 
 pytestmark = pytest.mark.usefixtures("strict_and_tidy")

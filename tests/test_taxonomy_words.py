@@ -9,8 +9,8 @@ import networkx
 import numpy as np
 import pytest
 
-from nearsay.data.taxonomy import Taxonomy
 from nearsay.errors import InputError, MissingExtra
+from nearsay.taxonomy.taxonomy import Taxonomy
 from reference_taxonomy import DAG, T1
 
 pytestmark = pytest.mark.usefixtures("strict_and_tidy")

@@ -17,7 +17,8 @@ import reference
 from nearsay.distances.named import DISTANCES, as_distance
 from nearsay.errors import InputError
 from nearsay.neighbors.find import leave_one_out, nearest
-from nearsay.search import beside, trees
+from nearsay.search import static_index as beside
+from nearsay.search import trees
 from nearsay.search.exact import ExactSearch
 from nearsay.search.trees import KINDS, NORMS, TreeSearch, why_no_tree
 

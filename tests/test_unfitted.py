@@ -13,6 +13,7 @@ from sklearn.exceptions import NotFittedError
 import nearsay
 from nearsay.errors import NotFitted
 from nearsay.posterior.classifier import NeighborClassifier
+from public import ESTIMATORS
 
 # Methods that need no fit: they fit, or are about the parameters.
 NEED_NO_FIT = {"fit", "fit_transform", "fit_predict", "fresh_posterior", "set_output"}
@@ -21,11 +22,9 @@ GIVEN: dict[str, Any] = {"y": [0, 1, 0], "k": 1, "accuracy": 0.5, "coverage": 0.
 
 def public_estimators() -> dict[str, Any]:
     found = {}
-    for name in nearsay.__all__:
-        kind = getattr(nearsay, name)
-        if isinstance(kind, type) and hasattr(kind, "fit"):
-            needed = [each for each in parameters_of(kind) if each.default is each.empty]
-            found[name] = kind(*(NeighborClassifier() for _ in needed))
+    for name, kind in ESTIMATORS.items():
+        needed = [each for each in parameters_of(kind) if each.default is each.empty]
+        found[name] = kind(*(NeighborClassifier() for _ in needed))
     return found
 
 

@@ -32,7 +32,9 @@ def occurring(*sides: list[set[str]]) -> list[str]:
 
 
 def measures(true: list[set[str]], said: list[set[str]], over: list[str]) -> dict[str, float]:
-    return reference.measures(true, said, over) if over else dict.fromkeys(ns.keyword_measures([[1]], [[1]]), 0.0)
+    return (
+        reference.measures(true, said, over) if over else dict.fromkeys(ns.metrics.keyword_measures([[1]], [[1]]), 0.0)
+    )
 
 
 # ---------------------------------------------------------------- measures
@@ -41,7 +43,7 @@ def measures(true: list[set[str]], said: list[set[str]], over: list[str]) -> dic
 @given(pairs)
 def test_lists_are_measured_over_the_words_of_both_sides(items):
     true, said = [t for t, _ in items], [s for _, s in items]
-    found = ns.keyword_measures([sorted(t) for t in true], [sorted(s, reverse=True) for s in said])
+    found = ns.metrics.keyword_measures([sorted(t) for t in true], [sorted(s, reverse=True) for s in said])
     assert found == pytest.approx(measures(true, said, occurring(true, said)), abs=1e-12)
 
 
@@ -49,16 +51,18 @@ def test_lists_are_measured_over_the_words_of_both_sides(items):
 def test_columns_of_frames_may_come_in_any_order(items, one, other):
     true, said = [t for t, _ in items], [s for _, s in items]
     expected = pytest.approx(reference.measures(true, said, WORDS), abs=1e-12)
-    assert ns.keyword_measures(frame(true, one), frame(said, other)) == expected
-    assert ns.keyword_measures(frame(true, one), [list(s) for s in said]) == expected
-    assert ns.keyword_measures([list(t) for t in true], frame(said, other)) == expected
+    assert ns.metrics.keyword_measures(frame(true, one), frame(said, other)) == expected
+    assert ns.metrics.keyword_measures(frame(true, one), [list(s) for s in said]) == expected
+    assert ns.metrics.keyword_measures([list(t) for t in true], frame(said, other)) == expected
 
 
 @given(pairs, st.integers(1, 3))
 def test_a_word_that_one_side_has_no_column_for_is_never_given_or_never_right(items, kept):
     true, said = [t for t, _ in items], [s for _, s in items]
     expected = reference.measures(true, [s & set(WORDS[:kept]) for s in said], WORDS)
-    assert ns.keyword_measures(frame(true, WORDS), frame(said, WORDS[:kept])) == pytest.approx(expected, abs=1e-12)
+    assert ns.metrics.keyword_measures(frame(true, WORDS), frame(said, WORDS[:kept])) == pytest.approx(
+        expected, abs=1e-12
+    )
 
 
 @given(pairs, orders)
@@ -68,20 +72,20 @@ def test_scores_of_frames_go_by_name(items, order):
     asked = occurring(true)
     each = [reference.average_precision([word in t for t in true], score[word].tolist()) for word in asked]
     expected = pytest.approx(sum(each) / len(each) if each else 0.0, abs=1e-12)
-    assert ns.mean_average_precision([list(t) for t in true], score[order]) == expected
-    assert ns.mean_average_precision(frame(true, WORDS), score[order]) == expected
-    assert ns.mean_average_precision(frame(true, WORDS).to_numpy(), score.to_numpy()) == expected
+    assert ns.metrics.mean_average_precision([list(t) for t in true], score[order]) == expected
+    assert ns.metrics.mean_average_precision(frame(true, WORDS), score[order]) == expected
+    assert ns.metrics.mean_average_precision(frame(true, WORDS).to_numpy(), score.to_numpy()) == expected
 
 
 def test_words_that_differ_are_all_wrong():
-    found = ns.keyword_measures([["a"], ["b"]], [["x"], ["y"]])
+    found = ns.metrics.keyword_measures([["a"], ["b"]], [["x"], ["y"]])
     assert set(found.values()) == {0}
 
 
 def test_frames_without_names_go_by_position():
     table = np.array([[1, 0], [0, 1]])
     for form in (pd.DataFrame(table), csr_array(table), table.tolist()):
-        assert ns.keyword_measures(table, form)["f1"] == 1.0
+        assert ns.metrics.keyword_measures(table, form)["f1"] == 1.0
 
 
 TABLE, NAMED, LISTS = np.eye(2), pd.DataFrame(np.eye(2), columns=["a", "b"]), [["a"], ["b"]]
@@ -90,27 +94,36 @@ TABLE, NAMED, LISTS = np.eye(2), pd.DataFrame(np.eye(2), columns=["a", "b"]), [[
 @pytest.mark.parametrize(
     ("work", "says"),
     [
-        (lambda: ns.keyword_measures(LISTS, TABLE), r"One came with words \(such as 'a'\), the other as a table"),
-        (lambda: ns.keyword_measures(TABLE, LISTS), "One came with words"),
-        (lambda: ns.keyword_measures(NAMED, TABLE), "One came with words"),
-        (lambda: ns.keyword_measures(csr_array(TABLE), NAMED), "One came with words"),
-        (lambda: ns.keyword_measures(LISTS, LISTS[:1]), "got 2 and 1"),
-        (lambda: ns.keyword_measures(TABLE, np.ones((2, 3))), "got 2 and 3"),
-        (lambda: ns.keyword_measures(TABLE * np.nan, TABLE), "zeros and ones; got nan"),
-        (lambda: ns.keyword_measures(NAMED, NAMED.replace(1, np.nan)), "zeros and ones; got nan"),
-        (lambda: ns.keyword_measures(NAMED.set_axis(["a", "a"], axis=1), LISTS), "Two columns .* are named 'a'"),
-        (lambda: ns.keyword_measures(NAMED.astype(object).replace(1, "x"), NAMED), "a column of zeros and ones"),
-        (lambda: ns.keyword_measures(None, LISTS), "a list of words for every item, .* got None"),
-        (lambda: ns.keyword_measures("sky", LISTS), "a list of words for every item, .* got 'sky'"),
-        (lambda: ns.keyword_measures([[["a"]], [["b"]]], LISTS), "item 0 came with"),
-        (lambda: ns.mean_average_precision(LISTS, TABLE), "One came with words"),
-        (lambda: ns.mean_average_precision(TABLE, NAMED), "One came with words"),
-        (lambda: ns.mean_average_precision(LISTS, NAMED[["a"]]), "no column for 1 of the words, such as 'b'"),
-        (lambda: ns.mean_average_precision(TABLE, [[1.0, np.nan], [0, 0]]), "NaN at row 0, column 1"),
-        (lambda: ns.mean_average_precision(NAMED, NAMED.replace(1, np.nan)), "NaN at row 0, column 0"),
-        (lambda: ns.mean_average_precision(TABLE, [["x", "y"], ["z", "w"]]), "scores must be numbers"),
-        (lambda: ns.mean_average_precision(TABLE, [1.0, 2.0]), "shape of Y_true"),
-        (lambda: ns.mean_average_precision(TABLE, csr_array(TABLE)), "scores must be numbers"),
+        (
+            lambda: ns.metrics.keyword_measures(LISTS, TABLE),
+            r"One came with words \(such as 'a'\), the other as a table",
+        ),
+        (lambda: ns.metrics.keyword_measures(TABLE, LISTS), "One came with words"),
+        (lambda: ns.metrics.keyword_measures(NAMED, TABLE), "One came with words"),
+        (lambda: ns.metrics.keyword_measures(csr_array(TABLE), NAMED), "One came with words"),
+        (lambda: ns.metrics.keyword_measures(LISTS, LISTS[:1]), "got 2 and 1"),
+        (lambda: ns.metrics.keyword_measures(TABLE, np.ones((2, 3))), "got 2 and 3"),
+        (lambda: ns.metrics.keyword_measures(TABLE * np.nan, TABLE), "zeros and ones; got nan"),
+        (lambda: ns.metrics.keyword_measures(NAMED, NAMED.replace(1, np.nan)), "zeros and ones; got nan"),
+        (
+            lambda: ns.metrics.keyword_measures(NAMED.set_axis(["a", "a"], axis=1), LISTS),
+            "Two columns .* are named 'a'",
+        ),
+        (
+            lambda: ns.metrics.keyword_measures(NAMED.astype(object).replace(1, "x"), NAMED),
+            "a column of zeros and ones",
+        ),
+        (lambda: ns.metrics.keyword_measures(None, LISTS), "a list of words for every item, .* got None"),
+        (lambda: ns.metrics.keyword_measures("sky", LISTS), "a list of words for every item, .* got 'sky'"),
+        (lambda: ns.metrics.keyword_measures([[["a"]], [["b"]]], LISTS), "item 0 came with"),
+        (lambda: ns.metrics.mean_average_precision(LISTS, TABLE), "One came with words"),
+        (lambda: ns.metrics.mean_average_precision(TABLE, NAMED), "One came with words"),
+        (lambda: ns.metrics.mean_average_precision(LISTS, NAMED[["a"]]), "no column for 1 of the words, such as 'b'"),
+        (lambda: ns.metrics.mean_average_precision(TABLE, [[1.0, np.nan], [0, 0]]), "NaN at row 0, column 1"),
+        (lambda: ns.metrics.mean_average_precision(NAMED, NAMED.replace(1, np.nan)), "NaN at row 0, column 0"),
+        (lambda: ns.metrics.mean_average_precision(TABLE, [["x", "y"], ["z", "w"]]), "scores must be numbers"),
+        (lambda: ns.metrics.mean_average_precision(TABLE, [1.0, 2.0]), "shape of Y_true"),
+        (lambda: ns.metrics.mean_average_precision(TABLE, csr_array(TABLE)), "scores must be numbers"),
     ],
 )
 def test_what_cannot_be_matched_is_refused(work, says):
@@ -138,7 +151,7 @@ def test_known_keywords_and_those_of_queries_are_matched_by_name(seed, n_keyword
     columns = [word for word in order if word in occurring(known)]
     forms = [([sorted(k) for k in known], occurring(known)), (frame(known, columns), columns)]
     for given_known, ties in forms:
-        rows = ns.measures_by_k(
+        rows = ns.annotate.measures_by_k(
             table, given_known, [list(t) for t in truth], [1, 5], relevance="count", n_keywords=n_keywords
         )
         for row, k in zip(rows, (1, 5), strict=True):
@@ -151,18 +164,18 @@ def test_known_keywords_and_those_of_queries_are_matched_by_name(seed, n_keyword
 def test_known_keywords_without_names_do_not_match_words():
     table = ns.nearest([[0.0], [1.0]], [[0.2]], 2)
     with pytest.raises(InputError, match="One came with words"):
-        ns.measures_by_k(table, [[1, 0], [0, 1]], [["a"]], [1], n_keywords=1)
+        ns.annotate.measures_by_k(table, [[1, 0], [0, 1]], [["a"]], [1], n_keywords=1)
     with pytest.raises(InputError, match="got 1 and 2"):
-        ns.measures_by_k(table, [[1, 0], [0, 1]], [[1]], [1], n_keywords=1)
+        ns.annotate.measures_by_k(table, [[1, 0], [0, 1]], [[1]], [1], n_keywords=1)
 
 
 @pytest.mark.parametrize("ks", [[1.5], ["a"], [True], [None], [0], "ab", None])
 def test_numbers_of_neighbors_are_whole(ks):
     table = ns.nearest([[0.0], [1.0]], [[0.2]], 2)
     with pytest.raises(InputError, match="whole number of at least 1"):
-        ns.measures_by_k(table, [["a"], ["b"]], [["a"]], ks, n_keywords=1)
+        ns.annotate.measures_by_k(table, [["a"], ["b"]], [["a"]], ks, n_keywords=1)
     with pytest.raises(InputError, match="whole number of at least 1"):
-        ns.cross_validated_by_k(ns.JointNeighbors(), np.eye(4), [["a"], ["b"]] * 2, ks, n_keywords=1)
+        ns.annotate.cross_validated_by_k(ns.annotate.JointNeighbors(), np.eye(4), [["a"], ["b"]] * 2, ks, n_keywords=1)
 
 
 # ---------------------------------------------------------------- scores of an annotator

@@ -13,18 +13,18 @@ from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import FunctionTransformer
 
 from nearsay.annotate.annotator import KeywordAnnotator
-from nearsay.annotate.choosing import Worth, as_table, most
-from nearsay.annotate.joint_distance import JointNeighbors
+from nearsay.annotate.joint_neighbors import JointNeighbors
 from nearsay.annotate.landmarks import LandmarkFeatures
-from nearsay.annotate.measures import keyword_measures
 from nearsay.annotate.regression import KeywordRegression
 from nearsay.annotate.relevance import Relevance
-from nearsay.annotate.transformed import TransformedNeighbors
+from nearsay.annotate.transformed_neighbors import TransformedNeighbors
+from nearsay.annotate.word_selection import Worth, as_table, most
 from nearsay.data.corel5k import AnnotatedImages, load_corel5k
 from nearsay.describe.folder import describe_images
 from nearsay.describe.local import BagOfWords
 from nearsay.describe.named import MAKADIA
 from nearsay.learn.keyword_projection import KeywordProjection, unit_length
+from nearsay.metrics.keywords import keyword_measures
 from reproduce.annotation.published import EMBEDDINGS, FIFTEEN, SEVEN
 
 N_KEYWORDS = 5
@@ -126,8 +126,8 @@ class Study:
     def _described(self, descriptors: list[Any]) -> Columns:
         self.tell(f"Describing 4,999 images in {len(descriptors)} ways")
         parts = [describe_images(images.paths, descriptors) for images in (self.train, self.test)]
-        rows, distances = parts[0].rows, parts[0].distances
-        spaces = {name: (columns, distances[name]) for name, columns in rows.feature_groups.items()}
+        rows, metrics = parts[0].rows, parts[0].metrics
+        spaces = {name: (columns, metrics[name]) for name, columns in rows.feature_groups.items()}
         return Columns(rows.X, parts[1].rows.X, spaces)
 
 

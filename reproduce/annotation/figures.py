@@ -13,18 +13,18 @@ from typing import Any
 import numpy as np
 
 from nearsay.annotate.by_k import cross_validated_by_k, measures_by_k
-from nearsay.annotate.choosing import as_table, most
-from nearsay.annotate.joint_distance import JointNeighbors
-from nearsay.annotate.learned_distance import GroupLassoNeighbors, LassoNeighbors
-from nearsay.annotate.measures import keyword_measures
+from nearsay.annotate.joint_neighbors import JointNeighbors
+from nearsay.annotate.keyword_scorers import as_score
+from nearsay.annotate.lasso_neighbors import GroupLassoNeighbors, LassoNeighbors
 from nearsay.annotate.ml_knn import MLkNN
 from nearsay.annotate.relevance import Relevance
 from nearsay.annotate.sparse_coding import SparseCodingAnnotator
-from nearsay.annotate.two_pass import TwoPassNeighbors
-from nearsay.annotate.witness import as_score
+from nearsay.annotate.two_pass_neighbors import TwoPassNeighbors
+from nearsay.annotate.word_selection import as_table, most
 from nearsay.arrays import evenly
 from nearsay.errors import InputError, unknown_name
 from nearsay.learn.rank_boost import RankBoostNeighbors
+from nearsay.metrics.keywords import keyword_measures
 from reproduce.annotation.corel5k_study import (
     N_KEYWORDS,
     Columns,
@@ -209,7 +209,7 @@ def _joint(columns: Columns) -> JointNeighbors:
 
 
 # Preferences from all pairs, and the rounds of the reference: the paper gives no number.
-AS_IN_THE_PAPER: dict[str, Any] = {"top": None, "n_rounds": 100}
+AS_IN_THE_PAPER: dict[str, Any] = {"top": None, "max_iter": 100}
 
 RANKINGS: dict[str, Callable[[Columns], Any]] = {
     "JEC neighbors": _joint,

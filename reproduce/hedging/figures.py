@@ -17,11 +17,11 @@ from typing import Any
 import numpy as np
 
 from nearsay.arrays import evenly
-from nearsay.data.node_words import words_for_nodes
 from nearsay.decision.guarantee import setting_for
+from nearsay.displays.hedged_answers import hedged_answers, verdicts
 from nearsay.errors import InputError, unknown_name
-from nearsay.evaluate.hedged_answers import hedged_answers, verdicts
-from nearsay.evaluate.specificity import semantic_similarities
+from nearsay.metrics.specificity import semantic_similarities
+from nearsay.taxonomy.words import words_for_nodes
 from reproduce.hedging import tin200
 from reproduce.hedging.ilsvrc65 import halves, load_outputs
 from reproduce.hedging.learned_metrics import EUCLIDEAN, METRICS

@@ -7,8 +7,8 @@ from pathlib import Path
 import numpy as np
 
 from nearsay.data.datasets import data_folders
-from nearsay.data.taxonomies import load_taxonomy
 from nearsay.errors import DatasetNotFound, SavedFileError
+from nearsay.taxonomy.named import load_taxonomy
 from reproduce.hedging.methods import Outputs, Part
 from reproduce.hedging.published import AUTHORS_CONFIDENCE
 

@@ -17,7 +17,7 @@ from sklearn.base import BaseEstimator, TransformerMixin, clone
 from nearsay.arrays import evenly
 from nearsay.learn.boost_metric import BoostMetric
 from nearsay.learn.itml import ITML
-from nearsay.learn.lmnn import LMNN
+from nearsay.learn.lmnn.lmnn import LMNN
 from nearsay.learn.tuning import TunedMetric, tune_metric
 from nearsay.learn.whitening import WithinClassWhitening
 

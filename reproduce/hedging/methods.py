@@ -12,10 +12,10 @@ from typing import Any
 
 import numpy as np
 
-from nearsay.data.taxonomy import Taxonomy
 from nearsay.decision.envelope import AccuracyCurve, OperatingPoints, accuracy_curve, operating_points
 from nearsay.decision.guarantee import setting_for
-from nearsay.evaluate.specificity import breakdown, f_scores, semantic_similarity
+from nearsay.metrics.specificity import breakdown, f_scores, semantic_similarity
+from nearsay.taxonomy.taxonomy import Taxonomy
 
 # The accuracies asked for along a curve.
 GRID = (*(step / 20 for step in range(20)), 0.99)

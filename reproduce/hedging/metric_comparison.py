@@ -18,9 +18,10 @@ from typing import Any
 import numpy as np
 from sklearn.exceptions import ConvergenceWarning
 
-from nearsay.arrays import evenly, in_parallel
+from nearsay.arrays import evenly
 from nearsay.data.datasets import load_dataset
 from nearsay.neighbors.index import nearest
+from nearsay.parallel import in_parallel
 from nearsay.posterior.votes import count_votes, neighbor_labels, winners
 from reproduce.hedging import tin200
 from reproduce.hedging.learned_metrics import METRICS, VOTING_NEIGHBORS, Candidates, tune

@@ -9,9 +9,9 @@ from typing import Any
 
 import numpy as np
 
-from nearsay.evaluate.breakdown_bars import part_labels
-from nearsay.evaluate.drawing import save_figure
-from nearsay.evaluate.specificity import Breakdown
+from nearsay.displays.breakdown_bars import part_labels
+from nearsay.displays.drawing import save_figure
+from nearsay.metrics.specificity import Breakdown
 from reproduce.text_table import TextTable
 
 # Accuracies asked for that a printed curve shows; JSON has all of them.
@@ -267,7 +267,7 @@ def _draw_curves(made: Row) -> dict[str, Any]:
 
 
 def _curves(rows: list[Row]) -> Any:
-    from nearsay.evaluate.specificity_curve import AccuracySpecificityDisplay
+    from nearsay.displays.specificity_curve import AccuracySpecificityDisplay
 
     keys = [key for key in ("classifier", "posterior", "k", "method") if len({row.get(key) for row in rows}) > 1]
     curves = {
@@ -285,13 +285,13 @@ def _word(value: Any) -> str:
 
 
 def _draw_f_scores(made: Row) -> dict[str, Any]:
-    from nearsay.evaluate.f_against_k import FScoreDisplay
+    from nearsay.displays.f_against_k import FScoreDisplay
 
     return {"": FScoreDisplay.from_scores(f_by_k(made["rows"]))}
 
 
 def _draw_bars(made: Row) -> dict[str, Any]:
-    from nearsay.evaluate.breakdown_bars import BreakdownDisplay
+    from nearsay.displays.breakdown_bars import BreakdownDisplay
 
     by_classifier = _by(made["rows"], "classifier")
     return {
@@ -303,16 +303,16 @@ def _draw_bars(made: Row) -> dict[str, Any]:
 
 
 def _draw_answers(made: Row) -> dict[str, Any]:
-    from nearsay.evaluate.hedged_answers import HedgedAnswersDisplay
+    from nearsay.displays.hedged_answers import HedgedAnswersDisplay
 
     display = HedgedAnswersDisplay(methods=("Flat", "Flat-rej", "DARTS"), rows=made["rows"], images=None)
     return {"": display.plot()}
 
 
 def _draw_neighbors(made: Row) -> dict[str, Any]:
-    from nearsay.data.node_words import words_for_nodes
-    from nearsay.evaluate.similar_neighbors import SimilarNeighborsDisplay
+    from nearsay.displays.similar_neighbors import SimilarNeighborsDisplay
     from nearsay.posterior.classifier import NeighborClassifier
+    from nearsay.taxonomy.words import words_for_nodes
     from reproduce.hedging.tin200 import load_images, load_words
 
     images, query = load_images(), made["rows"][0]["query"]

@@ -17,14 +17,14 @@ from nearsay.arrays import evenly
 from nearsay.data.datasets import data_folders, load_dataset
 from nearsay.data.files import read_rows
 from nearsay.data.rows import LabeledRows
-from nearsay.data.taxonomies import load_taxonomy
-from nearsay.data.taxonomy import Taxonomy
 from nearsay.decision.calibration import calibrate, hold_out
 from nearsay.neighbors.index import NeighborIndex
 from nearsay.neighbors.table import NeighborTable
 from nearsay.posterior.proportional import Proportional
 from nearsay.posterior.votes import lift, winners
 from nearsay.posterior.weighted import Weighted
+from nearsay.taxonomy.named import load_taxonomy
+from nearsay.taxonomy.taxonomy import Taxonomy
 from reproduce.hedging.learned_metrics import Candidates, Learned, learn
 from reproduce.hedging.linear_svm import OneAgainstAll, platt_scaled
 from reproduce.hedging.methods import Outputs, Part

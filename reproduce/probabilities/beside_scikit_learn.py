@@ -10,10 +10,10 @@ import numpy as np
 from nearsay.arrays import evenly
 from nearsay.data.datasets import load_dataset
 from nearsay.data.rows import LabeledRows
-from nearsay.evaluate.probability import accuracy, brier, expected_calibration_error, mean_log_posterior
-from nearsay.posterior.choice import NEIGHBORS_TO_TRY
+from nearsay.metrics.probability import accuracy, brier, expected_calibration_error, mean_log_posterior
 from nearsay.posterior.classifier import NeighborClassifier
 from nearsay.posterior.fused import FusedClassifier
+from nearsay.posterior.model_choice import NEIGHBORS_TO_TRY
 from nearsay.posterior.named import AUTO
 from reproduce.held_out import Answers, Fold, ask, chosen_ways, stratified_folds
 
@@ -54,7 +54,7 @@ def ways(rows: LabeledRows, *, auto: bool) -> dict[str, Any]:
 
 def fused_by_choice(rows: LabeledRows) -> FusedClassifier:
     """The general estimator: everything is left to the past cases of each training part."""
-    base = NeighborClassifier(AUTO, posterior=AUTO, distance=AUTO)
+    base = NeighborClassifier(AUTO, posterior=AUTO, metric=AUTO)
     return FusedClassifier(rows.feature_groups or None, base)
 
 

@@ -7,7 +7,7 @@ from itertools import groupby
 from pathlib import Path
 from typing import Any
 
-from nearsay.evaluate.drawing import save_figure
+from nearsay.displays.drawing import save_figure
 from reproduce.text_table import TextTable
 
 # Beyond these a list of what was chosen tells nothing more.
@@ -117,7 +117,7 @@ def _joined_title(made: dict[str, Any]) -> str:
 
 def draw(result: dict[str, Any], folder: Path) -> list[str]:
     """Save the training-size curves of a result of ``tables.run`` in a folder, made if need be: the files."""
-    from nearsay.evaluate.training_size import TrainingSizeDisplay
+    from nearsay.displays.training_size import TrainingSizeDisplay
 
     written = []
     folder.mkdir(parents=True, exist_ok=True)

@@ -16,10 +16,10 @@ from typing import Any
 from nearsay.data.datasets import SPECIMENS, load_dataset
 from nearsay.data.rows import LabeledRows
 from nearsay.errors import InputError, unknown_name
-from nearsay.evaluate.probability import accuracy, macro_precision, macro_recall, mean_log_posterior
-from nearsay.posterior.choice import counts_votes
+from nearsay.metrics.probability import accuracy, macro_precision, macro_recall, mean_log_posterior
 from nearsay.posterior.classifier import NeighborClassifier
 from nearsay.posterior.fused import FusedClassifier
+from nearsay.posterior.model_choice import counts_votes
 from nearsay.posterior.named import AUTO, POSTERIORS
 from reproduce.held_out import (
     Answers,

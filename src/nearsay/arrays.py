@@ -1,15 +1,10 @@
-"""Checks on what a user passes in, rows cut into blocks, and work shared among threads."""
+"""Checks on what a user passes in, arrays that grow, and rows cut into blocks."""
 
 from __future__ import annotations
 
-import os
-from collections.abc import Callable, Iterable, Iterator
-from concurrent.futures import ThreadPoolExecutor
-from contextlib import AbstractContextManager, contextmanager
-from contextvars import ContextVar, copy_context
+from collections.abc import Iterator
 from datetime import date, time, timedelta
-from functools import lru_cache
-from threading import Lock, RLock
+from threading import Lock
 from typing import Any, TypeVar
 
 import numpy as np
@@ -293,17 +288,6 @@ def largest_norm(X: np.ndarray) -> float:
     return max((float(np.sqrt(np.einsum("ij,ij->i", block, block).max())) for block in blocks), default=0.0)
 
 
-def shares(n: int, most: int) -> Iterator[slice]:
-    """Cut ``range(n)`` into even slices of at most ``most``, as many for every thread as for the others.
-
-    >>> with threads(2):
-    ...     [(part.start, part.stop) for part in shares(10, most=4)]
-    [(0, 3), (3, 6), (6, 9), (9, 10)]
-    """
-    rounds = -(-n // max(1, most * thread_count()))
-    return row_blocks(n, size=max(1, -(-n // max(1, rounds * thread_count()))))
-
-
 class GrowingArray:
     """Rows that can be appended to without copying all of them each time (capacity doubles).
 
@@ -347,118 +331,3 @@ class _Room:
             room._store[n:needed] = more
             room._filled = needed
             return room, room._store[:needed]
-
-
-_chosen_threads: ContextVar[int | None] = ContextVar("threads", default=None)
-
-
-def thread_count() -> int:
-    """How many threads nearsay uses: set by ``threads``, ``NEARSAY_THREADS`` or ``OMP_NUM_THREADS``, or every core."""
-    chosen = _chosen_threads.get()
-    return _default_threads() if chosen is None else chosen
-
-
-@lru_cache(maxsize=1)
-def _default_threads() -> int:
-    for variable in ("NEARSAY_THREADS", "OMP_NUM_THREADS"):
-        value = os.environ.get(variable, "")
-        if value.isdigit() and int(value) > 0:
-            return int(value)
-    try:
-        return len(os.sched_getaffinity(0))
-    except AttributeError:  # not on every system
-        return os.cpu_count() or 1
-
-
-@contextmanager
-def threads(count: int) -> Iterator[None]:
-    """Use ``count`` threads inside the block. Results never depend on it, only time does.
-
-    It holds for the calling thread (and asynchronous task), not for others that run at the same time.
-
-    >>> with threads(1):
-    ...     thread_count()
-    1
-    """
-    if isinstance(count, bool) or not isinstance(count, int | np.integer) or count < 1:
-        raise InputError(f"The number of threads must be a whole number of at least 1; got {count!r}.")
-    before = _chosen_threads.set(int(count))
-    try:
-        yield
-    finally:
-        _chosen_threads.reset(before)
-
-
-class _OneBlasThread:
-    """Keeps BLAS on one thread while anyone needs that; the last one out puts back what the first one found.
-
-    Most BLAS libraries have one setting for the whole process. If everyone put back what they found, somebody who came
-    while another was inside would put back one thread, for good. OpenMP keeps a setting for each thread, to be put back
-    by that thread.
-    """
-
-    _lock = RLock()  # a finalizer or a signal handler may come in while its thread holds it
-    _inside = 0
-    _for_all: Any = None
-
-    def __enter__(self) -> None:
-        cls = type(self)
-        with cls._lock:
-            if cls._inside == 0:
-                cls._for_all = _blas(of_each_thread=False).limit(limits=1)
-                _let_others_set()
-            cls._inside += 1
-        self._own = _blas(of_each_thread=True).limit(limits=1)
-
-    def __exit__(self, *error: object) -> None:
-        cls = type(self)
-        self._own.restore_original_limits()
-        with cls._lock:
-            cls._inside -= 1
-            if cls._inside == 0:
-                cls._for_all.restore_original_limits()
-                _let_others_set()
-
-
-def _let_others_set() -> None:
-    """Since version 3.8 threadpoolctl lets no other thread set what one has set, until that one puts it back.
-
-    Here another thread may be the last one out. Limits that the user holds in this thread stay this thread's.
-    """
-    import threadpoolctl
-
-    ownership = getattr(threadpoolctl, "CONTROLLING_THREAD_OWNERSHIP", None)
-    if ownership is not None:
-        ownership.increment()
-        ownership.decrement()
-
-
-@lru_cache(maxsize=2)
-def _blas(*, of_each_thread: bool) -> Any:
-    """The BLAS libraries in use whose number of threads is set for each thread, or for the whole process."""
-    from threadpoolctl import ThreadpoolController
-
-    blas = ThreadpoolController().select(user_api="blas")
-    layers = {library.threading_layer for library in blas.lib_controllers}
-    return blas.select(threading_layer=[layer for layer in layers if (layer == "openmp") == of_each_thread])
-
-
-def one_blas_thread() -> AbstractContextManager[None]:
-    """Keep matrix products on the calling thread: nearsay shares out whole blocks of rows instead."""
-    return _OneBlasThread()
-
-
-def in_parallel(work: Callable[[Item], Result], items: Iterable[Item]) -> list[Result]:
-    """Do ``work`` on every item, in order, on as many threads as nearsay may use.
-
-    ``work`` should spend its time where Python's lock is released (matrix
-    products, compiled loops).
-    """
-    items = list(items)
-    workers = min(thread_count(), len(items))
-    with one_blas_thread():
-        if workers <= 1:
-            return [work(item) for item in items]
-        context = copy_context()  # a thread of the pool knows nothing of ``threads`` by itself
-        with ThreadPoolExecutor(workers) as pool:
-            return list(pool.map(lambda item: context.copy().run(work, item), items))

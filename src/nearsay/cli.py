@@ -48,7 +48,7 @@ def tour(
     as_json: AsJson = False,
 ) -> None:
     """Fit handwritten digits, and look at three answers and their evidence."""
-    from nearsay.evaluate.tour import take_tour
+    from nearsay.reports.tour import take_tour
 
     with show_progress("Asking the neighbors"):
         seen = take_tour(picture)
@@ -62,7 +62,7 @@ def tour(
 @app.command()
 def doctor(as_json: AsJson = False) -> None:
     """Say what is installed here, how many threads are used, and which data sets are found."""
-    from nearsay.evaluate.installation import describe_installation
+    from nearsay.reports.installation import describe_installation
 
     found = describe_installation()
     if as_json:
@@ -86,7 +86,7 @@ def _summary_table(summary: dict[str, Any], *, title: str) -> Table:
             "collection": f"{summary['rows']} rows of {summary['columns']} numbers, {summary['classes']} classes",
             "neighbors": f"k = {summary['k']}" + (", chosen by leave-one-out" if summary["k_chosen"] else ""),
             "posterior": summary["posterior"],
-            "distance": summary["distance"],
+            "metric": summary["metric"],
             "search": f"{summary['search']} ({summary['search_why']})",
             "asked": f"{summary['queries']} queries",
             "accuracy": f"{summary['accuracy']:.1%}",

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection
+from collections.abc import Collection, Mapping
+from difflib import get_close_matches
+from inspect import signature
 from numbers import Real
 from typing import Any
 
@@ -15,6 +17,20 @@ from nearsay.errors import InputError, unknown_name
 LARGEST_WHOLE = 2**63 - 1
 # No setting needs more, and products with rows of any size stay finite.
 LARGEST_NUMBER = 1e100
+
+
+def refuse_unknown(kind: type, unknown: Mapping[str, Any], instead: Mapping[str, str]) -> None:
+    """Say what to use instead of a parameter that another library has and ``kind`` has not.
+
+    >>> refuse_unknown(dict, {"weights": "distance"}, {"weights": 'Use posterior="weighted".'})
+    Traceback (most recent call last):
+    TypeError: dict has no parameter 'weights'. Use posterior="weighted".
+    """
+    for name in unknown:
+        known = [name for name, each in signature(kind).parameters.items() if each.kind is not each.VAR_KEYWORD]
+        close = get_close_matches(name, known, n=1)
+        hint = instead.get(name) or (f"Did you mean {close[0]!r}?" if close else f"It takes {', '.join(known)}.")
+        raise TypeError(f"{kind.__name__} has no parameter {name!r}. {hint}")
 
 
 def check_whole(name: str, value: Any, *, least: int, most: int = LARGEST_WHOLE) -> int:

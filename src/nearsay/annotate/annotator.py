@@ -18,12 +18,12 @@ from sklearn.model_selection import KFold
 from sklearn.utils.validation import check_is_fitted
 
 from nearsay.annotate.calibration import KeywordCalibration
-from nearsay.annotate.choosing import Worth, most
-from nearsay.annotate.measures import keyword_measures
-from nearsay.annotate.witness import Witness, as_witnesses
+from nearsay.annotate.keyword_scorers import Witness, as_witnesses
+from nearsay.annotate.word_selection import Worth, most
 from nearsay.arrays import as_rows, check_n_neighbors, evenly, row_blocks
 from nearsay.data.keywords import Keywords, rows_and_keywords
 from nearsay.errors import InputError
+from nearsay.metrics.keywords import keyword_measures
 from nearsay.neighbors.table import NeighborTable
 from nearsay.settings import check_choice, check_number, check_whole
 
@@ -86,7 +86,7 @@ class KeywordAnnotator(BaseEstimator):
         Neighbors that pass keywords on; or all rows where there are fewer.
     n_keywords : int or None, default=5
         Words that every item gets. None gives an item as many as are likely enough.
-    least_probability : float, default=0.0
+    min_probability : float, default=0.0
         Words less likely than this are not given; 0.5 where ``n_keywords`` is None and this is 0.
     order : {"probability", "score", "worth"}, default="probability"
         Which words come first: the most likely ones, those of highest relevance (of one witness), or those that are
@@ -125,7 +125,7 @@ class KeywordAnnotator(BaseEstimator):
         relevance: Any = "distance",
         n_neighbors: int = 20,
         n_keywords: int | None = 5,
-        least_probability: float = 0.0,
+        min_probability: float = 0.0,
         order: str = "probability",
         recall_weight: float = 1.0,
         cv: int | None = None,
@@ -134,7 +134,7 @@ class KeywordAnnotator(BaseEstimator):
         self.relevance = relevance
         self.n_neighbors = n_neighbors
         self.n_keywords = n_keywords
-        self.least_probability = least_probability
+        self.min_probability = min_probability
         self.order = order
         self.recall_weight = recall_weight
         self.cv = cv
@@ -223,7 +223,7 @@ class KeywordAnnotator(BaseEstimator):
 
     def _check(self, rows: np.ndarray, keywords: Keywords) -> None:
         check_choice("order", self.order, ORDERS)
-        check_number("least_probability", self.least_probability, 0, 1)
+        check_number("min_probability", self.min_probability, 0, 1)
         check_number("recall_weight", self.recall_weight, 0)
         if self.n_keywords is not None:
             check_whole("n_keywords", self.n_keywords, least=1)
@@ -290,7 +290,7 @@ class KeywordAnnotator(BaseEstimator):
 
     def _chosen(self, rows: np.ndarray) -> Iterator[tuple[np.ndarray, np.ndarray, NeighborTable]]:
         """For every item the words it is given, best first, the probabilities of all words, and its neighbors."""
-        least = 0.5 if self.n_keywords is None and self.least_probability == 0 else self.least_probability
+        least = 0.5 if self.n_keywords is None and self.min_probability == 0 else self.min_probability
         for part in self._parts(rows):
             scores, table = self._ask(rows[part])
             p = self.calibration_.proba(scores)

@@ -27,7 +27,7 @@ class KeywordPairs:
         return len(self.alike)
 
 
-def draw_pairs(Y: csr_array, n_pairs: int, least_shared: int = 4, seed: int = 0) -> KeywordPairs:
+def draw_pairs(Y: csr_array, n_pairs: int, min_shared: int = 4, seed: int = 0) -> KeywordPairs:
     """Draw up to ``n_pairs`` pairs of rows that share at least so many keywords, and as many that share none.
 
     All pairs of the first kind have equal chances, without replacement; those
@@ -37,18 +37,18 @@ def draw_pairs(Y: csr_array, n_pairs: int, least_shared: int = 4, seed: int = 0)
     ----------
     Y : (n_rows, n_words) zeros and ones.
 
-    >>> pairs = draw_pairs(csr_array([[1, 1, 0], [1, 1, 1], [0, 0, 0]]), n_pairs=1, least_shared=2)
+    >>> pairs = draw_pairs(csr_array([[1, 1, 0], [1, 1, 1], [0, 0, 0]]), n_pairs=1, min_shared=2)
     >>> pairs.first[0], pairs.second[0], pairs.alike
     (np.int64(0), np.int64(1), array([ True, False]))
     """
     check_whole("n_pairs", n_pairs, least=1)
-    check_whole("least_shared", least_shared, least=1)
+    check_whole("min_shared", min_shared, least=1)
     random = np.random.default_rng(seed)
-    alike = _sharing(Y, least_shared)
+    alike = _sharing(Y, min_shared)
     if not len(alike):
         raise InputError(
-            f"No two of the {Y.shape[0]} rows share {least_shared} keywords, so none are known to be alike."
-            " Lower least_shared."
+            f"No two of the {Y.shape[0]} rows share {min_shared} keywords, so none are known to be alike."
+            " Lower min_shared."
         )
     alike = alike[np.sort(random.permutation(len(alike))[:n_pairs])]
     unlike = _sharing_nothing(Y, len(alike), random)

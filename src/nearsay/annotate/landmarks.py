@@ -15,7 +15,7 @@ from scipy.linalg import eigh
 from sklearn.base import BaseEstimator, TransformerMixin
 from sklearn.utils.validation import check_is_fitted
 
-from nearsay.annotate.joint_distance import JointNeighbors
+from nearsay.annotate.joint_neighbors import JointNeighbors
 from nearsay.arrays import as_rows, evenly
 from nearsay.errors import InputError
 from nearsay.settings import check_number, check_whole

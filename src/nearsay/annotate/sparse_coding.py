@@ -19,11 +19,12 @@ from sklearn.exceptions import ConvergenceWarning
 from sklearn.linear_model import Lasso, orthogonal_mp_gram
 from sklearn.utils.validation import check_is_fitted
 
-from nearsay.arrays import as_rows, in_parallel, row_blocks
+from nearsay.arrays import as_rows, row_blocks
 from nearsay.data.keywords import rows_and_keywords
 from nearsay.errors import InputError
 from nearsay.learn.linear_map import in_units
 from nearsay.neighbors.spaces import as_spaces
+from nearsay.parallel import in_parallel
 from nearsay.settings import check_number, check_randomness, check_whole
 
 # Steps of coordinate descent for one query; codes of rows that repeat each other settle slowly, and need not.

@@ -1,7 +1,5 @@
 """Labeled rows: from files, to files, and the papers' data sets by name."""
 
-from nearsay.data.datasets import load_dataset
-from nearsay.data.files import read_images, read_rows, write_rows
-from nearsay.data.rows import LabeledRows
+from nearsay.lazy import attach
 
-__all__ = ["LabeledRows", "load_dataset", "read_images", "read_rows", "write_rows"]
+__getattr__, __dir__, __all__ = attach(__name__, __file__)

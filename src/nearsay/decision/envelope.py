@@ -17,12 +17,13 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from nearsay.arrays import as_labels, check_row_numbers, in_parallel
+from nearsay.arrays import as_labels, check_row_numbers
 from nearsay.decision.rules import Levels, as_compared, as_probabilities, as_score, contenders, levels_of, query_blocks
 from nearsay.errors import InputError, unknown_name
+from nearsay.parallel import in_parallel
 
 if TYPE_CHECKING:
-    from nearsay.data.taxonomy import Taxonomy
+    from nearsay.taxonomy.taxonomy import Taxonomy
 
 # Beyond it a bit of information is lost in the rounding of probabilities.
 LARGEST_SHIFT = 1e12
@@ -114,7 +115,7 @@ def operating_points(p_leaf: Any, taxonomy: Taxonomy, rule: str = "darts", *, sc
     score : (n_queries,), default: the largest probability
         What "flat-reject-calibrated" compares with its threshold.
 
-    >>> from nearsay.data.taxonomy import Taxonomy
+    >>> from nearsay.taxonomy.taxonomy import Taxonomy
     >>> tree = Taxonomy.from_edges([("R", "A"), ("R", "B"), ("A", "a1"), ("A", "a2"), ("B", "b1"), ("B", "b2")])
     >>> points = operating_points([[0.4, 0.3, 0.2, 0.1]], tree)
     >>> points.settings.round(4), [tree.nodes[v] for v in points.nodes]
@@ -141,7 +142,7 @@ def operating_points(p_leaf: Any, taxonomy: Taxonomy, rule: str = "darts", *, sc
 
 
 def _darts_points(p_leaf: np.ndarray, levels: Levels, score: np.ndarray) -> Points:
-    from nearsay.decision.lines import upper_envelopes
+    from nearsay.decision.envelope_kernels import upper_envelopes
 
     best = contenders(p_leaf, levels)
     shifts = np.full((len(p_leaf), len(best.information) + 1), np.nan)
@@ -164,7 +165,23 @@ def _fixed_threshold_points(p_leaf: np.ndarray, levels: Levels, score: np.ndarra
             np.where(ends_at_root, np.nan, begins[:, -1]),
         ]
     )
+    _leave_out_empty_steps(settings)
     return settings, _then_root(best.nodes, levels)
+
+
+def _leave_out_empty_steps(settings: np.ndarray) -> None:
+    """Put NaN where a node is passed as soon as it is reached: 0.1 + 0.2 is above 0.3 until both are compared.
+
+    >>> settings = np.array([[0.0, 0.3, np.nan, 0.3, 0.8]])
+    >>> _leave_out_empty_steps(settings)
+    >>> settings
+    array([[0. , nan, nan, 0.3, 0.8]])
+    """
+    following = settings[:, -1].copy()
+    for column in settings.T[-2::-1]:
+        column[column == following] = np.nan
+        there = ~np.isnan(column)
+        following[there] = column[there]
 
 
 def _flat_reject_points(p_leaf: np.ndarray, levels: Levels, score: np.ndarray) -> Points:
@@ -199,7 +216,7 @@ def accuracy_curve(points: OperatingPoints, y: Any, taxonomy: Taxonomy) -> Accur
     y : (n_queries,) names of nodes
         Mostly leaves. Where only an inner node is known ("some dog"), that node and those above it are right.
 
-    >>> from nearsay.data.taxonomy import Taxonomy
+    >>> from nearsay.taxonomy.taxonomy import Taxonomy
     >>> tree = Taxonomy.from_edges([("R", "A"), ("R", "B"), ("A", "a1"), ("A", "a2"), ("B", "b1"), ("B", "b2")])
     >>> p = [[0.4, 0.3, 0.2, 0.1]] * 3 + [[0.9, 0.05, 0.03, 0.02]]
     >>> curve = accuracy_curve(operating_points(p, tree), ["a1", "a2", "b1", "a1"], tree)

@@ -26,7 +26,7 @@ from nearsay.errors import InputError
 from nearsay.settings import check_choice
 
 if TYPE_CHECKING:
-    from nearsay.data.taxonomy import Taxonomy
+    from nearsay.taxonomy.taxonomy import Taxonomy
 
 HALVINGS = 25
 
@@ -65,7 +65,7 @@ def fit_reward_shift(
         +inf, with a warning, where only the root keeps the promise; a bisection then gives the end of its
         bracket, (accuracy · most information) / (1 − accuracy), as the authors do, also with a warning.
 
-    >>> from nearsay.data.taxonomy import Taxonomy
+    >>> from nearsay.taxonomy.taxonomy import Taxonomy
     >>> tree = Taxonomy.from_edges([("R", "A"), ("R", "B"), ("A", "a1"), ("A", "a2"), ("B", "b1"), ("B", "b2")])
     >>> p = [[0.4, 0.3, 0.2, 0.1]] * 3 + [[0.9, 0.05, 0.03, 0.02]]
     >>> [round(fit_reward_shift(p, ["a1", "a2", "b1", "a1"], tree, share), 3) for share in (0.5, 0.75, 0.8)]
@@ -90,7 +90,7 @@ def fit_setting(
 
     ``score`` is what "flat-reject-calibrated" compares with its threshold, the largest probability by default.
 
-    >>> from nearsay.data.taxonomy import Taxonomy
+    >>> from nearsay.taxonomy.taxonomy import Taxonomy
     >>> tree = Taxonomy.from_edges([("R", "A"), ("R", "B"), ("A", "a1"), ("A", "a2"), ("B", "b1"), ("B", "b2")])
     >>> p = [[0.4, 0.3, 0.2, 0.1]] * 3 + [[0.9, 0.05, 0.03, 0.02]]
     >>> fit_setting(p, ["a1", "a2", "b1", "a1"], tree, 0.8, method="exact", rule="flat-reject-calibrated")
@@ -145,7 +145,7 @@ def fit_reward_shifts_by_branch(
         For ``darts(p, taxonomy, shifts[branch_of(p, taxonomy, branches)])``. +inf, with a warning, for a
         branch without rows; otherwise as ``fit_reward_shift`` gives it for the rows of the branch.
 
-    >>> from nearsay.data.taxonomy import Taxonomy
+    >>> from nearsay.taxonomy.taxonomy import Taxonomy
     >>> tree = Taxonomy.from_edges([("R", "A"), ("R", "B"), ("A", "a1"), ("A", "a2"), ("B", "b1"), ("B", "b2")])
     >>> p = [[0.4, 0.3, 0.2, 0.1], [0.1, 0.2, 0.4, 0.3]]
     >>> fit_reward_shifts_by_branch(p, ["a1", "b2"], tree, 1.0, ["A", "B"], method="exact").round(2)
@@ -212,7 +212,7 @@ def _search_by_branch(
 def branch_of(p_leaf: Any, taxonomy: Taxonomy, branches: Sequence[Any]) -> np.ndarray:
     """The place in ``branches`` of the first that holds each row's most probable leaf: (n_rows,).
 
-    >>> from nearsay.data.taxonomy import Taxonomy
+    >>> from nearsay.taxonomy.taxonomy import Taxonomy
     >>> tree = Taxonomy.from_edges([("R", "A"), ("R", "B"), ("A", "a1"), ("A", "a2"), ("B", "b1"), ("B", "b2")])
     >>> branch_of([[0.4, 0.3, 0.2, 0.1], [0, 0, 1, 0]], tree, ["A", "B"])
     array([0, 1])
@@ -227,7 +227,7 @@ def branch_of(p_leaf: Any, taxonomy: Taxonomy, branches: Sequence[Any]) -> np.nd
 def branch_of_leaves(taxonomy: Taxonomy, branches: Sequence[Any]) -> np.ndarray:
     """The place in ``branches`` of the first that holds each leaf: (n_leaves,).
 
-    >>> from nearsay.data.taxonomy import Taxonomy
+    >>> from nearsay.taxonomy.taxonomy import Taxonomy
     >>> branch_of_leaves(Taxonomy.from_nested({"pet": {"dog": ["corgi", "poodle"], "cat": {}}}), ["cat", "dog"])
     array([1, 1, 0])
     """

@@ -9,13 +9,13 @@ import numpy as np
 from sklearn.utils.validation import check_is_fitted
 
 from nearsay.arrays import as_labels
-from nearsay.data.taxonomy import Taxonomy
 from nearsay.decision.calibration import AroundClassifier
 from nearsay.decision.envelope import AccuracyCurve, accuracy_curve, operating_points
 from nearsay.decision.guarantee import branch_of_leaves, check_share, curves_by_branch, setting_for, settings_for
 from nearsay.decision.rules import RULES, SUM_TOLERANCE, block_by_block, node_probabilities
 from nearsay.errors import InputError
 from nearsay.settings import check_choice
+from nearsay.taxonomy.taxonomy import Taxonomy
 
 # The root above all classes where no taxonomy is given: of names, and of numbers unless a class has it.
 ANYTHING = "anything"
@@ -200,7 +200,7 @@ class HedgedClassifier(AroundClassifier):
         return p_leaf
 
     def _by_leaf(self, p: np.ndarray) -> np.ndarray:
-        from nearsay.decision.lines import put_in_order
+        from nearsay.decision.envelope_kernels import put_in_order
 
         p, n_leaves = np.ascontiguousarray(p), self.taxonomy_.n_leaves
         if np.array_equal(self._class_nodes, np.arange(n_leaves)):

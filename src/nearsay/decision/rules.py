@@ -19,11 +19,12 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from nearsay.arrays import as_rows, in_parallel, row_blocks
+from nearsay.arrays import as_rows, row_blocks
 from nearsay.errors import InputError
+from nearsay.parallel import in_parallel
 
 if TYPE_CHECKING:
-    from nearsay.data.taxonomy import Taxonomy
+    from nearsay.taxonomy.taxonomy import Taxonomy
 
 # Ten thousand float32 probabilities, or fifty printed with six digits, add up to 1 within this.
 SUM_TOLERANCE = 1e-4
@@ -38,7 +39,7 @@ BLOCK_BYTES = 8 << 20
 def flat(p_leaf: Any, taxonomy: Taxonomy) -> np.ndarray:
     """Name the most probable leaf, sure or not; the first one at ties.
 
-    >>> from nearsay.data.taxonomy import Taxonomy
+    >>> from nearsay.taxonomy.taxonomy import Taxonomy
     >>> tree = Taxonomy.from_edges([("R", "A"), ("R", "B"), ("A", "a1"), ("A", "a2"), ("B", "b1"), ("B", "b2")])
     >>> [tree.nodes[v] for v in flat([[0.4, 0.3, 0.2, 0.1], [0.1, 0.4, 0.4, 0.1]], tree)]
     ['a1', 'a2']
@@ -52,7 +53,7 @@ def flat_reject(p_leaf: Any, taxonomy: Taxonomy, threshold: Any) -> np.ndarray:
 
     At 0 it is ``flat``; above 1 it is always the root. One threshold for all queries, or (n_queries,).
 
-    >>> from nearsay.data.taxonomy import Taxonomy
+    >>> from nearsay.taxonomy.taxonomy import Taxonomy
     >>> tree = Taxonomy.from_edges([("R", "A"), ("R", "B"), ("A", "a1"), ("A", "a2"), ("B", "b1"), ("B", "b2")])
     >>> [tree.nodes[v] for t in (0.4, 0.5) for v in flat_reject([[0.4, 0.3, 0.2, 0.1]], tree, t)]
     ['a1', 'R']
@@ -72,7 +73,7 @@ def flat_reject_calibrated(p_leaf: Any, taxonomy: Taxonomy, threshold: Any, scor
     score : (n_queries,), default: the largest probability
         How sure the classifier is, such as the largest decision value of a support vector machine.
 
-    >>> from nearsay.data.taxonomy import Taxonomy
+    >>> from nearsay.taxonomy.taxonomy import Taxonomy
     >>> tree = Taxonomy.from_edges([("R", "A"), ("R", "B"), ("A", "a1"), ("A", "a2"), ("B", "b1"), ("B", "b2")])
     >>> said = flat_reject_calibrated([[0.4, 0.3, 0.2, 0.1]] * 2, tree, threshold=-1.5, score=[-1.5, 0.7])
     >>> [tree.nodes[v] for v in said]
@@ -94,13 +95,13 @@ def darts(p_leaf: Any, taxonomy: Taxonomy, reward_shift: Any) -> np.ndarray:
     reward_shift : float of at least 0, or (n_queries,)
         In bits, for all queries or for each. +inf names the root.
 
-    >>> from nearsay.data.taxonomy import Taxonomy
+    >>> from nearsay.taxonomy.taxonomy import Taxonomy
     >>> tree = Taxonomy.from_edges([("R", "A"), ("R", "B"), ("A", "a1"), ("A", "a2"), ("B", "b1"), ("B", "b2")])
     >>> p = [[0.4, 0.3, 0.2, 0.1]]                     # A .7, B .3; leaves are worth 2 bits, A and B 1, R 0
     >>> [tree.nodes[darts(p, tree, shift)[0]] for shift in (0, 0.5, 3)]      # .8 > .7   1.05 > 1.0   3.0 > 2.8
     ['a1', 'A', 'R']
     """
-    from nearsay.decision.lines import highest_lines
+    from nearsay.decision.envelope_kernels import highest_lines
 
     p_leaf = as_probabilities(p_leaf, taxonomy)
     shifts = _for_each("reward_shift", reward_shift, len(p_leaf), at_least=0.0)
@@ -122,7 +123,7 @@ def fixed_threshold(p_leaf: Any, taxonomy: Taxonomy, threshold: Any = INATURALIS
     taxonomy order. Where no node is so probable it is the root. At 0 it is ``flat``, unless a prior makes some
     leaves say more than others. One threshold for all queries, or (n_queries,).
 
-    >>> from nearsay.data.taxonomy import Taxonomy
+    >>> from nearsay.taxonomy.taxonomy import Taxonomy
     >>> tree = Taxonomy.from_edges([("R", "A"), ("R", "B"), ("A", "a1"), ("A", "a2"), ("B", "b1"), ("B", "b2")])
     >>> [tree.nodes[fixed_threshold([[0.4, 0.3, 0.2, 0.1]], tree, t)[0]] for t in (0.4, 0.6, 0.78)]
     ['a1', 'A', 'R']
@@ -161,12 +162,12 @@ RULES: dict[str, Callable[[Any, Taxonomy, Any], np.ndarray]] = {
 def node_probabilities(p_leaf: Any, taxonomy: Taxonomy) -> np.ndarray:
     """How probable each node is: the sum over the leaves below it, each counted once; (n_queries, n_nodes).
 
-    >>> from nearsay.data.taxonomy import Taxonomy
+    >>> from nearsay.taxonomy.taxonomy import Taxonomy
     >>> dag = Taxonomy.from_edges([("R", "P"), ("R", "Q"), ("P", "a"), ("P", "b"), ("Q", "b"), ("Q", "c")])
     >>> node_probabilities([[0.2, 0.5, 0.3]], dag)
     array([[0.2, 0.5, 0.3, 0.7, 0.8, 1. ]])
     """
-    from nearsay.decision.lines import add_up
+    from nearsay.decision.envelope_kernels import add_up
 
     p_leaf = as_probabilities(p_leaf, taxonomy)
     levels = levels_of(taxonomy)
@@ -232,7 +233,7 @@ class Contenders:
 
 def contenders(p_leaf: np.ndarray, levels: Levels) -> Contenders:
     """Find the contenders of a block of queries; ``p_leaf`` is as ``as_probabilities`` gives it."""
-    from nearsay.decision.lines import most_probable_of_each
+    from nearsay.decision.envelope_kernels import most_probable_of_each
 
     p = np.empty((len(p_leaf), len(levels.information)))
     nodes = np.empty(p.shape, dtype=np.intp)
@@ -255,7 +256,7 @@ def block_by_block(choose: Callable[[slice], np.ndarray], n_queries: int, taxono
 def as_probabilities(p_leaf: Any, taxonomy: Taxonomy) -> np.ndarray:
     """Give float64 rows, one column a leaf, that sum to 1; nothing is normalized silently.
 
-    >>> from nearsay.data.taxonomy import Taxonomy
+    >>> from nearsay.taxonomy.taxonomy import Taxonomy
     >>> as_probabilities([[0.9, 0.8]], Taxonomy.from_edges([("R", "a"), ("R", "b")]))
     Traceback (most recent call last):
     nearsay.errors.InputError: Row 0 of p_leaf sums to 1.7, but probabilities of the leaves sum to 1. ...

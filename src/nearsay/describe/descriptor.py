@@ -22,7 +22,7 @@ class ImageDescriptor(Protocol):
     def name(self) -> str: ...
 
     @property
-    def distance(self) -> str: ...
+    def metric(self) -> str: ...
 
     def __call__(self, image: Any) -> np.ndarray: ...
 
@@ -35,8 +35,8 @@ class Descriptor:
     ----------
     name : str
         What the feature group is called.
-    distance : str
-        A name of ``nearsay.DISTANCES`` that suits these vectors.
+    metric : str
+        A name of ``nearsay.distances.DISTANCES`` that suits these vectors.
     measure : function of an (h, w, 3) uint8 image
         What computes the vector.
 
@@ -46,14 +46,14 @@ class Descriptor:
     """
 
     name: str
-    distance: str
+    metric: str
     measure: Callable[[np.ndarray], np.ndarray]
 
     def __call__(self, image: Any) -> np.ndarray:
         return np.ascontiguousarray(self.measure(as_image(image)), dtype=np.float32)
 
     def __repr__(self) -> str:
-        return f"<descriptor {self.name}, compared by {self.distance}>"
+        return f"<descriptor {self.name}, compared by {self.metric}>"
 
 
 def as_image(image: Any) -> np.ndarray:

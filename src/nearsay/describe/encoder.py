@@ -12,9 +12,10 @@ from typing import Any, Protocol, runtime_checkable
 
 import numpy as np
 
-from nearsay.arrays import in_parallel, row_blocks
+from nearsay.arrays import row_blocks
 from nearsay.describe.descriptor import ImageDescriptor, as_image
 from nearsay.errors import InputError, require, unknown_name
+from nearsay.parallel import in_parallel
 
 # Of red, green and blue over ImageNet, in units of 0 to 1: what most published networks were trained with.
 IMAGENET_MEAN = (0.485, 0.456, 0.406)
@@ -132,12 +133,12 @@ class Encoder(ABC):
     number of threads (about 1e-5 of the largest value).
     """
 
-    def __init__(self, preprocessing: Preprocessing, *, name: str, distance: str, batch_size: int) -> None:
+    def __init__(self, preprocessing: Preprocessing, *, name: str, metric: str, batch_size: int) -> None:
         if isinstance(batch_size, bool) or not isinstance(batch_size, int | np.integer) or batch_size < 1:
             raise InputError(f"batch_size must be a whole number of at least 1; got {batch_size!r}.")
         self._preprocessing = preprocessing
         self.name = name
-        self.distance = distance
+        self.metric = metric
         self.batch_size = int(batch_size)
 
     @property
@@ -177,7 +178,7 @@ class Encoder(ABC):
 
     def __repr__(self) -> str:
         height, width = self._preprocessing.size
-        return f"<encoder {self.name}, {height} × {width} pixels, compared by {self.distance}>"
+        return f"<encoder {self.name}, {height} × {width} pixels, compared by {self.metric}>"
 
     def _encode_batch(self, images: list[Any]) -> np.ndarray:
         vectors = mean_over_places(self._outputs(self._preprocessing(images)), self._preprocessing.layout)

@@ -9,9 +9,9 @@ from typing import Any
 
 import numpy as np
 
-from nearsay.arrays import thread_count
 from nearsay.describe.encoder import BATCH_SIZE, IMAGENET_MEAN, IMAGENET_STD, Encoder, Preprocessing, as_layout, as_size
 from nearsay.errors import InputError, require, unknown_name
+from nearsay.parallel import thread_count
 
 # Of the types a model may declare, those that prepared images can be given in.
 INPUT_TYPES = {"tensor(float)": np.float32, "tensor(float16)": np.float16, "tensor(double)": np.float64}
@@ -34,8 +34,8 @@ class OnnxEncoder(Encoder):
         Images at once. A model that declares a fixed number gets that many, and the last batch is filled up.
     name : str or None
         What the feature group is called; None for the name of the file.
-    distance : str, default="cosine"
-        A name of ``nearsay.DISTANCES``.
+    metric : str, default="cosine"
+        A name of ``nearsay.distances.DISTANCES``.
 
     What the file declares (number, type and shape of inputs, names of outputs) is compared with these when the encoder
     is made, and a mismatch is an InputError.
@@ -54,7 +54,7 @@ class OnnxEncoder(Encoder):
         output: str | None = None,
         batch_size: int = BATCH_SIZE,
         name: str | None = None,
-        distance: str = "cosine",
+        metric: str = "cosine",
     ) -> None:
         path = Path(path)
         self._session = _opened(path)
@@ -64,9 +64,7 @@ class OnnxEncoder(Encoder):
             _agreed_size(size, declared_size, path),
             mean=mean, std=std, crop=crop, resampling=resampling, layout=layout,
         )  # fmt: skip
-        super().__init__(
-            preprocessing, name=name or path.stem, distance=distance, batch_size=declared_batch or batch_size
-        )
+        super().__init__(preprocessing, name=name or path.stem, metric=metric, batch_size=declared_batch or batch_size)
         self._fixed_batch = declared_batch is not None
         self._output = _chosen_output(self._session, output, path)
 

@@ -8,9 +8,9 @@ from typing import Any
 
 import numpy as np
 
-from nearsay.arrays import thread_count
 from nearsay.describe.encoder import BATCH_SIZE, IMAGENET_MEAN, IMAGENET_STD, Encoder, Preprocessing
 from nearsay.errors import InputError, closest, require
+from nearsay.parallel import thread_count
 
 
 class TorchEncoder(Encoder):
@@ -30,8 +30,8 @@ class TorchEncoder(Encoder):
     batch_size : int, default=32
     name : str or None
         What the feature group is called; None for the name of the model's class.
-    distance : str, default="cosine"
-        A name of ``nearsay.DISTANCES``.
+    metric : str, default="cosine"
+        A name of ``nearsay.distances.DISTANCES``.
     """
 
     def __init__(
@@ -47,7 +47,7 @@ class TorchEncoder(Encoder):
         layer: str | None = None,
         batch_size: int = BATCH_SIZE,
         name: str | None = None,
-        distance: str = "cosine",
+        metric: str = "cosine",
     ) -> None:
         torch: Any = require("torch", "torch")
         if not isinstance(model, torch.nn.Module):
@@ -56,7 +56,7 @@ class TorchEncoder(Encoder):
                 " model: build it, then model.load_state_dict(torch.load(path))."
             )
         preprocessing = Preprocessing(size, mean=mean, std=std, crop=crop, resampling=resampling, layout=layout)
-        super().__init__(preprocessing, name=name or type(model).__name__, distance=distance, batch_size=batch_size)
+        super().__init__(preprocessing, name=name or type(model).__name__, metric=metric, batch_size=batch_size)
         self._model = model
         self._layer = None if layer is None else _part(model, layer)
 

@@ -12,13 +12,14 @@ from typing import Any
 
 import numpy as np
 
-from nearsay.arrays import in_parallel, row_blocks, threads
+from nearsay.arrays import row_blocks
 from nearsay.data.images import image_files, read_image
 from nearsay.data.rows import LabeledRows
 from nearsay.describe.descriptor import ImageDescriptor
 from nearsay.describe.encoder import Encoder, ImageEncoder
 from nearsay.describe.named import MAKADIA, as_descriptor
 from nearsay.errors import InputError
+from nearsay.parallel import in_parallel, threads
 
 # Read before the encoders see them: a few batches, and at most 50 MB.
 IMAGES_AT_ONCE = 256
@@ -52,9 +53,9 @@ class ImageDescriptions:
     skipped: tuple[SkippedImage, ...]
 
     @property
-    def distances(self) -> dict[str, str]:
-        """The distance that suits each feature group."""
-        return {descriptor.name: descriptor.distance for descriptor in self.descriptors}
+    def metrics(self) -> dict[str, str]:
+        """The metric that suits each feature group."""
+        return {descriptor.name: descriptor.metric for descriptor in self.descriptors}
 
     @property
     def preprocessing(self) -> dict[str, dict[str, Any]]:
@@ -96,7 +97,7 @@ def describe_images(
     >>> Image.new("RGB", (64, 48), "red").save(folder / "red.png")
     >>> _ = (folder / "broken.png").write_bytes(b"not an image")
     >>> found = describe_images(folder, ["rgb", "gist"])
-    >>> found.rows.ids, found.rows.X.shape, found.distances
+    >>> found.rows.ids, found.rows.X.shape, found.metrics
     (array(['red.png'], dtype='<U7'), (1, 4608), {'rgb': 'manhattan', 'gist': 'manhattan'})
     >>> found.skipped[0].path.name
     'broken.png'

@@ -52,7 +52,7 @@ def as_descriptor(descriptor: Any) -> ImageDescriptor:
         return DESCRIPTORS[descriptor]
     if not isinstance(descriptor, ImageDescriptor) or isinstance(descriptor, type):
         raise InputError(
-            "A descriptor is a name, or an object with a name, a distance and a call for one image;"
-            f" got {type(descriptor).__name__}. Wrap a function: Descriptor(name, distance, function)."
+            "A descriptor is a name, or an object with a name, a metric and a call for one image;"
+            f" got {type(descriptor).__name__}. Wrap a function: Descriptor(name, metric, function)."
         )
     return descriptor

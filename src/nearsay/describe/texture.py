@@ -102,25 +102,25 @@ def responses(gray: np.ndarray, waves: np.ndarray) -> np.ndarray:
 
 
 @lru_cache(maxsize=8)
-def gabor_waves(side: int, n_scales: int, n_directions: int) -> np.ndarray:
+def gabor_waves(side: int, n_scales: int, n_components: int) -> np.ndarray:
     """Gabor filters as factors of the spectrum, one octave wide and touching at half height.
 
-    (n_scales · n_directions, side, side) float32; wavelengths of 4, 8, 16, … pixels, the shortest first. No
+    (n_scales · n_components, side, side) float32; wavelengths of 4, 8, 16, … pixels, the shortest first. No
     filter answers to brightness itself.
     """
     y, x = np.meshgrid(np.fft.fftfreq(side), np.fft.fftfreq(side), indexing="ij")
     at_half_height = np.sqrt(2 * np.log(2))
-    bank = np.empty((n_scales * n_directions, side, side), dtype=np.float32)
+    bank = np.empty((n_scales * n_components, side, side), dtype=np.float32)
     for scale in range(n_scales):
         frequency = 0.25 / 2**scale
         along_width = frequency / 3 / at_half_height
-        across_width = frequency * np.tan(np.pi / (2 * n_directions)) / at_half_height
-        for direction in range(n_directions):
-            angle = np.pi * direction / n_directions
+        across_width = frequency * np.tan(np.pi / (2 * n_components)) / at_half_height
+        for direction in range(n_components):
+            angle = np.pi * direction / n_components
             along = x * np.cos(angle) + y * np.sin(angle)
             across = y * np.cos(angle) - x * np.sin(angle)
             exponent = ((along - frequency) / along_width) ** 2 + (across / across_width) ** 2
-            bank[scale * n_directions + direction] = np.exp(-exponent / 2)
+            bank[scale * n_components + direction] = np.exp(-exponent / 2)
     bank[:, 0, 0] = 0
     bank.setflags(write=False)
     return bank

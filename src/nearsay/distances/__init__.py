@@ -1,6 +1,5 @@
 """How far apart two items are: by name, by function, or by matrix."""
 
-from nearsay.distances.distance import Distance
-from nearsay.distances.named import DISTANCES, as_distance
+from nearsay.lazy import attach
 
-__all__ = ["DISTANCES", "Distance", "as_distance"]
+__getattr__, __dir__, __all__ = attach(__name__, __file__)

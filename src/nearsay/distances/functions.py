@@ -151,9 +151,9 @@ class PrecomputedDistance(Distance):
 
     >>> from nearsay import leave_one_out, nearest
     >>> matrix = [[0.0, 2.0, 9.0], [2.0, 0.0, 4.0], [9.0, 4.0, 0.0]]
-    >>> nearest(matrix, [[5.0, 1.0, 3.0]], k=2, distance="precomputed").indices
+    >>> nearest(matrix, [[5.0, 1.0, 3.0]], k=2, metric="precomputed").indices
     array([[1, 2]])
-    >>> leave_one_out(matrix, k=1, distance="precomputed").indices.ravel()
+    >>> leave_one_out(matrix, k=1, metric="precomputed").indices.ravel()
     array([1, 0, 1])
     """
 

@@ -64,7 +64,7 @@ class Hellinger(HistogramDistance):
         return np.asarray(np.sqrt(super().form(X)))
 
     def measure_formed(self, Q: np.ndarray, X: np.ndarray, candidates: np.ndarray, first: int, out: np.ndarray) -> None:
-        from nearsay.distances import kernels
+        from nearsay.distances import vector_kernels as kernels
 
         kernels.measure_euclidean(Q, X, candidates, first, False, 0.5, out)
 

@@ -14,11 +14,12 @@ from typing import Any, Literal
 
 import numpy as np
 
-from nearsay.arrays import one_blas_thread, row_blocks
+from nearsay.arrays import row_blocks
 from nearsay.distances.distance import Distance
 from nearsay.distances.shape_context import Shape, describe_shape, shape_distance
 from nearsay.distances.tangent import TangentPlanes, tangent_planes
 from nearsay.errors import InputError
+from nearsay.parallel import one_blas_thread
 
 SIDES = ("both", "query", "row")
 # Below this the Gaussian is so narrow that its derivative vanishes between the pixels.
@@ -48,7 +49,7 @@ class ImageDistance(Distance):
             if side * side != n_columns:
                 raise InputError(
                     f"{name} has {n_columns} columns, which is not a square number. Give the images' shape:"
-                    f" distance=({self.name!r}, {{'shape': (height, width)}})."
+                    f" metric=({self.name!r}, {{'shape': (height, width)}})."
                 )
             return side, side
         height, width = self.shape

@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 import inspect
-from collections.abc import Callable
-from functools import cache
-from typing import Any
+from collections.abc import Callable, Mapping
+from functools import cache, partial
+from typing import Any, Literal, TypeAlias
 
 from nearsay.distances.distance import Distance
 from nearsay.distances.functions import CompiledDistance, FunctionDistance, PrecomputedDistance, is_compiled
@@ -51,6 +51,46 @@ DISTANCES: dict[str, Callable[..., Distance]] = {
     "precomputed": PrecomputedDistance,
 }
 
+# The names, for type checkers; a test holds them against the tables here.
+MetricName = Literal[
+    "euclidean",
+    "sqeuclidean",
+    "manhattan",
+    "chebyshev",
+    "minkowski",
+    "mahalanobis",
+    "cosine",
+    "correlation",
+    "canberra",
+    "braycurtis",
+    "hamming",
+    "jaccard",
+    "chi2",
+    "hellinger",
+    "intersection",
+    "jensen_shannon",
+    "kullback_leibler",
+    "tangent",
+    "shape_context",
+    "precomputed",
+    "l2",
+    "squared_euclidean",
+    "l1",
+    "cityblock",
+    "taxicab",
+    "linf",
+    "maximum",
+    "bray_curtis",
+    "chi_square",
+    "chi_squared",
+    "histogram_intersection",
+    "js",
+    "jensenshannon",
+    "kl",
+]
+# What a user may pass as a metric.
+Metric: TypeAlias = MetricName | tuple[MetricName, Mapping[str, Any]] | Distance | Callable[[Any, Any], float]
+
 ALIASES = {
     "l2": "euclidean",
     "squared_euclidean": "sqeuclidean",
@@ -79,7 +119,7 @@ def as_distance(distance: Any, **parameters: Any) -> Distance:
         Python function of two items; a function of two vectors compiled by
         numba; or a Distance, which is given back as it is.
     **parameters
-        Parameters of a named distance.
+        Parameters of a named distance, or further arguments of a Python function.
 
     >>> as_distance("l2")
     <distance euclidean>
@@ -93,9 +133,12 @@ def as_distance(distance: Any, **parameters: Any) -> Distance:
         distance, parameters = distance[0], {**distance[1], **parameters}
     if isinstance(distance, str):
         return _named(distance, parameters)
+    if parameters and callable(distance) and not isinstance(distance, type | Distance) and not is_compiled(distance):
+        return FunctionDistance(partial(distance, **parameters))
     if parameters:
         raise InputError(
-            f"Parameters ({', '.join(parameters)}) belong to a named distance; {distance!r} came with them."
+            f"Parameters ({', '.join(parameters)}) belong to a named distance or a Python function; {distance!r} came"
+            " with them."
         )
     if isinstance(distance, Distance):
         return distance
@@ -106,8 +149,21 @@ def as_distance(distance: Any, **parameters: Any) -> Distance:
     raise InputError(
         "A distance is a name, a (name, parameters) pair, a function of two items, or a Distance;"
         f" got {type(distance).__name__} {distance!r}. A matrix of distances is passed in place of the rows, with"
-        ' distance="precomputed".'
+        ' metric="precomputed".'
     )
+
+
+def with_parameters(metric: Any, metric_params: Any) -> Any:
+    """What scikit-learn calls ``metric`` and ``metric_params`` as one thing that ``as_distance`` takes.
+
+    >>> with_parameters("minkowski", {"p": 3})
+    <distance minkowski p=3.0>
+    """
+    if metric_params is None:
+        return metric
+    if not isinstance(metric_params, Mapping):
+        raise InputError(f'metric_params must be a dict, such as {{"p": 3}}, or None; got {metric_params!r}.')
+    return as_distance(metric, **metric_params) if metric_params else metric
 
 
 _signature = cache(inspect.signature)  # asking anew takes longer than a search of a few rows

@@ -34,7 +34,7 @@ class VectorDistance(Distance):
         return ()
 
     def block(self, Q: np.ndarray, X: np.ndarray, first: int = 0) -> np.ndarray:
-        from nearsay.distances import kernels
+        from nearsay.distances import vector_kernels as kernels
 
         out = np.empty((len(Q), len(X)))
         columns = np.ascontiguousarray(self.form(X).T)
@@ -93,7 +93,7 @@ class Euclidean(VectorDistance):
     squared: ClassVar[bool] = False
 
     def measure(self, Q: np.ndarray, X: np.ndarray, candidates: np.ndarray, first: int, out: np.ndarray) -> None:
-        from nearsay.distances import kernels
+        from nearsay.distances import vector_kernels as kernels
 
         if X.dtype.char not in SINGLE_OR_DOUBLE:  # one compiled form for each type is enough with two types
             super().measure(Q, X, candidates, first, out)
@@ -151,7 +151,7 @@ class Minkowski(VectorDistance):
 
     def __init__(self, p: float = 2.0) -> None:
         if isinstance(p, bool) or not isinstance(p, int | float | np.integer | np.floating) or not 1 <= p < math.inf:
-            advice = ' For p = ∞ use distance="chebyshev".' if p == math.inf else ""
+            advice = ' For p = ∞ use metric="chebyshev".' if p == math.inf else ""
             raise InputError(f"minkowski needs a finite number p of at least 1; got {p!r}.{advice}")
         self.p = float(p)
 
@@ -173,8 +173,12 @@ class Mahalanobis(VectorDistance):
         directions that rounding cannot tell from nothing are left out.
     L : (r, d) array, optional
         The linear map itself; r < d leaves directions out, and rows that differ only there are at distance 0.
+    VI : (d, d) array, optional
+        M, by the name that scipy and scikit-learn give it.
+    V : (d, d) array, optional
+        The covariance, whose inverse is M.
 
-    Exactly one of the two is given. The difference is taken first, so rows that share a large offset lose nothing.
+    Exactly one of them is given. The difference is taken first, so rows that share a large offset lose nothing.
 
     >>> Mahalanobis(L=[[2.0, 0.0], [0.0, 1.0]])([0.0, 0.0], [1.5, 4.0])
     5.0
@@ -187,12 +191,17 @@ class Mahalanobis(VectorDistance):
     has_euclidean_form = True
     why_infinite = "the rows times L exceed the largest number. Scale the rows or L down."
 
-    def __init__(self, M: Any = None, L: Any = None) -> None:
-        if (M is None) == (L is None):
+    def __init__(self, M: Any = None, L: Any = None, *, VI: Any = None, V: Any = None) -> None:
+        given = [name for name, matrix in {"M": M, "L": L, "VI": VI, "V": V}.items() if matrix is not None]
+        if len(given) != 1:
             raise InputError(
-                f"mahalanobis needs either M or L (M = LᵀL); got {'none' if M is None else 'both'}."
-                ' For example distance=("mahalanobis", {"M": np.linalg.inv(np.cov(X.T))}).'
+                "mahalanobis needs one of M, L (M = LᵀL), VI (the same as M) and V (the covariance);"
+                f' got {" and ".join(given) or "none"}. For example metric="mahalanobis", metric_params={{"V":'
+                " np.cov(X.T)}."
             )
+        if V is not None:
+            M = _inverse(V)
+        M = VI if M is None else M
         self.L = _factor(M) if L is None else np.array(as_rows(L, name="L"), dtype=np.float64, order="C")
 
     def check(self, items: Any, *, name: str = "X", like: Any = None) -> Any:
@@ -215,6 +224,19 @@ class Mahalanobis(VectorDistance):
 
     def parameters(self) -> dict[str, Any]:
         return {"L": self.L}
+
+
+def _inverse(V: Any) -> np.ndarray:
+    given = np.asarray(as_rows(V, name="V"), dtype=np.float64)
+    if given.shape[0] != given.shape[1]:
+        raise InputError(f"V must be a square matrix, the covariance of the columns; got shape {given.shape}.")
+    try:
+        inverse = np.linalg.inv(given)
+    except np.linalg.LinAlgError:
+        raise InputError(
+            "V has no inverse: some direction does not vary at all. Pass VI=np.linalg.pinv(V) to leave those out."
+        ) from None
+    return np.asarray((inverse + inverse.T) / 2)
 
 
 def _factor(M: Any) -> np.ndarray:
@@ -296,7 +318,7 @@ class Cosine(VectorDistance):
         return rows
 
     def measure_formed(self, Q: np.ndarray, X: np.ndarray, candidates: np.ndarray, first: int, out: np.ndarray) -> None:
-        from nearsay.distances import kernels
+        from nearsay.distances import vector_kernels as kernels
 
         kernels.measure_cosine(Q, X, candidates, first, out)
 

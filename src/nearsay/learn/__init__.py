@@ -1,1 +1,5 @@
-"""Metrics, projections and rankings learned from labels or keywords."""
+"""Where rows should lie: metrics and rankings learned from labels, as scikit-learn transformers."""
+
+from nearsay.lazy import attach
+
+__getattr__, __dir__, __all__ = attach(__name__, __file__)

@@ -12,14 +12,15 @@ from scipy.linalg import eigh
 from scipy.sparse import csr_array
 from sklearn.exceptions import ConvergenceWarning
 
-from nearsay.arrays import one_blas_thread, row_blocks
-from nearsay.data.taxonomy import Taxonomy
+from nearsay.arrays import row_blocks
 from nearsay.errors import InputError
 from nearsay.learn.constraints import class_distances
 from nearsay.learn.linear_map import LearnedMetric, progress_bar
 from nearsay.learn.triplets import Triplets, near_triplets, triplet_shares
 from nearsay.learn.tuning import held_out_rows, neighbor_accuracy
+from nearsay.parallel import one_blas_thread
 from nearsay.settings import check_choice, check_number, check_randomness, check_whole
+from nearsay.taxonomy.taxonomy import Taxonomy
 
 # Triplets where their number is not said: this many a row, and no more in all. More cost time and change little.
 TRIPLETS_PER_ROW = 30
@@ -93,7 +94,7 @@ def boost(comparisons: Comparisons, shares: np.ndarray, start: float, penalty: f
     ----------
     shares : (n_triplets,) what each triplet counts, summing to 1
     """
-    from nearsay.learn.boost_metric_loops import best_weight, shift_shares
+    from nearsay.learn.boost_metric_kernels import best_weight, shift_shares
 
     X, n_features = comparisons.X, comparisons.X.shape[1]
     log_shares = np.log(shares)
@@ -117,7 +118,7 @@ def boost(comparisons: Comparisons, shares: np.ndarray, start: float, penalty: f
 
 def weight_of_identity(comparisons: Comparisons, shares: np.ndarray, penalty: float) -> float:
     """How much of the identity lowers the loss most; 1 where none of it does, as most triplets are wrong."""
-    from nearsay.learn.boost_metric_loops import best_weight
+    from nearsay.learn.boost_metric_kernels import best_weight
 
     X = comparisons.X
     return best_weight(np.log(shares), comparisons.margins(X), penalty * X.shape[1]) or 1.0
@@ -216,7 +217,7 @@ class BoostMetric(LearnedMetric):
         tol: float = 1e-4,
         validation_fraction: float | None = 0.2,
         taxonomy: Taxonomy | None = None,
-        random_state: Any = None,
+        random_state: int | np.random.RandomState | None = 0,
         verbose: bool = False,
     ) -> None:
         self.n_triplets = n_triplets
@@ -237,11 +238,11 @@ class BoostMetric(LearnedMetric):
         apart = None if self.taxonomy is None else class_distances(self.taxonomy, classes)
         random = check_randomness(self.random_state)
         self.validation_curve_ = self._validation_curve(X, labels, apart, random)
-        n_rounds = max(self.validation_curve_, key=self.validation_curve_.__getitem__, default=self.max_iter)
+        max_iter = max(self.validation_curve_, key=self.validation_curve_.__getitem__, default=self.max_iter)
         losses, M = [], np.eye(X.shape[1])
-        with one_blas_thread(), progress_bar("BoostMetric", n_rounds, self.verbose) as tell:
+        with one_blas_thread(), progress_bar("BoostMetric", max_iter, self.verbose) as tell:
             path, spread = self._path(X, labels, apart, random)
-            for done, (learned, loss) in enumerate(islice(path, n_rounds + 1)):
+            for done, (learned, loss) in enumerate(islice(path, max_iter + 1)):
                 tell(done, loss)
                 losses.append(loss)
                 # Before the first round there is nothing but a scale, if that: the rows stay where they are.

@@ -7,9 +7,9 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from nearsay.data.taxonomy import Taxonomy
 from nearsay.errors import InputError
 from nearsay.neighbors.index import leave_one_out, nearest
+from nearsay.taxonomy.taxonomy import Taxonomy
 
 
 def class_distances(taxonomy: Taxonomy, classes: Any) -> np.ndarray:

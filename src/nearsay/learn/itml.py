@@ -9,13 +9,14 @@ from typing import Any, NamedTuple, Self
 import numpy as np
 from sklearn.exceptions import ConvergenceWarning
 
-from nearsay.arrays import as_rows, one_blas_thread
-from nearsay.data.taxonomy import Taxonomy
+from nearsay.arrays import as_rows
 from nearsay.errors import InputError, unknown_name
 from nearsay.learn.constraints import Pairs, class_distances, near_pairs, sample_pairs
 from nearsay.learn.linear_map import LearnedMetric, factor, progress_bar
 from nearsay.learn.whitening import around_class_means, ledoit_wolf, power_of, shrunk_covariance
+from nearsay.parallel import one_blas_thread
 from nearsay.settings import check_number, check_randomness, check_whole
+from nearsay.taxonomy.taxonomy import Taxonomy
 
 # What share of the observed pairs is nearer than a similar pair should be, and than a dissimilar one should be (%).
 NEAR_AND_FAR = (5, 95)
@@ -57,7 +58,7 @@ class ITML(LearnedMetric):
         Its nodes include every class. Rows of two classes that have most of their way up in common
         (``class_distances`` below 0.4) shall then stay near each other, too, within a bound between u
         and l that grows with the distance of the classes, and only others shall be far. It favors smaller mistakes.
-    random_state : int, RandomState or None, default=None
+    random_state : int, RandomState or None, default=0
         What pairs are drawn, and in which order they come.
     verbose : bool, default=False
         Show a progress bar on stderr.
@@ -94,7 +95,7 @@ class ITML(LearnedMetric):
         max_iter: int = 200,
         tol: float = 1e-3,
         taxonomy: Taxonomy | None = None,
-        random_state: Any = None,
+        random_state: int | np.random.RandomState | None = 0,
         verbose: bool = False,
     ) -> None:
         self.gamma = gamma
@@ -195,7 +196,7 @@ def itml_sweep(
     >>> [itml_sweep(np.eye(1), close, gamma, np.zeros(1))[0].item() * 4 for gamma in (1.0, math.inf)]
     [1.599..., 1.000...]
     """
-    from nearsay.learn.itml_loops import sweep
+    from nearsay.learn.itml_kernels import sweep
 
     M, duals = np.array(M, np.float64, order="C"), duals.copy()
     sweep(M, *constraints, float(gamma), duals)

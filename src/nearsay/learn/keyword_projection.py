@@ -35,7 +35,7 @@ class KeywordProjection(TransformerMixin, BaseEstimator):
 
     Parameters
     ----------
-    n_directions : int, default=200
+    n_components : int, default=200
         Dimensions of that space, or as many as there are columns or words.
     shrinkage : float above 0, default=0.3
         How much of their mean is added to the variances of all directions of
@@ -43,8 +43,8 @@ class KeywordProjection(TransformerMixin, BaseEstimator):
 
     Attributes
     ----------
-    components_ : (n_directions, n_columns)
-    correlations_ : (n_directions,)
+    components_ : (n_components, n_columns)
+    correlations_ : (n_components,)
         Of rows and keywords along each direction, falling; the length of a direction.
     mean_ : (n_columns,)
 
@@ -58,8 +58,8 @@ class KeywordProjection(TransformerMixin, BaseEstimator):
     array([-1., -1., -1.,  1.,  1.,  1.])
     """
 
-    def __init__(self, n_directions: int = 200, *, shrinkage: float = 0.3) -> None:
-        self.n_directions = n_directions
+    def __init__(self, n_components: int = 200, *, shrinkage: float = 0.3) -> None:
+        self.n_components = n_components
         self.shrinkage = shrinkage
 
     def fit(self, X: Any, Y: Any) -> KeywordProjection:
@@ -70,7 +70,7 @@ class KeywordProjection(TransformerMixin, BaseEstimator):
         X : (n_rows, n_columns)
         Y : the keywords of every row, a table of zeros and ones (dense or sparse) or lists of words.
         """
-        check_whole("n_directions", self.n_directions, least=1)
+        check_whole("n_components", self.n_components, least=1)
         check_number("shrinkage", self.shrinkage, 0, closed="right")
         rows, keywords = rows_and_keywords(X, Y)
         words = some_words(keywords.matrix)
@@ -83,12 +83,12 @@ class KeywordProjection(TransformerMixin, BaseEstimator):
         share = np.asarray(words.sum(axis=0)).ravel() / len(rows)
         of_words = (words.T @ words).toarray() / len(rows) - np.outer(share, share)
         of_words += WORD_RIDGE * np.eye(len(of_words))
-        components, self.correlations_ = _strongest(of_rows, of_words, of_both, self.n_directions)
+        components, self.correlations_ = _strongest(of_rows, of_words, of_both, self.n_components)
         self.mean_, self.components_ = mean * unit, components / unit
         return self
 
     def transform(self, X: Any) -> np.ndarray:
-        """The rows in the learned space, each of length 1: (n_rows, n_directions). A row at the mean is 0."""
+        """The rows in the learned space, each of length 1: (n_rows, n_components). A row at the mean is 0."""
         check_is_fitted(self, "components_")
         rows = as_rows(X, width=self.n_features_in_)
         out = np.empty((len(rows), len(self.components_)))
@@ -130,9 +130,9 @@ def covariances(rows: np.ndarray, words: csr_array) -> tuple[np.ndarray, np.ndar
 
 
 def _strongest(
-    of_rows: np.ndarray, of_words: np.ndarray, of_both: np.ndarray, n_directions: int
+    of_rows: np.ndarray, of_words: np.ndarray, of_both: np.ndarray, n_components: int
 ) -> tuple[np.ndarray, np.ndarray]:
-    """The directions of rows most correlated with words, of that length: (n_directions, n_columns) and (n_directions,).
+    """The directions of rows most correlated with words, of that length: (n_components, n_columns) and (n_components,).
 
     The first factors of the singular value decomposition of Lr⁻¹ C Lw⁻ᵀ, with LLᵀ the two covariances, by way of the
     smaller of its two squares.
@@ -142,8 +142,8 @@ def _strongest(
     between = solve_triangular(cholesky(of_words, lower=True), between.T, lower=True).T
     n_columns, n_words = between.shape
     square = between @ between.T if n_columns <= n_words else between.T @ between
-    n_directions = min(n_directions, len(square))
-    squared, vectors = eigh(square, subset_by_index=[len(square) - n_directions, len(square) - 1])
+    n_components = min(n_components, len(square))
+    squared, vectors = eigh(square, subset_by_index=[len(square) - n_components, len(square) - 1])
     correlations = np.sqrt(np.maximum(squared[::-1], 0.0))
     found = correlations > 1e-9 * max(correlations[0], np.finfo(float).tiny)
     vectors, correlations = vectors[:, ::-1][:, found], correlations[found]

@@ -52,7 +52,7 @@ class LearnedMetric(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstim
         return matrix
 
     def metric(self) -> Distance:
-        """The learned metric as a distance for ``NeighborClassifier(distance=…)`` and every search."""
+        """The learned metric as a distance for ``NeighborClassifier(metric=…)`` and every search."""
         check_is_fitted(self, "components_")
         return Mahalanobis(L=self.components_)
 
@@ -121,7 +121,7 @@ class Tell(Protocol):
 
 
 @contextmanager
-def progress_bar(words: str, n_rounds: int, shown: Any) -> Iterator[Tell]:
+def progress_bar(words: str, max_iter: int, shown: Any) -> Iterator[Tell]:
     """A bar on stderr where ``shown``, with the rounds done and the loss; nothing otherwise."""
     if not check_flag("verbose", shown):
         yield lambda done, loss: None
@@ -136,5 +136,5 @@ def progress_bar(words: str, n_rounds: int, shown: Any) -> Iterator[Tell]:
         TextColumn("loss {task.fields[loss]}"),
     )
     with Progress(*columns, console=Console(file=sys.stderr, markup=False)) as progress:
-        task = progress.add_task(words, total=n_rounds, loss="")
+        task = progress.add_task(words, total=max_iter, loss="")
         yield lambda done, loss: progress.update(task, completed=done, loss=f"{loss:.6g}")

@@ -17,7 +17,8 @@ from typing import Any
 import numpy as np
 from scipy.sparse import csr_array
 
-from nearsay.arrays import in_parallel, row_blocks
+from nearsay.arrays import row_blocks
+from nearsay.parallel import in_parallel
 from nearsay.settings import check_choice, check_number, check_whole
 
 WEIGHTINGS = ("ndcg", "equal")

@@ -19,12 +19,13 @@ import numpy as np
 from sklearn.base import BaseEstimator
 from sklearn.utils.validation import check_is_fitted
 
-from nearsay.arrays import as_rows, check_n_neighbors, check_row_numbers, in_parallel, row_blocks
+from nearsay.arrays import as_rows, check_n_neighbors, check_row_numbers, row_blocks
 from nearsay.data.keywords import rows_and_keywords
 from nearsay.errors import InputError
 from nearsay.learn.preferences import Preferences, draw_preferences
 from nearsay.neighbors.spaces import HeldSpaces, as_spaces
 from nearsay.neighbors.table import NeighborTable
+from nearsay.parallel import in_parallel
 from nearsay.settings import check_flag, check_randomness, check_whole
 
 # A weak ranker that is always right would have infinite weight; this one has about 10.
@@ -44,11 +45,11 @@ class Boosted:
 
     Attributes
     ----------
-    spaces, thresholds, alphas : (n_rounds,)
+    spaces, thresholds, alphas : (max_iter,)
         In round t rows of rank ``thresholds[t]`` or less in space ``spaces[t]`` get ``alphas[t]``.
-    errors : (n_rounds,)
+    errors : (max_iter,)
         The weighted share of preferences not kept after each round; ties are not kept.
-    bounds : (n_rounds,)
+    bounds : (max_iter,)
         The product of the normalizers so far, which no error exceeds.
     """
 
@@ -71,7 +72,7 @@ class Boosted:
         return thresholds, np.append(np.cumsum(alphas[::-1])[::-1], 0.0)
 
 
-def rank_boost(better: np.ndarray, worse: np.ndarray, weight: np.ndarray, n_ranks: int, n_rounds: int) -> Boosted:
+def rank_boost(better: np.ndarray, worse: np.ndarray, weight: np.ndarray, n_ranks: int, max_iter: int) -> Boosted:
     """Learn from weighted preferences what ranks are worth (Freund, Iyer, Schapire and Singer 2003).
 
     Parameters
@@ -79,22 +80,22 @@ def rank_boost(better: np.ndarray, worse: np.ndarray, weight: np.ndarray, n_rank
     better, worse : (n_spaces, n_pairs) whole numbers from 1 to ``n_ranks``
         The ranks of a pair's two rows in each space.
     weight : (n_pairs,)
-    n_rounds : int
+    max_iter : int
         At most so many; fewer where no threshold says anything about what is left.
 
     Four pairs of equal weight in one space; three are right at rank 3, one is wrong:
 
-    >>> found = rank_boost(np.array([[1, 2, 3, 5]]), np.array([[4, 6, 2, 6]]), np.ones(4), n_ranks=6, n_rounds=1)
+    >>> found = rank_boost(np.array([[1, 2, 3, 5]]), np.array([[4, 6, 2, 6]]), np.ones(4), n_ranks=6, max_iter=1)
     >>> found.thresholds[0], found.alphas.round(6), found.bounds.round(6)
     (np.int64(3), array([0.549306]), array([0.788675]))
     """
-    from nearsay.learn.rank_boost_loops import reweigh
+    from nearsay.learn.rank_boost_kernels import reweigh
 
     start = weight / weight.sum()
     now, margin = start.copy(), np.zeros(len(start))
     rounds: list[tuple[int, int, float, float, float]] = []
     bound = 1.0
-    for _ in range(n_rounds):
+    for _ in range(max_iter):
         space, threshold, r = _best_threshold(better, worse, now, n_ranks)
         if r == 0:
             break
@@ -109,7 +110,7 @@ def rank_boost(better: np.ndarray, worse: np.ndarray, weight: np.ndarray, n_rank
 
 def _best_threshold(better: np.ndarray, worse: np.ndarray, weight: np.ndarray, n_ranks: int) -> tuple[int, int, float]:
     """The space and the rank at which a threshold gets most right less wrong, either way round; the first at ties."""
-    from nearsay.learn.rank_boost_loops import weight_by_rank
+    from nearsay.learn.rank_boost_kernels import weight_by_rank
 
     def search(space: int) -> tuple[float, int, int, float]:
         sums = np.zeros(n_ranks + 1)
@@ -137,7 +138,7 @@ class RankBoostNeighbors(BaseEstimator):
     ----------
     features : None, {name: columns} or {name: (columns, distance)}
         The feature spaces; None is one, all columns by Euclidean distance.
-    n_rounds : int, default=300
+    max_iter : int, default=300
         Weak rankers, one a round. Early ones tell near from far; the order of
         the very nearest is learned last, and more rounds go on improving it.
     n_pairs : int, default=100
@@ -178,7 +179,7 @@ class RankBoostNeighbors(BaseEstimator):
         self,
         features: Any = None,
         *,
-        n_rounds: int = 300,
+        max_iter: int = 300,
         n_pairs: int = 100,
         depth: int = 200,
         top: int | None = 20,
@@ -188,7 +189,7 @@ class RankBoostNeighbors(BaseEstimator):
         random_state: int | None = 0,
     ) -> None:
         self.features = features
-        self.n_rounds = n_rounds
+        self.max_iter = max_iter
         self.n_pairs = n_pairs
         self.depth = depth
         self.top = top
@@ -205,7 +206,7 @@ class RankBoostNeighbors(BaseEstimator):
         X : (n_rows, n_columns)
         Y : the keywords of every row, a table of zeros and ones (dense or sparse) or lists of words.
         """
-        check_whole("n_rounds", self.n_rounds, least=0)
+        check_whole("max_iter", self.max_iter, least=0)
         joint = check_flag("joint", self.joint)
         rows, keywords = rows_and_keywords(X, Y)
         spaces = as_spaces(self.features, rows.shape[1])
@@ -228,7 +229,7 @@ class RankBoostNeighbors(BaseEstimator):
         self.space_names_ = (*(space.name for space in spaces), *(("joint",) if joint else ()))
         self.n_preferences_ = len(preferences)
         better, worse = self._ranks(preferences)
-        self.boosted_ = rank_boost(better, worse, preferences.weight, len(rows) - 1, self.n_rounds)
+        self.boosted_ = rank_boost(better, worse, preferences.weight, len(rows) - 1, self.max_iter)
         self._worths = [self.boosted_.worth(space) for space in range(len(self.space_names_))]
         return self
 
@@ -254,7 +255,7 @@ class RankBoostNeighbors(BaseEstimator):
 
         A rank is one more than the number of rows that are nearer, the query itself left out.
         """
-        from nearsay.learn.rank_boost_loops import rank_rows
+        from nearsay.learn.rank_boost_kernels import rank_rows
 
         n_rows, n_spaces = self._held.n_rows, len(self.space_names_)
         ranks = np.empty((n_spaces, 2, len(preferences)), np.uint16 if n_rows < 2**16 else np.uint32)
@@ -292,7 +293,7 @@ class RankBoostNeighbors(BaseEstimator):
         return np.asarray(sum(far / scale for far, scale in zip(in_each_space, self._held.scales, strict=True)))
 
     def _ordered(self, Q: np.ndarray, k: int, left_out: np.ndarray | None) -> NeighborTable:
-        from nearsay.learn.rank_boost_loops import add_scores
+        from nearsay.learn.rank_boost_kernels import add_scores
 
         _ = self._held.scales  # found once, before every thread looks for them
 

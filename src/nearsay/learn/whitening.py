@@ -6,8 +6,8 @@ from typing import Any, Self
 
 import numpy as np
 
-from nearsay.arrays import one_blas_thread
 from nearsay.learn.linear_map import LearnedMetric, factor
+from nearsay.parallel import one_blas_thread
 from nearsay.settings import check_number
 
 

@@ -1,4 +1,4 @@
-"""Neighbors and classes of a small collection, all of whose products are at hand at once (``search/small.py``).
+"""Neighbors and classes of a small collection, all of whose products are at hand at once (``by_class/small.py``).
 
 Scores say which rows may be among the nearest and how the classes follow each
 other; what they leave open is measured, and put in order by what was measured.
@@ -10,13 +10,14 @@ from collections.abc import Callable
 
 import numpy as np
 
-from nearsay.arrays import in_parallel, row_blocks, shares
+from nearsay.arrays import row_blocks
 from nearsay.neighbors import find
-from nearsay.neighbors.classes import NearestClasses
+from nearsay.neighbors.class_order import NearestClasses
 from nearsay.neighbors.table import NeighborTable
-from nearsay.search.grouped import Wanted
+from nearsay.parallel import in_parallel, shares
+from nearsay.search.by_class.grouped import Wanted
+from nearsay.search.by_class.small import Multiplied, OwnBlock, SmallRows
 from nearsay.search.protocol import NeighborSearch
-from nearsay.search.small import Multiplied, OwnBlock, SmallRows
 
 QUERIES_SCANNED = 64
 
@@ -75,7 +76,7 @@ class AllAtOnce:
         lines: np.ndarray,
     ) -> None:
         """Fill in these lines of the table: measure the candidates, or every row where scores decide nothing."""
-        from nearsay.neighbors.order import settle_classes
+        from nearsay.neighbors.order_kernels import settle_classes
 
         assert table.classes is not None
         crowded = np.zeros(len(Q), np.bool_)

@@ -11,12 +11,13 @@ from typing import Any
 
 import numpy as np
 
-from nearsay.arrays import check_n_neighbors, check_row_numbers, in_parallel, row_blocks, shares, thread_count
+from nearsay.arrays import check_n_neighbors, check_row_numbers, row_blocks
 from nearsay.neighbors.table import NeighborTable
+from nearsay.parallel import in_parallel, shares, thread_count
+from nearsay.search.by_class.grouped import GroupedRows
+from nearsay.search.by_class.small import OwnBlock, SmallRows, is_small
 from nearsay.search.exact import ExactSearch
-from nearsay.search.grouped import GroupedRows
 from nearsay.search.protocol import NeighborSearch
-from nearsay.search.small import OwnBlock, SmallRows, is_small
 
 NOBODY = np.empty(0, np.int64)
 QUERIES_A_THREAD = 1024
@@ -135,7 +136,7 @@ def measure_and_order(
     search: NeighborSearch, Q: Any, candidates: np.ndarray, left_out: np.ndarray, table: NeighborTable
 ) -> None:
     """Fill the table with the nearest of each query's candidates, without the row left out (if any are)."""
-    from nearsay.neighbors.order import nearest_first
+    from nearsay.neighbors.order_kernels import nearest_first
 
     nearest_first(candidates, measured(search, Q, candidates), left_out, table.indices, table.distances)
 

@@ -3,19 +3,23 @@
 from __future__ import annotations
 
 import os
-from typing import Any
+from collections.abc import Mapping
+from typing import Any, Literal
 
 import numpy as np
+from scipy.sparse import csr_array
 
 from nearsay.data.saved import open_state, save_state
 from nearsay.distances.distance import Distance
-from nearsay.distances.named import DISTANCES, as_distance
+from nearsay.distances.named import DISTANCES, Metric, as_distance, with_parameters
 from nearsay.errors import InputError, NotFitted
 from nearsay.neighbors import find
-from nearsay.neighbors.by_class import ClassTable, LabeledSearch
+from nearsay.neighbors.class_table import ClassTable, LabeledSearch
 from nearsay.neighbors.table import NeighborTable
-from nearsay.search.choose import Choice, choose
+from nearsay.parallel import in_jobs
+from nearsay.search.choose import Choice, SearchBackend, choose
 from nearsay.search.protocol import NeighborSearch
+from nearsay.settings import check_choice
 
 SAVED_KIND = "index"
 SAVED_VERSION = 1
@@ -29,8 +33,8 @@ class NeighborIndex:
 
     Parameters
     ----------
-    distance : str, (str, dict), function or Distance, default="euclidean"
-        A name (``nearsay.DISTANCES`` lists them), a name with its parameters, a function of
+    metric : str, (str, dict), function or Distance, default="euclidean"
+        A name (``nearsay.distances.DISTANCES`` lists them), a name with its parameters, a function of
         two items, a numba function of two vectors (fast), or "precomputed":
         then ``fit`` takes the square matrix of distances.
     search : str or search backend, default="auto"
@@ -38,6 +42,10 @@ class NeighborIndex:
         ``chosen_`` says what was chosen and why.
     recall : float, optional
         The share of true neighbors that is enough; None means all of them.
+    metric_params : dict, optional
+        Parameters of the metric: ``metric="minkowski", metric_params={"p": 3}``.
+    n_jobs : int, optional
+        Threads, as in scikit-learn: None is every core (or what ``nearsay.threads`` says), −1 too, 1 is one.
 
     Attributes
     ----------
@@ -55,17 +63,29 @@ class NeighborIndex:
     array([[3, 1]])
     """
 
-    def __init__(self, distance: Any = "euclidean", search: Any = "auto", recall: float | None = None) -> None:
-        self.distance = distance
+    def __init__(
+        self,
+        metric: Metric = "euclidean",
+        search: SearchBackend = "auto",
+        recall: float | None = None,
+        *,
+        metric_params: Mapping[str, Any] | None = None,
+        n_jobs: int | None = None,
+    ) -> None:
+        self.metric = metric
         self.search = search
         self.recall = recall
+        self.metric_params = metric_params
+        self.n_jobs = n_jobs
 
-    def fit(self, X: Any) -> NeighborIndex:
+    @in_jobs
+    def fit(self, X: Any, y: Any = None) -> NeighborIndex:
         """Hold the rows of ``X``, numbered from 0. They are not copied where that can be helped: do not write to them.
 
-        A row that cannot be compared (NaN, infinite, not a number) is an error that names its place.
+        A row that cannot be compared (NaN, infinite, not a number) is an error that names its place. ``y`` is there
+        for pipelines and not looked at.
         """
-        distance = as_distance(self.distance)
+        distance = as_distance(with_parameters(self.metric, self.metric_params))
         items = distance.check(X)
         if not len(items):
             raise InputError("An index needs at least one row; X is empty.")
@@ -74,10 +94,34 @@ class NeighborIndex:
         self._last_labeled: LabeledSearch | None = None
         return self
 
+    @in_jobs
     def query(self, Q: Any, k: int) -> NeighborTable:
         """The ``k`` nearest rows of every query, nearest first; equal distances by row number."""
         return find.nearest(self._fitted, Q, k)
 
+    def kneighbors(self, X: Any = None, n_neighbors: int = 5, return_distance: bool = True) -> Any:
+        """What scikit-learn's method of this name gives: (distances, indices), or the indices alone.
+
+        With ``X=None`` the rows themselves are asked, each about the others.
+
+        >>> NeighborIndex().fit([[0.0], [1.0], [5.0]]).kneighbors([[4.0]], n_neighbors=2)
+        (array([[1., 3.]]), array([[2, 1]]))
+        """
+        table = self.leave_one_out(n_neighbors) if X is None else self.query(X, n_neighbors)
+        return (table.distances, table.indices) if return_distance else table.indices
+
+    def kneighbors_graph(
+        self, X: Any = None, n_neighbors: int = 5, mode: Literal["connectivity", "distance"] = "connectivity"
+    ) -> csr_array:
+        """Who is whose neighbor: a sparse (n_queries, n_rows) matrix of ones, or of distances.
+
+        With ``X=None`` the rows themselves are asked, each about the others.
+        """
+        check_choice("mode", mode, ("connectivity", "distance"))
+        table = self.leave_one_out(n_neighbors) if X is None else self.query(X, n_neighbors)
+        return table.graph(len(self._fitted.rows_), distances=mode == "distance")
+
+    @in_jobs
     def leave_one_out(self, k: int, rows: Any = None) -> NeighborTable:
         """The ``k`` nearest *other* rows of every row, or of some.
 
@@ -210,8 +254,8 @@ class NeighborIndex:
         return index
 
     def __repr__(self) -> str:
-        name = self.distance[0] if isinstance(self.distance, tuple) else self.distance
-        given = f"distance={name!r}, search={self.search!r}"
+        name = self.metric[0] if isinstance(self.metric, tuple) else self.metric
+        given = f"metric={name!r}, search={self.search!r}"
         given += "" if self.recall is None else f", recall={self.recall}"
         held = f" of {len(self)} rows, searched by {self.chosen_.name}" if hasattr(self, "search_") else ""
         return f"NeighborIndex({given}){held}"
@@ -226,7 +270,7 @@ def _saved_parameters(distance: Distance) -> dict[str, Any]:
     return distance.parameters()
 
 
-def nearest(X: Any, Q: Any, k: int, *, distance: Any = "euclidean", search: Any = "auto") -> NeighborTable:
+def nearest(X: Any, Q: Any, k: int, *, metric: Metric = "euclidean", search: SearchBackend = "auto") -> NeighborTable:
     """The ``k`` nearest rows of ``X`` for every query in ``Q``.
 
     Exactly those of a double loop in float64: nearest first, equal distances by
@@ -235,13 +279,13 @@ def nearest(X: Any, Q: Any, k: int, *, distance: Any = "euclidean", search: Any 
     >>> nearest([[0.0], [1.0], [5.0]], [[4.0]], k=2).distances
     array([[1., 3.]])
     """
-    return NeighborIndex(distance, search).fit(X).query(Q, k)
+    return NeighborIndex(metric, search).fit(X).query(Q, k)
 
 
-def leave_one_out(X: Any, k: int, *, distance: Any = "euclidean", search: Any = "auto") -> NeighborTable:
+def leave_one_out(X: Any, k: int, *, metric: Metric = "euclidean", search: SearchBackend = "auto") -> NeighborTable:
     """The ``k`` nearest *other* rows of every row of ``X``; a row is left out by its number.
 
     >>> leave_one_out([[0.0], [0.0], [5.0]], k=1).indices.ravel()
     array([1, 0, 0])
     """
-    return NeighborIndex(distance, search).fit(X).leave_one_out(k)
+    return NeighborIndex(metric, search).fit(X).leave_one_out(k)

@@ -22,11 +22,12 @@ from typing import Any
 
 import numpy as np
 
-from nearsay.arrays import SINGLE_OR_DOUBLE, as_rows, evenly, in_parallel, row_blocks
+from nearsay.arrays import SINGLE_OR_DOUBLE, as_rows, evenly, row_blocks
 from nearsay.distances.distance import Distance
 from nearsay.distances.named import as_distance
 from nearsay.distances.vectors import VectorDistance
 from nearsay.errors import InputError
+from nearsay.parallel import in_parallel
 
 # With fewer entries than this share other than zero, going through them alone is quicker.
 SPARSE = 0.25
@@ -193,7 +194,7 @@ def _measure(X: np.ndarray, distance: Distance) -> Measure:
 
 def _sparse_manhattan(X: np.ndarray) -> Measure:
     """Every column becomes two, what is above zero and what is below, as |3 − (−2)| = |3 − 0| + |0 − 2|."""
-    from nearsay.distances import sparse_loops
+    from nearsay.distances import sparse_kernels as sparse_loops
 
     # Halves what is held where single numbers came; they are added as float64 all the same.
     starts, rows, counts = sparse_loops.by_column(X if X.dtype.char in SINGLE_OR_DOUBLE else X.astype(np.float64))
@@ -213,7 +214,7 @@ def _sparse_manhattan(X: np.ndarray) -> Measure:
 
 def _held_on_its_side(X: np.ndarray, distance: VectorDistance) -> Measure:
     """``distance.block`` with rows turned on their side once, and not for every query; as many as stay in cache."""
-    from nearsay.distances import kernels
+    from nearsay.distances import vector_kernels as kernels
 
     kernel = getattr(kernels, distance.kernel)
     parts = list(row_blocks(len(X), size=ROWS_IN_CACHE))

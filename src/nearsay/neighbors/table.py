@@ -6,10 +6,11 @@ from dataclasses import dataclass, field
 from typing import Any
 
 import numpy as np
+from scipy.sparse import csr_array
 
 from nearsay.arrays import check_row_numbers
 from nearsay.errors import InputError
-from nearsay.neighbors.classes import NearestClasses
+from nearsay.neighbors.class_order import NearestClasses
 
 
 @dataclass(frozen=True)
@@ -55,6 +56,19 @@ class NeighborTable:
         if not 1 <= k <= self.n_neighbors:
             raise InputError(f"This table holds {self.n_neighbors} neighbors a query; {k} were asked for.")
         return NeighborTable(self.indices[:, :k], self.distances[:, :k], self.classes)
+
+    def graph(self, n_rows: int, *, distances: bool = False) -> csr_array:
+        """A sparse (n_queries, n_rows) matrix: 1, or the distance, where a row is a query's neighbor.
+
+        >>> table = NeighborTable(np.array([[2, 0], [1, -1]]), np.array([[0.5, 1.0], [0.0, np.inf]]))
+        >>> table.graph(3).toarray()
+        array([[1., 0., 1.],
+               [0., 1., 0.]])
+        """
+        there = self.indices >= 0
+        ends = np.concatenate([[0], np.cumsum(there.sum(axis=1))])
+        values = self.distances[there] if distances else np.ones(int(ends[-1]))
+        return csr_array((values, self.indices[there], ends), shape=(len(self), n_rows))
 
     def __getitem__(self, rows: Any) -> NeighborTable:
         """The same table for some of the queries: a slice, their numbers, or a mask."""

@@ -1,1 +1,5 @@
 """From neighbors to probabilities, learned from past cases; the classifiers, and the evidence behind an answer."""
+
+from nearsay.lazy import attach
+
+__getattr__, __dir__, __all__ = attach(__name__, __file__)

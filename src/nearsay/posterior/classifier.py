@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping, Sequence
 from functools import partial
-from typing import Any
+from typing import Any, Literal, Never
 
 import numpy as np
+from scipy.sparse import csr_array
 from sklearn.base import BaseEstimator, ClassifierMixin
 from sklearn.utils import check_consistent_length, column_or_1d
 from sklearn.utils.multiclass import check_classification_targets
@@ -15,22 +16,34 @@ from sklearn.utils.validation import check_is_fitted
 from nearsay.arrays import row_blocks
 from nearsay.distances.distance import Distance
 from nearsay.distances.functions import FunctionDistance, PrecomputedDistance
-from nearsay.distances.named import as_distance
+from nearsay.distances.named import Metric, as_distance, with_parameters
 from nearsay.errors import InputError
 from nearsay.neighbors.index import NeighborIndex
 from nearsay.neighbors.table import NeighborTable
+from nearsay.parallel import in_jobs
 from nearsay.posterior.base import left_out_proba, takes_rows
-from nearsay.posterior.choice import Choices, Chooser, neighbors_to_try, views_to_try
 from nearsay.posterior.evidence import EvidenceList, evidence
+from nearsay.posterior.k_curve import KCurve, PastVotes, largest_k
 from nearsay.posterior.labeled_index import LabeledIndex
-from nearsay.posterior.named import AUTO, POSTERIORS, as_posterior, name_of
+from nearsay.posterior.model_choice import Choices, Chooser, neighbors_to_try, views_to_try
+from nearsay.posterior.named import AUTO, POSTERIORS, PosteriorLike, PosteriorName, as_posterior, name_of
 from nearsay.posterior.novelty import Novelty
 from nearsay.posterior.past_cases import PastCases, rows_not_judged
 from nearsay.posterior.proportional import check_smoothing
-from nearsay.posterior.selection import KCurve, PastVotes, largest_k
 from nearsay.posterior.votes import check_tie_break, lift, neighbor_labels, winners
-from nearsay.settings import check_randomness
+from nearsay.search.choose import SearchBackend
+from nearsay.settings import check_randomness, refuse_unknown
 from nearsay.validation import checked_labels, checked_rows, checked_rows_and_labels
+
+# What users of scikit-learn's KNeighborsClassifier, and of faiss, look for.
+INSTEAD = {
+    "weights": 'posterior="weighted" learns how much each neighbor counts; "uniform" is posterior="proportional".',
+    "algorithm": 'search="exact", "trees" or "approximate" says how neighbors are found; "auto" takes the fastest.',
+    "leaf_size": "Pass search=nearsay.search.TreeSearch(leaf_size=…).",
+    "p": 'Pass metric="minkowski", metric_params={"p": …}.',
+    "distance": "It is called metric, as in scikit-learn.",
+    "k": "It is called n_neighbors, as in scikit-learn.",
+}
 
 
 class NeighborClassifier(ClassifierMixin, BaseEstimator):
@@ -45,7 +58,7 @@ class NeighborClassifier(ClassifierMixin, BaseEstimator):
         the k with the largest mean log posterior; where equal the more
         accurate, then the smaller. One leave-one-out search serves every k.
         The votes decide, smoothed as asked for, whatever ``posterior`` speaks
-        in the end; only with ``posterior="auto"`` or ``distance="auto"`` are
+        in the end; only with ``posterior="auto"`` or ``metric="auto"`` are
         both tried together.
     posterior : str, (str, dict) or object, default="proportional"
         How neighbors become probabilities: a name ("proportional",
@@ -56,10 +69,12 @@ class NeighborClassifier(ClassifierMixin, BaseEstimator):
         ``fit`` holds the ``n_neighbors_`` nearest *other* rows of every
         training row, and labels are class numbers. "auto" takes the one with
         the largest leave-one-out log posterior; ``choices_`` shows them all.
-    distance : str, function of two items, or Distance, default="euclidean"
+    metric : str, function of two items, or Distance, default="euclidean"
         With a function, items need not be vectors: a list of strings will do.
         "precomputed" takes X as distances to the training rows. "auto"
         chooses among a few by leave-one-out log posterior.
+    metric_params : dict or None, default=None
+        Parameters of the metric: ``metric="minkowski", metric_params={"p": 3}``.
     search : str or search object, default="auto"
         How neighbors are found; ``index_.chosen_`` says what was chosen.
     tie_break : {"nearest", "random", "first"}, default="nearest"
@@ -72,10 +87,13 @@ class NeighborClassifier(ClassifierMixin, BaseEstimator):
         but not including 1. Above zero, no class ever gets probability 0.
     smoothing : {"model_failure", "add-one"}, default="model_failure"
         (1−Δ)·votes/K + Δ/C with Δ = ``model_failure``, or (votes+1)/(K+C).
-    random_state : int, RandomState or None, default=None
+    random_state : int, RandomState or None, default=0
         Seed of "random" ties and of the rows sampled for novelty in a large
-        collection. None is a fixed seed too: nothing here differs from run to
+        collection. None is the same as 0: nothing here differs from run to
         run unless asked to.
+    n_jobs : int or None, default=None
+        Threads, as in scikit-learn: −1 is every core, 1 is one. None is every
+        core too, or what ``nearsay.threads`` says. Answers never depend on it.
 
     Attributes
     ----------
@@ -111,25 +129,33 @@ class NeighborClassifier(ClassifierMixin, BaseEstimator):
 
     def __init__(
         self,
-        n_neighbors: int | str = 5,
+        n_neighbors: int | Literal["auto"] = 5,
         *,
-        posterior: Any = "proportional",
-        distance: Any = "euclidean",
-        search: Any = "auto",
-        tie_break: str = "nearest",
+        posterior: PosteriorName | tuple[PosteriorName, dict[str, Any]] | PosteriorLike = "proportional",
+        metric: Metric | Literal["auto"] | Sequence[Metric | Literal["auto"]] = "euclidean",
+        metric_params: Mapping[str, Any] | None = None,
+        search: SearchBackend = "auto",
+        tie_break: Literal["nearest", "random", "first"] = "nearest",
         model_failure: float = 0.01,
-        smoothing: str = "model_failure",
-        random_state: Any = None,
+        smoothing: Literal["model_failure", "add-one"] = "model_failure",
+        random_state: int | np.random.RandomState | None = 0,
+        n_jobs: int | None = None,
+        **unknown: Never,
     ) -> None:
+        if unknown:
+            refuse_unknown(type(self), unknown, INSTEAD)
         self.n_neighbors = n_neighbors
         self.posterior = posterior
-        self.distance = distance
+        self.metric = metric
         self.search = search
         self.tie_break = tie_break
         self.model_failure = model_failure
         self.smoothing = smoothing
         self.random_state = random_state
+        self.metric_params = metric_params
+        self.n_jobs = n_jobs
 
+    @in_jobs
     def fit(self, X: Any, y: Any) -> NeighborClassifier:
         """Hold the rows and their labels; with ``n_neighbors="auto"`` choose k.
 
@@ -151,7 +177,7 @@ class NeighborClassifier(ClassifierMixin, BaseEstimator):
         for earlier in ("k_curve_", "choices_"):
             if hasattr(self, earlier):
                 delattr(self, earlier)
-        if is_auto(self.posterior) or is_auto(self.distance):
+        if is_auto(self.posterior) or is_auto(self._metric):
             self._fit_chosen(X)
         else:
             self._fit_as_told(X)
@@ -162,7 +188,7 @@ class NeighborClassifier(ClassifierMixin, BaseEstimator):
         posterior = self.fresh_posterior(self.posterior)
         auto = is_auto(self.n_neighbors)
         k = largest_k(len(X)) if auto else int(self.n_neighbors)
-        self._hold(NeighborIndex(self.distance, self.search).fit(X))
+        self._hold(NeighborIndex(self._metric, self.search, n_jobs=self.n_jobs).fit(X))
         table, rows = self._judged(posterior, max(k, 1))
         if auto:
             self.k_curve_ = self._curve(table, rows, k)
@@ -171,7 +197,7 @@ class NeighborClassifier(ClassifierMixin, BaseEstimator):
 
     def _fit_chosen(self, X: Any) -> None:
         """Choose what was left open, and fit it."""
-        views = views_to_try({"all": None}, [self.distance], self.search, X, self.labels_, len(self.classes_))
+        views = views_to_try({"all": None}, [self._metric], self.search, X, self.labels_, len(self.classes_))
         names = POSTERIORS if is_auto(self.posterior) else [self.posterior]
         makers = {name_of(name): partial(self.fresh_posterior, name) for name in names}
         ks = neighbors_to_try(len(X) - 1) if is_auto(self.n_neighbors) else [int(self.n_neighbors)]
@@ -205,6 +231,10 @@ class NeighborClassifier(ClassifierMixin, BaseEstimator):
         posterior.fit(None if table is None else table.first(k), self.labels_, len(self.classes_), **some)
         self.posterior_: Any = posterior
 
+    @property
+    def _metric(self) -> Any:
+        return with_parameters(self.metric, self.metric_params)
+
     def fresh_posterior(self, posterior: Any) -> Any:
         """A posterior for this name or object, with the smoothing asked for here."""
         return as_posterior(posterior, model_failure=self.model_failure, smoothing=self.smoothing)
@@ -219,12 +249,34 @@ class NeighborClassifier(ClassifierMixin, BaseEstimator):
             votes.add(part, self.labels_, these)
         return votes.curve(model_failure=self.model_failure, smoothing=self.smoothing)
 
+    @in_jobs
     def neighbors(self, X: Any) -> NeighborTable:
         """The ``n_neighbors_`` nearest training rows of every query: the one search behind every answer."""
         check_is_fitted(self)
         n_members = getattr(self.posterior_, "n_members", None)
         return self._labeled.neighbors(self._check_queries(X), self.n_neighbors_, n_members)
 
+    def kneighbors(self, X: Any = None, n_neighbors: int | None = None, return_distance: bool = True) -> Any:
+        """(distances, indices) of the nearest training rows, or the indices alone, as in scikit-learn.
+
+        With ``X=None`` the training rows are asked, each about the others.
+        """
+        check_is_fitted(self)
+        asked = self.n_neighbors_ if n_neighbors is None else n_neighbors
+        return self.index_.kneighbors(None if X is None else self._check_queries(X), asked, return_distance)
+
+    def kneighbors_graph(
+        self,
+        X: Any = None,
+        n_neighbors: int | None = None,
+        mode: Literal["connectivity", "distance"] = "connectivity",
+    ) -> csr_array:
+        """Who is whose neighbor: a sparse (n_queries, n_rows) matrix of ones, or of distances."""
+        check_is_fitted(self)
+        asked = self.n_neighbors_ if n_neighbors is None else n_neighbors
+        return self.index_.kneighbors_graph(None if X is None else self._check_queries(X), asked, mode)
+
+    @in_jobs
     def leave_one_out_proba(self) -> np.ndarray:
         """Probabilities (n_rows, n_classes) of the training rows, each answered by the others.
 
@@ -253,6 +305,7 @@ class NeighborClassifier(ClassifierMixin, BaseEstimator):
                 p[others[part]] = p_part
         return p
 
+    @in_jobs
     def predict(self, X: Any) -> np.ndarray:
         """The most probable label of every query: (n_queries,). Equal probabilities go by ``tie_break``."""
         table = self.neighbors(X)
@@ -261,6 +314,7 @@ class NeighborClassifier(ClassifierMixin, BaseEstimator):
             best[part] = winner
         return self._names(best)
 
+    @in_jobs
     def predict_proba(self, X: Any) -> np.ndarray:
         """Probabilities (n_queries, n_classes), columns as in ``classes_``; every row sums to 1.
 
@@ -273,6 +327,7 @@ class NeighborClassifier(ClassifierMixin, BaseEstimator):
             p[part] = p_part
         return p
 
+    @in_jobs
     def explain(self, X: Any) -> EvidenceList:
         """The evidence for every query: an ``Evidence`` each, from one search.
 
@@ -318,7 +373,7 @@ class NeighborClassifier(ClassifierMixin, BaseEstimator):
         return names
 
     def _check_training(self, X: Any, y: Any) -> tuple[Any, np.ndarray]:
-        if is_auto(self.distance) or _is_for_tables(as_distance(self.distance), X):
+        if is_auto(self._metric) or _is_for_tables(as_distance(self._metric), X):
             X, y = checked_rows_and_labels(self, X, y)
         else:
             if y is None:
@@ -335,7 +390,7 @@ class NeighborClassifier(ClassifierMixin, BaseEstimator):
 
     def __sklearn_tags__(self) -> Any:
         tags = super().__sklearn_tags__()
-        given = self.distance
+        given = self.metric
         tags.input_tags.pairwise = isinstance(given, PrecomputedDistance) or (
             isinstance(given, str) and given == PrecomputedDistance.name
         )
@@ -355,8 +410,11 @@ def _is_for_tables(distance: Distance, X: Any) -> bool:
 
 
 def seed_of(random_state: Any) -> int:
-    """A seed from what scikit-learn calls a random state; None is a fixed one."""
-    return 0 if random_state is None else int(check_randomness(random_state).randint(2**31 - 1))
+    """A seed from what scikit-learn calls a random state; None is 0."""
+    randomness = check_randomness(random_state)
+    if random_state is None or isinstance(random_state, int | np.integer):
+        return int(random_state or 0)
+    return int(randomness.randint(2**31 - 1))
 
 
 def check_n_neighbors(n_neighbors: Any, n_rows: int) -> None:

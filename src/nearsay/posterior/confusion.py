@@ -12,9 +12,8 @@ from nearsay.arrays import row_blocks
 from nearsay.errors import unknown_name
 from nearsay.neighbors.table import NeighborTable
 from nearsay.posterior.base import Posterior
-from nearsay.posterior.case_table import CaseTable
-from nearsay.posterior.tables import Rank, RankVotesplit
-from nearsay.posterior.tabulated import Tabulated, listed_classes, past_cases, telling
+from nearsay.posterior.past_case_table import CaseTable, Tabulated, listed_classes, past_cases, telling
+from nearsay.posterior.rank import Rank, RankVotesplit
 
 # Cells of the confusion matrix held dense at a time (32 MB) while probability is accumulated.
 CELLS_AT_ONCE = 1 << 22
@@ -117,13 +116,13 @@ class Confmat(Tabulated):
         self.right_ = _share(right, cases, right.sum() / max(self.n_cases_, 1))
 
     def _give(self, table: NeighborTable, p: np.ndarray) -> None:
-        from nearsay.posterior.table_loops import give_to_predicted
+        from nearsay.posterior.past_case_table_kernels import give_to_predicted
 
         winner = self.elected(table)[0]
         give_to_predicted(winner, self.right_[winner], self.model_failure, p)
 
     def _left_out(self, table: NeighborTable, rows: np.ndarray) -> np.ndarray:
-        from nearsay.posterior.table_loops import give_to_predicted
+        from nearsay.posterior.past_case_table_kernels import give_to_predicted
 
         truth, predicted, winner = self.labels_[rows], self.elected_past(table)[0], self.elected(table)[0]
         right, cases = self.counts_.diagonal(), NORMALIZATIONS[self.normalize](self.counts_)
@@ -183,7 +182,7 @@ class ConfmatRank(Posterior):
 
     def proba(self, table: NeighborTable) -> np.ndarray:
         """Probabilities (n_queries, n_classes); every row sums to 1. Without any neighbor all classes are alike."""
-        from nearsay.posterior.table_loops import give_column
+        from nearsay.posterior.past_case_table_kernels import give_column
 
         if not self.ranks_.n_cases_:
             return self.ranks_.proba(table)
@@ -210,7 +209,7 @@ class ConfmatRank(Posterior):
         return p
 
     def _left_out(self, table: NeighborTable, rows: np.ndarray) -> np.ndarray:
-        from nearsay.posterior.table_loops import give_columns_left_out
+        from nearsay.posterior.past_case_table_kernels import give_columns_left_out
 
         numbers, truth = listed_classes(table).numbers, self.labels_[rows]
         n_listed = (numbers >= 0).sum(axis=1)
@@ -248,7 +247,7 @@ class ConfmatRank(Posterior):
 
         A few columns at a time are held dense: with 10,000 classes the whole would take 800 MB.
         """
-        from nearsay.posterior.table_loops import accumulate_by_rank
+        from nearsay.posterior.past_case_table_kernels import accumulate_by_rank
 
         numbers, cells = listed_classes(table).numbers, self.ranks_.past_cells(table)
         stretches, tail = [], np.zeros(n_classes)

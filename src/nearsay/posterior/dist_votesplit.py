@@ -8,8 +8,7 @@ import numpy as np
 
 from nearsay.arrays import row_blocks
 from nearsay.neighbors.table import NeighborTable
-from nearsay.posterior.case_table import CaseTable
-from nearsay.posterior.tabulated import Tabulated
+from nearsay.posterior.past_case_table import CaseTable, Tabulated
 
 N_BINS = 20
 
@@ -92,7 +91,7 @@ class DistVotesplit(Tabulated):
 
     def _bins(self, table: NeighborTable) -> np.ndarray:
         """The bin of each nearest neighbor."""
-        from nearsay.posterior.table_loops import distance_bins
+        from nearsay.posterior.past_case_table_kernels import distance_bins
 
         bins: np.ndarray = distance_bins(table.distances[:, 0], self.low_, self.width_, N_BINS)
         return bins
@@ -113,7 +112,7 @@ class DistVotesplit(Tabulated):
 
     def _neighbors_of(self, table: NeighborTable, truth: np.ndarray, lines: np.ndarray, n_lines: int) -> np.ndarray:
         """The neighbors of cases, right and wrong, by the line of their case and by distance: (2, n_lines, 20)."""
-        from nearsay.posterior.table_loops import count_distances
+        from nearsay.posterior.past_case_table_kernels import count_distances
 
         near, counts = table.first(self.n_voters_), np.zeros((2, n_lines, N_BINS), np.int64)
         count_distances(near.indices, near.distances, self.labels_, truth, lines, self.low_, self.width_, *counts)
@@ -127,7 +126,7 @@ class DistVotesplit(Tabulated):
         self._give_from(table, self.elected(table)[1], self.reading_, p)
 
     def _give_from(self, table: NeighborTable, lines: np.ndarray, reading: np.ndarray, p: np.ndarray) -> None:
-        from nearsay.posterior.table_loops import give_by_distance
+        from nearsay.posterior.past_case_table_kernels import give_by_distance
 
         near = (table.indices, table.distances, self.labels_)
         give_by_distance(*near, lines, reading, self.low_, self.width_, self.model_failure, p)

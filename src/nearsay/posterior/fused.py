@@ -13,17 +13,19 @@ from sklearn.utils.multiclass import check_classification_targets
 from sklearn.utils.validation import check_is_fitted
 
 from nearsay.arrays import row_blocks
+from nearsay.distances.named import with_parameters
 from nearsay.errors import InputError
 from nearsay.neighbors.table import NeighborTable
+from nearsay.parallel import in_jobs
 from nearsay.posterior.base import takes_rows
-from nearsay.posterior.choice import Candidate, Choices, Chooser, neighbors_to_try, views_to_try
 from nearsay.posterior.classifier import NeighborClassifier, check_n_neighbors, is_auto, seed_of
+from nearsay.posterior.feature_group import View
 from nearsay.posterior.fused_evidence import FusedEvidence, fused_evidence
 from nearsay.posterior.fusion import Fusion
+from nearsay.posterior.model_choice import Candidate, Choices, Chooser, neighbors_to_try, views_to_try
 from nearsay.posterior.named import POSTERIORS, name_of
 from nearsay.posterior.past_cases import rows_judged, rows_not_judged
 from nearsay.posterior.proportional import check_smoothing
-from nearsay.posterior.view import View
 from nearsay.posterior.votes import check_tie_break, neighbor_labels, winners
 from nearsay.settings import check_choice
 from nearsay.validation import checked_rows, checked_rows_and_labels
@@ -103,6 +105,7 @@ class FusedClassifier(ClassifierMixin, BaseEstimator):
         self.exponents = exponents
         self.priors = priors
 
+    @in_jobs
     def fit(self, X: Any, y: Any) -> FusedClassifier:
         """Hold the rows, search each group, and learn from the collection's own past cases.
 
@@ -123,7 +126,8 @@ class FusedClassifier(ClassifierMixin, BaseEstimator):
         _warn_of_empty_rows(X, groups)
         if hasattr(self, "choices_"):
             del self.choices_  # of an earlier fit
-        distances = base.distance if isinstance(base.distance, list) else [base.distance]
+        given = with_parameters(base.metric, base.metric_params)
+        distances = given if isinstance(given, list) else [given]
         views = views_to_try(groups, distances, base.search, X, self.labels_, len(self.classes_))
         names = POSTERIORS if is_auto(base.posterior) else [base.posterior]
         makers = {name_of(name): partial(base.fresh_posterior, name) for name in names}
@@ -135,7 +139,7 @@ class FusedClassifier(ClassifierMixin, BaseEstimator):
 
     def _way(self, base: NeighborClassifier, views: dict[tuple[int, int], View], makers: Any, n_rows: int) -> Candidate:
         """What was asked for; where that leaves something open, what past cases choose."""
-        left_open = is_auto(base.posterior) or is_auto(base.distance) or is_auto(base.n_neighbors)
+        left_open = is_auto(base.posterior) or is_auto(base.metric) or is_auto(base.n_neighbors)
         if not left_open:
             return Candidate(next(iter(makers)), int(base.n_neighbors), tuple(views))
         ks = neighbors_to_try(n_rows - 1) if is_auto(base.n_neighbors) else [int(base.n_neighbors)]
@@ -162,16 +166,19 @@ class FusedClassifier(ClassifierMixin, BaseEstimator):
     def _past_cases(self, rows: np.ndarray | None) -> list[NeighborTable]:
         return [view.past_cases(self.n_neighbors_, self._n_members, rows) for view in self.views_]
 
+    @in_jobs
     def neighbors(self, X: Any) -> list[NeighborTable]:
         """For each of ``views_`` the nearest training rows of every query; −1 all along where it lacks the group."""
         check_is_fitted(self)
         X = checked_rows(self, X, missing=True, reset=False, ensure_min_samples=0)
         return [view.neighbors(X, self.n_neighbors_, self._n_members) for view in self.views_]
 
+    @in_jobs
     def predict(self, X: Any) -> np.ndarray:
         """The most probable label of every query: (n_queries,)."""
         return self._names(self._answer(self.neighbors(X))[1])
 
+    @in_jobs
     def predict_proba(self, X: Any) -> np.ndarray:
         """Probabilities (n_queries, n_classes), columns as in ``classes_``; every row sums to 1.
 
@@ -180,6 +187,7 @@ class FusedClassifier(ClassifierMixin, BaseEstimator):
         """
         return self._answer(self.neighbors(X))[0]
 
+    @in_jobs
     def leave_one_out_proba(self) -> np.ndarray:
         """Probabilities (n_rows, n_classes) of the training rows, each answered by the others.
 
@@ -198,6 +206,7 @@ class FusedClassifier(ClassifierMixin, BaseEstimator):
             p[others] = self._answer(self._past_cases(others))[0]
         return p
 
+    @in_jobs
     def explain(self, X: Any) -> list[FusedEvidence]:
         """The evidence for every query, group by group, from one search."""
         tables = self.neighbors(X)
@@ -223,6 +232,11 @@ class FusedClassifier(ClassifierMixin, BaseEstimator):
     def _names(self, numbers: np.ndarray) -> np.ndarray:
         names: np.ndarray = self.classes_[numbers]
         return names
+
+    @property
+    def n_jobs(self) -> int | None:
+        """Threads: what ``base`` says."""
+        return self.base.n_jobs if isinstance(self.base, NeighborClassifier) else None
 
     def _check_settings(self) -> NeighborClassifier:
         base = NeighborClassifier() if self.base is None else self.base

@@ -11,8 +11,8 @@ import numpy as np
 
 from nearsay.neighbors.table import NeighborTable
 from nearsay.posterior.evidence import InWords, in_words, most_probable, record_in_words, votes_of
+from nearsay.posterior.feature_group import View
 from nearsay.posterior.fusion import Fusion
-from nearsay.posterior.view import View
 
 
 @dataclass(frozen=True)
@@ -21,7 +21,7 @@ class GroupEvidence:
 
     Attributes
     ----------
-    group, distance : names.
+    group, metric : names.
     neighbors, distances, labels, votes : as in ``Evidence``; empty where the query lacks the group.
     factor : float
         How many times as likely this group alone makes the answer as the runner-up; below 1 it speaks against it.
@@ -30,7 +30,7 @@ class GroupEvidence:
     """
 
     group: str
-    distance: str
+    metric: str
     neighbors: list[int]
     distances: list[float]
     labels: list[Any]
@@ -63,7 +63,7 @@ class FusedEvidence(InWords):
     def text(self) -> str:
         """The evidence in a few sentences: the answer, then a line for each group."""
         lines = [f"{self.label!r} with probability {self.probability:.2f}."]
-        lines += [f"{group.group} ({group.distance}): {self._said_by(group)}" for group in self.groups]
+        lines += [f"{group.group} ({group.metric}): {self._said_by(group)}" for group in self.groups]
         if self.record is not None:
             lines.append(record_in_words(self.record))
         return "\n".join(lines)
@@ -78,7 +78,7 @@ class FusedEvidence(InWords):
 
     def _repr_html_(self) -> str:
         rows = "".join(
-            f"<tr><td>{escape(group.group)}</td><td>{escape(group.distance)}</td>"
+            f"<tr><td>{escape(group.group)}</td><td>{escape(group.metric)}</td>"
             f"<td>{escape(', '.join(f'{label}: {count}' for label, count in group.votes.items()) or 'missing')}</td>"
             f"<td>{_times(group.factor)}</td></tr>"
             for group in self.groups
@@ -115,7 +115,7 @@ def fused_evidence(
             groups.append(
                 GroupEvidence(
                     group=view.group,
-                    distance=view.distance.name,
+                    metric=view.distance.name,
                     neighbors=rows.tolist(),
                     distances=table.distances[i, here].tolist(),
                     labels=said,

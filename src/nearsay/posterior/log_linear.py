@@ -65,7 +65,7 @@ def likeliest(features: np.ndarray, truth: np.ndarray, closeness: np.ndarray) ->
     closeness : (n_cases, n_classes)
         What decides who is near; smaller is nearer.
     """
-    from nearsay.posterior.log_linear_loop import keep_nearest
+    from nearsay.posterior.log_linear_kernels import keep_nearest
 
     n, n_classes, n_weights = features.shape
     if n_classes <= CANDIDATES + 1:
@@ -114,7 +114,7 @@ def fit_weights(
     >>> weights.round(3), p_true.round(3)
     (array([1.585]), array([0.75, 0.75, 0.75, 0.25]))
     """
-    from nearsay.posterior.log_linear_loop import add_cases
+    from nearsay.posterior.log_linear_kernels import add_cases
 
     n_weights = cases.features.shape[2]
     weights = np.full(n_weights, center) if start is None else start

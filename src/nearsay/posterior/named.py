@@ -4,18 +4,43 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from copy import deepcopy
-from typing import Any
+from typing import Any, Literal, Protocol
+
+import numpy as np
 
 from nearsay.errors import InputError, unknown_name
+from nearsay.neighbors.table import NeighborTable
 from nearsay.posterior.base import Posterior
 from nearsay.posterior.confusion import Confmat, ConfmatRank, ConfmatRankVotesplit
 from nearsay.posterior.dist_votesplit import DistVotesplit
 from nearsay.posterior.pooled import Pooled
 from nearsay.posterior.proportional import Proportional
-from nearsay.posterior.tables import Rank, RankVotesplit
+from nearsay.posterior.rank import Rank, RankVotesplit
 from nearsay.posterior.weighted import Weighted
 
-AUTO = "auto"
+AUTO: Literal["auto"] = "auto"
+
+
+# The names, for type checkers; a test holds them against the table.
+PosteriorName = Literal[
+    "proportional",
+    "weighted",
+    "dist&votesplit",
+    "confmat",
+    "rank",
+    "rank&votesplit",
+    "confmat&rank",
+    "confmat&rank&votesplit",
+    "pooled",
+    "auto",
+]
+
+
+class PosteriorLike(Protocol):
+    """An object of the user's own that turns neighbors into probabilities."""
+
+    def fit(self, table: Any, labels: np.ndarray, n_classes: int) -> Any: ...
+    def proba(self, table: NeighborTable) -> np.ndarray: ...
 
 
 POSTERIORS: dict[str, Callable[..., Posterior]] = {

@@ -7,7 +7,7 @@ from collections.abc import Iterator
 import numpy as np
 
 from nearsay.arrays import row_blocks, rows_within
-from nearsay.neighbors.by_class import LIST_ALL_UP_TO, ROWS_ASKED
+from nearsay.neighbors.class_table import LIST_ALL_UP_TO, ROWS_ASKED
 from nearsay.neighbors.index import NeighborIndex
 from nearsay.neighbors.table import NeighborTable
 

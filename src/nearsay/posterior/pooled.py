@@ -19,11 +19,11 @@ import numpy as np
 
 from nearsay.arrays import evenly, row_blocks
 from nearsay.errors import InputError
-from nearsay.neighbors.classes import NearestClasses
+from nearsay.neighbors.class_order import NearestClasses
 from nearsay.neighbors.table import NeighborTable
 from nearsay.posterior.base import FOLDS_LEFT_OUT, Posterior, splits
 from nearsay.posterior.log_linear import CANDIDATES, Cases, answers, fit_weights, likeliest, stack
-from nearsay.posterior.tabulated import listed_classes
+from nearsay.posterior.past_case_table import listed_classes
 
 # Weights are few: more cases than this teach them nothing, and this much memory holds them.
 MOST_CASES = 20_000
@@ -234,7 +234,7 @@ class Pooled(Posterior):
         return out
 
     def _fill_features(self, groups: Sequence[NearestClasses], out: np.ndarray) -> None:
-        from nearsay.posterior.log_linear_loop import log_mean_distances
+        from nearsay.posterior.log_linear_kernels import log_mean_distances
 
         for number, (near, floor) in enumerate(zip(groups, self.floors_, strict=True)):
             first = number * len(self.members_)

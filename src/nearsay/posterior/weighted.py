@@ -6,14 +6,13 @@ from typing import Self
 
 import numpy as np
 
-from nearsay.arrays import one_blas_thread
 from nearsay.errors import unknown_name
 from nearsay.neighbors.table import NeighborTable
+from nearsay.parallel import one_blas_thread
 from nearsay.posterior.base import Posterior
-from nearsay.posterior.case_table import CaseTable
+from nearsay.posterior.past_case_table import CaseTable, past_cases, warn_of_no_past_cases
 from nearsay.posterior.proportional import check_smoothing
 from nearsay.posterior.rank_weights import decreasing_weights
-from nearsay.posterior.tabulated import past_cases, warn_of_no_past_cases
 from nearsay.posterior.votes import neighbor_labels
 
 # Rows that always or never were right would have scores that run to infinity, so a score is pulled to 0 (weight
@@ -36,7 +35,7 @@ def weights_by_row(table: NeighborTable, labels: np.ndarray, truth: np.ndarray) 
     """
     from scipy.optimize import minimize
 
-    from nearsay.posterior.weight_loops import surprise_of_weights
+    from nearsay.posterior.weighted_kernels import surprise_of_weights
 
     # No weights could help a case without a right neighbor.
     helped = (neighbor_labels(table, labels) == truth[:, None]).any(axis=1)
@@ -108,7 +107,7 @@ class Weighted(Posterior):
 
         Missing neighbors leave their weight to the others; without any neighbor all classes are alike.
         """
-        from nearsay.posterior.weight_loops import give_by_weight
+        from nearsay.posterior.weighted_kernels import give_by_weight
 
         p = np.empty((len(table), self.n_classes_))
         give_by_weight(table.indices, self.labels_, self.weights_, self.by == "row", self.model_failure, p)

@@ -23,12 +23,13 @@ from typing import Any, Self
 
 import numpy as np
 
-from nearsay.arrays import row_blocks, thread_count
+from nearsay.arrays import row_blocks
 from nearsay.distances.distance import Distance
 from nearsay.errors import InputError, require, unknown_name
-from nearsay.search.beside import A_FEW_MORE, Proposals, StaticSearch
-from nearsay.search.cells import ROWS_A_CELL, cell_centers, cell_count, nearest_cells
+from nearsay.parallel import thread_count
 from nearsay.search.exact import ExactSearch
+from nearsay.search.ivf_cells import ROWS_A_CELL, cell_centers, cell_count, nearest_cells
+from nearsay.search.static_index import A_FEW_MORE, Proposals, StaticSearch
 
 # More neighbors than this are searched exactly: a graph would have to visit so many rows that little is gained.
 LARGEST_K = 256
@@ -194,7 +195,7 @@ class ApproximateSearch(StaticSearch):
 
     Parameters
     ----------
-    distance : name or Distance
+    metric : name or Distance
         One with a Euclidean form.
     kind : "auto", "hnsw" or "ivf"
         A graph, or inverted lists. "auto": a graph up to ``GRAPH_UP_TO`` rows, because larger ones build slowly.
@@ -219,9 +220,9 @@ class ApproximateSearch(StaticSearch):
     smallest = 2000
 
     def __init__(
-        self, distance: Any = "euclidean", *, kind: str = "auto", recall: float = 0.95, random_state: int = 0
+        self, metric: Any = "euclidean", *, kind: str = "auto", recall: float = 0.95, random_state: int = 0
     ) -> None:
-        self.distance = distance
+        self.metric = metric
         self.kind = kind
         self.recall = recall
         self.random_state = random_state

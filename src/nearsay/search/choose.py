@@ -6,7 +6,7 @@ import copy
 import importlib.util
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, Literal, TypeAlias
 
 import numpy as np
 
@@ -41,6 +41,12 @@ SEARCHES: dict[str, Callable[[Distance, float], NeighborSearch]] = {
 }
 
 
+# The names, for type checkers; a test holds them against the table.
+SearchName = Literal["auto", "exact", "trees", "kd", "ball", "approximate", "hnsw", "ivf"]
+# What a user may pass as a search.
+SearchBackend: TypeAlias = SearchName | NeighborSearch
+
+
 @dataclass(frozen=True)
 class Choice:
     """The backend that serves, its name, and the reason in words."""
@@ -53,7 +59,7 @@ class Choice:
         return f"{self.name}: {self.why}"
 
 
-def choose(search: Any, distance: Distance, X: Any, recall: float | None = None) -> Choice:
+def choose(search: SearchBackend, distance: Distance, X: Any, recall: float | None = None) -> Choice:
     """Build the backend that ``search`` names, or for "auto" the one that should be fastest here.
 
     Without a recall "auto" is always exact: which backend it takes changes the
@@ -79,11 +85,11 @@ def choose(search: Any, distance: Distance, X: Any, recall: float | None = None)
 
 
 def _copied(search: Any, distance: Distance) -> Any:
-    own = as_distance(getattr(search, "distance", distance))
+    own = as_distance(getattr(search, "metric", distance))
     if not _same(own, distance):
         raise InputError(
             f"The search that was passed measures {own!r}, but {distance!r} is asked for."
-            f" Pass the distance to both: {type(search).__name__}(distance=…)."
+            f" Pass the distance to both: {type(search).__name__}(metric=…)."
         )
     return copy.copy(search)
 

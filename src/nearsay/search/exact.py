@@ -13,15 +13,15 @@ from typing import Any
 
 import numpy as np
 
-from nearsay.arrays import in_parallel, shares
 from nearsay.distances.distance import Distance
 from nearsay.distances.named import as_distance
 from nearsay.errors import unknown_name
-from nearsay.search.held import HeldRows
-from nearsay.search.products import PRODUCTS
+from nearsay.parallel import in_parallel, shares
 from nearsay.search.protocol import Versioned, WriterLock
-from nearsay.search.screen import Screen, join_looks
-from nearsay.search.views import Geometry
+from nearsay.search.row_store import HeldRows
+from nearsay.search.screening.prepared_rows import Geometry
+from nearsay.search.screening.products import PRODUCTS
+from nearsay.search.screening.screen import Screen, join_looks
 
 QUERIES_AT_ONCE = 64
 ROWS_AT_ONCE = 1024
@@ -40,13 +40,13 @@ class ExactSearch(Versioned):
 
     exact = True
 
-    def __init__(self, distance: Any = "euclidean", *, products: str = "auto") -> None:
-        self.distance = distance
+    def __init__(self, metric: Any = "euclidean", *, products: str = "auto") -> None:
+        self.metric = metric
         self.products = products
 
     def fit(self, X: Any) -> ExactSearch:
         self._writing = WriterLock()
-        self.distance_: Distance = as_distance(self.distance)
+        self.distance_: Distance = as_distance(self.metric)
         self.rows_ = HeldRows(self.distance_.check(X))
         self._screen = None
         if self.products not in ("auto", *PRODUCTS):
@@ -78,7 +78,7 @@ class ExactSearch(Versioned):
 
     def _scan(self, Q: Any, k: int) -> np.ndarray:
         """Measure every row: exactly the k nearest, ties by row number."""
-        from nearsay.search.select import Shortlists, list_length
+        from nearsay.search.screening.shortlist_kernels import Shortlists, list_length
 
         removed = self.rows_.removed
 

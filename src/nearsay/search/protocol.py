@@ -14,14 +14,15 @@ import copy
 import threading
 from collections.abc import Iterator
 from contextlib import contextmanager
-from typing import Any, Protocol, Self
+from typing import Any, Protocol, Self, runtime_checkable
 
 import numpy as np
 
 from nearsay.distances.distance import Distance
-from nearsay.search.held import HeldRows
+from nearsay.search.row_store import HeldRows
 
 
+@runtime_checkable
 class NeighborSearch(Protocol):
     """Proposes candidates; ``nearsay.neighbors.find`` alone measures and orders them.
 

@@ -22,10 +22,11 @@ from typing import Any
 
 import numpy as np
 
-from nearsay.arrays import in_parallel, largest_norm, row_blocks
+from nearsay.arrays import largest_norm, row_blocks
 from nearsay.distances.distance import Distance
 from nearsay.errors import unknown_name
-from nearsay.search.beside import Proposals, StaticSearch
+from nearsay.parallel import in_parallel
+from nearsay.search.static_index import Proposals, StaticSearch
 
 KINDS = ("kd", "ball")
 # Norms of the difference that both trees know by the same name. A ball tree takes canberra and hamming too, but its
@@ -57,7 +58,7 @@ class TreeSearch(StaticSearch):
 
     Parameters
     ----------
-    distance : name or Distance
+    metric : name or Distance
         One with a Euclidean form, or manhattan, chebyshev, minkowski.
     kind : "kd" or "ball"
         Boxes or balls. Boxes are faster up to about ten columns; beyond that
@@ -72,8 +73,8 @@ class TreeSearch(StaticSearch):
 
     exact = True
 
-    def __init__(self, distance: Any = "euclidean", *, kind: str = "kd", leaf_size: int = 20) -> None:
-        self.distance = distance
+    def __init__(self, metric: Any = "euclidean", *, kind: str = "kd", leaf_size: int = 20) -> None:
+        self.metric = metric
         self.kind = kind
         self.leaf_size = leaf_size
 

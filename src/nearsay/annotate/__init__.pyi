@@ -1,0 +1,15 @@
+from nearsay.annotate.annotator import Annotation as Annotation
+from nearsay.annotate.annotator import KeywordAnnotator as KeywordAnnotator
+from nearsay.annotate.by_k import cross_validated_by_k as cross_validated_by_k
+from nearsay.annotate.by_k import measures_by_k as measures_by_k
+from nearsay.annotate.joint_neighbors import JointNeighbors as JointNeighbors
+from nearsay.annotate.landmarks import LandmarkFeatures as LandmarkFeatures
+from nearsay.annotate.lasso_neighbors import GroupLassoNeighbors as GroupLassoNeighbors
+from nearsay.annotate.lasso_neighbors import LassoNeighbors as LassoNeighbors
+from nearsay.annotate.ml_knn import MLkNN as MLkNN
+from nearsay.annotate.regression import KeywordRegression as KeywordRegression
+from nearsay.annotate.relevance import Relevance as Relevance
+from nearsay.annotate.sparse_coding import SparseCodingAnnotator as SparseCodingAnnotator
+from nearsay.annotate.transformed_neighbors import TransformedNeighbors as TransformedNeighbors
+from nearsay.annotate.two_pass_neighbors import TwoPassNeighbors as TwoPassNeighbors
+from nearsay.learn.keyword_projection import KeywordProjection as KeywordProjection

@@ -1,0 +1,11 @@
+from nearsay.decision.conformal import ConformalClassifier as ConformalClassifier
+from nearsay.decision.envelope import AccuracyCurve as AccuracyCurve
+from nearsay.decision.envelope import OperatingPoints as OperatingPoints
+from nearsay.decision.envelope import accuracy_curve as accuracy_curve
+from nearsay.decision.envelope import operating_points as operating_points
+from nearsay.decision.guarantee import fit_reward_shift as fit_reward_shift
+from nearsay.decision.hedged import HedgedClassifier as HedgedClassifier
+from nearsay.decision.rules import darts as darts
+from nearsay.decision.rules import fixed_threshold as fixed_threshold
+from nearsay.decision.rules import flat as flat
+from nearsay.decision.rules import flat_reject as flat_reject

@@ -1,0 +1,16 @@
+from nearsay.displays.annotated_images import AnnotatedImagesDisplay as AnnotatedImagesDisplay
+from nearsay.displays.breakdown_bars import BreakdownDisplay as BreakdownDisplay
+from nearsay.displays.case_tables import CaseTableDisplay as CaseTableDisplay
+from nearsay.displays.evidence_strip import EvidenceDisplay as EvidenceDisplay
+from nearsay.displays.f_against_k import FScoreDisplay as FScoreDisplay
+from nearsay.displays.hedge_picture import HedgeDisplay as HedgeDisplay
+from nearsay.displays.hedged_answers import HedgedAnswersDisplay as HedgedAnswersDisplay
+from nearsay.displays.k_curve import KCurveDisplay as KCurveDisplay
+from nearsay.displays.keyword_curve import KeywordCurveDisplay as KeywordCurveDisplay
+from nearsay.displays.neighborhood import NeighborhoodDisplay as NeighborhoodDisplay
+from nearsay.displays.regions import DecisionRegionsDisplay as DecisionRegionsDisplay
+from nearsay.displays.reliability import ReliabilityDisplay as ReliabilityDisplay
+from nearsay.displays.similar_neighbors import SimilarNeighborsDisplay as SimilarNeighborsDisplay
+from nearsay.displays.specificity_curve import AccuracySpecificityDisplay as AccuracySpecificityDisplay
+from nearsay.displays.taxonomy_picture import TaxonomyDisplay as TaxonomyDisplay
+from nearsay.displays.training_size import TrainingSizeDisplay as TrainingSizeDisplay

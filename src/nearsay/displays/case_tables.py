@@ -1,0 +1,210 @@
+"""The tables of past cases that a posterior reads its probabilities from."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import replace
+from typing import Any
+
+import numpy as np
+
+from nearsay.displays import drawing
+from nearsay.errors import InputError
+from nearsay.posterior.named import POSTERIORS
+from nearsay.posterior.past_case_table import CaseTable
+
+# Along an axis of at most so many cells each has its value and its tick; along a longer one a few ticks are left.
+FEW_CELLS = 12
+FEW_TICKS = 8
+LONGEST_WORD = 16
+# Light to dark in one hue, so that any color vision, and gray print, keeps the order.
+SHADES = ("#ffffff", "#9fd0ee", "#0072B2", "#00283f")
+DARK = 0.45
+LEGEND_TICKS = (0, 0.001, 0.01, 0.05, 0.1, 0.25, 0.5, 1)
+
+
+class CaseTableDisplay:
+    """What a posterior has learned from past cases: a bar chart of each simple table, a map of each joint one.
+
+    Heights and shades are the probabilities that are read from the cells.
+    Small tables have them written, with the number of past cases below; in a
+    larger map a dot marks a cell without a case (not between classes, where
+    most are).
+    Build it with :meth:`from_estimator` or :meth:`from_tables`.
+
+    Attributes
+    ----------
+    tables : list of CaseTable
+    figure_, ax_
+        Where it was drawn: ``ax_`` is (n_tables,). There after ``plot``.
+
+    >>> import numpy as np
+    >>> from nearsay.displays import CaseTableDisplay
+    >>> from nearsay.posterior.past_case_table import CaseTable
+    >>> rank = CaseTable("rank", ("rank of the true label",), ([1, 2],), np.array([9, 1]), np.array([0.9, 0.1]))
+    >>> [float(bar.get_height()) for bar in CaseTableDisplay.from_tables([rank]).ax_[0].patches]
+    [0.9, 0.1]
+    """
+
+    def __init__(self, *, tables: list[CaseTable]) -> None:
+        self.tables = tables
+
+    @classmethod
+    def from_estimator(cls, estimator: Any, *, ax: Any = None) -> CaseTableDisplay:
+        """Draw the tables of a fitted NeighborClassifier; classes have their names."""
+        posterior: Any = getattr(estimator, "posterior_", None)
+        if not hasattr(posterior, "tables"):
+            kept = ", ".join(name for name, make in POSTERIORS.items() if hasattr(make, "tables"))
+            came = f"{type(estimator).__name__} is not fitted" if posterior is None else "This posterior keeps none"
+            raise InputError(f"There are no tables of past cases to draw: {came}. Posteriors with tables: {kept}.")
+        names = np.asarray(estimator.classes_).tolist()
+        return cls.from_tables([_with_names(table, names) for table in posterior.tables()], ax=ax)
+
+    @classmethod
+    def from_tables(cls, tables: Sequence[CaseTable], *, ax: Any = None) -> CaseTableDisplay:
+        """Draw tables of one or two axes; ``ax``, if given, holds axes for each."""
+        if not tables:
+            raise InputError("There is nothing to draw: pass at least one table.")
+        for table in tables:
+            shape = tuple(len(ticks) for ticks in table.ticks)
+            if len(shape) not in (1, 2) or not table.cases.shape == table.probability.shape == shape:
+                raise InputError(
+                    f"The table {table.name!r} has ticks for {shape} cells, cases of shape {table.cases.shape} and"
+                    f" probabilities of shape {table.probability.shape}; one shape of one or two axes is expected."
+                )
+        return cls(tables=list(tables)).plot(ax=ax)
+
+    def plot(self, ax: Any = None) -> CaseTableDisplay:
+        """Draw on one axes a table ``ax``, or on a new figure."""
+        shown = [_without_empty_end(table) for table in self.tables]
+        if ax is None:
+            import matplotlib.pyplot as plt
+
+            sizes = [_panel_size(table) for table in shown]
+            widths = [width for width, _ in sizes]
+            _, ax = plt.subplots(
+                1,
+                len(shown),
+                figsize=(sum(widths), max(height for _, height in sizes)),
+                width_ratios=widths,
+                layout="constrained",
+            )
+        axes = np.atleast_1d(np.asarray(ax, dtype=object)).ravel()
+        if len(axes) != len(shown):
+            raise InputError(f"Axes for each of the {len(shown)} tables are needed; got {len(axes)}.")
+        for panel, table, whole in zip(axes, shown, self.tables, strict=True):
+            draw = _draw_bars if table.cases.ndim == 1 else _draw_map
+            draw(panel, table)
+            _name_last_axis(panel, table, left_out=whole.cases.shape[-1] - table.cases.shape[-1])
+            panel.set_title(drawing.as_written(table.name), loc="left", fontsize="medium")
+        self.ax_, self.figure_ = axes, axes[0].figure
+        return self
+
+
+def _is_of_classes(axis: str) -> bool:
+    return axis.endswith("class")
+
+
+def _with_names(table: CaseTable, names: list[Any]) -> CaseTable:
+    ticks = tuple(
+        [names[number] for number in own] if _is_of_classes(axis) else own
+        for axis, own in zip(table.axes, table.ticks, strict=True)
+    )
+    return replace(table, ticks=ticks)
+
+
+def _without_empty_end(table: CaseTable) -> CaseTable:
+    """The table up to the last cell with a case: beyond some rank nothing was ever true."""
+    if _is_of_classes(table.axes[-1]):
+        return table
+    seen = np.flatnonzero(np.atleast_2d(table.cases).any(axis=0))
+    end = int(seen[-1]) + 1 if len(seen) else len(table.ticks[-1])
+    ticks = (*table.ticks[:-1], table.ticks[-1][:end])
+    return replace(table, ticks=ticks, cases=table.cases[..., :end], probability=table.probability[..., :end])
+
+
+def _panel_size(table: CaseTable) -> tuple[float, float]:
+    """Width and height in inches: room for what is written in each cell, or a square for many."""
+    across = len(table.ticks[-1])
+    width = 1.6 + 0.55 * max(across, 4) if across <= FEW_CELLS else 6.2
+    if table.cases.ndim == 1:
+        return width, 3.6
+    down = len(table.ticks[0])
+    return width, 1.4 + 0.42 * max(down, 4) if down <= FEW_CELLS else 5.4
+
+
+def _draw_bars(ax: Any, table: CaseTable) -> None:
+    places = np.arange(len(table.probability))
+    bars = ax.bar(places, table.probability, width=0.8, color=drawing.AGREES)
+    if len(places) <= FEW_CELLS:
+        ax.bar_label(bars, _written(table).tolist(), padding=2, fontsize="x-small", color=drawing.INK)
+    ax.set(ylim=(0, 1.12 if table.probability.max() > 0.9 else None), ylabel="probability")
+    ax.set_yticks(ax.get_yticks()[ax.get_yticks() <= 1])
+    drawing.quiet(ax)
+
+
+def _draw_map(ax: Any, table: CaseTable) -> None:
+    from matplotlib.colors import LinearSegmentedColormap, PowerNorm
+
+    down, across = table.probability.shape
+    square = all(map(_is_of_classes, table.axes))
+    # Under a square root the small probabilities, of which there are most, show too.
+    largest = float(table.probability.max())
+    top = 1.0 if largest > 0.5 else largest or 1.0
+    shades, norm = LinearSegmentedColormap.from_list("shades", SHADES), PowerNorm(0.5, vmin=0, vmax=top)
+    image = ax.imshow(
+        table.probability, cmap=shades, norm=norm, interpolation="nearest", aspect="equal" if square else "auto"
+    )
+    meaning = "probability"
+    if max(down, across) <= FEW_CELLS:
+        written = _written(table)
+        for cell in np.ndindex(down, across):
+            color = "white" if table.probability[cell] > DARK * top else drawing.INK
+            ax.text(*cell[::-1], written[cell], ha="center", va="center", fontsize="x-small", color=color)
+        ax.set_xticks(np.arange(across + 1) - 0.5, minor=True)
+        ax.set_yticks(np.arange(down + 1) - 0.5, minor=True)
+        ax.grid(which="minor", color="#e6e6e6", linewidth=0.8)
+        ax.tick_params(which="minor", length=0)
+    elif not square:  # classes hardly ever taken for each other are no news
+        empty = np.argwhere(table.cases == 0)
+        ax.scatter(empty[:, 1], empty[:, 0], s=5, color=drawing.PALE_INK, linewidths=0)
+        meaning += " (dot: no past case)" if len(empty) else ""
+    ticks = [tick for tick in LEGEND_TICKS if tick == 0 or 0.006 * top < tick <= top]
+    bar = ax.figure.colorbar(image, ax=ax, ticks=ticks, format="%g", shrink=0.9, pad=0.02)
+    bar.ax.tick_params(labelsize="small", colors=drawing.PALE_INK, labelcolor=drawing.INK)
+    bar.set_label(meaning, fontsize="small")
+    bar.outline.set_visible(False)
+    places, words = _few_ticks(table.ticks[0])
+    ax.set_yticks(places, words)
+    ax.set_ylabel(table.axes[0])
+    ax.spines[:].set_visible(False)
+    ax.tick_params(colors=drawing.PALE_INK, labelcolor=drawing.INK)
+
+
+def _name_last_axis(ax: Any, table: CaseTable, *, left_out: int) -> None:
+    places, words = _few_ticks(table.ticks[-1])
+    slanted = max(map(len, words)) > 4
+    ax.set_xticks(places, words, **({"rotation": 40, "ha": "right", "rotation_mode": "anchor"} if slanted else {}))
+    ax.set_xlabel(table.axes[-1] + (f" ({left_out} more without a case)" if left_out else ""))
+
+
+def _written(table: CaseTable) -> np.ndarray:
+    """Each cell in words: the probability, and below it the number of cases."""
+    pairs = zip(table.probability.ravel(), table.cases.ravel(), strict=True)
+    return np.array([f"{p:.3f}\nn={count:,.0f}" for p, count in pairs]).reshape(table.cases.shape)
+
+
+def _few_ticks(ticks: Sequence[Any]) -> tuple[list[int], list[str]]:
+    """Places and words of the ticks that fit: all of a few, evenly spaced ones of many.
+
+    >>> _few_ticks(["oak", 0.123456, "a name that goes on and on"])
+    ([0, 1, 2], ['oak', '0.123', 'a name that goe…'])
+    >>> _few_ticks(range(1, 101))[0]
+    [0, 13, 26, 39, 52, 65, 78, 91]
+    """
+    step = 1 if len(ticks) <= FEW_CELLS else -(-len(ticks) // FEW_TICKS)
+    places = list(range(0, len(ticks), step))
+    words = [f"{ticks[at]:.3g}" if isinstance(ticks[at], float) else str(ticks[at]) for at in places]
+    return places, [
+        drawing.as_written(word if len(word) <= LONGEST_WORD else word[: LONGEST_WORD - 1] + "…") for word in words
+    ]

@@ -1,0 +1,188 @@
+"""A query image and its neighbors in a row: the evidence as one looks at it."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from textwrap import wrap
+from typing import Any
+
+import numpy as np
+
+from nearsay.displays import drawing
+from nearsay.taxonomy.words import word_of
+
+# In image heights: the free space between neighbors, and between the query and the first neighbor; a line of text.
+GAP, WIDE_GAP, LINE = 0.14, 0.5, 0.21
+MOST_NEIGHBORS = 10
+LETTER = 0.085  # inches, the width of one in the title
+LETTERS_IN_A_TILE, MOST_LINES_IN_A_TILE, MOST_LINES_BELOW = 11, 4, 2
+
+
+class EvidenceDisplay:
+    """One query image, then its neighbors, nearest first, with labels and distances.
+
+    Build it with :meth:`from_estimator`. A neighbor that voted for the answer
+    has a blue rim; one that did not, a dashed orange one. At most ten
+    neighbors are shown.
+
+    Attributes
+    ----------
+    evidence : Evidence
+        What ``explain`` said about the query.
+    neighbor_images : (n_shown, height, width)
+    figure_, ax_
+        Where it was drawn; there after ``plot``.
+
+    >>> import nearsay as ns
+    >>> from nearsay.displays import EvidenceDisplay
+    >>> X, y = [[0, 0, 0, 9], [0, 0, 9, 0], [9, 9, 0, 0]], ["low", "low", "high"]
+    >>> clf = ns.NeighborClassifier(n_neighbors=2).fit(X, y)
+    >>> EvidenceDisplay.from_estimator(clf, X, query=[0, 0, 8, 1]).neighbor_images.shape
+    (2, 2, 2)
+    """
+
+    def __init__(
+        self, *, evidence: Any, query_image: np.ndarray, neighbor_images: np.ndarray, true_label: Any = None
+    ) -> None:
+        self.evidence = evidence
+        self.query_image = query_image
+        self.neighbor_images = neighbor_images
+        self.true_label = true_label
+
+    @classmethod
+    def from_estimator(
+        cls,
+        estimator: Any,
+        images: Any,
+        query: Any,
+        *,
+        query_image: Any = None,
+        true_label: Any = None,
+        ax: Any = None,
+    ) -> EvidenceDisplay:
+        """Ask a fitted NeighborClassifier about one query and show the images of its neighbors.
+
+        Parameters
+        ----------
+        estimator : fitted NeighborClassifier
+        images : (n, height, width)
+            One image for each row the classifier was fitted on. Square images may also come as rows.
+        query : (n_features,)
+            One row to ask about.
+        query_image : (height, width), optional
+            Its image; by default the row itself, folded to a square.
+        true_label : optional
+            What the query really is, if that is known: named above the strip.
+        ax : matplotlib axes, optional
+            Where to draw; a new figure by default.
+        """
+        evidence = estimator.explain(drawing.one_row(query))[0]
+        pictures = drawing.as_images(images, count=len(images))
+        shown = np.asarray(evidence.neighbors[:MOST_NEIGHBORS], dtype=np.int64)
+        drawing.check_holds(shown, len(pictures), name="images")
+        display = cls(
+            evidence=evidence,
+            query_image=drawing.as_image(query if query_image is None else query_image),
+            neighbor_images=pictures[shown],
+            true_label=true_label,
+        )
+        return display.plot(ax=ax)
+
+    def plot(self, ax: Any = None) -> EvidenceDisplay:
+        """Draw on ``ax``, or on a new figure."""
+        ax = drawing.fresh_axes(strip_width(len(self.neighbor_images)), 1.9) if ax is None else ax
+        draw_strip(ax, Tile(self.query_image, drawing.INK, "query"), self._tiles())
+        title = headline(self.evidence, len(self.neighbor_images), self.true_label)
+        ax.set_title(title, loc="left", fontsize="medium", color=drawing.INK)
+        self.ax_, self.figure_ = ax, ax.figure
+        return self
+
+    def _tiles(self) -> list[Tile]:
+        answer, said = self.evidence.label, self.evidence
+        return [
+            Tile(
+                image,
+                drawing.AGREES if label == answer else drawing.DISAGREES,
+                str(label),
+                f"{distance:#.3g}",
+                dashed=bool(label != answer),
+            )
+            for image, label, distance in zip(self.neighbor_images, said.labels, said.distances, strict=False)
+        ]
+
+
+def strip_width(n_shown: int) -> float:
+    """How many inches a strip of so many neighbors takes."""
+    return 1.0 + 1.05 * max(n_shown, 3)
+
+
+def headline(said: Any, n_shown: int, true_label: Any, names: Mapping[Any, str] | None = None) -> str:
+    """The answer, whether it is right, and how many neighbors say so, of one query's evidence."""
+    k = len(said.neighbors)
+    parts = [f"says {word_of(said.label, names)} (p = {said.probability:.2f})"]
+    if true_label is not None:
+        parts.append("right" if true_label == said.label else f"really {word_of(true_label, names)}")
+    parts.append(f"{said.votes.get(said.label, 0)} of {k} neighbors" if k else "no neighbor was found")
+    if said.novelty is not None:
+        parts.append(f"novelty {said.novelty:.2f}")
+    if k > n_shown:
+        parts.append(f"the nearest {n_shown} shown")
+    return drawing.as_written(drawing.in_lines(parts, int(strip_width(n_shown) / LETTER)))
+
+
+@dataclass(frozen=True)
+class Tile:
+    """What stands in a strip: an image with words below, or the words alone; a note below; a rim in ``color``, hex."""
+
+    image: np.ndarray | None
+    color: str
+    words: str
+    note: str = ""
+    dashed: bool = False
+
+    @property
+    def lines_below(self) -> list[str]:
+        return [] if self.image is None else _in_lines(self.words, MOST_LINES_BELOW)
+
+    @property
+    def width(self) -> float:
+        return 1.0 if self.image is None else self.image.shape[1] / self.image.shape[0]
+
+
+def draw_strip(ax: Any, query: Tile, neighbors: list[Tile]) -> tuple[float, float]:
+    """The query, then its neighbors, each of height 1 from left to right; gives the right and the lower end."""
+    note_at = -0.08 - LINE * max(len(tile.lines_below) for tile in (query, *neighbors))
+    left, right = 0.0, query.width
+    _draw_tile(ax, query, left, note_at)
+    left = right + WIDE_GAP
+    for tile in neighbors:
+        _draw_tile(ax, tile, left, note_at)
+        right = left + tile.width
+        left = right + GAP
+    lower = note_at - LINE
+    ax.set(xlim=(-0.06, right + 0.06), ylim=(lower, 1.06), aspect="equal")
+    ax.set_axis_off()
+    return right, lower
+
+
+def _draw_tile(ax: Any, tile: Tile, left: float, note_at: float) -> None:
+    from matplotlib.patches import Rectangle
+
+    middle = left + tile.width / 2
+    face: Any = "none"
+    if tile.image is None:
+        face = drawing.tinted(tile.color, 0.14)
+        words = drawing.as_written("\n".join(_in_lines(tile.words, MOST_LINES_IN_A_TILE)))
+        ax.text(middle, 0.5, words, ha="center", va="center", color=drawing.INK, fontsize="small", zorder=3)
+    else:
+        ax.imshow(tile.image, cmap="gray_r", extent=(left, left + tile.width, 0, 1), interpolation="nearest", zorder=1)
+        words = drawing.as_written("\n".join(tile.lines_below))
+        ax.text(middle, -0.08, words, ha="center", va="top", color=tile.color, fontweight="bold", linespacing=1.0)
+    rim: dict[str, Any] = {"edgecolor": tile.color, "linewidth": 2.2, "linestyle": "--" if tile.dashed else "-"}
+    ax.add_patch(Rectangle((left, 0), tile.width, 1, facecolor=face, zorder=2, **rim))
+    ax.text(middle, note_at, tile.note, ha="center", va="top", color=drawing.PALE_INK, fontsize="small")
+
+
+def _in_lines(words: str, most: int) -> list[str]:
+    return wrap(words, LETTERS_IN_A_TILE, max_lines=most, placeholder=" …")

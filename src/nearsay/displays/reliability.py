@@ -1,0 +1,135 @@
+"""Whether answers are right as often as their probabilities say."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from nearsay.displays import drawing
+from nearsay.errors import InputError
+from nearsay.metrics.probability import ReliabilityBins, expected_calibration_error, reliability_bins
+
+# Standard errors to either side that hold 19 of 20 draws.
+NINETEEN_IN_TWENTY = 1.96
+CURVE = "reliability curve"
+
+
+def likely_range(share: np.ndarray, count: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    """Where the true share lies, nineteen times in twenty, if ``share`` of ``count`` were seen (Wilson's interval).
+
+    >>> low, high = likely_range(np.array([1.0]), np.array([10]))
+    >>> low.round(2), high.round(2)
+    (array([0.72]), array([1.]))
+    """
+    z2 = NINETEEN_IN_TWENTY**2
+    middle = (share + z2 / (2 * count)) / (1 + z2 / count)
+    half = np.sqrt(share * (1 - share) * z2 / count + (z2 / (2 * count)) ** 2) / (1 + z2 / count)
+    return middle - half, middle + half
+
+
+class ReliabilityDisplay:
+    """Confidence in the answers against the share that was right; on the diagonal one can trust the probabilities.
+
+    Build it with :meth:`from_estimator` or :meth:`from_predictions`; with
+    ``ax=first.ax_`` several methods share the axes. Points are bins of equal
+    size, bars show where the true share lies nineteen times in twenty, the
+    legend the expected calibration error.
+
+    Attributes
+    ----------
+    bins : ReliabilityBins
+        ``confidence``, ``accuracy`` and ``n_rows`` of each bin.
+    calibration_error : float
+    name : str
+    figure_, ax_
+        Where it was drawn; there after ``plot``.
+
+    >>> from nearsay.displays import ReliabilityDisplay
+    >>> p = [[0.9, 0.1], [0.9, 0.1], [0.6, 0.4], [0.6, 0.4]]
+    >>> display = ReliabilityDisplay.from_predictions([0, 0, 0, 1], p, name="votes")
+    >>> display.ax_.get_legend().get_texts()[0].get_text()
+    'votes (ECE 0.100)'
+    """
+
+    def __init__(self, *, bins: ReliabilityBins, calibration_error: float, name: str) -> None:
+        self.bins = bins
+        self.calibration_error = calibration_error
+        self.name = name
+
+    @classmethod
+    def from_estimator(
+        cls, estimator: Any, X: Any, y: Any, *, n_bins: int = 10, name: str | None = None, ax: Any = None
+    ) -> ReliabilityDisplay:
+        """Ask a fitted classifier about rows whose labels are known, but not to it."""
+        if not hasattr(estimator, "predict_proba"):
+            raise InputError(
+                f"{type(estimator).__name__} has no predict_proba, so there are no probabilities to judge."
+            )
+        return cls.from_predictions(
+            y,
+            estimator.predict_proba(X),
+            classes=estimator.classes_,
+            n_bins=n_bins,
+            name=type(estimator).__name__ if name is None else name,
+            ax=ax,
+        )
+
+    @classmethod
+    def from_predictions(
+        cls, y: Any, p: Any, *, classes: Any = None, n_bins: int = 10, name: str = "answers", ax: Any = None
+    ) -> ReliabilityDisplay:
+        """Draw probabilities that are already there.
+
+        Parameters
+        ----------
+        y : (n,) true classes
+            Column numbers of ``p``, or labels where ``classes`` names the columns.
+        p : (n, n_classes) probabilities.
+        classes : (n_classes,) labels of the columns, sorted as in ``classifier.classes_``.
+        n_bins : int
+            How many bins of equal size, at most.
+        name : str
+            What the legend calls it.
+        ax : matplotlib axes, optional
+            Where to draw; a new figure by default.
+        """
+        error = expected_calibration_error(p, y, classes=classes, n_bins=n_bins)
+        bins = reliability_bins(p, y, classes=classes, n_bins=n_bins)
+        return cls(bins=bins, calibration_error=error, name=name).plot(ax=ax)
+
+    def plot(self, ax: Any = None) -> ReliabilityDisplay:
+        """Draw on ``ax``, beside what is there already, or on a new figure."""
+        ax = drawing.fresh_axes(5.2, 5.0) if ax is None else ax
+        before = sum(line.get_gid() == CURVE for line in ax.lines)
+        if before == 0:
+            ax.axline((1, 1), slope=1, color=drawing.PALE_INK, linewidth=1.0, linestyle="--", zorder=0)
+        color = drawing.FEW_COLORS[before % len(drawing.FEW_COLORS)]
+        confidence, accuracy, n_rows = self.bins
+        low, high = likely_range(accuracy, n_rows)
+        ax.vlines(confidence, low, high, color=color, linewidth=1.2, alpha=0.45, zorder=1)
+        ax.plot(
+            confidence,
+            accuracy,
+            color=color,
+            linewidth=1.4,
+            marker=drawing.marker(before),
+            markersize=6,
+            markeredgecolor="white",
+            label=drawing.as_written(f"{self.name} (ECE {self.calibration_error:.3f})"),
+            gid=CURVE,
+            zorder=3,
+        )
+        _fit_square(ax)
+        ax.set(xlabel="confidence in the answer", ylabel="share of answers that are right")
+        ax.legend(loc="best", frameon=False)
+        drawing.quiet(ax)
+        self.ax_, self.figure_ = ax, ax.figure
+        return self
+
+
+def _fit_square(ax: Any) -> None:
+    """Both axes from the tenth below all that is drawn up to 1, so that the diagonal is one."""
+    low = np.floor(10 * min(ax.dataLim.x0, ax.dataLim.y0)) / 10
+    beyond = 0.02 * (1 - low)  # room for markers at 1
+    ax.set(xlim=(low, 1 + beyond), ylim=(low, 1 + beyond), aspect="equal")

@@ -1,0 +1,171 @@
+"""A query and its neighbors in a row, each in the color of how alike its label is to the right one."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+import numpy as np
+
+from nearsay.displays import drawing
+from nearsay.displays.evidence_strip import LINE, MOST_NEIGHBORS, Tile, draw_strip, headline, strip_width
+from nearsay.errors import InputError
+from nearsay.metrics.specificity import semantic_similarities
+from nearsay.taxonomy.taxonomy import Taxonomy
+from nearsay.taxonomy.words import word_of
+
+# From unlike to alike; in between gray, which is neither.
+SCALE = (drawing.DISAGREES, "#b8b8b8", drawing.AGREES)
+KEY_WIDTH, KEY_HEIGHT = 1.6, 0.11
+
+
+class SimilarNeighborsDisplay:
+    """One query, then its neighbors, nearest first, colored by semantic similarity.
+
+    Build it with :meth:`from_estimator`. Blue: the neighbor's label is the
+    right one; gray: it shares half of the way down the taxonomy; orange: it
+    shares none. The number below says the same. At most ten neighbors are
+    shown. Without images a neighbor is its label in words.
+
+    Attributes
+    ----------
+    evidence : Evidence
+        What ``explain`` said about the query.
+    compared_with
+        The true label where it is known, otherwise the answer.
+    similarities : (n_shown,)
+        Of the label of each neighbor to that one, from 0 to 1 (see ``semantic_similarities``).
+    query_image, neighbor_images : (height, width) and (n_shown, height, width), or None
+    figure_, ax_
+        Where it was drawn; there after ``plot``.
+
+    >>> import nearsay as ns
+    >>> pets = ns.Taxonomy.from_nested({"pet": {"dog": ["corgi", "poodle"], "cat": {}}})
+    >>> clf = ns.NeighborClassifier(n_neighbors=3).fit([[0.0], [1.0], [3.0], [9.0]], ["corgi", "poodle", "cat", "cat"])
+    >>> SimilarNeighborsDisplay.from_estimator(clf, pets, [0.2]).similarities
+    array([1. , 0.5, 0. ])
+    """
+
+    def __init__(
+        self,
+        *,
+        evidence: Any,
+        compared_with: Any,
+        similarities: np.ndarray,
+        query_image: np.ndarray | None = None,
+        neighbor_images: np.ndarray | None = None,
+        true_label: Any = None,
+        names: Mapping[Any, str] | None = None,
+    ) -> None:
+        self.evidence = evidence
+        self.compared_with = compared_with
+        self.similarities = similarities
+        self.query_image = query_image
+        self.neighbor_images = neighbor_images
+        self.true_label = true_label
+        self.names = names
+
+    @classmethod
+    def from_estimator(
+        cls,
+        estimator: Any,
+        taxonomy: Taxonomy,
+        query: Any,
+        *,
+        images: Any = None,
+        query_image: Any = None,
+        true_label: Any = None,
+        names: Mapping[Any, str] | None = None,
+        ax: Any = None,
+    ) -> SimilarNeighborsDisplay:
+        """Ask a fitted NeighborClassifier about one query and compare the labels of its neighbors.
+
+        Parameters
+        ----------
+        estimator : fitted NeighborClassifier
+        taxonomy : Taxonomy
+            Every label of a neighbor is one of its nodes.
+        query : (n_features,)
+            One row to ask about.
+        images : (n, height, width), optional
+            One image for each row the classifier was fitted on. Square images may also come as rows.
+        query_image : (height, width), optional
+            The query as an image; with ``images`` by default the row itself, folded to a square.
+        true_label : name of a node, optional
+            What the query really is. Without it labels are compared with the answer.
+        names : {node: word}, optional
+            What nodes are called; others by their name (``words_for_nodes`` makes them).
+        ax : matplotlib axes, optional
+            Where to draw; a new figure by default.
+        """
+        if not hasattr(estimator, "explain"):
+            raise InputError(
+                f"{type(estimator).__name__} has no explain, which finds the neighbors. Pass a NeighborClassifier,"
+                " such as the estimator_ of a HedgedClassifier around one."
+            )
+        evidence = estimator.explain(drawing.one_row(query))[0]
+        compared_with = evidence.label if true_label is None else true_label
+        labels = evidence.labels[:MOST_NEIGHBORS]
+        # Compared with itself first: there may be no neighbor at all.
+        compared = [compared_with, *labels]
+        alike = semantic_similarities([compared_with] * len(compared), compared, taxonomy)
+        neighbor_images = None
+        if images is not None:
+            pictures = drawing.as_images(images, count=len(images))
+            shown = np.asarray(evidence.neighbors[:MOST_NEIGHBORS], dtype=np.int64)
+            drawing.check_holds(shown, len(pictures), name="images")
+            neighbor_images = pictures[shown]
+            query_image = query if query_image is None else query_image
+        display = cls(
+            evidence=evidence,
+            compared_with=compared_with,
+            similarities=alike[1:],
+            query_image=None if query_image is None else drawing.as_image(query_image),
+            neighbor_images=neighbor_images,
+            true_label=true_label,
+            names=names,
+        )
+        return display.plot(ax=ax)
+
+    def plot(self, ax: Any = None) -> SimilarNeighborsDisplay:
+        """Draw on ``ax``, or on a new figure."""
+        ax = drawing.fresh_axes(strip_width(len(self.similarities)), 2.3) if ax is None else ax
+        words = "query" if self.true_label is None else word_of(self.true_label, self.names)
+        right, lower = draw_strip(ax, Tile(self.query_image, drawing.INK, words, "query"), self._tiles())
+        if len(self.similarities):
+            self._draw_key(ax, right, lower)
+        title = headline(self.evidence, len(self.similarities), self.true_label, self.names)
+        ax.set_title(title, loc="left", fontsize="medium", color=drawing.INK)
+        self.ax_, self.figure_ = ax, ax.figure
+        return self
+
+    def _tiles(self) -> list[Tile]:
+        images = [None] * len(self.similarities) if self.neighbor_images is None else self.neighbor_images
+        return [
+            Tile(image, _color(similarity), word_of(label, self.names), f"{similarity:.2f}")
+            for image, label, similarity in zip(images, self.evidence.labels, self.similarities, strict=False)
+        ]
+
+    def _draw_key(self, ax: Any, right: float, lower: float) -> None:
+        """The scale of colors from 0 to 1, below the strip."""
+        text = {"va": "center", "fontsize": "small", "color": drawing.PALE_INK}
+        middle, end = lower - LINE / 2, max(right, 2.0) - 0.12
+        start = end - KEY_WIDTH
+        extent = (start, end, middle - KEY_HEIGHT / 2, middle + KEY_HEIGHT / 2)
+        ax.imshow(np.linspace(0, 1, 64)[None], cmap=_scale(), extent=extent, zorder=1)
+        words = f"alike to {word_of(self.compared_with, self.names)}:   0"
+        ax.text(start - 0.06, middle, drawing.as_written(words), ha="right", **text)
+        ax.text(end + 0.06, middle, "1", ha="left", **text)
+        ax.set(xlim=(-0.06, end + 0.18), ylim=(lower - LINE, 1.06))
+
+
+def _color(similarity: float) -> str:
+    from matplotlib.colors import to_hex
+
+    return str(to_hex(_scale()(similarity)))
+
+
+def _scale() -> Any:
+    from matplotlib.colors import LinearSegmentedColormap
+
+    return LinearSegmentedColormap.from_list("alike", SCALE)

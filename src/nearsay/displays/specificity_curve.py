@@ -1,0 +1,143 @@
+"""What accuracy costs: how specific methods are at every accuracy they can reach."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+import numpy as np
+
+from nearsay.displays import drawing
+from nearsay.errors import InputError
+from nearsay.metrics.specificity import as_shares
+
+# (accuracy, normalized gain), both (n_points,)
+Points = tuple[np.ndarray, np.ndarray]
+
+
+# As many points are dots on a line; more are a line.
+FEW_POINTS = 25
+MARK = 8.0
+
+
+class AccuracySpecificityDisplay:
+    """Normalized gain against accuracy, a line for each method: further up and to the right is better.
+
+    Build it with :meth:`from_curves`.
+
+    Attributes
+    ----------
+    curves, published : dict of method: (accuracy, normalized gain)
+        Pairs of (n_points,).
+    asked : float or None
+        The accuracy that was asked for.
+    at_asked : dict of method: (accuracy, normalized gain)
+        The most specific point that keeps ``asked``; without methods that never do.
+    figure_, ax_
+        Where it was drawn. There after ``plot``.
+
+    >>> curves = {"hedged": ([0.5, 0.75, 1.0], [0.5, 0.5, 0.25]), "flat": ([0.5], [0.5])}
+    >>> AccuracySpecificityDisplay.from_curves(curves, asked=0.7).at_asked
+    {'hedged': (0.75, 0.5)}
+    """
+
+    def __init__(self, *, curves: dict[str, Points], published: dict[str, Points], asked: float | None) -> None:
+        self.curves = curves
+        self.published = published
+        self.asked = asked
+        self.at_asked = {} if asked is None else _most_specific(curves, asked)
+
+    @classmethod
+    def from_curves(
+        cls,
+        curves: Mapping[str, Any],
+        *,
+        published: Mapping[str, Any] | None = None,
+        asked: float | None = None,
+        ax: Any = None,
+    ) -> AccuracySpecificityDisplay:
+        """Draw several methods on one axis.
+
+        Parameters
+        ----------
+        curves : {method: AccuracyCurve or (accuracy, normalized gain)}
+            All operating points of a rule, as ``HedgedClassifier.curve()`` gives them, or any points, drawn in
+            the order in which they come. One point is a mark without a line.
+        published : {name: (accuracy, normalized gain)}, optional
+            Somebody else's points, drawn as hollow marks.
+        asked : float, optional
+            An accuracy: a line across, and a mark on each method's most specific point that keeps it.
+        ax : matplotlib axes, optional
+        """
+        if not curves:
+            raise InputError("There is nothing to draw: pass at least one method with its curve.")
+        if asked is not None and not 0 <= asked <= 1:
+            raise InputError(f"asked is an accuracy from 0 to 1; got {asked!r}.")
+        return cls(
+            curves={str(method): _points(method, curve) for method, curve in curves.items()},
+            published={str(name): _points(name, points) for name, points in (published or {}).items()},
+            asked=asked,
+        ).plot(ax=ax)
+
+    def plot(self, ax: Any = None) -> AccuracySpecificityDisplay:
+        """Draw on ``ax``, or on a new figure."""
+        ax = drawing.fresh_axes(7.0, 4.4) if ax is None else ax
+        if self.asked is not None:
+            ax.axhline(self.asked, color=drawing.PALE_INK, linewidth=1.0, linestyle="--", zorder=0)
+        for number, (method, (accuracy, gain)) in enumerate(self.curves.items()):
+            look = drawing.method_look(number, len(self.curves), method)
+            mark = {"color": look["color"], "marker": look["marker"], "markersize": MARK, "markeredgecolor": "white"}
+            if len(gain) == 1:
+                ax.plot(gain, accuracy, **mark, linestyle="", label=look["label"])
+            else:
+                ax.plot(gain, accuracy, **look | {"marker": look["marker"] if len(gain) <= FEW_POINTS else ""})
+            if method in self.at_asked:
+                ax.plot(*self.at_asked[method][::-1], **mark, zorder=4)
+        for number, (name, (accuracy, gain)) in enumerate(self.published.items()):
+            ax.plot(gain, accuracy, **_hollow(number, name))
+        ax.set(xlabel="normalized information gain (how specific)", ylabel="accuracy (how often right)")
+        ax.set_xlim(left=0.0)
+        ax.set_ylim(top=1.01)  # all curves end at 1, where a line on the border would be cut in half
+        ax.grid(color="#e6e6e6", linewidth=0.8)
+        ax.set_axisbelow(True)
+        drawing.quiet(ax)
+        ax.legend(loc="upper left", bbox_to_anchor=(1.01, 1.0), frameon=False, handlelength=3.0)
+        self.ax_, self.figure_ = ax, ax.figure
+        return self
+
+
+def _hollow(number: int, name: str) -> dict[str, Any]:
+    return {
+        "linestyle": "",
+        "marker": drawing.marker(number),
+        "markersize": 6,
+        "markerfacecolor": "none",
+        "markeredgecolor": drawing.INK,
+        "zorder": 5,
+        "label": drawing.as_written(name),
+    }
+
+
+def _most_specific(curves: dict[str, Points], asked: float) -> dict[str, tuple[float, float]]:
+    found = {}
+    for method, (accuracy, gain) in curves.items():
+        keeps = np.flatnonzero(accuracy >= asked)
+        if len(keeps):
+            best = keeps[gain[keeps].argmax()]
+            found[method] = (float(accuracy[best]), float(gain[best]))
+    return found
+
+
+def _points(method: Any, curve: Any) -> Points:
+    """A curve, or a pair of arrays, as accuracy and normalized gain of each point."""
+    pair = (curve.accuracy, curve.normalized_gain) if hasattr(curve, "normalized_gain") else tuple(curve)
+    if len(pair) != 2:
+        raise InputError(f"{method!r} came as {len(pair)} arrays; a pair of accuracy and normalized gain is expected.")
+    accuracy = np.atleast_1d(as_shares(f"The accuracy of {method!r}", pair[0]))
+    gain = np.atleast_1d(as_shares(f"The normalized gain of {method!r}", pair[1]))
+    if accuracy.ndim != 1 or accuracy.shape != gain.shape or not len(gain):
+        raise InputError(
+            f"{method!r} came with accuracies of shape {accuracy.shape} and gains of shape {gain.shape};"
+            " one of each for every point is expected, and at least one point."
+        )
+    return accuracy, gain

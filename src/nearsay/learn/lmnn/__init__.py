@@ -1,0 +1,1 @@
+"""Large-margin nearest neighbors: the estimator, its loss, its solver and the compiled loops behind them."""

@@ -1,0 +1,128 @@
+"""Who comes too close: for every row the rows of other classes within its reach.
+
+             reach: farthest target + margin
+          ├─────────────────────┤
+    row i ●────────○────────────┊───────┊      ×   not listed: it cannot have come within reach
+                 target         ┊ room  ┊
+          └──── listed: all of other classes ────┘
+
+Lists are made with some room, by matrix products over blocks of rows. While a
+map L changes, rows move; as long as none can have come in from beyond the room,
+by the triangle inequality, the lists hold every impostor, and a loss summed
+over them is the loss over all. (Simulations of molecules keep such lists.)
+
+A row has none or thousands of impostors, so this asks for all rows within a
+radius. A search for the k nearest, with k enough for the most crowded row,
+would take ten times as long.
+"""
+
+from __future__ import annotations
+
+from threading import Lock
+from typing import NamedTuple
+
+import numpy as np
+
+# Share of the reach that is added as room. More makes longer lists, less makes new ones more often.
+ROOM = 0.1
+# Products computed at once by a thread: 16 MB of float32.
+PRODUCTS_AT_ONCE = 1 << 22
+# Listed rows that are kept, as int32: 256 MB. Lists that would go beyond are made anew every time.
+MOST_KEPT = 1 << 26
+
+
+class Listed(NamedTuple):
+    """The lists of some rows: that of the a-th one ends at ``ends[a]`` of ``rows``, where the next begins."""
+
+    ends: np.ndarray
+    rows: np.ndarray
+
+
+class ImpostorLists:
+    """The rows of other classes that may be within reach of some rows, for a map that changes little by little.
+
+    Call ``follow`` for a new map, then ``of_block`` for each of the ``blocks``.
+
+    Parameters
+    ----------
+    X : (n_rows, n_features), in the order of their classes, centered
+    starts, stops : (n_rows,) where the class of each row starts and stops
+    rows : (n_listed,) the rows that get a list
+
+    Attributes
+    ----------
+    blocks : slices of ``rows``, small enough to be searched at once
+    n_times_made : how often the lists were made
+    """
+
+    def __init__(self, X: np.ndarray, starts: np.ndarray, stops: np.ndarray, rows: np.ndarray) -> None:
+        self._X = X
+        self._rows, self._starts, self._stops = rows, starts[rows], stops[rows]
+        size = max(16, min(512, PRODUCTS_AT_ONCE // len(X)))
+        self.blocks = [slice(first, min(first + size, len(rows))) for first in range(0, len(rows), size)]
+        self.n_times_made = 0
+        self._kept: dict[int, Listed] = {}
+        self._n_kept = 0
+        self._keeping = Lock()
+        self._made_for: np.ndarray | None = None
+
+    def follow(self, L: np.ndarray, Z: np.ndarray, reach: np.ndarray) -> None:
+        """Rows are at ``Z`` = X Lᵀ now, and those with a list reach ``reach`` far (not squared)."""
+        self._fresh = self._made_for is None or not self._still_hold(L, reach)
+        if self._fresh:
+            self._made_for, self._listed_within = L.copy(), (1 + ROOM) * reach
+            self._kept.clear()
+            self._n_kept = 0
+            self.n_times_made += 1
+        if len(self._kept) < len(self.blocks):
+            self._prepare(Z, self._listed_within if self._fresh else reach)
+
+    def of_block(self, number: int) -> Listed:
+        """The lists of the rows in ``blocks[number]``."""
+        if number in self._kept:
+            return self._kept[number]
+        listed = self._make(self.blocks[number])
+        with self._keeping:
+            if self._fresh and self._n_kept + len(listed.rows) <= MOST_KEPT:
+                self._kept[number] = listed
+                self._n_kept += len(listed.rows)
+        return listed
+
+    def _still_hold(self, L: np.ndarray, reach: np.ndarray) -> bool:
+        """Whether no row can have come within reach from beyond what was listed.
+
+        With L = s·L₀ + E, a distance |Lv| is at least s·|L₀v| − |Ev|: a change of scale alone lets nobody overtake.
+        """
+        before = self._made_for
+        assert before is not None
+        scale = max(0.0, float(np.vdot(L, before) / (np.vdot(before, before) or 1.0)))
+        moved = np.sqrt(squares(self._X @ (L - scale * before).T))
+        return bool((scale * self._listed_within - moved[self._rows] - moved.max() > reach).all())
+
+    def _prepare(self, Z: np.ndarray, within: np.ndarray) -> None:
+        lengths = squares(Z)
+        own = lengths[self._rows]
+        # Products in float32 are off by less than this part of the squared sum of both lengths, twice over.
+        off = (Z.shape[1] + 8) * 2.0**-23 * (np.sqrt(own) + np.sqrt(lengths.max())) ** 2
+        with np.errstate(over="ignore"):  # what overflows is listed, and measured in float64 then
+            self._Z = Z.astype(np.float32)
+            self._half_squares = (lengths / 2).astype(np.float32)
+            self._bars = ((own - within**2 - off) / 2).astype(np.float32)
+
+    def _make(self, block: slice) -> Listed:
+        from nearsay.learn.lmnn.lmnn_kernels import list_within
+
+        with np.errstate(over="ignore", invalid="ignore"):
+            products = self._Z[self._rows[block]] @ self._Z.T
+        ends = np.empty(len(products), np.int64)
+        room = np.empty(products.size + 1, np.int32)
+        list_within(
+            products, self._half_squares, self._bars[block], self._starts[block], self._stops[block], ends, room
+        )
+        return Listed(ends, room[: ends[-1]].copy())
+
+
+def squares(rows: np.ndarray) -> np.ndarray:
+    """The squared length of every row."""
+    lengths: np.ndarray = np.einsum("ij,ij->i", rows, rows)
+    return lengths

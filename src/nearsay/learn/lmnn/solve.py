@@ -1,0 +1,103 @@
+"""The way down to LMNN's least loss: from the Euclidean metric, over some of the rows first, then over all."""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+import numpy as np
+
+from nearsay.learn.linear_map import Tell
+from nearsay.learn.lmnn.descent import Descent, Function, descend
+from nearsay.learn.lmnn.loss import LMNNLoss, scatter_of_targets
+from nearsay.parallel import one_blas_thread
+
+# Steps over a few rows cost little and go most of the way: over one row in 16, then one in 4, then all.
+SHARES = (16, 4)
+FEWEST_ROWS = 500
+# At the start a row's targets are, on average, this many margins away.
+TARGETS_AT_START = 4.0
+# Directions in which targets hardly differ would be steered by rounding: this share of the mean is added to each.
+LEAST_SPREAD = 1e-3
+
+
+class Problem(NamedTuple):
+    """What LMNNLoss is made of; see there."""
+
+    X: np.ndarray
+    labels: np.ndarray
+    targets: np.ndarray
+    push: float
+    margins: np.ndarray
+
+    def loss(self, X: np.ndarray, n_rows: int | None = None) -> LMNNLoss:
+        return LMNNLoss(X, self.labels, self.targets, push=self.push, margins=self.margins, n_rows=n_rows)
+
+
+def solve(problem: Problem, axes: np.ndarray, *, max_iter: int, tol: float, tell: Tell) -> Descent:
+    """The map of least loss, and the loss at the start, which is ``axes`` in a good scale, and after every step.
+
+    With many rows the first of these steps is many over some of the rows. Without steps the map is ``axes`` itself.
+    """
+    if max_iter == 0:
+        return Descent(axes, [problem.loss(problem.X)(axes)[0]], True)
+    with one_blas_thread():
+        scale, basis, back = _coordinates(problem)
+        X = (problem.X - problem.X.mean(axis=0)) @ basis
+        start = scale * axes @ back
+        every = _by_map(problem.loss(X))
+        ahead = _over_some(problem, X, start, max_iter=max_iter, tol=tol)
+        value = every(start)[0]
+        if ahead is not None and every(ahead)[0] < value:
+            descent = descend(every, ahead, max_iter=max_iter - 1, tol=tol, tell=tell)
+            descent.curve.insert(0, value)
+        else:
+            descent = descend(every, start, max_iter=max_iter, tol=tol, tell=tell)
+    return descent._replace(point=descent.point @ basis)
+
+
+def mixed_with_euclidean(M: np.ndarray, problem: Problem, share: float) -> np.ndarray:
+    """M with a ``share`` of the identity instead, in the scale in which targets are as far on average."""
+    spread = scatter_of_targets(problem.X, np.arange(len(problem.X)), problem.targets)
+    if not np.trace(spread) > 0:  # duplicates are as far in any scale
+        spread = np.eye(len(M))
+    mixed: np.ndarray = (1 - share) * M + share * np.vdot(M, spread) / np.trace(spread) * np.eye(len(M))
+    return mixed
+
+
+def _over_some(problem: Problem, X: np.ndarray, start: np.ndarray, *, max_iter: int, tol: float) -> np.ndarray | None:
+    """Where the descent over some of the rows ends; None where there are too few rows for that."""
+    point = None
+    for share in SHARES:
+        if len(X) // share >= FEWEST_ROWS:
+            some = _by_map(problem.loss(X, len(X) // share))
+            point = descend(some, start if point is None else point, max_iter=max_iter, tol=tol).point
+    return point
+
+
+def _by_map(loss: LMNNLoss) -> Function:
+    """The loss with its slope by L instead of M = LᵀL."""
+
+    def function(L: np.ndarray) -> tuple[float, np.ndarray]:
+        value, slope = loss(L)
+        return value, 2 * L @ slope
+
+    return function
+
+
+def _coordinates(problem: Problem) -> tuple[float, np.ndarray, np.ndarray]:
+    """The scale to start from, and a basis, with its inverse, in which targets differ as much in every direction.
+
+    In that basis the first sum of the loss is round, and the descent takes a tenth of the steps.
+    """
+    X, targets = problem.X, problem.targets
+    n_targets = int((targets >= 0).sum())
+    spread = scatter_of_targets(X, np.arange(len(X)), targets) / n_targets
+    if not np.trace(spread) > 0:  # targets are duplicates
+        spread = np.cov(X.T, bias=True).reshape(spread.shape)
+    if not np.trace(spread) > 0:  # so are all rows
+        spread = np.eye(len(spread))
+    values, vectors = np.linalg.eigh(spread)
+    values = np.maximum(values, 0.0) + LEAST_SPREAD * values.mean()
+    scale = np.sqrt(TARGETS_AT_START * problem.margins.mean() / np.trace(spread))
+    basis, back = ((vectors * values**power) @ vectors.T for power in (-0.5, 0.5))
+    return float(scale), basis, back

@@ -1,0 +1,263 @@
+"""How right and how specific answers in a taxonomy were, now that the truth is known.
+
+An answer is right where it is the label or stands above it. Right answers are worth what they say, in bits: the root
+nothing, a leaf the most. Being right and saying much pull apart; the measures here look at both ends and between.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from nearsay.errors import InputError, unknown_name
+
+if TYPE_CHECKING:
+    from nearsay.decision.envelope import AccuracyCurve
+    from nearsay.taxonomy.taxonomy import Taxonomy
+
+# What the path of a node is: which nodes two of them are compared by.
+READINGS = {
+    "noroot": "the node and all above it, without the root",
+    "inclusive": "the node and all above it",
+    "literal": "all above the node",
+}
+
+# Sums of a prior over the same leaves differ by rounding; levels of information do not differ by less than this.
+SAME_INFORMATION_DIGITS = 9
+
+# Shares are sums of many terms and may end a little beyond 1.
+ROUNDING = 1e-9
+
+# More nodes than these on one level are counted instead of named.
+MOST_NAMES = 2
+
+
+def hierarchical_accuracy(y_true: Any, y_said: Any, taxonomy: Taxonomy) -> float:
+    """The share of answers that are right: the label itself, or a node above it.
+
+    Parameters
+    ----------
+    y_true : (n,) names of nodes
+        Mostly leaves. Where only "some dog" is known, "dog" and what is above it are right, a breed is not.
+    y_said : (n,) names of nodes, as ``HedgedClassifier.predict`` gives them.
+
+    >>> from nearsay.taxonomy.taxonomy import Taxonomy
+    >>> pets = Taxonomy.from_nested({"pet": {"dog": ["corgi", "poodle"], "cat": {}}})
+    >>> hierarchical_accuracy(["corgi", "corgi", "corgi", "cat"], ["corgi", "poodle", "dog", "pet"], pets)
+    0.75
+    """
+    return float(taxonomy.covers_label(*_said_and_true(y_true, y_said, taxonomy)).mean())
+
+
+def information_gain(y_true: Any, y_said: Any, taxonomy: Taxonomy, *, normalized: bool = True) -> float:
+    """The mean of what right answers say; a wrong one says nothing.
+
+    Parameters
+    ----------
+    y_true, y_said : (n,) names of nodes, as in ``hierarchical_accuracy``.
+    normalized : bool, default=True
+        As a share of what the most informative leaf says, so that 1 is perfect. Otherwise in bits.
+
+    >>> from nearsay.taxonomy.taxonomy import Taxonomy
+    >>> tree = Taxonomy.from_edges([("R", "A"), ("R", "B"), ("A", "a1"), ("A", "a2"), ("B", "b1"), ("B", "b2")])
+    >>> information_gain(["a1", "a2", "b1", "a1"], ["A", "A", "A", "a1"], tree, normalized=False)   # 1 + 1 + 0 + 2
+    1.0
+    """
+    said, true = _said_and_true(y_true, y_said, taxonomy)
+    bits = float(np.mean(taxonomy.information[said] * taxonomy.covers_label(said, true)))
+    # With one leaf there is nothing to be said, and nothing to divide by.
+    return bits / (float(taxonomy.information.max()) or 1.0) if normalized else bits
+
+
+def semantic_similarity(y_true: Any, y_said: Any, taxonomy: Taxonomy, *, reading: str = "noroot") -> float:
+    """How much of the way down the tree answers and labels share, on average; see ``semantic_similarities``.
+
+    >>> from nearsay.taxonomy.taxonomy import Taxonomy
+    >>> tree = Taxonomy.from_edges([("R", "A"), ("R", "B"), ("A", "a1"), ("A", "a2"), ("B", "b1"), ("B", "b2")])
+    >>> truth, said = ["a1", "a2", "b1", "a1"], ["a1", "a1", "a1", "a1"]
+    >>> [semantic_similarity(truth, said, tree, reading=reading) for reading in ("noroot", "inclusive", "literal")]
+    [0.625, 0.75, 0.875]
+    """
+    return float(semantic_similarities(y_true, y_said, taxonomy, reading=reading).mean())
+
+
+def semantic_similarities(y_true: Any, y_said: Any, taxonomy: Taxonomy, *, reading: str = "noroot") -> np.ndarray:
+    """How alike each answer and its label are: nodes on both paths / nodes on the longer path; (n,) from 0 to 1.
+
+    The path of a node is the set of nodes above it; where a node has several
+    parents, all ways up are in it. Unlike accuracy it gives a wrong breed of
+    dog credit for the dog. Two roots are alike: 1.
+
+    Parameters
+    ----------
+    y_true, y_said : (n,) names of nodes; it does not matter which is which.
+    reading : {"noroot", "inclusive", "literal"}, default="noroot"
+        Whether the node and the root are on the path. "noroot": the node, not
+        the root, so that answers which share nothing else score 0.
+        "inclusive": both. "literal": the root, not the node, as the paper on
+        hedging prints it; two breeds of dog then score 1, which cannot be how
+        its table was made.
+
+    >>> from nearsay.taxonomy.taxonomy import Taxonomy
+    >>> pets = Taxonomy.from_nested({"pet": {"dog": ["corgi", "poodle"], "cat": {}}})
+    >>> semantic_similarities(["corgi"] * 5, ["corgi", "poodle", "dog", "cat", "pet"], pets)
+    array([1. , 0.5, 0.5, 0. , 0. ])
+    """
+    if reading not in READINGS:
+        raise unknown_name("reading", reading, READINGS)
+    said, true = _said_and_true(y_true, y_said, taxonomy)
+    above = taxonomy.ancestry
+    length = np.diff(above.indptr)
+    common = above[said].multiply(above[true]).sum(axis=1)
+    longer = np.maximum(length[said], length[true])
+    if reading == "noroot":
+        common, longer = common - 1, longer - 1
+    elif reading == "literal":
+        # A node is on the other's path where it covers it; where both are one, it leaves once.
+        covers, covered = taxonomy.covers_label(said, true), taxonomy.covers_label(true, said)
+        common, longer = common - covers - (covered & ~covers), longer - 1
+    # Only between two roots is there no path at all.
+    alike: np.ndarray = np.divide(common, longer, out=np.ones(len(said)), where=longer > 0)
+    return alike
+
+
+def lca_cost(y_true: Any, y_said: Any, taxonomy: Taxonomy) -> float:
+    """How high up answer and label meet, on average: the height of the lowest node that is, or is above, both.
+
+    The height of a node is its longest way down to a leaf: 0 where the true
+    leaf is named, 1 for a sister of it. A right but less specific answer
+    meets the label in itself, so "dog" costs the same as a wrong breed: this
+    measure sees how bad mistakes are and gives no credit for hedging. Compare
+    leaf answers by it, and hedged ones by accuracy and gain together. A label
+    that is an inner node costs its own height at least.
+
+    Parameters
+    ----------
+    y_true, y_said : (n,) names of nodes; it does not matter which is which.
+
+    >>> from nearsay.taxonomy.taxonomy import Taxonomy
+    >>> pets = Taxonomy.from_nested({"pet": {"dog": ["corgi", "poodle"], "cat": {}}})
+    >>> [lca_cost(["corgi"], [said], pets) for said in ("corgi", "poodle", "dog", "cat")]
+    [0.0, 1.0, 1.0, 2.0]
+    """
+    said, true = _said_and_true(y_true, y_said, taxonomy)
+    common = taxonomy.ancestry[said].multiply(taxonomy.ancestry[true]).tocsr()
+    # The root is above every pair, so no row is empty.
+    lowest = np.minimum.reduceat(_heights(taxonomy)[common.indices], common.indptr[:-1])
+    return float(lowest.mean())
+
+
+def f_scores(accuracy: Any, normalized_gain: Any) -> np.ndarray:
+    """The harmonic mean of accuracy and normalized gain, 2AG/(A+G); 0 where both are 0.
+
+    Parameters
+    ----------
+    accuracy, normalized_gain : shares from 0 to 1, of one shape or of shapes that numpy broadcasts.
+
+    >>> f_scores([0.5, 0.75, 1.0], [0.5, 0.5, 0.0])
+    array([0.5, 0.6, 0. ])
+    """
+    accuracy, gain = as_shares("accuracy", accuracy), as_shares("normalized_gain", normalized_gain)
+    both = accuracy + gain
+    scores: np.ndarray = np.divide(2 * accuracy * gain, both, out=np.zeros(both.shape), where=both > 0)
+    return scores
+
+
+def best_f_score(curve: AccuracyCurve) -> float:
+    """The largest F score among all operating points of a rule.
+
+    >>> from nearsay.decision.envelope import AccuracyCurve
+    >>> best_f_score(AccuracyCurve("darts", np.array([0.0, 0.5]), np.array([2, 3]), np.array([1.0, 1.0]), 4, 2.0))
+    0.6
+    """
+    return float(f_scores(curve.accuracy, curve.normalized_gain).max())
+
+
+@dataclass(frozen=True)
+class Breakdown:
+    """What answers were made of: wrong ones, and right ones by how much they say.
+
+    Attributes
+    ----------
+    wrong : the share of wrong answers.
+    information : (n_levels,) bits
+        Every amount that some node says, from the root's 0 up to the most informative leaf's.
+    shares : (n_levels,) the share of right answers on each level; with ``wrong`` they sum to 1.
+    names : (n_levels,) texts
+        "root"; "leaf" where all leaves say equally much; else the nodes of the level, or how many they are.
+    """
+
+    wrong: float
+    information: np.ndarray
+    shares: np.ndarray
+    names: tuple[str, ...]
+
+
+def breakdown(y_true: Any, y_said: Any, taxonomy: Taxonomy) -> Breakdown:
+    """Count wrong answers, and right ones by how much they say.
+
+    Parameters
+    ----------
+    y_true, y_said : (n,) names of nodes, as in ``hierarchical_accuracy``.
+
+    >>> from nearsay.taxonomy.taxonomy import Taxonomy
+    >>> tree = Taxonomy.from_edges([("R", "A"), ("R", "B"), ("A", "a1"), ("A", "a2"), ("B", "b1"), ("B", "b2")])
+    >>> breakdown(["a1", "a2", "b1", "a1"], ["A", "A", "A", "a1"], tree)
+    Breakdown(wrong=0.25, information=array([0., 1., 2.]), shares=array([0.  , 0.5 , 0.25]),
+              names=('root', 'A or B', 'leaf'))
+    """
+    said, true = _said_and_true(y_true, y_said, taxonomy)
+    right = taxonomy.covers_label(said, true)
+    _, first, level = np.unique(
+        taxonomy.information.round(SAME_INFORMATION_DIGITS), return_index=True, return_inverse=True
+    )
+    return Breakdown(
+        wrong=float(np.mean(~right)),
+        information=taxonomy.information[first],
+        shares=np.bincount(level[said[right]], minlength=len(first)) / len(right),
+        names=_level_names(taxonomy, level),
+    )
+
+
+def _level_names(taxonomy: Taxonomy, level: np.ndarray) -> tuple[str, ...]:
+    """What to call the nodes of each level; ``level`` is (n_nodes,)."""
+    by_level = np.split(np.argsort(level, kind="stable"), np.cumsum(np.bincount(level))[:-1])
+    names = [
+        " or ".join(str(taxonomy.nodes[node]) for node in nodes) if len(nodes) <= MOST_NAMES else f"{len(nodes)} nodes"
+        for nodes in by_level
+    ]
+    if (level[: taxonomy.n_leaves] == level[0]).all():
+        names[level[0]] = "leaf"
+    return ("root", *names[1:])
+
+
+def _heights(taxonomy: Taxonomy) -> np.ndarray:
+    """(n_nodes,) the longest way down from each node to a leaf."""
+    heights = np.zeros(taxonomy.n_nodes, np.int64)
+    for node, above in enumerate(taxonomy.parents):  # a child comes before its parents, so its own height is there
+        for parent in above:
+            heights[parent] = max(heights[parent], heights[node] + 1)
+    return heights
+
+
+def _said_and_true(y_true: Any, y_said: Any, taxonomy: Taxonomy) -> tuple[np.ndarray, np.ndarray]:
+    """Node numbers of answers and labels, as many of the one as of the other."""
+    true, said = taxonomy.check_labels(y_true), taxonomy.check_labels(y_said)
+    if len(true) != len(said) or not len(true):
+        raise InputError(
+            f"As many answers as labels are expected, at least one; got {len(said)} answers and {len(true)} labels."
+        )
+    return said, true
+
+
+def as_shares(name: str, values: Any) -> np.ndarray:
+    """Give float64 numbers from 0 to 1; what rounding put a little beyond is put back."""
+    shares = np.asarray(values, dtype=np.float64)
+    if not ((shares >= -ROUNDING) & (shares <= 1 + ROUNDING)).all():
+        raise InputError(
+            f"{name}: shares from 0 to 1 are expected; got {shares.min():g} to {shares.max():g}."
+            " Divide percent by 100, and a gain in bits by that of a leaf: information_gain(…, normalized=True)."
+        )
+    return np.clip(shares, 0.0, 1.0)

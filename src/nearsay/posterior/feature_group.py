@@ -1,0 +1,140 @@
+"""One feature group seen by one distance: which rows have it, who their neighbors are, in numbers of the whole."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from nearsay.distances.distance import Distance
+from nearsay.distances.named import as_distance
+from nearsay.errors import InputError
+from nearsay.neighbors.class_order import NearestClasses
+from nearsay.neighbors.index import NeighborIndex
+from nearsay.neighbors.table import NeighborTable
+from nearsay.posterior.labeled_index import LabeledIndex
+
+
+class View:
+    """The rows that have a feature group, searched by one distance.
+
+    Rows that lack the group (NaN) are never neighbors; asked about, they have
+    an empty line: −1 and +inf. Row numbers are those of the whole collection.
+
+    Parameters
+    ----------
+    group : the name of the feature group.
+    columns : its columns in X; None takes X as it is, whatever its items are.
+    distance, search : as in ``NeighborIndex``.
+    forgiving : bool
+        Whether a row that the distance cannot measure counts as lacking the
+        group, instead of being an error. For distances that the user did not
+        ask for.
+    """
+
+    def __init__(
+        self, group: str, columns: Any, distance: Any, search: Any = "auto", *, forgiving: bool = False
+    ) -> None:
+        self.group = group
+        self.columns = columns
+        self.distance: Distance = as_distance(distance)
+        self.search = search
+        self.forgiving = forgiving
+
+    @property
+    def name(self) -> str:
+        """The group and the distance, for people."""
+        return f"{self.group} ({self.distance.name})"
+
+    def takes(self, X: Any) -> bool:
+        """Whether the distance can measure every row that has the group."""
+        return _takes(self.distance, X if self.columns is None else _with_group(X[:, self.columns])[0])
+
+    def fit(self, X: Any, labels: np.ndarray, n_classes: int) -> View:
+        """Hold the rows of X that have the group."""
+        columns, here = self._columns(X)
+        if not len(here):
+            raise InputError(
+                f"No row has the feature group {self.group!r}: each has a missing value (NaN) in its columns."
+                " Fill them in, or leave the group out."
+            )
+        self.n_rows = len(X)
+        self.rows_ = here
+        index = NeighborIndex(self.distance, self.search).fit(columns)
+        self.labeled_ = LabeledIndex(index, labels[here], n_classes)
+        return self
+
+    @property
+    def shown(self) -> np.ndarray:
+        """Which classes have a row with this group: (n_classes,) bool."""
+        found: np.ndarray = np.bincount(self.labeled_.labels, minlength=self.labeled_.n_classes) > 0
+        return found
+
+    def neighbors(self, X: np.ndarray, k: int, n_members: int | None) -> NeighborTable:
+        """The ``k`` nearest rows of every query that has the group; −1 and +inf where there are fewer."""
+        columns, here = self._columns(X)
+        possible = min(k, len(self.rows_))
+        return self._spread(self.labeled_.neighbors(columns, possible, n_members), here, len(X), k)
+
+    def past_cases(self, k: int, n_members: int | None, rows: np.ndarray | None = None) -> NeighborTable:
+        """The same for the rows themselves, each left out of its own neighbors: all of them, or some."""
+        if rows is None:
+            table, some = self.labeled_.past_cases(k, n_members)
+            if some is not None:
+                table = self.labeled_.leave_one_out(k, n_members)
+            return self._spread(table, self.rows_, self.n_rows, k)
+        local = np.full(self.n_rows, -1)
+        local[self.rows_] = np.arange(len(self.rows_))
+        here = np.flatnonzero(local[rows] >= 0)
+        return self._spread(self.labeled_.leave_one_out(k, n_members, local[rows[here]]), here, len(rows), k)
+
+    def _columns(self, X: Any) -> tuple[Any, np.ndarray]:
+        """The columns of the group, of the rows that have it, and the numbers of these rows."""
+        if self.columns is None:
+            return X, np.arange(len(X))
+        columns, here = _with_group(np.ascontiguousarray(X[:, self.columns]))
+        if self.forgiving:
+            here, columns = _measurable(self.distance, here, columns)
+        return columns, here
+
+    def _spread(self, table: NeighborTable, here: np.ndarray, n_lines: int, k: int) -> NeighborTable:
+        """Put lines at their places among all, and rows under their numbers in the whole collection."""
+        if len(here) == n_lines and len(self.rows_) == self.n_rows and table.n_neighbors == k:
+            return table
+        indices, distances = np.full((n_lines, k), -1), np.full((n_lines, k), np.inf)
+        found = table.n_neighbors
+        indices[here, :found] = np.where(table.indices >= 0, self.rows_[table.indices], -1)
+        distances[here, :found] = table.distances
+        if table.classes is None:
+            return NeighborTable(indices, distances)
+        numbers = np.full((n_lines, table.classes.numbers.shape[1]), -1)
+        members = np.full((n_lines, *table.classes.distances.shape[1:]), np.inf)
+        beyond = np.full(n_lines, np.inf)
+        numbers[here], members[here] = table.classes.numbers, table.classes.distances
+        beyond[here] = table.classes.beyond
+        return NeighborTable(indices, distances, NearestClasses(numbers, members, beyond))
+
+
+def _with_group(columns: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    """The rows without a missing value, and their numbers."""
+    if columns.dtype.kind == "f":
+        missing = np.isnan(columns).any(axis=1)
+        if missing.any():
+            return columns[~missing], np.flatnonzero(~missing)
+    return columns, np.arange(len(columns))
+
+
+def _measurable(distance: Distance, here: np.ndarray, columns: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    """The rows that the distance takes."""
+    if _takes(distance, columns):
+        return here, columns
+    fits = np.array([_takes(distance, columns[i : i + 1]) for i in range(len(columns))], np.bool_)
+    return here[fits], columns[fits]
+
+
+def _takes(distance: Distance, columns: np.ndarray) -> bool:
+    try:
+        distance.check(columns)
+    except InputError:
+        return False
+    return True

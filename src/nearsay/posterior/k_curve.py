@@ -1,0 +1,103 @@
+"""Which k: every k at once, from one leave-one-out table.
+
+A smaller k is the first columns of the table, so one pass along each row
+counts the votes for all of them. What is kept are whole numbers: for each k,
+in how many past cases v neighbors said the true label, and in how many it
+won. They add up over blocks of rows in any order, and every smoothing reads
+its log posterior from the same counts.
+"""
+
+from __future__ import annotations
+
+import math
+from typing import NamedTuple
+
+import numpy as np
+
+from nearsay.neighbors.table import NeighborTable
+from nearsay.posterior.proportional import SMOOTHINGS
+from nearsay.posterior.votes import check_tie_break, neighbor_labels, neighborhood_numbers
+
+FEW_NEIGHBORS = 30
+MANY_NEIGHBORS = 200
+
+
+def largest_k(n_rows: int) -> int:
+    """The largest k worth trying: √n, but at least 30 and at most 200, and never more than the other rows.
+
+    A k that grows slower than n is what consistency asks for; √n is the usual such rule.
+
+    >>> [largest_k(n) for n in (2, 20, 150, 10_000, 1_000_000)]
+    [1, 19, 30, 100, 200]
+    """
+    return min(n_rows - 1, max(FEW_NEIGHBORS, min(MANY_NEIGHBORS, math.isqrt(n_rows))))
+
+
+class KCurve(NamedTuple):
+    """How well each k does when every row is left out once.
+
+    ``k`` runs from 1; ``accuracy`` is the share of rows whose own label won;
+    ``log_posterior`` the mean natural log of the probability given to it.
+    """
+
+    k: np.ndarray
+    accuracy: np.ndarray
+    log_posterior: np.ndarray
+
+    @property
+    def best(self) -> int:
+        """The k with the largest mean log posterior; where equal, the more accurate, then the smaller.
+
+        1 where the curve is empty: a collection of one row has nothing to try.
+
+        >>> KCurve(np.array([1, 2, 3]), np.array([0.8, 0.9, 0.9]), np.array([-0.7, -0.2, -0.2])).best
+        2
+        """
+        if len(self.k) == 0:
+            return 1
+        likeliest = np.flatnonzero(self.log_posterior == self.log_posterior.max())
+        return int(self.k[likeliest[self.accuracy[likeliest].argmax()]])
+
+
+class PastVotes:
+    """Counts of how often the neighbors were right, for k = 1 … ``k`` at once.
+
+    ``true_votes[k−1, v]`` past cases had v of their k nearest neighbors say
+    the true label; in ``right[k−1]`` it won the vote. A missing neighbor
+    casts no vote.
+
+    >>> table = NeighborTable(np.array([[1, 2], [0, 2], [1, 0]]), np.array([[1.0, 3.0], [1.0, 2.0], [2.0, 3.0]]))
+    >>> past = PastVotes(k=2, n_classes=2).add(table, labels=np.array([0, 0, 1]), rows=np.array([0, 1, 2]))
+    >>> past.right, past.curve().accuracy.round(3)
+    (array([2, 2]), array([0.667, 0.667]))
+    """
+
+    def __init__(self, k: int, n_classes: int, *, tie_break: str = "nearest", seed: int = 0) -> None:
+        check_tie_break(tie_break)
+        self.n_classes = n_classes
+        self.tie_break = tie_break
+        self.seed = seed
+        self.n_cases = 0
+        self.true_votes = np.zeros((k, k + 1), np.int64)
+        self.right = np.zeros(k, np.int64)
+
+    def add(self, table: NeighborTable, labels: np.ndarray, rows: np.ndarray) -> PastVotes:
+        """Count the cases of a leave-one-out table: line i is about row ``rows[i]``."""
+        from nearsay.posterior.k_curve_kernels import count_past_votes
+
+        lots = neighborhood_numbers(table, self.seed) if self.tie_break == "random" else np.empty((0, 0), np.uint64)
+        work = np.zeros((2, self.n_classes), np.int64)
+        said, truth = neighbor_labels(table, labels), labels[rows]
+        count_past_votes(said, truth, self.tie_break == "first", lots, *work, self.true_votes, self.right)
+        self.n_cases += len(rows)
+        return self
+
+    def curve(self, *, model_failure: float = 0.01, smoothing: str = "model_failure") -> KCurve:
+        """Accuracy and mean log posterior for every k. A probability of 0 for a true label gives −inf."""
+        k = np.arange(1, len(self.right) + 1)
+        votes = np.arange(len(self.right) + 1)
+        p = SMOOTHINGS[smoothing](np.minimum(votes, k[:, None]), k[:, None], self.n_classes, model_failure)
+        with np.errstate(divide="ignore"):
+            log_p = np.log(p)
+        seen = np.where(self.true_votes > 0, log_p, 0.0)  # 0 cases of probability 0 count as nothing, not as NaN
+        return KCurve(k, self.right / self.n_cases, (self.true_votes * seen).sum(axis=1) / self.n_cases)

@@ -1,0 +1,149 @@
+"""The compiled loops of log-linear pools. Imported on first use only (numba)."""
+
+from __future__ import annotations
+
+import math
+
+import numpy as np
+
+from nearsay.compiling import compiled
+from nearsay.search.screening.shortlist_kernels import kth_smallest
+
+# Curvature only says how far to step, so classes less likely than this need not be heard for it.
+NEGLIGIBLE = 1e-7
+# Beside a class whose score is higher by this much, another has no say at all.
+OUT_OF_QUESTION = 30.0
+
+
+@compiled
+def add_cases(features, offsets, truth, weights, p_true, gradient, curvature):  # type: ignore[no-untyped-def]
+    """The negative log likelihood of all cases; its derivatives are added to what is there."""
+    n, n_candidates, n_weights = features.shape
+    p, likely = np.empty(n_candidates), np.empty(n_candidates, np.int64)
+    mean, apart = np.empty(n_weights), np.empty(n_weights)
+    lost = 0.0
+    for i in range(n):
+        highest = -np.inf
+        for u in range(n_candidates):
+            score = offsets[i, u]
+            for j in range(n_weights):
+                score -= weights[j] * features[i, u, j]
+            p[u] = score
+            highest = max(highest, score)
+        true_score = p[truth[i]]
+        total = 0.0
+        n_likely = 0
+        for u in range(n_candidates):
+            if p[u] > highest - OUT_OF_QUESTION:
+                p[u] = math.exp(p[u] - highest)
+                total += p[u]
+                likely[n_likely] = u
+                n_likely += 1
+        lost += highest + math.log(total) - true_score
+        p_true[i] = math.exp(true_score - highest) / total
+        mean[:] = 0.0
+        for t in range(n_likely):
+            u = likely[t]
+            p[u] /= total
+            for j in range(n_weights):
+                mean[j] += p[u] * features[i, u, j]
+        for j in range(n_weights):
+            gradient[j] += features[i, truth[i], j] - mean[j]
+        for t in range(n_likely):
+            u = likely[t]
+            if p[u] > NEGLIGIBLE:
+                for j in range(n_weights):
+                    apart[j] = features[i, u, j] - mean[j]
+                for j in range(n_weights):
+                    weighed = p[u] * apart[j]
+                    for m in range(j + 1):
+                        curvature[j, m] += weighed * apart[m]
+    for j in range(n_weights):
+        for m in range(j):
+            curvature[m, j] = curvature[j, m]
+    return lost
+
+
+@compiled
+def keep_nearest(features, closeness, truth, kept, place):  # type: ignore[no-untyped-def]
+    """Keep each case's nearest candidates and its true one; the last one kept is the mean of all others.
+
+    ``kept`` (cases × one more than are kept × weights) and ``place``, where the truth went, are filled in.
+    """
+    n, n_classes, n_weights = features.shape
+    n_kept = kept.shape[1] - 1
+    far, total = np.empty(n_classes), np.empty(n_weights)
+    for i in range(n):
+        far[:] = closeness[i]
+        far[truth[i]] = -np.inf
+        bound = kth_smallest(far, n_kept)
+        ties = n_kept  # how many at the bound itself there is room for
+        for c in range(n_classes):
+            if c == truth[i] or closeness[i, c] < bound:
+                ties -= 1
+        total[:] = 0.0
+        t = 0
+        for c in range(n_classes):
+            stays = c == truth[i] or closeness[i, c] < bound
+            if not stays and closeness[i, c] == bound and ties > 0:
+                stays = True
+                ties -= 1
+            if stays:
+                for j in range(n_weights):
+                    kept[i, t, j] = features[i, c, j]
+                if c == truth[i]:
+                    place[i] = t
+                t += 1
+            else:
+                for j in range(n_weights):
+                    total[j] += features[i, c, j]
+        for j in range(n_weights):
+            kept[i, n_kept, j] = total[j] / (n_classes - n_kept)
+
+
+@compiled
+def log_mean_distances(numbers, distances, beyond, members, floor, first, out):  # type: ignore[no-untyped-def]
+    """Fill out[query, class, first + j] with the log of the mean distance of the members[j] nearest of the class.
+
+    A class with fewer members gives the mean of those it has. A class that is
+    not listed stands at ``beyond``; where all are listed it has no member at
+    all, and stands at the mean of the others, neither helped nor harmed. A
+    query with no class listed has 0 everywhere.
+    """
+    n, n_classes, n_features = out.shape[0], out.shape[1], members.shape[0]
+    for i in range(n):
+        listed = 0
+        while listed < numbers.shape[1] and numbers[i, listed] >= 0:
+            listed += 1
+        if listed < n_classes:
+            unlisted = math.log(beyond[i] + floor) if listed and beyond[i] < np.inf else 0.0
+            out[i, :, first : first + n_features] = unlisted
+        for t in range(listed):
+            c = numbers[i, t]
+            total, met, j = 0.0, 0, 0
+            while j < n_features and met < distances.shape[2]:
+                distance = distances[i, t, met]
+                if distance == np.inf:
+                    break
+                total += distance
+                met += 1
+                if members[j] == met:
+                    out[i, c, first + j] = math.log(total / met + floor)
+                    j += 1
+            if j < n_features:
+                fewer = out[i, c, first + j - 1] if j and members[j - 1] == met else math.log(total / met + floor)
+                for more in range(j, n_features):
+                    out[i, c, first + more] = fewer
+        if 0 < listed < n_classes and beyond[i] == np.inf:
+            _fill_unlisted(numbers[i, :listed], out[i, :, first : first + n_features])
+
+
+@compiled
+def _fill_unlisted(listed, features):  # type: ignore[no-untyped-def]
+    absent = np.ones(features.shape[0], np.bool_)
+    absent[listed] = False
+    for j in range(features.shape[1]):
+        mean = features[:, j].sum() / len(listed)  # the absent ones are 0 here
+        for c in range(features.shape[0]):
+            if absent[c]:
+                features[c, j] = mean

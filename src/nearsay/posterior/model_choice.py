@@ -1,0 +1,326 @@
+"""Which posterior, which k, which distances, which feature groups: what the past cases say, before any query.
+
+    distance × posterior ──► k ──► more distances (a pool can hear several) ──► fewer of them, fewer groups
+
+Every step asks what gives the truth of past cases the largest mean log
+probability. A case is judged by posteriors that were fitted without it, on
+neighbors that are not itself, so a rich posterior wins nothing by rote. And
+with many ways to try and few cases to tell them apart, the best is often only
+lucky: what was to be expected stays, unless the best beats it by more than
+the cases' own scatter.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
+from html import escape
+from typing import Any
+
+import numpy as np
+
+from nearsay.arrays import evenly
+from nearsay.neighbors.table import NeighborTable
+from nearsay.posterior.feature_group import View
+from nearsay.posterior.fusion import NOTHING, Fusion, left_out_folds
+from nearsay.posterior.named import AUTO
+
+# Choosing needs no more cases than this; the chosen posterior is then fitted to all of them.
+CASES_TO_CHOOSE_BY = 5000
+
+# From votes of one to votes of many, about half as many again each time.
+NEIGHBORS_TO_TRY = (1, 2, 3, 5, 8, 12, 20, 30)
+
+LEADERS = 3
+
+CLEARLY = 2.0  # standard errors
+
+# What to expect before any case was asked.
+EXPECTED = "pooled"
+SHOWN = 20
+
+# Rows as they are, their directions, and amounts; one that a row does not allow (a root of a negative number, the
+# direction of nothing) is not tried. All are searched by products, so that trying them takes no longer than using them.
+DISTANCES_TO_TRY = ("euclidean", "cosine", "hellinger")
+
+
+@dataclass(frozen=True)
+class CandidateScore:
+    """One way that was tried, and how it did on past cases.
+
+    Attributes
+    ----------
+    posterior, n_neighbors : as in ``NeighborClassifier``; ``n_neighbors`` is None where it makes no difference.
+    distances, groups : names.
+    log_posterior : float
+        Mean natural log of the probability given to the true class.
+    accuracy : float
+    """
+
+    posterior: str
+    n_neighbors: int | None
+    distances: tuple[str, ...]
+    groups: tuple[str, ...]
+    log_posterior: float
+    accuracy: float
+
+
+class Choices(list[CandidateScore]):
+    """All that was tried, best first; ``chosen`` is the one that was taken. Prints as a table.
+
+    >>> found = {"l1": -0.21, "l2": -0.2}
+    >>> scores = [CandidateScore("rank", None, (name,), ("all",), log_p, 0.91) for name, log_p in found.items()]
+    >>> print(Choices(scores, chosen=scores[0], n_cases=120))           # the other is not clearly better
+    chosen by the log posterior of 120 past cases
+      posterior    k  distances  groups  log posterior  accuracy
+      rank         -  l2         all           -0.2000     91.0%
+    * rank         -  l1         all           -0.2100     91.0%
+    """
+
+    def __init__(self, tried: Sequence[CandidateScore], chosen: CandidateScore, n_cases: int) -> None:
+        super().__init__(sorted(tried, key=lambda one: (-one.log_posterior, -one.accuracy)))
+        self.chosen = chosen
+        self.n_cases = n_cases
+
+    @property
+    def why(self) -> str:
+        """One line that says by what was chosen."""
+        return f"chosen by the log posterior of {self.n_cases} past cases"
+
+    def rows(self) -> list[dict[str, Any]]:
+        """Plain values, for JSON and for tables."""
+        return [
+            {
+                "posterior": one.posterior,
+                "k": one.n_neighbors,
+                "distances": list(one.distances),
+                "groups": list(one.groups),
+                "log_posterior": one.log_posterior,
+                "accuracy": one.accuracy,
+                "chosen": one is self.chosen,
+            }
+            for one in self
+        ]
+
+    def __str__(self) -> str:
+        shown = [one for number, one in enumerate(self) if number < SHOWN or one is self.chosen]
+        cells = [_HEAD, *map(_cells, shown)]
+        widths = [max(len(row[column]) for row in cells) for column in range(len(_HEAD))]
+        lines = [self.why]
+        for number, row in enumerate(cells):
+            placed = [
+                cell.rjust(w) if c in _NUMBERS else cell.ljust(w)
+                for c, (cell, w) in enumerate(zip(row, widths, strict=True))
+            ]
+            taken = number > 0 and shown[number - 1] is self.chosen
+            lines.append(("* " if taken else "  ") + "  ".join(placed).rstrip())
+        more = len(self) - len(shown)
+        return "\n".join([*lines, f"  … and {more} more"] if more > 0 else lines)
+
+    def _repr_html_(self) -> str:
+        def line(cells: Sequence[str], tag: str) -> str:
+            return "<tr>" + "".join(f"<{tag}>{escape(cell)}</{tag}>" for cell in cells) + "</tr>"
+
+        body = "".join(line(_cells(one), "th" if one is self.chosen else "td") for one in self)
+        head = f"<caption>{escape(self.why)}</caption><thead>{line(_HEAD, 'th')}</thead>"
+        return f"<table>{head}<tbody>{body}</tbody></table>"
+
+
+_HEAD = ("posterior", "k", "distances", "groups", "log posterior", "accuracy")
+_NUMBERS = (1, 4, 5)
+
+
+def _cells(one: CandidateScore) -> tuple[str, ...]:
+    k = "-" if one.n_neighbors is None else str(one.n_neighbors)
+    joined = ", ".join(one.distances), ", ".join(one.groups)
+    return one.posterior, k, *joined, f"{one.log_posterior:.4f}", f"{one.accuracy:.1%}"
+
+
+@dataclass(frozen=True)
+class Candidate:
+    """A posterior by name, its k, and the views it hears, as (group, distance) numbers."""
+
+    posterior: str
+    n_neighbors: int
+    views: tuple[tuple[int, int], ...]
+
+
+class Chooser:
+    """Tries ways of answering on past cases, each once.
+
+    Parameters
+    ----------
+    views : {(group number, distance number): View}
+        Fitted, all over one collection.
+    posteriors : {name: function that gives a fresh posterior}
+    labels : (n_rows,) class numbers of the collection.
+    exponents : as in ``Fusion``.
+    """
+
+    def __init__(
+        self,
+        views: dict[tuple[int, int], View],
+        posteriors: Mapping[str, Callable[[], Any]],
+        labels: np.ndarray,
+        n_classes: int,
+        *,
+        ks: Sequence[int],
+        exponents: str | None = None,
+    ) -> None:
+        self.views = views
+        self.posteriors = posteriors
+        self.ks = ks
+        self.labels = labels
+        self.n_classes = n_classes
+        self.exponents = exponents
+        self.rows = evenly(len(labels), CASES_TO_CHOOSE_BY)
+        # A class of one row is never right when that row is left out, whatever is chosen.
+        self.rows = self.rows[np.bincount(labels)[labels[self.rows]] > 1]
+        asked = [getattr(make(), "n_members", None) for make in posteriors.values()]
+        n_members = max((number for number in asked if number is not None), default=None)
+        self._tables = {key: view.past_cases(max(ks), n_members, self.rows) for key, view in views.items()}
+        self._tried: dict[Candidate, CandidateScore] = {}
+        self._log_p: dict[Candidate, np.ndarray] = {}
+
+    def choose(self, *, together: bool) -> Candidate:
+        """The way to take: step by step, as drawn above.
+
+        ``together`` says whether several distances may speak at once, and
+        whether groups may be left out. What is expected to do best is the
+        pool: of all distances together, or of the first.
+        """
+        k = self.ks[len(self.ks) // 2]
+        alone = self._views_of_each_distance()
+        expected = EXPECTED if EXPECTED in self.posteriors else next(iter(self.posteriors))
+        pools_all = together and hasattr(self.posteriors[expected](), "fit_groups")
+        best = Candidate(expected, k, sum(alone, ()) if pools_all else alone[0])
+        rival = self._likeliest([Candidate(p, k, views) for views in alone for p in self.posteriors])
+        # Votes of another k change a posterior somewhat, not the whole order: only the leaders are worth the time.
+        leaders = sorted(self.posteriors, key=lambda p: -self._judge(replace(rival, posterior=p)).log_posterior)
+        others = [replace(rival, posterior=p, n_neighbors=each) for p in leaders[:LEADERS] for each in self.ks]
+        best = self._clearly_best(best, [rival, *others])
+        if together:
+            best = self._while_clearly_better(best, lambda way: self._wider(way, alone))
+            best = self._while_clearly_better(best, self._narrower)
+        self._chosen = self._judge(best)
+        return best
+
+    def _views_of_each_distance(self) -> list[tuple[tuple[int, int], ...]]:
+        """All groups under one distance, for each distance that takes them all."""
+        groups = sorted({group for group, _ in self.views})
+        distances = sorted({distance for _, distance in self.views})
+        takes_all = [d for d in distances if all((group, d) in self.views for group in groups)]
+        return [tuple((group, d) for group in groups) for d in takes_all]
+
+    def _wider(self, way: Candidate, alone: Sequence[tuple[tuple[int, int], ...]]) -> list[Candidate]:
+        """The way with one distance more."""
+        return [replace(way, views=way.views + views) for views in alone if views[0] not in way.views]
+
+    def _narrower(self, way: Candidate) -> list[Candidate]:
+        """The way with one group less, or with one distance less."""
+        fewer = []
+        for part in (0, 1):
+            parts = sorted({view[part] for view in way.views})
+            if len(parts) > 1:
+                fewer += [replace(way, views=tuple(v for v in way.views if v[part] != one)) for one in parts]
+        return fewer
+
+    def report(self) -> Choices:
+        """Everything tried so far."""
+        return Choices(list(self._tried.values()), self._chosen, len(self.rows))
+
+    def _while_clearly_better(self, best: Candidate, steps: Callable[[Candidate], list[Candidate]]) -> Candidate:
+        while True:
+            better = self._clearly_best(best, steps(best))
+            if better == best:
+                return best
+            best = better
+
+    def _likeliest(self, ways: Sequence[Candidate]) -> Candidate:
+        return max(ways, key=lambda way: self._judge(way).log_posterior)
+
+    def _clearly_best(self, expected: Candidate, others: Sequence[Candidate]) -> Candidate:
+        """The way with the largest log posterior, if that is more than chance; otherwise what was expected.
+
+        Chance is two standard errors of the difference, case by case: the best of dozens of equally good ways
+        comes out about that much ahead.
+        """
+        rival = self._likeliest([expected, *others])
+        gain = self._log_p[self._plain(rival)] - self._log_p[self._plain(expected)]
+        return rival if len(gain) and gain.mean() > CLEARLY * gain.std() / np.sqrt(len(gain)) else expected
+
+    def _judge(self, way: Candidate) -> CandidateScore:
+        way = self._plain(way)
+        if way not in self._tried:
+            self._tried[way] = self._try(way)
+        return self._tried[way]
+
+    def _plain(self, way: Candidate) -> Candidate:
+        """The same k for posteriors that no k changes: what is the same is tried once."""
+        return way if counts_votes(self.posteriors[way.posterior]()) else replace(way, n_neighbors=0)
+
+    def _try(self, way: Candidate) -> CandidateScore:
+        k = way.n_neighbors or 1
+        tables = [self._tables[key].first(k) for key in way.views]
+        views = [self.views[key] for key in way.views]
+        shown = np.stack([view.shown for view in views])
+        fusion = Fusion(self.posteriors[way.posterior], self.exponents)
+        log_p, right = self._left_out(fusion, tables, shown)
+        self._log_p[way] = log_p
+        return CandidateScore(
+            way.posterior,
+            way.n_neighbors or None,
+            tuple(dict.fromkeys(view.distance.name for view in views)),
+            tuple(dict.fromkeys(view.group for view in views)),
+            float(np.mean(log_p)) if len(log_p) else float("-inf"),
+            float(np.mean(right)) if len(right) else 0.0,
+        )
+
+    def _left_out(
+        self, fusion: Fusion, tables: Sequence[NeighborTable], shown: np.ndarray
+    ) -> tuple[np.ndarray, np.ndarray]:
+        log_p, right = [np.empty(0)], [np.empty(0)]
+        for lines, asked in left_out_folds(fusion, tables, self.labels, self.n_classes, self.rows, shown):
+            p, truth = fusion.proba(asked), self.labels[self.rows[lines]]
+            log_p.append(np.log(np.maximum(p[np.arange(len(p)), truth], NOTHING)))
+            right.append(p.argmax(axis=1) == truth)
+        return np.concatenate(log_p), np.concatenate(right)
+
+
+def views_to_try(
+    groups: Mapping[str, Any], distances: Sequence[Any], search: Any, X: Any, labels: np.ndarray, n_classes: int
+) -> dict[tuple[int, int], View]:
+    """Fitted views of every group under every distance; "auto" among them stands for those worth trying.
+
+    A distance that was asked for must take every row; one that was not is
+    left out for a group where it does not.
+    """
+    views = {}
+    for number, (group, columns) in enumerate(groups.items()):
+        for place, (distance, asked_for) in enumerate(_spelled_out(distances)):
+            view = View(group, columns, distance, search, forgiving=not asked_for)
+            if asked_for or view.takes(X):
+                views[number, place] = view.fit(X, labels, n_classes)
+    return views
+
+
+def _spelled_out(distances: Sequence[Any]) -> Iterator[tuple[Any, bool]]:
+    for distance in distances:
+        if isinstance(distance, str) and distance == AUTO:
+            yield from ((name, False) for name in DISTANCES_TO_TRY)
+        else:
+            yield distance, True
+
+
+def counts_votes(posterior: Any) -> bool:
+    """Whether a posterior reads the k nearest rows, and not only the classes; True unless it says otherwise."""
+    return bool(getattr(posterior, "counts_votes", True))
+
+
+def neighbors_to_try(limit: int) -> list[int]:
+    """Numbers of neighbors worth trying where at most ``limit`` can be asked for.
+
+    >>> neighbors_to_try(6)
+    [1, 2, 3, 5]
+    """
+    return [k for k in NEIGHBORS_TO_TRY if k <= limit] or [1]

@@ -1,0 +1,87 @@
+"""What nearsay finds on this machine: versions, threads, optional packages, data sets."""
+
+from __future__ import annotations
+
+import os
+import platform
+import re
+from importlib import metadata
+from typing import Any
+
+from nearsay import __version__
+from nearsay.data.datasets import DATASETS, data_folders
+from nearsay.parallel import thread_count
+
+# Extras that only gather others, or that serve the developers.
+NOT_A_CAPABILITY = ("all", "dev", "site")
+WITH_SCIKIT_LEARN = "comes with scikit-learn"
+
+
+def describe_installation() -> dict[str, Any]:
+    """Versions, cores and threads, the matrix products underneath, extras and data sets, as one plain dict.
+
+    >>> sorted(describe_installation())
+    ['blas', 'cores', 'data_sets', 'extras', 'nearsay', 'packages', 'platform', 'python', 'threads']
+    """
+    needed = requirements()
+    return {
+        "nearsay": __version__,
+        "python": platform.python_version(),
+        "platform": platform.platform(),
+        "cores": os.cpu_count(),
+        "threads": thread_count(),
+        "blas": _blas(),
+        "packages": {package: installed_version(package) for package in needed.pop("")},
+        "extras": {
+            extra: {package: installed_version(package) for package in packages}
+            for extra, packages in sorted(needed.items())
+            if extra not in NOT_A_CAPABILITY
+        },
+        "data_sets": _data_sets(),
+    }
+
+
+def requirements() -> dict[str, list[str]]:
+    """The packages nearsay needs (under "") and those of each extra, from its own metadata.
+
+    >>> "numpy" in requirements()[""], requirements()["faiss"]
+    (True, ['faiss-cpu'])
+    """
+    needed: dict[str, list[str]] = {"": []}
+    for line in metadata.requires("nearsay") or []:
+        package = re.split(r"[^A-Za-z0-9._-]", line, maxsplit=1)[0]
+        extra = re.search(r"""extra == ['"]([^'"]+)""", line)
+        needed.setdefault(extra[1] if extra else "", []).append(package)
+    return needed
+
+
+def installed_version(package: str) -> str | None:
+    """The version of an installed package, or None.
+
+    >>> installed_version("no-such-package") is None
+    True
+    """
+    try:
+        return metadata.version(package)
+    except metadata.PackageNotFoundError:
+        return None
+
+
+def _blas() -> list[dict[str, Any]]:
+    """The libraries that do matrix products; scipy brings its own, so there can be two."""
+    import scipy.linalg  # noqa: F401  (a library is listed only once it is loaded)
+    from threadpoolctl import threadpool_info
+
+    libraries = [library for library in threadpool_info() if library["user_api"] == "blas"]
+    return [{key: library[key] for key in ("internal_api", "version", "num_threads")} for library in libraries]
+
+
+def _data_sets() -> dict[str, Any]:
+    """The folders that are looked in, and where each data set lies: a path, or None where it is not found."""
+    folders = data_folders()
+    found: dict[str, str | None] = {}
+    for name, dataset in sorted(DATASETS.items()):
+        places = (folder / name for folder in folders)
+        whole = (str(place) for place in places if all((place / file).exists() for file in dataset.files))
+        found[name] = next(whole, None) if dataset.files else WITH_SCIKIT_LEARN
+    return {"looked_in": [str(folder) for folder in folders], "found": found}

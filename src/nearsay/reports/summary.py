@@ -1,0 +1,45 @@
+"""One plain dict of a fitted classifier and how it did: what the command line, the page and the docs show."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from nearsay.metrics.probability import accuracy, mean_log_posterior
+from nearsay.posterior.classifier import NeighborClassifier
+
+
+def summarize(classifier: NeighborClassifier, X_test: Any, y_test: Any) -> dict[str, Any]:
+    """What the classifier is and how it does on rows it has not seen, in plain values.
+
+    >>> X, y = [[0], [1], [10], [11]], ["low", "low", "high", "high"]
+    >>> summary = summarize(NeighborClassifier(n_neighbors=1).fit(X, y), [[2], [9]], ["low", "high"])
+    >>> summary["rows"], summary["k"], summary["accuracy"]
+    (4, 1, 1.0)
+    """
+    explained = classifier.explain(X_test)
+    return summarize_answers(classifier, explained.predictions, explained.probabilities, y_test)
+
+
+def summarize_answers(
+    classifier: NeighborClassifier, predictions: np.ndarray, probabilities: np.ndarray, y_test: Any
+) -> dict[str, Any]:
+    """The same from answers that are already there, so that nothing is searched twice."""
+    index, posterior = classifier.index_, classifier.posterior
+    classes = classifier.classes_
+    return {
+        "rows": index.search_.rows_.n_live,
+        "columns": getattr(classifier, "n_features_in_", None),  # items that are not vectors have none
+        "classes": len(classes),
+        "k": classifier.n_neighbors_,
+        "k_chosen": hasattr(classifier, "k_curve_"),
+        "posterior": posterior if isinstance(posterior, str) else type(posterior).__name__,
+        "metric": index.search_.distance_.name,
+        "search": index.chosen_.name,
+        "search_why": index.chosen_.why,
+        "queries": len(predictions),
+        "accuracy": accuracy(predictions, y_test),
+        "mean_log_posterior": mean_log_posterior(probabilities, y_test, classes=classes),
+        "mean_log10_posterior": mean_log_posterior(probabilities, y_test, classes=classes, base=10),
+    }

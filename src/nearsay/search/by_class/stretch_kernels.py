@@ -1,0 +1,222 @@
+"""Two readings of one product: the k best rows of each query, and the best rows of each class.
+
+    products             queries ─►        every row of the product is one row of the collection:
+    rows    ant   │ · · · · · · · ·        neighboring queries lie side by side, so a comparison
+     │      ant   │ · · · · · · · ·        is made for many of them at once, and one class
+     ▼      bee   │ · · · · · · · ·        is a stretch of lines
+
+As in ``screening/shortlist_kernels.py`` scores are ``half_norms − products``, and everything within
+a query's slack is kept: what is found is measured later. Lines may come in any
+order, but those of one class must follow each other. Imported on first use
+only (numba).
+"""
+
+from __future__ import annotations
+
+import numpy as np
+from numba import njit
+
+from nearsay.compiling import OPTIONS, compiled
+from nearsay.search.screening.shortlist_kernels import cut_back, just_above, kth_smallest
+
+# The lowest of so many lines stands for them all: most groups hold nothing of interest.
+LINES = 32
+# Up to so many of the lowest are found soonest by exchanging lines, for many queries at once.
+EXCHANGE_UP_TO = 16
+
+# Scores are numbers (never NaN), and only with that said are minima taken several at a time.
+njit_nonan = njit(**OPTIONS, fastmath={"nnan", "nsz"})
+
+
+@njit_nonan
+def _lowest_of_lines(products, half_norms, lowest):  # type: ignore[no-untyped-def]
+    """The lowest score of each query in every group of ``LINES`` lines."""
+    lowest[:] = np.inf
+    for r in range(products.shape[0]):
+        line, low, half_norm = products[r], lowest[r // LINES], half_norms[r]
+        for q in range(line.shape[0]):
+            low[q] = min(low[q], half_norm - line[q])
+
+
+@njit_nonan
+def _any_below(line, half_norm, bounds):  # type: ignore[no-untyped-def]
+    found = False
+    for q in range(line.shape[0]):
+        found |= bounds[q] > half_norm - line[q]
+    return found
+
+
+# In these two all is read before anything is chosen, and compared by > rather than <: only then does the compiler
+# take several queries at once.
+
+
+@njit_nonan
+def best_and_next(line, half_norm, place, best, places, following):  # type: ignore[no-untyped-def]
+    """One line more: the best score of each query and its place, and the second best score."""
+    for q in range(line.shape[0]):
+        score, lowest, there = half_norm - line[q], best[q], places[q]
+        following[q] = min(following[q], max(lowest, score))
+        places[q] = place if lowest > score else there
+        best[q] = min(lowest, score)
+
+
+@njit_nonan
+def _score(line, half_norm, place, scores, carried):  # type: ignore[no-untyped-def]
+    for q in range(line.shape[0]):
+        scores[q] = half_norm - line[q]
+        carried[q] = place
+
+
+@njit_nonan
+def _exchange(scores, carried, best, places):  # type: ignore[no-untyped-def]
+    """Leave the lower score of each query, and its place, in ``best`` and ``places``; carry on the other."""
+    for q in range(scores.shape[0]):
+        score, place, lowest, there = scores[q], carried[q], best[q], places[q]
+        carried[q] = there if lowest > score else place
+        places[q] = place if lowest > score else there
+        scores[q] = max(score, lowest)
+        best[q] = min(score, lowest)
+
+
+@njit_nonan
+def _best_lines(products, half_norms, start, stop, best, places, scores, carried):  # type: ignore[no-untyped-def]
+    """The best lines of each query, in order of their scores, of which there is one more than places asked for."""
+    best[:] = np.inf
+    m = best.shape[0] - 1
+    for r in range(start, stop):
+        if m == 1:
+            best_and_next(products[r], half_norms[r], np.int32(r), best[0], places[0], best[1])
+        elif _any_below(products[r], half_norms[r], best[m]):
+            _score(products[r], half_norms[r], np.int32(r), scores, carried)
+            for t in range(m + 1):
+                _exchange(scores, carried, best[t], places[t])
+
+
+@compiled
+def best_of_classes(products, half_norms, rows, labels, bounds, slack, best, places, found, counts):  # type: ignore[no-untyped-def]
+    """Add to ``found`` what can be among the m best of each class.
+
+    ``bounds`` are the m-th best scores so far of the class of the last line
+    seen, +inf where the first line here is of another. ``best`` and ``places``
+    are room for m + 1 lines of each query. A query whose count reaches the last
+    place of ``found`` had more such rows than there was room for.
+    """
+    n_queries, m = products.shape[1], best.shape[0] - 1
+    last = found.shape[1] - 1
+    scores, carried = np.empty(n_queries, products.dtype), np.empty(n_queries, np.int32)
+    start = 0
+    while start < rows.shape[0]:
+        stop = start + 1
+        while stop < rows.shape[0] and labels[stop] == labels[start]:
+            stop += 1
+        if start > 0:
+            bounds[:] = np.inf
+        _best_lines(products, half_norms, start, stop, best, places, scores, carried)
+        for q in range(n_queries):
+            bounds[q] = min(bounds[q], best[m - 1, q])
+            threshold = just_above(bounds[q], slack[q], products.dtype)
+            if not best[m, q] < threshold:
+                for t in range(m):
+                    if best[t, q] < threshold:
+                        found[q, counts[q]] = rows[places[t, q]]
+                        counts[q] = min(counts[q] + 1, last)
+                continue
+            # More than m lie within the slack.
+            for r in range(start, stop):
+                if half_norms[r] - products[r, q] < threshold:
+                    found[q, counts[q]] = rows[r]
+                    counts[q] = min(counts[q] + 1, last)
+        start = stop
+
+
+@njit_nonan
+def _kth_of_lines(lowest, k, kth):  # type: ignore[no-untyped-def]
+    """The k-th lowest number of each column."""
+    n_lines, n_queries = lowest.shape
+    if k > EXCHANGE_UP_TO:
+        for q in range(n_queries):
+            kth[q] = kth_smallest(lowest[:, q].copy(), k)
+        return
+    best, passed = np.full((k, n_queries), np.inf, lowest.dtype), np.empty_like(kth)
+    for g in range(n_lines):
+        passed[:] = lowest[g]
+        for t in range(k):
+            for q in range(n_queries):
+                score, low = passed[q], best[t, q]
+                best[t, q] = min(score, low)
+                passed[q] = max(score, low)
+    kth[:] = best[k - 1]
+
+
+@compiled
+def best_of_all(products, half_norms, numbers, k, scores, rows, counts, thresholds, slack, due, crowded, scratch):  # type: ignore[no-untyped-def]
+    """Add to the shortlists what can be among the k best of all lines; ``numbers`` are the lines' row numbers."""
+    n_lines, n_queries = products.shape
+    capacity = scores.shape[1]
+    lowest = np.empty((-(-n_lines // LINES), n_queries), products.dtype)
+    _lowest_of_lines(products, half_norms, lowest)
+    if lowest.shape[0] >= k and thresholds.max() == np.inf:
+        kth = np.empty(n_queries, products.dtype)
+        _kth_of_lines(lowest, k, kth)
+        for q in range(n_queries):
+            # k groups reach down to the k-th lowest of them, so k rows do.
+            if thresholds[q] == np.inf:
+                thresholds[q] = just_above(kth[q], slack[q], products.dtype)
+    for g in range(lowest.shape[0]):
+        for q in range(n_queries):
+            if not lowest[g, q] < thresholds[q]:
+                continue
+            for r in range(g * LINES, min((g + 1) * LINES, n_lines)):
+                score = half_norms[r] - products[r, q]
+                if not score < thresholds[q]:
+                    continue
+                count = counts[q]
+                scores[q, count], rows[q, count] = score, numbers[r]
+                counts[q] = count + 1
+                if count + 1 == due[q]:
+                    kept, thresholds[q] = cut_back(scores[q], rows[q], count + 1, k, slack[q], scratch)
+                    counts[q] = kept
+                    if due[q] == capacity and kept > capacity - capacity // 4:
+                        crowded[q], thresholds[q] = True, -np.inf
+                    due[q] = min(capacity, max(due[q], 2 * kept))
+
+
+# In whatever order it is added up: the slack allows for any.
+@njit(**OPTIONS, fastmath={"nnan", "nsz", "reassoc", "contract"})
+def _product(query, row):  # type: ignore[no-untyped-def]
+    total = query.dtype.type(0.0)
+    for j in range(query.shape[0]):
+        total += query[j] * row[j]
+    return total
+
+
+@compiled
+def narrow(candidates, queries, rows, half_norms, places, labels, m, slack):  # type: ignore[no-untyped-def]
+    """Of each query's candidates keep, label by label, what can be among the m best by finer scores; −1 fills up.
+
+    Candidates of one label must follow each other. ``places`` says where a
+    row number stands among ``rows``. Gives the largest number that was kept.
+    """
+    width, most = candidates.shape[1], 1
+    scores, scratch = np.empty(width, rows.dtype), np.empty(width, rows.dtype)
+    for q in range(candidates.shape[0]):
+        mine = candidates[q]
+        kept = start = 0
+        while start < width and mine[start] >= 0:
+            stop, label = start, labels[mine[start]]
+            while stop < width and mine[stop] >= 0 and labels[mine[stop]] == label:
+                place = places[mine[stop]]
+                scores[stop] = half_norms[place] - _product(queries[q], rows[place])
+                stop += 1
+            threshold = rows.dtype.type(np.inf)
+            if stop - start > m:
+                scratch[start:stop] = scores[start:stop]
+                threshold = just_above(kth_smallest(scratch[start:stop], m), slack[q], rows.dtype)
+            for c in range(start, stop):
+                if scores[c] < threshold:
+                    mine[kept] = mine[c]
+                    kept += 1
+            start = stop
+        mine[kept:] = -1
+        most = max(most, kept)
+    return most

@@ -1,0 +1,311 @@
+"""The rows as a matrix product sees them, and a bound on what rounding does to its scores.
+
+The score |r|²/2 − q·r orders rows as their distance to q does. Computed in
+floating point of unit roundoff u it is off by at most
+
+    E = (d + 8) · u · (|q|·R + R²)  +  |q|·e  +  e_q·(R + e),      R = the largest |r|:
+
+conversion and summation in any order, fused or not; and, where rows and
+queries are rounded to fewer digits first, the lengths e and e_q by which that
+moves them. What float64 loses when candidates are measured later is added too,
+and what vanishes in either because it is too small.
+If the k-th best computed score is s, the k-th best true one is at most s + E,
+and a row with a computed score above s + 2E cannot be among the k nearest. So
+2E is the *slack* of a query: everything within it is kept, and nothing else
+has to be.
+"""
+
+from __future__ import annotations
+
+import copy
+from collections.abc import Iterator
+from typing import Any, Protocol
+
+import numpy as np
+
+from nearsay.arrays import LARGEST_VALUE, SINGLE_OR_DOUBLE, GrowingArray, largest_norm, row_blocks
+from nearsay.distances.distance import Distance
+from nearsay.errors import InputError
+from nearsay.search.row_store import HeldRows
+from nearsay.search.screening.products import Float32Products, Products
+
+# Not a power of two: lines of a product so far apart would crowd into the same places of the cache.
+ROWS_AT_ONCE = 960
+# Prepared rows are kept up to this many bytes.
+KEEP_UP_TO = 64 << 20
+
+# Norms of so many rows are kept (64 MB at most); beyond that they are computed with each block.
+NORMS_UP_TO = 1 << 23
+# Stands for the length of a query whose scores nothing can be said of.
+OUT_OF_REACH = 1e100
+# Below this length float32 rows are multiplied as they are: products with any query in reach stay finite.
+LARGEST_PLAIN_SINGLE = 1e10
+# Squares of anything longer keep all their digits in float64.
+SMALLEST_LENGTH = 1 / LARGEST_VALUE
+
+Block = tuple[int, Any, np.ndarray]  # number of the first row, rows as they are multiplied, half their squared norms
+
+
+class Geometry:
+    """Where the rows lie, in the distance's Euclidean form: what every bound is made of.
+
+    It never changes; ``with_rows`` and ``without`` give that of other rows.
+    """
+
+    def __init__(self, distance: Distance, rows: HeldRows) -> None:
+        self.distance = distance
+        self.rows = rows
+        sample = rows.items[:1]
+        # Whether the Euclidean form of a row is the row.
+        self.as_is = rows.items.dtype.char in SINGLE_OR_DOUBLE and distance.euclidean_form(sample) is sample
+        self.center = self._mean_of_some_rows()
+        self.radius = 0.0  # largest norm of a centered row
+        self.plain_radius = 0.0  # largest norm of a row in Euclidean form
+        self.raw_radius = 0.0  # the same before that form was taken
+        self.half_norms = GrowingArray(np.empty(0, rows.items.dtype if self.as_is else np.float32))
+        self._take_note(0)
+
+    def with_rows(self, rows: HeldRows) -> Geometry:
+        """The same for these rows, of which the first are those known already."""
+        following = copy.copy(self)
+        following.rows = rows
+        following._take_note(len(self.rows))
+        return following
+
+    def without(self, rows: HeldRows, numbers: np.ndarray) -> Geometry:
+        """The same for these rows, of which those of some numbers have been removed."""
+        following = copy.copy(self)
+        following.rows = rows
+        if self.plain:
+            half_norms = self.half_norms.values.copy()
+            half_norms[numbers] = np.inf
+            following.half_norms = GrowingArray(half_norms)
+        return following
+
+    def _take_note(self, first: int) -> None:
+        """Let the rows from number ``first`` on widen the bounds."""
+        from nearsay.search.screening.shortlist_kernels import norms
+
+        for part in row_blocks(len(self.rows) - first, size=self.rows.block_size(ROWS_AT_ONCE * 4)):
+            block = self.rows.between(first + part.start, first + part.stop)
+            form = self.form(block)
+            half = np.empty(len(form), self.half_norms.values.dtype)
+            plain, centered = norms(form, self.center, half)
+            self.plain_radius = max(self.plain_radius, plain)
+            self.radius = max(self.radius, centered)
+            if self.plain:
+                self.half_norms = self.half_norms.appended(half)
+            if not self.as_is:
+                self.raw_radius = max(self.raw_radius, largest_norm(block))
+        if self.plain_radius < SMALLEST_LENGTH:
+            self._refuse_vanishing_rows()
+
+    def _refuse_vanishing_rows(self) -> None:
+        for _, block in self.rows.blocks(self.rows.block_size(ROWS_AT_ONCE)):
+            largest = float(abs(self.form(block)).max(initial=0.0))
+            if largest > 0:
+                raise InputError(
+                    f"All rows are shorter than {SMALLEST_LENGTH:.0e} (the largest number is {largest:.3g}), so their"
+                    " squares vanish and all distances would be 0. Multiply rows and queries by a constant first,"
+                    " for example 1 / abs(X).max()."
+                )
+
+    @property
+    def plain(self) -> bool:
+        """Whether rows can be multiplied as they are: their norms are kept, as long as those take little memory."""
+        fits = self.rows.items.dtype.char != "f" or self.plain_radius < LARGEST_PLAIN_SINGLE
+        return self.as_is and fits and len(self.rows) <= NORMS_UP_TO
+
+    @property
+    def scale(self) -> float:
+        """Brings the radius below 1. A power of two: scaling by it rounds nothing."""
+        return 1.0 if self.radius == 0 else float(np.ldexp(1.0, min(-int(np.frexp(self.radius)[1]), 1000)))
+
+    def form(self, X: np.ndarray) -> np.ndarray:
+        return X if self.as_is else np.ascontiguousarray(self.distance.euclidean_form(X), dtype=np.float64)
+
+    def form_error(self, Q: np.ndarray) -> float:
+        """How far taking the Euclidean form can move a row or one of these queries."""
+        if self.as_is:
+            return 0.0
+        return self.distance.form_rounding(max(self.raw_radius, largest_norm(Q)), Q.shape[1])
+
+    def _mean_of_some_rows(self) -> np.ndarray:
+        step = -(-len(self.rows) // 1024)
+        some = self.rows.items[:: max(step, 1)]
+        blocks = row_blocks(len(some), size=self.rows.block_size(1024))
+        total: np.ndarray = sum(self.form(some[part]).sum(axis=0, dtype=np.float64) for part in blocks)
+        return total / len(some)
+
+
+class View(Protocol):
+    """Rows and queries in one form, ready to be multiplied."""
+
+    products: Products
+
+    def prepare(self, Q: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+        """The queries in the number type of the products, and their lengths."""
+        ...
+
+    def slack(self, lengths: np.ndarray, errors: np.ndarray, Q: np.ndarray) -> np.ndarray:
+        """How far apart two scores of each query must be to be certain; ``errors`` are those of preparing it."""
+        ...
+
+    def blocks(self, size: int) -> Iterator[Block]:
+        """All rows, in order of their numbers."""
+        ...
+
+
+class PlainView:
+    """Rows as they are: nothing to prepare, but a large common offset eats the digits that count."""
+
+    def __init__(self, geometry: Geometry) -> None:
+        self.geometry = geometry
+        self.products: Products = Float32Products()
+
+    @property
+    def serves(self) -> bool:
+        """Whether preparing the rows would gain nothing worth a pass over them."""
+        geometry = self.geometry
+        return (
+            geometry.plain
+            and geometry.rows.items.dtype.char == "f"
+            and geometry.plain_radius <= 2 * geometry.radius
+            and 1e-10 < geometry.plain_radius < 1e10
+        )
+
+    def prepare(self, Q: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+        return _bounded(np.asarray(Q, np.float64), self.geometry.plain_radius, self.geometry.rows.items.dtype)
+
+    def slack(self, lengths: np.ndarray, errors: np.ndarray, Q: np.ndarray) -> np.ndarray:
+        dtype = self.geometry.rows.items.dtype
+        return _twice(rounding(lengths, self.geometry.plain_radius, Q.shape[1], unit_roundoff(dtype)), lengths)
+
+    def blocks(self, size: int) -> Iterator[Block]:
+        half_norms = self.geometry.half_norms.values
+        for first, block in self.geometry.rows.blocks(size):
+            yield first, block, half_norms[first : first + len(block)]
+
+
+class PreparedView:
+    """Rows moved to their center and scaled, in float32 or less.
+
+    Distances do not change when every row is moved, and a large common offset
+    would otherwise eat the digits that count. ``order`` names the rows to go
+    over, as they should follow each other; None means all, by number.
+    """
+
+    def __init__(self, geometry: Geometry, products: Products, order: np.ndarray | None = None) -> None:
+        self.geometry = geometry
+        self.products = products
+        self._order = order
+        # Rows in another order have to be gathered, which is worth keeping whatever the products.
+        self._kept_bytes = products.kept_bytes if order is None else products.kept_bytes or 4
+        # The largest length by which preparing moved a row, and the prepared rows where they are kept.
+        self._passed: tuple[float, list[Block] | None] | None = None
+
+    def prepare(self, Q: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+        geometry = self.geometry
+        exact = (np.asarray(geometry.form(Q), np.float64) - geometry.center) * geometry.scale
+        return _bounded(exact, geometry.radius * geometry.scale, np.dtype(np.float32))
+
+    def slack(self, lengths: np.ndarray, errors: np.ndarray, Q: np.ndarray) -> np.ndarray:
+        geometry = self.geometry
+        radius = geometry.radius * geometry.scale
+        error = rounding(lengths, radius, len(geometry.center), unit_roundoff(np.dtype(np.float32)), geometry.scale)
+        error += (self.row_error + self.products.coarseness * radius) * lengths + errors * (radius + self.row_error)
+        moved = 2 * geometry.scale * geometry.form_error(Q)
+        return _twice(error + moved * (lengths + radius + moved), lengths)
+
+    @property
+    def row_error(self) -> float:
+        """The largest length by which preparing moved a row."""
+        if not self.products.kept_bytes:
+            return 0.0  # the bound allows for float32 itself
+        return self._pass_over_rows()[0]
+
+    def _pass_over_rows(self) -> tuple[float, list[Block] | None]:
+        """The largest error, and the prepared rows where they are worth their memory; found once."""
+        if self._passed is None:
+            self._passed = self._prepare_all()
+        return self._passed
+
+    def _prepare_all(self) -> tuple[float, list[Block] | None]:
+        if not self._kept_bytes:
+            return 0.0, None
+        size = len(self.geometry.rows) * len(self.geometry.center) * self._kept_bytes
+        largest, kept = 0.0, []
+        for first, rows, half_norms, errors in self._prepared(ROWS_AT_ONCE):
+            largest = max(largest, float(errors.max()))
+            if size <= KEEP_UP_TO:
+                # Float32 rows still lie in the memory that the next block will use.
+                kept.append((first, rows.copy() if isinstance(rows, np.ndarray) else rows, half_norms.copy()))
+        return largest, kept or None
+
+    def blocks(self, size: int) -> Iterator[Block]:
+        _, kept = self._pass_over_rows()
+        if kept is not None:
+            yield from kept
+        else:
+            yield from (block[:3] for block in self._prepared(min(size, ROWS_AT_ONCE * 4)))
+
+    def _prepared(self, size: int) -> Iterator[tuple[int, Any, np.ndarray, np.ndarray]]:
+        """Blocks and the errors of their rows; the memory is used again for the next block."""
+        rows = self.geometry.rows
+        size = rows.block_size(size)
+        space = np.empty((size, len(self.geometry.center)), np.float32)
+        half_norms = np.empty(size, np.float32)
+        for first, block in self._blocks_in_order(size):
+            n = len(block)
+            self.center(block, space, half_norms)
+            if rows.removed is not None and self._order is None:
+                half_norms[:n][rows.removed[first : first + n]] = np.inf
+            yield first, *self._multipliable(space[:n], half_norms[:n])
+
+    def _blocks_in_order(self, size: int) -> Iterator[tuple[int, np.ndarray]]:
+        if self._order is None:
+            yield from self.geometry.rows.blocks(size)
+        else:
+            for part in row_blocks(len(self._order), size=size):
+                yield part.start, self.geometry.rows.take(self._order[part])
+
+    def _multipliable(self, rows: np.ndarray, half_norms: np.ndarray) -> tuple[Any, np.ndarray, np.ndarray]:
+        prepared, errors = self.products.prepare(rows)
+        return prepared, half_norms, errors
+
+    def center(self, block: np.ndarray, out: np.ndarray, half_norms: np.ndarray) -> None:
+        """Rows as float32, moved and scaled, and half their squared norms."""
+        from nearsay.search.screening.shortlist_kernels import center_and_scale
+
+        center_and_scale(self.geometry.form(block), self.geometry.center, self.geometry.scale, out, half_norms)
+
+
+def _bounded(exact: np.ndarray, radius: float, dtype: np.dtype) -> tuple[np.ndarray, np.ndarray]:
+    """Queries as they are multiplied and their lengths; one too far away becomes zeros, and is left to the scan."""
+    lengths = np.sqrt(np.einsum("ij,ij->i", exact, exact))
+    lengths[lengths > farthest(radius)] = OUT_OF_REACH
+    reached = lengths < OUT_OF_REACH
+    return np.ascontiguousarray(np.where(reached[:, None], exact, 0.0), dtype=dtype), lengths
+
+
+def farthest(radius: float) -> float:
+    """Products with a query longer than this could overflow."""
+    return 1e15 * max(radius, 1e-15)
+
+
+def _twice(error: np.ndarray, lengths: np.ndarray) -> np.ndarray:
+    return np.where(lengths < OUT_OF_REACH, 2 * error, np.inf)
+
+
+def rounding(lengths: np.ndarray, radius: float, n_columns: int, roundoff: float, scale: float = 1.0) -> np.ndarray:
+    """The bound E without the errors of preparing, for each query length.
+
+    Sums, and what measuring in float64 loses; 10⁻³⁷ for each product that float32 flushes to zero, and 2⁻¹⁰⁷⁴ for
+    each square that vanishes when rows are measured, which happens before they are multiplied by ``scale``.
+    """
+    lost: np.ndarray = roundoff * (lengths * radius + radius**2) + 2.0**-50 * (lengths + radius) ** 2
+    return (n_columns + 8) * (lost + 1e-37 + (2.0**-537 * scale) ** 2)
+
+
+def unit_roundoff(dtype: np.dtype) -> float:
+    return 2.0**-24 if dtype.char == "f" else 2.0**-53

@@ -1,0 +1,194 @@
+"""How the screen multiplies: in float32, in 8-bit whole numbers, or in bfloat16.
+
+Fewer digits make a product several times as fast where the processor has units
+for them, and a screen can afford it: how far each row was moved by rounding is
+known, and rows that cannot be told apart are measured anyway. So the choice
+changes the time, never the answer.
+"""
+
+from __future__ import annotations
+
+import platform
+import sys
+import time
+from collections.abc import Callable, Iterator
+from contextlib import AbstractContextManager, contextmanager, nullcontext
+from dataclasses import dataclass
+from functools import lru_cache
+from typing import Any, Protocol
+
+import numpy as np
+
+from nearsay.errors import require
+
+# The tile of 8-bit products is written for this version of LLVM's language; an older or newer one may not know it.
+LLVM_OF_INT8 = (22,)
+
+
+class Products(Protocol):
+    """Matrix products of prepared queries and rows."""
+
+    # What rounding the product itself adds beyond float32, relative to |q|·|r|.
+    coarseness: float
+    # Bytes a number takes in prepared rows, where it pays to keep them; 0: never.
+    kept_bytes: int
+    # Sums over more columns would not fit the numbers they are added up in.
+    most_columns: int
+
+    def prepare(self, X: np.ndarray) -> tuple[Any, np.ndarray]:
+        """Float32 rows in the form that is multiplied, and the length of each row's rounding error."""
+        ...
+
+    def into(self, queries: Any, rows: Any, out: np.ndarray) -> None:
+        """Write ``queries · rowsᵀ`` to the float32 array ``out``."""
+        ...
+
+    def on_one_thread(self) -> AbstractContextManager[None]:
+        """Keep the products of the calling thread on it."""
+        ...
+
+
+class Float32Products:
+    """numpy's."""
+
+    coarseness = 0.0
+    kept_bytes = 0
+    most_columns = sys.maxsize
+
+    def prepare(self, X: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+        return X, np.zeros(len(X))
+
+    def into(self, queries: np.ndarray, rows: np.ndarray, out: np.ndarray) -> None:
+        np.matmul(queries, rows.T, out=out)
+
+    def on_one_thread(self) -> AbstractContextManager[None]:
+        return nullcontext()
+
+
+@dataclass(frozen=True)
+class Quantized:
+    """Rows as whole numbers times a scale each, filled up with zeros to whole tiles."""
+
+    values: np.ndarray
+    scales: np.ndarray
+    n_rows: int
+
+    def __len__(self) -> int:
+        return self.n_rows
+
+
+class Int8Products:
+    """Rows as whole numbers from −127 to 127 times a scale each, multiplied by the instructions made for that."""
+
+    coarseness = 0.0
+    kept_bytes = 1
+    most_columns = (2**31 - 1) // 127**2 // 16 * 16  # of 127 · 127 in 32 bits; filled up with zeros to sixteens
+
+    def prepare(self, X: np.ndarray) -> tuple[Quantized, np.ndarray]:
+        from nearsay.search.screening.int8_tile_kernels import CHUNK, TILE, quantize
+
+        lines, columns = (-(-size // step) * step for size, step in zip(X.shape, (TILE, CHUNK), strict=True))
+        rows = Quantized(np.zeros((lines, columns), np.int8), np.zeros(lines, np.float32), len(X))
+        errors = np.empty(len(X))
+        quantize(X, rows.values, rows.scales, errors)
+        return rows, errors
+
+    def into(self, queries: Quantized, rows: Quantized, out: np.ndarray) -> None:
+        from nearsay.search.screening.int8_tile_kernels import multiply
+
+        multiply(queries.values, queries.scales, rows.values, rows.scales, out)
+
+    def on_one_thread(self) -> AbstractContextManager[None]:
+        return nullcontext()
+
+
+class Bfloat16Products:
+    """torch's, on the processor. The products come back in bfloat16 too, rounded by at most 2⁻⁹."""
+
+    coarseness = 1.01 * 2.0**-9
+    kept_bytes = 2
+    most_columns = sys.maxsize
+
+    def __init__(self) -> None:
+        self._torch = require("torch", "torch")
+
+    def prepare(self, X: np.ndarray) -> tuple[Any, np.ndarray]:
+        exact = self._torch.from_numpy(X)
+        rounded = exact.to(self._torch.bfloat16)
+        errors = self._torch.linalg.vector_norm(exact - rounded, dim=1, dtype=self._torch.float64)
+        return rounded, errors.numpy()
+
+    def into(self, queries: Any, rows: Any, out: np.ndarray) -> None:
+        self._torch.from_numpy(out).copy_(queries @ rows.T)
+
+    @contextmanager
+    def on_one_thread(self) -> Iterator[None]:
+        before = self._torch.get_num_threads()
+        self._torch.set_num_threads(1)
+        try:
+            yield
+        finally:
+            self._torch.set_num_threads(before)
+
+
+PRODUCTS: dict[str, Callable[[], Products]] = {
+    "float32": Float32Products,
+    "int8": Int8Products,
+    "bfloat16": Bfloat16Products,
+}
+
+
+def fastest_products(n_columns: int) -> Products:
+    """The fastest of those that this machine has, measured once for rows of about this width."""
+    fastest = PRODUCTS[_fastest(1 << max(4, n_columns - 1).bit_length())]()
+    return fastest if n_columns <= fastest.most_columns else Float32Products()
+
+
+@lru_cache(maxsize=16)
+def _fastest(n_columns: int) -> str:
+    names = ["float32"]
+    if has_int8_tile():
+        names.append("int8")
+    if has_bfloat16():
+        names.append("bfloat16")
+    if len(names) == 1:
+        return "float32"
+    seconds = {name: _seconds(PRODUCTS[name](), min(n_columns, 1024)) for name in names}
+    best = min(seconds, key=seconds.__getitem__)
+    # Rows that cannot be told apart cost something too: a small gain is none.
+    return best if seconds[best] < 0.75 * seconds["float32"] else "float32"
+
+
+def _seconds(products: Products, n_columns: int) -> float:
+    """The shorter of a few products of 256 queries and 512 rows, after one that compiles what must be."""
+    X = np.random.default_rng(0).standard_normal((512, n_columns), dtype=np.float32)
+    rows, queries, out = products.prepare(X)[0], products.prepare(X[:256])[0], np.empty((256, 512), np.float32)
+    taken = []
+    with products.on_one_thread():
+        for _ in range(5):
+            start = time.perf_counter()
+            products.into(queries, rows, out)
+            taken.append(time.perf_counter() - start)
+    return min(taken[1:])
+
+
+def has_int8_tile() -> bool:
+    """Whether the 8-bit tile can be compiled here."""
+    from llvmlite import binding
+
+    return binding.llvm_version_info[0] in LLVM_OF_INT8
+
+
+def has_bfloat16() -> bool:
+    """Whether torch is in use already and this processor multiplies bfloat16 in hardware (AMX, AVX-512, Arm).
+
+    torch is not imported just to find out: that would take longer than most searches.
+    """
+    torch = sys.modules.get("torch")
+    if torch is None:
+        return False
+    if platform.machine() in ("aarch64", "arm64"):
+        return bool(torch.ops.mkldnn._is_mkldnn_bf16_supported())
+    return any(
+        getattr(torch.cpu, name, lambda: False)() for name in ("_is_amx_tile_supported", "_is_avx512_bf16_supported")
+    )

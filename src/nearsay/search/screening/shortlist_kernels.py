@@ -1,0 +1,271 @@
+"""Keep the best of a stream of scores: the compiled pass behind exact search.
+
+For every query there is a short list of candidates and a threshold. A block of
+scores is read once; only scores below the threshold go on the list. When the
+list is full it is cut back to what can still be among the k best, and the
+threshold drops. After the first blocks few scores pass, so the pass costs
+little more than reading them.
+
+``slack`` is how far two scores must lie apart before their order is certain.
+With slack 0 scores are final, and ties go to the earlier row. With a slack,
+everything within it of the k-th best score is kept, for measuring later. When
+that is more than the list can hold the query is marked ``crowded`` and left to
+a wider look.
+
+Blocks must come in order of row number. Imported on first use only (numba).
+"""
+
+from __future__ import annotations
+
+import math
+from typing import Any
+
+import numpy as np
+
+from nearsay.compiling import compiled
+from nearsay.search.screening.minima_kernels import GROUP, lowest_of_group
+
+
+def list_length(k: int) -> int:
+    """How long a list grows before it is cut back for the first time: twice what is needed, and some."""
+    return 2 * k + 64
+
+
+class Shortlists:
+    """The candidates of each query so far."""
+
+    def __init__(self, slack: np.ndarray, k: int, capacity: int, dtype: Any) -> None:
+        n = len(slack)
+        self.k = k
+        self.slack = slack
+        self.scores = np.empty((n, capacity), dtype)
+        self.rows = np.empty((n, capacity), np.int32)  # HeldRows gives out no larger number
+        self.counts = np.zeros(n, np.int64)
+        self.thresholds = np.full(n, np.inf, dtype)
+        self.due = np.full(n, min(capacity, list_length(k)), np.int64)
+        self.crowded = np.zeros(n, np.bool_)
+        self._scratch = np.empty(capacity, dtype)
+
+    def state(self, queries: slice) -> tuple[np.ndarray, ...]:
+        """All that is known of these queries, as the compiled loops take it."""
+        return (
+            self.scores[queries],
+            self.rows[queries],
+            self.counts[queries],
+            self.thresholds[queries],
+            self.slack[queries],
+            self.due[queries],
+            self.crowded[queries],
+            self._scratch,
+        )
+
+    def see_products(self, queries: slice, products: np.ndarray, half_norms: np.ndarray, first: int) -> None:
+        """Look at the scores ``half_norms − products`` of rows ``first …`` for these queries."""
+        _see_products(products, half_norms, first, self.k, *self.state(queries))
+
+    def see(self, queries: slice, scores: np.ndarray, first: int) -> None:
+        """Look at the scores of rows ``first …`` for these queries."""
+        _see_scores(scores, first, self.k, *self.state(queries))
+
+    def finish(self) -> np.ndarray:
+        """Candidates of every query (−1 fills up); rows of a crowded query are all −1."""
+        candidates: np.ndarray = _finish(self.k, *self.state(slice(None)))
+        return candidates
+
+
+@compiled
+def norms(X, center, half_norms):  # type: ignore[no-untyped-def]
+    """Half the squared norm of every row; gives the largest norm, as the rows are and after centering."""
+    largest = largest_centered = 0.0
+    for r in range(X.shape[0]):
+        total = centered = 0.0
+        for j in range(X.shape[1]):
+            value = np.float64(X[r, j])
+            total += value * value
+            centered += (value - center[j]) * (value - center[j])
+        half_norms[r] = total / 2
+        largest = max(largest, total)
+        largest_centered = max(largest_centered, centered)
+    return math.sqrt(largest), math.sqrt(largest_centered)
+
+
+@compiled
+def center_and_scale(X, center, scale, out, half_norms):  # type: ignore[no-untyped-def]
+    """Rows as float32, moved so that ``center`` is the origin, and half their squared norms."""
+    for r in range(X.shape[0]):
+        total = 0.0
+        for j in range(X.shape[1]):
+            value = (np.float64(X[r, j]) - center[j]) * scale
+            out[r, j] = value
+            total += value * value
+        half_norms[r] = total / 2
+
+
+@compiled
+def kth_smallest(values, k):  # type: ignore[no-untyped-def]
+    """Hoare's selection, in place: the k-th smallest of ``values`` (k counts from 1)."""
+    low, high, target = 0, values.shape[0] - 1, k - 1
+    while low < high:
+        pivot = values[(low + high) // 2]
+        i, j = low, high
+        while i <= j:
+            while values[i] < pivot:
+                i += 1
+            while pivot < values[j]:
+                j -= 1
+            if i <= j:
+                values[i], values[j] = values[j], values[i]
+                i += 1
+                j -= 1
+        if target <= j:
+            high = j
+        elif target >= i:
+            low = i
+        else:
+            break
+    return values[target]
+
+
+@compiled
+def cut_back(scores, rows, count, k, slack, scratch):  # type: ignore[no-untyped-def]
+    """Keep, in order, what can still be among the k best. Gives the new count and threshold."""
+    if count <= k and count < scores.shape[0]:
+        return count, scores.dtype.type(np.inf)
+    part = scratch[:count]
+    part[:] = scores[:count]
+    kth = kth_smallest(part, k)
+    threshold = kth
+    ties = 0
+    if slack > 0:
+        threshold = just_above(kth, slack, scores.dtype)
+    else:
+        below = 0
+        for c in range(count):
+            below += scores[c] < kth
+        ties = k - below
+    kept = 0
+    for c in range(count):
+        keep = scores[c] < threshold
+        if not keep and ties > 0 and scores[c] == kth:
+            keep = True
+            ties -= 1
+        if keep:
+            scores[kept] = scores[c]
+            rows[kept] = rows[c]
+            kept += 1
+    return kept, threshold
+
+
+@compiled
+def _group_minima(product, half_norms, out):  # type: ignore[no-untyped-def]
+    """The lowest score of every group; the last group may be smaller than the others."""
+    n = product.shape[0]
+    for g in range(n // GROUP):
+        out[g] = lowest_of_group(half_norms, product, g * GROUP)
+    if n % GROUP:
+        lowest = half_norms[n - 1] - product[n - 1]
+        for r in range(n // GROUP * GROUP, n):
+            lowest = min(lowest, half_norms[r] - product[r])
+        out[n // GROUP] = lowest
+
+
+@compiled
+def _see_products(products, half_norms, first, k, scores, rows, counts, thresholds, slack, due, crowded, scratch):  # type: ignore[no-untyped-def]
+    capacity = scores.shape[1]
+    n = half_norms.shape[0]
+    minima = np.empty(-(-n // GROUP), products.dtype)
+    for q in range(products.shape[0]):
+        if crowded[q]:
+            continue
+        product = products[q]
+        _group_minima(product, half_norms, minima)
+        if thresholds[q] == np.inf and counts[q] == 0 and k <= minima.shape[0]:
+            # k groups reach down to the k-th lowest of them, so k rows do.
+            thresholds[q] = just_above(kth_smallest(minima.copy(), k), slack[q], products.dtype)
+        threshold = thresholds[q]
+        for g in range(minima.shape[0]):
+            if not minima[g] < threshold:
+                continue
+            for r in range(g * GROUP, min((g + 1) * GROUP, n)):
+                score = half_norms[r] - product[r]
+                if score < threshold:
+                    count = counts[q]
+                    scores[q, count] = score
+                    rows[q, count] = first + r
+                    counts[q] = count + 1
+                    if count + 1 == due[q]:
+                        kept, threshold = cut_back(scores[q], rows[q], count + 1, k, slack[q], scratch)
+                        counts[q], thresholds[q] = kept, threshold
+                        if slack[q] > 0 and due[q] == capacity and kept > capacity - capacity // 4:
+                            crowded[q] = True
+                            break
+                        # Early cuts bring the threshold down early; a long list is only for those who need it.
+                        due[q] = min(capacity, max(due[q], 2 * kept))
+            if crowded[q]:
+                break
+
+
+@compiled
+def _see_scores(block, first, k, scores, rows, counts, thresholds, slack, due, crowded, scratch):  # type: ignore[no-untyped-def]
+    nothing = np.zeros(block.shape[1], block.dtype)
+    _see_products(-block, nothing, first, k, scores, rows, counts, thresholds, slack, due, crowded, scratch)
+
+
+@compiled
+def any_longer(Q, length):  # type: ignore[no-untyped-def]
+    """Whether any row is longer than ``length``."""
+    for q in range(Q.shape[0]):
+        total = 0.0
+        for j in range(Q.shape[1]):
+            total += np.float64(Q[q, j]) * np.float64(Q[q, j])
+        if total > length * length:
+            return True
+    return False
+
+
+@compiled
+def shortlist(Q, products, half_norms, radius, unit_roundoff, k, length):  # type: ignore[no-untyped-def]
+    """The whole pass for a few queries whose products with all rows are there.
+
+    Gives the candidates as ``Shortlists.finish`` does, and whether any query is crowded.
+    """
+    n = Q.shape[0]
+    slack = np.empty(n)
+    for q in range(n):
+        total = 0.0
+        for j in range(Q.shape[1]):
+            total += np.float64(Q[q, j]) * np.float64(Q[q, j])
+        # The bound of ``views.rounding``.
+        far = math.sqrt(total)
+        lost = unit_roundoff * (far * radius + radius**2) + 2.0**-50 * (far + radius) ** 2
+        slack[q] = 2 * (Q.shape[1] + 8) * (lost + 1e-37)
+    scores = np.empty((n, length), products.dtype)
+    rows = np.empty((n, length), np.int32)
+    counts = np.zeros(n, np.int64)
+    thresholds = np.full(n, np.inf, products.dtype)
+    due = np.full(n, length)
+    crowded = np.zeros(n, np.bool_)
+    scratch = np.empty(length, products.dtype)
+    _see_products(products, half_norms, 0, k, scores, rows, counts, thresholds, slack, due, crowded, scratch)
+    return _finish(k, scores, rows, counts, thresholds, slack, due, crowded, scratch), crowded.any()
+
+
+@compiled
+def just_above(score, slack, dtype):  # type: ignore[no-untyped-def]
+    """The smallest threshold that lets everything within the slack pass ``score < threshold``."""
+    return dtype.type(np.nextafter(dtype.type(score + slack), dtype.type(np.inf)))
+
+
+@compiled
+def _finish(k, scores, rows, counts, thresholds, slack, due, crowded, scratch):  # type: ignore[no-untyped-def]
+    width = 1
+    for q in range(counts.shape[0]):
+        if crowded[q]:
+            counts[q] = 0
+        elif counts[q] > k:
+            counts[q], thresholds[q] = cut_back(scores[q], rows[q], counts[q], k, slack[q], scratch)
+        width = max(width, counts[q])
+    candidates = np.full((counts.shape[0], width), -1, np.int64)
+    for q in range(counts.shape[0]):
+        candidates[q, : counts[q]] = rows[q, : counts[q]]
+    return candidates

@@ -1,0 +1,250 @@
+"""Structures that cannot grow or shrink, kept alive: a filter over them and an exact search beside them.
+
+    rows ──► structure over most of them ──► proposals ──► less the removed ──┐
+        └──► rows it does not hold ────────► exact search, beside it ─────────┼──► candidates
+        └──► all rows ──► exact search, for queries the structure left open ──┘
+
+A tree or a graph is built once. Rows that come later are few; they are
+searched exactly, beside it. Removed rows stay in the structure and are dropped
+from what it proposes; it is asked for more until enough are left. When too
+many have come or gone, the structure takes them in or is built anew. A row
+keeps its number through all of this.
+"""
+
+from __future__ import annotations
+
+import copy
+from abc import ABC, abstractmethod
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any, ClassVar, Self
+
+import numpy as np
+
+from nearsay.arrays import GrowingArray
+from nearsay.distances.distance import Distance
+from nearsay.distances.named import as_distance
+from nearsay.errors import InputError
+from nearsay.search.exact import ExactSearch
+from nearsay.search.protocol import Versioned, WriterLock
+from nearsay.search.row_store import HeldRows
+from nearsay.search.screening.screen import join_looks
+
+# A structure is asked for a few more than needed: they settle ties at the edge, and its own rounding.
+A_FEW_MORE = 4
+# Asking for this many times as many costs less than exact search over all rows; asking again after that does not.
+SECOND_LOOK = 4
+# Rows beside a structure: so few that searching them costs little, so many that it is seldom built anew.
+BESIDE_ROOM, BESIDE_SHARE = 512, 0.02
+# Removed rows only make it propose more than is needed, which is cheaper than building.
+REMOVED_ROOM, REMOVED_SHARE = 512, 0.2
+
+
+@dataclass(frozen=True)
+class Proposals:
+    """What a structure answers.
+
+    Attributes
+    ----------
+    places : (n_queries, asked) int64
+        Places in the structure, nearest first; −1 where it has no more.
+    certain : (n_queries,) int64
+        How many of them, from the left, are settled: no row that was not
+        proposed belongs before them.
+    """
+
+    places: np.ndarray
+    certain: np.ndarray
+
+
+class Beside:
+    """Exact search over some rows of a collection, under their own numbers (ascending).
+
+    It never changes; ``with_rows`` and ``without`` give that of other rows.
+    """
+
+    def __init__(self, distance: Distance) -> None:
+        self._distance = distance
+        self._search: ExactSearch | None = None
+        self._numbers = GrowingArray(np.empty(0, np.int64))
+
+    @property
+    def n_live(self) -> int:
+        return 0 if self._search is None else self._search.rows_.n_live
+
+    @property
+    def live_numbers(self) -> np.ndarray:
+        return self._numbers.values if self._search is None else self._numbers.values[self._search.rows_.live_numbers]
+
+    def with_rows(self, X: np.ndarray, numbers: np.ndarray) -> Beside:
+        """These rows and more."""
+        if not len(numbers):
+            return self
+        following = copy.copy(self)
+        following._numbers = self._numbers.appended(numbers)
+        if self._search is None:
+            following._search = ExactSearch(self._distance).fit(X)
+        else:
+            following._search = self._search.snapshot()
+            following._search.add(X)
+        return following
+
+    def without(self, numbers: np.ndarray) -> tuple[Beside, int]:
+        """What is left without those of these rows that are here; and how many were."""
+        here = np.flatnonzero(np.isin(self._numbers.values, numbers))
+        if self._search is None or not len(here):
+            return self, 0
+        following = copy.copy(self)
+        following._search = self._search.snapshot()
+        following._search.remove(here)
+        return following, len(here)
+
+    def candidates(self, Q: np.ndarray, k: int) -> np.ndarray:
+        """Row numbers that hold the k nearest of the rows here, or all of these rows; −1 fills up."""
+        if self._search is None or not self.n_live:
+            return np.empty((len(Q), 0), np.int64)
+        places = self._search.candidates(Q, min(k, self.n_live))
+        return np.where(places >= 0, self._numbers.values[places], -1)
+
+
+class StaticSearch(Versioned, ABC):
+    """A backend over a structure that is built once.
+
+    A subclass says whether it can serve a distance (``why_not``), builds over
+    rows of given numbers (``build``), and answers ``candidates`` by ``settle``
+    with a function that proposes places in what it built.
+    """
+
+    exact: bool
+    metric: Any
+    smallest: ClassVar[int] = 1  # with fewer rows nothing is built, and exact search serves
+
+    @abstractmethod
+    def why_not(self, distance: Distance) -> str:
+        """Why this search cannot serve the distance, in words; empty if it can."""
+
+    @abstractmethod
+    def build(self, numbers: np.ndarray) -> np.ndarray:
+        """Build the structure over these rows; gives their numbers in the order of their places in it."""
+
+    @abstractmethod
+    def candidates(self, Q: Any, k: int) -> np.ndarray:
+        """Row numbers (n_queries, at least k) that should hold the k nearest; −1 fills up."""
+
+    def grow(self, numbers: np.ndarray) -> bool:
+        """Take more rows into the structure, at the places after its last; False where it has to be built anew.
+
+        Other threads may be searching the structure: what grows is a copy of it.
+        """
+        return False
+
+    def fit(self, X: Any) -> Self:
+        self._writing = WriterLock()
+        self.distance_: Distance = as_distance(self.metric)
+        if reason := self.why_not(self.distance_):
+            raise InputError(reason)
+        self._all = ExactSearch(self.distance_).fit(X)
+        self._build_anew()
+        return self
+
+    @property
+    def rows_(self) -> HeldRows:
+        return self._all.rows_
+
+    def add(self, X: Any) -> np.ndarray:
+        with self._next_version() as version:
+            version._all = self._all.snapshot()
+            numbers = version._all.add(X)
+            if len(version._numbers):
+                version._beside = version._beside.with_rows(version.rows_.take(numbers), numbers)
+            version._keep_in_shape()
+        return numbers
+
+    def remove(self, rows: Any) -> None:
+        with self._next_version() as version:
+            version._all = self._all.snapshot()
+            before = self.rows_.removed
+            version._all.remove(rows)
+            after = version.rows_.removed
+            assert after is not None
+            numbers = np.flatnonzero(after if before is None else after & ~before)
+            if len(version._numbers):
+                version._beside, n_beside = version._beside.without(numbers)
+                version._n_removed += len(numbers) - n_beside
+            version._keep_in_shape()
+
+    def _build_anew(self) -> None:
+        live = self.rows_.live_numbers
+        self._numbers = self.build(live) if len(live) >= self.smallest else live[:0]  # by place in the structure
+        self._n_removed = 0  # of the rows that the structure holds
+        self._beside = Beside(self.distance_)
+
+    def _keep_in_shape(self) -> None:
+        n = len(self._numbers)
+        if not n:
+            if self.rows_.n_live >= self.smallest:
+                self._build_anew()
+        elif self._n_removed > REMOVED_ROOM + REMOVED_SHARE * n:
+            self._build_anew()
+        elif self._beside.n_live > BESIDE_ROOM + BESIDE_SHARE * n:
+            self._take_in()
+
+    def _take_in(self) -> None:
+        """Bring the rows that came late into the structure, in whichever way it can."""
+        late = self._beside.live_numbers
+        if self.grow(late):
+            self._numbers = np.concatenate([self._numbers, late])
+            self._beside = Beside(self.distance_)
+        else:
+            self._build_anew()
+
+    def settle(self, Q: np.ndarray, k: int, propose: Callable[[np.ndarray, int], Proposals]) -> np.ndarray:
+        """Candidates from the structure and the rows beside it; what stays open goes to exact search over all rows.
+
+        ``propose(Q, asked)`` gives the places of the ``asked`` nearest of what was built, for every query.
+        """
+        if not len(self._numbers) or not len(Q):
+            return self._all.candidates(Q, k)
+        found, unsettled = self._inside(Q, k, propose)
+        found = np.hstack([found, self._beside.candidates(Q, k)])
+        if len(unsettled):
+            found = join_looks(found, unsettled, self._all.candidates(Q[unsettled], k))
+        return found
+
+    def _inside(
+        self, Q: np.ndarray, k: int, propose: Callable[[np.ndarray, int], Proposals]
+    ) -> tuple[np.ndarray, np.ndarray]:
+        """Live rows that the structure proposes, and the queries for which they are not certain to be enough."""
+        n = len(self._numbers)
+        live = n - self._n_removed
+
+        def look(Q: np.ndarray, asked: int) -> tuple[np.ndarray, np.ndarray]:
+            proposals = propose(Q, min(asked, n))
+            numbers = self._live_numbers_at(proposals.places)
+            return numbers, count_live(numbers, proposals.certain) >= min(k, live)
+
+        asked = A_FEW_MORE + -(-k * n // max(live, 1))  # the share that is removed comes on top
+        found, enough = look(Q, asked)
+        unsettled = np.flatnonzero(~enough)
+        if len(unsettled) and asked < n:
+            again, enough = look(Q[unsettled], SECOND_LOOK * asked)
+            found = join_looks(found, unsettled, again)
+            unsettled = unsettled[~enough]
+        return found, unsettled
+
+    def _live_numbers_at(self, places: np.ndarray) -> np.ndarray:
+        """Row numbers at places of the structure; −1 for no place and for removed rows."""
+        numbers = np.where(places >= 0, self._numbers[places], -1)
+        if self._n_removed and self.rows_.removed is not None:
+            numbers[self.rows_.removed[numbers] & (numbers >= 0)] = -1
+        return numbers
+
+
+def count_live(numbers: np.ndarray, certain: np.ndarray) -> np.ndarray:
+    """How many of the first ``certain[i]`` numbers of each query are rows at all.
+
+    >>> count_live(np.array([[7, -1, 4], [5, 6, 8]]), np.array([2, 3]))
+    array([1, 3])
+    """
+    count: np.ndarray = ((numbers >= 0) & (np.arange(numbers.shape[1]) < certain[:, None])).sum(axis=1)
+    return count

@@ -1,0 +1,90 @@
+"""What makes nodes, parents and a prior a taxonomy, and words for what does not."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import numpy as np
+
+from nearsay.errors import InputError, closest
+from nearsay.taxonomy.edges import NAMES_TOLD, Name, told
+
+# How far from 1 the sum of a prior may lie.
+ROUNDING = 1e-9
+
+
+def check_order(nodes: Sequence[Name], parents: Sequence[Sequence[int]]) -> None:
+    """Whether every name occurs once, leaves come first, children before their parents, and one root comes last."""
+    last = len(nodes) - 1
+    if last < 0 or len(parents) != len(nodes):
+        raise InputError(f"A taxonomy needs nodes, and parents for each; got {len(nodes)} nodes and {len(parents)}.")
+    if len(set(nodes)) < len(nodes):
+        raise InputError(f"Each node needs a name of its own; {told(_repeated(nodes))} came more than once.")
+    for node, above in enumerate(parents):
+        in_order = all(node < parent <= last for parent in above) and len(set(above)) == len(above)
+        if not in_order or (node < last) != bool(above):
+            raise InputError(
+                f"Node {node} ({nodes[node]!r}) has the parents {list(above)}. Each node but the last needs some, all"
+                f" different, all with larger numbers, up to {last}. from_edges puts nodes into such an order."
+            )
+    inner = {parent for above in parents for parent in above}
+    if inner and min(inner) != len(nodes) - len(inner):
+        raise InputError(
+            f"Leaves come first, but the inner node {nodes[min(inner)]!r} comes before a leaf."
+            " from_edges puts nodes into such an order."
+        )
+
+
+def _repeated(nodes: Sequence[Name]) -> list[Name]:
+    seen: set[Name] = set()
+    return [name for name in nodes if name in seen or seen.add(name)]  # type: ignore[func-returns-value]
+
+
+def check_prior(prior: Any, leaves: Sequence[Name]) -> np.ndarray:
+    """The probabilities of the leaves: positive numbers that sum to 1."""
+    shares = leaf_weights(prior, leaves)
+    if abs(shares.sum() - 1.0) > ROUNDING:
+        raise InputError(f"The prior of the leaves must sum to 1, not {shares.sum():g}; with_prior takes any counts.")
+    return shares
+
+
+def leaf_weights(weights: Any, leaves: Sequence[Name]) -> np.ndarray:
+    """A positive number for every leaf, from a list in their order or a mapping by name."""
+    if isinstance(weights, Mapping):
+        wrong = set(weights) ^ set(leaves)
+        if wrong:
+            raise InputError(
+                f"A prior names each leaf and nothing else; {told(sorted(wrong, key=str))} is missing or no leaf."
+            )
+        weights = [weights[leaf] for leaf in leaves]
+    array = np.array(weights, dtype=np.float64)
+    if array.shape != (len(leaves),):
+        raise InputError(f"A prior holds one number for each of {len(leaves)} leaves; got shape {array.shape}.")
+    bad = np.flatnonzero(~((array > 0) & np.isfinite(array)))
+    if bad.size:
+        raise InputError(
+            f"A prior must be positive and finite, but that of leaf {leaves[bad[0]]!r} is {array[bad[0]]}. A leaf that"
+            " never occurs would be infinitely informative: add 1 to counts, or take the leaf out."
+        )
+    return array
+
+
+def not_in_the_tree(missing: Sequence[Any], count: int, nodes: Sequence[Name]) -> InputError:
+    """The error for labels that are no nodes, with the names most like them.
+
+    >>> not_in_the_tree(["dgo", "dgo"], 9, ["dog", "pet"])
+    InputError("2 of 9 labels are not in the taxonomy 'pet': 'dgo' (did you mean 'dog'?). Correct ...")
+    """
+    distinct = list(dict.fromkeys(missing))
+    texts = [name for name in nodes if isinstance(name, str)]
+    words = [f"{label!r}{closest(str(label), texts)}" for label in distinct[:NAMES_TOLD]]
+    more = f" … {len(distinct) - NAMES_TOLD} more" if len(distinct) > NAMES_TOLD else ""
+    if str(distinct[0]) in texts:
+        remedy = "The names of its nodes are texts: pass the labels as texts, as y.astype(str)."
+    else:
+        remedy = "Correct them, or add them to the taxonomy."
+    return InputError(
+        f"{len(missing)} of {count} label{'s' * (count != 1)} {'is' if len(missing) == 1 else 'are'} not in the"
+        f" taxonomy {nodes[-1]!r}: {', '.join(words)}{more}. {remedy}"
+    )

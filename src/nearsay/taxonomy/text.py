@@ -1,0 +1,71 @@
+"""A taxonomy as lines of text, the top of it where it is large."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from nearsay.taxonomy.taxonomy import Taxonomy
+
+MOST_LINES = 70
+# Where not all nodes fit, so many children of each are shown.
+FEW_CHILDREN = 4
+
+
+def drawn_as_text(taxonomy: Taxonomy) -> str:
+    """One line a node, children below and to the right of their parent.
+
+    Where that would be more than 70 lines, only the upper nodes are drawn, and
+    some children of each: a line says how many more there are, and a node that
+    is not opened says how many leaves it has. A node with several parents is
+    drawn in full below the first one; the others refer to that.
+    """
+    root = taxonomy.n_nodes - 1
+    return "\n".join([str(taxonomy.root), *_lines(taxonomy, root, _opened(taxonomy), "")])
+
+
+def _opened(taxonomy: Taxonomy) -> dict[int, tuple[int, ...]]:
+    """The nodes whose children are drawn, and which of them: from the top, as long as there is room."""
+    all_fit = sum(map(len, taxonomy.children)) < MOST_LINES
+    opened: dict[int, tuple[int, ...]] = {}
+    lines, to_open = 1, [taxonomy.n_nodes - 1]
+    for node in to_open:  # it grows
+        children = taxonomy.children[node]
+        if not all_fit and len(children) > FEW_CHILDREN + 1:  # "1 more" would take the line of that one
+            children = children[:FEW_CHILDREN]
+        lines += len(children) + (len(children) < len(taxonomy.children[node]))
+        if lines > MOST_LINES:
+            break
+        opened[node] = children
+        to_open += [child for child in children if taxonomy.parents[child][0] == node]
+    return opened
+
+
+def _lines(taxonomy: Taxonomy, node: int, opened: dict[int, tuple[int, ...]], indent: str) -> Iterator[str]:
+    children = opened[node]
+    hidden = len(taxonomy.children[node]) - len(children)
+    for place, child in enumerate(children, start=1):
+        last = place == len(children) and not hidden
+        name, first_parent = taxonomy.nodes[child], taxonomy.parents[child][0]
+        if first_parent != node:
+            yield f"{indent}{_corner(last)} {name} (as under {taxonomy.nodes[first_parent]})"
+        elif child in opened:
+            yield f"{indent}{_corner(last)} {name}"
+            yield from _lines(taxonomy, child, opened, indent + ("   " if last else "│  "))
+        else:
+            yield f"{indent}{_corner(last)} {name}{_size(taxonomy, child)}"
+    if hidden:
+        yield f"{indent}{_corner(True)} … {hidden} more"
+
+
+def _size(taxonomy: Taxonomy, node: int) -> str:
+    """How much is not drawn below a node that is not opened."""
+    if node < taxonomy.n_leaves:
+        return ""
+    count = len(taxonomy.leaves_under(taxonomy.nodes[node]))
+    return f" ({count} {'leaf' if count == 1 else 'leaves'})"
+
+
+def _corner(last: bool) -> str:
+    return "└─" if last else "├─"

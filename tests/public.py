@@ -1,0 +1,19 @@
+"""What users import: every name of ``nearsay`` and of its public packages, so that tests can ask all of them."""
+
+from __future__ import annotations
+
+import inspect
+from typing import Any
+
+import nearsay as ns
+
+ROOMS = [ns, *(thing for name in ns.__all__ if inspect.ismodule(thing := getattr(ns, name)))]
+PUBLIC: dict[str, Any] = {
+    name: thing for room in ROOMS for name in room.__all__ if not inspect.ismodule(thing := getattr(room, name))
+}
+# What learns from rows; a bag of words learns from images, and has tests of its own.
+ESTIMATORS: dict[str, type] = {
+    name: kind
+    for name, kind in PUBLIC.items()
+    if (hasattr(kind, "get_params") or kind is ns.NeighborIndex) and "X" in inspect.signature(kind.fit).parameters
+}
