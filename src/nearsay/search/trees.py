@@ -8,12 +8,12 @@ gave. Hence every row it gave that is nearer than the last one by more than
 rounding can blur is settled; where fewer than k are, the query goes to exact
 search.
 
-The blur, for d columns, with u = 2⁻⁵⁰ and reach = how far the query and any
-row, or any center of a ball, can lie apart:
+The blur b (``bounds.tree_blur``) is a relative error; with reach = how far the
+query and any row, or any center of a ball, can lie apart it comes to
 
-    kd, a norm       (d + 32) · u · distance           sums of positive terms round relatively
-    ball             … + (d + 32) · u · reach          its bound is a difference of two distances
-    Euclidean form   (d + 32) · u · reach², squared    and what the form itself loses in rounding
+    kd, a norm       b · distance           sums of positive terms round relatively
+    ball             … + b · reach          its bound is a difference of two distances
+    Euclidean form   b · reach², squared    and what the form itself loses in rounding
 """
 
 from __future__ import annotations
@@ -26,6 +26,7 @@ from nearsay.arrays import largest_norm, row_blocks
 from nearsay.distances.distance import Distance
 from nearsay.errors import unknown_name
 from nearsay.parallel import in_parallel
+from nearsay.search.screening import bounds
 from nearsay.search.static_index import Proposals, StaticSearch
 
 KINDS = ("kd", "ball")
@@ -131,14 +132,13 @@ class TreeSearch(StaticSearch):
     def _nearer_than_the_last(self, Q: np.ndarray, form: np.ndarray, distances: np.ndarray) -> np.ndarray:
         """Which of the distances, given in ascending order, are below the last by more than rounding can blur."""
         last = distances[:, -1:]
-        blur = (form.shape[1] + 32) * 2.0**-50
+        blur = bounds.tree_blur(form.shape[1])
         # The 1-norm to the farthest corner of the box around all rows, and across it, bounds every norm.
         reach = (np.maximum(abs(form - self._low), abs(form - self._high)) + (self._high - self._low)).sum(axis=1)
         if self._lossy:
-            moved = 2 * self.distance_.form_rounding(max(self._largest_norm, largest_norm(Q)), Q.shape[1])
-            slack = (blur * reach**2 + moved * (reach + moved))[:, None]
+            moved = self.distance_.form_rounding(max(self._largest_norm, largest_norm(Q)), Q.shape[1])
+            slack = (blur * reach**2 + bounds.taking_form(moved, 0.0).at(reach))[:, None]
             return np.asarray(distances**2 + 2 * slack < last**2 - 2 * slack)
         slack = blur * (last + (reach[:, None] if self.kind == "ball" else 0.0))
-        # Powers of differences below this length can vanish.
         power = self.distance_.parameters().get("p", 1.0) if self._is_norm else 2.0
-        return np.asarray((distances + 2 * slack < last - 2 * slack) & (last > 2.0 ** (-1000.0 / power)))
+        return np.asarray((distances + 2 * slack < last - 2 * slack) & (last > bounds.least_certain(power)))

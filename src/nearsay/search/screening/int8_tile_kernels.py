@@ -116,7 +116,7 @@ def multiply(Q, query_scales, R, row_scales, out):  # type: ignore[no-untyped-de
                         out[i + a, r + b] = edge[a, b]
 
 
-# The errors are sums of squares: adding them in another order moves the last digits, which are rounded up below.
+# The errors are sums of squares: adding them in another order moves the last digits (``bounds.ROUNDED_UP``).
 @njit(**OPTIONS, fastmath={"reassoc", "contract", "nsz"})
 def quantize(X, out, scales, errors):  # type: ignore[no-untyped-def]
     """Rows as whole numbers from −127 to 127 times a scale each, and how far (in length) that is from them."""
@@ -135,4 +135,4 @@ def quantize(X, out, scales, errors):  # type: ignore[no-untyped-def]
             wholes[j] = whole
             off = np.float64(row[j]) - np.float64(scale) * np.float64(whole)
             total += off * off
-        errors[r] = np.sqrt(total) * (1 + 1e-9)
+        errors[r] = np.sqrt(total)

@@ -1,32 +1,27 @@
-"""The rows as a matrix product sees them, and a bound on what rounding does to its scores.
+"""The rows as a matrix product sees them, and how far rounding can move their scores.
 
-The score |r|²/2 − q·r orders rows as their distance to q does. Computed in
-floating point of unit roundoff u it is off by at most
+    rows ──► Euclidean form ─┬─► as they are ──────────────────────────► PlainView
+                             └─► centered, scaled to length 1 ─┬───────► PreparedView, float32
+                                                               └─ rounded to 8 bits or bfloat16
 
-    E = (d + 8) · u · (|q|·R + R²)  +  |q|·e  +  e_q·(R + e),      R = the largest |r|:
-
-conversion and summation in any order, fused or not; and, where rows and
-queries are rounded to fewer digits first, the lengths e and e_q by which that
-moves them. What float64 loses when candidates are measured later is added too,
-and what vanishes in either because it is too small.
-If the k-th best computed score is s, the k-th best true one is at most s + E,
-and a row with a computed score above s + 2E cannot be among the k nearest. So
-2E is the *slack* of a query: everything within it is kept, and nothing else
-has to be.
+A view gives blocks of rows to multiply, and the *slack* of each query: how far apart two scores must lie for
+their order to be certain. ``bounds.py`` derives the terms it is made of.
 """
 
 from __future__ import annotations
 
 import copy
 from collections.abc import Iterator
+from functools import cached_property
 from typing import Any, Protocol
 
 import numpy as np
 
-from nearsay.arrays import LARGEST_VALUE, SINGLE_OR_DOUBLE, GrowingArray, largest_norm, row_blocks
+from nearsay.arrays import SINGLE_OR_DOUBLE, GrowingArray, largest_norm, row_blocks
 from nearsay.distances.distance import Distance
 from nearsay.errors import InputError
 from nearsay.search.row_store import HeldRows
+from nearsay.search.screening import bounds
 from nearsay.search.screening.products import Float32Products, Products
 
 # Not a power of two: lines of a product so far apart would crowd into the same places of the cache.
@@ -36,12 +31,6 @@ KEEP_UP_TO = 64 << 20
 
 # Norms of so many rows are kept (64 MB at most); beyond that they are computed with each block.
 NORMS_UP_TO = 1 << 23
-# Stands for the length of a query whose scores nothing can be said of.
-OUT_OF_REACH = 1e100
-# Below this length float32 rows are multiplied as they are: products with any query in reach stay finite.
-LARGEST_PLAIN_SINGLE = 1e10
-# Squares of anything longer keep all their digits in float64.
-SMALLEST_LENGTH = 1 / LARGEST_VALUE
 
 Block = tuple[int, Any, np.ndarray]  # number of the first row, rows as they are multiplied, half their squared norms
 
@@ -97,7 +86,7 @@ class Geometry:
                 self.half_norms = self.half_norms.appended(half)
             if not self.as_is:
                 self.raw_radius = max(self.raw_radius, largest_norm(block))
-        if self.plain_radius < SMALLEST_LENGTH:
+        if self.plain_radius < bounds.SMALLEST_LENGTH:
             self._refuse_vanishing_rows()
 
     def _refuse_vanishing_rows(self) -> None:
@@ -105,21 +94,23 @@ class Geometry:
             largest = float(abs(self.form(block)).max(initial=0.0))
             if largest > 0:
                 raise InputError(
-                    f"All rows are shorter than {SMALLEST_LENGTH:.0e} (the largest number is {largest:.3g}), so their"
-                    " squares vanish and all distances would be 0. Multiply rows and queries by a constant first,"
-                    " for example 1 / abs(X).max()."
+                    f"All rows are shorter than {bounds.SMALLEST_LENGTH:.0e} (the largest number is {largest:.3g}),"
+                    " so their squares vanish and all distances would be 0. Multiply rows and queries by a constant"
+                    " first, for example 1 / abs(X).max()."
                 )
 
     @property
     def plain(self) -> bool:
         """Whether rows can be multiplied as they are: their norms are kept, as long as those take little memory."""
-        fits = self.rows.items.dtype.char != "f" or self.plain_radius < LARGEST_PLAIN_SINGLE
+        fits = self.rows.items.dtype.char != "f" or self.plain_radius < bounds.LARGEST_PLAIN_SINGLE
         return self.as_is and fits and len(self.rows) <= NORMS_UP_TO
 
     @property
     def scale(self) -> float:
-        """Brings the radius below 1. A power of two: scaling by it rounds nothing."""
-        return 1.0 if self.radius == 0 else float(np.ldexp(1.0, min(-int(np.frexp(self.radius)[1]), 1000)))
+        """Brings the radius to between 1/2 and 1. A power of two: scaling by it rounds nothing."""
+        if self.radius < bounds.SMALLEST_LENGTH:
+            return 1.0  # not screened anyway
+        return float(np.ldexp(1.0, -int(np.frexp(self.radius)[1])))
 
     def form(self, X: np.ndarray) -> np.ndarray:
         return X if self.as_is else np.ascontiguousarray(self.distance.euclidean_form(X), dtype=np.float64)
@@ -171,15 +162,25 @@ class PlainView:
             geometry.plain
             and geometry.rows.items.dtype.char == "f"
             and geometry.plain_radius <= 2 * geometry.radius
-            and 1e-10 < geometry.plain_radius < 1e10
+            and geometry.plain_radius > bounds.SMALLEST_PLAIN_SINGLE
         )
 
     def prepare(self, Q: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
         return _bounded(np.asarray(Q, np.float64), self.geometry.plain_radius, self.geometry.rows.items.dtype)
 
-    def slack(self, lengths: np.ndarray, errors: np.ndarray, Q: np.ndarray) -> np.ndarray:
+    @cached_property
+    def bound(self) -> bounds.Bound:
+        """How far the scores of a query can be off."""
+        n_columns, radius = len(self.geometry.center), self.geometry.plain_radius
         dtype = self.geometry.rows.items.dtype
-        return _twice(rounding(lengths, self.geometry.plain_radius, Q.shape[1], unit_roundoff(dtype)), lengths)
+        return (
+            bounds.summing(n_columns, radius, bounds.unit_roundoff(dtype))
+            + bounds.flushing(n_columns, dtype)
+            + bounds.measuring(n_columns, radius)
+        )
+
+    def slack(self, lengths: np.ndarray, errors: np.ndarray, Q: np.ndarray) -> np.ndarray:
+        return bounds.slack(self.bound, lengths)
 
     def blocks(self, size: int) -> Iterator[Block]:
         half_norms = self.geometry.half_norms.values
@@ -210,12 +211,17 @@ class PreparedView:
         return _bounded(exact, geometry.radius * geometry.scale, np.dtype(np.float32))
 
     def slack(self, lengths: np.ndarray, errors: np.ndarray, Q: np.ndarray) -> np.ndarray:
-        geometry = self.geometry
-        radius = geometry.radius * geometry.scale
-        error = rounding(lengths, radius, len(geometry.center), unit_roundoff(np.dtype(np.float32)), geometry.scale)
-        error += (self.row_error + self.products.coarseness * radius) * lengths + errors * (radius + self.row_error)
-        moved = 2 * geometry.scale * geometry.form_error(Q)
-        return _twice(error + moved * (lengths + radius + moved), lengths)
+        geometry, products = self.geometry, self.products
+        n_columns, radius = len(geometry.center), geometry.radius * geometry.scale
+        bound = (
+            bounds.screenable(geometry.radius)
+            + bounds.summing(n_columns, radius, products.roundoff)
+            + bounds.rounding_rows(self.row_error)
+            + bounds.rounding_products(radius, products.coarseness)
+            + bounds.measuring(n_columns, radius)
+            + bounds.taking_form(geometry.scale * geometry.form_error(Q), radius)
+        )
+        return bounds.slack(bound, lengths, bounds.rounding_queries(errors, radius, self.row_error))
 
     @property
     def row_error(self) -> float:
@@ -281,31 +287,7 @@ class PreparedView:
 
 
 def _bounded(exact: np.ndarray, radius: float, dtype: np.dtype) -> tuple[np.ndarray, np.ndarray]:
-    """Queries as they are multiplied and their lengths; one too far away becomes zeros, and is left to the scan."""
+    """Queries as they are multiplied, and their lengths; one too far away becomes zeros, of length +inf."""
     lengths = np.sqrt(np.einsum("ij,ij->i", exact, exact))
-    lengths[lengths > farthest(radius)] = OUT_OF_REACH
-    reached = lengths < OUT_OF_REACH
-    return np.ascontiguousarray(np.where(reached[:, None], exact, 0.0), dtype=dtype), lengths
-
-
-def farthest(radius: float) -> float:
-    """Products with a query longer than this could overflow."""
-    return 1e15 * max(radius, 1e-15)
-
-
-def _twice(error: np.ndarray, lengths: np.ndarray) -> np.ndarray:
-    return np.where(lengths < OUT_OF_REACH, 2 * error, np.inf)
-
-
-def rounding(lengths: np.ndarray, radius: float, n_columns: int, roundoff: float, scale: float = 1.0) -> np.ndarray:
-    """The bound E without the errors of preparing, for each query length.
-
-    Sums, and what measuring in float64 loses; 10⁻³⁷ for each product that float32 flushes to zero, and 2⁻¹⁰⁷⁴ for
-    each square that vanishes when rows are measured, which happens before they are multiplied by ``scale``.
-    """
-    lost: np.ndarray = roundoff * (lengths * radius + radius**2) + 2.0**-50 * (lengths + radius) ** 2
-    return (n_columns + 8) * (lost + 1e-37 + (2.0**-537 * scale) ** 2)
-
-
-def unit_roundoff(dtype: np.dtype) -> float:
-    return 2.0**-24 if dtype.char == "f" else 2.0**-53
+    lengths[lengths > bounds.farthest(radius)] = np.inf
+    return np.ascontiguousarray(np.where(np.isfinite(lengths)[:, None], exact, 0.0), dtype=dtype), lengths

@@ -20,6 +20,7 @@ from typing import Any, Protocol
 import numpy as np
 
 from nearsay.errors import require
+from nearsay.search.screening import bounds
 
 # The tile of 8-bit products is written for this version of LLVM's language; an older or newer one may not know it.
 LLVM_OF_INT8 = (22,)
@@ -28,7 +29,9 @@ LLVM_OF_INT8 = (22,)
 class Products(Protocol):
     """Matrix products of prepared queries and rows."""
 
-    # What rounding the product itself adds beyond float32, relative to |q|·|r|.
+    # Unit roundoff of the sums.
+    roundoff: float
+    # What rounding the product itself adds, relative to |q|·|r|.
     coarseness: float
     # Bytes a number takes in prepared rows, where it pays to keep them; 0: never.
     kept_bytes: int
@@ -51,6 +54,7 @@ class Products(Protocol):
 class Float32Products:
     """numpy's."""
 
+    roundoff = bounds.SINGLE_ROUNDOFF
     coarseness = 0.0
     kept_bytes = 0
     most_columns = sys.maxsize
@@ -80,6 +84,7 @@ class Quantized:
 class Int8Products:
     """Rows as whole numbers from −127 to 127 times a scale each, multiplied by the instructions made for that."""
 
+    roundoff = bounds.SINGLE_ROUNDOFF
     coarseness = 0.0
     kept_bytes = 1
     most_columns = (2**31 - 1) // 127**2 // 16 * 16  # of 127 · 127 in 32 bits; filled up with zeros to sixteens
@@ -91,7 +96,7 @@ class Int8Products:
         rows = Quantized(np.zeros((lines, columns), np.int8), np.zeros(lines, np.float32), len(X))
         errors = np.empty(len(X))
         quantize(X, rows.values, rows.scales, errors)
-        return rows, errors
+        return rows, errors * bounds.ROUNDED_UP
 
     def into(self, queries: Quantized, rows: Quantized, out: np.ndarray) -> None:
         from nearsay.search.screening.int8_tile_kernels import multiply
@@ -103,9 +108,11 @@ class Int8Products:
 
 
 class Bfloat16Products:
-    """torch's, on the processor. The products come back in bfloat16 too, rounded by at most 2⁻⁹."""
+    """torch's, on the processor. The products come back in bfloat16 too."""
 
-    coarseness = 1.01 * 2.0**-9
+    roundoff = bounds.ODD_ROUNDOFF
+    # Of vectors that may have become longer by the same share when they were rounded.
+    coarseness = bounds.BFLOAT16_ROUNDOFF * (1 + bounds.BFLOAT16_ROUNDOFF) ** 2
     kept_bytes = 2
     most_columns = sys.maxsize
 

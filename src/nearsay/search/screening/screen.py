@@ -5,7 +5,7 @@
               └─ centered, scaled, rounded              └─ slack: how wrong two scores can be
 
 Fast looks come first. A query for which a look leaves too many rows undecided
-gets a finer or a wider one; ``prepared_rows.py`` has the bounds that make it certain.
+gets a finer or a wider one; ``bounds.py`` derives the slack that makes it certain.
 """
 
 from __future__ import annotations
@@ -17,15 +17,8 @@ import numpy as np
 from nearsay.arrays import SINGLE_OR_DOUBLE, row_blocks, rows_within
 from nearsay.parallel import in_parallel, shares
 from nearsay.search.row_store import HeldRows
-from nearsay.search.screening.prepared_rows import (
-    ROWS_AT_ONCE,
-    Geometry,
-    PlainView,
-    PreparedView,
-    View,
-    farthest,
-    unit_roundoff,
-)
+from nearsay.search.screening import bounds
+from nearsay.search.screening.prepared_rows import ROWS_AT_ONCE, Geometry, PlainView, PreparedView, View
 from nearsay.search.screening.products import Float32Products, Products, fastest_products
 
 QUERIES_AT_ONCE = 512  # in one product
@@ -114,15 +107,19 @@ class Screen:
         """``look`` for a handful of queries and rows, where setting up would take longer than the product."""
         from nearsay.search.screening.shortlist_kernels import any_longer, list_length, shortlist
 
-        geometry = self._geometry
-        if Q.dtype.char in SINGLE_OR_DOUBLE and any_longer(Q, farthest(geometry.plain_radius)):
+        geometry, bound = self._geometry, self._plain.bound
+        if Q.dtype.char in SINGLE_OR_DOUBLE and any_longer(Q, bounds.farthest(geometry.plain_radius)):
             return Q[:0], True
         rows = geometry.rows.items
-        roundoff = unit_roundoff(rows.dtype)
         queries = Q.astype(rows.dtype, copy=False)
         products = np.dot(queries, rows.T)  # sooner called than @
         found: tuple[np.ndarray, bool] = shortlist(
-            queries, products, geometry.half_norms.values, geometry.plain_radius, roundoff, k, list_length(k)
+            queries,
+            products,
+            geometry.half_norms.values,
+            (bound.constant, bound.linear, bound.quadratic),
+            k,
+            list_length(k),
         )
         return found
 

@@ -224,21 +224,21 @@ def any_longer(Q, length):  # type: ignore[no-untyped-def]
 
 
 @compiled
-def shortlist(Q, products, half_norms, radius, unit_roundoff, k, length):  # type: ignore[no-untyped-def]
+def shortlist(Q, products, half_norms, bound, k, length):  # type: ignore[no-untyped-def]
     """The whole pass for a few queries whose products with all rows are there.
 
-    Gives the candidates as ``Shortlists.finish`` does, and whether any query is crowded.
+    ``bound`` holds the coefficients of a ``bounds.Bound``. Gives the candidates as
+    ``Shortlists.finish`` does, and whether any query is crowded.
     """
     n = Q.shape[0]
+    constant, linear, quadratic = bound
     slack = np.empty(n)
     for q in range(n):
         total = 0.0
         for j in range(Q.shape[1]):
             total += np.float64(Q[q, j]) * np.float64(Q[q, j])
-        # The bound of ``views.rounding``.
         far = math.sqrt(total)
-        lost = unit_roundoff * (far * radius + radius**2) + 2.0**-50 * (far + radius) ** 2
-        slack[q] = 2 * (Q.shape[1] + 8) * (lost + 1e-37)
+        slack[q] = 2 * (constant + far * (linear + far * quadratic))
     scores = np.empty((n, length), products.dtype)
     rows = np.empty((n, length), np.int32)
     counts = np.zeros(n, np.int64)

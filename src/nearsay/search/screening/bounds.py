@@ -1,0 +1,195 @@
+"""How far a computed score can lie from what will be measured: every term of the bound, derived once.
+
+The score s = |x|²/2 − q·x orders rows x as their distance to a query q does,
+because |q − x|² = 2s + |q|². Two things stray from it: the score that a screen
+computes in few digits, and the distance D that is measured in float64 in the end,
+whose order is the promise.
+
+    computed score ŝ ◄─── screening ───► s ◄─── measuring ───► m = (D² − |q|²) / 2
+                     ╰─────────── at most E apart ───────────╯
+
+             k rows                 cannot be told apart       proven to be farther
+    ───────────────────────┬────────────────┬────────────────┬────────────────────────► ŝ
+                           ŝₖ             ŝₖ + E          ŝₖ + 2E
+
+If ŝₖ is the k-th lowest computed score, k rows have an m of at most ŝₖ + E, so the
+k-th lowest m is no higher. A row among the k nearest, ties included, therefore has
+ŝ ≤ m + E ≤ ŝₖ + 2E. So 2E is the *slack* of a query: all rows within it are kept.
+
+E is a sum of terms, for d columns, the length |q| of the query and R of the longest row:
+
+    summing             (d + 8) · u · (|q|·R + R²)     digits of the product, summed with unit roundoff u
+    flushing            (d + 8) · 2⁻¹²³                products too small for float32 (rows as they are)
+    rounding_rows       e · |q|                        rows rounded to 8 bits or bfloat16 move by up to e
+    rounding_queries    e_q · (R + e)                  so does the query, by e_q
+    rounding_products   c · |q| · R                    products handed over in fewer digits (bfloat16)
+    measuring           (d + 8) · 2⁻⁵⁰ · (|q| + R)²    digits of the measured distance
+    taking_form         2f · (|q| + R + 2f)            digits of the Euclidean form, which moves rows by up to f
+
+All but ``rounding_queries`` are polynomials in |q| whose coefficients do not depend on
+the query, so they are added up once for all queries (``Bound``). Two things have no
+bound: queries so far away that products could overflow (``farthest``), and rows so
+near each other that their squares vanish (``SMALLEST_LENGTH``). Their slack is
+infinite, which sends them to a scan of all rows.
+
+Compiled loops get these numbers as arguments: what is compiled is kept on disk and
+would not notice that a constant has changed here.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+
+from nearsay.arrays import LARGEST_VALUE
+
+# The largest relative error of one operation.
+SINGLE_ROUNDOFF, DOUBLE_ROUNDOFF = 2.0**-24, 2.0**-53
+BFLOAT16_ROUNDOFF = 2.0**-8  # of 8 binary digits
+# Processors' bfloat16 units may round sums in float32 to odd instead of to nearest: twice the error.
+ODD_ROUNDOFF = 2 * SINGLE_ROUNDOFF
+SMALLEST_SINGLE = 2.0**-126  # below this, float32 has fewer digits, or none
+# A distance may lose eight times what the obvious loop does: room for roots, factors and other orders of operations.
+MEASURED_ROUNDOFF = 8 * DOUBLE_ROUNDOFF
+
+# Squares of anything longer keep all their digits in float64.
+SMALLEST_LENGTH = 1 / LARGEST_VALUE
+# Float32 rows as long as this are multiplied as they are: their products with any query in reach are finite, and where
+# rows are longer than the first, no product is small enough to be flushed.
+SMALLEST_PLAIN_SINGLE, LARGEST_PLAIN_SINGLE = 1e-10, 1e10
+
+# Lengths of rounding errors are sums of squares too, in any order; this is more than up to 2²² columns can lose.
+ROUNDED_UP = 1 + 1e-9
+
+
+@dataclass(frozen=True)
+class Bound:
+    """At most ``constant + linear · |q| + quadratic · |q|²``.
+
+    >>> (Bound(constant=1.0) + Bound(linear=2.0)).at(np.array([0.0, 3.0]))
+    array([1., 7.])
+    """
+
+    constant: float = 0.0
+    linear: float = 0.0
+    quadratic: float = 0.0
+
+    def __add__(self, other: Bound) -> Bound:
+        return Bound(self.constant + other.constant, self.linear + other.linear, self.quadratic + other.quadratic)
+
+    def at(self, lengths: np.ndarray) -> np.ndarray:
+        return self.constant + lengths * (self.linear + lengths * self.quadratic)
+
+
+def slack(bound: Bound, lengths: np.ndarray, query_errors: np.ndarray | float = 0.0) -> np.ndarray:
+    """How far apart two scores of each query must be for their order to be certain; +inf for queries of length +inf."""
+    reached = lengths < np.inf
+    within = bound.at(np.where(reached, lengths, 0.0)) + query_errors
+    return np.where(reached, 2 * within, np.inf)
+
+
+# ---------------------------------------------------------------- screening
+
+
+def unit_roundoff(dtype: np.dtype) -> float:
+    """Of the products of rows of this type."""
+    return SINGLE_ROUNDOFF if dtype.char == "f" else DOUBLE_ROUNDOFF
+
+
+def summing(n_columns: int, radius: float, roundoff: float) -> Bound:
+    """What a score loses in a product of d columns, in floating point of this unit roundoff u.
+
+    A sum of d products is off by at most d·u·|q||x|, in any order, fused or not and without terms of second order
+    (Jeannerod and Rump 2013); one of 8-bit numbers is exact, and rounded three times when it is scaled. Converting row
+    and query to the type of the product adds u·|q||x| each. Half the squared norm is summed in float64 or in the type
+    of the rows, and rounded: (d + 2)·u·R²/2. Their difference is rounded: u·(|q|R + R²/2). That is
+    (d + 3)·u·(|q|R + R²), or 6 instead of d + 3 in 8 bits; the rest of d + 8 is for terms of second order, up to 2²²
+    columns.
+    """
+    lost = (n_columns + 8) * roundoff * radius
+    return Bound(constant=lost * radius, linear=lost)
+
+
+def flushing(n_columns: int, dtype: np.dtype) -> Bound:
+    """What float32 rows that are multiplied as they are lose to numbers below its range.
+
+    Each product, each sum, half the norm and the difference may come out below 2⁻¹²⁶ and be flushed to zero; so may
+    the numbers of a short row or query, times a query or row of at most ``farthest``. Together less than eight times
+    2⁻¹²⁶ a column.
+
+    Prepared rows need no such term: they are scaled to R ≥ 1/2, where ``summing`` alone exceeds it 10²⁹ times. Nor do
+    float64 rows: they are longer than ``SMALLEST_LENGTH``, where ``measuring`` exceeds it.
+    """
+    return Bound(constant=(n_columns + 8) * 8 * SMALLEST_SINGLE if dtype.char == "f" else 0.0)
+
+
+def rounding_rows(row_error: float) -> Bound:
+    """Rounding moved no row by more than ``row_error``: q·(x + δ) = q·x + q·δ, and |q·δ| ≤ |q|·e."""
+    return Bound(linear=row_error)
+
+
+def rounding_queries(query_errors: np.ndarray, radius: float, row_error: float) -> np.ndarray:
+    """Rounding moved each query by this length, and is multiplied with a row that was moved too: e_q·(R + e)."""
+    return query_errors * (radius + row_error)
+
+
+def rounding_products(radius: float, coarseness: float) -> Bound:
+    """A product of rounded vectors comes back with a relative error of ``coarseness``."""
+    return Bound(linear=coarseness * radius)
+
+
+def farthest(radius: float) -> float:
+    """Queries longer than this are out of reach: their products could overflow.
+
+    Rows are no longer than 10¹⁰ in float32, so that products and their sums stay below 10¹⁵ · 10²⁰, a thousandth of
+    the largest float32. Very short rows may be asked by a query of any length up to 1.
+    """
+    return 1e15 * max(radius, 1e-15)
+
+
+# ---------------------------------------------------------------- measuring
+
+
+def measuring(n_columns: int, radius: float) -> Bound:
+    """What float64 loses when a row is measured: a share of the squared distance, which is at most (|q| + R)².
+
+    Each difference is rounded, squared and added: at most (d + 2)·u·D², since nothing cancels. The root is rounded and
+    makes equal what differs by less: 4u·D². Half of both counts, and ``MEASURED_ROUNDOFF`` gives all distances room.
+
+    Squares that vanish need no term: rows have a radius of at least ``SMALLEST_LENGTH`` (``screenable``), so the d
+    times 2⁻¹⁰⁷⁵ that are lost are nothing beside this one.
+    """
+    share = (n_columns + 8) * MEASURED_ROUNDOFF
+    return Bound(constant=share * radius**2, linear=2 * share * radius, quadratic=share)
+
+
+def screenable(radius: float) -> Bound:
+    """Nothing, or all: the order of rows so near each other that squares vanish is left to what is measured."""
+    return Bound(constant=0.0 if radius >= SMALLEST_LENGTH else np.inf)
+
+
+def taking_form(form_error: float, radius: float) -> Bound:
+    """Taking the Euclidean form moves the query and each row by up to f, and so, once more, does measuring.
+
+    f is ``Distance.form_rounding``, which says what it covers: 2f·(|q| + R + 2f) in a score.
+    """
+    moved = 2 * form_error
+    return Bound(constant=moved * (radius + moved), linear=moved)
+
+
+# ---------------------------------------------------------------- trees
+
+
+def tree_blur(n_columns: int) -> float:
+    """The relative error of a distance that a tree gives, or of its bound on one.
+
+    Sums of d positive terms round relatively, as in ``measuring``, here by scikit-learn's loops: 32 instead of 8 leaves
+    room for powers and roots, which are exact to some units only.
+    """
+    return (n_columns + 32) * MEASURED_ROUNDOFF
+
+
+def least_certain(power: float) -> float:
+    """Differences below this length can vanish when they are raised to this power."""
+    return float(2.0 ** (-1000.0 / power))
