@@ -61,3 +61,24 @@ def relevance(
         return more
     spread = math.sqrt(share * (1 - share) * sum(weight**2 for weight in weights))
     return more / spread if spread > 0 else 0.0
+
+
+def joint_neighbors(
+    distances: list[list[list[float]]], weights: list[float], scales: list[float], k: int, left_out: list[int] | None
+) -> list[list[tuple[float, int]]]:
+    """The k rows of least Σ weight · distance / scale for every query, as (distance, row); equal ones by row number.
+
+    ``distances[space][query][row]``; a space of weight 0 has no part.
+    """
+    factors = [weight / sum(weights) / scale for weight, scale in zip(weights, scales, strict=True)]
+    found = []
+    for query in range(len(distances[0])):
+        rows = []
+        for row in range(len(distances[0][query])):
+            total = 0.0
+            for space, factor in zip(distances, factors, strict=True):
+                if factor:
+                    total += factor * space[query][row]
+            rows.append((total, row))
+        found.append(sorted(pair for pair in rows if left_out is None or pair[1] != left_out[query])[:k])
+    return found

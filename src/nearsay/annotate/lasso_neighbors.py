@@ -15,6 +15,7 @@ from nearsay.arrays import row_blocks
 from nearsay.data.keywords import rows_and_keywords
 from nearsay.errors import InputError
 from nearsay.learn.linear_map import in_units
+from nearsay.neighbors.joint_search import JointIndex
 from nearsay.neighbors.spaces import FeatureSpace, HeldSpaces, as_spaces
 from nearsay.parallel import in_parallel
 from nearsay.settings import check_number, check_randomness
@@ -185,8 +186,7 @@ class GroupLassoNeighbors(JointNeighbors):
             for space, group, length in zip(spaces, groups, lengths, strict=True)
             if length
         ]
-        self._held = HeldSpaces(self._as_held(rows), counting)
-        self._factors = np.ones(len(counting))
+        self._index = JointIndex(HeldSpaces(self._as_held(rows), counting), np.ones(len(counting)))
         self.weights_ = dict(zip([space.name for space in spaces], (lengths / lengths.sum()).tolist(), strict=True))
         return self
 

@@ -24,7 +24,10 @@ class Distance(ABC):
     """How far apart two items are."""
 
     name: str
-    has_euclidean_form: ClassVar[bool] = False
+    has_euclidean_form: bool = False
+    # With t the squared Euclidean distance of two rows in that form: this distance is form_share · t, or its root.
+    form_share: ClassVar[float] = 1.0
+    form_squared: ClassVar[bool] = False
 
     def check(self, items: Any, *, name: str = "X", like: Any = None) -> Any:
         """Give the items as this distance needs them, or say what is wrong.

@@ -58,6 +58,7 @@ class Hellinger(HistogramDistance):
     name = "hellinger"
     kernel = "root_of_half_squares"
     has_euclidean_form = True
+    form_share = 0.5
     measures_formed = True
 
     def form(self, X: np.ndarray) -> np.ndarray:

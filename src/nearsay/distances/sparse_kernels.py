@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import numpy as np
+from numba import njit
 
-from nearsay.compiling import compiled
+from nearsay.compiling import OPTIONS, compiled
 
 
 @compiled
@@ -71,3 +72,67 @@ def manhattan_of_counts(starts, rows, counts, sums, Q, first, out):  # type: ign
                 shared[bin_rows[place]] += min(amount, np.float64(bin_counts[place]))
         for row in range(first, last):
             out[i, row - first] = max(total + sums[row] - 2.0 * shared[row], 0.0)
+
+
+@compiled
+def by_row(X):  # type: ignore[no-untyped-def]
+    """The same entries row by row, in the same order of columns: where each row starts, columns and sizes."""
+    n_rows, n_columns = X.shape
+    starts = np.zeros(n_rows + 1, np.int64)
+    for row in range(n_rows):
+        for column in range(n_columns):
+            starts[row + 1] += X[row, column] != 0
+    starts = np.cumsum(starts)
+    columns, counts = np.empty(starts[-1], np.uint32), np.empty(starts[-1], X.dtype)
+    for row in range(n_rows):
+        place = starts[row]
+        for column in range(n_columns):
+            if X[row, column] > 0:
+                columns[place], counts[place] = column, X[row, column]
+                place += 1
+        for column in range(n_columns):
+            if X[row, column] < 0:
+                columns[place], counts[place] = n_columns + column, -X[row, column]
+                place += 1
+    return starts, columns, counts
+
+
+@compiled
+def manhattan_of_pairs(starts, columns, counts, sums, Q, candidates, out):  # type: ignore[no-untyped-def]
+    """What ``manhattan_of_counts`` gives, to the last bit, for each query and its own candidates; −1 is passed over.
+
+    Here entries come ``by_row``. A bin that the query does not fill adds 0 to what is shared, which rounds nothing.
+    """
+    for i in range(Q.shape[0]):
+        query = Q[i]
+        total = 0.0
+        for column in range(query.shape[0]):
+            total += query[column]
+        for c in range(candidates.shape[1]):
+            row = candidates[i, c]
+            if row < 0:
+                continue
+            bins, sizes = columns[starts[row] : starts[row + 1]], counts[starts[row] : starts[row + 1]]
+            shared = 0.0
+            for place in range(bins.shape[0]):
+                shared += min(query[bins[place]], np.float64(sizes[place]))
+            out[i, c] = max(total + sums[row] - 2.0 * shared, 0.0)
+
+
+@njit(**OPTIONS, fastmath={"nnan", "nsz"})
+def add_shared(starts, rows, counts, q_starts, q_numbers, q_amounts, first, shared):  # type: ignore[no-untyped-def]
+    """Add Σ min(q, x) to ``shared`` (queries × rows from ``first`` on), all in float32.
+
+    The bins of the queries come column by column like those of the rows, so that a column is read once for all.
+    """
+    last, offset = first + shared.shape[1], np.uint32(first)
+    for column in range(starts.shape[0] - 1):
+        if q_starts[column] == q_starts[column + 1]:
+            continue
+        start, stop = starts[column], starts[column + 1]
+        start, stop = start + np.searchsorted(rows[start:stop], first), start + np.searchsorted(rows[start:stop], last)
+        bin_rows, bin_counts = rows[start:stop], counts[start:stop]
+        for q in range(q_starts[column], q_starts[column + 1]):
+            sums, amount = shared[q_numbers[q]], q_amounts[q]
+            for place in range(bin_rows.shape[0]):
+                sums[bin_rows[place] - offset] += min(amount, bin_counts[place])

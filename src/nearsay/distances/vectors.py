@@ -114,6 +114,7 @@ class SquaredEuclidean(Euclidean):
     name = "sqeuclidean"
     kernel = "squared_euclidean"
     squared = True
+    form_squared = True
 
 
 class Manhattan(VectorDistance):
@@ -125,6 +126,14 @@ class Manhattan(VectorDistance):
 
     name = "manhattan"
     kernel = "manhattan"
+
+    def measure(self, Q: np.ndarray, X: np.ndarray, candidates: np.ndarray, first: int, out: np.ndarray) -> None:
+        from nearsay.distances import vector_kernels as kernels
+
+        if X.dtype.char not in SINGLE_OR_DOUBLE:  # one compiled form for each type is enough with two types
+            super().measure(Q, X, candidates, first, out)
+        else:
+            kernels.measure_manhattan(self.form(Q), X, candidates, first, out)
 
 
 class Chebyshev(VectorDistance):
@@ -306,6 +315,8 @@ class Cosine(VectorDistance):
     name = "cosine"
     kernel = "cosine"
     has_euclidean_form = True
+    form_share = 0.5
+    form_squared = True
     measures_formed = True
     _no_direction: ClassVar[str] = "is all zeros (or too short to square), so it has no direction to compare."
 

@@ -23,6 +23,7 @@ from nearsay.arrays import as_rows, check_n_neighbors, check_row_numbers, row_bl
 from nearsay.data.keywords import rows_and_keywords
 from nearsay.errors import InputError
 from nearsay.learn.preferences import Preferences, draw_preferences
+from nearsay.neighbors import find
 from nearsay.neighbors.spaces import HeldSpaces, as_spaces
 from nearsay.neighbors.table import NeighborTable
 from nearsay.parallel import in_parallel
@@ -297,7 +298,9 @@ class RankBoostNeighbors(BaseEstimator):
 
         _ = self._held.scales  # found once, before every thread looks for them
 
-        def order(rows: slice) -> list[tuple[np.ndarray, np.ndarray]]:
+        table = find.no_neighbors(len(Q), k)
+
+        def order(rows: slice) -> None:
             in_each_space = self._in_each_space(Q[rows], None if left_out is None else left_out[rows])
             in_each_space.append(self._mean(in_each_space))
             score = np.zeros(in_each_space[-1].shape)
@@ -307,19 +310,8 @@ class RankBoostNeighbors(BaseEstimator):
                         add_scores(line, np.partition(line, thresholds - 1)[thresholds - 1], values, sums)
             if left_out is not None:
                 score[np.arange(len(score)), left_out[rows]] = -np.inf
-            chosen = [_highest(sums, mean, k) for sums, mean in zip(score, in_each_space[-1], strict=True)]
-            return [(best, -sums[best]) for sums, best in zip(score, chosen, strict=True)]
+            found = find.nearest_measured(-score, k, then=in_each_space[-1])
+            table.indices[rows], table.distances[rows] = found.indices, found.distances
 
-        lines = [line for block in in_parallel(order, row_blocks(len(Q), size=QUERIES_AT_ONCE)) for line in block]
-        indices, distances = np.empty((len(Q), k), np.int64), np.empty((len(Q), k))
-        for i, line in enumerate(lines):
-            indices[i], distances[i] = line
-        return NeighborTable(indices, distances)
-
-
-def _highest(score: np.ndarray, distance: np.ndarray, k: int) -> np.ndarray:
-    """The ``k`` rows of highest score; of equal ones the nearer, then the one of lower number."""
-    kth = np.partition(score, len(score) - k)[len(score) - k]
-    there = np.flatnonzero(score >= kth)
-    best: np.ndarray = there[np.lexsort((there, distance[there], -score[there]))[:k]]
-    return best
+        in_parallel(order, row_blocks(len(Q), size=QUERIES_AT_ONCE))
+        return table

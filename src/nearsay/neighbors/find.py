@@ -149,6 +149,25 @@ def measured(search: NeighborSearch, Q: Any, candidates: np.ndarray) -> np.ndarr
     return distances
 
 
+def nearest_measured(distances: np.ndarray, k: int, then: np.ndarray | None = None) -> NeighborTable:
+    """The ``k`` nearest rows of every query where all rows (queries × rows) have been measured or ranked already.
+
+    Equal distances go by ``then``, of the same shape, where that is given, and by row number.
+
+    >>> nearest_measured(np.array([[2.0, 1.0, 2.0, 1.0]]), k=3).indices
+    array([[1, 3, 0]])
+    >>> nearest_measured(np.array([[2.0, 1.0, 2.0, 1.0]]), k=3, then=np.array([[9.0, 5.0, 8.0, 4.0]])).indices
+    array([[3, 1, 2]])
+    """
+    table = no_neighbors(len(distances), k)
+    for i, line in enumerate(distances):
+        near = np.flatnonzero(line <= np.partition(line, k - 1)[k - 1])
+        keys = (line[near],) if then is None else (then[i, near], line[near])
+        table.indices[i] = near[np.lexsort(keys)[:k]]  # keeps the order of rows among equals
+        table.distances[i] = line[table.indices[i]]
+    return table
+
+
 def no_neighbors(n_queries: int, k: int) -> NeighborTable:
     """A table to be filled in: −1 and +inf everywhere."""
     return NeighborTable(np.full((n_queries, k), -1, np.int64), np.full((n_queries, k), np.inf))

@@ -15,28 +15,23 @@ rows themselves most distances are the same from both sides, and are measured fr
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from functools import cached_property
 from typing import Any
 
 import numpy as np
 
-from nearsay.arrays import SINGLE_OR_DOUBLE, as_rows, evenly, row_blocks
+from nearsay.arrays import as_rows, evenly, row_blocks
 from nearsay.distances.distance import Distance
 from nearsay.distances.named import as_distance
 from nearsay.distances.vectors import VectorDistance
 from nearsay.errors import InputError
+from nearsay.neighbors.held_space import HeldSpace
 from nearsay.parallel import in_parallel
-
-# With fewer entries than this share other than zero, going through them alone is quicker.
-SPARSE = 0.25
 
 # Rows from which the largest distance of a space is looked for, and how many are measured at once.
 SEEN_FROM, AT_ONCE = 512, 16
-
-# Rows that one pass of a compiled loop compares with a query.
-ROWS_IN_CACHE = 128
 
 # Distances among the rows that are kept at once (256 MB): all of them up to 5,792 rows.
 DISTANCES_KEPT = 2**25
@@ -48,9 +43,6 @@ SAME_FROM_BOTH_SIDES = frozenset(
         *("cosine", "correlation", "chi2", "hellinger", "intersection", "jensen_shannon"),
     }
 )
-
-# Distances of queries to some of the rows held.
-Measure = Callable[[np.ndarray, slice], np.ndarray]
 
 
 @dataclass(frozen=True)
@@ -111,18 +103,18 @@ class HeldSpaces:
         self.rows = as_rows(X)
         self.spaces = spaces
         self._farthest: dict[int, float] = {}  # of the spaces in which all rows were measured, as ``scales`` says
-        self._prepare()
+        self._hold()
 
-    def _prepare(self) -> None:
-        self._measures = in_parallel(lambda space: _measure(self.rows[:, space.columns], space.distance), self.spaces)
+    def _hold(self) -> None:
+        self.held = in_parallel(lambda space: HeldSpace(self.rows[:, space.columns], space.distance), self.spaces)
 
     def __getstate__(self) -> dict[str, Any]:
         """What is saved or sent to another process: the rows, and not what is made of them."""
-        return {name: value for name, value in self.__dict__.items() if name != "_measures"}
+        return {name: value for name, value in self.__dict__.items() if name != "held"}
 
     def __setstate__(self, state: dict[str, Any]) -> None:
         self.__dict__.update(state)
-        self._prepare()
+        self._hold()
 
     def __len__(self) -> int:
         return len(self.spaces)
@@ -137,15 +129,25 @@ class HeldSpaces:
         seen_from = self.rows[evenly(self.n_rows, SEEN_FROM)]
         scales = np.array([self._farthest.get(space, 0.0) for space in range(len(self))])
         unknown = [space for space in range(len(self)) if space not in self._farthest]
+        roughly = dict(zip(unknown, in_parallel(lambda space: self.held[space].rough(), unknown), strict=True))
         parts = [(space, part) for space in unknown for part in row_blocks(len(seen_from), size=AT_ONCE)]
-        largest = in_parallel(lambda at: float(self.distances(at[0], seen_from[at[1]]).max()), parts)
-        np.maximum.at(scales, [space for space, _ in parts], largest)
+
+        def largest(at: tuple[int, slice]) -> float:
+            space, part = at
+            return self.held[space].largest(seen_from[part][:, self.spaces[space].columns], roughly[space])
+
+        np.maximum.at(scales, [space for space, _ in parts], in_parallel(largest, parts))
         return np.where(scales > 0, scales, 1.0)
 
     def distances(self, space: int, Q: np.ndarray, rows: slice | None = None) -> np.ndarray:
         """Distances of whole query rows to every row (or to these, from start to stop) in one space."""
         columns = self.spaces[space].columns
-        return self._measures[space](Q[:, columns], slice(0, self.n_rows) if rows is None else rows)
+        return self.held[space].distances(Q[:, columns], slice(0, self.n_rows) if rows is None else rows)
+
+    @property
+    def fits_at_once(self) -> bool:
+        """Whether the distances between all rows are few enough to be kept."""
+        return self.n_rows**2 <= DISTANCES_KEPT
 
     def line_blocks(self) -> Iterator[slice]:
         """Rows whose distances to all rows are few enough to be kept: parts for ``between_rows``."""
@@ -181,55 +183,3 @@ class HeldSpaces:
         in_parallel(measure, row_blocks(lines.stop - lines.start, size=AT_ONCE))
         if len(out) == self.n_rows:
             self._farthest[space] = float(out[evenly(self.n_rows, SEEN_FROM)].max())
-
-
-def _measure(X: np.ndarray, distance: Distance) -> Measure:
-    X = distance.check(np.ascontiguousarray(X))
-    if distance.name == "manhattan" and np.count_nonzero(X) < SPARSE * X.size:
-        return _sparse_manhattan(X)
-    if isinstance(distance, VectorDistance) and not distance.why_infinite:
-        return _held_on_its_side(X, distance)
-    return lambda Q, rows: distance.block(distance.check(Q, name="Q", like=X), X[rows], rows.start)
-
-
-def _sparse_manhattan(X: np.ndarray) -> Measure:
-    """Every column becomes two, what is above zero and what is below, as |3 − (−2)| = |3 − 0| + |0 − 2|."""
-    from nearsay.distances import sparse_kernels as sparse_loops
-
-    # Halves what is held where single numbers came; they are added as float64 all the same.
-    starts, rows, counts = sparse_loops.by_column(X if X.dtype.char in SINGLE_OR_DOUBLE else X.astype(np.float64))
-    sums = np.zeros(len(X))
-    sparse_loops.sums_in_order(starts, rows, counts, sums)
-    manhattan, like = as_distance("manhattan"), np.empty((0, X.shape[1]))
-
-    def measure(Q: np.ndarray, some: slice) -> np.ndarray:
-        queries = np.asarray(manhattan.check(Q, name="Q", like=like), dtype=np.float64)
-        queries = np.hstack([np.maximum(queries, 0.0), np.maximum(-queries, 0.0)])
-        out = np.empty((len(queries), some.stop - some.start))
-        sparse_loops.manhattan_of_counts(starts, rows, counts, sums, queries, some.start, out)
-        return out
-
-    return measure
-
-
-def _held_on_its_side(X: np.ndarray, distance: VectorDistance) -> Measure:
-    """``distance.block`` with rows turned on their side once, and not for every query; as many as stay in cache."""
-    from nearsay.distances import vector_kernels as kernels
-
-    kernel = getattr(kernels, distance.kernel)
-    parts = list(row_blocks(len(X), size=ROWS_IN_CACHE))
-    held = [np.ascontiguousarray(distance.form(X[part]).T) for part in parts]
-    like = np.empty((0, X.shape[1]))
-
-    def measure(Q: np.ndarray, some: slice) -> np.ndarray:
-        queries = np.ascontiguousarray(distance.form(distance.check(Q, name="Q", like=like)))
-        touched = slice(some.start // ROWS_IN_CACHE, -(-some.stop // ROWS_IN_CACHE))
-        before = touched.start * ROWS_IN_CACHE
-        out = np.empty((len(queries), parts[touched][-1].stop - before))
-        for part, columns in zip(parts[touched], held[touched], strict=True):
-            measured = np.empty((len(queries), columns.shape[1]))
-            kernel(queries, columns, *distance.kernel_arguments(), measured)
-            out[:, part.start - before : part.stop - before] = measured
-        return out[:, some.start - before : some.stop - before]
-
-    return measure
