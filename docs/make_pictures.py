@@ -55,7 +55,7 @@ def neighborhood() -> Any:
     # Of the contested fours the one with most room, so that the links can be seen.
     query = max((row for row in others if said[row].votes.get(4) == 2), key=lambda row: said[row].distances[0])
     return ns.displays.NeighborhoodDisplay.from_estimator(
-        clf, plane[kept], y, plane[query], images=digits.images[kept], query_image=digits.images[query]
+        clf, plane[kept], y, query=plane[query], images=digits.images[kept], query_image=digits.images[query]
     ).figure_
 
 
@@ -172,7 +172,7 @@ def taxonomy() -> Any:
     )
     votes = {"corgi": 3, "poodle": 2, "beagle": 2, "tabby": 1, "canoe": 2}
     shares = np.array([votes.get(leaf, 0) for leaf in tree.leaves]) / 10
-    return TaxonomyDisplay.from_taxonomy(tree, shares @ tree.covers, highlight="dog").figure_
+    return TaxonomyDisplay.from_taxonomy(tree, values=shares @ tree.covers, highlight="dog").figure_
 
 
 def speed() -> Any:

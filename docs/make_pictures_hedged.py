@@ -54,17 +54,17 @@ def main() -> None:
 
     chosen = evenly(len(test), N_ANSWERS) + 7  # not the first of a class each time, and nobody's choice
     said = answers(hedged, test.X[chosen])
-    table = HedgedAnswersDisplay.from_answers(said, test.y[chosen], tree, names=names)
+    table = HedgedAnswersDisplay.from_predictions(test.y[chosen], said, taxonomy=tree, names=names)
     table.figure_.savefig(IMAGES / "hedged-answers.png", dpi=100)
 
     judged = verdicts(test.y[chosen], said["DARTS"], tree)
     bits = tree.information[tree.check_labels(said["DARTS"])]
     # Of the answers that are right though less specific, the one that says most.
     query = chosen[np.where(np.array(judged) == "hedged", bits, -1.0).argmax()]
-    shown = {"true_label": test.y[query], "names": names}
-    on_tree = HedgeDisplay.from_estimator(hedged, test.X[query], **shown)
+    one = test.X[query], test.y[query]
+    on_tree = HedgeDisplay.from_estimator(hedged, *one, names=names)
     on_tree.figure_.savefig(IMAGES / "hedge-on-tree.png", dpi=100)
-    strip = SimilarNeighborsDisplay.from_estimator(hedged.estimator_, tree, test.X[query], **shown)
+    strip = SimilarNeighborsDisplay.from_estimator(hedged.estimator_, *one, taxonomy=tree, names=names)
     strip.figure_.savefig(IMAGES / "similar-neighbors.png", dpi=100)
 
 

@@ -56,7 +56,7 @@ def before_and_after() -> Any:
             few,
             plane[rows],
             truth[rows],
-            plane[query],
+            query=plane[query],
             images=digits.images[new[rows]],
             query_image=digits.images[new[query]],
             ax=ax,

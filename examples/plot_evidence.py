@@ -28,7 +28,7 @@ print(clf.explain(digits.data[[query]])[0])
 # The same as a strip: the query, then its neighbors, nearest first. A dashed rim
 # marks a neighbor that disagrees with the answer.
 
-ns.displays.EvidenceDisplay.from_estimator(clf, digits.data[known], digits.data[query], true_label=digits.target[query])
+ns.displays.EvidenceDisplay.from_estimator(clf, digits.data[query], digits.target[query], images=digits.images[known])
 
 # %%
 # In the plane, with links to the neighbors. Five kinds of digits are enough here;
@@ -50,7 +50,7 @@ ns.displays.NeighborhoodDisplay.from_estimator(
     three,
     plane[shown],
     digits.target[few[shown]],
-    plane[contested],
+    query=plane[contested],
     images=digits.images[few[shown]],
     query_image=digits.images[few[contested]],
 )

@@ -39,10 +39,10 @@ print(f"right: {right:.1%}, down to the digit: {np.mean(np.isin(said, names)):.1
 # learned from the accuracy asked for, settles how much being right is worth.
 
 careful = np.flatnonzero((said == "curved") | (said == "straight") | (said == "ring"))[0]
-ns.displays.HedgeDisplay.from_estimator(hedged, X_test[careful], true_label=y_test[careful])
+ns.displays.HedgeDisplay.from_estimator(hedged, X_test[careful], y_test[careful])
 
 # %%
 # The votes of its fifteen neighbors on the whole tree:
 
 shares = hedged.predict_proba_nodes(X_test[[careful]])[0]
-ns.displays.TaxonomyDisplay.from_taxonomy(shapes, shares, highlight=said[careful])
+ns.displays.TaxonomyDisplay.from_taxonomy(shapes, values=shares, highlight=said[careful])

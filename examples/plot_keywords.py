@@ -9,7 +9,6 @@ probability and with the neighbors that have it.
 from sklearn.datasets import load_digits
 
 import nearsay as ns
-from nearsay.displays.annotated_images import AnnotatedImage
 
 digits = load_digits()
 words = [
@@ -33,21 +32,15 @@ annotator = ns.KeywordAnnotator(n_neighbors=9, n_keywords=4).fit(few[:200], give
 # Below each digit are its four nearest neighbors.
 
 chosen = [401, 515, 646, 793, 885, 1023]
-annotations = annotator.annotate(few[chosen])
-ns.displays.AnnotatedImagesDisplay(
-    [
-        AnnotatedImage(
-            -digits.images[row],
-            given[row],
-            annotation.words,
-            annotation.probabilities,
-            [-digits.images[neighbor] for neighbor in annotation.neighbors[:4]],
-        )
-        for row, annotation in zip(chosen, annotations, strict=True)
-    ]
-).plot()
+ns.displays.AnnotatedImagesDisplay.from_estimator(
+    annotator,
+    few[chosen],
+    [given[row] for row in chosen],
+    query_images=-digits.images[chosen],
+    images=-digits.images[:200],
+)
 
 # %%
 # The first of them in words:
 
-print(annotations[0])
+print(annotator.annotate(few[chosen[:1]])[0])

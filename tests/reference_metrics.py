@@ -72,14 +72,15 @@ def class_distance(parents: Parents, a: int, b: int) -> float:
     return 1 - len(above_a & above_b) / max(len(above_a), len(above_b), 1)
 
 
-def within_class_covariance(X: np.ndarray, labels: Sequence[int]) -> np.ndarray:
+def within_class_covariance(X: np.ndarray, labels: Sequence[int], weights: Sequence[float] | None = None) -> np.ndarray:
     n, d = X.shape
+    weights = [1.0] * n if weights is None else weights
     total = np.zeros((d, d))
     for i in range(n):
-        mates = [X[j] for j in range(n) if labels[j] == labels[i]]
-        off = X[i] - sum(mates) / len(mates)
-        total += np.outer(off, off)
-    return total / n
+        mates = [j for j in range(n) if labels[j] == labels[i]]
+        off = X[i] - sum(weights[j] * X[j] for j in mates) / sum(weights[j] for j in mates)
+        total += weights[i] * np.outer(off, off)
+    return total / sum(weights)
 
 
 def regression(X: np.ndarray, Y: np.ndarray) -> np.ndarray:

@@ -16,7 +16,7 @@ from typer.testing import CliRunner
 
 import nearsay
 from nearsay.cli import app
-from nearsay.data.datasets import DATASETS
+from nearsay.data.catalog import DATASETS
 from nearsay.errors import DatasetNotFound
 from nearsay.posterior.classifier import NeighborClassifier
 from nearsay.reports.installation import NOT_A_CAPABILITY, describe_installation, requirements
@@ -142,7 +142,7 @@ def test_the_doctor_tells_how_to_get_an_extra_that_is_missing(monkeypatch):
 
 def test_the_doctor_finds_a_data_set_only_where_all_its_files_lie(monkeypatch, tmp_path):
     monkeypatch.setenv("NEARSAY_DATA", str(tmp_path))
-    monkeypatch.setattr("nearsay.data.datasets._user_cache", lambda: tmp_path / "cache")
+    monkeypatch.setattr("nearsay.data.catalog._user_cache", lambda: tmp_path / "cache")
     first, *others = DATASETS["mnist"].files
     (tmp_path / "mnist").mkdir()
     (tmp_path / "mnist" / first).touch()

@@ -196,11 +196,11 @@ OBJECTS: dict[str, Callable[[], list[Any]]] = {
             ns.NeighborClassifier(1).fit(ROWS[:, :2], NAMES), ROWS[:, :2], NAMES, resolution=9
         )
     ],
-    "EvidenceDisplay": lambda: [ns.displays.EvidenceDisplay.from_estimator(_knn(), ROWS, ROWS[0])],
+    "EvidenceDisplay": lambda: [ns.displays.EvidenceDisplay.from_estimator(_knn(), ROWS[0], images=ROWS)],
     "FScoreDisplay": lambda: [ns.displays.FScoreDisplay.from_scores({"darts": {10: 0.28, 5: 0.26}})],
     "HedgeDisplay": lambda: [ns.displays.HedgeDisplay.from_estimator(MOODS["hedged in a tree"](), ROWS[0])],
     "HedgedAnswersDisplay": lambda: [
-        ns.displays.HedgedAnswersDisplay.from_answers({"Flat": ["corgi"]}, ["poodle"], PETS)
+        ns.displays.HedgedAnswersDisplay.from_predictions(["poodle"], ["corgi"], taxonomy=PETS)
     ],
     "KCurveDisplay": lambda: [ns.displays.KCurveDisplay.from_estimator(fitted(ns.NeighborClassifier, "auto"))],
     "KeywordCurveDisplay": lambda: [
@@ -208,11 +208,13 @@ OBJECTS: dict[str, Callable[[], list[Any]]] = {
     ],
     "NeighborhoodDisplay": lambda: [
         ns.displays.NeighborhoodDisplay.from_estimator(
-            ns.NeighborClassifier(3).fit(ROWS[:, :2], NAMES), ROWS[:, :2], NAMES, ROWS[0, :2]
+            ns.NeighborClassifier(3).fit(ROWS[:, :2], NAMES), ROWS[:, :2], NAMES, query=ROWS[0, :2]
         )
     ],
     "ReliabilityDisplay": lambda: [ns.displays.ReliabilityDisplay.from_predictions([0, 1], [[0.9, 0.1], [0.4, 0.6]])],
-    "SimilarNeighborsDisplay": lambda: [ns.displays.SimilarNeighborsDisplay.from_estimator(_knn(), PETS, ROWS[0])],
+    "SimilarNeighborsDisplay": lambda: [
+        ns.displays.SimilarNeighborsDisplay.from_estimator(_knn(), ROWS[0], taxonomy=PETS)
+    ],
     "TaxonomyDisplay": lambda: [ns.displays.TaxonomyDisplay.from_taxonomy(PETS, highlight="dog")],
     "TrainingSizeDisplay": lambda: [
         ns.displays.TrainingSizeDisplay.from_results({"a": [(2, 0.84, -0.82), (4, 0.91, -0.5)]})

@@ -1,11 +1,11 @@
-"""Corel5K as its papers tell it, and what is said when it is not there."""
+"""Corel5K as its papers tell it."""
 
 from __future__ import annotations
 
 import numpy as np
 import pytest
 
-from nearsay.data.corel5k import load_corel5k
+from nearsay.data import AnnotatedImages, load_corel5k, load_dataset
 from nearsay.describe import describe_images
 from nearsay.distances.named import as_distance
 from nearsay.errors import DatasetNotFound, InputError
@@ -38,6 +38,17 @@ def test_corel5k_is_what_its_papers_say(corel5k):
     assert test.paths[0].is_file()
 
 
+def test_corel5k_is_loaded_by_name_like_every_data_set(corel5k):
+    named = load_dataset("corel5k", split="test")
+    assert isinstance(named, AnnotatedImages)
+    assert named.names == corel5k["test"].names
+    assert load_dataset("corel5k").names == corel5k["train"].names
+    np.testing.assert_array_equal(named.keywords.toarray(), corel5k["test"].keywords.toarray())
+    for load in (load_corel5k, lambda split: load_dataset("corel5k", split=split)):
+        with pytest.raises(InputError, match=r"Unknown split 'validation'\. Known names: all, test, train"):
+            load("validation")
+
+
 def test_like_photographs_have_like_keywords(corel5k):
     """Nearest by color shares far more keywords than chance does."""
     train = corel5k["train"]
@@ -56,12 +67,3 @@ def test_keywords_from_embeddings_are_as_good_as_the_docs_say(corel5k):
     assert rows["nearest five, prior"]["N+"] == 167
     ours = rows["nearsay"]
     assert (ours["P"] > 38, ours["R"] > 53, ours["N+"] >= 180) == (True, True, True)
-
-
-def test_corel5k_that_is_not_there_is_said_with_what_to_put_where(tmp_path, monkeypatch):
-    monkeypatch.setenv("NEARSAY_DATA", str(tmp_path))
-    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))
-    with pytest.raises(DatasetNotFound, match=r"NEARSAY_DATA.*corel5k_words\.txt"):
-        load_corel5k()
-    with pytest.raises(InputError, match="Unknown split"):
-        load_corel5k("validation")

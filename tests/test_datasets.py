@@ -11,9 +11,11 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from nearsay.data import LabeledRows, load_dataset
-from nearsay.data.datasets import DATASETS, data_folders
+from nearsay.data import AnnotatedImages, LabeledRows, load_dataset
+from nearsay.data.catalog import DATASETS, TAXONOMIES, data_folders
 from nearsay.errors import DatasetNotFound, InputError, SavedFileError
+from nearsay.reports.installation import describe_installation
+from nearsay.taxonomy import Taxonomy, load_taxonomy
 
 needs_data = pytest.mark.skipif(
     not os.environ.get("NEARSAY_DATA"), reason="NEARSAY_DATA names no folder of data sets; this test reads one"
@@ -26,6 +28,38 @@ def test_embedded_data_sets_need_no_files(monkeypatch: pytest.MonkeyPatch, name:
     rows = load_dataset(name)
     assert (rows.X.shape, rows.name) == (shape, name)
     assert len(rows.label_names) == {"digits": 10}.get(name, 3)
+
+
+KINDS = {"labeled rows": LabeledRows, "annotated images": AnnotatedImages, "taxonomy": Taxonomy}
+EVERY = [(load_dataset, name) for name in DATASETS] + [(load_taxonomy, name) for name in TAXONOMIES]
+
+
+@pytest.mark.parametrize(("load", "name"), EVERY, ids=lambda part: getattr(part, "__name__", part))
+def test_every_name_loads_what_the_catalog_says(load, name: str) -> None:
+    entry = (DATASETS if load is load_dataset else TAXONOMIES)[name]
+    assert callable(entry.read)
+    if entry.find() is None:
+        pytest.skip(f"{name} is not on this machine")
+    assert isinstance(load(name), KINDS[entry.kind])
+
+
+@pytest.mark.parametrize(("load", "name"), EVERY, ids=lambda part: getattr(part, "__name__", part))
+def test_every_name_is_documented_and_listed_where_an_unknown_one_is_refused(load, name: str) -> None:
+    assert f"    {name} " in load.__doc__
+    page = "data.md" if load is load_dataset else "taxonomy.md"
+    text = (Path(__file__).parent.parent / "docs" / page).read_text(encoding="utf-8")
+    assert f"`{name}`" in text or f'"{name}"' in text
+    with pytest.raises(InputError, match=rf"Known names:.*\b{name}\b"):
+        load("no such name")
+
+
+def test_the_doctor_shows_every_name_where_its_files_lie() -> None:
+    shown = describe_installation()["data_sets"]
+    for table, places in ((DATASETS, shown["found"]), (TAXONOMIES, shown["taxonomies"])):
+        assert set(places) == set(table)
+        for name, entry in table.items():
+            found = entry.find() if entry.files else "comes with scikit-learn"
+            assert places[name] == (None if found is None else str(found))
 
 
 def test_unknown_names_options_and_choices_are_refused_with_the_known_ones(tmp_path: Path) -> None:

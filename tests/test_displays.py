@@ -224,7 +224,7 @@ def test_regions_refuse_what_cannot_be_drawn():
 def test_a_link_leads_from_the_query_to_each_neighbor_and_the_bars_are_the_vote():
     X, y = some_rows()
     clf = NeighborClassifier(n_neighbors=7).fit(X, y)
-    display = drawn(NeighborhoodDisplay.from_estimator(clf, X, y, [0.1, 0.2]))
+    display = drawn(NeighborhoodDisplay.from_estimator(clf, X, y, query=[0.1, 0.2]))
     (evidence,) = clf.explain([[0.1, 0.2]])
     (links,) = [c for c in display.ax_.collections if isinstance(c, LineCollection)]
     starts, ends = np.array(links.get_segments()).transpose(1, 0, 2)
@@ -237,7 +237,7 @@ def test_a_link_leads_from_the_query_to_each_neighbor_and_the_bars_are_the_vote(
 def test_the_title_of_the_vote_names_the_answer():
     X, y = some_rows()
     clf = NeighborClassifier(n_neighbors=7).fit(X, y)
-    title = NeighborhoodDisplay.from_estimator(clf, X, y, X[0]).vote_ax_.get_title(loc="left")
+    title = NeighborhoodDisplay.from_estimator(clf, X, y, query=X[0]).vote_ax_.get_title(loc="left")
     assert f"says {clf.predict(X[:1])[0]} " in title
     assert title.startswith("7 neighbors")
 
@@ -249,7 +249,7 @@ def test_wide_rows_are_drawn_where_an_embedding_puts_them_but_their_neighbors_st
     embed = PCA(2).fit(X)
     display = drawn(
         NeighborhoodDisplay.from_estimator(
-            clf, X, y, digits.data[50], embed=embed, images=X, query_image=digits.data[50]
+            clf, X, y, query=digits.data[50], embed=embed, images=X, query_image=digits.data[50]
         )
     )
     assert display.evidence.neighbors == clf.neighbors(digits.data[50:51]).indices[0].tolist()
@@ -261,7 +261,7 @@ def test_among_many_rows_only_the_neighbors_are_shown_as_images():
     digits = load_digits()
     X, y = digits.data[:300, :2] + np.arange(300)[:, None], digits.target[:300]
     clf = NeighborClassifier(n_neighbors=4).fit(X, y)
-    display = drawn(NeighborhoodDisplay.from_estimator(clf, X, y, X[7], images=digits.images[:300]))
+    display = drawn(NeighborhoodDisplay.from_estimator(clf, X, y, query=X[7], images=digits.images[:300]))
     assert sum(isinstance(artist, AnnotationBbox) for artist in display.ax_.artists) == 4
 
 
@@ -269,12 +269,12 @@ def test_neighborhoods_refuse_what_cannot_be_drawn():
     X, y = some_rows()
     clf = NeighborClassifier(n_neighbors=3).fit(X, y)
     with pytest.raises(InputError, match="One query is drawn at a time; got 2"):
-        NeighborhoodDisplay.from_estimator(clf, X, y, X[:2])
+        NeighborhoodDisplay.from_estimator(clf, X, y, query=X[:2])
     with pytest.raises(InputError, match=r"Row 23 is a neighbor, but X holds only 5 rows"):
-        NeighborhoodDisplay.from_estimator(clf, X[:5], y[:5], X[23])
+        NeighborhoodDisplay.from_estimator(clf, X[:5], y[:5], query=X[23])
     wide = NeighborClassifier(n_neighbors=3).fit(np.ones((24, 5)), y)
     with pytest.raises(InputError, match=r"X has 5 columns.*Pass embed=PCA\(2\)\.fit\(X\)"):
-        NeighborhoodDisplay.from_estimator(wide, np.ones((24, 5)), y, np.ones(5))
+        NeighborhoodDisplay.from_estimator(wide, np.ones((24, 5)), y, query=np.ones(5))
 
 
 # ---------------------------------------------------------------- the k curve
@@ -297,7 +297,7 @@ def test_the_k_curve_can_be_drawn_on_a_pair_of_axes_and_says_so_when_given_one()
     clf = NeighborClassifier(n_neighbors="auto").fit(X, y)
     _, pair = plt.subplots(1, 2)
     assert KCurveDisplay.from_estimator(clf, ax=pair).ax_[1] is pair[1]
-    with pytest.raises(InputError, match=r"needs two axes.*got 1"):
+    with pytest.raises(InputError, match=r"2 axes are needed, for accuracy and log posterior; got 1"):
         KCurveDisplay.from_estimator(clf, ax=pair[0])
 
 
@@ -313,7 +313,7 @@ def test_a_classifier_with_a_fixed_k_has_no_curve():
 def test_a_strip_shows_the_query_and_then_its_neighbors_with_labels_and_distances():
     digits = load_digits()
     clf = NeighborClassifier(n_neighbors=4).fit(digits.data[:100], digits.target[:100])
-    display = drawn(EvidenceDisplay.from_estimator(clf, digits.images[:100], digits.data[120], true_label=-1))
+    display = drawn(EvidenceDisplay.from_estimator(clf, digits.data[120], -1, images=digits.images[:100]))
     (evidence,) = clf.explain(digits.data[120:121])
     shown = [np.asarray(image.get_array()) for image in display.ax_.images]
     np.testing.assert_array_equal(shown, digits.images[[120, *evidence.neighbors]])
@@ -326,7 +326,7 @@ def test_a_strip_shows_the_query_and_then_its_neighbors_with_labels_and_distance
 def test_neighbors_that_disagree_have_a_dashed_rim():
     X = np.arange(5.0)[:, None] * np.ones(4)
     clf = NeighborClassifier(n_neighbors=5).fit(X, ["a", "b", "a", "b", "a"])
-    display = drawn(EvidenceDisplay.from_estimator(clf, X, X[0]))
+    display = drawn(EvidenceDisplay.from_estimator(clf, X[0], images=X))
     dashed = [rim.get_linestyle() == "--" for rim in display.ax_.patches[1:]]
     assert dashed == [label != display.evidence.label for label in display.evidence.labels]
 
@@ -334,7 +334,7 @@ def test_neighbors_that_disagree_have_a_dashed_rim():
 def test_of_many_neighbors_ten_are_shown_and_the_title_says_so():
     X = np.arange(30.0)[:, None] * np.ones(4)
     clf = NeighborClassifier(n_neighbors=25).fit(X, np.arange(30) % 2)
-    display = EvidenceDisplay.from_estimator(clf, X, X[3])
+    display = EvidenceDisplay.from_estimator(clf, X[3], images=X)
     assert len(display.neighbor_images) == 10
     assert "the nearest 10 shown" in display.ax_.get_title(loc="left")
 
@@ -343,12 +343,12 @@ def test_rows_that_are_no_images_need_images_of_their_own():
     X, y = some_rows()
     clf = NeighborClassifier(n_neighbors=3).fit(X, y)
     colored = np.full((24, 4, 6, 3), 0.5)
-    display = drawn(EvidenceDisplay.from_estimator(clf, colored, X[0], query_image=colored[0]))
+    display = drawn(EvidenceDisplay.from_estimator(clf, X[0], images=colored, query_image=colored[0]))
     assert display.neighbor_images.shape == (3, 4, 6, 3)
     with pytest.raises(InputError, match=r"query_image must have shape.*got shape \(1, 2\)"):
-        EvidenceDisplay.from_estimator(clf, colored, X[0])
+        EvidenceDisplay.from_estimator(clf, X[0], images=colored)
     with pytest.raises(InputError, match=r"Row \d+ is a neighbor, but images holds only 1 rows"):
-        EvidenceDisplay.from_estimator(clf, colored[:1], X[0], query_image=colored[0])
+        EvidenceDisplay.from_estimator(clf, X[0], images=colored[:1], query_image=colored[0])
 
 
 # ---------------------------------------------------------------- shared parts
@@ -384,5 +384,5 @@ def test_labels_are_drawn_as_written_whatever_is_in_them():
     clf = NeighborClassifier(n_neighbors=9).fit(X, names)
     ax = drawn(DecisionRegionsDisplay.from_estimator(clf, X, names, resolution=5)).ax_
     assert [text.get_text() for text in ax.get_legend().get_texts()] == [r"\$a^\$", r"<c> & \$5", " _b"]
-    drawn(NeighborhoodDisplay.from_estimator(clf, X, names, X[0]))
-    drawn(EvidenceDisplay.from_estimator(clf, np.ones((24, 4)), X[0], query_image=np.ones(4), true_label="$x^$"))
+    drawn(NeighborhoodDisplay.from_estimator(clf, X, names, query=X[0]))
+    drawn(EvidenceDisplay.from_estimator(clf, X[0], "$x^$", images=np.ones((24, 4)), query_image=np.ones(4)))

@@ -75,7 +75,7 @@ def test_a_verdict_is_that_of_walking_up_the_tree(edges, data):
 def test_the_table_writes_every_answer_and_the_truth_in_words_and_colors():
     answers = {"Flat": ["corgi", "poodle", "cat"], "DARTS": ["dog", "poodle", "pet"]}
     words = {"corgi": "a corgi", "dog": "some dog"}
-    display = HedgedAnswersDisplay.from_answers(answers, ["poodle"] * 3, PETS, names=words)
+    display = HedgedAnswersDisplay.from_predictions(["poodle"] * 3, answers, taxonomy=PETS, names=words)
     rows = hedged_answers(answers, ["poodle"] * 3, PETS, names=words)
     assert display.rows == rows
     assert (rows[0]["Flat"], rows[0]["DARTS"]) == ("a corgi", "some dog")
@@ -93,7 +93,7 @@ def test_the_table_writes_every_answer_and_the_truth_in_words_and_colors():
 
 
 def test_right_and_hedged_differ_in_the_dot_before_them():
-    display = HedgedAnswersDisplay.from_answers({"a": ["corgi", "dog", "pet", "cat"]}, ["corgi"] * 4, PETS)
+    display = HedgedAnswersDisplay.from_predictions(["corgi"] * 4, {"a": ["corgi", "dog", "pet", "cat"]}, taxonomy=PETS)
     dots = [(line.get_marker(), line.get_fillstyle()) for line in display.ax_.lines if line.get_marker() != "None"]
     assert len(dots) == 8  # four answers, four in the key
     assert len(set(dots[:4])) == 4
@@ -110,7 +110,7 @@ def test_rows_are_plain_values_whatever_kind_of_array_came():
 
 
 def test_a_long_table_shows_its_first_lines_and_says_so():
-    display = HedgedAnswersDisplay.from_answers({"m": ["dog"] * 100}, ["corgi"] * 100, PETS)
+    display = HedgedAnswersDisplay.from_predictions(["corgi"] * 100, {"m": ["dog"] * 100}, taxonomy=PETS)
     assert len(display.rows) == 100
     assert texts(display).count("dog") == MOST_QUERIES
     assert display.ax_.get_title(loc="left") == f"the first {MOST_QUERIES} of 100 queries"
@@ -119,7 +119,9 @@ def test_a_long_table_shows_its_first_lines_and_says_so():
 def test_pictures_stand_before_the_answers_and_it_draws_again_elsewhere():
     images = np.arange(2 * 12).reshape(2, 3, 4)
     before = images.copy()
-    display = HedgedAnswersDisplay.from_answers({"m": ["dog", "cat"]}, ["corgi", "cat"], PETS, images=images)
+    display = HedgedAnswersDisplay.from_predictions(
+        ["corgi", "cat"], {"m": ["dog", "cat"]}, taxonomy=PETS, query_images=images
+    )
     texts(display)
     for drawn, image in zip(display.ax_.images, images, strict=True):
         np.testing.assert_array_equal(drawn.get_array(), image)
@@ -140,9 +142,9 @@ def test_the_table_refuses_what_it_cannot_tell():
     with pytest.raises(InputError, match="cannot be called 'true'"):
         hedged_answers({"true": ["corgi"]}, ["corgi"], PETS)
     with pytest.raises(InputError, match="no query"):
-        HedgedAnswersDisplay.from_answers({"m": []}, [], PETS)
+        HedgedAnswersDisplay.from_predictions([], {"m": []}, taxonomy=PETS)
     with pytest.raises(InputError, match="images holds 2 images, but 1 are needed"):
-        HedgedAnswersDisplay.from_answers({"m": ["dog"]}, ["corgi"], PETS, images=np.ones((2, 4)))
+        HedgedAnswersDisplay.from_predictions(["corgi"], {"m": ["dog"]}, taxonomy=PETS, query_images=np.ones((2, 4)))
 
 
 # ---------------------------------------------------------------- similar neighbors
@@ -152,7 +154,7 @@ def test_every_neighbor_is_drawn_with_its_words_and_similarity():
     X, y = pet_rows()
     clf = NeighborClassifier(5).fit(X, y)
     words = {"corgi": "Welsh corgi", "poodle": "a poodle"}
-    display = SimilarNeighborsDisplay.from_estimator(clf, PETS, [6.2], true_label="poodle", names=words)
+    display = SimilarNeighborsDisplay.from_estimator(clf, [6.2], "poodle", taxonomy=PETS, names=words)
     said = clf.explain([[6.2]])[0]
     expected = semantic_similarities(["poodle"] * 5, said.labels, PETS)
     np.testing.assert_array_equal(display.similarities, expected)
@@ -168,7 +170,7 @@ def test_every_neighbor_is_drawn_with_its_words_and_similarity():
 
 def test_the_color_runs_from_unlike_to_alike():
     clf = NeighborClassifier(3).fit([[0.0], [1.0], [3.0], [9.0]], ["corgi", "poodle", "cat", "cat"])
-    display = SimilarNeighborsDisplay.from_estimator(clf, PETS, [0.2])
+    display = SimilarNeighborsDisplay.from_estimator(clf, [0.2], taxonomy=PETS)
     assert display.compared_with == "corgi"
     rims = [to_hex(patch.get_edgecolor()) for patch in display.ax_.patches[1:]]
     assert display.similarities.tolist() == [1.0, 0.5, 0.0]
@@ -180,7 +182,7 @@ def test_images_of_the_neighbors_are_shown_nearest_first():
     X = np.arange(36).reshape(9, 4) * 1.0
     clf = NeighborClassifier(3).fit(X, ["corgi", "poodle", "cat"] * 3)
     before = X.copy()
-    display = SimilarNeighborsDisplay.from_estimator(clf, PETS, X[4], images=X)
+    display = SimilarNeighborsDisplay.from_estimator(clf, X[4], taxonomy=PETS, images=X)
     texts(display)
     query, *neighbors, _key = [image.get_array() for image in display.ax_.images]
     np.testing.assert_array_equal(query, X[4].reshape(2, 2))
@@ -191,7 +193,7 @@ def test_images_of_the_neighbors_are_shown_nearest_first():
 def test_at_most_ten_neighbors_are_shown_and_the_title_says_so():
     X = np.arange(30.0)[:, None]
     clf = NeighborClassifier(20).fit(X, ["corgi", "poodle", "cat"] * 10)
-    display = SimilarNeighborsDisplay.from_estimator(clf, PETS, [3.0])
+    display = SimilarNeighborsDisplay.from_estimator(clf, [3.0], taxonomy=PETS)
     assert len(display.similarities) == len(display.ax_.patches) - 1 == 10
     assert "the nearest 10 shown" in display.ax_.get_title(loc="left")
 
@@ -202,24 +204,28 @@ def test_a_query_without_neighbors_stands_alone():
             return [Evidence("corgi", 1.0, {"corgi": 1.0}, {}, [], [], [], None)]
 
     for images in (None, np.ones((2, 4))):
-        display = SimilarNeighborsDisplay.from_estimator(Lonely(), PETS, [0, 0, 0, 1], images=images)
+        display = SimilarNeighborsDisplay.from_estimator(Lonely(), [0, 0, 0, 1], taxonomy=PETS, images=images)
         assert "no neighbor was found" in display.ax_.get_title(loc="left")
         assert len(display.ax_.patches) == 1
         texts(display)
-    assert EvidenceDisplay.from_estimator(Lonely(), np.ones((2, 4)), [0, 0, 0, 1]).neighbor_images.shape == (0, 2, 2)
+    assert EvidenceDisplay.from_estimator(Lonely(), [0, 0, 0, 1], images=np.ones((2, 4))).neighbor_images.shape == (
+        0,
+        2,
+        2,
+    )
 
 
 def test_labels_that_are_not_in_the_tree_and_classifiers_without_neighbors_are_refused():
     X, y = pet_rows()
     clf = NeighborClassifier(3).fit(X, np.where(y == "cat", "kat", y))
     with pytest.raises(InputError, match=r"not in the taxonomy 'pet': 'kat'.*did you mean 'cat'"):
-        SimilarNeighborsDisplay.from_estimator(clf, PETS, [51.0])
+        SimilarNeighborsDisplay.from_estimator(clf, [51.0], taxonomy=PETS)
     with pytest.raises(InputError, match="not in the taxonomy 'pet': 'bird'"):
-        SimilarNeighborsDisplay.from_estimator(clf, PETS, [1.0], true_label="bird")
+        SimilarNeighborsDisplay.from_estimator(clf, [1.0], "bird", taxonomy=PETS)
     with pytest.raises(InputError, match=r"LogisticRegression has no explain.*estimator_ of a HedgedClassifier"):
-        SimilarNeighborsDisplay.from_estimator(LogisticRegression(), PETS, [1.0])
+        SimilarNeighborsDisplay.from_estimator(LogisticRegression(), [1.0], taxonomy=PETS)
     with pytest.raises(InputError, match="One query is drawn at a time; got 2"):
-        SimilarNeighborsDisplay.from_estimator(clf, PETS, X[:2])
+        SimilarNeighborsDisplay.from_estimator(clf, X[:2], taxonomy=PETS)
 
 
 # ---------------------------------------------------------------- one query on the tree
@@ -334,7 +340,7 @@ def test_the_picture_writes_what_the_plain_object_holds():
     X, y = pet_rows()
     hedged = HedgedClassifier(NeighborClassifier(5, model_failure=0.0), PETS, accuracy=1.0).fit(X, y)
     words = {"dog": "some dog", "poodle": "a $poodle$"}
-    display = HedgeDisplay.from_estimator(hedged, [6.2], true_label="poodle", names=words)
+    display = HedgeDisplay.from_estimator(hedged, [6.2], "poodle", names=words)
     hedge = display.hedge
     assert hedge.answer == hedged.predict([[6.2]])[0] == "dog"
     votes = hedged.estimator_.explain([[6.2]])[0].votes
@@ -358,7 +364,7 @@ def test_the_picture_writes_what_the_plain_object_holds():
 def test_a_wrong_answer_is_orange_and_another_classifier_has_no_votes():
     X, y = pet_rows()
     hedged = HedgedClassifier(LogisticRegression(), PETS, accuracy=0.5, cv=3).fit(X, y)
-    display = HedgeDisplay.from_estimator(hedged, [0.0], true_label="cat")
+    display = HedgeDisplay.from_estimator(hedged, [0.0], "cat")
     assert display.hedge.nodes[0].votes is None
     assert "votes" not in texts(display)
     assert display.hedge.right is False
@@ -411,6 +417,6 @@ def test_real_classes_are_told_in_words():
     names = words_for_nodes(tree, load_words())
     assert names["n02084071"] == "one of 6: Labrador retriever, German shepherd, …"  # dog
     hedged = HedgedClassifier(NeighborClassifier(30), tree, 0.7).fit(rows.X[::4], rows.y[::4])
-    display = HedgeDisplay.from_estimator(hedged, rows.X[1], true_label=rows.y[1], names=names)
+    display = HedgeDisplay.from_estimator(hedged, rows.X[1], rows.y[1], names=names)
     assert names[display.hedge.answer] in " ".join(texts(display))
     assert display.hedge.nodes[0].votes == 30

@@ -256,7 +256,7 @@ def test_tables_refuse_what_cannot_be_drawn():
     with pytest.raises(InputError, match="nothing to draw"):
         CaseTableDisplay.from_tables([])
     table = table_of(3, axes=("rank of the true label",))
-    with pytest.raises(InputError, match=r"Axes for each of the 2 tables are needed; got 1"):
+    with pytest.raises(InputError, match=r"2 axes are needed, for one table each; got 1"):
         CaseTableDisplay.from_tables([table, table], ax=plt.subplots()[1])
     with pytest.raises(InputError, match=r"'table' has ticks for \(2, 2, 2\) cells"):
         CaseTableDisplay.from_tables([table_of(2, 2, 2, axes=("a", "b", "c"))])

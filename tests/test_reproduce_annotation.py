@@ -242,7 +242,7 @@ def test_columns_stand_beside_each_other_and_witnesses_see_theirs():
 def test_pictures_need_something_to_show():
     with pytest.raises(InputError, match="needs rows"):
         KeywordCurveDisplay.from_rows({})
-    with pytest.raises(InputError, match="three axes"):
+    with pytest.raises(InputError, match="3 axes are needed"):
         KeywordCurveDisplay(curves={"a": [{"k": 1}]}).plot(ax=[None])
     with pytest.raises(InputError, match="nothing to show"):
         AnnotatedImagesDisplay([])

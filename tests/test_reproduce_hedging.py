@@ -12,7 +12,7 @@ import pytest
 from typer.testing import CliRunner
 
 from made_up_images import made_up_images
-from nearsay.data.datasets import data_folders
+from nearsay.data.catalog import data_folders
 from nearsay.errors import DatasetNotFound, InputError
 from nearsay.learn.whitening import WithinClassWhitening
 from reproduce.cli import app

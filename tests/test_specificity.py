@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 from scipy.io import loadmat
 
 import reference_specificity as reference
-from nearsay.data.datasets import data_folders
+from nearsay.data.catalog import data_folders
 from nearsay.decision.envelope import accuracy_curve, operating_points
 from nearsay.decision.rules import darts, flat, flat_reject
 from nearsay.errors import InputError

@@ -8,7 +8,6 @@ import math
 import os
 import pickle
 from itertools import pairwise
-from pathlib import Path
 
 import networkx
 import numpy as np
@@ -17,8 +16,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 from sklearn.base import BaseEstimator, clone
 
+from nearsay.data.catalog import TAXONOMIES
 from nearsay.errors import DatasetNotFound, InputError, SavedFileError
-from nearsay.taxonomy.named import TAXONOMIES, load_taxonomy
+from nearsay.taxonomy.named import load_taxonomy
 from nearsay.taxonomy.taxonomy import Taxonomy
 from nearsay.taxonomy.text import MOST_LINES
 from reference_taxonomy import DAG, GRAPHS, ILSVRC65_SHAPE, ODD_NAMES, T1, TREES, leaves_below, walked_up
@@ -397,13 +397,13 @@ def test_ten_thousand_species_stay_sparse():
 def test_a_taxonomy_that_is_not_there_says_where_it_was_looked_for(monkeypatch, tmp_path):
     monkeypatch.setenv("NEARSAY_DATA", str(tmp_path))
     monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))
-    for name, stored in TAXONOMIES.items():
+    for name, entry in TAXONOMIES.items():
         with pytest.raises(DatasetNotFound) as told:
             load_taxonomy(name)
-        assert str(tmp_path / stored.file) in str(told.value)
-        assert stored.source in str(told.value)
+        for words in (str(tmp_path / entry.folder), *entry.files, entry.source):
+            assert words in str(told.value)
     (tmp_path / "ilsvrc65").mkdir()
     for damage in ("[", "[{}]", '[{"words": "a", "children": [2]}]', '[{"words": "a", "children": [1]}]'):
-        Path(tmp_path, TAXONOMIES["ilsvrc65"].file).write_text(damage)
+        (tmp_path / "ilsvrc65" / "ilsvrc65_hierarchy.json").write_text(damage)
         with pytest.raises(SavedFileError, match="does not hold the ILSVRC65 tree"):
             load_taxonomy("ilsvrc65")

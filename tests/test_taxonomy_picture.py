@@ -77,13 +77,13 @@ def test_names_do_not_cover_one_another():
 def test_values_are_written_and_the_larger_ones_darker():
     tree = Taxonomy.from_nested(T1)
     shares = np.array([0.4, 0.3, 0.2, 0.1]) @ tree.covers
-    display = TaxonomyDisplay.from_taxonomy(tree, shares)
+    display = TaxonomyDisplay.from_taxonomy(tree, values=shares)
     assert {"a1  0.4", "A  0.7", "B  0.3", "R  1"} <= set(texts(display))
     assert (np.argsort(fills(display), kind="stable") == np.argsort(shares, kind="stable")).all()
-    partly = TaxonomyDisplay.from_taxonomy(tree, {"a1": -2, "B": 5})
+    partly = TaxonomyDisplay.from_taxonomy(tree, values={"a1": -2, "B": 5})
     assert {"a1  -2", "B  5", "A"} <= set(texts(partly))
     assert fills(partly)[0] == 0
-    assert TaxonomyDisplay.from_taxonomy(tree, np.zeros(7)).values.tolist() == [0.0] * 7
+    assert TaxonomyDisplay.from_taxonomy(tree, values=np.zeros(7)).values.tolist() == [0.0] * 7
 
 
 def test_a_highlighted_node_is_bold_and_its_path_colored():
@@ -127,8 +127,8 @@ def test_one_node_is_drawn():
 def test_bad_input_is_refused_with_words():
     tree = Taxonomy.from_nested(T1)
     with pytest.raises(InputError, match=r"one number for each of 7 nodes.*shape \(4,\)"):
-        TaxonomyDisplay.from_taxonomy(tree, [0.4, 0.3, 0.2, 0.1])
+        TaxonomyDisplay.from_taxonomy(tree, values=[0.4, 0.3, 0.2, 0.1])
     with pytest.raises(InputError, match="not in the taxonomy 'R': 'a3'"):
-        TaxonomyDisplay.from_taxonomy(tree, {"a3": 1})
+        TaxonomyDisplay.from_taxonomy(tree, values={"a3": 1})
     with pytest.raises(InputError, match="not in the taxonomy 'R': 'a3'"):
         TaxonomyDisplay.from_taxonomy(tree, highlight="a3")

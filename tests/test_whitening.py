@@ -10,6 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from scipy.linalg import fractional_matrix_power
 from sklearn.base import clone
+from sklearn.covariance import ledoit_wolf_shrinkage
 from sklearn.discriminant_analysis import LinearDiscriminantAnalysis
 from sklearn.utils.estimator_checks import parametrize_with_checks
 
@@ -19,6 +20,7 @@ from nearsay.errors import InputError
 from nearsay.learn.whitening import (
     WithinClassWhitening,
     around_class_means,
+    ledoit_wolf,
     power_of,
     pulling_metric,
     shrunk_covariance,
@@ -103,6 +105,51 @@ def test_columns_in_another_order_give_the_same_metric_in_that_order():
     order = [2, 0, 3, 1]
     plain, moved = (WithinClassWhitening().fit(rows, y).get_mahalanobis_matrix() for rows in (X, X[:, order]))
     np.testing.assert_allclose(moved, plain[np.ix_(order, order)], atol=1e-10)
+
+
+# ---------------------------------------------------------------- weighted rows
+
+
+@given(rows=labeled_rows(), data=st.data())
+def test_the_weighted_covariance_is_that_of_loops(rows, data):
+    X, y = rows
+    weights = np.array(data.draw(st.lists(st.sampled_from([0.25, 1.0, 3.0]), min_size=len(X), max_size=len(X))))
+    expected = reference_metrics.within_class_covariance(X, y, weights)
+    ours = shrunk_covariance(around_class_means(X, y, weights), 0.0, weights)
+    np.testing.assert_allclose(ours, expected, atol=1e-12)
+
+
+@given(rows=labeled_rows())
+def test_the_shrinkage_is_that_of_scikit_learn(rows):
+    X, y = rows
+    centered = around_class_means(X, y)
+    if np.linalg.norm(centered) > 1e-9:
+        assert ledoit_wolf(centered) == pytest.approx(ledoit_wolf_shrinkage(centered, assume_centered=True), abs=1e-9)
+
+
+@pytest.mark.parametrize("pull", [0.0, 1.0])
+@pytest.mark.parametrize("shrinkage", ["auto", 0.1])
+@pytest.mark.parametrize("seed", range(5))
+def test_a_weight_is_a_number_of_repetitions(seed, shrinkage, pull):
+    """Weight 0 included: such a row, even one far away or the only one of its class, is as good as absent."""
+    X, y = two_classes(n=40, seed=seed)
+    weights = np.random.default_rng(seed).integers(0, 4, len(X))
+    X, y = np.vstack([X, np.full((1, 4), 1e100)]), np.append(y, 7)
+    weights = np.append(weights, 0)
+    weighted = WithinClassWhitening(shrinkage=shrinkage, pull=pull).fit(X, y, sample_weight=weights)
+    repeated = WithinClassWhitening(shrinkage=shrinkage, pull=pull).fit(X.repeat(weights, axis=0), y.repeat(weights))
+    assert weighted.shrinkage_ == pytest.approx(repeated.shrinkage_)
+    np.testing.assert_allclose(weighted.components_, repeated.components_, rtol=1e-8, atol=1e-10)
+
+
+def test_weights_that_leave_no_row_or_one_class_are_refused():
+    X, y = two_classes(n=6)
+    with pytest.raises(ValueError, match=r"(?i)sample.weight"):  # newer versions of scikit-learn refuse it themselves
+        WithinClassWhitening().fit(X, y, sample_weight=np.zeros(6))
+    with pytest.raises(InputError, match="1 class"):
+        WithinClassWhitening().fit(X, y, sample_weight=(y == y[0]).astype(float))
+    with pytest.raises(ValueError, match="Negative values"):
+        WithinClassWhitening().fit(X, y, sample_weight=[-1, 1, 1, 1, 1, 1])
 
 
 # ---------------------------------------------------------------- pulled to the places of classes

@@ -6,29 +6,27 @@ from pathlib import Path
 
 import numpy as np
 
-from nearsay.data.datasets import data_folders
-from nearsay.errors import DatasetNotFound, SavedFileError
+from nearsay.data.catalog import Entry
+from nearsay.errors import SavedFileError
 from nearsay.taxonomy.named import load_taxonomy
 from reproduce.hedging.methods import Outputs, Part
 from reproduce.hedging.published import AUTHORS_CONFIDENCE
 
-FILE = "ilsvrc65/ilsvrc65_clf_outputs_val.mat"
+OUTPUTS = Entry(
+    "reproduce.hedging.ilsvrc65:read_outputs",
+    folder="ilsvrc65",
+    files=("ilsvrc65_clf_outputs_val.mat",),
+    source="It comes with the DARTS program of Deng, Krause, Berg and Fei-Fei (2012), with leaf_probs and labels.",
+)
 
 
 def load_outputs() -> Part:
     """The probabilities of the leaves for every validation image, and the labels."""
-    places = [folder / FILE for folder in data_folders()]
-    for place in places:
-        if place.exists():
-            return _read(place)
-    raise DatasetNotFound(
-        f"The outputs of the SVMs on ilsvrc65 are not on this machine. Looked for: {'; '.join(map(str, places))}. They"
-        " come with the DARTS program of Deng, Krause, Berg and Fei-Fei (2012), with leaf_probs and labels."
-        " Put the file at one of these places; the environment variable NEARSAY_DATA names the folder."
-    )
+    part: Part = OUTPUTS.read(OUTPUTS.place("The output of the SVMs on ilsvrc65") / OUTPUTS.files[0])
+    return part
 
 
-def _read(path: Path) -> Part:
+def read_outputs(path: Path) -> Part:
     from scipy.io import loadmat
 
     leaves = np.array(load_taxonomy("ilsvrc65").leaves)

@@ -305,7 +305,7 @@ def _draw_bars(made: Row) -> dict[str, Any]:
 def _draw_answers(made: Row) -> dict[str, Any]:
     from nearsay.displays.hedged_answers import HedgedAnswersDisplay
 
-    display = HedgedAnswersDisplay(methods=("Flat", "Flat-rej", "DARTS"), rows=made["rows"], images=None)
+    display = HedgedAnswersDisplay(methods=("Flat", "Flat-rej", "DARTS"), rows=made["rows"])
     return {"": display.plot()}
 
 
@@ -319,9 +319,9 @@ def _draw_neighbors(made: Row) -> dict[str, Any]:
     fitted = NeighborClassifier(len(made["rows"])).fit(images.train.X, images.train.y)
     display = SimilarNeighborsDisplay.from_estimator(
         fitted,
-        images.taxonomy,
         images.test.X[query],
-        true_label=np.asarray(images.test.y)[query],
+        np.asarray(images.test.y)[query],
+        taxonomy=images.taxonomy,
         names=words_for_nodes(images.taxonomy, load_words()),
     )
     return {"": display}

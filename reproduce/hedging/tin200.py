@@ -14,7 +14,8 @@ from typing import Any
 import numpy as np
 
 from nearsay.arrays import evenly
-from nearsay.data.datasets import data_folders, load_dataset
+from nearsay.data.catalog import data_folders
+from nearsay.data.datasets import load_dataset
 from nearsay.data.files import read_rows
 from nearsay.data.rows import LabeledRows
 from nearsay.decision.calibration import calibrate, hold_out

@@ -139,8 +139,10 @@ def _extras_table(extras: dict[str, dict[str, str | None]]) -> Table:
 
 
 def _data_sets_table(data_sets: dict[str, Any]) -> Table:
-    table = empty_table("Data sets", "name", "found in")
+    table = empty_table("Data sets and taxonomies", "name", "found in")
     nowhere = f"not in {' or '.join(data_sets['looked_in'])}"
     for name, place in data_sets["found"].items():
         table.add_row(name, place or nowhere)
+    for name, place in data_sets["taxonomies"].items():
+        table.add_row(f"{name} (taxonomy)", place or nowhere)
     return table

@@ -9,16 +9,8 @@ from typing import Any
 import numpy as np
 from scipy import sparse
 
-from nearsay.data.datasets import data_folders
-from nearsay.errors import DatasetNotFound, SavedFileError, unknown_name
-
-SPLITS = {"train": ("train",), "test": ("test",), "all": ("train", "test")}
-FILES = (
-    "images",
-    "corel5k_words.txt",
-    *(f"corel5k_{part}_{file}" for part in SPLITS["all"] for file in ("list.txt", "annot.hvecs")),
-    "embeddings.npz",
-)
+from nearsay.data.datasets import load_dataset, split_parts
+from nearsay.errors import SavedFileError
 
 
 @dataclass(frozen=True, eq=False)
@@ -60,20 +52,19 @@ def load_corel5k(split: str = "train") -> AnnotatedImages:
     ----------
     split : "train" (4,500 images), "test" (499) or "all" (train, then test)
 
-    The folder ``corel5k`` is looked for where ``load_dataset`` looks.
-
-    >>> load_corel5k("validation")
-    Traceback (most recent call last):
-    nearsay.errors.InputError: Unknown split 'validation'. Known names: all, test, train.
+    The same as ``load_dataset("corel5k", split=split)``.
     """
-    if split not in SPLITS:
-        raise unknown_name("split", split, SPLITS)
-    folder = _folder()
+    return load_dataset("corel5k", split=split)
+
+
+def read_corel5k(folder: Path, split: str = "train") -> AnnotatedImages:
+    """The same from a folder that holds the files."""
+    parts = split_parts(split, ("train", "test"))
     words = _lines(folder / "corel5k_words.txt")
-    names = [_lines(folder / f"corel5k_{part}_list.txt") for part in SPLITS[split]]
+    names = [_lines(folder / f"corel5k_{part}_list.txt") for part in parts]
     keywords = [
         _keywords(folder / f"corel5k_{part}_annot.hvecs", len(listed), len(words))
-        for part, listed in zip(SPLITS[split], names, strict=True)
+        for part, listed in zip(parts, names, strict=True)
     ]
     every = tuple(name for listed in names for name in listed)
     return AnnotatedImages(
@@ -82,19 +73,6 @@ def load_corel5k(split: str = "train") -> AnnotatedImages:
         keywords=sparse.vstack(keywords, format="csr"),
         words=words,
         embeddings=_embeddings(folder / "embeddings.npz", every),
-    )
-
-
-def _folder() -> Path:
-    places = [folder / "corel5k" for folder in data_folders()]
-    for place in places:
-        if all((place / file).exists() for file in FILES):
-            return place
-    raise DatasetNotFound(
-        f"The data set 'corel5k' is not on this machine. Looked for: {'; '.join(map(str, places))}. It is Corel5K"
-        " (Duygulu, Barnard, de Freitas, Forsyth, 2002) with the lists and annotations of Guillaumin et al. (2009); the"
-        " environment variable NEARSAY_DATA names the folder in which 'corel5k' lies."
-        f" Put there: {', '.join(FILES)}."
     )
 
 

@@ -9,22 +9,24 @@ from __future__ import annotations
 
 import gzip
 import inspect
-import os
 import struct
-import sys
 import zlib
 from collections import Counter
-from collections.abc import Callable, Iterable
-from dataclasses import dataclass, replace
+from collections.abc import Iterable
+from dataclasses import replace
 from pathlib import Path
+from typing import TYPE_CHECKING, Any, Literal, overload
 
 import numpy as np
 
+from nearsay.data.catalog import DATASETS, LEAF_FILES, MNIST_FILES
 from nearsay.data.files import read_rows
 from nearsay.data.rows import LabeledRows
-from nearsay.errors import DatasetNotFound, InputError, SavedFileError, closest, unknown_name
+from nearsay.errors import InputError, SavedFileError, closest, unknown_name
 
-LEAF_FILES = {"shape": "data_Sha_64.txt", "texture": "data_Tex_64.txt", "margin": "data_Mar_64.txt"}
+if TYPE_CHECKING:
+    from nearsay.data.corel5k import AnnotatedImages
+
 SPECIMENS = 16
 WHEAT_FEATURES = (
     "area",
@@ -35,16 +37,20 @@ WHEAT_FEATURES = (
     "asymmetry",
     "groove length",
 )
-MNIST_FILES = {
-    "train": ("train-images-idx3-ubyte.gz", "train-labels-idx1-ubyte.gz"),
-    "test": ("t10k-images-idx3-ubyte.gz", "t10k-labels-idx1-ubyte.gz"),
-}
 # Each array starts with a mark (0, 0, 8 for unsigned bytes, its number of dimensions), then its sizes.
 IDX_MARK = b"\x00\x00\x08"
 
 
-def load_dataset(name: str, **options: object) -> LabeledRows:
-    """Load one of the papers' data sets, ready to use.
+@overload
+def load_dataset(name: Literal["corel5k"], **options: object) -> AnnotatedImages: ...  # type: ignore[overload-overlap]
+
+
+@overload
+def load_dataset(name: str, **options: object) -> LabeledRows: ...
+
+
+def load_dataset(name: str, **options: object) -> Any:
+    """Load one of the papers' data sets, ready to use: LabeledRows, or AnnotatedImages where images have keywords.
 
     ================ ======================================================== ==============================
     name             what it is                                               options
@@ -56,6 +62,7 @@ def load_dataset(name: str, **options: object) -> LabeledRows:
     leaves           1600 leaves, 3 × 64 features, 100 species                groups, join, missing_specimen
     mnist            70,000 images of 28 × 28 pixels, 10 digits               split, n
     tin200           25,000 images as 256 features, 200 classes               split
+    corel5k          4,999 photographs with up to five keywords each          split
     ================ ======================================================== ==============================
 
     Where each measure has a name, it is a feature group of its own. ``split``
@@ -71,66 +78,24 @@ def load_dataset(name: str, **options: object) -> LabeledRows:
     <LabeledRows iris: 150 rows × 4 columns (float64), 3 labels, groups: sepal length (1), sepal width (1), ...>
     >>> load_dataset("irsi")
     Traceback (most recent call last):
-    nearsay.errors.InputError: Unknown data set 'irsi' (did you mean 'iris'?). Known names: digits, iris, leaves, ...
+    nearsay.errors.InputError: Unknown data set 'irsi' (did you mean 'iris'?). Known names: corel5k, digits, iris, ...
     """
     if name not in DATASETS:
         raise unknown_name("data set", name, DATASETS)
-    dataset = DATASETS[name]
-    _folder, *known = inspect.signature(dataset.load).parameters
+    entry = DATASETS[name]
+    read = entry.read
+    _folder, *known = inspect.signature(read).parameters
     unknown = [option for option in options if option not in known]
     if unknown:
         takes = f"takes {', '.join(known)}" if known else "takes no options"
         raise InputError(f"The data set {name!r} has no option {unknown[0]!r}{closest(unknown[0], known)}; it {takes}.")
-    return dataset.load(_folder_with(name, dataset), **options)
-
-
-@dataclass(frozen=True)
-class Dataset:
-    """How a data set is loaded from a folder, which files must lie there, and where they come from, in words."""
-
-    load: Callable[..., LabeledRows]
-    files: tuple[str, ...] = ()
-    source: str = ""
-
-
-def data_folders() -> list[Path]:
-    """Where data sets are looked for, in this order: NEARSAY_DATA if it is set, then the user's cache."""
-    named = os.environ.get("NEARSAY_DATA", "")
-    return [*([Path(named)] if named else []), _user_cache()]
-
-
-def _user_cache() -> Path:
-    if sys.platform == "win32":
-        return Path(os.environ.get("LOCALAPPDATA") or Path.home() / "AppData" / "Local") / "nearsay"
-    if sys.platform == "darwin":
-        return Path.home() / "Library" / "Caches" / "nearsay"
-    return Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache") / "nearsay"
-
-
-def _folder_with(name: str, dataset: Dataset) -> Path:
-    """The first folder that holds every file of the data set (any, for one that comes with scikit-learn)."""
-    places = [folder / name for folder in data_folders()]
-    for place in places:
-        if all((place / file).exists() for file in dataset.files):
-            return place
-    looked = "; ".join(f"{place} ({_lacking(place, dataset.files)})" for place in places)
-    unset = " (NEARSAY_DATA, which can name another place, is not set.)" if len(places) == 1 else ""
-    raise DatasetNotFound(
-        f"The data set {name!r} is not on this machine. Looked in: {looked}.{unset} {dataset.source}"
-        f" Put {', '.join(dataset.files)} into a folder {name!r} at one of these places."
-    )
-
-
-def _lacking(place: Path, files: Iterable[str]) -> str:
-    if not place.is_dir():
-        return "no folder"
-    return "lacks " + ", ".join(file for file in files if not (place / file).exists())
+    return read(entry.place(f"The data set {name!r}"), **options)
 
 
 # ------------------------------------------------------------------ measures
 
 
-def _iris(_: Path) -> LabeledRows:
+def read_iris(_: Path) -> LabeledRows:
     from sklearn.datasets import load_iris
 
     data = load_iris()
@@ -138,21 +103,21 @@ def _iris(_: Path) -> LabeledRows:
     return LabeledRows(data.data, data.target_names[data.target], _one_column_each(names), name="iris")
 
 
-def _wine(_: Path) -> LabeledRows:
+def read_wine(_: Path) -> LabeledRows:
     from sklearn.datasets import load_wine
 
     data = load_wine()
     return LabeledRows(data.data, data.target_names[data.target], _one_column_each(data.feature_names), name="wine")
 
 
-def _digits(_: Path) -> LabeledRows:
+def read_digits(_: Path) -> LabeledRows:
     from sklearn.datasets import load_digits
 
     data = load_digits()
     return LabeledRows(data.data, data.target, name="digits")
 
 
-def _seeds(folder: Path) -> LabeledRows:
+def read_seeds(folder: Path) -> LabeledRows:
     rows = read_rows(folder / "seeds_dataset.txt", label=-1, groups=_one_column_each(WHEAT_FEATURES))
     return replace(rows, name="seeds")
 
@@ -164,7 +129,7 @@ def _one_column_each(names: Iterable[str]) -> dict[str, slice]:
 # ------------------------------------------------------------------ leaves
 
 
-def _leaves(
+def read_leaves(
     folder: Path, groups: Iterable[str] = tuple(LEAF_FILES), join: str = "label", missing_specimen: int = 1
 ) -> LabeledRows:
     if join not in ("label", "row"):
@@ -226,12 +191,12 @@ def _places(species: list[str], order: list[str], missing_specimen: int) -> list
 # ------------------------------------------------------------------ images
 
 
-def _mnist(folder: Path, split: str = "train", n: int | None = None) -> LabeledRows:
+def read_mnist(folder: Path, split: str = "train", n: int | None = None) -> LabeledRows:
     if n is not None and (not isinstance(n, int) or n < 1):
         raise InputError(f"n is how many rows to keep, at least 1; got {n!r}.")
     images, labels, ids = [], [], []
     left = n
-    for part in _parts(split, MNIST_FILES):
+    for part in split_parts(split, MNIST_FILES):
         pictures, digits = (_read_idx(folder / file, left) for file in MNIST_FILES[part])
         images.append(pictures.reshape(len(pictures), -1))
         labels.append(digits.astype(np.int64))
@@ -259,11 +224,11 @@ def _read_idx(path: Path, n: int | None) -> np.ndarray:
     return values.reshape(shape).copy()  # what lies in a bytes object could not be written to
 
 
-def _tin200(folder: Path, split: str = "train") -> LabeledRows:
+def read_tin200(folder: Path, split: str = "train") -> LabeledRows:
     stored = np.load(folder / "embeddings.npz", allow_pickle=False)
     classes = read_rows(folder / "classes.csv", label="words", id="wnid")
     wnids = np.asarray(classes.ids)[np.argsort(classes.X[:, 0])]
-    parts = _parts(split, ("train", "test"))
+    parts = split_parts(split, ("train", "test"))
     # float16 saves room on disk, but compiled loops cannot read it; float32 holds the same values.
     X = _joined([stored[f"X_{part}"].astype(np.float32) for part in parts])
     numbers = {part: stored[f"y_{part}"] for part in parts}
@@ -275,7 +240,12 @@ def _tin200(folder: Path, split: str = "train") -> LabeledRows:
     )
 
 
-def _parts(split: str, known: Iterable[str]) -> list[str]:
+def split_parts(split: str, known: Iterable[str]) -> list[str]:
+    """The parts that a split names, all of them for "all".
+
+    >>> split_parts("all", ("train", "test"))
+    ['train', 'test']
+    """
     if split == "all":
         return list(known)
     if split not in known:
@@ -285,31 +255,3 @@ def _parts(split: str, known: Iterable[str]) -> list[str]:
 
 def _joined(arrays: list[np.ndarray]) -> np.ndarray:
     return arrays[0] if len(arrays) == 1 else np.concatenate(arrays)
-
-
-DATASETS = {
-    "iris": Dataset(_iris),
-    "wine": Dataset(_wine),
-    "digits": Dataset(_digits),
-    "seeds": Dataset(
-        _seeds,
-        ("seeds_dataset.txt",),
-        'It is "seeds" in the UCI Machine Learning Repository (Charytanowicz, Niewczas and others, 2010).',
-    ),
-    "leaves": Dataset(
-        _leaves,
-        tuple(LEAF_FILES.values()),
-        'It is "One-hundred plant species leaves" in the UCI Machine Learning Repository (Mallah, Cope, Orwell, 2013).',
-    ),
-    "mnist": Dataset(
-        _mnist,
-        tuple(file for pair in MNIST_FILES.values() for file in pair),
-        "It is the MNIST database of handwritten digits (LeCun, Cortes, Burges): four gzipped idx files.",
-    ),
-    "tin200": Dataset(
-        _tin200,
-        ("embeddings.npz", "classes.csv"),
-        "It is made from Tiny ImageNet (Stanford, CS231n): EfficientNet-Lite0 features, brought to 256 columns by a"
-        " PCA of the training rows, as X_train, y_train, X_test, y_test; classes.csv has columns index, wnid, words.",
-    ),
-}

@@ -1,7 +1,8 @@
-"""The pictures: each ``XxxDisplay.from_estimator(...)`` draws, and ``.plot(ax)`` draws again elsewhere.
+"""The pictures: ``XxxDisplay.from_estimator(estimator, X, y)`` or ``from_predictions(y_true, …)``, as in scikit-learn.
 
-As in scikit-learn, a display keeps what it shows, and ``figure_`` and ``ax_``
-say where it was drawn. matplotlib is imported when the first one is drawn.
+A display keeps what it shows, ``.plot(ax)`` draws it again elsewhere, and
+``figure_`` and ``ax_`` say where it was drawn. Options are keyword-only and
+have the same names in all displays. matplotlib is imported when the first one is drawn.
 """
 
 from nearsay.lazy import attach

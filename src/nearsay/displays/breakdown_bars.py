@@ -11,7 +11,8 @@ import numpy as np
 
 from nearsay.displays import drawing
 from nearsay.errors import InputError
-from nearsay.metrics.specificity import Breakdown
+from nearsay.metrics.specificity import Breakdown, breakdown
+from nearsay.taxonomy.taxonomy import Taxonomy
 
 # Shades of one color that can be told apart; more levels are put together to bands of whole bits.
 MOST_LEVELS = 8
@@ -26,7 +27,7 @@ LONGEST_LINE = 9
 class BreakdownDisplay:
     """A bar for each method: right answers from the most specific at the bottom up to the root, wrong ones on top.
 
-    Build it with :meth:`from_breakdowns`.
+    Build it with :meth:`from_estimator`, :meth:`from_predictions` or :meth:`from_breakdowns`.
 
     Attributes
     ----------
@@ -35,11 +36,10 @@ class BreakdownDisplay:
     figure_, ax_
         Where it was drawn. There after ``plot``.
 
-    >>> from nearsay.metrics.specificity import breakdown
     >>> from nearsay.taxonomy.taxonomy import Taxonomy
     >>> pets = Taxonomy.from_nested({"pet": {"dog": ["corgi", "poodle"], "cat": ["tabby", "Siamese"]}})
-    >>> bars = breakdown(["corgi", "corgi", "tabby", "tabby"], ["corgi", "dog", "pet", "dog"], pets)
-    >>> BreakdownDisplay.from_breakdowns({"hedged": bars}).shares["hedged"]
+    >>> y_true, y_pred = ["corgi", "corgi", "tabby", "tabby"], ["corgi", "dog", "pet", "dog"]
+    >>> BreakdownDisplay.from_predictions(y_true, y_pred, taxonomy=pets).shares["answers"]
     {'leaf, 2 bits': 0.25, 'dog or cat, 1 bit': 0.25, 'root, 0 bits': 0.25, 'wrong': 0.25}
     """
 
@@ -47,8 +47,43 @@ class BreakdownDisplay:
         self.shares = shares
 
     @classmethod
+    def from_estimator(
+        cls, estimator: Any, X: Any, y: Any, *, taxonomy: Taxonomy | None = None, ax: Any = None
+    ) -> BreakdownDisplay:
+        """Draw the answers of one or several fitted classifiers.
+
+        Parameters
+        ----------
+        estimator : fitted classifier, or {method: fitted classifier}
+            They name nodes of a taxonomy: a HedgedClassifier, or any classifier beside one.
+        X, y : rows and their labels, names of nodes.
+        taxonomy : Taxonomy, optional
+            By default that of the first HedgedClassifier.
+        ax : matplotlib axes, optional
+            Where to draw; a new figure by default.
+        """
+        estimators = drawing.estimators_by_method(estimator)
+        tree = drawing.shared_taxonomy(estimators, taxonomy)
+        answers = {method: own.predict(X) for method, own in estimators.items()}
+        return cls.from_predictions(y, answers, taxonomy=tree, ax=ax)
+
+    @classmethod
+    def from_predictions(cls, y_true: Any, y_pred: Any, *, taxonomy: Taxonomy, ax: Any = None) -> BreakdownDisplay:
+        """Draw answers that were given before.
+
+        Parameters
+        ----------
+        y_true : (n,) names of nodes
+        y_pred : (n,) names of nodes, or {method: (n,) names of nodes}
+        taxonomy : Taxonomy
+        ax : matplotlib axes, optional
+        """
+        answers = drawing.by_method(y_pred)
+        return cls.from_breakdowns({name: breakdown(y_true, own, taxonomy) for name, own in answers.items()}, ax=ax)
+
+    @classmethod
     def from_breakdowns(cls, breakdowns: Mapping[str, Breakdown], *, ax: Any = None) -> BreakdownDisplay:
-        """Draw the answers of several methods side by side.
+        """Draw breakdowns of several methods side by side.
 
         Up to eight levels of information are drawn each by itself. More are
         put together: the root, the leaves, and between them bands of bits.
@@ -59,17 +94,16 @@ class BreakdownDisplay:
             From ``breakdown``, all with the same taxonomy.
         ax : matplotlib axes, optional
         """
-        if not breakdowns:
-            raise InputError("There is nothing to draw: pass at least one method with its breakdown.")
-        first = next(iter(breakdowns.values()))
-        for method, bars in breakdowns.items():
+        methods = drawing.by_method(breakdowns)
+        first = next(iter(methods.values()))
+        for method, bars in methods.items():
             if not np.array_equal(bars.information, first.information):
                 raise InputError(
                     f"{method!r} has other levels of information than the first method. Bars that stand side by side"
                     " are made with one taxonomy; draw others on axes of their own."
                 )
         labels = part_labels(first)
-        return cls(shares={str(method): _by_label(bars, labels) for method, bars in breakdowns.items()}).plot(ax=ax)
+        return cls(shares={method: _by_label(bars, labels) for method, bars in methods.items()}).plot(ax=ax)
 
     def plot(self, ax: Any = None) -> BreakdownDisplay:
         """Draw on ``ax``, or on a new figure."""

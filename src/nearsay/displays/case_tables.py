@@ -30,7 +30,9 @@ class CaseTableDisplay:
     Small tables have them written, with the number of past cases below; in a
     larger map a dot marks a cell without a case (not between classes, where
     most are).
-    Build it with :meth:`from_estimator` or :meth:`from_tables`.
+    Build it with :meth:`from_estimator` or :meth:`from_tables`; there is no
+    ``from_predictions``, because the tables are learned in ``fit`` and
+    predictions do not change them.
 
     Attributes
     ----------
@@ -75,23 +77,11 @@ class CaseTableDisplay:
         return cls(tables=list(tables)).plot(ax=ax)
 
     def plot(self, ax: Any = None) -> CaseTableDisplay:
-        """Draw on one axes a table ``ax``, or on a new figure."""
+        """Draw on ``ax``, one axes per table, or on a new figure."""
         shown = [_without_empty_end(table) for table in self.tables]
-        if ax is None:
-            import matplotlib.pyplot as plt
-
-            sizes = [_panel_size(table) for table in shown]
-            widths = [width for width, _ in sizes]
-            _, ax = plt.subplots(
-                1,
-                len(shown),
-                figsize=(sum(widths), max(height for _, height in sizes)),
-                width_ratios=widths,
-                layout="constrained",
-            )
-        axes = np.atleast_1d(np.asarray(ax, dtype=object)).ravel()
-        if len(axes) != len(shown):
-            raise InputError(f"Axes for each of the {len(shown)} tables are needed; got {len(axes)}.")
+        widths, heights = zip(*map(_panel_size, shown), strict=True)
+        size = (sum(widths), max(heights))
+        axes = drawing.panels(ax, 1, len(shown), "one table each", figsize=size, width_ratios=widths)[0]
         for panel, table, whole in zip(axes, shown, self.tables, strict=True):
             draw = _draw_bars if table.cases.ndim == 1 else _draw_map
             draw(panel, table)

@@ -3,15 +3,20 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Mapping
+from numbers import Real
 from pathlib import Path
 from typing import Any
 
 import numpy as np
+from sklearn.utils.validation import check_is_fitted
 
 from nearsay.arrays import as_labels, as_rows
 from nearsay.data.replacing import replacing
+from nearsay.decision.hedged import HedgedClassifier
 from nearsay.displays.voronoi import Frame
 from nearsay.errors import InputError
+from nearsay.taxonomy.taxonomy import Taxonomy
 
 # Okabe and Ito (2008): told apart with any kind of color vision, but only seven.
 FEW_COLORS = ("#0072B2", "#E69F00", "#009E73", "#CC79A7", "#56B4E9", "#D55E00", "#F0E442")
@@ -109,6 +114,21 @@ def fresh_axes(width: float, height: float) -> Any:
     return plt.subplots(figsize=(width, height), layout="compressed")[1]
 
 
+def panels(ax: Any, n_rows: int, n_columns: int, what: str, **layout: Any) -> np.ndarray:
+    """(n_rows, n_columns) axes: those of ``ax``, or new ones; ``what`` says in an error what they are for."""
+    if ax is None:
+        import matplotlib.pyplot as plt
+
+        ax = plt.subplots(n_rows, n_columns, squeeze=False, layout="constrained", **layout)[1]
+    axes = np.asarray(ax, dtype=object)
+    if axes.size != n_rows * n_columns:
+        raise InputError(
+            f"{n_rows * n_columns} axes are needed, for {what}; got {axes.size}."
+            f" Pass plt.subplots({n_rows}, {n_columns})[1], or leave ax out for a new figure."
+        )
+    return axes.reshape(n_rows, n_columns)
+
+
 def save_figure(figure: Any, path: Path, **options: Any) -> None:
     """Save a picture as every file is saved, whole or not at all; ``options`` are those of ``savefig``."""
     with replacing(path) as out:
@@ -184,6 +204,86 @@ def one_row(query: Any) -> Any:
     return rows
 
 
+def one_label(y: Any) -> Any:
+    """The label of the one row that is shown: by itself, or in an array of one; None where it is not known.
+
+    >>> one_label(["cat"]), one_label("cat"), one_label(None)
+    ('cat', 'cat', None)
+    """
+    labels = [y] if y is None or isinstance(y, str) or np.ndim(y) == 0 else list(y)
+    if len(labels) != 1:
+        raise InputError(f"One row is drawn at a time, with one label; got {len(labels)} labels. Pass one, as y[0].")
+    return labels[0]
+
+
+def by_method(given: Any, name: str = "answers") -> dict[str, Any]:
+    """What several methods gave, as {method: what it gave}; that of one method alone goes by ``name``.
+
+    >>> by_method([1, 2]), by_method({"votes": [1, 2]})
+    ({'answers': [1, 2]}, {'votes': [1, 2]})
+    """
+    methods = {str(method): own for method, own in given.items()} if isinstance(given, Mapping) else {name: given}
+    if not methods:
+        raise InputError("There is nothing to draw: pass at least one method.")
+    return methods
+
+
+def by_method_and_number(given: Any, name: str = "answers") -> dict[str, dict[Any, Any]]:
+    """The same where each method gave something for several numbers: {number: …}, or {method: {number: …}}.
+
+    >>> by_method_and_number({5: "few", 20: "many"})
+    {'answers': {5: 'few', 20: 'many'}}
+    """
+    several = isinstance(given, Mapping) and any(isinstance(own, Mapping) for own in given.values())
+    methods = by_method(given if several else {name: given})
+    for method, own in methods.items():
+        if not isinstance(own, Mapping) or not own or not all(isinstance(number, Real) for number in own):
+            given_keys = f"the keys {list(own)}" if isinstance(own, Mapping) else type(own).__name__
+            raise InputError(f"{method!r} must be a mapping with numbers as keys, {{5: …, 10: …}}; got {given_keys}.")
+    return methods
+
+
+def estimators_by_method(given: Any) -> dict[str, Any]:
+    """{method: estimator}; one estimator alone goes by the name of its class."""
+    return by_method(given, type(given).__name__)
+
+
+def most_probable_classes(y_prob: Any, classes: Any) -> np.ndarray:
+    """The label of the largest probability of each row, or its column where ``classes`` is None."""
+    columns = np.asarray(y_prob).argmax(axis=1)
+    named: np.ndarray = columns if classes is None else np.asarray(classes)[columns]
+    return named
+
+
+def check_hedged(estimator: Any) -> HedgedClassifier:
+    """The estimator, if it is a fitted HedgedClassifier."""
+    if not isinstance(estimator, HedgedClassifier):
+        raise InputError(
+            f"{type(estimator).__name__} names no nodes of a taxonomy. Wrap it: HedgedClassifier(estimator, taxonomy)."
+        )
+    check_is_fitted(estimator, "estimator_")
+    return estimator
+
+
+def leaf_probabilities(hedged: HedgedClassifier, X: Any) -> np.ndarray:
+    """(n_rows, n_leaves) what a fitted HedgedClassifier gives the leaves of its taxonomy."""
+    p_node: np.ndarray = hedged.predict_proba_nodes(X)
+    return p_node[:, : hedged.taxonomy_.n_leaves]  # leaves are the first nodes
+
+
+def shared_taxonomy(estimators: Mapping[str, Any], taxonomy: Taxonomy | None) -> Taxonomy:
+    """The taxonomy given, else that of the first estimator that has one."""
+    if taxonomy is not None:
+        return taxonomy
+    own = [estimator.taxonomy_ for estimator in estimators.values() if hasattr(estimator, "taxonomy_")]
+    if not own:
+        raise InputError(
+            f"None of {', '.join(estimators)} is a fitted HedgedClassifier, which has a taxonomy. Pass taxonomy=."
+        )
+    found: Taxonomy = own[0]
+    return found
+
+
 def label_numbers(labels: Any, classes: np.ndarray, *, count: int) -> np.ndarray:
     """The place of each label among the classes."""
     known = {label: number for number, label in enumerate(classes.tolist())}
@@ -206,6 +306,15 @@ def check_holds(neighbors: np.ndarray, count: int, *, name: str) -> None:
             f"Row {max(neighbors)} is a neighbor, but {name} holds only {count} rows."
             f" Pass {name} for all the rows the classifier was fitted on, in the same order."
         )
+
+
+def images_of(neighbors: list[int], images: Any) -> np.ndarray:
+    """(n_neighbors, height, width) the images of some of the rows the classifier was fitted on."""
+    pictures = as_images(images, count=len(images))
+    rows = np.asarray(neighbors, dtype=np.int64)
+    check_holds(rows, len(pictures), name="images")
+    shown: np.ndarray = pictures[rows]
+    return shown
 
 
 def draw_thumbnail(ax: Any, image: np.ndarray, at: np.ndarray, color: Any, *, size: float, layer: float) -> None:

@@ -10,6 +10,8 @@ from typing import Any
 import numpy as np
 
 from nearsay.displays import drawing
+from nearsay.errors import InputError
+from nearsay.posterior.evidence import Evidence
 from nearsay.taxonomy.words import word_of
 
 # In image heights: the free space between neighbors, and between the query and the first neighbor; a line of text.
@@ -22,7 +24,7 @@ LETTERS_IN_A_TILE, MOST_LINES_IN_A_TILE, MOST_LINES_BELOW = 11, 4, 2
 class EvidenceDisplay:
     """One query image, then its neighbors, nearest first, with labels and distances.
 
-    Build it with :meth:`from_estimator`. A neighbor that voted for the answer
+    Build it with :meth:`from_estimator` or :meth:`from_predictions`. A neighbor that voted for the answer
     has a blue rim; one that did not, a dashed orange one. At most ten
     neighbors are shown.
 
@@ -38,7 +40,7 @@ class EvidenceDisplay:
     >>> from nearsay.displays import EvidenceDisplay
     >>> X, y = [[0, 0, 0, 9], [0, 0, 9, 0], [9, 9, 0, 0]], ["low", "low", "high"]
     >>> clf = ns.NeighborClassifier(n_neighbors=2).fit(X, y)
-    >>> EvidenceDisplay.from_estimator(clf, X, query=[0, 0, 8, 1]).neighbor_images.shape
+    >>> EvidenceDisplay.from_estimator(clf, [[0, 0, 8, 1]], images=X).neighbor_images.shape
     (2, 2, 2)
     """
 
@@ -54,40 +56,52 @@ class EvidenceDisplay:
     def from_estimator(
         cls,
         estimator: Any,
-        images: Any,
-        query: Any,
+        X: Any,
+        y: Any = None,
         *,
+        images: Any,
         query_image: Any = None,
-        true_label: Any = None,
         ax: Any = None,
     ) -> EvidenceDisplay:
-        """Ask a fitted NeighborClassifier about one query and show the images of its neighbors.
+        """Ask a fitted NeighborClassifier about one row and show the images of its neighbors.
 
         Parameters
         ----------
         estimator : fitted NeighborClassifier
+        X : (1, n_features) or (n_features,)
+            One row to ask about.
+        y : optional
+            Its true label, if that is known: named above the strip.
         images : (n, height, width)
             One image for each row the classifier was fitted on. Square images may also come as rows.
-        query : (n_features,)
-            One row to ask about.
         query_image : (height, width), optional
-            Its image; by default the row itself, folded to a square.
-        true_label : optional
-            What the query really is, if that is known: named above the strip.
+            The image of the row; by default the row itself, folded to a square.
         ax : matplotlib axes, optional
             Where to draw; a new figure by default.
         """
-        evidence = estimator.explain(drawing.one_row(query))[0]
-        pictures = drawing.as_images(images, count=len(images))
-        shown = np.asarray(evidence.neighbors[:MOST_NEIGHBORS], dtype=np.int64)
-        drawing.check_holds(shown, len(pictures), name="images")
-        display = cls(
+        row = drawing.one_row(X)
+        query_image = row if query_image is None else query_image
+        return cls.from_predictions(y, explained(estimator, row), images=images, query_image=query_image, ax=ax)
+
+    @classmethod
+    def from_predictions(
+        cls, y_true: Any, evidence: Evidence, *, images: Any, query_image: Any, ax: Any = None
+    ) -> EvidenceDisplay:
+        """Draw evidence that ``explain`` gave before.
+
+        Parameters
+        ----------
+        y_true : the true label of the row, or None
+        evidence : Evidence
+        images, query_image, ax
+            As in ``from_estimator``.
+        """
+        return cls(
             evidence=evidence,
-            query_image=drawing.as_image(query if query_image is None else query_image),
-            neighbor_images=pictures[shown],
-            true_label=true_label,
-        )
-        return display.plot(ax=ax)
+            query_image=drawing.as_image(query_image),
+            neighbor_images=drawing.images_of(evidence.neighbors[:MOST_NEIGHBORS], images),
+            true_label=drawing.one_label(y_true),
+        ).plot(ax=ax)
 
     def plot(self, ax: Any = None) -> EvidenceDisplay:
         """Draw on ``ax``, or on a new figure."""
@@ -110,6 +124,17 @@ class EvidenceDisplay:
             )
             for image, label, distance in zip(self.neighbor_images, said.labels, said.distances, strict=False)
         ]
+
+
+def explained(estimator: Any, row: Any) -> Evidence:
+    """The evidence of a fitted classifier for a table of one row."""
+    if not hasattr(estimator, "explain"):
+        raise InputError(
+            f"{type(estimator).__name__} has no explain, which finds the neighbors. Pass a NeighborClassifier,"
+            " such as the estimator_ of a HedgedClassifier around one."
+        )
+    found: Evidence = estimator.explain(row)[0]
+    return found
 
 
 def strip_width(n_shown: int) -> float:

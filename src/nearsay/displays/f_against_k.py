@@ -8,9 +8,10 @@ from typing import Any
 import numpy as np
 
 from nearsay.displays import drawing
-from nearsay.displays.specificity_curve import FEW_POINTS
+from nearsay.displays.specificity_curve import FEW_POINTS, measured_curve
 from nearsay.errors import InputError
-from nearsay.metrics.specificity import as_shares
+from nearsay.metrics.specificity import as_shares, best_f_score
+from nearsay.taxonomy.taxonomy import Taxonomy
 
 # What a reader looks for on an axis on which each step multiplies.
 ROUND_NUMBERS = (1, 2, 5, 10, 20, 50, 100, 200, 500, 1000, 2000, 5000, 10000)
@@ -19,7 +20,7 @@ ROUND_NUMBERS = (1, 2, 5, 10, 20, 50, 100, 200, 500, 1000, 2000, 5000, 10000)
 class FScoreDisplay:
     """The best F score against k, a line for each method; each step of the axis multiplies k.
 
-    Build it with :meth:`from_scores`.
+    Build it with :meth:`from_estimator`, :meth:`from_predictions` or :meth:`from_scores`.
 
     Attributes
     ----------
@@ -35,6 +36,45 @@ class FScoreDisplay:
         self.scores = scores
 
     @classmethod
+    def from_estimator(cls, estimator: Mapping[Any, Any], X: Any, y: Any, *, ax: Any = None) -> FScoreDisplay:
+        """Draw the best F score that fitted HedgedClassifiers with several k reach on these rows.
+
+        Parameters
+        ----------
+        estimator : {k: fitted HedgedClassifier}, or {method: {k: fitted HedgedClassifier}}
+        X, y : rows that they were not fitted on, and their labels, names of nodes.
+        ax : matplotlib axes, optional
+        """
+        scores: dict[str, dict[Any, float]] = {}
+        for method, by_k in drawing.by_method_and_number(estimator).items():
+            scores[method] = {}
+            for k, own in by_k.items():
+                hedged = drawing.check_hedged(own)
+                p_leaf = drawing.leaf_probabilities(hedged, X)
+                scores[method][k] = best_f_score(measured_curve(y, p_leaf, hedged.taxonomy_, hedged.rule))
+        return cls.from_scores(scores, ax=ax)
+
+    @classmethod
+    def from_predictions(
+        cls, y_true: Any, y_prob: Mapping[Any, Any], *, taxonomy: Taxonomy, rule: str = "darts", ax: Any = None
+    ) -> FScoreDisplay:
+        """Draw the best F score of a rule on probabilities of the leaves that were computed with several k.
+
+        Parameters
+        ----------
+        y_true : (n,) names of nodes
+        y_prob : {k: (n, n_leaves) probabilities in the order of ``taxonomy.leaves``}, or {method: {k: …}}
+        taxonomy : Taxonomy
+        rule : {"darts", "fixed-threshold", "flat-reject", "flat-reject-calibrated"}, default="darts"
+        ax : matplotlib axes, optional
+        """
+        scores = {
+            method: {k: best_f_score(measured_curve(y_true, p_leaf, taxonomy, rule)) for k, p_leaf in by_k.items()}
+            for method, by_k in drawing.by_method_and_number(y_prob, rule).items()
+        }
+        return cls.from_scores(scores, ax=ax)
+
+    @classmethod
     def from_scores(cls, scores: Mapping[str, Mapping[Any, float]], *, ax: Any = None) -> FScoreDisplay:
         """Draw the scores of several methods.
 
@@ -44,9 +84,8 @@ class FScoreDisplay:
             As ``best_f_score`` gives them; k in any order.
         ax : matplotlib axes, optional
         """
-        if not scores:
-            raise InputError("There is nothing to draw: pass at least one method with its scores.")
-        return cls(scores={str(method): _by_k(method, by_k) for method, by_k in scores.items()}).plot(ax=ax)
+        methods = drawing.by_method(scores)
+        return cls(scores={method: _by_k(method, by_k) for method, by_k in methods.items()}).plot(ax=ax)
 
     def plot(self, ax: Any = None) -> FScoreDisplay:
         """Draw on ``ax``, or on a new figure."""

@@ -5,14 +5,12 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
-from sklearn.utils.validation import check_is_fitted
-
 from nearsay.decision.guarantee import branch_of
 from nearsay.decision.hedged import HedgedClassifier
 from nearsay.displays import drawing
 from nearsay.displays.hedge_on_tree import SHARE, HedgedNode, HedgeOnTree, hedge_on_tree
-from nearsay.errors import InputError
 from nearsay.posterior.classifier import NeighborClassifier
+from nearsay.taxonomy.taxonomy import Taxonomy
 
 # Inches: a row, a step down the tree, a column of numbers, the longest bar, the room for a number behind a bar.
 ROW, STEP, COLUMN, BAR, BEHIND = 0.25, 0.2, 0.62, 1.9, 0.4
@@ -24,7 +22,7 @@ MOST_LETTERS = 48
 class HedgeDisplay:
     """The part of the tree that matters for one query, a line for each node, the one named in color.
 
-    Build it with :meth:`from_estimator`. The answer is blue, or orange where it
+    Build it with :meth:`from_estimator` or :meth:`from_predictions`. The answer is blue, or orange where it
     is known to be wrong. Beside each node: how many neighbors say so, its
     probability, its bits, and as a bar the reward that DARTS compares,
     probability × (bits + shift); for another rule the probability, and the
@@ -44,7 +42,7 @@ class HedgeDisplay:
     >>> X = [[0.0], [1.0], [2.0], [6.0], [6.5], [10.0], [11.0], [12.0], [50.0], [51.0], [52.0]]
     >>> y = ["corgi"] * 3 + ["poodle", "corgi"] + ["poodle"] * 3 + ["cat"] * 3
     >>> hedged = ns.HedgedClassifier(ns.NeighborClassifier(3, model_failure=0.0), pets, accuracy=1.0).fit(X, y)
-    >>> hedge = HedgeDisplay.from_estimator(hedged, [6.2]).hedge
+    >>> hedge = HedgeDisplay.from_estimator(hedged, [[6.2]]).hedge
     >>> hedge.answer, hedge["dog"].votes, hedge["poodle"].votes
     ('dog', 3, 2)
     """
@@ -55,24 +53,24 @@ class HedgeDisplay:
     @classmethod
     def from_estimator(
         cls,
-        hedged: HedgedClassifier,
-        query: Any,
+        estimator: HedgedClassifier,
+        X: Any,
+        y: Any = None,
         *,
-        true_label: Any = None,
         names: Mapping[Any, str] | None = None,
         share: float = SHARE,
         ax: Any = None,
     ) -> HedgeDisplay:
-        """Ask a fitted HedgedClassifier about one query and draw why it names the node it does.
+        """Ask a fitted HedgedClassifier about one row and draw why it names the node it does.
 
         Parameters
         ----------
-        hedged : fitted HedgedClassifier
+        estimator : fitted HedgedClassifier
             Around a NeighborClassifier the votes of the neighbors are shown too.
-        query : (n_features,)
+        X : (1, n_features) or (n_features,)
             One row to ask about.
-        true_label : name of a node, optional
-            What the query really is.
+        y : name of a node, optional
+            Its true label.
         names : {node: word}, optional
             What nodes are called; others by their name (``words_for_nodes`` makes them).
         share : float, default=0.05
@@ -80,23 +78,59 @@ class HedgeDisplay:
         ax : matplotlib axes, optional
             Where to draw; a new figure by default.
         """
-        if not isinstance(hedged, HedgedClassifier):
-            raise InputError(
-                f"{type(hedged).__name__} names no nodes of a taxonomy. Wrap it: HedgedClassifier(estimator, taxonomy)."
-            )
-        check_is_fitted(hedged, "estimator_")
-        row = drawing.one_row(query)
+        hedged = drawing.check_hedged(estimator)
+        row = drawing.one_row(X)
         tree = hedged.taxonomy_
-        p_leaf = hedged.predict_proba_nodes(row)[:, : tree.n_leaves]  # leaves are the first nodes
+        p_leaf = drawing.leaf_probabilities(hedged, row)
         branch = 0 if hedged.branches is None else branch_of(p_leaf, tree, hedged.branches)[0]
         around_neighbors = isinstance(hedged.estimator_, NeighborClassifier)
-        hedge = hedge_on_tree(
-            p_leaf[0],
-            tree,
-            hedged.settings_[branch],
+        return cls.from_predictions(
+            y,
+            p_leaf,
+            taxonomy=tree,
+            setting=hedged.settings_[branch],
             rule=hedged.rule,
             votes=hedged.estimator_.explain(row)[0].votes if around_neighbors else None,
-            true_label=true_label,
+            names=names,
+            share=share,
+            ax=ax,
+        )
+
+    @classmethod
+    def from_predictions(
+        cls,
+        y_true: Any,
+        y_prob: Any,
+        *,
+        taxonomy: Taxonomy,
+        setting: float,
+        rule: str = "darts",
+        votes: Mapping[Any, int] | None = None,
+        names: Mapping[Any, str] | None = None,
+        share: float = SHARE,
+        ax: Any = None,
+    ) -> HedgeDisplay:
+        """Draw what a rule makes of probabilities of the leaves.
+
+        Parameters
+        ----------
+        y_true : the true label of the row, or None
+        y_prob : (1, n_leaves) or (n_leaves,) probabilities in the order of ``taxonomy.leaves``
+        taxonomy : Taxonomy
+        setting : float
+            The reward shift of DARTS, or the threshold of another ``rule``.
+        rule, votes
+            As in ``hedge_on_tree``.
+        names, share, ax
+            As in ``from_estimator``.
+        """
+        hedge = hedge_on_tree(
+            drawing.one_row(y_prob)[0],
+            taxonomy,
+            setting,
+            rule=rule,
+            votes=votes,
+            true_label=drawing.one_label(y_true),
             names=names,
             share=share,
         )

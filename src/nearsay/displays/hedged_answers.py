@@ -90,7 +90,7 @@ def hedged_answers(
 class HedgedAnswersDisplay:
     """A table: a line for each query, a column for each method, the truth at the right.
 
-    Build it with :meth:`from_answers`. A full blue dot stands before a right
+    Build it with :meth:`from_estimator` or :meth:`from_predictions`. A full blue dot stands before a right
     answer, half a dot before one that is right but less specific, an empty one
     before the root, which says nothing, and an orange cross before a wrong one.
     At most 30 queries are drawn; ``rows`` holds all.
@@ -100,57 +100,93 @@ class HedgedAnswersDisplay:
     methods : tuple of str
     rows : list of dict
         As ``hedged_answers`` gives them.
-    images : (n_queries, height, width) or None
+    query_images : (n_queries, height, width) or None
     figure_, ax_
         Where it was drawn; there after ``plot``.
 
     >>> pets = Taxonomy.from_nested({"pet": {"dog": ["corgi", "poodle"], "cat": {}}})
-    >>> display = HedgedAnswersDisplay.from_answers({"Flat": ["corgi"], "DARTS": ["dog"]}, ["poodle"], pets)
+    >>> answers = {"Flat": ["corgi"], "DARTS": ["dog"]}
+    >>> display = HedgedAnswersDisplay.from_predictions(["poodle"], answers, taxonomy=pets)
     >>> display.rows[0]["right"]
     {'Flat': False, 'DARTS': True}
     """
 
-    def __init__(self, *, methods: tuple[str, ...], rows: list[dict[str, Any]], images: np.ndarray | None) -> None:
+    def __init__(
+        self, *, methods: tuple[str, ...], rows: list[dict[str, Any]], query_images: np.ndarray | None = None
+    ) -> None:
         self.methods = methods
         self.rows = rows
-        self.images = images
+        self.query_images = query_images
 
     @classmethod
-    def from_answers(
+    def from_estimator(
         cls,
-        answers: Mapping[str, Any],
-        y_true: Any,
-        taxonomy: Taxonomy,
+        estimator: Any,
+        X: Any,
+        y: Any,
         *,
-        images: Any = None,
+        taxonomy: Taxonomy | None = None,
+        query_images: Any = None,
         names: Mapping[Any, str] | None = None,
         ax: Any = None,
     ) -> HedgedAnswersDisplay:
-        """Draw what each method says of each query.
+        """Draw what one or several fitted classifiers say about each row.
 
         Parameters
         ----------
-        answers : {method: (n_queries,) names of nodes}
-            As ``HedgedClassifier.predict`` gives them.
+        estimator : fitted classifier, or {method: fitted classifier}
+            They name nodes of a taxonomy: a HedgedClassifier, or any classifier beside one.
+        X : (n_queries, n_features)
+        y : (n_queries,) names of nodes
+        taxonomy : Taxonomy, optional
+            By default that of the first HedgedClassifier.
+        query_images, names, ax
+            As in ``from_predictions``.
+        """
+        estimators = drawing.estimators_by_method(estimator)
+        tree = drawing.shared_taxonomy(estimators, taxonomy)
+        answers = {method: own.predict(X) for method, own in estimators.items()}
+        return cls.from_predictions(y, answers, taxonomy=tree, query_images=query_images, names=names, ax=ax)
+
+    @classmethod
+    def from_predictions(
+        cls,
+        y_true: Any,
+        y_pred: Any,
+        *,
+        taxonomy: Taxonomy,
+        query_images: Any = None,
+        names: Mapping[Any, str] | None = None,
+        ax: Any = None,
+    ) -> HedgedAnswersDisplay:
+        """Draw answers that were given before.
+
+        Parameters
+        ----------
         y_true : (n_queries,) names of nodes
+        y_pred : (n_queries,) names of nodes, or {method: (n_queries,) names of nodes}
+            As ``HedgedClassifier.predict`` gives them.
         taxonomy : Taxonomy
-        images : (n_queries, height, width), optional
+        query_images : (n_queries, height, width), optional
             The queries as pictures. Square images may also come as rows.
         names : {node: word}, optional
             What nodes are called; others by their name (``words_for_nodes`` makes them).
         ax : matplotlib axes, optional
             Where to draw; a new figure by default.
         """
+        answers = drawing.by_method(y_pred)
         rows = hedged_answers(answers, y_true, taxonomy, names=names)
         if not rows:
             raise InputError("There is no query, so there is nothing to draw.")
-        pictures = None if images is None else drawing.as_images(images, count=len(rows))
-        return cls(methods=tuple(answers), rows=rows, images=pictures).plot(ax=ax)
+        pictures = (
+            None if query_images is None else drawing.as_images(query_images, count=len(rows), name="query_images")
+        )
+        return cls(methods=tuple(answers), rows=rows, query_images=pictures).plot(ax=ax)
 
     def plot(self, ax: Any = None) -> HedgedAnswersDisplay:
         """Draw on ``ax``, or on a new figure."""
         shown = self.rows[:MOST_QUERIES]
-        line = LINE if self.images is None else PICTURE_LINE
+        line = LINE if self.query_images is None else PICTURE_LINE
         left, width = self._columns(shown)
         height = (len(shown) + 0.7) * LINE + len(shown) * (line - LINE) + KEY
         ax = drawing.fresh_axes(width, height) if ax is None else ax
@@ -170,7 +206,11 @@ class HedgedAnswersDisplay:
 
     def _columns(self, shown: list[dict[str, Any]]) -> tuple[dict[str, float], float]:
         """Where the words of each column begin, as wide as the longest of them, and the width of all."""
-        x = 0.0 if self.images is None else PICTURE_LINE * self.images.shape[2] / self.images.shape[1] + GAP
+        x = (
+            0.0
+            if self.query_images is None
+            else PICTURE_LINE * self.query_images.shape[2] / self.query_images.shape[1] + GAP
+        )
         left = {}
         for column in (*self.methods, TRUE):
             letters = max(len(drawing.shortened(row[column], MOST_LETTERS)) for row in shown)
@@ -180,8 +220,8 @@ class HedgedAnswersDisplay:
         return left, max(x, _key_places()[-1])
 
     def _draw_row(self, ax: Any, row: dict[str, Any], left: dict[str, float], y: float) -> None:
-        if self.images is not None:
-            image = self.images[row[QUERY]]
+        if self.query_images is not None:
+            image = self.query_images[row[QUERY]]
             half = 0.46 * PICTURE_LINE
             extent = (0, 2 * half * image.shape[1] / image.shape[0], y + half, y - half)
             ax.imshow(image, cmap="gray_r", extent=extent, interpolation="nearest")

@@ -1,26 +1,31 @@
-"""How good each number of neighbors was when every row was left out once."""
+"""How good each number of neighbors is."""
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import Any
 
 import numpy as np
 
 from nearsay.displays import drawing
 from nearsay.errors import InputError
+from nearsay.metrics.probability import accuracy, mean_log_posterior
+from nearsay.neighbors.table import NeighborTable
+from nearsay.posterior.classifier import NeighborClassifier
+from nearsay.posterior.k_curve import KCurve, PastVotes, largest_k
 
 
 class KCurveDisplay:
-    """Leave-one-out accuracy and mean log posterior against k, with the chosen k marked.
+    """Accuracy and mean log posterior against k, with the chosen k marked.
 
-    Build it with :meth:`from_estimator`.
+    Build it with :meth:`from_estimator` or :meth:`from_predictions`.
 
     Attributes
     ----------
     k, accuracy, log_posterior : (n_k,)
         The curve.
     chosen : int
-        The k that the classifier uses.
+        The k that the classifier uses, or the best one.
     figure_, ax_
         Where it was drawn: ``ax_`` is a pair, accuracy above log posterior. There after ``plot``.
 
@@ -39,40 +44,59 @@ class KCurveDisplay:
         self.chosen = chosen
 
     @classmethod
-    def from_estimator(cls, estimator: Any, *, ax: Any = None) -> KCurveDisplay:
-        """Draw the curve of a classifier fitted with ``n_neighbors="auto"``.
+    def from_estimator(cls, estimator: Any, X: Any = None, y: Any = None, *, ax: Any = None) -> KCurveDisplay:
+        """Draw the curve of a fitted NeighborClassifier.
 
-        ``ax``, if given, is a pair of axes: one for accuracy, one for the log posterior.
+        Parameters
+        ----------
+        estimator : fitted NeighborClassifier
+        X, y : rows and their labels, optional
+            What the votes of 1, 2, … neighbors say about these rows. Without them, the leave-one-out curve that a
+            classifier with ``n_neighbors="auto"`` chose its k from.
+        ax : a pair of matplotlib axes, optional
+            One for accuracy, one for the log posterior.
         """
-        curve = getattr(estimator, "k_curve_", None)
-        if curve is None:
+        if X is not None:
+            curve = _curve_of_rows(estimator, X, y)
+        elif hasattr(estimator, "k_curve_"):
+            curve = estimator.k_curve_
+        else:
             raise InputError(
-                f'{type(estimator).__name__} has no k_curve_. Fit it with n_neighbors="auto", which tries every k.'
+                f'{type(estimator).__name__} has no k_curve_. Fit it with n_neighbors="auto", which tries every k, or'
+                " pass rows X and their labels y to try every k on."
             )
-        display = cls(
-            k=np.asarray(curve.k),
-            accuracy=np.asarray(curve.accuracy),
-            log_posterior=np.asarray(curve.log_posterior),
-            chosen=int(estimator.n_neighbors_),
+        return cls(**curve._asdict(), chosen=int(estimator.n_neighbors_)).plot(ax=ax)
+
+    @classmethod
+    def from_predictions(
+        cls, y_true: Any, y_prob: Mapping[int, Any], *, classes: Any = None, ax: Any = None
+    ) -> KCurveDisplay:
+        """Draw probabilities that were computed before with several k; the k of the best log posterior is marked.
+
+        Parameters
+        ----------
+        y_true : (n,) true classes
+            Column numbers of the probabilities, or labels where ``classes`` names the columns.
+        y_prob : {k: (n, n_classes) probabilities}
+        classes : (n_classes,) labels of the columns, sorted as in ``classifier.classes_``.
+        ax : a pair of matplotlib axes, optional
+        """
+        ((_, by_k),) = drawing.by_method_and_number({"": y_prob}).items()
+        ks = sorted(by_k)
+        curve = KCurve(
+            np.array(ks),
+            np.array([accuracy(drawing.most_probable_classes(by_k[k], classes), y_true) for k in ks]),
+            np.array([mean_log_posterior(by_k[k], y_true, classes=classes) for k in ks]),
         )
-        return display.plot(ax=ax)
+        return cls(**curve._asdict(), chosen=curve.best).plot(ax=ax)
 
     def plot(self, ax: Any = None) -> KCurveDisplay:
         """Draw on the pair of axes ``ax``, or on a new figure."""
-        if ax is None:
-            import matplotlib.pyplot as plt
-
-            _, ax = plt.subplots(2, 1, sharex=True, figsize=(6.4, 4.6), layout="constrained")
-        pair = np.atleast_1d(np.asarray(ax, dtype=object)).ravel()
-        if len(pair) != 2:
-            raise InputError(
-                f"The k curve needs two axes, for accuracy and log posterior; got {len(pair)}."
-                " Pass plt.subplots(2, 1, sharex=True)[1], or nothing."
-            )
+        pair = drawing.panels(ax, 2, 1, "accuracy and log posterior", sharex=True, figsize=(6.4, 4.6))[:, 0]
         panels = [(self.accuracy, "accuracy"), (self.log_posterior, "mean log posterior")]
         for panel, (values, name) in zip(pair, panels, strict=True):
             self._draw(panel, values, name)
-        pair[0].set_title(f"chosen by leave-one-out: k = {self.chosen}", loc="left", fontsize="medium")
+        pair[0].set_title(f"chosen: k = {self.chosen}", loc="left", fontsize="medium")
         pair[1].set_xlabel("number of neighbors k")
         self.ax_, self.figure_ = pair, pair[0].figure
         return self
@@ -92,3 +116,19 @@ class KCurveDisplay:
         panel.grid(axis="y", color="#e6e6e6", linewidth=0.8)
         panel.set_axisbelow(True)
         drawing.quiet(panel)
+
+
+def _curve_of_rows(estimator: Any, X: Any, y: Any) -> KCurve:
+    """What the votes of the nearest 1, 2, … training rows say about other rows."""
+    if not isinstance(estimator, NeighborClassifier):
+        raise InputError(f"A k curve is that of a NeighborClassifier; got {type(estimator).__name__}.")
+    if y is None:
+        raise InputError("X needs the labels y of its rows; got None.")
+    most = max(largest_k(len(estimator.labels_)), estimator.n_neighbors_)
+    distances, indices = estimator.kneighbors(X, most)
+    truth = drawing.label_numbers(y, estimator.classes_, count=len(indices))
+    votes = PastVotes(most, len(estimator.classes_), tie_break=estimator.tie_break, seed=estimator._seed)
+    # The rows stand behind those the classifier was fitted on; none of them is a neighbor.
+    labels = np.concatenate([estimator.labels_, truth])
+    votes.add(NeighborTable(indices, distances), labels, np.arange(len(estimator.labels_), len(labels)))
+    return votes.curve(model_failure=estimator.model_failure, smoothing=estimator.smoothing)

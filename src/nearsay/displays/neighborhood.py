@@ -16,7 +16,8 @@ MOST_THUMBNAILS = 150
 class NeighborhoodDisplay:
     """One query in the plane with its neighbors, and the vote beside it.
 
-    Build it with :meth:`from_estimator`.
+    Build it with :meth:`from_estimator`; there is no ``from_predictions``,
+    because it draws where rows lie, not what was said about them.
 
     Attributes
     ----------
@@ -62,8 +63,8 @@ class NeighborhoodDisplay:
         estimator: Any,
         X: Any,
         y: Any,
-        query: Any,
         *,
+        query: Any,
         embed: Any = None,
         images: Any = None,
         query_image: Any = None,

@@ -19,7 +19,8 @@ TINTS = (0.14, 0.46)
 class DecisionRegionsDisplay:
     """Which class is said at every place of the plane, with the rows that make it so.
 
-    Build it with :meth:`from_estimator`. With one Euclidean neighbor the
+    Build it with :meth:`from_estimator`; there is no ``from_predictions``,
+    because the classifier is asked at every place of the plane. With one Euclidean neighbor the
     regions are drawn as what they are, unions of Voronoi cells; otherwise the
     plane is asked at a grid of places, and a paler tint means less sure.
 

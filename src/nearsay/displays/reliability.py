@@ -61,7 +61,15 @@ class ReliabilityDisplay:
     def from_estimator(
         cls, estimator: Any, X: Any, y: Any, *, n_bins: int = 10, name: str | None = None, ax: Any = None
     ) -> ReliabilityDisplay:
-        """Ask a fitted classifier about rows whose labels are known, but not to it."""
+        """Draw the probabilities of a fitted classifier.
+
+        Parameters
+        ----------
+        estimator : fitted classifier with ``predict_proba``
+        X, y : rows that it was not fitted on, and their labels.
+        n_bins, name, ax
+            As in ``from_predictions``; the name is by default that of the class.
+        """
         if not hasattr(estimator, "predict_proba"):
             raise InputError(
                 f"{type(estimator).__name__} has no predict_proba, so there are no probabilities to judge."
@@ -77,15 +85,15 @@ class ReliabilityDisplay:
 
     @classmethod
     def from_predictions(
-        cls, y: Any, p: Any, *, classes: Any = None, n_bins: int = 10, name: str = "answers", ax: Any = None
+        cls, y_true: Any, y_prob: Any, *, classes: Any = None, n_bins: int = 10, name: str = "answers", ax: Any = None
     ) -> ReliabilityDisplay:
-        """Draw probabilities that are already there.
+        """Draw probabilities that were computed before.
 
         Parameters
         ----------
-        y : (n,) true classes
-            Column numbers of ``p``, or labels where ``classes`` names the columns.
-        p : (n, n_classes) probabilities.
+        y_true : (n,) true classes
+            Column numbers of ``y_prob``, or labels where ``classes`` names the columns.
+        y_prob : (n, n_classes) probabilities.
         classes : (n_classes,) labels of the columns, sorted as in ``classifier.classes_``.
         n_bins : int
             How many bins of equal size, at most.
@@ -94,8 +102,8 @@ class ReliabilityDisplay:
         ax : matplotlib axes, optional
             Where to draw; a new figure by default.
         """
-        error = expected_calibration_error(p, y, classes=classes, n_bins=n_bins)
-        bins = reliability_bins(p, y, classes=classes, n_bins=n_bins)
+        error = expected_calibration_error(y_prob, y_true, classes=classes, n_bins=n_bins)
+        bins = reliability_bins(y_prob, y_true, classes=classes, n_bins=n_bins)
         return cls(bins=bins, calibration_error=error, name=name).plot(ax=ax)
 
     def plot(self, ax: Any = None) -> ReliabilityDisplay:

@@ -8,9 +8,9 @@ from typing import Any
 import numpy as np
 
 from nearsay.displays import drawing
-from nearsay.displays.evidence_strip import LINE, MOST_NEIGHBORS, Tile, draw_strip, headline, strip_width
-from nearsay.errors import InputError
+from nearsay.displays.evidence_strip import LINE, MOST_NEIGHBORS, Tile, draw_strip, explained, headline, strip_width
 from nearsay.metrics.specificity import semantic_similarities
+from nearsay.posterior.evidence import Evidence
 from nearsay.taxonomy.taxonomy import Taxonomy
 from nearsay.taxonomy.words import word_of
 
@@ -22,7 +22,7 @@ KEY_WIDTH, KEY_HEIGHT = 1.6, 0.11
 class SimilarNeighborsDisplay:
     """One query, then its neighbors, nearest first, colored by semantic similarity.
 
-    Build it with :meth:`from_estimator`. Blue: the neighbor's label is the
+    Build it with :meth:`from_estimator` or :meth:`from_predictions`. Blue: the neighbor's label is the
     right one; gray: it shares half of the way down the taxonomy; orange: it
     shares none. The number below says the same. At most ten neighbors are
     shown. Without images a neighbor is its label in words.
@@ -42,7 +42,7 @@ class SimilarNeighborsDisplay:
     >>> import nearsay as ns
     >>> pets = ns.Taxonomy.from_nested({"pet": {"dog": ["corgi", "poodle"], "cat": {}}})
     >>> clf = ns.NeighborClassifier(n_neighbors=3).fit([[0.0], [1.0], [3.0], [9.0]], ["corgi", "poodle", "cat", "cat"])
-    >>> SimilarNeighborsDisplay.from_estimator(clf, pets, [0.2]).similarities
+    >>> SimilarNeighborsDisplay.from_estimator(clf, [[0.2]], taxonomy=pets).similarities
     array([1. , 0.5, 0. ])
     """
 
@@ -69,63 +69,76 @@ class SimilarNeighborsDisplay:
     def from_estimator(
         cls,
         estimator: Any,
-        taxonomy: Taxonomy,
-        query: Any,
+        X: Any,
+        y: Any = None,
         *,
+        taxonomy: Taxonomy,
         images: Any = None,
         query_image: Any = None,
-        true_label: Any = None,
         names: Mapping[Any, str] | None = None,
         ax: Any = None,
     ) -> SimilarNeighborsDisplay:
-        """Ask a fitted NeighborClassifier about one query and compare the labels of its neighbors.
+        """Ask a fitted NeighborClassifier about one row and compare the labels of its neighbors.
 
         Parameters
         ----------
         estimator : fitted NeighborClassifier
+        X : (1, n_features) or (n_features,)
+            One row to ask about.
+        y : name of a node, optional
+            Its true label. Without it the labels of neighbors are compared with the answer.
         taxonomy : Taxonomy
             Every label of a neighbor is one of its nodes.
-        query : (n_features,)
-            One row to ask about.
         images : (n, height, width), optional
             One image for each row the classifier was fitted on. Square images may also come as rows.
         query_image : (height, width), optional
-            The query as an image; with ``images`` by default the row itself, folded to a square.
-        true_label : name of a node, optional
-            What the query really is. Without it labels are compared with the answer.
+            The image of the row; with ``images`` by default the row itself, folded to a square.
         names : {node: word}, optional
             What nodes are called; others by their name (``words_for_nodes`` makes them).
         ax : matplotlib axes, optional
             Where to draw; a new figure by default.
         """
-        if not hasattr(estimator, "explain"):
-            raise InputError(
-                f"{type(estimator).__name__} has no explain, which finds the neighbors. Pass a NeighborClassifier,"
-                " such as the estimator_ of a HedgedClassifier around one."
-            )
-        evidence = estimator.explain(drawing.one_row(query))[0]
+        row = drawing.one_row(X)
+        evidence = explained(estimator, row)
+        query_image = row if query_image is None and images is not None else query_image
+        shown = {"images": images, "query_image": query_image, "names": names}
+        return cls.from_predictions(y, evidence, taxonomy=taxonomy, **shown, ax=ax)
+
+    @classmethod
+    def from_predictions(
+        cls,
+        y_true: Any,
+        evidence: Evidence,
+        *,
+        taxonomy: Taxonomy,
+        images: Any = None,
+        query_image: Any = None,
+        names: Mapping[Any, str] | None = None,
+        ax: Any = None,
+    ) -> SimilarNeighborsDisplay:
+        """Draw evidence that ``explain`` gave before.
+
+        Parameters
+        ----------
+        y_true : the true label of the row, or None
+        evidence : Evidence
+        taxonomy, images, query_image, names, ax
+            As in ``from_estimator``.
+        """
+        true_label = drawing.one_label(y_true)
         compared_with = evidence.label if true_label is None else true_label
-        labels = evidence.labels[:MOST_NEIGHBORS]
         # Compared with itself first: there may be no neighbor at all.
-        compared = [compared_with, *labels]
+        compared = [compared_with, *evidence.labels[:MOST_NEIGHBORS]]
         alike = semantic_similarities([compared_with] * len(compared), compared, taxonomy)
-        neighbor_images = None
-        if images is not None:
-            pictures = drawing.as_images(images, count=len(images))
-            shown = np.asarray(evidence.neighbors[:MOST_NEIGHBORS], dtype=np.int64)
-            drawing.check_holds(shown, len(pictures), name="images")
-            neighbor_images = pictures[shown]
-            query_image = query if query_image is None else query_image
-        display = cls(
+        return cls(
             evidence=evidence,
             compared_with=compared_with,
             similarities=alike[1:],
             query_image=None if query_image is None else drawing.as_image(query_image),
-            neighbor_images=neighbor_images,
+            neighbor_images=None if images is None else drawing.images_of(evidence.neighbors[:MOST_NEIGHBORS], images),
             true_label=true_label,
             names=names,
-        )
-        return display.plot(ax=ax)
+        ).plot(ax=ax)
 
     def plot(self, ax: Any = None) -> SimilarNeighborsDisplay:
         """Draw on ``ax``, or on a new figure."""

@@ -7,9 +7,11 @@ from typing import Any
 
 import numpy as np
 
+from nearsay.decision.envelope import AccuracyCurve, accuracy_curve, operating_points
 from nearsay.displays import drawing
 from nearsay.errors import InputError
 from nearsay.metrics.specificity import as_shares
+from nearsay.taxonomy.taxonomy import Taxonomy
 
 # (accuracy, normalized gain), both (n_points,)
 Points = tuple[np.ndarray, np.ndarray]
@@ -23,7 +25,7 @@ MARK = 8.0
 class AccuracySpecificityDisplay:
     """Normalized gain against accuracy, a line for each method: further up and to the right is better.
 
-    Build it with :meth:`from_curves`.
+    Build it with :meth:`from_estimator`, :meth:`from_predictions` or :meth:`from_curves`.
 
     Attributes
     ----------
@@ -48,6 +50,61 @@ class AccuracySpecificityDisplay:
         self.at_asked = {} if asked is None else _most_specific(curves, asked)
 
     @classmethod
+    def from_estimator(
+        cls,
+        estimator: Any,
+        X: Any,
+        y: Any,
+        *,
+        published: Mapping[str, Any] | None = None,
+        asked: float | None = None,
+        ax: Any = None,
+    ) -> AccuracySpecificityDisplay:
+        """Draw every operating point of one or several fitted HedgedClassifiers, measured on these rows.
+
+        Parameters
+        ----------
+        estimator : fitted HedgedClassifier, or {method: fitted HedgedClassifier}
+        X, y : rows that they were not fitted on, and their labels, names of nodes.
+        published, asked, ax
+            As in ``from_curves``.
+        """
+        curves = {}
+        for method, own in drawing.estimators_by_method(estimator).items():
+            hedged = drawing.check_hedged(own)
+            p_leaf = drawing.leaf_probabilities(hedged, X)
+            curves[method] = measured_curve(y, p_leaf, hedged.taxonomy_, hedged.rule)
+        return cls.from_curves(curves, published=published, asked=asked, ax=ax)
+
+    @classmethod
+    def from_predictions(
+        cls,
+        y_true: Any,
+        y_prob: Any,
+        *,
+        taxonomy: Taxonomy,
+        rule: str = "darts",
+        published: Mapping[str, Any] | None = None,
+        asked: float | None = None,
+        ax: Any = None,
+    ) -> AccuracySpecificityDisplay:
+        """Draw every operating point of a rule on probabilities of the leaves.
+
+        Parameters
+        ----------
+        y_true : (n,) names of nodes
+        y_prob : (n, n_leaves) probabilities in the order of ``taxonomy.leaves``, or {method: such probabilities}
+            Those of one method are named by the rule.
+        taxonomy : Taxonomy
+        rule : {"darts", "fixed-threshold", "flat-reject", "flat-reject-calibrated"}, default="darts"
+        published, asked, ax
+            As in ``from_curves``.
+        """
+        methods = drawing.by_method(y_prob, rule)
+        curves = {method: measured_curve(y_true, p_leaf, taxonomy, rule) for method, p_leaf in methods.items()}
+        return cls.from_curves(curves, published=published, asked=asked, ax=ax)
+
+    @classmethod
     def from_curves(
         cls,
         curves: Mapping[str, Any],
@@ -64,17 +121,16 @@ class AccuracySpecificityDisplay:
             All operating points of a rule, as ``HedgedClassifier.curve()`` gives them, or any points, drawn in
             the order in which they come. One point is a mark without a line.
         published : {name: (accuracy, normalized gain)}, optional
-            Somebody else's points, drawn as hollow marks.
+            Points from elsewhere, drawn as hollow marks.
         asked : float, optional
             An accuracy: a line across, and a mark on each method's most specific point that keeps it.
         ax : matplotlib axes, optional
         """
-        if not curves:
-            raise InputError("There is nothing to draw: pass at least one method with its curve.")
+        methods = drawing.by_method(curves)
         if asked is not None and not 0 <= asked <= 1:
             raise InputError(f"asked is an accuracy from 0 to 1; got {asked!r}.")
         return cls(
-            curves={str(method): _points(method, curve) for method, curve in curves.items()},
+            curves={method: _points(method, curve) for method, curve in methods.items()},
             published={str(name): _points(name, points) for name, points in (published or {}).items()},
             asked=asked,
         ).plot(ax=ax)
@@ -104,6 +160,11 @@ class AccuracySpecificityDisplay:
         ax.legend(loc="upper left", bbox_to_anchor=(1.01, 1.0), frameon=False, handlelength=3.0)
         self.ax_, self.figure_ = ax, ax.figure
         return self
+
+
+def measured_curve(y: Any, p_leaf: Any, taxonomy: Taxonomy, rule: str) -> AccuracyCurve:
+    """Accuracy and gain of a rule at every setting, from (n, n_leaves) probabilities."""
+    return accuracy_curve(operating_points(p_leaf, taxonomy, rule), y, taxonomy)
 
 
 def _hollow(number: int, name: str) -> dict[str, Any]:

@@ -8,6 +8,7 @@ from typing import Any
 
 import numpy as np
 
+from nearsay.decision.rules import node_probabilities
 from nearsay.displays import drawing
 from nearsay.errors import InputError
 from nearsay.taxonomy.taxonomy import Taxonomy
@@ -41,7 +42,8 @@ class Layout:
 class TaxonomyDisplay:
     """A tree from left to right; a second parent is joined by a dashed line.
 
-    Build it with :meth:`from_taxonomy`. Letters shrink with the number of
+    Build it with :meth:`from_taxonomy`, or, for what is said about one row,
+    with :meth:`from_estimator` or :meth:`from_predictions`. Letters shrink with the number of
     leaves; where they would be too small to read (from about 300 leaves on), only
     the shape is drawn, and what is highlighted is named.
 
@@ -67,8 +69,46 @@ class TaxonomyDisplay:
         self.highlight = highlight
 
     @classmethod
+    def from_estimator(cls, estimator: Any, X: Any, y: Any = None, *, ax: Any = None) -> TaxonomyDisplay:
+        """Draw what a fitted HedgedClassifier says about one row: the probability of every node, and the answer.
+
+        Parameters
+        ----------
+        estimator : fitted HedgedClassifier
+        X : (1, n_features) or (n_features,)
+            One row to ask about.
+        y : name of a node, optional
+            Its true label, highlighted beside the answer.
+        ax : matplotlib axes, optional
+            Where to draw; a new figure by default.
+        """
+        hedged = drawing.check_hedged(estimator)
+        row = drawing.one_row(X)
+        p_leaf, answer = drawing.leaf_probabilities(hedged, row), hedged.predict(row).tolist()[0]
+        return cls.from_predictions(y, p_leaf, taxonomy=hedged.taxonomy_, y_pred=answer, ax=ax)
+
+    @classmethod
+    def from_predictions(
+        cls, y_true: Any, y_prob: Any, *, taxonomy: Taxonomy, y_pred: Any = None, ax: Any = None
+    ) -> TaxonomyDisplay:
+        """Draw the probability of every node for one row, with its true label and its answer highlighted.
+
+        Parameters
+        ----------
+        y_true : the true label of the row, or None
+        y_prob : (1, n_leaves) or (n_leaves,) probabilities in the order of ``taxonomy.leaves``
+        taxonomy : Taxonomy
+        y_pred : name of a node, optional
+            The answer.
+        ax : matplotlib axes, optional
+        """
+        p_node = node_probabilities(drawing.one_row(y_prob), taxonomy)[0]
+        named = [name for name in (drawing.one_label(y_pred), drawing.one_label(y_true)) if name is not None]
+        return cls.from_taxonomy(taxonomy, values=p_node, highlight=list(dict.fromkeys(named)), ax=ax)
+
+    @classmethod
     def from_taxonomy(
-        cls, taxonomy: Taxonomy, values: Any = None, highlight: Any = None, *, ax: Any = None
+        cls, taxonomy: Taxonomy, *, values: Any = None, highlight: Any = None, ax: Any = None
     ) -> TaxonomyDisplay:
         """Draw a taxonomy.
 

@@ -2,13 +2,19 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 import numpy as np
+from sklearn.base import clone
+from sklearn.model_selection import train_test_split
+from sklearn.utils import _safe_indexing
 
+from nearsay.arrays import as_labels
 from nearsay.displays import drawing
 from nearsay.errors import InputError
+from nearsay.metrics.probability import accuracy, mean_log_posterior
+from nearsay.settings import check_whole
 
 MEASURES = ("accuracy", "mean log posterior")
 
@@ -16,8 +22,8 @@ MEASURES = ("accuracy", "mean log posterior")
 class TrainingSizeDisplay:
     """Accuracy and mean log posterior against the number of training rows of a class, a line for each method.
 
-    Build it with :meth:`from_results`, or with :meth:`from_panels` for
-    several settings (such as two K) side by side.
+    Build it with :meth:`from_estimator`, :meth:`from_predictions`, :meth:`from_results`, or with
+    :meth:`from_panels` for several settings (such as two K) side by side.
 
     Attributes
     ----------
@@ -34,6 +40,83 @@ class TrainingSizeDisplay:
 
     def __init__(self, *, panels: dict[str, dict[str, np.ndarray]]) -> None:
         self.panels = panels
+
+    @classmethod
+    def from_estimator(
+        cls,
+        estimator: Any,
+        X: Any,
+        y: Any,
+        *,
+        sizes: Sequence[int] | None = None,
+        test_size: float = 0.5,
+        random_state: int | None = 0,
+        ax: Any = None,
+    ) -> TrainingSizeDisplay:
+        """Fit classifiers on more and more rows of each class, and judge them on rows held out.
+
+        Parameters
+        ----------
+        estimator : classifier with ``predict_proba``, or {method: classifier}
+            It is cloned and fitted once per size.
+        X, y : rows and their labels.
+        sizes : numbers of training rows of each class, optional
+            By default powers of two, as far as the smallest class goes.
+        test_size : float, default=0.5
+            The share of every class that is held out.
+        random_state : int or None, default=0
+            Which rows are held out, and the order in which the others come.
+        ax : a pair of matplotlib axes, optional
+        """
+        train, test = train_test_split(
+            np.arange(len(y)), test_size=test_size, random_state=random_state, stratify=y, shuffle=True
+        )
+        classes, labels = np.unique(as_labels(y), return_inverse=True)
+        smallest = int(np.bincount(labels[train]).min())
+        wanted = [2**step for step in range(smallest.bit_length())] if sizes is None else list(sizes)
+        for size in wanted:
+            check_whole("A training size", size, least=1, most=smallest)
+        chosen = {
+            size: np.concatenate([train[labels[train] == number][:size] for number in range(len(classes))])
+            for size in wanted
+        }
+        probabilities = {
+            method: {
+                size: clone(own)
+                .fit(_safe_indexing(X, rows), classes[labels[rows]])
+                .predict_proba(_safe_indexing(X, test))
+                for size, rows in chosen.items()
+            }
+            for method, own in drawing.estimators_by_method(estimator).items()
+        }
+        return cls.from_predictions(classes[labels[test]], probabilities, classes=classes, ax=ax)
+
+    @classmethod
+    def from_predictions(
+        cls, y_true: Any, y_prob: Mapping[Any, Any], *, classes: Any = None, ax: Any = None
+    ) -> TrainingSizeDisplay:
+        """Draw probabilities that were computed before with several sizes.
+
+        Parameters
+        ----------
+        y_true : (n,) true classes
+            Column numbers of the probabilities, or labels where ``classes`` names the columns.
+        y_prob : {size: (n, n_classes) probabilities}, or {method: {size: probabilities}}
+        classes : (n_classes,) labels of the columns, sorted as in ``classifier.classes_``.
+        ax : a pair of matplotlib axes, optional
+        """
+        results = {
+            method: [
+                (
+                    size,
+                    accuracy(drawing.most_probable_classes(p, classes), y_true),
+                    mean_log_posterior(p, y_true, classes=classes),
+                )
+                for size, p in by_size.items()
+            ]
+            for method, by_size in drawing.by_method_and_number(y_prob).items()
+        }
+        return cls.from_results(results, ax=ax)
 
     @classmethod
     def from_results(cls, results: Mapping[str, Any], *, ax: Any = None) -> TrainingSizeDisplay:
@@ -63,19 +146,10 @@ class TrainingSizeDisplay:
 
     def plot(self, ax: Any = None) -> TrainingSizeDisplay:
         """Draw on (2, n_panels) axes ``ax``, or on a new figure."""
-        shape = (len(MEASURES), len(self.panels))
-        if ax is None:
-            import matplotlib.pyplot as plt
-
-            size = (2.3 + 3.9 * shape[1], 5.6)
-            _, ax = plt.subplots(*shape, figsize=size, sharex="col", sharey="row", squeeze=False, layout="constrained")
-        axes = np.asarray(ax, dtype=object)
-        if axes.size != shape[0] * shape[1]:
-            raise InputError(
-                f"{shape[0] * shape[1]} axes are needed, {shape[0]} × {shape[1]} for {' and '.join(MEASURES)};"
-                f" got {axes.size}. Pass plt.subplots({shape[0]}, {shape[1]})[1], or nothing."
-            )
-        axes = axes.reshape(shape)
+        size = (2.3 + 3.9 * len(self.panels), 5.6)
+        axes = drawing.panels(
+            ax, len(MEASURES), len(self.panels), " and ".join(MEASURES), figsize=size, sharex="col", sharey="row"
+        )
         methods = list(dict.fromkeys(method for results in self.panels.values() for method in results))
         for column, (title, results) in enumerate(self.panels.items()):
             for row, measure in enumerate(MEASURES):

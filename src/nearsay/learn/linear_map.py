@@ -62,21 +62,34 @@ class LearnedMetric(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstim
 
     def _labeled_rows(self, X: Any, y: Any) -> tuple[np.ndarray, float, np.ndarray, np.ndarray]:
         """The checked rows in float64, as ``in_units`` gives them with the unit, the class numbers, and the classes."""
+        X, y = self._checked_rows_and_labels(X, y)
+        return *in_units(X), *class_numbers(y)
+
+    def _checked_rows_and_labels(self, X: Any, y: Any) -> tuple[np.ndarray, np.ndarray]:
         X, y = checked_rows_and_labels(self, X, y, dtype=np.float64, ensure_min_samples=2)
         check_classification_targets(y)
-        classes, labels = np.unique(y, return_inverse=True)
-        if len(classes) < 2:
-            raise InputError(
-                f"A metric is learned from what sets classes apart, but all {len(y)} rows have the label"
-                f" {classes[0]!r}: 1 class. Pass rows of at least two classes."
-            )
-        return *in_units(X), labels, classes
+        return X, y
 
     def __sklearn_tags__(self) -> Any:
         tags = super().__sklearn_tags__()
         tags.target_tags.required = True
         tags.transformer_tags.preserves_dtype = ["float64", "float32"]
         return tags
+
+
+def class_numbers(y: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    """The class number of each label, and the sorted classes; an error where there is only one class.
+
+    >>> class_numbers(np.array(["elm", "oak", "elm"]))[0]
+    array([0, 1, 0])
+    """
+    classes, labels = np.unique(y, return_inverse=True)
+    if len(classes) < 2:
+        raise InputError(
+            f"A metric is learned from what sets classes apart, but all {len(y)} rows have the label"
+            f" {classes[0]!r}: 1 class. Pass rows of at least two classes."
+        )
+    return labels, classes
 
 
 def in_units(X: np.ndarray) -> tuple[np.ndarray, float]:

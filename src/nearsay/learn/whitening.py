@@ -5,8 +5,10 @@ from __future__ import annotations
 from typing import Any, Self
 
 import numpy as np
+from sklearn.utils.validation import _check_sample_weight
 
-from nearsay.learn.linear_map import LearnedMetric, factor
+from nearsay.errors import InputError
+from nearsay.learn.linear_map import LearnedMetric, class_numbers, factor, in_units
 from nearsay.parallel import one_blas_thread
 from nearsay.settings import check_number
 
@@ -55,28 +57,46 @@ class WithinClassWhitening(LearnedMetric):
         self.pull = pull
         self.shrinkage = shrinkage
 
-    def fit(self, X: Any, y: Any) -> Self:
-        """Learn from rows and their labels. A class of one row is allowed; it says nothing."""
+    def fit(self, X: Any, y: Any, sample_weight: Any = None) -> Self:
+        """Learn from rows and their labels. A class of one row is allowed; it adds nothing.
+
+        Parameters
+        ----------
+        X : (n_rows, n_features)
+        y : (n_rows,) labels
+        sample_weight : (n_rows,), optional
+            A row of weight 3 counts as three such rows, one of weight 0 not at all. Shrinkage "auto" goes by the
+            total weight, so weights that sum to 1 are taken for a single row: scale them to the number of rows.
+        """
         check_number("power", self.power, 0, 1)
         check_number("pull", self.pull, 0)
         auto = isinstance(self.shrinkage, str) and self.shrinkage == "auto"
         if not auto:
             check_number("shrinkage", self.shrinkage, 0, 1, otherwise=', or "auto"')
-        X, unit, labels, _ = self._labeled_rows(X, y)
+        X, y = self._checked_rows_and_labels(X, y)
+        weights = _check_sample_weight(sample_weight, X, dtype=np.float64, ensure_non_negative=True)
+        counts = weights > 0
+        if not counts.any():  # scikit-learn before 1.8 lets it pass
+            raise InputError("Every sample_weight is 0; pass weights of which some are positive.")
+        X, unit = in_units(X[counts])
+        labels, _ = class_numbers(y[counts])
+        weights = weights[counts]
         with one_blas_thread():
-            centered = around_class_means(X, labels)
-            self.shrinkage_ = ledoit_wolf(centered) if auto else float(self.shrinkage)
-            within = shrunk_covariance(centered, self.shrinkage_)
+            centered = around_class_means(X, labels, weights)
+            self.shrinkage_ = ledoit_wolf(centered, weights) if auto else float(self.shrinkage)
+            within = shrunk_covariance(centered, self.shrinkage_, weights)
             if self.pull:
                 M = power_of(within, -self.power)
-                self.components_ = factor(M + self.pull * pulling_metric(X, labels, like=M))
+                self.components_ = factor(M + self.pull * pulling_metric(X, labels, weights, like=M))
             else:
                 self.components_ = power_of(within, -self.power / 2)
             self.components_ *= unit**-self.power
         return self
 
 
-def pulling_metric(X: np.ndarray, labels: np.ndarray, *, like: np.ndarray) -> np.ndarray:
+def pulling_metric(
+    X: np.ndarray, labels: np.ndarray, weights: np.ndarray | None = None, *, like: np.ndarray
+) -> np.ndarray:
     """The metric in which rows are as far apart as what regression says of their classes: (n_features, n_features).
 
     With E a column of ones and zeros for every class and B = C⁻¹ Xᵀ E / n the regression on them, X centered
@@ -86,6 +106,7 @@ def pulling_metric(X: np.ndarray, labels: np.ndarray, *, like: np.ndarray) -> np
     Parameters
     ----------
     labels : (n_rows,) the number of each row's class
+    weights : (n_rows,) positive; 1 by default
 
     The second column does not help to tell the classes apart:
 
@@ -94,47 +115,59 @@ def pulling_metric(X: np.ndarray, labels: np.ndarray, *, like: np.ndarray) -> np
     array([[5., 0.],
            [0., 0.]])
     """
-    centered = X - X.mean(axis=0)
+    weights = np.ones(len(X)) if weights is None else weights
+    centered = X - np.average(X, axis=0, weights=weights)
     sums = np.zeros((labels.max() + 1, X.shape[1]))
-    np.add.at(sums, labels, centered)
+    np.add.at(sums, labels, weights[:, None] * centered)
     # Class means that are all the same but for rounding say nothing about classes.
-    sums[np.abs(sums) <= np.finfo(np.float64).eps * len(X) * np.abs(X).max()] = 0.0
-    inverse = power_of(shrunk_covariance(centered, ledoit_wolf(centered)), -1.0)
+    sums[np.abs(sums) <= np.finfo(np.float64).eps * weights.sum() * np.abs(X).max()] = 0.0
+    inverse = power_of(shrunk_covariance(centered, ledoit_wolf(centered, weights), weights), -1.0)
     B = inverse @ sums.T
     M: np.ndarray = B @ B.T
-    covariance = centered.T @ centered
+    covariance = shrunk_covariance(centered, 0.0, weights)
     mean = np.einsum("ij,ij->", M, covariance)
     return M * (np.einsum("ij,ij->", like, covariance) / mean) if mean > 0 else np.zeros_like(M)
 
 
-def around_class_means(X: np.ndarray, labels: np.ndarray) -> np.ndarray:
-    """Every row minus the mean of its class; ``labels`` numbers the classes from 0.
+def around_class_means(X: np.ndarray, labels: np.ndarray, weights: np.ndarray | None = None) -> np.ndarray:
+    """Every row minus the weighted mean of its class; ``labels`` numbers the classes from 0.
 
     >>> around_class_means(np.array([[1.0], [3.0], [9.0]]), np.array([0, 0, 1])).ravel()
     array([-1.,  1.,  0.])
     """
+    weights = np.ones(len(X)) if weights is None else weights
     order = np.argsort(labels, kind="stable")
     sizes = np.bincount(labels)
-    means = np.add.reduceat(X[order], np.cumsum(sizes) - sizes) / sizes[:, None]
+    sums = np.add.reduceat(weights[order, None] * X[order], np.cumsum(sizes) - sizes)
+    means = sums / np.bincount(labels, weights)[:, None]
     centered: np.ndarray = X - means[labels]
     return centered
 
 
-def ledoit_wolf(centered: np.ndarray) -> float:
-    """The share of the identity that makes a covariance of so many rows most trustworthy (Ledoit and Wolf 2004)."""
-    from sklearn.covariance import ledoit_wolf_shrinkage
+def ledoit_wolf(centered: np.ndarray, weights: np.ndarray | None = None) -> float:
+    """The share of the identity that makes a covariance of so many rows most trustworthy (Ledoit and Wolf 2004).
 
-    return float(ledoit_wolf_shrinkage(centered, assume_centered=True)) if centered.any() else 0.0
+    It is the share of the distance from the covariance to the identity that the scatter of the rows explains. As
+    scikit-learn's ``ledoit_wolf_shrinkage``, which takes no weights.
+    """
+    weights = np.ones(len(centered)) if weights is None else weights
+    S = shrunk_covariance(centered, 0.0, weights)
+    gap = np.sum((S - S.trace() / len(S) * np.eye(len(S))) ** 2)
+    fourth_moment = np.average(np.einsum("ij,ij->i", centered, centered) ** 2, weights=weights)
+    scatter = max(fourth_moment - np.sum(S**2), 0.0) / weights.sum()
+    return float(min(scatter / gap, 1.0)) if gap > 0 else 0.0
 
 
-def shrunk_covariance(centered: np.ndarray, shrinkage: float) -> np.ndarray:
+def shrunk_covariance(centered: np.ndarray, shrinkage: float, weights: np.ndarray | None = None) -> np.ndarray:
     """Covariance of centered rows, a share of the way to the identity times their mean variance.
 
     >>> shrunk_covariance(np.array([[-1.0, 0.0], [1.0, 0.0]]), shrinkage=0.2)  # variances 1 and 0, their mean ½
     array([[0.9, 0. ],
            [0. , 0.1]])
     """
-    covariance = centered.T @ centered / len(centered)
+    weights = np.ones(len(centered)) if weights is None else weights
+    scaled = np.sqrt(weights)[:, None] * centered  # a matrix times its own transpose is symmetric to the last bit
+    covariance = scaled.T @ scaled / weights.sum()
     mean_variance = covariance.trace() / len(covariance)
     mixed: np.ndarray = (1 - shrinkage) * covariance + shrinkage * mean_variance * np.eye(len(covariance))
     return mixed

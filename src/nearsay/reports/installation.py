@@ -9,7 +9,7 @@ from importlib import metadata
 from typing import Any
 
 from nearsay import __version__
-from nearsay.data.datasets import DATASETS, data_folders
+from nearsay.data.catalog import DATASETS, TAXONOMIES, Entry, data_folders
 from nearsay.parallel import thread_count
 
 # Extras that only gather others, or that serve the developers.
@@ -77,11 +77,16 @@ def _blas() -> list[dict[str, Any]]:
 
 
 def _data_sets() -> dict[str, Any]:
-    """The folders that are looked in, and where each data set lies: a path, or None where it is not found."""
-    folders = data_folders()
-    found: dict[str, str | None] = {}
-    for name, dataset in sorted(DATASETS.items()):
-        places = (folder / name for folder in folders)
-        whole = (str(place) for place in places if all((place / file).exists() for file in dataset.files))
-        found[name] = next(whole, None) if dataset.files else WITH_SCIKIT_LEARN
-    return {"looked_in": [str(folder) for folder in folders], "found": found}
+    """The folders that are looked in, and where each data set and taxonomy lies: a path, or None where it is absent."""
+    return {
+        "looked_in": [str(folder) for folder in data_folders()],
+        "found": {name: _place(entry) for name, entry in sorted(DATASETS.items())},
+        "taxonomies": {name: _place(entry) for name, entry in sorted(TAXONOMIES.items())},
+    }
+
+
+def _place(entry: Entry) -> str | None:
+    if not entry.files:
+        return WITH_SCIKIT_LEARN
+    place = entry.find()
+    return None if place is None else str(place)

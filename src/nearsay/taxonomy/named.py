@@ -3,12 +3,10 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Callable
-from dataclasses import dataclass
 from pathlib import Path
 
-from nearsay.data.datasets import data_folders
-from nearsay.errors import DatasetNotFound, SavedFileError, unknown_name
+from nearsay.data.catalog import TAXONOMIES
+from nearsay.errors import SavedFileError, unknown_name
 from nearsay.taxonomy.taxonomy import Taxonomy
 
 
@@ -29,27 +27,12 @@ def load_taxonomy(name: str) -> Taxonomy:
     """
     if name not in TAXONOMIES:
         raise unknown_name("taxonomy", name, TAXONOMIES)
-    stored = TAXONOMIES[name]
-    places = [folder / stored.file for folder in data_folders()]
-    for place in places:
-        if place.exists():
-            return stored.read(place)
-    raise DatasetNotFound(
-        f"The taxonomy {name!r} is not on this machine. Looked for: {'; '.join(map(str, places))}. {stored.source}"
-        " Put the file at one of these places; the environment variable NEARSAY_DATA names the folder."
-    )
+    entry = TAXONOMIES[name]
+    taxonomy: Taxonomy = entry.read(entry.place(f"The taxonomy {name!r}") / entry.files[0])
+    return taxonomy
 
 
-@dataclass(frozen=True)
-class StoredTaxonomy:
-    """Which file holds a taxonomy, how it is read, and where it comes from, in words."""
-
-    file: str
-    read: Callable[[Path], Taxonomy]
-    source: str
-
-
-def _ilsvrc65(path: Path) -> Taxonomy:
+def read_ilsvrc65(path: Path) -> Taxonomy:
     """Nodes numbered from 1, each with its children: kept in the order of the file, which is that of a taxonomy."""
     try:
         listed = json.loads(path.read_text(encoding="utf-8"))
@@ -60,22 +43,3 @@ def _ilsvrc65(path: Path) -> Taxonomy:
         return Taxonomy([node["words"].split(",")[0] for node in listed], parents)
     except (ValueError, KeyError, TypeError, IndexError) as error:
         raise SavedFileError(f"{path} does not hold the ILSVRC65 tree ({error}). Fetch it again.") from error
-
-
-TAXONOMIES = {
-    "ilsvrc65": StoredTaxonomy(
-        "ilsvrc65/ilsvrc65_hierarchy.json",
-        _ilsvrc65,
-        "It is the tree of ILSVRC65 (Deng, Krause, Berg, Fei-Fei, 2012), as a list of nodes with words and children.",
-    ),
-    "tin200": StoredTaxonomy(
-        "tin200/taxonomy.csv",
-        Taxonomy.from_csv,
-        "It is the part of WordNet above the classes of Tiny ImageNet, as lines parent,child of WordNet ids.",
-    ),
-    "inat21": StoredTaxonomy(
-        "taxonomies/inat21.csv",
-        Taxonomy.from_csv,
-        "It is the tree of the iNaturalist 2021 competition, as lines parent,child.",
-    ),
-}

@@ -1,0 +1,164 @@
+"""Every data set and taxonomy that nearsay knows by name: what it is, where it lies and what reads it.
+
+``load_dataset``, ``load_taxonomy`` and ``nearsay doctor`` all read these tables.
+A new data set is one function and one entry.
+"""
+
+from __future__ import annotations
+
+import os
+import pkgutil
+import sys
+from collections.abc import Iterable
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from nearsay.errors import DatasetNotFound
+
+LEAF_FILES = {"shape": "data_Sha_64.txt", "texture": "data_Tex_64.txt", "margin": "data_Mar_64.txt"}
+MNIST_FILES = {
+    "train": ("train-images-idx3-ubyte.gz", "train-labels-idx1-ubyte.gz"),
+    "test": ("t10k-images-idx3-ubyte.gz", "t10k-labels-idx1-ubyte.gz"),
+}
+COREL5K_FILES = (
+    "images",
+    "corel5k_words.txt",
+    *(f"corel5k_{part}_{file}" for part in ("train", "test") for file in ("list.txt", "annot.hvecs")),
+    "embeddings.npz",
+)
+
+
+@dataclass(frozen=True)
+class Entry:
+    """A data set or a taxonomy.
+
+    Attributes
+    ----------
+    reader : str
+        ``module:function``, imported when it is called: listing the table imports nothing. It takes the folder in
+        which the files lie (a taxonomy: its one file), then the options.
+    kind : str
+        What it gives: labeled rows, annotated images or a taxonomy.
+    folder : str
+        Where the files lie, below one of ``data_folders()``.
+    files : tuple of str
+        What must lie there; none for what comes with scikit-learn.
+    source : str
+        Where they come from, in a sentence.
+    """
+
+    reader: str
+    kind: str = "labeled rows"
+    folder: str = ""
+    files: tuple[str, ...] = ()
+    source: str = ""
+
+    @property
+    def read(self) -> Any:
+        return pkgutil.resolve_name(self.reader)
+
+    def find(self) -> Path | None:
+        """The first place that holds every file, or None; any place will do where no file is needed."""
+        places = (folder / self.folder for folder in data_folders())
+        return next((place for place in places if all((place / file).exists() for file in self.files)), None)
+
+    def place(self, what: str) -> Path:
+        """The same, or an error that says where ``what`` was looked for and which files to put where."""
+        found = self.find()
+        if found is not None:
+            return found
+        places = [folder / self.folder for folder in data_folders()]
+        looked = "; ".join(f"{place} ({_lacking(place, self.files)})" for place in places)
+        unset = " (NEARSAY_DATA, which can name another place, is not set.)" if len(places) == 1 else ""
+        raise DatasetNotFound(
+            f"{what} is not on this machine. Looked in: {looked}.{unset} {self.source}"
+            f" Put {', '.join(self.files)} into a folder {self.folder!r} at one of these places."
+        )
+
+
+def data_folders() -> list[Path]:
+    """Where data sets are looked for, in this order: NEARSAY_DATA if it is set, then the user's cache."""
+    named = os.environ.get("NEARSAY_DATA", "")
+    return [*([Path(named)] if named else []), _user_cache()]
+
+
+def _user_cache() -> Path:
+    if sys.platform == "win32":
+        return Path(os.environ.get("LOCALAPPDATA") or Path.home() / "AppData" / "Local") / "nearsay"
+    if sys.platform == "darwin":
+        return Path.home() / "Library" / "Caches" / "nearsay"
+    return Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache") / "nearsay"
+
+
+def _lacking(place: Path, files: Iterable[str]) -> str:
+    if not place.is_dir():
+        return "no folder"
+    return "lacks " + ", ".join(file for file in files if not (place / file).exists())
+
+
+DATASETS = {
+    "iris": Entry("nearsay.data.datasets:read_iris"),
+    "wine": Entry("nearsay.data.datasets:read_wine"),
+    "digits": Entry("nearsay.data.datasets:read_digits"),
+    "seeds": Entry(
+        "nearsay.data.datasets:read_seeds",
+        folder="seeds",
+        files=("seeds_dataset.txt",),
+        source='It is "seeds" in the UCI Machine Learning Repository (Charytanowicz, Niewczas and others, 2010).',
+    ),
+    "leaves": Entry(
+        "nearsay.data.datasets:read_leaves",
+        folder="leaves",
+        files=tuple(LEAF_FILES.values()),
+        source='It is "One-hundred plant species leaves" in the UCI Machine Learning Repository (Mallah, Cope, Orwell,'
+        " 2013).",
+    ),
+    "mnist": Entry(
+        "nearsay.data.datasets:read_mnist",
+        folder="mnist",
+        files=tuple(file for pair in MNIST_FILES.values() for file in pair),
+        source="It is the MNIST database of handwritten digits (LeCun, Cortes, Burges): four gzipped idx files.",
+    ),
+    "tin200": Entry(
+        "nearsay.data.datasets:read_tin200",
+        folder="tin200",
+        files=("embeddings.npz", "classes.csv"),
+        source="It is made from Tiny ImageNet (Stanford, CS231n): EfficientNet-Lite0 features, brought to 256 columns"
+        " by a PCA of the training rows, as X_train, y_train, X_test, y_test; classes.csv has columns index,"
+        " wnid, words.",
+    ),
+    "corel5k": Entry(
+        "nearsay.data.corel5k:read_corel5k",
+        kind="annotated images",
+        folder="corel5k",
+        files=COREL5K_FILES,
+        source="It is Corel5K (Duygulu, Barnard, de Freitas, Forsyth, 2002) with the lists and annotations of"
+        " Guillaumin et al. (2009).",
+    ),
+}
+
+TAXONOMIES = {
+    "ilsvrc65": Entry(
+        "nearsay.taxonomy.named:read_ilsvrc65",
+        kind="taxonomy",
+        folder="ilsvrc65",
+        files=("ilsvrc65_hierarchy.json",),
+        source="It is the tree of ILSVRC65 (Deng, Krause, Berg, Fei-Fei, 2012), as a list of nodes with words and"
+        " children.",
+    ),
+    "tin200": Entry(
+        "nearsay.taxonomy.taxonomy:Taxonomy.from_csv",
+        kind="taxonomy",
+        folder="tin200",
+        files=("taxonomy.csv",),
+        source="It is the part of WordNet above the classes of Tiny ImageNet, as lines parent,child of WordNet ids.",
+    ),
+    "inat21": Entry(
+        "nearsay.taxonomy.taxonomy:Taxonomy.from_csv",
+        kind="taxonomy",
+        folder="taxonomies",
+        files=("inat21.csv",),
+        source="It is the tree of the iNaturalist 2021 competition, as lines parent,child.",
+    ),
+}
