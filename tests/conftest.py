@@ -37,11 +37,13 @@ def block_by_block(monkeypatch):
     monkeypatch.setattr(screen, "fastest_products", lambda n_columns: Int8Products())
 
 
-@pytest.fixture(params=["at a glance", "block by block"])
+@pytest.fixture(params=["at a glance", "block by block", "without compiling"])
 def way_of_looking(request):
-    """Both ways in which exact search goes over the rows."""
+    """All ways in which exact search goes over the rows."""
     if request.param == "block by block":
         request.getfixturevalue("block_by_block")
+    with compiling.forced(request.param != "without compiling"):
+        yield
 
 
 @pytest.fixture

@@ -23,7 +23,7 @@ import threading
 import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from functools import cache, partial
+from functools import cache, partial, update_wrapper
 from types import FunctionType
 from typing import Any, cast
 
@@ -81,14 +81,16 @@ def forced(compile_all: bool) -> Iterator[None]:
 class Loop:
     """A function of arrays and numbers that is run by Python or compiled, whichever takes less time in all."""
 
+    __wrapped__: Callable[..., Any]
+
     def __init__(self, function: Callable[..., Any], *, only_compiled: bool = False, **options: Any) -> None:
-        self.__doc__, self.__name__, self.__wrapped__ = function.__doc__, function.__name__, function
-        self._only_compiled = only_compiled
+        update_wrapper(self, function)
+        self.only_compiled = only_compiled
         self._options = options
         self._machine_code: Callable[..., Any] | None = None
 
     def __call__(self, *given: Any) -> Any:
-        if self._only_compiled:
+        if self.only_compiled:
             return self.machine_code(*given)
         cost = 0.0 if _started else PYTHON_STEP * _numbers_in(given)
         if worth_compiling(cost):
@@ -123,7 +125,7 @@ class Loop:
                 names[name] = names[name].machine_code
         twin = FunctionType(loop.__code__, names, loop.__name__, loop.__defaults__, loop.__closure__)
         twin.__qualname__, twin.__doc__ = loop.__qualname__, loop.__doc__
-        dispatcher: Callable[..., Any] = njit(**OPTIONS, **self._options)(twin)
+        dispatcher: Callable[..., Any] = njit(**{**OPTIONS, **self._options})(twin)
         return dispatcher
 
 
