@@ -10,6 +10,7 @@ import matplotlib
 import pytest
 from hypothesis import settings
 
+from nearsay import compiling
 from nearsay.search.by_class import small
 from nearsay.search.screening import screen
 from nearsay.search.screening.products import Int8Products
@@ -17,6 +18,13 @@ from nearsay.search.screening.products import Int8Products
 matplotlib.use("Agg")
 settings.register_profile("nearsay", deadline=None)
 settings.load_profile("nearsay")
+
+
+@pytest.fixture(autouse=True, scope="session")
+def compiled_loops():
+    """Compile all loops, as in the second after the start; ``test_without_compiling.py`` is about the first."""
+    with compiling.forced(True):
+        yield
 
 
 @pytest.fixture
@@ -29,11 +37,13 @@ def block_by_block(monkeypatch):
     monkeypatch.setattr(screen, "fastest_products", lambda n_columns: Int8Products())
 
 
-@pytest.fixture(params=["at a glance", "block by block"])
+@pytest.fixture(params=["at a glance", "block by block", "without compiling"])
 def way_of_looking(request):
-    """Both ways in which exact search goes over the rows."""
+    """All ways in which exact search goes over the rows."""
     if request.param == "block by block":
         request.getfixturevalue("block_by_block")
+    with compiling.forced(request.param != "without compiling"):
+        yield
 
 
 @pytest.fixture

@@ -8,6 +8,8 @@ to name is the highest line, so every answer there is to a query is the upper en
 
 from __future__ import annotations
 
+import math
+
 import numpy as np
 
 from nearsay.compiling import compiled
@@ -155,4 +157,4 @@ def _surely_past(crossing, step_up, most):  # type: ignore[no-untyped-def]
     so that all of them have changed where one has; whole numbers and their like lie in the middle of a step.
     """
     worth = (crossing + most) * (1.0 + ROUNDING / step_up)
-    return 2.0 ** ((np.floor(np.log2(worth) * STEPS + 0.5) + 0.5) / STEPS) - most
+    return math.exp2((np.floor(math.log2(worth) * STEPS + 0.5) + 0.5) / STEPS) - most

@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
-import numpy as np
-from numba import njit
+from functools import partial
 
-from nearsay.compiling import OPTIONS, compiled
+import numpy as np
+
+from nearsay.compiling import only_compiled as compiled
 
 
 @compiled
@@ -119,7 +120,7 @@ def manhattan_of_pairs(starts, columns, counts, sums, Q, candidates, out):  # ty
             out[i, c] = max(total + sums[row] - 2.0 * shared, 0.0)
 
 
-@njit(**OPTIONS, fastmath={"nnan", "nsz"})
+@partial(compiled, fastmath={"nnan", "nsz"})
 def add_shared(starts, rows, counts, q_starts, q_numbers, q_amounts, first, shared):  # type: ignore[no-untyped-def]
     """Add Σ min(q, x) to ``shared`` (queries × rows from ``first`` on), all in float32.
 

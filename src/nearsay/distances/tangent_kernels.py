@@ -15,14 +15,14 @@ the same order, so what is measured beside it changes nothing.
 from __future__ import annotations
 
 import math
+from functools import partial
 
 import numpy as np
-from numba import njit
 
-from nearsay.compiling import OPTIONS, compiled
+from nearsay.compiling import only_compiled as compiled
 
 # Sums over pixels may be taken in several lanes at once. Which lanes is settled when the loop is compiled.
-compiled_in_lanes = njit(**OPTIONS, fastmath={"reassoc", "contract"})
+compiled_in_lanes = partial(compiled, fastmath={"reassoc", "contract"})
 
 TANGENTS = 7
 # A tangent with less than this share of its length outside the span of those before it depends on them.

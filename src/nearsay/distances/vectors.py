@@ -10,9 +10,12 @@ from typing import Any, ClassVar
 import numpy as np
 
 from nearsay.arrays import LARGEST_VALUE, SINGLE_OR_DOUBLE, as_rows, row_blocks
+from nearsay.compiling import PYTHON_STEP, Loop, done_without, worth_compiling
 from nearsay.distances.distance import Distance
 from nearsay.errors import InputError
 
+# What numpy takes for each number of two rows, in nanoseconds.
+NUMPY_STEP = 3
 UNIT_ROUNDOFF = 2.0**-53  # the largest relative error of one float64 operation
 
 
@@ -20,6 +23,8 @@ class VectorDistance(Distance):
     """A distance measured by one compiled loop over float64 vectors."""
 
     kernel: ClassVar[str]
+    # Whether the loop takes powers or logarithms, one pair of rows at a time; numpy has no way to do the same.
+    pair_by_pair: ClassVar[bool] = False
     # Why two finite rows may be infinitely far apart, said when they are; empty where they cannot be.
     why_infinite: ClassVar[str] = ""
     # Whether chosen pairs of rows in form can be measured by a compiled loop, too.
@@ -33,15 +38,28 @@ class VectorDistance(Distance):
         """What the compiled loop needs besides the vectors."""
         return ()
 
-    def block(self, Q: np.ndarray, X: np.ndarray, first: int = 0) -> np.ndarray:
-        from nearsay.distances import vector_kernels as kernels
+    def uncompiled_ns(self, n_columns: int) -> float:
+        return float(n_columns * (PYTHON_STEP if self.pair_by_pair else NUMPY_STEP))
 
+    def block(self, Q: np.ndarray, X: np.ndarray, first: int = 0) -> np.ndarray:
         out = np.empty((len(Q), len(X)))
         columns = np.ascontiguousarray(self.form(X).T)
-        getattr(kernels, self.kernel)(np.ascontiguousarray(self.form(Q)), columns, *self.kernel_arguments(), out)
+        fill = self._loop(out.size * self.uncompiled_ns(X.shape[1]))
+        with np.errstate(all="ignore"):  # compiled loops say nothing either, and what is wrong is said below
+            fill(np.ascontiguousarray(self.form(Q)), columns, *self.kernel_arguments(), out)
         if self.why_infinite and not np.isfinite(out).all():
             raise InputError(f"The {self.name} distance between two rows is not finite: {self.why_infinite}")
         return out
+
+    def _loop(self, cost: float) -> Callable[..., None]:
+        """What fills in a block: the compiled loop where numpy or Python would take long (``cost`` in nanoseconds)."""
+        from nearsay.distances import vector_kernels, vectors_in_numpy
+
+        loop: Loop = getattr(vector_kernels, self.kernel)
+        if worth_compiling(cost):
+            return loop.machine_code
+        done_without(cost)
+        return loop.in_python if self.pair_by_pair else getattr(vectors_in_numpy, self.kernel)
 
     def measure_formed(self, Q: np.ndarray, X: np.ndarray, candidates: np.ndarray, first: int, out: np.ndarray) -> None:
         """``measure`` for vectors in the form that the compiled loop compares; only where ``measures_formed``."""
@@ -156,6 +174,7 @@ class Minkowski(VectorDistance):
 
     name = "minkowski"
     kernel = "minkowski"
+    pair_by_pair = True
     why_infinite = "|a−b|ᵖ exceeds the largest number. Scale the rows down, or choose a smaller p."
 
     def __init__(self, p: float = 2.0) -> None:
@@ -223,6 +242,9 @@ class Mahalanobis(VectorDistance):
 
     def kernel_arguments(self) -> tuple[np.ndarray]:
         return (self.L,)
+
+    def uncompiled_ns(self, n_columns: int) -> float:
+        return len(self.L) * super().uncompiled_ns(n_columns)
 
     def euclidean_form(self, X: np.ndarray) -> np.ndarray:
         return np.asarray(self.form(X) @ self.L.T)

@@ -8,10 +8,11 @@ products of matrices.
 
 from __future__ import annotations
 
-import numpy as np
-from numba import njit
+from functools import partial
 
-from nearsay.compiling import OPTIONS, compiled
+import numpy as np
+
+from nearsay.compiling import only_compiled as compiled
 
 # One over anything larger is finite.
 SMALLEST = np.finfo(np.float64).tiny
@@ -20,7 +21,7 @@ SMALLEST = np.finfo(np.float64).tiny
 TOGETHER = 32
 
 # Sums of products in any order, without rounding in between: twice as fast.
-fused = njit(**OPTIONS, fastmath={"contract", "reassoc"})
+fused = partial(compiled, fastmath={"contract", "reassoc"})
 
 
 @compiled

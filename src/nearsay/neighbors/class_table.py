@@ -21,7 +21,7 @@ import numpy as np
 
 from nearsay.arrays import check_n_neighbors, check_row_numbers, row_blocks, rows_within
 from nearsay.errors import InputError
-from nearsay.neighbors import find
+from nearsay.neighbors import dense, find
 from nearsay.neighbors.at_once import QUERIES_SCANNED, AllAtOnce
 from nearsay.neighbors.class_order import NearestClasses
 from nearsay.neighbors.table import NeighborTable
@@ -131,7 +131,7 @@ class LabeledSearch:
             asked = min(max(k, ROWS_ASKED), live)
             table = find.nearest(self.search, Q, asked) if asked else find.no_neighbors(len(Q), 0)
             return self._with_classes_met(table, find.NOBODY, k, n_members, every_row=asked == live)
-        if self._is_small:
+        if self._is_small and not dense.serves(self.search, len(Q)):
             return _widened(self._at_once.nearest(Q, Wanted(min(k, live), n_members, MEMBERS_OF_NEAREST)), k)
         if self.search.exact or not live:
             return _widened(self._all_classes(Q.__getitem__, len(Q), find.NOBODY, min(k, live), n_members), k)
@@ -153,7 +153,7 @@ class LabeledSearch:
             asked = min(max(k, ROWS_ASKED), others)
             table = find.leave_one_out(self.search, asked, rows) if asked else find.no_neighbors(len(numbers), 0)
             return self._with_classes_met(table, numbers, k, n_members, every_row=asked == others)
-        if self._is_small:
+        if self._is_small and not dense.serves(self.search, len(numbers)):
             wanted = Wanted(min(k, others), n_members, MEMBERS_OF_NEAREST)
             return _widened(self._at_once.others(wanted) if rows is None else self._some_others(rows, wanted), k)
         queries = self._rows_in(rows)
@@ -234,8 +234,12 @@ class LabeledSearch:
                 self._scan(Q, itself, table[part], members[part])
 
         held = self.search.rows_
-        at_once = self._grouped.queries_at_once(wanted) if self._by_product else held.block_size(QUERIES_SCANNED)
-        in_parallel(fill, shares(n_queries, most=at_once))
+        if dense.serves(self.search, n_queries):
+            found = (table.indices, table.distances), (members.indices, members.distances)
+            dense.fill_classes(self.search, self.labels, queries(slice(0, n_queries)), left_out, *found)
+        else:
+            at_once = self._grouped.queries_at_once(wanted) if self._by_product else held.block_size(QUERIES_SCANNED)
+            in_parallel(fill, shares(n_queries, most=at_once))
         if held.removed is not None and len(left_out):
             gone = held.removed[left_out]
             table.indices[gone], table.distances[gone] = -1, np.inf

@@ -12,6 +12,7 @@ from typing import Any
 import numpy as np
 
 from nearsay.arrays import check_n_neighbors, check_row_numbers, row_blocks
+from nearsay.neighbors import dense
 from nearsay.neighbors.table import NeighborTable
 from nearsay.parallel import in_parallel, shares, thread_count
 from nearsay.search.by_class.grouped import GroupedRows
@@ -58,7 +59,7 @@ def leave_one_out(search: NeighborSearch, k: int, rows: Any = None) -> NeighborT
     held = search.rows_
     k = check_n_neighbors(k, held.n_live, left_out=1)
     rows = None if rows is None else check_row_numbers(rows, len(held))
-    if rows is None and takes_all_at_once(search):
+    if rows is None and takes_all_at_once(search) and not dense.serves(search, len(held)):
         return _all_at_once(search, k)
     n_queries = len(held) if rows is None else len(rows)
 
@@ -119,8 +120,11 @@ def _stacked(parts: Iterator[NeighborTable], n_queries: int, k: int) -> Neighbor
 
 def _answer(search: NeighborSearch, Q: Any, left_out: np.ndarray, k: int) -> NeighborTable:
     """Search for one batch; ``left_out`` names the row that each query is itself (or is empty)."""
-    candidates = search.candidates(Q, k + 1 if len(left_out) else k)
     table = NeighborTable(np.empty((len(Q), k), np.int64), np.empty((len(Q), k)))
+    if dense.serves(search, len(Q)):
+        dense.fill_nearest(search, Q, left_out, (table.indices, table.distances))
+        return table
+    candidates = search.candidates(Q, k + 1 if len(left_out) else k)
     if candidates.size < FEW_CANDIDATES:
         measure_and_order(search, Q, candidates, left_out, table)
         return table

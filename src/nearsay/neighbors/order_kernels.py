@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
-import numpy as np
-from numba import njit
+from functools import partial
 
-from nearsay.compiling import OPTIONS, compiled
+import numpy as np
+
+from nearsay.compiling import compiled
 
 # Inserting one by one beats sorting up to about this many.
 INSERT_UP_TO = 64
@@ -99,7 +100,7 @@ def insert_block(block, first, labels, removed, left_out, table, members):  # ty
 
 
 # Distances are numbers (never NaN), and only with that said are they compared several at a time.
-@njit(**OPTIONS, fastmath={"nnan", "nsz"})
+@partial(compiled, fastmath={"nnan", "nsz"})
 def _count_below(keys, key):  # type: ignore[no-untyped-def]
     count = np.int32(0)
     for t in range(keys.shape[0]):

@@ -7,7 +7,7 @@ import math
 import numpy as np
 
 from nearsay.compiling import compiled
-from nearsay.search.screening.shortlist_kernels import kth_smallest
+from nearsay.search.screening.selection_kernels import kth_smallest
 
 # Curvature only says how far to step, so classes less likely than this need not be heard for it.
 NEGLIGIBLE = 1e-7
@@ -143,7 +143,10 @@ def _fill_unlisted(listed, features):  # type: ignore[no-untyped-def]
     absent = np.ones(features.shape[0], np.bool_)
     absent[listed] = False
     for j in range(features.shape[1]):
-        mean = features[:, j].sum() / len(listed)  # the absent ones are 0 here
+        total = 0.0  # the absent ones are 0 here
+        for c in range(features.shape[0]):
+            total += features[c, j]
+        mean = total / len(listed)
         for c in range(features.shape[0]):
             if absent[c]:
                 features[c, j] = mean

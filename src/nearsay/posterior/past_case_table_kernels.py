@@ -34,6 +34,15 @@ def elect(indices, labels, votes, winner, winner_votes):  # type: ignore[no-unty
 
 
 @compiled
+def _total(values):  # type: ignore[no-untyped-def]
+    """The sum, added from the first to the last."""
+    total = 0.0
+    for value in values:
+        total += value
+    return total
+
+
+@compiled
 def true_ranks(numbers, truth, beyond):  # type: ignore[no-untyped-def]
     """The rank of the true label of each case, from 0; ``beyond`` where it is not listed."""
     ranks = np.empty(numbers.shape[0], np.int64)
@@ -86,9 +95,10 @@ def accumulate_by_rank(numbers, truth, cells, reading, first, mass, tail):  # ty
     for i in range(numbers.shape[0]):
         here = reading[cells[i]]
         n_listed, total = _listed(numbers[i], here)
-        share, scale = 0.0, 1.0 / total
         if n_listed < n_classes:
             share, scale = (1.0 - total) / (n_classes - n_listed), 1.0
+        else:
+            share, scale = 0.0, 1.0 / total
         tail[truth[i]] += share
         for r in range(n_listed):
             column = numbers[i, r] - first
@@ -101,13 +111,13 @@ def give_column(base, starts, classes, extra, predicted, model_failure, p):  # t
     """Give every line the column of its predicted class: ``base`` everywhere, and ``extra`` where it has more."""
     n_classes = p.shape[1]
     spread = model_failure / n_classes
-    whole = base.sum()
+    whole = _total(base)
     for i in range(p.shape[0]):
         if predicted[i] < 0:
             p[i, :] = 1.0 / n_classes
             continue
         start, stop = starts[predicted[i]], starts[predicted[i] + 1]
-        scale = (1.0 - model_failure) / (whole + extra[start:stop].sum())
+        scale = (1.0 - model_failure) / (whole + _total(extra[start:stop]))
         p[i, :] = scale * base + spread
         for e in range(start, stop):
             p[i, classes[e]] += scale * extra[e]
@@ -152,7 +162,7 @@ def give_columns_left_out(  # type: ignore[no-untyped-def]
                 own = scale[i] * reading[cells[i], r]
         p[i, :] = column / (n_classes + n_true)
         p[i, truth[i]] = (column[truth[i]] - own) / (n_classes + n_true[truth[i]] - 1)
-        p[i, :] = p[i] * ((1.0 - model_failure) / p[i].sum()) + spread
+        p[i, :] = p[i] * ((1.0 - model_failure) / _total(p[i])) + spread
 
 
 @compiled
@@ -214,7 +224,7 @@ def give_by_distance(indices, distances, labels, cells, reading, low, width, mod
                 said = reading[cells[i], distance_bin(distances[i, j], low, width, reading.shape[1])]
                 c = labels[indices[i, j]]
                 p[i, c] = max(p[i, c], said)
-        total = p[i].sum()
+        total = _total(p[i])
         if total > 0.0:
             p[i, :] = p[i] * ((1.0 - model_failure) / total) + spread
         else:

@@ -34,6 +34,7 @@ def weights_by_row(table: NeighborTable, labels: np.ndarray, truth: np.ndarray) 
     A row that is nobody's neighbor keeps ½.
     """
     from scipy.optimize import minimize
+    from scipy.special import expit
 
     from nearsay.posterior.weighted_kernels import surprise_of_weights
 
@@ -44,11 +45,11 @@ def weights_by_row(table: NeighborTable, labels: np.ndarray, truth: np.ndarray) 
     def surprise(scores: np.ndarray) -> tuple[float, np.ndarray]:
         slope = scores / SPREAD_OF_SCORES**2
         pull = float(scores @ slope) / 2
-        return pull + surprise_of_weights(scores, indices, labels, truth, slope), slope
+        return pull + surprise_of_weights(expit(scores), indices, labels, truth, slope), slope
 
     with one_blas_thread():  # the vectors are short: threads would wait for each other longer than they work
         found = minimize(surprise, np.zeros(len(labels)), jac=True, method="L-BFGS-B")
-    weights: np.ndarray = 1 / (1 + np.exp(-found.x))
+    weights: np.ndarray = expit(found.x)
     return weights
 
 

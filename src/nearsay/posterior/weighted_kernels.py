@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-import numpy as np
+import math
 
 from nearsay.compiling import compiled
 
@@ -31,12 +31,11 @@ def give_by_weight(indices, labels, weights, by_row, model_failure, p):  # type:
 
 
 @compiled
-def surprise_of_weights(scores, indices, labels, truth, slope):  # type: ignore[no-untyped-def]
+def surprise_of_weights(weights, indices, labels, truth, slope):  # type: ignore[no-untyped-def]
     """Minus the log likelihood of the true labels; its slope by the score of every row is added to ``slope``.
 
-    The weight of a row is the sigmoid of its score. Every case must have a neighbor with its true label.
+    The weight of a row is the sigmoid of its score, and is given. Every case must have a neighbor with its true label.
     """
-    weights = 1.0 / (1.0 + np.exp(-scores))
     surprise = 0.0
     for i in range(indices.shape[0]):
         total, right = 0.0, 0.0
@@ -46,7 +45,7 @@ def surprise_of_weights(scores, indices, labels, truth, slope):  # type: ignore[
                 total += weights[row]
                 if labels[row] == truth[i]:
                     right += weights[row]
-        surprise += np.log(total) - np.log(right)
+        surprise += math.log(total) - math.log(right)
         for j in range(indices.shape[1]):
             row = indices[i, j]
             if row >= 0:

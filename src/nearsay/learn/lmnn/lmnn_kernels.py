@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from numba import njit
+from functools import partial
 
-from nearsay.compiling import OPTIONS, compiled
+from nearsay.compiling import only_compiled as compiled
 
 
 # A sum may be taken in several lanes, four times as fast; it is always taken in the same ones.
-@njit(**OPTIONS, fastmath={"reassoc", "contract"})
+@partial(compiled, fastmath={"reassoc", "contract"})
 def squared_distance(a, b):  # type: ignore[no-untyped-def]
     total = 0.0
     for c in range(a.shape[0]):

@@ -13,11 +13,13 @@ only (numba).
 
 from __future__ import annotations
 
-import numpy as np
-from numba import njit
+from functools import partial
 
-from nearsay.compiling import OPTIONS, compiled
-from nearsay.search.screening.shortlist_kernels import cut_back, just_above, kth_smallest
+import numpy as np
+
+from nearsay.compiling import only_compiled as compiled
+from nearsay.search.screening.selection_kernels import kth_smallest
+from nearsay.search.screening.shortlist_kernels import cut_back, just_above
 
 # The lowest of so many lines stands for them all: most groups hold nothing of interest.
 LINES = 32
@@ -25,7 +27,7 @@ LINES = 32
 EXCHANGE_UP_TO = 16
 
 # Scores are numbers (never NaN), and only with that said are minima taken several at a time.
-njit_nonan = njit(**OPTIONS, fastmath={"nnan", "nsz"})
+njit_nonan = partial(compiled, fastmath={"nnan", "nsz"})
 
 
 @njit_nonan
@@ -182,7 +184,7 @@ def best_of_all(products, half_norms, numbers, k, scores, rows, counts, threshol
 
 
 # In whatever order it is added up: the slack allows for any.
-@njit(**OPTIONS, fastmath={"nnan", "nsz", "reassoc", "contract"})
+@partial(compiled, fastmath={"nnan", "nsz", "reassoc", "contract"})
 def _product(query, row):  # type: ignore[no-untyped-def]
     total = query.dtype.type(0.0)
     for j in range(query.shape[0]):

@@ -12,15 +12,16 @@ which every processor understands and the ones with such instructions do best:
 from __future__ import annotations
 
 from collections.abc import Callable
+from functools import partial
 from typing import Any
 
 import numpy as np
 from llvmlite import ir
-from numba import njit, types
+from numba import types
 from numba.core import cgutils
 from numba.extending import intrinsic
 
-from nearsay.compiling import OPTIONS, compiled
+from nearsay.compiling import only_compiled as compiled
 
 TILE = 4
 CHUNK = 16  # bytes taken at once; rows are filled up with zeros to a multiple of it
@@ -117,7 +118,7 @@ def multiply(Q, query_scales, R, row_scales, out):  # type: ignore[no-untyped-de
 
 
 # The errors are sums of squares: adding them in another order moves the last digits (``bounds.ROUNDED_UP``).
-@njit(**OPTIONS, fastmath={"reassoc", "contract", "nsz"})
+@partial(compiled, fastmath={"reassoc", "contract", "nsz"})
 def quantize(X, out, scales, errors):  # type: ignore[no-untyped-def]
     """Rows as whole numbers from −127 to 127 times a scale each, and how far (in length) that is from them."""
     for r in range(X.shape[0]):

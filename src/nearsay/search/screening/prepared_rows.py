@@ -22,6 +22,7 @@ from nearsay.distances.distance import Distance
 from nearsay.errors import InputError
 from nearsay.search.row_store import HeldRows
 from nearsay.search.screening import bounds
+from nearsay.search.screening.norms import norms
 from nearsay.search.screening.products import Float32Products, Products
 
 # Not a power of two: lines of a product so far apart would crowd into the same places of the cache.
@@ -73,8 +74,6 @@ class Geometry:
 
     def _take_note(self, first: int) -> None:
         """Let the rows from number ``first`` on widen the bounds."""
-        from nearsay.search.screening.shortlist_kernels import norms
-
         for part in row_blocks(len(self.rows) - first, size=self.rows.block_size(ROWS_AT_ONCE * 4)):
             block = self.rows.between(first + part.start, first + part.stop)
             form = self.form(block)

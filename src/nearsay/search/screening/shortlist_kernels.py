@@ -22,8 +22,9 @@ from typing import Any
 
 import numpy as np
 
-from nearsay.compiling import compiled
+from nearsay.compiling import only_compiled as compiled
 from nearsay.search.screening.minima_kernels import GROUP, lowest_of_group
+from nearsay.search.screening.selection_kernels import kth_smallest
 
 
 def list_length(k: int) -> int:
@@ -99,31 +100,6 @@ def center_and_scale(X, center, scale, out, half_norms):  # type: ignore[no-unty
             out[r, j] = value
             total += value * value
         half_norms[r] = total / 2
-
-
-@compiled
-def kth_smallest(values, k):  # type: ignore[no-untyped-def]
-    """Hoare's selection, in place: the k-th smallest of ``values`` (k counts from 1)."""
-    low, high, target = 0, values.shape[0] - 1, k - 1
-    while low < high:
-        pivot = values[(low + high) // 2]
-        i, j = low, high
-        while i <= j:
-            while values[i] < pivot:
-                i += 1
-            while pivot < values[j]:
-                j -= 1
-            if i <= j:
-                values[i], values[j] = values[j], values[i]
-                i += 1
-                j -= 1
-        if target <= j:
-            high = j
-        elif target >= i:
-            low = i
-        else:
-            break
-    return values[target]
 
 
 @compiled

@@ -1,0 +1,133 @@
+"""When loops are compiled, and what is said of it."""
+
+from __future__ import annotations
+
+import doctest
+import os
+import subprocess
+import sys
+from functools import partial
+from pathlib import Path
+from types import SimpleNamespace
+
+import numpy as np
+import pytest
+
+import nearsay as ns
+from nearsay import compiling
+
+ROOT = Path(__file__).parent.parent
+
+# ---------------------------------------------------------------- when to compile
+
+
+@pytest.fixture
+def fresh_start(monkeypatch):
+    """The policy as in a new process."""
+    monkeypatch.setattr(compiling, "_forced", None)
+    monkeypatch.setattr(compiling, "_started", False)
+    monkeypatch.setattr(compiling, "_spent", 0.0)
+
+
+@pytest.mark.usefixtures("fresh_start")
+def test_compiling_is_worth_it_once_enough_was_done_without_and_from_then_on():
+    half = compiling.WORTH_COMPILING / 2
+    assert not compiling.worth_compiling(half)
+    compiling.done_without(half)
+    assert not compiling.worth_compiling(half)
+    assert compiling.worth_compiling(half + 1)
+    assert compiling.worth_compiling(0)
+
+
+@pytest.mark.usefixtures("fresh_start")
+def test_a_large_search_is_compiled_at_once_and_a_small_one_is_not():
+    X = np.zeros((100, 2))
+    ns.nearest(X, X[:1], 3)
+    assert not compiling._started
+    ns.nearest(np.zeros((5000, 64)), np.zeros((5000, 64)), 1)
+    assert compiling._started
+
+
+@pytest.mark.usefixtures("fresh_start")
+def test_loops_count_what_they_do_in_python():
+    @compiling.compiled
+    def total(values):
+        result = 0.0
+        for value in values:
+            result += value
+        return result
+
+    numbers = np.ones(1000)
+    assert total(numbers) == 1000
+    assert compiling._spent == 1000 * compiling.PYTHON_STEP
+    compiling.done_without(compiling.WORTH_COMPILING)
+    assert total(numbers) == 1000
+    assert total.machine_code.signatures
+
+
+README = "\n".join(
+    example.source for example in doctest.DocTestParser().get_examples((ROOT / "README.md").read_text(encoding="utf-8"))
+)
+# Each in the budget of a new process.
+OTHERS = """
+import numpy as np, nearsay as ns
+from nearsay import compiling
+from nearsay.annotate.two_pass_kernels import nearest_of_each_word
+from sklearn.datasets import load_iris
+X, y = load_iris(return_X_y=True)
+tree = ns.Taxonomy.from_paths([("iris", "small", 0), ("iris", "large", 1), ("iris", "large", 2)])
+posteriors = ("proportional", "weighted", "pooled", "auto", "confmat&rank")
+for clf in (
+    *(ns.NeighborClassifier(5, posterior=name) for name in posteriors),
+    ns.NeighborClassifier("auto"), ns.NeighborClassifier("auto", metric="jensen_shannon"),
+    ns.HedgedClassifier(ns.NeighborClassifier(5), tree), ns.ConformalClassifier(ns.NeighborClassifier(5)),
+    ns.FusedClassifier({"sepal": slice(0, 2), "petal": slice(2, 4)}),
+):
+    compiling._spent = 0.0
+    clf.fit(X, y).predict(X)
+"""
+
+
+@pytest.mark.parametrize("script", [README, OTHERS], ids=["the example of the README", "other classifiers"])
+def test_a_short_script_compiles_nothing_and_does_not_import_numba(script, tmp_path):
+    script += "\nimport sys; print([name for name in ('numba', 'llvmlite') if name in sys.modules])"
+    environment = {**os.environ, "NUMBA_CACHE_DIR": str(tmp_path)}
+    done = subprocess.run(
+        [sys.executable, "-c", script], capture_output=True, text=True, env=environment, check=False, timeout=300
+    )
+    assert done.stdout.splitlines()[-1:] == ["[]"], done.stderr
+    assert not list(tmp_path.rglob("*"))
+
+
+# ---------------------------------------------------------------- what is said at a terminal
+
+
+def told(module: str, is_start: bool) -> SimpleNamespace:
+    """What numba tells when it begins or ends to compile a function of a module."""
+    function = SimpleNamespace(py_func=SimpleNamespace(__module__=module))
+    return SimpleNamespace(is_start=is_start, data={"dispatcher": function})
+
+
+@pytest.mark.parametrize(
+    ("terminal", "module", "seconds", "lines"),
+    [(True, "nearsay.x", 1.5, 1), (True, "nearsay.x", 0.5, 0), (False, "nearsay.x", 1.5, 0), (True, "elsewhere", 9, 0)],
+)
+def test_compiling_for_long_is_said_once_at_a_terminal(terminal, module, seconds, lines, monkeypatch, capsys):
+    now = [0.0]
+    time = compiling.CompilingTime(clock=lambda: now[0])
+    monkeypatch.setattr(sys.stderr, "isatty", lambda: terminal, raising=False)
+    for is_start in (True, True, False, False, True, False, True, False):  # one in the course of another, then two
+        time.notify(told(module, is_start))
+        now[0] += seconds / 2
+    assert capsys.readouterr().err.count("nearsay: compiling for this machine, once") == lines
+
+
+def test_numba_tells_nearsay_when_it_compiles(monkeypatch):
+    @partial(compiling.only_compiled, cache=False)
+    def twice(x):
+        return 2 * x
+
+    heard = []
+    monkeypatch.setattr(compiling.CompilingTime, "notify", lambda self, event: heard.append(event.is_start))
+    assert twice(3) == 6
+    assert heard == [True, False]
