@@ -10,7 +10,7 @@ import pytest
 from hypothesis import strategies as st
 
 import reference
-from nearsay.neighbors.index import NeighborIndex
+from nearsay.neighbors.labeled import LabeledNeighbors
 from nearsay.neighbors.table import NeighborTable
 
 # Smoothing and its model failure; tie rules whose winner a loop can name.
@@ -43,16 +43,16 @@ def letters_apart(a: str, b: str) -> float:
 
 
 def count_searches(monkeypatch: pytest.MonkeyPatch) -> dict[str, int]:
-    """How often, from now on, an index is asked for neighbors, by the name of the method."""
+    """How often, from now on, a labeled search is asked for neighbors, by the name of the method."""
     counts: dict[str, int] = {}
 
     def counted(method: str, original: Callable[..., NeighborTable]) -> Callable[..., NeighborTable]:
-        def call(self: NeighborIndex, *args: Any, **options: Any) -> NeighborTable:
+        def call(self: LabeledNeighbors, *args: Any, **options: Any) -> NeighborTable:
             counts[method] = counts.get(method, 0) + 1
             return original(self, *args, **options)
 
         return call
 
     for method in ("query", "leave_one_out"):
-        monkeypatch.setattr(NeighborIndex, method, counted(method, getattr(NeighborIndex, method)))
+        monkeypatch.setattr(LabeledNeighbors, method, counted(method, getattr(LabeledNeighbors, method)))
     return counts

@@ -10,8 +10,8 @@ from hypothesis import strategies as st
 import nearsay as ns
 import reference
 from nearsay.errors import InputError
-from nearsay.neighbors.class_table import leave_one_out_by_class, nearest_by_class
 from nearsay.neighbors.find import leave_one_out
+from nearsay.neighbors.labeled import LabeledNeighbors
 from nearsay.search.exact import ExactSearch
 
 
@@ -30,9 +30,10 @@ def test_members_of_each_class_are_those_of_a_loop(distance, data, n_members):
     X, labels = data
     search = ExactSearch(distance).fit(X)
     slow = getattr(reference, distance)
+    labeled = LabeledNeighbors(search, labels, n_classes=5)
     for table, leave_out in (
-        (nearest_by_class(search, labels, X, n_members, n_classes=5), False),
-        (leave_one_out_by_class(search, labels, n_members, n_classes=5), True),
+        (labeled.query_by_class(X, n_members), False),
+        (labeled.leave_one_out_by_class(n_members), True),
     ):
         rows, distances = reference.nearest_by_class(X, labels, X, n_members, 5, slow, leave_out_itself=leave_out)
         np.testing.assert_array_equal(table.indices, rows)
@@ -48,7 +49,7 @@ def test_large_and_small_classes_over_many_blocks_agree_with_a_search_in_each_cl
     Q = X[:40]
     search = ExactSearch(distance).fit(X)
     search.remove([7, 11])
-    table = nearest_by_class(search, labels, Q, 3, n_classes=4)
+    table = LabeledNeighbors(search, labels).query_by_class(Q, 3)
     for c in range(4):
         members = np.flatnonzero((labels == c) & ~search.rows_.removed)
         k = min(3, len(members))
@@ -57,20 +58,20 @@ def test_large_and_small_classes_over_many_blocks_agree_with_a_search_in_each_cl
         np.testing.assert_array_equal(table.distances[:, c, :k], alone.distances)
         assert (table.indices[:, c, k:] == -1).all()
     with ns.threads(1):
-        np.testing.assert_array_equal(nearest_by_class(search, labels, Q, 3, n_classes=4).indices, table.indices)
+        np.testing.assert_array_equal(LabeledNeighbors(search, labels).query_by_class(Q, 3).indices, table.indices)
 
 
 def test_an_index_gives_the_same_tables():
     X, labels = [[0.0], [1.0], [5.0]], [0, 0, 1]
-    index = ns.NeighborIndex().fit(X)
-    np.testing.assert_array_equal(index.query_by_class([[4.0]], labels).indices[0, :, 0], [1, 2])
-    np.testing.assert_array_equal(index.leave_one_out_by_class(labels).indices[:, :, 0], [[1, 2], [0, 2], [1, -1]])
+    labeled = ns.NeighborIndex().fit(X).with_labels(labels)
+    np.testing.assert_array_equal(labeled.query_by_class([[4.0]]).indices[0, :, 0], [1, 2])
+    np.testing.assert_array_equal(labeled.leave_one_out_by_class().indices[:, :, 0], [[1, 2], [0, 2], [1, -1]])
 
 
 def test_thousands_of_duplicates_in_a_class_are_no_trouble():
     X = np.zeros((3000, 4))
     labels = np.arange(3000) % 2
-    table = leave_one_out_by_class(ExactSearch().fit(X), labels, 2)
+    table = LabeledNeighbors(ExactSearch().fit(X), labels).leave_one_out_by_class(2)
     np.testing.assert_array_equal(table.indices[0], [[2, 4], [1, 3]])
     np.testing.assert_array_equal(table.indices[1], [[0, 2], [3, 5]])
 
@@ -79,21 +80,26 @@ def test_the_nearest_over_all_classes_is_the_nearest_neighbor():
     rng = np.random.default_rng(0)
     X, labels = rng.normal(size=(300, 5)), rng.integers(0, 7, 300)
     search = ExactSearch().fit(X)
-    by_class = leave_one_out_by_class(search, labels).distances[:, :, 0]
+    by_class = LabeledNeighbors(search, labels).leave_one_out_by_class().distances[:, :, 0]
     np.testing.assert_array_equal(by_class.min(axis=1), leave_one_out(search, 1).distances[:, 0])
 
 
 @pytest.mark.parametrize(
-    ("labels", "options", "words"),
+    ("labels", "n_classes", "words"),
     [
-        ([0, 1, 0], {}, "one class number for each of the 2 rows"),
-        ([0.5, 1.0], {}, "class number"),
-        ([0, -1], {}, "must lie in 0"),
-        ([0, 3], {"n_classes": 2}, "must lie in 0 … 1"),
-        ([0, 1], {"n_members": 0}, "at least 1; got n_members=0"),
+        ([0, 1, 0], None, "one class number for each of the 2 rows"),
+        ([0.5, 1.0], None, "class number"),
+        ([0, -1], None, "must lie in 0"),
+        ([0, 3], 2, "must lie in 0 … 1"),
     ],
 )
-def test_bad_class_numbers_are_answered_in_words(labels, options, words):
-    search = ExactSearch().fit([[0.0], [1.0]])
+def test_bad_class_numbers_are_answered_in_words(labels, n_classes, words):
+    index = ns.NeighborIndex().fit([[0.0], [1.0]])
     with pytest.raises(InputError, match=words):
-        nearest_by_class(search, labels, [[0.0]], **options)
+        index.with_labels(labels, n_classes)
+
+
+def test_a_number_of_members_below_one_is_answered_in_words():
+    labeled = ns.NeighborIndex().fit([[0.0], [1.0]]).with_labels([0, 1])
+    with pytest.raises(InputError, match="at least 1; got n_members=0"):
+        labeled.query_by_class([[0.0]], n_members=0)

@@ -13,8 +13,7 @@ import nearsay as ns
 import reference
 from labeled import letters_apart
 from nearsay.errors import InputError
-from nearsay.neighbors import class_table as by_class
-from nearsay.neighbors import find
+from nearsay.neighbors import find, labeled
 from nearsay.neighbors.table import NeighborTable
 from nearsay.search.by_class import grouped
 from nearsay.search.by_class import small as small_collections
@@ -64,11 +63,11 @@ def check_against_loops(
 ) -> None:
     """Queries, all rows left out in turn, and some of them; ``asked`` nearest rows name their classes (None: all)."""
     some = list(range(len(X)))[::-2]
-    options = {"n_classes": N_CLASSES}
+    both = index.with_labels(labels, N_CLASSES)
     for table, items, left_out in (
-        (index.query_classes(Q, labels, k, m, **options), Q, None),
-        (index.leave_one_out_classes(labels, k, m, **options), X, list(range(len(X)))),
-        (index.leave_one_out_classes(labels, k, m, rows=np.array(some), **options), [X[i] for i in some], some),
+        (both.query(Q, k, m), Q, None),
+        (both.leave_one_out(k, m), X, list(range(len(X)))),
+        (both.leave_one_out(k, m, rows=np.array(some)), [X[i] for i in some], some),
     ):
         expected = reference.nearest_classes(
             X,
@@ -107,20 +106,20 @@ def test_cosine_precomputed_and_own_distances_list_the_classes_of_a_loop(data, k
     matrix = np.array([[letters_apart(a, b) for b in words] for a in words], float)
     given_matrix = ns.NeighborIndex("precomputed").fit(matrix).remove(removed)
     numbers = list(range(len(X)))
-    expected = own.leave_one_out_classes(labels, k, m)
-    table = given_matrix.leave_one_out_classes(labels, k, m)
+    expected = own.with_labels(labels).leave_one_out(k, m)
+    table = given_matrix.with_labels(labels).leave_one_out(k, m)
     for name in ("numbers", "distances", "beyond"):
         np.testing.assert_array_equal(getattr(table.classes, name), getattr(expected.classes, name))
     np.testing.assert_array_equal(table.indices, expected.indices)
-    assert len(given_matrix.query_classes(matrix, labels, k, m)) == len(numbers)
+    assert len(given_matrix.with_labels(labels).query(matrix, k, m)) == len(numbers)
 
 
 @pytest.mark.parametrize("distance", ["euclidean", "manhattan"])
 @given(data=collections(), k=st.integers(1, 18), m=st.integers(0, 4), at_least=st.integers(1, 8))
 @with_fixtures
 def test_of_many_classes_those_met_among_the_nearest_rows_are_listed(monkeypatch, distance, data, k, m, at_least):
-    monkeypatch.setattr(by_class, "LIST_ALL_UP_TO", 1)
-    monkeypatch.setattr(by_class, "ROWS_ASKED", at_least)
+    monkeypatch.setattr(labeled, "LIST_ALL_UP_TO", 1)
+    monkeypatch.setattr(labeled, "ROWS_ASKED", at_least)
     X, labels, removed = data
     index = ns.NeighborIndex(distance).fit(X).remove(removed)
     check_against_loops(index, X, labels, removed, X + 0.5, k, m, getattr(reference, distance), max(k, at_least))
@@ -144,7 +143,7 @@ def test_many_blocks_and_near_ties_change_nothing(monkeypatch, small, dtype, n_m
     X = rng.integers(0, 3, size=(1300, 6)).astype(dtype)
     labels = np.where(np.arange(1300) < 1150, rng.integers(0, 3, 1300), rng.integers(3, 60, 1300))
     index = ns.NeighborIndex(search="exact").fit(X).remove([3, 700])
-    table = index.leave_one_out_classes(labels, 7, n_members, n_classes=61)
+    table = index.with_labels(labels, 61).leave_one_out(7, n_members)
     plain = index.leave_one_out(7)
     np.testing.assert_array_equal(table.indices, plain.indices)
     np.testing.assert_array_equal(table.distances, plain.distances)
@@ -163,7 +162,7 @@ def test_spread_out_rows_are_told_apart_exactly(n_members):
     rng = np.random.default_rng(9)
     X, labels = rng.normal(size=(2300, 12)), rng.integers(0, 4, 2300)
     index = ns.NeighborIndex(search="exact").fit(X)
-    table = index.query_classes(X[:25] + 0.1, labels, 6, n_members)
+    table = index.with_labels(labels).query(X[:25] + 0.1, 6, n_members)
     plain = index.query(X[:25] + 0.1, 6)
     np.testing.assert_array_equal(table.indices, plain.indices)
     expected = reference.nearest_classes(X, labels, X[:25] + 0.1, n_members, reference.euclidean, n_listed=4)
@@ -179,14 +178,14 @@ def test_of_the_sixteen_nearest_classes_all_members_are_told_and_of_others_the_f
     X, labels = rng.normal(size=(500, 3)), rng.integers(0, 100, 500)
     X[::7] = X[:72]  # duplicates in other classes
     index = ns.NeighborIndex(search="exact").fit(X)
-    table = index.leave_one_out_classes(labels, 5, n_members, n_classes=100)
+    table = index.with_labels(labels, 100).leave_one_out(5, n_members)
     some = list(range(0, 500, 23))
     expected = reference.nearest_classes(
         X, labels, X[some], n_members, reference.euclidean, n_listed=100, left_out=some
     )
     np.testing.assert_array_equal(table.classes.numbers[some], expected[0])
     np.testing.assert_allclose(table.classes.distances[some], expected[1], rtol=1e-12)
-    asked = index.query_classes(X[some], labels, 5, n_members, n_classes=100)
+    asked = index.with_labels(labels, 100).query(X[some], 5, n_members)
     expected = reference.nearest_classes(X, labels, X[some], n_members, reference.euclidean, n_listed=100)
     np.testing.assert_array_equal(asked.classes.numbers, expected[0])
     np.testing.assert_allclose(asked.classes.distances, expected[1], rtol=1e-12)
@@ -201,7 +200,7 @@ def test_an_order_that_scores_can_tell_is_not_measured(monkeypatch):
     monkeypatch.setattr(
         find, "measured", lambda search, Q, rows: measured.append((rows >= 0).sum()) or plain(search, Q, rows)
     )
-    index.leave_one_out_classes(labels, 5, 0)
+    index.with_labels(labels).leave_one_out(5, 0)
     assert sum(measured) < 300 * 7  # the five nearest rows, and hardly anyone else
 
 
@@ -210,7 +209,7 @@ def test_queries_far_beyond_the_rows_are_put_in_order_too():
     index = ns.NeighborIndex(search="exact").fit(X)
     far = np.array([[1e30], [-1e30], [3.0]])
     for n_members in (0, 2):
-        table = index.query_classes(far, labels, 3, n_members)
+        table = index.with_labels(labels).query(far, 3, n_members)
         expected = reference.nearest_classes(X, labels, far, n_members, reference.euclidean, n_listed=20)
         np.testing.assert_array_equal(table.classes.numbers, expected[0])
         np.testing.assert_allclose(table.classes.distances, expected[1], rtol=1e-12)
@@ -223,12 +222,12 @@ def test_neither_threads_nor_batches_nor_the_order_of_classes_matter(n_classes, 
     X, labels = rng.integers(0, 4, size=(900, 5)).astype(float), rng.integers(0, n_classes, 900)
     index = ns.NeighborIndex(search="exact").fit(X)
     with ns.threads(1):
-        whole = index.leave_one_out_classes(labels, 5, n_members, n_classes=n_classes)
+        whole = index.with_labels(labels, n_classes).leave_one_out(5, n_members)
     with ns.threads(2):
-        same = index.leave_one_out_classes(labels, 5, n_members, n_classes=n_classes)
-        alone = index.leave_one_out_classes(labels, 5, n_members, n_classes=n_classes, rows=np.array([17]))
+        same = index.with_labels(labels, n_classes).leave_one_out(5, n_members)
+        alone = index.with_labels(labels, n_classes).leave_one_out(5, n_members, rows=np.array([17]))
     renamed = rng.permutation(n_classes)
-    other = index.leave_one_out_classes(renamed[labels], 5, n_members, n_classes=n_classes)
+    other = index.with_labels(renamed[labels], n_classes).leave_one_out(5, n_members)
     listed = whole.classes.numbers >= 0
     np.testing.assert_array_equal(other.classes.numbers >= 0, listed)
     np.testing.assert_array_equal(other.classes.numbers[listed], renamed[whole.classes.numbers[listed]])
@@ -238,45 +237,15 @@ def test_neither_threads_nor_batches_nor_the_order_of_classes_matter(n_classes, 
         np.testing.assert_array_equal(table.classes.beyond, whole.classes.beyond[lines])
 
 
-@pytest.mark.parametrize("n_classes", [3, 300])
-def test_what_is_kept_between_questions_follows_every_change(n_classes):
-    rng = np.random.default_rng(7)
-    X, labels = rng.integers(0, 9, size=(60, 3)).astype(float), rng.integers(0, 3, 60)
-    index = ns.NeighborIndex(search="exact").fit(X[:50])
-
-    def check(labels):
-        fresh = ns.NeighborIndex(search="exact").fit(X[: len(labels)]).remove(sorted(gone))
-        for ask in ("leave", "query"):
-            tables = [
-                each.leave_one_out_classes(labels, 4, 2, n_classes=n_classes)
-                if ask == "leave"
-                else each.query_classes(X + 1, labels, 4, 2, n_classes=n_classes)
-                for each in (index, fresh)
-            ]
-            np.testing.assert_array_equal(tables[0].indices, tables[1].indices)
-            np.testing.assert_array_equal(tables[0].classes.numbers, tables[1].classes.numbers)
-            np.testing.assert_array_equal(tables[0].classes.distances, tables[1].classes.distances)
-
-    gone: set[int] = set()
-    check(labels[:50])
-    index.add(X[50:])
-    check(labels)
-    index.remove([4, 55])
-    gone |= {4, 55}
-    check(labels)
-    labels[:20] = 2  # written to in place
-    check(labels)
-
-
 def test_one_row_one_class_and_single_members_are_no_trouble():
     index = ns.NeighborIndex().fit([[1.0, 2.0]])
-    alone = index.leave_one_out_classes([0], k=3, n_members=2)
+    alone = index.with_labels([0]).leave_one_out(k=3, n_members=2)
     assert alone.indices.tolist() == [[-1, -1, -1]]
     assert alone.classes.numbers.tolist() == [[-1]]
-    asked = index.query_classes([[1.0, 2.0]], [0], k=2)
+    asked = index.with_labels([0]).query([[1.0, 2.0]], k=2, n_members=1)
     assert asked.indices.tolist() == [[0, -1]]
     assert asked.classes.distances.tolist() == [[[0.0]]]
-    each_its_own = ns.NeighborIndex().fit([[0.0], [2.0], [5.0]]).leave_one_out_classes([0, 1, 2], 1, 2)
+    each_its_own = ns.NeighborIndex().fit([[0.0], [2.0], [5.0]]).with_labels([0, 1, 2]).leave_one_out(1, 2)
     assert each_its_own.classes.numbers.tolist() == [[1, 2, -1], [0, 2, -1], [1, 0, -1]]
     assert each_its_own.classes.distances[:, :, 1].tolist() == [[np.inf] * 3] * 3
 
@@ -285,7 +254,7 @@ def test_one_row_one_class_and_single_members_are_no_trouble():
 def test_thousands_of_equal_rows_go_by_their_number(distance):
     labels = np.arange(1500) % 2
     index = ns.NeighborIndex(distance, search="exact").fit(np.ones((1500, 3)))
-    table = index.leave_one_out_classes(labels, 3, 2)
+    table = index.with_labels(labels).leave_one_out(3, 2)
     assert table.indices[[0, 1, 9]].tolist() == [[1, 2, 3], [0, 2, 3], [0, 1, 2]]
     assert table.classes.numbers[[0, 1, 9]].tolist() == [[1, 0], [0, 1], [0, 1]]
     assert (table.classes.distances == 0).all()
@@ -296,11 +265,11 @@ def test_an_approximate_search_keeps_its_neighbors_and_lists_every_class():
     X = np.random.default_rng(8).normal(size=(3000, 8))
     labels = np.arange(3000) % 4
     index = ns.NeighborIndex(search="approximate", recall=0.9).fit(X)
-    table = index.query_classes(X[:50], labels, 5)
+    table = index.with_labels(labels).query(X[:50], 5, 1)
     np.testing.assert_array_equal(table.indices, index.query(X[:50], 5).indices)
-    exact = ns.NeighborIndex(search="exact").fit(X).query_classes(X[:50], labels, 5)
+    exact = ns.NeighborIndex(search="exact").fit(X).with_labels(labels).query(X[:50], 5, 1)
     np.testing.assert_array_equal(table.classes.numbers, exact.classes.numbers)
-    left_out = index.leave_one_out_classes(labels, 5)
+    left_out = index.with_labels(labels).leave_one_out(5, 1)
     np.testing.assert_array_equal(left_out.indices, index.leave_one_out(5).indices)
 
 
@@ -308,25 +277,25 @@ def test_a_search_may_hold_no_rows_any_more():
     search = ExactSearch().fit([[0.0], [1.0]])
     search.remove([0, 1])
     for n_classes in (2, 200):
-        labeled = by_class.LabeledSearch(search, [0, 1], n_classes)
-        for table in (labeled.nearest([[0.0]], 2), labeled.leave_one_out(2)):
+        both = labeled.LabeledNeighbors(search, [0, 1], n_classes)
+        for table in (both.query([[0.0]], 2, 1), both.leave_one_out(2, 1)):
             assert (table.indices == -1).all()
             assert (table.classes.numbers == -1).all()
 
 
 @pytest.mark.parametrize(
-    ("k", "options", "words"),
+    ("k", "n_members", "words"),
     [
-        (0, {}, "at least 1; got 0"),
-        (1.5, {}, "whole number; got 1.5"),
-        (1, {"n_members": -1}, "at least 1, or 0 for the order"),
-        (1, {"n_members": 1.5}, "by a whole number .* got n_members=1.5"),
-        (1, {"n_classes": 1}, "must lie in 0 … 0"),
+        (0, None, "at least 1; got 0"),
+        (0, 1, "at least 1; got 0"),
+        (1.5, None, "whole number; got 1.5"),
+        (1, -1, "at least 1, or 0 for the order"),
+        (1, 1.5, "by a whole number .* got n_members=1.5"),
     ],
 )
-def test_what_cannot_be_searched_for_is_answered_in_words(k, options, words):
-    index = ns.NeighborIndex().fit([[0.0], [1.0]])
+def test_what_cannot_be_searched_for_is_answered_in_words(k, n_members, words):
+    both = ns.NeighborIndex().fit([[0.0], [1.0]]).with_labels([0, 1])
     with pytest.raises(InputError, match=words):
-        index.query_classes([[0.0]], [0, 1], k, **options)
+        both.query([[0.0]], k, n_members)
     with pytest.raises(InputError, match=words):
-        index.leave_one_out_classes([0, 1], k, **options)
+        both.leave_one_out(k, n_members)

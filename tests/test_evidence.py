@@ -121,15 +121,15 @@ def test_a_large_collection_is_sampled_by_seed_and_the_sample_searched_in_all_of
     monkeypatch.setattr(past_cases, "SAMPLE_SIZE", 50)
     rng = np.random.default_rng(2)
     X = rng.integers(0, 9, (300, 2)).astype(float)
-    index = NeighborIndex().fit(X)
-    kth = index.leave_one_out(3).distances[:, 2]
+    labeled = NeighborIndex().fit(X).with_labels(np.zeros(300, int))
+    kth = labeled.leave_one_out(3).distances[:, 2]
     for seed in (0, 1):
-        past = PastCases(index, seed)
+        past = PastCases(labeled, seed)
         rows = past.sample()
         assert len(set(rows.tolist())) == 50
         np.testing.assert_array_equal(Novelty(past, 3).usual, np.sort(kth[rows]))
-    assert (PastCases(index, 0).sample() == PastCases(index, 0).sample()).all()
-    assert (PastCases(index, 0).sample() != PastCases(index, 1).sample()).any()
+    assert (PastCases(labeled, 0).sample() == PastCases(labeled, 0).sample()).all()
+    assert (PastCases(labeled, 0).sample() != PastCases(labeled, 1).sample()).any()
 
 
 def test_the_pass_that_chooses_k_remembers_the_same_usual_distances(monkeypatch):

@@ -55,7 +55,7 @@ def past_cases(draw: st.DrawFn) -> tuple[NeighborTable, np.ndarray, int, np.ndar
     X, y = draw(labeled_rows(smallest=2))
     n_classes = int(y.max()) + 1 + draw(st.integers(0, 1))
     k, shift = draw(st.integers(1, 6)), draw(st.sampled_from([0.0, 2.5]))
-    table = NeighborIndex().fit(X).leave_one_out_classes(y, min(k, len(X) - 1), 4, n_classes=n_classes)
+    table = NeighborIndex().fit(X).with_labels(y, n_classes).leave_one_out(min(k, len(X) - 1), 4)
     table = NeighborTable(table.indices, table.distances - shift, table.classes)  # below 0, as learned scores are
     rows = np.flatnonzero(draw(st.lists(st.sampled_from([True, True, True, False]), min_size=len(X), max_size=len(X))))
     return table[rows], y, n_classes, rows
@@ -211,7 +211,7 @@ def test_a_case_is_taken_out_where_all_classes_are_listed_and_where_only_the_nea
     random = np.random.default_rng(3)
     y = np.repeat(np.arange(n_classes), 3)
     X = 3 * random.normal(size=(n_classes, 3))[y] + random.normal(size=(len(y), 3))
-    table = NeighborIndex().fit(X).leave_one_out_classes(y, 4, 0, n_classes=n_classes)
+    table = NeighborIndex().fit(X).with_labels(y, n_classes).leave_one_out(4, 0)
     assert (table.classes.numbers.shape[1] == n_classes) == (n_classes <= 128)
     for make in COUNTS.values():
         p = make().fit(table, y, n_classes).leave_one_out_proba(table)

@@ -182,5 +182,5 @@ def test_bad_members_and_tables_without_classes_are_said():
     with pytest.raises(InputError, match="does not take"):
         NeighborClassifier(1, posterior=("pooled", {"member": (1,)})).fit([[0.0], [1.0]], [0, 1])
     plain: NeighborTable = NeighborIndex().fit([[0.0], [1.0]]).leave_one_out(1)
-    with pytest.raises(InputError, match="query_classes"):
+    with pytest.raises(InputError, match="with_labels"):
         Pooled().fit(plain, np.array([0, 1]), 2)

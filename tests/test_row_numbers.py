@@ -84,9 +84,9 @@ def index(distance: str = "euclidean", search: str = "exact") -> Any:
     return lambda rows: lines(fitted.leave_one_out(3, rows))
 
 
-def classes(n_classes: int, distance: str = "euclidean", search: str = "exact") -> Any:
-    fitted, labels = ns.NeighborIndex(distance, search).fit(X), np.arange(N) % 5
-    return lambda rows: lines(fitted.leave_one_out_classes(labels, 3, 2, n_classes=n_classes, rows=rows))
+def classes(n_classes: int, n_members: int | None = 2, distance: str = "euclidean", search: str = "exact") -> Any:
+    labeled = ns.NeighborIndex(distance, search).fit(X).with_labels(np.arange(N) % 5, n_classes)
+    return lambda rows: lines(labeled.leave_one_out(3, n_members, rows=rows))
 
 
 def removing(rows: Any) -> list[Any]:
@@ -104,11 +104,8 @@ def points() -> Any:
 
 
 def table(kind: str) -> Any:
-    fitted = ns.NeighborIndex().fit(X)
-    if kind == "ClassTable":
-        whole: Any = fitted.leave_one_out_by_class(np.arange(N) % 5)
-    else:
-        whole = fitted.leave_one_out_classes(np.arange(N) % 5, 3)
+    labeled = ns.NeighborIndex().fit(X).with_labels(np.arange(N) % 5)
+    whole: Any = labeled.leave_one_out_by_class() if kind == "ClassTable" else labeled.leave_one_out(3, 1)
     return lambda rows: lines(whole[slice(None) if rows is None else rows])
 
 
@@ -117,10 +114,11 @@ ASKED = {
     "NeighborIndex.leave_one_out": index,
     "NeighborIndex.leave_one_out, by loop": lambda: index("manhattan"),
     "NeighborIndex.leave_one_out, by tree": lambda: index(search="kd"),
-    "NeighborIndex.leave_one_out_classes": lambda: classes(5),
-    "NeighborIndex.leave_one_out_classes, by loop": lambda: classes(5, "manhattan"),
-    "NeighborIndex.leave_one_out_classes, by tree": lambda: classes(5, search="kd"),
-    "NeighborIndex.leave_one_out_classes, of many": lambda: classes(200),
+    "LabeledNeighbors.leave_one_out": lambda: classes(5),
+    "LabeledNeighbors.leave_one_out, of rows": lambda: classes(5, None),
+    "LabeledNeighbors.leave_one_out, by loop": lambda: classes(5, distance="manhattan"),
+    "LabeledNeighbors.leave_one_out, by tree": lambda: classes(5, search="kd"),
+    "LabeledNeighbors.leave_one_out, of many": lambda: classes(200),
     "JointNeighbors.leave_one_out": lambda: neighbors(ns.annotate.JointNeighbors),
     "LassoNeighbors.leave_one_out": lambda: neighbors(ns.annotate.LassoNeighbors, min_shared=1),
     "GroupLassoNeighbors.leave_one_out": lambda: neighbors(ns.annotate.GroupLassoNeighbors, min_shared=1),

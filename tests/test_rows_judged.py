@@ -73,7 +73,7 @@ def test_a_row_that_taught_nothing_is_answered_as_a_query_without_it_would_be(po
     table = clf._labeled.leave_one_out(5, n_members, others)
     np.testing.assert_allclose(p[others], clf.posterior_.proba(table), atol=1e-12)
     # Those that taught are answered by what the others taught.
-    taught, rows = clf._labeled.past_cases(5, n_members)
+    taught, rows = clf._past.judged(5, n_members)
     np.testing.assert_allclose(
         p[slice(None) if rows is None else rows],
         left_out_proba(clf.posterior_, taught, clf.labels_, 4, rows),

@@ -238,7 +238,7 @@ def test_a_record_by_distance_counts_cases_and_not_neighbors() -> None:
 def test_a_posterior_by_rank_says_when_the_order_of_classes_is_missing() -> None:
     table = NeighborTable(np.array([[1], [0]]), np.ones((2, 1)))
     for make in (Rank, RankVotesplit, ConfmatRank, ConfmatRankVotesplit):
-        with pytest.raises(InputError, match=r"table\.classes is None.*query_classes"):
+        with pytest.raises(InputError, match=r"table\.classes is None.*with_labels"):
             make().fit(table, np.array([0, 0]), 2)
 
 
@@ -276,8 +276,8 @@ def folds(leaves: Any, n_specimens: int, k: int) -> Iterator[tuple[np.ndarray, l
             train, labels = chosen & known, y[chosen & known]
             index = NeighborIndex(search="exact").fit(X[train])
             here = known[test]
-            past = index.leave_one_out_classes(labels, k, n_classes=100)
-            groups.append((here, labels, past, index.query_classes(X[test[here]], labels, k, n_classes=100)))
+            past = index.with_labels(labels, 100).leave_one_out(k, 1)
+            groups.append((here, labels, past, index.with_labels(labels, 100).query(X[test[here]], k, 1)))
         yield y[test], groups
 
 

@@ -55,7 +55,8 @@ def bayes_error_range(X: Any, y: Any, *, metric: Metric = "euclidean") -> BayesE
         raise InputError(f"One label a row is expected: X has {n_rows} rows, y has the shape {labels.shape}.")
     if n_rows < 2:
         raise InputError("The nearest other row is needed, but X has 1 row. Pass at least 2.")
-    wrong = sum(int(np.sum(labels[table.indices[:, 0]] != labels[rows])) for rows, table in left_out_blocks(index, 1))
+    blocks = left_out_blocks(index.with_labels(labels), 1)
+    wrong = sum(int(np.sum(labels[table.indices[:, 0]] != labels[rows])) for rows, table in blocks)
     return _range(wrong / n_rows, len(names))
 
 

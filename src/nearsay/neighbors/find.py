@@ -35,7 +35,16 @@ def nearest(search: NeighborSearch, Q: Any, k: int) -> NeighborTable:
     """
     search = search.snapshot()
     k = check_n_neighbors(k, search.rows_.n_live)
-    Q = search.distance_.check(Q, name="Q", like=search.rows_.items)
+    return nearest_of_checked(search, checked_queries(search, Q), k)
+
+
+def checked_queries(search: NeighborSearch, Q: Any) -> Any:
+    """The queries as the distance needs them, or an error that says what is wrong: the one look at every number."""
+    return search.distance_.check(Q, name="Q", like=search.rows_.items)
+
+
+def nearest_of_checked(search: NeighborSearch, Q: Any, k: int) -> NeighborTable:
+    """``nearest`` for queries that were checked, and a ``k`` of at most the rows that can be found."""
     size = _batch(k)
     if 0 < len(Q) <= size:
         return _answer(search, Q, NOBODY, k)

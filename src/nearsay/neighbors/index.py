@@ -14,7 +14,7 @@ from nearsay.distances.distance import Distance
 from nearsay.distances.named import DISTANCES, Metric, as_distance, with_parameters
 from nearsay.errors import InputError, NotFitted
 from nearsay.neighbors import find
-from nearsay.neighbors.class_table import ClassTable, LabeledSearch
+from nearsay.neighbors.labeled import LabeledNeighbors
 from nearsay.neighbors.table import NeighborTable
 from nearsay.parallel import in_jobs
 from nearsay.search.choose import Choice, SearchBackend, choose
@@ -91,7 +91,6 @@ class NeighborIndex:
             raise InputError("An index needs at least one row; X is empty.")
         self.chosen_: Choice = choose(self.search, distance, items, self.recall)
         self.search_: NeighborSearch = self.chosen_.search.fit(items)
-        self._last_labeled: LabeledSearch | None = None
         return self
 
     @in_jobs
@@ -136,59 +135,20 @@ class NeighborIndex:
         """
         return find.leave_one_out(self._fitted, k, rows)
 
-    def query_classes(
-        self, Q: Any, labels: Any, k: int, n_members: int = 1, *, n_classes: int | None = None
-    ) -> NeighborTable:
-        """The ``k`` nearest rows of every query, and in ``table.classes`` the classes by their nearest member.
+    def with_labels(self, labels: Any, n_classes: int | None = None) -> LabeledNeighbors:
+        """The rows as they are now, with the class number of each: asked for the nearest rows *and* classes.
 
-        ``labels`` numbers the class of every row. Up to 128 classes are all listed; of more, those met among the
-        nearest rows, and others lie ``beyond``. The 16 nearest classes come with the distances of their
-        ``n_members`` nearest members, the others with that of the nearest; 0 asks for the order alone, which
-        takes less time. Where there are fewer than ``k`` rows, −1 and +inf fill up.
+        ``labels`` numbers the class (0, 1, …) of every row. Keep what this gives for as long as neither rows nor
+        labels change: it prepares itself once. Later changes of the index do not reach it.
 
         >>> index = NeighborIndex().fit([[0.0], [1.0], [5.0]])
-        >>> table = index.query_classes([[4.0]], labels=[0, 0, 1], k=2, n_members=2)
-        >>> table.indices, table.classes.numbers
-        (array([[2, 1]]), array([[1, 0]]))
-        >>> table.classes.distances  # the second class has one member only
-        array([[[ 1., inf],
-                [ 3.,  4.]]])
+        >>> labeled = index.with_labels([0, 0, 1])
+        >>> labeled.query_by_class([[4.0]]).indices[0, :, 0]
+        array([1, 2])
+        >>> index.remove([1]).with_labels([0, 0, 1]).query_by_class([[4.0]]).indices[0, :, 0]
+        array([0, 2])
         """
-        return self._labeled(labels, n_classes).nearest(Q, k, n_members)
-
-    def leave_one_out_classes(
-        self,
-        labels: Any,
-        k: int,
-        n_members: int = 1,
-        *,
-        n_classes: int | None = None,
-        rows: Any = None,
-    ) -> NeighborTable:
-        """The same for every row (or for ``rows``: numbers, or a mask) and the *other* rows.
-
-        >>> index = NeighborIndex().fit([[0.0], [1.0], [5.0]])
-        >>> index.leave_one_out_classes([0, 0, 1], k=1).classes.numbers
-        array([[ 0,  1],
-               [ 0,  1],
-               [ 0, -1]])
-        """
-        return self._labeled(labels, n_classes).leave_one_out(k, n_members, rows)
-
-    def query_by_class(self, Q: Any, labels: Any, n_members: int = 1, *, n_classes: int | None = None) -> ClassTable:
-        """The nearest ``n_members`` rows of *each class* for every query; ``labels`` numbers the class of every row."""
-        return self._labeled(labels, n_classes).nearest_by_class(Q, n_members)
-
-    def leave_one_out_by_class(self, labels: Any, n_members: int = 1, *, n_classes: int | None = None) -> ClassTable:
-        """The nearest *other* ``n_members`` rows of each class for every row."""
-        return self._labeled(labels, n_classes).leave_one_out_by_class(n_members)
-
-    def _labeled(self, labels: Any, n_classes: int | None) -> LabeledSearch:
-        """The search with these labels; what was prepared for the last ones is kept while they are the same."""
-        search, last = self._fitted, self._last_labeled
-        if last is None or not last.serves(search, labels, n_classes):
-            last = self._last_labeled = LabeledSearch(search, labels, n_classes)
-        return last
+        return LabeledNeighbors(self._fitted, labels, n_classes, n_jobs=self.n_jobs)
 
     def add(self, X: Any) -> np.ndarray:
         """Hold more rows; gives their numbers, which follow on the last one given out."""

@@ -19,12 +19,12 @@ from nearsay.distances.functions import FunctionDistance, PrecomputedDistance
 from nearsay.distances.named import Metric, as_distance, with_parameters
 from nearsay.errors import InputError
 from nearsay.neighbors.index import NeighborIndex
+from nearsay.neighbors.labeled import LabeledNeighbors
 from nearsay.neighbors.table import NeighborTable
 from nearsay.parallel import in_jobs
 from nearsay.posterior.base import left_out_proba, takes_rows
 from nearsay.posterior.evidence import EvidenceList, evidence
 from nearsay.posterior.k_curve import KCurve, PastVotes, largest_k
-from nearsay.posterior.labeled_index import LabeledIndex
 from nearsay.posterior.model_choice import Choices, Chooser, neighbors_to_try, views_to_try
 from nearsay.posterior.named import AUTO, POSTERIORS, PosteriorLike, PosteriorName, as_posterior, name_of
 from nearsay.posterior.novelty import Novelty
@@ -186,7 +186,8 @@ class NeighborClassifier(ClassifierMixin, BaseEstimator):
         posterior = self.fresh_posterior(self.posterior)
         auto = is_auto(self.n_neighbors)
         k = largest_k(len(X)) if auto else int(self.n_neighbors)
-        self._hold(NeighborIndex(self._metric, self.search, n_jobs=self.n_jobs).fit(X))
+        index = NeighborIndex(self._metric, self.search, n_jobs=self.n_jobs).fit(X)
+        self._hold(index, index.with_labels(self.labels_, len(self.classes_)))
         table, rows = self._judged(posterior, max(k, 1))
         if auto:
             self.k_curve_ = self._curve(table, rows, k)
@@ -202,7 +203,8 @@ class NeighborClassifier(ClassifierMixin, BaseEstimator):
         chooser = Chooser(views, makers, self.labels_, len(self.classes_), ks=ks)
         way = chooser.choose(together=False)
         self.choices_ = chooser.report()
-        self._hold(views[way.views[0]].labeled_.index)
+        view = views[way.views[0]]
+        self._hold(view.index_, view.labeled_)
         posterior = makers[way.posterior]()
         self._learn(posterior, way.n_neighbors, *self._judged(posterior, way.n_neighbors))
 
@@ -211,17 +213,12 @@ class NeighborClassifier(ClassifierMixin, BaseEstimator):
         n_members = getattr(posterior, "n_members", None)
         if not getattr(posterior, "needs_past_cases", True):
             return None, None
-        if not takes_rows(posterior):
-            return self._labeled.leave_one_out(k, n_members), None
-        table, rows = self._labeled.past_cases(k, n_members)
-        if rows is None:
-            self._past.remember(table)
-        return table, rows
+        return self._past.judged(k, n_members, every_row=not takes_rows(posterior))
 
-    def _hold(self, index: NeighborIndex) -> None:
+    def _hold(self, index: NeighborIndex, labeled: LabeledNeighbors) -> None:
         self.index_ = index
-        self._labeled = LabeledIndex(index, self.labels_, len(self.classes_))
-        self._past = PastCases(index, self._seed)
+        self._labeled = labeled
+        self._past = PastCases(labeled, self._seed)
 
     def _learn(self, posterior: Any, k: int, table: NeighborTable | None, rows: np.ndarray | None) -> None:
         self.n_neighbors_ = k
@@ -252,7 +249,7 @@ class NeighborClassifier(ClassifierMixin, BaseEstimator):
         """The ``n_neighbors_`` nearest training rows of every query: the one search behind every answer."""
         check_is_fitted(self)
         n_members = getattr(self.posterior_, "n_members", None)
-        return self._labeled.neighbors(self._check_queries(X), self.n_neighbors_, n_members)
+        return self._labeled.query(self._check_queries(X), self.n_neighbors_, n_members)
 
     def kneighbors(self, X: Any = None, n_neighbors: int | None = None, return_distance: bool = True) -> Any:
         """(distances, indices) of the nearest training rows, or the indices alone, as in scikit-learn.
@@ -292,7 +289,7 @@ class NeighborClassifier(ClassifierMixin, BaseEstimator):
         k, n_members = self.n_neighbors_, getattr(self.posterior_, "n_members", None)
         table, rows = self._judged(self.posterior_, k)
         if table is None:
-            table, rows = self._labeled.past_cases(k, n_members)
+            table, rows = self._past.judged(k, n_members)
         judged = left_out_proba(self.posterior_, table, self.labels_, len(self.classes_), rows)
         for part in self._blocks(len(table)):
             self._settle(judged[part], table[part])

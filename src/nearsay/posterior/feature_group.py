@@ -12,7 +12,7 @@ from nearsay.errors import InputError
 from nearsay.neighbors.class_order import NearestClasses
 from nearsay.neighbors.index import NeighborIndex
 from nearsay.neighbors.table import NeighborTable
-from nearsay.posterior.labeled_index import LabeledIndex
+from nearsay.posterior.past_cases import PastCases
 
 
 class View:
@@ -60,8 +60,9 @@ class View:
             )
         self.n_rows = len(X)
         self.rows_ = here
-        index = NeighborIndex(self.distance, self.search).fit(columns)
-        self.labeled_ = LabeledIndex(index, labels[here], n_classes)
+        self.index_ = NeighborIndex(self.distance, self.search).fit(columns)
+        self.labeled_ = self.index_.with_labels(labels[here], n_classes)
+        self.past_ = PastCases(self.labeled_)
         return self
 
     @property
@@ -73,20 +74,17 @@ class View:
     def neighbors(self, X: np.ndarray, k: int, n_members: int | None) -> NeighborTable:
         """The ``k`` nearest rows of every query that has the group; −1 and +inf where there are fewer."""
         columns, here = self._columns(X)
-        possible = min(k, len(self.rows_))
-        return self._spread(self.labeled_.neighbors(columns, possible, n_members), here, len(X), k)
+        return self._spread(self.labeled_.query(columns, k, n_members), here, len(X))
 
     def past_cases(self, k: int, n_members: int | None, rows: np.ndarray | None = None) -> NeighborTable:
         """The same for the rows themselves, each left out of its own neighbors: all of them, or some."""
         if rows is None:
-            table, some = self.labeled_.past_cases(k, n_members)
-            if some is not None:
-                table = self.labeled_.leave_one_out(k, n_members)
-            return self._spread(table, self.rows_, self.n_rows, k)
+            table, _ = self.past_.judged(k, n_members, every_row=True)
+            return self._spread(table, self.rows_, self.n_rows)
         local = np.full(self.n_rows, -1)
         local[self.rows_] = np.arange(len(self.rows_))
         here = np.flatnonzero(local[rows] >= 0)
-        return self._spread(self.labeled_.leave_one_out(k, n_members, local[rows[here]]), here, len(rows), k)
+        return self._spread(self.labeled_.leave_one_out(k, n_members, local[rows[here]]), here, len(rows))
 
     def _columns(self, X: Any) -> tuple[Any, np.ndarray]:
         """The columns of the group, of the rows that have it, and the numbers of these rows."""
@@ -97,14 +95,14 @@ class View:
             here, columns = _measurable(self.distance, here, columns)
         return columns, here
 
-    def _spread(self, table: NeighborTable, here: np.ndarray, n_lines: int, k: int) -> NeighborTable:
+    def _spread(self, table: NeighborTable, here: np.ndarray, n_lines: int) -> NeighborTable:
         """Put lines at their places among all, and rows under their numbers in the whole collection."""
-        if len(here) == n_lines and len(self.rows_) == self.n_rows and table.n_neighbors == k:
+        if len(here) == n_lines and len(self.rows_) == self.n_rows:
             return table
-        indices, distances = np.full((n_lines, k), -1), np.full((n_lines, k), np.inf)
-        found = table.n_neighbors
-        indices[here, :found] = np.where(table.indices >= 0, self.rows_[table.indices], -1)
-        distances[here, :found] = table.distances
+        shape = n_lines, table.n_neighbors
+        indices, distances = np.full(shape, -1), np.full(shape, np.inf)
+        indices[here] = np.where(table.indices >= 0, self.rows_[table.indices], -1)
+        distances[here] = table.distances
         if table.classes is None:
             return NeighborTable(indices, distances)
         numbers = np.full((n_lines, table.classes.numbers.shape[1]), -1)

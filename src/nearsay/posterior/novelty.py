@@ -22,7 +22,7 @@ class Novelty:
 
     >>> from nearsay.neighbors.index import NeighborIndex
     >>> index = NeighborIndex().fit([[0.0], [1.0], [3.0], [7.0]])
-    >>> novelty = Novelty(PastCases(index, seed=0), k=1)
+    >>> novelty = Novelty(PastCases(index.with_labels([0, 0, 1, 1])), k=1)
     >>> novelty.usual                       # 0→1, 1→0, 3→1, 7→3
     array([1., 1., 2., 4.])
     >>> novelty.of(index.query([[1.5], [9.0], [-3.0]], 1))      # 0.5, 2 and 3 away

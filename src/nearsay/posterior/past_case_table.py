@@ -143,7 +143,8 @@ def listed_classes(table: NeighborTable) -> NearestClasses:
     if table.classes is None:
         raise InputError(
             "This posterior goes by the order of the classes, but the table came without it (table.classes is None)."
-            " Search with leave_one_out_classes or query_classes of the index; NeighborClassifier does so by itself."
+            " Search with n_members, 0 or more: index.with_labels(labels).leave_one_out(k, n_members=0)."
+            " NeighborClassifier does so by itself."
         )
     return table.classes
 

@@ -7,8 +7,7 @@ from collections.abc import Iterator
 import numpy as np
 
 from nearsay.arrays import row_blocks, rows_within
-from nearsay.neighbors.class_table import LIST_ALL_UP_TO, ROWS_ASKED
-from nearsay.neighbors.index import NeighborIndex
+from nearsay.neighbors.labeled import LIST_ALL_UP_TO, ROWS_ASKED, LabeledNeighbors
 from nearsay.neighbors.table import NeighborTable
 
 ROWS_AT_ONCE = 4096
@@ -18,11 +17,11 @@ SAMPLE_ABOVE = 5000
 SAMPLE_SIZE = 2000
 
 
-def left_out_blocks(index: NeighborIndex, k: int) -> Iterator[tuple[np.ndarray, NeighborTable]]:
+def left_out_blocks(labeled: LabeledNeighbors, k: int) -> Iterator[tuple[np.ndarray, NeighborTable]]:
     """The whole leave-one-out table, as (row numbers, their neighbors) that need not be held together."""
-    live = index.search_.rows_.live_numbers
+    live = labeled.search.rows_.live_numbers
     for block in row_blocks(len(live), size=ROWS_AT_ONCE):
-        yield live[block], index.leave_one_out(k, live[block])
+        yield live[block], labeled.leave_one_out(k, rows=live[block])
 
 
 def rows_judged(n_rows: int, k: int, n_members: int | None, n_classes: int, n_groups: int = 1) -> np.ndarray | None:
@@ -50,38 +49,52 @@ def rows_not_judged(rows: np.ndarray | None, n_rows: int) -> Iterator[np.ndarray
 
 
 class PastCases:
-    """Leave-one-out neighbors of a collection, searched for at most once in ``fit``.
+    """The rows of a labeled search, each asked about the others; what is asked for again is kept.
 
     A pass over all rows also remembers the distances of a few, for novelty:
     of every row in a collection of up to 5,000, otherwise of a seeded sample
     of 2,000. Without such a pass those rows are searched when first asked for.
     """
 
-    def __init__(self, index: NeighborIndex, seed: int) -> None:
-        self.index = index
+    def __init__(self, labeled: LabeledNeighbors, seed: int = 0) -> None:
+        self.labeled = labeled
         self.seed = seed
+        self._kept: dict[tuple[int, int | None], tuple[NeighborTable, np.ndarray | None]] = {}
         self._sampled: np.ndarray | None = None
 
     @property
     def n_others(self) -> int:
         """How many rows a row has beside itself."""
-        return self.index.search_.rows_.n_live - 1
+        return len(self.labeled) - 1
+
+    def judged(
+        self, k: int, n_members: int | None, *, every_row: bool = False
+    ) -> tuple[NeighborTable, np.ndarray | None]:
+        """The leave-one-out table of the rows that are judged, and their numbers; None for all rows.
+
+        ``every_row`` asks for all of them, however large the table.
+        """
+        rows = rows_judged(len(self.labeled.labels), k, n_members, self.labeled.n_classes)
+        if every_row and rows is not None:
+            return self.labeled.leave_one_out(k, n_members), None  # too large to be kept
+        if (k, n_members) not in self._kept:
+            table = self.labeled.leave_one_out(k, n_members, rows)
+            self._kept = {(k, n_members): (table, rows)}
+            if rows is None:
+                self._sampled = table.distances[self.sample()]
+        return self._kept[k, n_members]
 
     def sample(self) -> np.ndarray:
         """Numbers of the rows whose distances are remembered, in order."""
-        live = self.index.search_.rows_.live_numbers
+        live = self.labeled.search.rows_.live_numbers
         if len(live) <= SAMPLE_ABOVE:
             return live
         return np.sort(np.random.default_rng(self.seed).choice(live, SAMPLE_SIZE, replace=False))
 
-    def remember(self, table: NeighborTable) -> None:
-        """Take note of the leave-one-out neighbors of all row numbers, which someone searched for."""
-        self._sampled = table.distances[self.sample()]
-
     def blocks(self, k: int) -> Iterator[tuple[np.ndarray, NeighborTable]]:
-        """The same for live rows and ``k`` ≤ ``n_others``, block by block, so that it is never held whole."""
+        """The neighbors of live rows, ``k`` ≤ ``n_others``, block by block, so that they are never held together."""
         sample, kept = self.sample(), []
-        for rows, table in left_out_blocks(self.index, k):
+        for rows, table in left_out_blocks(self.labeled, k):
             kept.append(table.distances[np.isin(rows, sample)])
             yield rows, table
         self._sampled = np.concatenate(kept)
@@ -89,5 +102,5 @@ class PastCases:
     def usual_distances(self, k: int) -> np.ndarray:
         """How far the sampled rows are from their own k-th neighbor, smallest first; k ≤ ``n_others``."""
         if self._sampled is None or self._sampled.shape[1] < k:
-            self._sampled = self.index.leave_one_out(k, self.sample()).distances
+            self._sampled = self.labeled.leave_one_out(k, rows=self.sample()).distances
         return np.sort(self._sampled[:, k - 1])

@@ -68,11 +68,11 @@ class Pooled(Posterior):
     --------
     >>> from nearsay.neighbors.index import NeighborIndex
     >>> X, labels = [[0.0], [1.0], [2.0], [5.0], [6.0], [7.5]], np.array([0, 0, 0, 1, 1, 1])
-    >>> index = NeighborIndex().fit(X)
-    >>> pool = Pooled().fit(index.leave_one_out_classes(labels, k=1, n_members=4), labels, n_classes=2)
+    >>> labeled = NeighborIndex().fit(X).with_labels(labels)
+    >>> pool = Pooled().fit(labeled.leave_one_out(k=1, n_members=4), labels, n_classes=2)
     >>> pool.members_                           # left out, a row leaves two others in its class
     array([1, 2])
-    >>> pool.proba(index.query_classes([[3.0], [3.5], [4.5]], labels, k=1, n_members=4)).round(2)
+    >>> pool.proba(labeled.query([[3.0], [3.5], [4.5]], k=1, n_members=4)).round(2)
     array([[0.85, 0.15],
            [0.5 , 0.5 ],
            [0.03, 0.97]])

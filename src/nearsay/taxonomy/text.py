@@ -3,17 +3,15 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from typing import TYPE_CHECKING
 
-if TYPE_CHECKING:
-    from nearsay.taxonomy.taxonomy import Taxonomy
+from nearsay.taxonomy.arrays import NodeArrays
 
 MOST_LINES = 70
 # Where not all nodes fit, so many children of each are shown.
 FEW_CHILDREN = 4
 
 
-def drawn_as_text(taxonomy: Taxonomy) -> str:
+def drawn_as_text(taxonomy: NodeArrays) -> str:
     """One line a node, children below and to the right of their parent.
 
     Where that would be more than 70 lines, only the upper nodes are drawn, and
@@ -25,7 +23,7 @@ def drawn_as_text(taxonomy: Taxonomy) -> str:
     return "\n".join([str(taxonomy.root), *_lines(taxonomy, root, _opened(taxonomy), "")])
 
 
-def _opened(taxonomy: Taxonomy) -> dict[int, tuple[int, ...]]:
+def _opened(taxonomy: NodeArrays) -> dict[int, tuple[int, ...]]:
     """The nodes whose children are drawn, and which of them: from the top, as long as there is room."""
     all_fit = sum(map(len, taxonomy.children)) < MOST_LINES
     opened: dict[int, tuple[int, ...]] = {}
@@ -42,7 +40,7 @@ def _opened(taxonomy: Taxonomy) -> dict[int, tuple[int, ...]]:
     return opened
 
 
-def _lines(taxonomy: Taxonomy, node: int, opened: dict[int, tuple[int, ...]], indent: str) -> Iterator[str]:
+def _lines(taxonomy: NodeArrays, node: int, opened: dict[int, tuple[int, ...]], indent: str) -> Iterator[str]:
     children = opened[node]
     hidden = len(taxonomy.children[node]) - len(children)
     for place, child in enumerate(children, start=1):
@@ -59,11 +57,11 @@ def _lines(taxonomy: Taxonomy, node: int, opened: dict[int, tuple[int, ...]], in
         yield f"{indent}{_corner(True)} … {hidden} more"
 
 
-def _size(taxonomy: Taxonomy, node: int) -> str:
+def _size(taxonomy: NodeArrays, node: int) -> str:
     """How much is not drawn below a node that is not opened."""
     if node < taxonomy.n_leaves:
         return ""
-    count = len(taxonomy.leaves_under(taxonomy.nodes[node]))
+    count = taxonomy.covers[:, [node]].nnz
     return f" ({count} {'leaf' if count == 1 else 'leaves'})"
 
 

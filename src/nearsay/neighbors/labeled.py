@@ -1,0 +1,400 @@
+"""The one search over rows with labels: the nearest rows, and the nearest members of *each class* beside them.
+
+    rows, grouped by class      products with the queries
+    ┌──────┬────┬─────────┐     ┌──────┬────┬─────────┐     nearest rows
+    │ ant  │ bee│  cicada │ ──► │ best │best│  best   │ ──► nearest members of each class ──► classes, nearest first
+    └──────┴────┴─────────┘     └──────┴────┴─────────┘
+
+With few classes every row is looked at once (``search/by_class/grouped.py``), and what
+may be among the nearest is measured by the distance itself, as everywhere.
+With many classes only those met among the nearest rows are listed, so the
+search is that of the nearest rows, for a few more of them.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+
+from nearsay.arrays import check_n_neighbors, check_row_numbers, row_blocks, rows_within
+from nearsay.errors import InputError
+from nearsay.neighbors import dense, find
+from nearsay.neighbors.at_once import QUERIES_SCANNED, AllAtOnce
+from nearsay.neighbors.class_order import NearestClasses
+from nearsay.neighbors.class_table import ClassTable, no_members
+from nearsay.neighbors.table import NeighborTable
+from nearsay.parallel import in_jobs, in_parallel, shares
+from nearsay.search.by_class.grouped import Found, GroupedRows, Wanted
+from nearsay.search.by_class.small import SmallRows, is_small
+from nearsay.search.protocol import NeighborSearch
+from nearsay.search.row_store import MOST_ROWS
+
+# Up to so many classes all of them are listed; with more, those met among the nearest rows.
+LIST_ALL_UP_TO = 128
+# So many nearest rows are asked which classes they are of. Sixteen take 1.08 times as long to find as ten among
+# 100,000 rows of 128 columns of noise, the hardest case; 24 take 1.16 times as long, and 32 take 1.25 times.
+ROWS_ASKED = 16
+
+# Of so many nearest classes all members that were asked for are listed, of the others only the nearest: classes so
+# far down the list have next to no chance, and measuring four members of each of 100 would take twice as long.
+MEMBERS_OF_NEAREST = 16
+
+# Members of each class, and how far they are, take so much memory at once while the classes are put in order.
+MEMBER_BYTES = 16 << 20
+
+NONE_REMOVED = np.empty(0, np.bool_)
+ROWS_SCANNED = 1024
+
+Queries = Callable[[slice], Any]
+
+
+class LabeledNeighbors:
+    """Rows that can be asked for their neighbors and for their classes: what ``NeighborIndex.with_labels`` gives.
+
+    It holds the rows and labels that it was made for, and stays with them: rows that are added to the index or
+    removed from it later, and labels that are written over, change nothing here. After a change ask the index
+    ``with_labels`` again. What is prepared for one question is kept for the next.
+
+    Parameters
+    ----------
+    search : a fitted search.
+    labels : (n_rows,) the class number (0, 1, …) of every row, removed ones too.
+    n_classes : int, optional
+        How many classes there are; by default, as many as the labels name.
+    n_jobs : int, optional
+        Threads, as in ``NeighborIndex``.
+
+    Attributes
+    ----------
+    labels : (n_rows,) int64
+    n_classes : int
+
+    Examples
+    --------
+    >>> from nearsay.neighbors.index import NeighborIndex
+    >>> index = NeighborIndex().fit([[0.0], [1.0], [5.0]])
+    >>> ants_and_bees = index.with_labels([0, 0, 1])
+    >>> table = ants_and_bees.query([[4.0]], k=2, n_members=2)
+    >>> table.indices, table.classes.numbers
+    (array([[2, 1]]), array([[1, 0]]))
+    >>> table.classes.distances  # the second class has one member only
+    array([[[ 1., inf],
+            [ 3.,  4.]]])
+    """
+
+    def __init__(
+        self, search: NeighborSearch, labels: Any, n_classes: int | None = None, *, n_jobs: int | None = None
+    ) -> None:
+        self.search = search.snapshot()
+        self.labels, self.n_classes = _check_labels(labels, len(self.search.rows_), n_classes)
+        self.n_jobs = n_jobs
+        self.lists_all = self.n_classes <= LIST_ALL_UP_TO
+        self._rows_by_class: GroupedRows | None = None
+        self._few_rows: AllAtOnce | None = None
+
+    def __len__(self) -> int:
+        """How many rows can be found."""
+        return self.search.rows_.n_live
+
+    def __repr__(self) -> str:
+        return f"<LabeledNeighbors: {len(self)} rows in {self.n_classes} classes>"
+
+    # ------------------------------------------------------------ the nearest rows, and the classes in order
+
+    @in_jobs
+    def query(self, Q: Any, k: int, n_members: int | None = None) -> NeighborTable:
+        """The ``k`` nearest rows of every query; −1 and +inf where there are fewer rows.
+
+        With ``n_members``, ``table.classes`` lists the classes by their nearest member. Up to 128 classes are all
+        listed; of more, those met among the nearest rows, and others lie ``beyond``. The 16 nearest classes come
+        with the distances of their ``n_members`` nearest members, the others with that of the nearest; 0 asks for
+        the order alone, which takes less time.
+        """
+        k = check_n_neighbors(k, MOST_ROWS)
+        n_members = None if n_members is None else _check_members(n_members, least=0)
+        Q = find.checked_queries(self.search, Q)
+        if n_members is None:
+            return _widened(self._nearest_rows(Q, k), k)
+        live = len(self)
+        if not self.lists_all:
+            table = self._nearest_rows(Q, max(k, ROWS_ASKED))
+            return self._with_classes_met(table, find.NOBODY, k, n_members, every_row=table.n_neighbors == live)
+        if self._is_small and not dense.serves(self.search, len(Q)):
+            return _widened(self._at_once.nearest(Q, Wanted(min(k, live), n_members, MEMBERS_OF_NEAREST)), k)
+        if self.search.exact or not live:
+            return _widened(self._all_classes(Q.__getitem__, len(Q), find.NOBODY, min(k, live), n_members), k)
+        table = self._nearest_rows(Q, k)
+        classes = self._all_classes(Q.__getitem__, len(Q), find.NOBODY, 0, n_members).classes
+        return _widened(NeighborTable(table.indices, table.distances, classes), k)
+
+    @in_jobs
+    def leave_one_out(self, k: int, n_members: int | None = None, rows: Any = None) -> NeighborTable:
+        """The same for every row (or for ``rows``: numbers, or a mask) and the *other* rows.
+
+        A removed row has no neighbors and no classes.
+
+        >>> from nearsay.neighbors.index import NeighborIndex
+        >>> index = NeighborIndex().fit([[0.0], [1.0], [5.0]])
+        >>> index.with_labels([0, 0, 1]).leave_one_out(k=1, n_members=1).classes.numbers
+        array([[ 0,  1],
+               [ 0,  1],
+               [ 0, -1]])
+        """
+        k = check_n_neighbors(k, MOST_ROWS)
+        n_members = None if n_members is None else _check_members(n_members, least=0)
+        held = self.search.rows_
+        rows = None if rows is None else check_row_numbers(rows, len(held))
+        if n_members is None:
+            return _widened(self._other_rows(k, rows), k)
+        others = max(held.n_live - 1, 0)
+        numbers = np.arange(len(held)) if rows is None else rows
+        if not self.lists_all:
+            table = self._other_rows(max(k, ROWS_ASKED), rows)
+            return self._with_classes_met(table, numbers, k, n_members, every_row=table.n_neighbors == others)
+        if self._is_small and not dense.serves(self.search, len(numbers)):
+            wanted = Wanted(min(k, others), n_members, MEMBERS_OF_NEAREST)
+            return _widened(self._at_once.others(wanted) if rows is None else self._some_others(rows, wanted), k)
+        queries = self._rows_in(rows)
+        if self.search.exact or not others:
+            return _widened(self._all_classes(queries, len(numbers), numbers, min(k, others), n_members), k)
+        table = self._other_rows(k, rows)
+        classes = self._all_classes(queries, len(numbers), numbers, 0, n_members).classes
+        return _widened(NeighborTable(table.indices, table.distances, classes), k)
+
+    def _nearest_rows(self, Q: Any, k: int) -> NeighborTable:
+        """The ``k`` nearest rows of checked queries, or as many as there are."""
+        found = min(k, len(self))
+        return find.nearest_of_checked(self.search, Q, found) if found else find.no_neighbors(len(Q), 0)
+
+    def _other_rows(self, k: int, rows: np.ndarray | None) -> NeighborTable:
+        """The ``k`` nearest others of every row, or of some; or as many as there are."""
+        found = min(k, max(len(self) - 1, 0))
+        if found:
+            return find.leave_one_out(self.search, found, rows)
+        return find.no_neighbors(len(self.search.rows_) if rows is None else len(rows), 0)
+
+    def _all_classes(
+        self, queries: Queries, n_queries: int, left_out: np.ndarray, k: int, n_members: int
+    ) -> NeighborTable:
+        """The nearest rows, and all classes in order; the members of each are held for some queries at a time."""
+        from nearsay.neighbors.order_kernels import classes_in_order
+
+        wanted = Wanted(k, max(1, n_members))
+        table = find.no_neighbors(n_queries, k)
+        numbers = np.empty((n_queries, self.n_classes), np.int64)
+        distances = np.empty((n_queries, self.n_classes, n_members))
+        size = rows_within(MEMBER_BYTES, 16 * self.n_classes * wanted.n_members, most=max(1, n_queries))
+        for part in row_blocks(n_queries, size=size):
+            some, members = self._find(
+                _counted_from(part.start, queries), part.stop - part.start, left_out[part], wanted
+            )
+            table.indices[part], table.distances[part] = some.indices, some.distances
+            told = distances[part] if n_members else np.empty(members.distances.shape)
+            classes_in_order(members.indices, members.distances, numbers[part], told)
+        classes = NearestClasses(numbers, distances, np.full(n_queries, np.inf))
+        return _with_classes(table, classes, n_members)
+
+    def _with_classes_met(
+        self, table: NeighborTable, left_out: np.ndarray, k: int, n_members: int, *, every_row: bool
+    ) -> NeighborTable:
+        """The first ``k`` of a longer table, with the classes that the whole of it meets."""
+        from nearsay.neighbors.order_kernels import classes_met
+
+        sizes = np.bincount(self.labels[self.search.rows_.live_numbers], minlength=self.n_classes)
+        beyond = np.full(len(table), np.inf) if every_row else table.distances[:, -1].copy()
+        n_listed = min(max(k, ROWS_ASKED), self.n_classes)
+        numbers, distances = np.empty((len(table), n_listed), np.int64), np.empty((len(table), n_listed, n_members))
+        classes_met(table.indices, table.distances, self.labels, sizes, left_out, beyond, numbers, distances)
+        nearest = NeighborTable(table.indices[:, :k], table.distances[:, :k])
+        return _widened(_with_classes(nearest, NearestClasses(numbers, distances, beyond), n_members), k)
+
+    # ------------------------------------------------------------ the nearest members of each class
+
+    @in_jobs
+    def query_by_class(self, Q: Any, n_members: int = 1) -> ClassTable:
+        """The nearest ``n_members`` rows of each class for every query.
+
+        >>> from nearsay.neighbors.index import NeighborIndex
+        >>> NeighborIndex().fit([[0.0], [1.0], [5.0]]).with_labels([0, 0, 1]).query_by_class([[2.0]]).distances
+        array([[[1.],
+                [3.]]])
+        """
+        wanted = Wanted(0, _check_members(n_members, least=1))
+        Q = find.checked_queries(self.search, Q)
+        return self._find(Q.__getitem__, len(Q), find.NOBODY, wanted)[1]
+
+    @in_jobs
+    def leave_one_out_by_class(self, n_members: int = 1) -> ClassTable:
+        """The nearest *other* ``n_members`` rows of each class for every row; a row is left out by its number.
+
+        >>> from nearsay.neighbors.index import NeighborIndex
+        >>> index = NeighborIndex().fit([[0.0], [1.0], [5.0]])
+        >>> index.with_labels([0, 0, 1]).leave_one_out_by_class().indices[:, :, 0]
+        array([[ 1,  2],
+               [ 0,  2],
+               [ 1, -1]])
+        """
+        wanted = Wanted(0, _check_members(n_members, least=1))
+        numbers = np.arange(len(self.search.rows_))
+        return self._find(self._rows_in(None), len(numbers), numbers, wanted)[1]
+
+    # ------------------------------------------------------------ one pass for both
+
+    def _find(
+        self, queries: Queries, n_queries: int, left_out: np.ndarray, wanted: Wanted
+    ) -> tuple[NeighborTable, ClassTable]:
+        table, members = (
+            find.no_neighbors(n_queries, wanted.k),
+            no_members(n_queries, self.n_classes, wanted.n_members),
+        )
+
+        def fill(part: slice) -> None:
+            Q, itself = queries(part), left_out[part]
+            if self._by_product:
+                found = self._grouped.candidates(Q, itself, wanted)
+                self._settle(Q, itself, wanted, found, table[part], members[part])
+            else:
+                self._scan(Q, itself, table[part], members[part])
+
+        held = self.search.rows_
+        if dense.serves(self.search, n_queries):
+            found = (table.indices, table.distances), (members.indices, members.distances)
+            dense.fill_classes(self.search, self.labels, queries(slice(0, n_queries)), left_out, *found)
+        else:
+            at_once = self._grouped.queries_at_once(wanted) if self._by_product else held.block_size(QUERIES_SCANNED)
+            in_parallel(fill, shares(n_queries, most=at_once))
+        if held.removed is not None and len(left_out):
+            gone = held.removed[left_out]
+            table.indices[gone], table.distances[gone] = -1, np.inf
+            members.indices[gone], members.distances[gone] = -1, np.inf
+        return table, members
+
+    def _rows_in(self, rows: np.ndarray | None) -> Queries:
+        """Gives the rows of the collection, or those of these numbers, some at a time."""
+        held = self.search.rows_
+        if rows is not None:
+            return lambda part: held.take(rows[part])
+        return lambda part: held.between(part.start, part.stop)
+
+    @property
+    def _by_product(self) -> bool:
+        return self.search.distance_.has_euclidean_form and self.search.rows_.n_live > 0
+
+    @property
+    def _grouped(self) -> GroupedRows:
+        if self._rows_by_class is None:
+            self._rows_by_class = GroupedRows(self.search.distance_, self.search.rows_, self.labels)
+        return self._rows_by_class
+
+    def _some_others(self, rows: np.ndarray, wanted: Wanted) -> NeighborTable:
+        table = self._at_once.nearest(self.search.rows_.take(rows), wanted, rows)
+        removed = self.search.rows_.removed
+        if removed is not None:
+            gone = removed[rows]
+            table.indices[gone], table.distances[gone] = -1, np.inf
+            assert table.classes is not None
+            table.classes.numbers[gone], table.classes.distances[gone] = -1, np.inf
+        return table
+
+    @property
+    def _is_small(self) -> bool:
+        return self.search.exact and is_small(self.search.distance_, self.search.rows_)
+
+    @property
+    def _at_once(self) -> AllAtOnce:
+        if self._few_rows is None:
+            rows = SmallRows(self._grouped, self.n_classes)
+            self._few_rows = AllAtOnce(self.search, rows, self.labels, self._scanned)
+        return self._few_rows
+
+    def _scanned(self, Q: Any, left_out: np.ndarray, wanted: Wanted) -> NeighborTable:
+        table = find.no_neighbors(len(Q), wanted.k)
+        members = no_members(len(Q), self.n_classes, max(1, wanted.n_members))
+        self._scan(Q, left_out, table, members)
+        return _with_classes(table, members.in_order(), wanted.n_members)
+
+    def _settle(
+        self,
+        Q: np.ndarray,
+        left_out: np.ndarray,
+        wanted: Wanted,
+        found: Found,
+        table: NeighborTable,
+        members: ClassTable,
+    ) -> None:
+        """Measure the candidates, and every row for the queries that are undecided; put them in order."""
+        from nearsay.neighbors.order_kernels import nearest_of_each_class
+
+        if wanted.k:
+            find.measure_and_order(self.search, Q, found.nearest, find.NOBODY, table)
+        measured = find.measured(self.search, Q, found.members)
+        nearest_of_each_class(found.members, measured, self.labels, members.indices, members.distances)
+        for part in row_blocks(len(found.undecided), size=QUERIES_SCANNED):
+            again = found.undecided[part]
+            few = find.no_neighbors(len(again), wanted.k), no_members(len(again), *members.indices.shape[1:])
+            self._scan(Q[again], left_out[again] if len(left_out) else find.NOBODY, *few)
+            table.indices[again], table.distances[again] = few[0].indices, few[0].distances
+            members.indices[again], members.distances[again] = few[1].indices, few[1].distances
+
+    def _scan(self, Q: Any, left_out: np.ndarray, table: NeighborTable, members: ClassTable) -> None:
+        """Measure every row."""
+        from nearsay.neighbors.order_kernels import insert_block
+
+        rows = self.search.rows_
+        removed = NONE_REMOVED if rows.removed is None else rows.removed
+        for first, block in rows.blocks(rows.block_size(ROWS_SCANNED)):
+            insert_block(
+                self.search.distance_.block(Q, block, first),
+                first,
+                self.labels,
+                removed,
+                left_out,
+                (table.indices, table.distances),
+                (members.indices, members.distances),
+            )
+
+
+def _check_labels(labels: Any, n_rows: int, n_classes: int | None) -> tuple[np.ndarray, int]:
+    labels = np.asarray(labels)
+    if labels.shape != (n_rows,) or (labels.dtype.kind not in "iu" and n_rows):
+        raise InputError(
+            f"Labels must be one class number for each of the {n_rows} rows;"
+            f" got an array of shape {labels.shape} and type {labels.dtype}."
+        )
+    highest = int(labels.max()) if n_rows else -1
+    n_classes = highest + 1 if n_classes is None else n_classes
+    if labels.min(initial=0) < 0 or highest >= n_classes:
+        raise InputError(f"Class numbers must lie in 0 … {n_classes - 1}; got {labels.min()} to {highest}.")
+    return labels.astype(np.int64), n_classes
+
+
+def _counted_from(start: int, queries: Queries) -> Queries:
+    return lambda part: queries(slice(start + part.start, start + part.stop))
+
+
+def _check_members(n_members: Any, *, least: int) -> int:
+    if isinstance(n_members, bool) or not isinstance(n_members, int | np.integer) or n_members < least:
+        order = ", or 0 for the order of the classes alone" if least == 0 else ""
+        raise InputError(
+            f"Members of each class are asked for by a whole number of at least 1{order}; got n_members={n_members!r}."
+        )
+    return int(n_members)
+
+
+def _with_classes(table: NeighborTable, classes: NearestClasses, n_members: int) -> NeighborTable:
+    """The table with these classes; only the nearest of them tell of more than one member."""
+    distances = classes.distances[:, :, :n_members]
+    distances[:, MEMBERS_OF_NEAREST:, 1:] = np.inf
+    return NeighborTable(table.indices, table.distances, NearestClasses(classes.numbers, distances, classes.beyond))
+
+
+def _widened(table: NeighborTable, k: int) -> NeighborTable:
+    """The table with ``k`` columns, where the collection may have had too few rows for them."""
+    if table.n_neighbors < k:
+        wide = find.no_neighbors(len(table), k)
+        wide.indices[:, : table.n_neighbors] = table.indices
+        wide.distances[:, : table.n_neighbors] = table.distances
+        table = NeighborTable(wide.indices, wide.distances, table.classes)
+    return table

@@ -1,0 +1,34 @@
+"""How the modules of the package import each other."""
+
+from __future__ import annotations
+
+import grimp
+import numpy as np
+import pytest
+from scipy.sparse import csr_array
+from scipy.sparse.csgraph import connected_components
+
+
+def circles(imports: dict[str, set[str]]) -> list[list[str]]:
+    """The groups of modules that each import, in some steps, all others of their group."""
+    modules = sorted(imports)
+    number = {module: place for place, module in enumerate(modules)}
+    pairs = [(number[module], number[other]) for module in modules for other in imports[module]]
+    ends = np.array(pairs, np.int64).reshape(-1, 2).T
+    graph = csr_array((np.ones(len(pairs)), tuple(ends)), shape=(len(modules), len(modules)))
+    _, group = connected_components(graph, connection="strong")
+    together = [[modules[place] for place in np.flatnonzero(group == each)] for each in np.unique(group)]
+    return [members for members in together if len(members) > 1]
+
+
+@pytest.mark.parametrize("package", ["nearsay", "reproduce", "benchmarks"])
+def test_no_module_imports_itself_by_way_of_others_not_even_in_a_function_or_for_its_types(package: str) -> None:
+    graph = grimp.build_graph(package, exclude_type_checking_imports=False, cache_dir=None)
+    assert len(graph.modules) > 1
+    assert circles({module: graph.find_modules_directly_imported_by(module) for module in graph.modules}) == []
+
+
+def test_a_circle_of_imports_is_found_whatever_else_is_imported() -> None:
+    imports = {"a": {"b", "d"}, "b": {"c"}, "c": {"a"}, "d": {"e"}, "e": set(), "f": {"g"}, "g": {"f", "a"}}
+    assert circles(imports) == [["a", "b", "c"], ["f", "g"]]
+    assert circles({"a": {"b", "c"}, "b": {"c"}, "c": set()}) == []
