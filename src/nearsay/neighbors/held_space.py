@@ -22,7 +22,8 @@ from nearsay.arrays import SINGLE_OR_DOUBLE, row_blocks
 from nearsay.distances.distance import Distance
 from nearsay.distances.vectors import Manhattan, VectorDistance
 from nearsay.search.row_store import HeldRows
-from nearsay.search.screening.prepared_rows import Geometry, PreparedView, farthest
+from nearsay.search.screening.bounds import farthest
+from nearsay.search.screening.prepared_rows import Geometry, PreparedView
 from nearsay.search.screening.products import Float32Products
 
 # With fewer entries than this share other than zero, going through them alone is quicker.
