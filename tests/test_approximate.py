@@ -207,7 +207,7 @@ def test_without_faiss_the_extra_is_named(monkeypatch):
     ("given", "message"),
     [
         ({"kind": "lsh"}, "auto, hnsw, ivf"),
-        ({"recall": 1.0}, "use exact search"),
+        ({"recall": 1.0}, 'Use search="exact"'),
         ({"recall": 0.0}, "above 0"),
         ({"metric": "manhattan"}, "Euclidean form"),
     ],

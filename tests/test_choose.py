@@ -111,7 +111,7 @@ def test_a_search_that_is_passed_is_copied_and_never_written_to():
     [("euclidean", "manhattan"), (("minkowski", {"p": 3}), ("minkowski", {"p": 4}))],
 )
 def test_a_search_that_measures_another_distance_is_refused(mine, asked):
-    with pytest.raises(InputError, match="Pass the distance to both"):
+    with pytest.raises(InputError, match="Pass the same metric to both"):
         choose(ExactSearch(as_distance(mine)), as_distance(asked), shaped(10, 2))
 
 

@@ -24,6 +24,7 @@ from nearsay.distances.functions import CompiledDistance, FunctionDistance
 from nearsay.distances.named import ALIASES, DISTANCES, as_distance
 from nearsay.distances.vectors import Euclidean, VectorDistance
 from nearsay.errors import InputError
+from nearsay.search.screening.bounds import MEASURED_ROUNDOFF
 
 D = 11
 L = np.random.default_rng(9).normal(size=(7, D))
@@ -174,7 +175,7 @@ def test_a_euclidean_form_is_as_true_as_it_promises(name, offset, scale):
                 half = sum((a - b) ** 2 for a, b in zip(exact[i], exact[j], strict=True)) / 2
                 apart = (2 * half).sqrt()
                 # What the screen adds for float64 in any case, and what the form asks for.
-                allowed = (D + 8) * Decimal(2) ** -50 * apart**2 + 2 * rounding * (apart + 2 * rounding)
+                allowed = (D + 8) * Decimal(MEASURED_ROUNDOFF) * apart**2 + 2 * rounding * (apart + 2 * rounding)
                 assert abs(half - HALF_SQUARE[name](Decimal(float(measured[i, j])))) <= allowed
 
 

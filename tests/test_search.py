@@ -211,7 +211,7 @@ def test_every_public_name_has_a_home_and_a_type():
 @pytest.mark.parametrize("distance", ["euclidean", "sqeuclidean", "cosine"])
 @given(data=st.data(), n=st.integers(2, 40), k=st.integers(1, 6))
 @settings(max_examples=40)
-def test_all_rows_at_once_find_the_others_that_a_loop_finds(distance, data, n, k):
+def test_leaving_one_out_finds_the_others_that_a_loop_finds(distance, data, n, k):
     X = np.array(data.draw(st.lists(st.tuples(st.integers(0, 2), st.integers(1, 3)), min_size=n, max_size=n)), float)
     removed = sorted(data.draw(st.sets(st.integers(0, n - 1), max_size=n - 2)))
     live = [row for row in range(n) if row not in removed]
@@ -227,20 +227,24 @@ def test_all_rows_at_once_find_the_others_that_a_loop_finds(distance, data, n, k
 
 
 @pytest.mark.parametrize("rows", ["spread out", "near ties", "all equal"])
-@pytest.mark.parametrize("k", [3, 40])
-def test_all_rows_at_once_or_block_by_block_is_the_same(monkeypatch, rows, k):
+@pytest.mark.parametrize(("n_classes", "n_members"), [(16, 0), (16, 1), (16, 2), (17, 0), (17, 1), (17, 2)])
+def test_classes_all_at_once_or_block_by_block_are_the_same(monkeypatch, rows, n_classes, n_members):
+    """More than one member of up to 16 classes is found block by block in any case."""
     rng = np.random.default_rng(12)
     X = {
         "spread out": rng.normal(size=(700, 9)),
         "near ties": rng.integers(0, 3, size=(700, 5)) * 1e-4 + 1e3,
         "all equal": np.ones((700, 2)),
     }[rows]
+    labels = rng.permutation(700) % n_classes
     tables = []
     for most in (0, 2048):
         monkeypatch.setattr(small, "SMALL", most)
         for count in (1, 2):
             with ns.threads(count):
-                tables.append(leave_one_out(ExactSearch().fit(X), k))
+                tables.append(ns.NeighborIndex(search="exact").fit(X).leave_one_out_classes(labels, 40, n_members))
     for table in tables[1:]:
         np.testing.assert_array_equal(table.indices, tables[0].indices)
         np.testing.assert_array_equal(table.distances, tables[0].distances)
+        np.testing.assert_array_equal(table.classes.numbers, tables[0].classes.numbers)
+        np.testing.assert_array_equal(table.classes.distances, tables[0].classes.distances)

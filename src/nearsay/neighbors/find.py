@@ -6,7 +6,7 @@ float64, and equal distances go by row number.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from typing import Any
 
 import numpy as np
@@ -15,9 +15,6 @@ from nearsay.arrays import check_n_neighbors, check_row_numbers, row_blocks
 from nearsay.neighbors import dense
 from nearsay.neighbors.table import NeighborTable
 from nearsay.parallel import in_parallel, shares, thread_count
-from nearsay.search.by_class.grouped import GroupedRows
-from nearsay.search.by_class.small import OwnBlock, SmallRows, is_small
-from nearsay.search.exact import ExactSearch
 from nearsay.search.protocol import NeighborSearch
 
 NOBODY = np.empty(0, np.int64)
@@ -68,8 +65,6 @@ def leave_one_out(search: NeighborSearch, k: int, rows: Any = None) -> NeighborT
     held = search.rows_
     k = check_n_neighbors(k, held.n_live, left_out=1)
     rows = None if rows is None else check_row_numbers(rows, len(held))
-    if rows is None and takes_all_at_once(search) and not dense.serves(search, len(held)):
-        return _all_at_once(search, k)
     n_queries = len(held) if rows is None else len(rows)
 
     def answers() -> Iterator[NeighborTable]:
@@ -84,31 +79,6 @@ def leave_one_out(search: NeighborSearch, k: int, rows: Any = None) -> NeighborT
         gone = held.removed if rows is None else held.removed[rows]
         table.indices[gone] = -1
         table.distances[gone] = np.inf
-    return table
-
-
-def takes_all_at_once(search: NeighborSearch) -> bool:
-    """Whether the products of all rows with each other are the fastest way to find the neighbors of all."""
-    return isinstance(search, ExactSearch) and search.products == "auto" and is_small(search.distance_, search.rows_)
-
-
-def _all_at_once(search: NeighborSearch, k: int) -> NeighborTable:
-    held = search.rows_
-    small = SmallRows(GroupedRows(search.distance_, held, np.zeros(len(held), np.int64)), n_classes=1)
-    table = no_neighbors(len(held), k)
-
-    def fill(block: Callable[[], OwnBlock]) -> None:
-        numbers, queries = block()
-        Q = held.take(numbers)
-        candidates, crowded = small.nearest(queries, k)
-        few = no_neighbors(len(Q), k)
-        measure_and_order(search, Q, candidates, NOBODY, few)
-        table.indices[numbers], table.distances[numbers] = few.indices, few.distances
-        if crowded.any():
-            again = _answer(search, Q[crowded], numbers[crowded], k)
-            table.indices[numbers[crowded]], table.distances[numbers[crowded]] = again.indices, again.distances
-
-    in_parallel(fill, small.times_others())
     return table
 
 

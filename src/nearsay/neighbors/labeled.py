@@ -121,7 +121,7 @@ class LabeledNeighbors:
         if not self.lists_all:
             table = self._nearest_rows(Q, max(k, ROWS_ASKED))
             return self._with_classes_met(table, find.NOBODY, k, n_members, every_row=table.n_neighbors == live)
-        if self._is_small and not dense.serves(self.search, len(Q)):
+        if self._goes_all_at_once(n_members) and not dense.serves(self.search, len(Q)):
             return _widened(self._at_once.nearest(Q, Wanted(min(k, live), n_members, MEMBERS_OF_NEAREST)), k)
         if self.search.exact or not live:
             return _widened(self._all_classes(Q.__getitem__, len(Q), find.NOBODY, min(k, live), n_members), k)
@@ -153,7 +153,7 @@ class LabeledNeighbors:
         if not self.lists_all:
             table = self._other_rows(max(k, ROWS_ASKED), rows)
             return self._with_classes_met(table, numbers, k, n_members, every_row=table.n_neighbors == others)
-        if self._is_small and not dense.serves(self.search, len(numbers)):
+        if self._goes_all_at_once(n_members) and not dense.serves(self.search, len(numbers)):
             wanted = Wanted(min(k, others), n_members, MEMBERS_OF_NEAREST)
             return _widened(self._at_once.others(wanted) if rows is None else self._some_others(rows, wanted), k)
         queries = self._rows_in(rows)
@@ -298,9 +298,10 @@ class LabeledNeighbors:
             table.classes.numbers[gone], table.classes.distances[gone] = -1, np.inf
         return table
 
-    @property
-    def _is_small(self) -> bool:
-        return self.search.exact and is_small(self.search.distance_, self.search.rows_)
+    def _goes_all_at_once(self, n_members: int) -> bool:
+        # Several members of each of a few classes have to be measured in any case, and all at once that takes longer.
+        pays = n_members <= 1 or self.n_classes > MEMBERS_OF_NEAREST
+        return pays and self.search.exact and is_small(self.search.distance_, self.search.rows_)
 
     @property
     def _at_once(self) -> AllAtOnce:

@@ -37,7 +37,7 @@ SAMPLE = 512
 # Two standard errors: the true recall lies below what was asked for in about one build of forty.
 STANDARD_ERRORS = 2.0
 # A graph answers up to three times as fast as inverted lists, but it is built on one thread, so that it is the same
-# every time: 28 s for 100,000 × 128, four minutes for 1,000,000 × 64, where inverted lists take 9 and 31 s.
+# every time, which takes minutes for a million rows; inverted lists take seconds (benchmarks/RESULTS.md).
 GRAPH_UP_TO = 300_000
 ROWS_AT_ONCE = 16384
 FEW_QUERIES = 32  # below this, starting threads costs more than they save
@@ -235,7 +235,7 @@ class ApproximateSearch(StaticSearch):
             raise unknown_name("kind of approximate search", self.kind, ["auto", *KINDS])
         if not 0 < self.recall < 1:
             raise InputError(
-                f"A recall lies above 0 and below 1; got {self.recall!r}. For every neighbor use exact search."
+                f'recall must be above 0 and below 1; got {self.recall!r}. Use search="exact" to find every neighbor.'
             )
         load_faiss()
         self.settings_: dict[int, Setting] = {}
@@ -256,7 +256,7 @@ class ApproximateSearch(StaticSearch):
     def _warn_of_exact_search(self, k: int) -> None:
         warnings.warn(
             f"A recall of {self.recall} for k={k} was not met at any effort up to {self._structure.efforts()[-1]}, so"
-            f" exact search answers. A lower recall, or another kind ({', '.join(KINDS)}), may be faster.",
+            f" exact search is used. A lower recall or another kind ({', '.join(KINDS)}) may be faster.",
             stacklevel=2,
         )
 
@@ -292,7 +292,7 @@ class ApproximateSearch(StaticSearch):
     def _propose(self, Q: np.ndarray, asked: int, effort: int) -> Proposals:
         with faiss_threads(thread_count() if len(Q) >= FEW_QUERIES else 1):
             places = self._structure.search(self._form(Q), asked, effort)
-        # Nothing is certain here; what comes counts as settled, and only what is missing is asked for again.
+        # Nothing is certain here: all that is found counts as settled, and only missing rows are asked for again.
         return Proposals(places, np.full(len(Q), asked))
 
     def _insert(self, numbers: np.ndarray) -> None:

@@ -29,7 +29,7 @@ LARGEST_TREE = 128 << 20
 # What a backend can do, as ``protocol.py`` says.
 BACKEND = ("fit", "candidates", "add", "remove")
 
-# One row a name: how the backend is built, from a distance and the recall that is asked for.
+# How each backend is built, from a distance and the recall asked for.
 SEARCHES: dict[str, Callable[[Distance, float], NeighborSearch]] = {
     "exact": lambda distance, recall: ExactSearch(distance),
     "trees": lambda distance, recall: TreeSearch(distance),
@@ -64,8 +64,8 @@ def choose(search: SearchBackend, distance: Distance, X: Any, recall: float | No
 
     Without a recall "auto" is always exact: which backend it takes changes the
     time, never the answer. With one, nearly as many of the true neighbors are
-    enough, where that is faster. A backend that was passed is copied, never
-    written to.
+    enough, where that is faster. A backend that you pass is copied, never
+    changed.
 
     >>> print(choose("auto", as_distance("euclidean"), np.zeros((50, 3))))
     exact: 50 rows are searched fastest by looking at all of them
@@ -88,8 +88,8 @@ def _copied(search: Any, distance: Distance) -> Any:
     own = as_distance(getattr(search, "metric", distance))
     if not _same(own, distance):
         raise InputError(
-            f"The search that was passed measures {own!r}, but {distance!r} is asked for."
-            f" Pass the distance to both: {type(search).__name__}(metric=…)."
+            f"This search backend uses {own!r}, but the index was asked for {distance!r}."
+            f" Pass the same metric to both: {type(search).__name__}(metric=…)."
         )
     return copy.copy(search)
 

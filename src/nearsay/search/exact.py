@@ -1,10 +1,10 @@
 """Exact search: every row is looked at, and most are ruled out by a matrix product.
 
-A distance with a Euclidean form is screened first (``screen.py``): a product in
-few digits with a bound on its rounding says which rows could be among the k
-nearest. Where too many rows lie within that bound, and for every distance
-without such a form, all rows are measured in float64, block by block. Either
-way nothing is missed.
+    Euclidean form? ── yes ──► screen: products in 8 bits, bfloat16 or float32 ──► candidates
+           │                     └─ too many rows within the rounding bound ──┐
+           └── no ────────────────────────────────────────────────────────────┴──► scan: measure all rows in float64
+
+``screening/bounds.py`` proves that the candidates hold the k nearest rows.
 """
 
 from __future__ import annotations
@@ -30,8 +30,9 @@ ROWS_AT_ONCE = 1024
 class ExactSearch(Versioned):
     """Looks at every row; any distance.
 
-    ``products`` is how rows are ruled out: "float32", "int8", "bfloat16" (needs
-    torch), or "auto", the fastest on this machine. The answer is the same.
+    ``products`` is the type of the matrix products that rule rows out: "float32",
+    "int8", "bfloat16" (needs torch), or "auto", the fastest on this machine. It
+    changes the time, never the answer.
 
     >>> search = ExactSearch("manhattan").fit([[0.0], [2.0], [5.0]])
     >>> search.candidates(np.array([[4.0]]), k=1)

@@ -20,9 +20,9 @@ BLOCK_BYTES = 16 << 20
 class HeldRows:
     """Rows by number: those given first are never copied, later ones go to a second, growing chunk.
 
-    A removed row keeps its number, and its number is never given again. Held rows never change: ``appended`` and
-    ``without`` give others, and share the memory. So whoever is searching them goes on with what was there, and
-    what was prepared from some rows serves as long as they are the same object.
+    The number of a removed row is never reused. Held rows never change: ``appended`` and ``without`` return new
+    ones that share the memory. So a search that is running keeps its rows, and what was prepared from some rows
+    stays valid as long as they are the same object.
     """
 
     def __init__(self, items: Any) -> None:
@@ -135,4 +135,4 @@ class HeldRows:
 
 def _check_count(n_rows: int) -> None:
     if n_rows > MOST_ROWS:
-        raise InputError(f"A collection holds at most {MOST_ROWS:,} rows; got {n_rows:,}. Cut it into several.")
+        raise InputError(f"A collection holds at most {MOST_ROWS:,} rows; got {n_rows:,}. Split it into several.")

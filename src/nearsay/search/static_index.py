@@ -7,8 +7,8 @@
 A tree or a graph is built once. Rows that come later are few; they are
 searched exactly, beside it. Removed rows stay in the structure and are dropped
 from what it proposes; it is asked for more until enough are left. When too
-many have come or gone, the structure takes them in or is built anew. A row
-keeps its number through all of this.
+many have come or gone, the structure takes them in or is rebuilt. Row numbers
+never change.
 """
 
 from __future__ import annotations
@@ -60,7 +60,7 @@ class Proposals:
 class Beside:
     """Exact search over some rows of a collection, under their own numbers (ascending).
 
-    It never changes; ``with_rows`` and ``without`` give that of other rows.
+    Immutable: ``with_rows`` and ``without`` return a new one.
     """
 
     def __init__(self, distance: Distance) -> None:
@@ -90,7 +90,7 @@ class Beside:
         return following
 
     def without(self, numbers: np.ndarray) -> tuple[Beside, int]:
-        """What is left without those of these rows that are here; and how many were."""
+        """Without those of these rows that are held here; and how many were."""
         here = np.flatnonzero(np.isin(self._numbers.values, numbers))
         if self._search is None or not len(here):
             return self, 0
@@ -190,7 +190,7 @@ class StaticSearch(Versioned, ABC):
             self._take_in()
 
     def _take_in(self) -> None:
-        """Bring the rows that came late into the structure, in whichever way it can."""
+        """Move the late rows into the structure: let it grow if it can, otherwise rebuild it."""
         late = self._beside.live_numbers
         if self.grow(late):
             self._numbers = np.concatenate([self._numbers, late])

@@ -3,9 +3,9 @@
     rows by class ──► block ──► product with the queries ─┬─► best of all ────────┬─► narrowed ──► candidates
                              (8-bit, float32)             └─► best of each class ─┘   (float32)
 
-The bounds are those of ``screening/prepared_rows.py``, the compiled passes those of ``stretch_kernels.py``.
-With 8-bit products many more rows cannot be told apart than are wanted, so their
-scores are taken once more in float32 before anything is measured.
+``screening/bounds.py`` says which rows must be kept; the compiled passes are in ``stretch_kernels.py``.
+8-bit products leave many more rows undecided than are wanted, so these are scored
+once more in float32 before anything is measured.
 """
 
 from __future__ import annotations
@@ -81,7 +81,7 @@ class GroupedRows:
         self._rows: tuple[np.ndarray, np.ndarray] | None = None
 
     def _coarse_view(self) -> PreparedView | None:
-        """A view for faster products than float32, where they are worth it: scores are taken once more after them."""
+        """A view with faster products than float32, if they pay: its candidates are scored once more in float32."""
         n_rows, n_columns = len(self.order), len(self._geometry.center)
         if n_rows**2 < screen.MANY_PRODUCTS or 4 * n_rows * n_columns > KEEP_UP_TO:
             return None
@@ -93,13 +93,13 @@ class GroupedRows:
         return int(times * np.minimum(self._sizes, max(1, wanted.n_members)).sum()) + 64
 
     def queries_at_once(self, wanted: Wanted) -> int:
-        """How many queries are worth searching together."""
+        """How many queries to search together."""
         times = ROOM if self._coarse is None else COARSE_ROOM
         listed = LISTED_AT_ONCE // (self.room(wanted, times) + 4 * wanted.k)
         return max(1, min(self.rows.block_size(QUERIES_AT_ONCE), listed))
 
     def candidates(self, Q: np.ndarray, left_out: np.ndarray, wanted: Wanted) -> Found:
-        """Look for what is wanted; ``left_out`` names the row that each query is itself (or is empty)."""
+        """Find what is wanted; ``left_out`` gives the row number of each query in the collection, or is empty."""
         coarse = self._coarse
         if coarse is None:
             return self._look(self._fine, Q, left_out, wanted)
@@ -117,7 +117,7 @@ class GroupedRows:
         )
 
     def _narrowed(self, Q: np.ndarray, found: Found, wanted: Wanted) -> Found:
-        """Without what finer scores rule out."""
+        """Drop the candidates that float32 scores rule out."""
         from nearsay.search.by_class.stretch_kernels import narrow
 
         queries, slack = self.prepared(Q)

@@ -55,8 +55,8 @@ MEASURED_ROUNDOFF = 8 * DOUBLE_ROUNDOFF
 
 # Squares of anything longer keep all their digits in float64.
 SMALLEST_LENGTH = 1 / LARGEST_VALUE
-# Float32 rows as long as this are multiplied as they are: their products with any query in reach are finite, and where
-# rows are longer than the first, no product is small enough to be flushed.
+# Float32 rows can be multiplied as they are below the second length, where products with any query in reach are finite;
+# above the first, what is flushed is nothing beside what summing loses.
 SMALLEST_PLAIN_SINGLE, LARGEST_PLAIN_SINGLE = 1e-10, 1e10
 
 # Lengths of rounding errors are sums of squares too, in any order; this is more than up to 2²² columns can lose.
@@ -93,7 +93,7 @@ def slack(bound: Bound, lengths: np.ndarray, query_errors: np.ndarray | float = 
 
 
 def unit_roundoff(dtype: np.dtype) -> float:
-    """Of the products of rows of this type."""
+    """The unit roundoff of products of rows of this type."""
     return SINGLE_ROUNDOFF if dtype.char == "f" else DOUBLE_ROUNDOFF
 
 

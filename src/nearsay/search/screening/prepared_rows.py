@@ -39,7 +39,7 @@ Block = tuple[int, Any, np.ndarray]  # number of the first row, rows as they are
 class Geometry:
     """Where the rows lie, in the distance's Euclidean form: what every bound is made of.
 
-    It never changes; ``with_rows`` and ``without`` give that of other rows.
+    Immutable: ``with_rows`` and ``without`` return a new one.
     """
 
     def __init__(self, distance: Distance, rows: HeldRows) -> None:
@@ -56,14 +56,14 @@ class Geometry:
         self._take_note(0)
 
     def with_rows(self, rows: HeldRows) -> Geometry:
-        """The same for these rows, of which the first are those known already."""
+        """The geometry of these rows, of which the first are those known already."""
         following = copy.copy(self)
         following.rows = rows
         following._take_note(len(self.rows))
         return following
 
     def without(self, rows: HeldRows, numbers: np.ndarray) -> Geometry:
-        """The same for these rows, of which those of some numbers have been removed."""
+        """The geometry of these rows, of which those of some numbers have been removed."""
         following = copy.copy(self)
         following.rows = rows
         if self.plain:
@@ -73,7 +73,7 @@ class Geometry:
         return following
 
     def _take_note(self, first: int) -> None:
-        """Let the rows from number ``first`` on widen the bounds."""
+        """Update radii and norms with the rows from number ``first`` on."""
         for part in row_blocks(len(self.rows) - first, size=self.rows.block_size(ROWS_AT_ONCE * 4)):
             block = self.rows.between(first + part.start, first + part.stop)
             form = self.form(block)
@@ -147,7 +147,7 @@ class View(Protocol):
 
 
 class PlainView:
-    """Rows as they are: nothing to prepare, but a large common offset eats the digits that count."""
+    """Rows as they are: nothing to prepare, but a large common offset costs the digits that count."""
 
     def __init__(self, geometry: Geometry) -> None:
         self.geometry = geometry
@@ -191,7 +191,7 @@ class PreparedView:
     """Rows moved to their center and scaled, in float32 or less.
 
     Distances do not change when every row is moved, and a large common offset
-    would otherwise eat the digits that count. ``order`` names the rows to go
+    would otherwise cost the digits that count. ``order`` names the rows to go
     over, as they should follow each other; None means all, by number.
     """
 

@@ -52,7 +52,7 @@ class Products(Protocol):
 
 
 class Float32Products:
-    """numpy's."""
+    """numpy's float32 products."""
 
     roundoff = bounds.SINGLE_ROUNDOFF
     coarseness = 0.0
@@ -108,7 +108,7 @@ class Int8Products:
 
 
 class Bfloat16Products:
-    """torch's, on the processor. The products come back in bfloat16 too."""
+    """torch's bfloat16 products, on the CPU. The results are rounded to bfloat16, too."""
 
     roundoff = bounds.ODD_ROUNDOFF
     # Of vectors that may have become longer by the same share when they were rounded.
@@ -146,7 +146,7 @@ PRODUCTS: dict[str, Callable[[], Products]] = {
 
 
 def fastest_products(n_columns: int) -> Products:
-    """The fastest of those that this machine has, measured once for rows of about this width."""
+    """The fastest kind of product on this machine, measured once for rows of about this width."""
     fastest = PRODUCTS[_fastest(1 << max(4, n_columns - 1).bit_length())]()
     return fastest if n_columns <= fastest.most_columns else Float32Products()
 
@@ -167,7 +167,7 @@ def _fastest(n_columns: int) -> str:
 
 
 def _seconds(products: Products, n_columns: int) -> float:
-    """The shorter of a few products of 256 queries and 512 rows, after one that compiles what must be."""
+    """The fastest of a few products of 256 queries and 512 rows, after one that compiles."""
     X = np.random.default_rng(0).standard_normal((512, n_columns), dtype=np.float32)
     rows, queries, out = products.prepare(X)[0], products.prepare(X[:256])[0], np.empty((256, 512), np.float32)
     taken = []
