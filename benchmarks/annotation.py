@@ -23,6 +23,7 @@ import subprocess
 import tempfile
 import time
 from collections.abc import Callable
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -133,7 +134,7 @@ def joint(tiny: bool) -> Rows:
             ("7 spaces of histograms", histograms, images[:n_train], images[n_train:]),
         ):
             held = JointNeighbors(features).fit(known)
-            rows.append(beside(name, held, asked, k, "all rows sorted", lambda: all_sorted(held, asked, k)))
+            rows.append(beside(name, held, asked, k, "all rows sorted", partial(all_sorted, held, asked, k)))
     return rows
 
 
@@ -155,7 +156,7 @@ def beside(
 
 
 def all_sorted(held: JointNeighbors, Q: np.ndarray, k: int) -> NeighborTable:
-    """The neighbors as they were found before rows were ruled out: a few queries at a time, every row in every space."""
+    """The same neighbors without ruling rows out: a few queries at a time, every row measured in every space."""
     parts = [nearest_measured(held.distances(Q[part]), k) for part in row_blocks(len(Q), size=16)]
     return NeighborTable(
         *(np.concatenate([getattr(part, name) for part in parts]) for name in ("indices", "distances"))

@@ -24,6 +24,13 @@ METRICS = [
 ]
 
 
+@pytest.fixture(autouse=True, scope="module")
+def even_few_pairs_are_screened():
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(joint_search, "FEW_PAIRS", 0)
+        yield
+
+
 def negative_product(a: np.ndarray, b: np.ndarray) -> float:
     return -float(a @ b)
 
@@ -142,10 +149,12 @@ MIXED = {
 
 
 @pytest.mark.parametrize("n_threads", [1, 2])
+@pytest.mark.parametrize("few_pairs", [0, 199, 200, 10_000])
 @pytest.mark.parametrize(("queries", "rows"), [(1, 8), (3, 7), (5, 64), (1000, 1000)])
-def test_blocks_batches_and_threads_do_not_matter(monkeypatch, queries, rows, n_threads):
+def test_blocks_batches_and_threads_do_not_matter(monkeypatch, queries, rows, few_pairs, n_threads):
     X, Q = some_rows(200, 0), some_rows(23, 1)
     expected = full_lines(JointNeighbors(MIXED).fit(X), Q, 6)
+    monkeypatch.setattr(joint_search, "FEW_PAIRS", few_pairs)
     monkeypatch.setattr(joint_search, "QUERIES_AT_ONCE", queries)
     monkeypatch.setattr(joint_search, "ROWS_AT_ONCE", rows)
     monkeypatch.setattr(held_space, "ROWS_IN_CACHE", max(2, rows // 2))
