@@ -4,6 +4,9 @@ First the learned ranking at the size of Corel5K: 4,500 images, 450,000
 preferences, 100 rounds, on made-up histograms of the shapes of the classical
 descriptors, on two threads, in a fresh process, so that the peak of memory is its own.
 
+Then the neighbors of ``JointNeighbors``, in processor time of one thread: in one space beside ``NeighborIndex``, and in
+several beside measuring and sorting all rows in every space.
+
 Then ML-kNN beside scikit-multilearn-ng, one thread each. Where
 SKMULTILEARN_PYTHON names a Python that has it (``pip install scikit-multilearn-ng``
 into an environment of its own), it is run there, in the same run; otherwise its recorded times are taken.
@@ -19,6 +22,8 @@ import os
 import subprocess
 import tempfile
 import time
+from collections.abc import Callable
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -27,11 +32,15 @@ from scipy.sparse import csr_array
 from threadpoolctl import threadpool_limits
 
 import nearsay as ns
-from benchmarks.measuring import Rows, best_time, main, peak_megabytes
+from benchmarks.measuring import Rows, best_time, best_times, main, peak_megabytes
+from nearsay.annotate.joint_neighbors import JointNeighbors
 from nearsay.annotate.ml_knn import MLkNN
 from nearsay.annotate.relevance import Relevance
+from nearsay.arrays import row_blocks
 from nearsay.describe import DESCRIPTORS, MAKADIA
 from nearsay.learn.rank_boost import RankBoostNeighbors
+from nearsay.neighbors.find import nearest_measured
+from nearsay.neighbors.table import NeighborTable
 
 PEER = "SKMULTILEARN_PYTHON"
 
@@ -108,6 +117,52 @@ def made_up_keywords(n: int) -> csr_array:
     return csr_array(Y)
 
 
+def joint(tiny: bool) -> Rows:
+    n_rows, n_queries, k = (200, 10, 5) if tiny else (20_000, 1000, 20)
+    random = np.random.default_rng(4)
+    X, Q = random.random((n_rows, 128)), random.random((n_queries, 128))
+    four = {f"group {i}": slice(32 * i, 32 * i + 32) for i in range(4)}
+    images, histograms = made_up_images(
+        210 if tiny else 4999, tuple((8, share) for _, share in SEVEN) if tiny else SEVEN
+    )
+    n_train = 200 if tiny else 4500
+    with threadpool_limits(1), ns.threads(1):
+        index, one = ns.NeighborIndex().fit(X), JointNeighbors().fit(X)
+        rows = [beside("one space", one, Q, k, "NeighborIndex", lambda: index.query(Q, k))]
+        for name, features, known, asked in (
+            ("4 Euclidean spaces", four, X, Q),
+            ("7 spaces of histograms", histograms, images[:n_train], images[n_train:]),
+        ):
+            held = JointNeighbors(features).fit(known)
+            rows.append(beside(name, held, asked, k, "all rows sorted", partial(all_sorted, held, asked, k)))
+    return rows
+
+
+def beside(
+    name: str, held: JointNeighbors, Q: np.ndarray, k: int, rival: str, work: Callable[[], Any]
+) -> dict[str, Any]:
+    """The processor time of the same neighbors by two ways, which must agree, and their ratio."""
+    found, expected = held.neighbors(Q, k), work()
+    assert np.array_equal(found.indices, expected.indices)
+    times = best_times({"ours": lambda: held.neighbors(Q, k), "rival": work}, clock=time.process_time)
+    n_rows, n_columns = held._index.distance.held.rows.shape
+    return {
+        "neighbors": f"{name}, {n_rows}×{n_columns}, {len(Q)} queries, k={k}",
+        "JointNeighbors CPU s": times["ours"],
+        "beside": rival,
+        "its CPU s": times["rival"],
+        "× its time": times["ours"] / times["rival"],
+    }
+
+
+def all_sorted(held: JointNeighbors, Q: np.ndarray, k: int) -> NeighborTable:
+    """The same neighbors without ruling rows out: a few queries at a time, every row measured in every space."""
+    parts = [nearest_measured(held.distances(Q[part]), k) for part in row_blocks(len(Q), size=16)]
+    return NeighborTable(
+        *(np.concatenate([getattr(part, name) for part in parts]) for name in ("indices", "distances"))
+    )
+
+
 def ml_knn(tiny: bool) -> Rows:
     n_rows, n_queries, k = (60, 10, 3) if tiny else (4500, 499, 10)
     random = np.random.default_rng(2)
@@ -174,5 +229,6 @@ def descriptors(tiny: bool) -> Rows:
 
 if __name__ == "__main__":
     main("The learned ranking, two threads", ranking)
+    main("Neighbors that pass keywords on, one thread", joint)
     main("ML-kNN, one thread", ml_knn)
     main("Descriptors, one thread", descriptors)

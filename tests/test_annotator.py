@@ -246,10 +246,10 @@ def test_it_can_be_cloned_searched_over_and_scored():
         ),
         ({"cv": 1}, [[0.0], [1.0]], [["a"], ["b"]], "cv must be a whole number from 2 to 2; got 1"),
         ({"n_neighbors": 0}, [[0.0], [1.0]], [["a"], ["b"]], "at least 1; got 0"),
-        ({"neighbors": 3}, [[0.0], [1.0]], [["a"], ["b"]], r"has fit\(X, Y\).*got 3"),
+        ({"neighbors": 3}, [[0.0], [1.0]], [["a"], ["b"]], r"needs fit\(X, Y\).*got 3"),
         ({"neighbors": KeywordProjection()}, [[0.0], [1.0]], [["a"], ["b"]], "neither neighbors"),
-        ({"neighbors": (JointNeighbors(), [])}, [[0.0], [1.0]], [["a"], ["b"]], "came with no relevance"),
-        ({"order": "score", "neighbors": [None, None]}, [[0.0], [1.0]], [["a"], ["b"]], r"has fit\(X, Y\)"),
+        ({"neighbors": (JointNeighbors(), [])}, [[0.0], [1.0]], [["a"], ["b"]], "an empty list of relevances"),
+        ({"order": "score", "neighbors": [None, None]}, [[0.0], [1.0]], [["a"], ["b"]], r"needs fit\(X, Y\)"),
         (
             {"order": "score", "neighbors": (JointNeighbors(), ["prior", "count"])},
             [[0.0], [1.0]],

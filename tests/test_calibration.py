@@ -15,8 +15,8 @@ from nearsay.errors import InputError
 
 
 @st.composite
-def witnesses(draw):
-    """Scores full of ties, by one to three witnesses, of rows that have words or not."""
+def scorers(draw):
+    """Scores full of ties, by one to three scorers, of rows that have words or not."""
     n_rows, n_words = draw(st.integers(2, 7)), draw(st.integers(1, 3))
     cells = st.lists(st.integers(-1, 3), min_size=n_rows * n_words, max_size=n_rows * n_words)
     tables = draw(st.lists(cells, min_size=1, max_size=3))
@@ -25,7 +25,7 @@ def witnesses(draw):
     return scores, np.array(has, float).reshape(n_rows, n_words)
 
 
-@given(witnesses())
+@given(scorers())
 @settings(max_examples=25)
 def test_no_other_weights_have_less_loss(given):
     scores, has = given
@@ -39,7 +39,7 @@ def test_no_other_weights_have_less_loss(given):
     assert ours <= best + 1e-5 * max(1.0, abs(best))
 
 
-@given(witnesses())
+@given(scorers())
 @settings(max_examples=25)
 def test_a_word_has_the_slope_and_shift_of_least_loss(given):
     scores, has = given
@@ -87,7 +87,7 @@ def test_no_row_has_a_say_in_the_sigmoids_of_its_own_words():
     assert (before[1] != after[1]).any()
 
 
-def test_a_witness_that_says_nothing_leaves_the_share_of_rows():
+def test_a_scorer_that_says_nothing_leaves_the_share_of_rows():
     has = csr_array(np.tile([[1.0], [0.0], [0.0], [0.0]], (100, 1)))
     learned = KeywordCalibration.learn([np.zeros((400, 1))], has, np.array([0.25]))
     np.testing.assert_allclose(learned.proba([np.zeros((1, 1))]), 0.25, atol=0.01)

@@ -83,7 +83,7 @@ MOODS: dict[str, Callable[[], Any]] = {
     "all chosen": lambda: fitted(ns.NeighborClassifier, "auto", posterior="auto", metric="auto"),
     "fused": lambda: ns.FusedClassifier({"a": slice(0, 2), "b": slice(2, 4)}).fit(ROWS, NAMES),
     "hedged in a tree": lambda: ns.HedgedClassifier(ns.NeighborClassifier(3), PETS).fit(ROWS, NAMES),
-    "several witnesses": lambda: fitted(
+    "several scorers": lambda: fitted(
         ns.KeywordAnnotator, [ns.annotate.JointNeighbors(), ns.annotate.KeywordRegression()], order="worth"
     ),
     **{

@@ -24,6 +24,13 @@ METRICS = [
 ]
 
 
+@pytest.fixture(autouse=True, scope="module")
+def even_few_pairs_are_screened():
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(joint_search, "FEW_PAIRS", 0)
+        yield
+
+
 def negative_product(a: np.ndarray, b: np.ndarray) -> float:
     return -float(a @ b)
 
@@ -107,6 +114,24 @@ def test_nothing_is_missed_among_rows_that_float32_cannot_tell_apart(metric, off
     assert same(joint.leave_one_out(9, rows=range(30)), find.nearest_measured(own[:30], 9))
 
 
+@pytest.mark.parametrize("n_filled", [2, 10])
+@pytest.mark.parametrize("apart", [1e-9, 1e-8, 1e-7])
+@pytest.mark.parametrize("size", [1e-60, 1.0, 1e60])
+def test_sums_of_differences_alone_miss_nothing_either(size, apart, n_filled):
+    # The rows of one half are nearly the same; those of the other keep float32 from telling them apart.
+    random = np.random.default_rng(0)
+    X = random.random((400, 20)) * (np.arange(20) % 10 < n_filled)
+    X[:200] = X[0] * (1 + apart * random.random((200, 20)))
+    features = {"first": (slice(0, 10), "manhattan"), "second": (slice(10, 20), "manhattan")}
+    joint = JointNeighbors(features).fit(X * size)
+    Q = X[:30] * 1.0001 * size
+    assert [space.mostly_empty for space in joint._index.distance.held.held] == [n_filled == 2] * 2
+    assert same(joint.neighbors(Q, 5), full_lines(joint, Q, 5))
+    own = HeldSpaces(X * size, as_spaces(features, 20))
+    expected = [own.distances(space, own.rows).max() for space in range(2)]
+    assert own.scales.tolist() == expected
+
+
 def test_queries_out_of_the_reach_of_float32_are_answered_exactly():
     X = np.random.default_rng(0).random((100, 4))
     joint = JointNeighbors({"first": (slice(0, 2), "manhattan"), "second": slice(2, 4), "all": (slice(0, 4), "chi2")})
@@ -124,10 +149,12 @@ MIXED = {
 
 
 @pytest.mark.parametrize("n_threads", [1, 2])
+@pytest.mark.parametrize("few_pairs", [0, 199, 200, 10_000])
 @pytest.mark.parametrize(("queries", "rows"), [(1, 8), (3, 7), (5, 64), (1000, 1000)])
-def test_blocks_batches_and_threads_do_not_matter(monkeypatch, queries, rows, n_threads):
+def test_blocks_batches_and_threads_do_not_matter(monkeypatch, queries, rows, few_pairs, n_threads):
     X, Q = some_rows(200, 0), some_rows(23, 1)
     expected = full_lines(JointNeighbors(MIXED).fit(X), Q, 6)
+    monkeypatch.setattr(joint_search, "FEW_PAIRS", few_pairs)
     monkeypatch.setattr(joint_search, "QUERIES_AT_ONCE", queries)
     monkeypatch.setattr(joint_search, "ROWS_AT_ONCE", rows)
     monkeypatch.setattr(held_space, "ROWS_IN_CACHE", max(2, rows // 2))

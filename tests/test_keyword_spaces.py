@@ -124,6 +124,43 @@ def test_regression_is_ridge_regression(X):
     np.testing.assert_allclose(KeywordRegression(shrinkage=0.7).fit(X, Y).scores(X), expected, atol=1e-8)
 
 
+@given(small, st.data())
+@settings(max_examples=40)
+def test_a_row_of_weight_two_counts_like_two_rows_in_regression(X, data):
+    Y = labels(len(X), 3)
+    weights = np.array(data.draw(st.lists(st.integers(0, 3), min_size=len(X), max_size=len(X)).filter(any)))
+    repeated = KeywordRegression(shrinkage=0.7).fit(np.repeat(X, weights, axis=0), np.repeat(Y, weights, axis=0))
+    for scale in (1, 0.25, 1e200):
+        weighted = KeywordRegression(shrinkage=0.7).fit(X, Y, sample_weight=scale * weights)
+        np.testing.assert_allclose(weighted.scores(X), repeated.scores(X), atol=1e-8)
+    plain, ones = (KeywordRegression().fit(X, Y, sample_weight=given) for given in (None, np.ones(len(X))))
+    np.testing.assert_allclose(plain.scores(X), ones.scores(X), atol=1e-12)
+
+
+@given(st.floats(-1e6, 1e6), st.integers(2, 9))
+def test_rows_that_are_all_alike_leave_the_share_of_each_word(value, n_rows):
+    Y = labels(n_rows, 3)
+    learned = KeywordRegression().fit(np.full((n_rows, 2), value), Y)
+    np.testing.assert_allclose(learned.scores([[value, value]]), Y.mean(axis=0)[None], atol=1e-6)
+
+
+@pytest.mark.parametrize(
+    ("sample_weight", "words"),
+    [
+        ([1.0], r"must have shape \(2,\), one number per row; got shape \(1,\)"),
+        ([[1.0, 2.0]], r"got shape \(1, 2\)"),
+        ([1.0, -2.0], "must not be negative; got -2.0 for row 1"),
+        ([np.nan, 1.0], "must be finite; got nan for row 0"),
+        ([1.0, np.inf], "must be finite; got inf for row 1"),
+        ([0.0, 0.0], "is 0 for all 2 rows"),
+        (["much", "little"], "must hold a number for every row"),
+    ],
+)
+def test_weights_that_are_none_are_refused_in_words(sample_weight, words):
+    with pytest.raises(InputError, match=words):
+        KeywordRegression().fit([[0.0], [1.0]], [[1], [0]], sample_weight=sample_weight)
+
+
 def test_spaces_make_a_pipeline():
     X, Y = np.random.default_rng(4).random((40, 6)), labels(40, 5)
     pipeline = make_pipeline(LandmarkFeatures(n_components=10), KeywordProjection(4))

@@ -26,7 +26,7 @@ from reproduce.annotation.corel5k_study import (
     beside,
     best_row,
     cross_validated_worth,
-    witnesses,
+    scorers,
 )
 from reproduce.annotation.published import FEATURES, FIGURES, NOTES, PUBLISHED
 from reproduce.annotation.rendering import draw, text_table
@@ -226,17 +226,17 @@ def test_without_the_data_it_says_where_to_put_it(monkeypatch, tmp_path):
             annotation.run(**asked)
 
 
-def test_columns_stand_beside_each_other_and_witnesses_see_theirs():
+def test_columns_stand_beside_each_other_and_scorers_see_theirs():
     first = Columns(np.zeros((2, 3)), np.zeros((1, 3)), {"embedding": slice(0, 3)})
     second = Columns(np.ones((2, 5)), np.ones((1, 5)), {"landmarks": slice(0, 2), "hue": (slice(2, 5), "manhattan")})
     both = beside(first, second)
     assert both.spaces == {"embedding": slice(0, 3), "landmarks": slice(3, 5), "hue": (slice(5, 8), "manhattan")}
     assert both.train.shape == (2, 8)
-    assert list(witnesses(both)) == [
+    assert list(scorers(both)) == [
         *("embedding", "descriptors", "embedding, projected", "landmarks, projected"),
         *("embedding and landmarks, projected", "regression"),
     ]
-    assert list(witnesses(first)) == ["embedding", "embedding, projected", "regression"]
+    assert list(scorers(first)) == ["embedding", "embedding, projected", "regression"]
 
 
 def test_pictures_need_something_to_show():

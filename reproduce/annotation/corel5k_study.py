@@ -116,7 +116,7 @@ class Study:
             columns = self.columns(features)
             self.tell(f"Learning keywords from {features}")
             annotator = KeywordAnnotator(
-                witnesses(columns), n_neighbors=FADING_NEIGHBORS, n_keywords=N_KEYWORDS, order="worth"
+                scorers(columns), n_neighbors=FADING_NEIGHBORS, n_keywords=N_KEYWORDS, order="worth"
             )
             annotator.fit(columns.train, self.train.keywords)
             rows = cross_validated_worth(annotator, self.train.keywords)
@@ -153,8 +153,8 @@ def beside(first: Columns, second: Columns) -> Columns:
     return Columns(np.hstack([first.train, second.train]), np.hstack([first.test, second.test]), spaces)
 
 
-def witnesses(columns: Columns) -> dict[str, Any]:
-    """Who speaks, by what columns there are."""
+def scorers(columns: Columns) -> dict[str, Any]:
+    """The estimators that score keywords, for the columns there are."""
     said: dict[str, Any] = {}
     spaces = columns.spaces
     linear = [name for name in ("embedding", "landmarks") if name in spaces]

@@ -198,6 +198,29 @@ def check_n_neighbors(k: Any, n_rows: int, *, left_out: int = 0) -> int:
     return int(k)
 
 
+def check_sample_weight(sample_weight: Any, n_rows: int) -> np.ndarray:
+    """Give how much every row counts as float64: (n_rows,), none negative and some above 0.
+
+    >>> check_sample_weight([1, -2], 2)
+    Traceback (most recent call last):
+    nearsay.errors.InputError: sample_weight must not be negative; got -2.0 for row 1.
+    """
+    try:
+        weights = np.asarray(sample_weight, dtype=np.float64)
+    except (TypeError, ValueError) as error:
+        raise InputError(f"sample_weight must hold a number for every row; got {sample_weight!r}.") from error
+    if weights.shape != (n_rows,):
+        raise InputError(f"sample_weight must have shape ({n_rows},), one number per row; got shape {weights.shape}.")
+    for wrong, what in ((~np.isfinite(weights), "be finite"), (weights < 0, "not be negative")):
+        if wrong.any():
+            row = int(wrong.argmax())
+            raise InputError(f"sample_weight must {what}; got {weights[row]} for row {row}.")
+    if not weights.any():
+        raise InputError(f"sample_weight is 0 for all {n_rows} rows. At least one row must count.")
+    # Only proportions matter, and sums of these do not overflow. A power of two rounds nothing.
+    return np.asarray(np.ldexp(weights, -np.frexp(weights.max())[1]))
+
+
 def check_row_numbers(rows: Any, n_rows: int, *, removed: np.ndarray | None = None) -> np.ndarray:
     """Give the rows that a user named as an array of row numbers (int64), in the order named.
 

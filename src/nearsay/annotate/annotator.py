@@ -1,8 +1,8 @@
 """Keywords for new items from the keywords of labeled ones, with a probability each and the neighbors as evidence.
 
-witnesses ──► scores ──► probabilities ──► the few words to give
-                 ▲             ▲                  ▲
-rows left out ───┴─────────────┴──────────────────┘  what is learned is learned from what was not seen
+scorers ──► scores ──► probabilities ──► the few words to give
+               ▲             ▲                  ▲
+rows left out ─┴─────────────┴──────────────────┘  everything is learned from rows that the scorers have not seen
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ from sklearn.model_selection import KFold
 from sklearn.utils.validation import check_is_fitted
 
 from nearsay.annotate.calibration import KeywordCalibration
-from nearsay.annotate.keyword_scorers import Witness, as_witnesses
+from nearsay.annotate.keyword_scorers import KeywordScorer, as_scorers
 from nearsay.annotate.word_selection import Worth, most
 from nearsay.arrays import as_rows, check_n_neighbors, evenly, row_blocks
 from nearsay.data.keywords import Keywords, rows_and_keywords
@@ -37,7 +37,7 @@ MOST_PAIRS = 2**21
 
 @dataclass(frozen=True)
 class Annotation:
-    """The keywords of one item, best first, and who said so.
+    """The keywords of one item, best first, with the neighbors as evidence.
 
     Attributes
     ----------
@@ -76,26 +76,26 @@ class KeywordAnnotator(BaseEstimator):
     Parameters
     ----------
     neighbors : None, an estimator, or a list or dict of them, default=None
-        Who the neighbors are: ``JointNeighbors``, ``RankBoostNeighbors``, ``TransformedNeighbors``, …, anything with
-        ``fit(X, Y)`` and ``neighbors(X, k)``; or anything with ``fit(X, Y)`` and ``scores(X)``, such as
-        ``KeywordRegression``. Of several, each has a say. None is all columns by Euclidean distance.
-        An estimator may bring relevances of its own: ``(estimator, relevance)`` or ``(estimator, [relevance, …])``.
+        What scores the keywords: ``JointNeighbors``, ``RankBoostNeighbors``, ``TransformedNeighbors``, …, any
+        estimator with ``fit(X, Y)`` and ``neighbors(X, k)``; or any with ``fit(X, Y)`` and ``scores(X)``, such as
+        ``KeywordRegression``. Several are combined. None finds neighbors in all columns by Euclidean distance.
+        An estimator may come with its own relevances: ``(estimator, relevance)`` or ``(estimator, [relevance, …])``.
     relevance : str or Relevance, default="distance"
         How neighbors pass their keywords on: "prior" (the paper's), "count", "rank", "distance", "exp-z", "transfer".
     n_neighbors : int, default=20
-        Neighbors that pass keywords on; or all rows where there are fewer.
+        Neighbors that pass keywords on, or all rows if there are fewer.
     n_keywords : int or None, default=5
-        Words that every item gets. None gives an item as many as are likely enough.
+        Words per item. None gives every word that is likely enough.
     min_probability : float, default=0.0
         Words less likely than this are not given; 0.5 where ``n_keywords`` is None and this is 0.
     order : {"probability", "score", "worth"}, default="probability"
-        Which words come first: the most likely ones, those of highest relevance (of one witness), or those that are
+        Which words come first: the most likely ones, those of highest relevance (of a single scorer), or those that are
         expected to add most to precision and recall in the mean over words, which gives rare words more often.
     recall_weight : float, default=1.0
-        For "worth": what recall counts against precision.
+        For "worth": how much recall counts relative to precision.
     cv : int or None, default=None
-        How the rows are scored that probabilities are learned from. None leaves one row out, and where neighbors are
-        learned from keywords, it makes five folds; a number makes so many folds for all.
+        How to score the rows that probabilities are learned from. None leaves one row out at a time, and uses five
+        folds for estimators that learn from keywords; a number uses that many folds for all.
 
     Attributes
     ----------
@@ -103,7 +103,7 @@ class KeywordAnnotator(BaseEstimator):
         The words, in the order of the columns of answers.
     calibration_ : KeywordCalibration
     held_out_rows_, held_out_proba_ : (n_seen,) and (n_seen, n_words)
-        Rows, and the probabilities of their words by witnesses that had not seen them: what can be expected of new
+        Rows, and the probabilities of their words by scorers that had not seen them: what to expect for new
         items. All rows, or as many in even steps as make two million pairs of row and word.
     worth_ : Worth, or None where ``order`` is another
     n_features_in_ : int
@@ -140,7 +140,7 @@ class KeywordAnnotator(BaseEstimator):
         self.cv = cv
 
     def fit(self, X: Any, Y: Any) -> KeywordAnnotator:
-        """Hold the labeled items, and learn what scores are worth.
+        """Store the labeled items, and learn probabilities from scores.
 
         Parameters
         ----------
@@ -150,14 +150,14 @@ class KeywordAnnotator(BaseEstimator):
         """
         rows, keywords = rows_and_keywords(X, Y)
         self._check(rows, keywords)
-        named = as_witnesses(self.neighbors, self.relevance, self.n_neighbors)
-        if self.order == "score" and sum(witness.n_scores for witness in named) > 1:
+        named = as_scorers(self.neighbors, self.relevance, self.n_neighbors)
+        if self.order == "score" and sum(scorer.n_scores for scorer in named) > 1:
             raise InputError("order='score' goes by one relevance; got several. Use 'probability' or 'worth'.")
         self.n_features_in_ = rows.shape[1]
         self.words_, self._named = keywords.words, keywords.named
         self._keywords = keywords.matrix
         self._sparse = issparse(Y)
-        self._witnesses = [witness.fit(rows, self._keywords) for witness in named]
+        self._scorers = [scorer.fit(rows, self._keywords) for scorer in named]
         seen = evenly(len(rows), max(2, MOST_PAIRS // len(self.words_)))
         scores = self._past_scores(named, rows, seen)
         past = csr_array(self._keywords[seen])
@@ -167,7 +167,7 @@ class KeywordAnnotator(BaseEstimator):
         return self.set_recall_weight(self.recall_weight)
 
     def set_recall_weight(self, recall_weight: float) -> KeywordAnnotator:
-        """Weigh recall against precision anew; nothing is searched or learned again but what a word is worth."""
+        """Change the weight of recall. Only ``worth_`` is learned again; nothing is searched."""
         check_is_fitted(self, "calibration_")
         check_number("recall_weight", recall_weight, 0)
         self.recall_weight = recall_weight
@@ -177,7 +177,7 @@ class KeywordAnnotator(BaseEstimator):
         return self
 
     def scores(self, X: Any) -> list[np.ndarray]:
-        """What every witness says of every word: a list of (n_queries, n_words)."""
+        """The scores that every scorer gives to every word: a list of (n_queries, n_words)."""
         return self._ask(self._rows(X))[0]
 
     def predict_proba(self, X: Any) -> np.ndarray:
@@ -204,7 +204,7 @@ class KeywordAnnotator(BaseEstimator):
     def annotate(self, X: Any) -> list[Annotation]:
         """The words of each item, best first, with probabilities and the neighbors that have them.
 
-        Of several witnesses, the neighbors shown are those of the first that has any.
+        With several scorers, the neighbors shown are those of the first that finds any.
         """
         return [self._annotation(*chosen) for chosen in self._chosen(self._rows(X))]
 
@@ -231,41 +231,43 @@ class KeywordAnnotator(BaseEstimator):
             check_whole("cv", self.cv, least=2, most=len(rows))
         check_n_neighbors(self.n_neighbors, np.iinfo(np.int64).max)
         if len(rows) < 2:
-            raise InputError(f"Annotation is learned from at least 2 rows; got {len(rows)}.")
+            raise InputError(f"Annotation needs at least 2 rows; got {len(rows)}.")
         if not keywords.matrix.nnz:
-            raise InputError(f"None of the {len(rows)} rows has a keyword: there is nothing to pass on.")
+            raise InputError(f"None of the {len(rows)} rows has a keyword, so there is nothing to pass on. Check Y.")
 
     def _rows(self, X: Any) -> np.ndarray:
         check_is_fitted(self, "calibration_")
         return as_rows(X, width=self.n_features_in_)
 
     def _ask(self, rows: np.ndarray) -> tuple[list[np.ndarray], NeighborTable]:
-        """What all witnesses say of every word, and the neighbors of the first that has any; each searches once."""
+        """The scores of all scorers, and the neighbors of the first that finds any; each searches once."""
         scores: list[np.ndarray] = []
         tables: list[NeighborTable] = []
-        for witness in self._witnesses:
-            if witness.finds:
-                tables.append(witness.table(rows))
-                scores += witness.said(tables[-1], self._keywords)
+        for scorer in self._scorers:
+            if scorer.finds:
+                tables.append(scorer.table(rows))
+                scores += scorer.scores_of(tables[-1], self._keywords)
             else:
-                scores += witness.scores(rows, self._keywords)
+                scores += scorer.scores(rows, self._keywords)
         nobody = NeighborTable(np.empty((len(rows), 0), np.int64), np.empty((len(rows), 0)))
         return scores, tables[0] if tables else nobody
 
-    def _past_scores(self, named: list[Witness], rows: np.ndarray, seen: np.ndarray) -> list[np.ndarray]:
-        """The scores of the rows ``seen`` by witnesses that have not seen them: one (n_seen, n_words) a relevance."""
+    def _past_scores(self, named: list[KeywordScorer], rows: np.ndarray, seen: np.ndarray) -> list[np.ndarray]:
+        """The scores of the rows ``seen`` by scorers that have not seen them: one (n_seen, n_words) per relevance."""
         in_folds = [one for one in named if self.cv is not None or not one.leaves_out]
         by_folds = iter(self._scores_in_folds(in_folds, rows, seen))
         scores = []
-        for unfitted, fitted in zip(named, self._witnesses, strict=True):
+        for unfitted, fitted in zip(named, self._scorers, strict=True):
             if unfitted in in_folds:
                 scores += next(by_folds)
             else:
                 scores += fitted.left_out_scores(seen, self._keywords)
         return scores
 
-    def _scores_in_folds(self, named: list[Witness], rows: np.ndarray, seen: np.ndarray) -> list[list[np.ndarray]]:
-        """For each of these witnesses the scores of the rows ``seen``, by copies that learned from other folds."""
+    def _scores_in_folds(
+        self, named: list[KeywordScorer], rows: np.ndarray, seen: np.ndarray
+    ) -> list[list[np.ndarray]]:
+        """For each of these scorers the scores of the rows ``seen``, by copies that learned from other folds."""
         if not named:
             return []
         place = np.full(len(rows), -1)
@@ -285,7 +287,7 @@ class KeywordAnnotator(BaseEstimator):
         return len(self.words_) if self.n_keywords is None else min(self.n_keywords, len(self.words_))
 
     def _parts(self, rows: np.ndarray) -> Iterator[slice]:
-        n_arrays = sum(witness.n_scores for witness in self._witnesses)
+        n_arrays = sum(scorer.n_scores for scorer in self._scorers)
         return row_blocks(len(rows), row_bytes=8 * len(self.words_) * (4 * n_arrays + 4))
 
     def _chosen(self, rows: np.ndarray) -> Iterator[tuple[np.ndarray, np.ndarray, NeighborTable]]:

@@ -1,7 +1,7 @@
-"""A probability for every keyword, from what one witness or several say of it.
+"""A probability for every keyword, from the scores of one or several scorers.
 
-    score of witness 1 ─► two columns ─┐
-    score of witness 2 ─► two columns ─┼─► one sigmoid for all words ─► a slope and a shift a word ─► probability
+    score by scorer 1 ─► two columns ─┐
+    score by scorer 2 ─► two columns ─┼─► one sigmoid for all words ─► a slope and a shift a word ─► probability
     how frequent the word is ──────────┘
 
 All of it is learned from scores of rows that had no part in them: each was left out, or was of another fold. A word's
@@ -20,8 +20,8 @@ from scipy.special import expit
 from nearsay.arrays import row_blocks
 from nearsay.errors import InputError
 
-# Of a witness's scores one column is the score, by its usual largest; the other grows like its logarithm from this
-# share of the largest on. Votes are best told apart by the logarithm, what regression says by itself.
+# Of a scorer's scores one column is the score divided by its usual largest; the other grows like its logarithm, from
+# this share of the largest on. Votes are best separated by the logarithm, regression scores as they are.
 FAINT = 0.002
 # How strongly a word's own slope and shift are held at those of all words: as by so many rows that have the word.
 HELD_SLOPE, HELD_SHIFT = 20.0, 4.0
@@ -39,10 +39,10 @@ class KeywordCalibration:
 
     Attributes
     ----------
-    usual : (n_witnesses,)
-        The largest score of a row, in the mean, by each witness.
-    weights : (2 · n_witnesses + 2,)
-        Of the two columns of every witness, of the log odds of a word, and of 1.
+    usual : (n_scorers,)
+        The mean over rows of the largest score, for each scorer.
+    weights : (2 · n_scorers + 2,)
+        For the two columns of every scorer, the log odds of the word, and a constant 1.
     log_odds : (n_words,)
         Of a word for a row of which nothing is known.
     slopes, shifts : (n_words,)
@@ -61,12 +61,12 @@ class KeywordCalibration:
 
         Parameters
         ----------
-        scores : one (n_rows, n_words) array a witness
+        scores : one (n_rows, n_words) array per scorer
         keywords : (n_rows, n_words) zeros and ones
         share : (n_words,)
             Of all rows, those that have the word.
 
-        Half of the rows with a score of 1 have the word, a quarter of those with 0; three witnesses say so alike:
+        Half of the rows with a score of 1 have the word, and none of those with 0; three scorers agree:
 
         >>> scores, Y = np.tile([[1.0], [0.0]], (500, 1)), csr_array(np.tile([[1], [0], [0], [0]], (250, 1)))
         >>> learned = KeywordCalibration.learn([scores] * 3, Y, share=np.array([0.25]))
@@ -75,7 +75,10 @@ class KeywordCalibration:
                [0. ]])
         """
         if not scores or any(said.shape != keywords.shape for said in scores):
-            raise InputError("Every witness must score every row and word.")
+            raise InputError(
+                f"Every scorer must score every row and word: arrays of shape {keywords.shape}; got"
+                f" {[said.shape for said in scores]}."
+            )
         usual = np.array([float(np.abs(said).max(axis=1, initial=0.0).mean()) or 1.0 for said in scores])
         n_rows = keywords.shape[0]
         # A word that all rows have, or none, is not certain for the next one.
@@ -108,7 +111,7 @@ class KeywordCalibration:
         return out
 
     def _columns(self, scores: Sequence[np.ndarray]) -> np.ndarray:
-        """What the shared sigmoid sees of every pair: (n_rows · n_words, 2 · n_witnesses + 2)."""
+        """What the shared sigmoid sees of every pair: (n_rows · n_words, 2 · n_scorers + 2)."""
         shape = scores[0].shape
         columns = np.empty((*shape, len(self.weights)))
         for m, (said, usual) in enumerate(zip(scores, self.usual, strict=True)):

@@ -1,7 +1,7 @@
-"""Who speaks for keywords: neighbors of some kind with a relevance, or anything else that scores words.
+"""Estimators that score keywords: by their neighbors and one or several relevances, or directly.
 
-finder  (fit, neighbors)  ──► neighbor table ──► one relevance or several ──► scores (items × words), each
-scorer  (fit, scores)     ──────────────────────────────────────────────────► scores (items × words)
+fit, neighbors  ──► neighbor table ──► one relevance or several ──► scores (items × words), each
+fit, scores     ──────────────────────────────────────────────────► scores (items × words)
 """
 
 from __future__ import annotations
@@ -43,14 +43,14 @@ def as_score(relevance: Any) -> Score:
 
 
 @dataclass(frozen=True, eq=False)
-class Witness:
-    """An estimator that scores keywords; unfitted as a user names it, fitted after ``fit``.
+class KeywordScorer:
+    """An estimator that scores keywords: unfitted as the user passed it, fitted after ``fit``.
 
     Attributes
     ----------
     estimator : with ``fit(X, Y)`` and either ``neighbors(X, k)`` or ``scores(X)``
-    relevances : how the neighbors of a finder become scores; empty for a scorer
-    n_neighbors : of a finder
+    relevances : how neighbors become scores; empty for an estimator with ``scores``
+    n_neighbors : how many neighbors are asked for; 0 for an estimator with ``scores``
     """
 
     estimator: Any
@@ -59,7 +59,7 @@ class Witness:
 
     @property
     def finds(self) -> bool:
-        """Whether it has neighbors to show."""
+        """Whether it finds neighbors."""
         return bool(self.relevances)
 
     @property
@@ -69,55 +69,55 @@ class Witness:
 
     @property
     def leaves_out(self) -> bool:
-        """Whether it can score the rows it was fitted on, each without itself, as if it were new.
+        """Whether it can score each row it was fitted on without that row, as if the row were new.
 
-        Who learns from keywords has learned from those of the row left out; unless it says that it does not
-        (``learns_from_keywords = False``), an estimator is taken to.
+        An estimator that learns from keywords has also learned from those of the row left out. Every estimator is
+        assumed to, unless it says ``learns_from_keywords = False``.
         """
         blind = not getattr(self.estimator, "learns_from_keywords", True)
         return self.finds and blind and hasattr(self.estimator, "leave_one_out")
 
-    def fit(self, X: np.ndarray, keywords: csr_array) -> Witness:
-        """The same, fitted on these rows and their keywords; itself it is not changed."""
+    def fit(self, X: np.ndarray, keywords: csr_array) -> KeywordScorer:
+        """A copy fitted on these rows and their keywords."""
         k = min(self.n_neighbors, len(X)) if self.finds else 0
-        return Witness(clone(self.estimator).fit(X, keywords), self.relevances, k)
+        return KeywordScorer(clone(self.estimator).fit(X, keywords), self.relevances, k)
 
     def table(self, X: np.ndarray) -> NeighborTable:
-        """The neighbors of every query, of a fitted finder."""
+        """The neighbors of every query, once fitted."""
         found: NeighborTable = self.estimator.neighbors(X, self.n_neighbors)
         return found
 
     def scores(self, X: np.ndarray, keywords: csr_array) -> list[np.ndarray]:
-        """One (n_queries, n_words) array for every relevance, or of a scorer the one it gives."""
+        """One (n_queries, n_words) array per relevance, or the one that the estimator gives itself."""
         if not self.finds:
             return [np.asarray(self.estimator.scores(X), dtype=np.float64)]
-        return self.said(self.table(X), keywords)
+        return self.scores_of(self.table(X), keywords)
 
     def left_out_scores(self, rows: np.ndarray, keywords: csr_array) -> list[np.ndarray]:
         """The same for the rows of these numbers, each left out of its own neighbors."""
         k = check_n_neighbors(min(self.n_neighbors, keywords.shape[0] - 1), keywords.shape[0], left_out=1)
-        return self.said(self.estimator.leave_one_out(k, rows=rows), keywords)
+        return self.scores_of(self.estimator.leave_one_out(k, rows=rows), keywords)
 
-    def said(self, table: NeighborTable, keywords: csr_array) -> list[np.ndarray]:
-        """What every relevance makes of these neighbors."""
+    def scores_of(self, table: NeighborTable, keywords: csr_array) -> list[np.ndarray]:
+        """The scores that each relevance gives to these neighbors."""
         return [score(table, keywords) for score in self.relevances]
 
 
-def as_witnesses(neighbors: Any, relevance: Any, n_neighbors: int) -> list[Witness]:
-    """Read who speaks.
+def as_scorers(neighbors: Any, relevance: Any, n_neighbors: int) -> list[KeywordScorer]:
+    """Read the ``neighbors`` parameter of an annotator.
 
     Parameters
     ----------
     neighbors : None, an estimator, or several of them in a list or dict
-        An estimator may come with a relevance of its own, (estimator, relevance), or with several of them,
+        An estimator may come with its own relevance, (estimator, relevance), or with several,
         (estimator, [relevance, …]). None is ``JointNeighbors()``.
-    relevance : of finders that come without one.
-    n_neighbors : of every finder.
+    relevance : for estimators that find neighbors and come without one.
+    n_neighbors : for every estimator that finds neighbors.
 
-    >>> len(as_witnesses([JointNeighbors(), (JointNeighbors(), ["prior", "rank"])], "count", 5)[1].relevances)
+    >>> len(as_scorers([JointNeighbors(), (JointNeighbors(), ["prior", "rank"])], "count", 5)[1].relevances)
     2
     """
-    return [_as_witness(one, relevance, n_neighbors) for one in _each(neighbors)]
+    return [_as_scorer(one, relevance, n_neighbors) for one in _each(neighbors)]
 
 
 def _each(neighbors: Any) -> Iterator[Any]:
@@ -131,18 +131,18 @@ def _each(neighbors: Any) -> Iterator[Any]:
         yield neighbors
 
 
-def _as_witness(given: Any, relevance: Any, n_neighbors: int) -> Witness:
+def _as_scorer(given: Any, relevance: Any, n_neighbors: int) -> KeywordScorer:
     estimator, relevance = given if isinstance(given, tuple) and len(given) == 2 else (given, relevance)
     if isinstance(estimator, type) or not hasattr(estimator, "fit"):
         raise InputError(
-            "Who speaks for keywords has fit(X, Y) and either neighbors(X, k), such as JointNeighbors(), or scores(X);"
-            f" got {estimator!r}."
+            "An estimator that scores keywords needs fit(X, Y) and either neighbors(X, k), such as JointNeighbors(), or"
+            f" scores(X); got {estimator!r}."
         )
     if hasattr(estimator, "scores"):
-        return Witness(estimator)
+        return KeywordScorer(estimator)
     if not hasattr(estimator, "neighbors"):
-        raise InputError(f"{estimator!r} has neither neighbors(X, k) nor scores(X): it cannot speak for keywords.")
+        raise InputError(f"{estimator!r} has neither neighbors(X, k) nor scores(X), so it cannot score keywords.")
     several = relevance if isinstance(relevance, Sequence) and not isinstance(relevance, str) else [relevance]
     if not several:
-        raise InputError(f"{estimator!r} came with no relevance: its neighbors would say nothing.")
-    return Witness(estimator, tuple(as_score(one) for one in several), n_neighbors)
+        raise InputError(f"{estimator!r} got an empty list of relevances. Pass at least one, such as 'prior'.")
+    return KeywordScorer(estimator, tuple(as_score(one) for one in several), n_neighbors)

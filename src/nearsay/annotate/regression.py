@@ -1,14 +1,15 @@
-"""Keywords by linear regression: not neighbors, but a witness beside them that sees a word's rows all at once."""
+"""Keywords by linear regression: a scorer without neighbors, to be used beside those that have them."""
 
 from __future__ import annotations
 
 from typing import Any
 
 import numpy as np
+from scipy.sparse import csr_array
 from sklearn.base import BaseEstimator, clone
 from sklearn.utils.validation import check_is_fitted
 
-from nearsay.arrays import as_rows, row_blocks
+from nearsay.arrays import as_rows, check_sample_weight, row_blocks
 from nearsay.data.keywords import rows_and_keywords
 from nearsay.learn.keyword_projection import covariances
 from nearsay.learn.linear_map import in_units
@@ -16,14 +17,14 @@ from nearsay.settings import check_estimator, check_number
 
 
 class KeywordRegression(BaseEstimator):
-    """How far each word is told by a weighted sum of the columns, all words by least squares with a ridge.
+    """Scores of keywords by ridge regression on the columns, one linear model per word.
 
     Parameters
     ----------
     transformer : None, a scikit-learn transformer or a pipeline of them, default=None
-        What the rows go through first, such as ``LandmarkFeatures``.
+        Applied to the rows first, such as ``LandmarkFeatures``.
     shrinkage : float above 0, default=1.0
-        How much of their mean is added to the variances of all directions of the rows.
+        The ridge, as a multiple of the mean variance of the columns.
 
     Attributes
     ----------
@@ -42,13 +43,16 @@ class KeywordRegression(BaseEstimator):
         self.transformer = transformer
         self.shrinkage = shrinkage
 
-    def fit(self, X: Any, Y: Any) -> KeywordRegression:
+    def fit(self, X: Any, Y: Any, sample_weight: Any = None) -> KeywordRegression:
         """Learn the weights.
 
         Parameters
         ----------
         X : (n_rows, n_columns)
         Y : the keywords of every row, a table of zeros and ones (dense or sparse) or lists of words.
+        sample_weight : (n_rows,), optional
+            How much each row counts: a row of weight 2 counts like two rows. None weighs all rows the same.
+            The transformer is fitted without it.
         """
         check_number("shrinkage", self.shrinkage, 0, closed="right")
         if self.transformer is not None:
@@ -58,15 +62,19 @@ class KeywordRegression(BaseEstimator):
         self.words_ = keywords.words
         self.transformer_ = None if self.transformer is None else clone(self.transformer).fit(rows, keywords.matrix)
         moved, unit = in_units(self._moved(rows))
-        mean, of_rows, of_both = covariances(moved, keywords.matrix)
-        self._share = np.asarray(keywords.matrix.mean(axis=0)).ravel()
-        ridge = self.shrinkage * (np.trace(of_rows) / len(of_rows) or 1.0)
+        weights = None if sample_weight is None else check_sample_weight(sample_weight, len(rows))
+        mean, of_rows, of_both = covariances(moved, keywords.matrix, weights)
+        self._share = _shares(keywords.matrix, weights)
+        spread = float(np.trace(of_rows)) / len(of_rows)
+        # Rows that are all alike differ from their mean by its rounding, and nothing can be learned from that.
+        varies = spread > (8 * np.finfo(float).eps * float(abs(mean).max())) ** 2
+        ridge = self.shrinkage * (spread if varies else 1.0)
         self._mean = mean * unit
         self._weights = np.linalg.solve(of_rows + ridge * np.eye(len(of_rows)), of_both) / unit
         return self
 
     def scores(self, X: Any) -> np.ndarray:
-        """What regression says of every query and word, about 0 to 1: (n_queries, n_words)."""
+        """The predicted value of every word for every query, about 0 to 1: (n_queries, n_words)."""
         check_is_fitted(self, "words_")
         rows = self._moved(as_rows(X, width=self.n_features_in_))
         out = np.empty((len(rows), len(self.words_)))
@@ -76,3 +84,10 @@ class KeywordRegression(BaseEstimator):
 
     def _moved(self, rows: np.ndarray) -> Any:
         return rows if self.transformer_ is None else self.transformer_.transform(rows)
+
+
+def _shares(keywords: csr_array, weights: np.ndarray | None) -> np.ndarray:
+    """The share of the rows, by weight, that have each word."""
+    if weights is None:
+        return np.asarray(keywords.mean(axis=0)).ravel()
+    return np.asarray(keywords.T @ weights / weights.sum())

@@ -117,16 +117,23 @@ def some_words(keywords: csr_array) -> csr_array:
     return csr_array(keywords[:, np.sort(most)])
 
 
-def covariances(rows: np.ndarray, words: csr_array) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-    """The mean row, the covariance of the columns, and that of columns and words, in double precision."""
-    mean = rows.mean(axis=0, dtype=np.float64)
+def covariances(
+    rows: np.ndarray, words: csr_array, weights: np.ndarray | None = None
+) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+    """The mean row, the covariance of the columns, and that of columns and words, in double precision.
+
+    ``weights`` says how much every row counts; a row of weight 2 counts like two rows.
+    """
+    mean = rows.mean(axis=0, dtype=np.float64) if weights is None else np.average(rows, axis=0, weights=weights)
     of_rows, of_both = np.zeros((rows.shape[1], rows.shape[1])), np.zeros((rows.shape[1], words.shape[1]))
     for part in row_blocks(len(rows), row_bytes=8 * rows.shape[1]):
         centered = rows[part] - mean
-        of_rows += centered.T @ centered
+        weighted = centered if weights is None else centered * weights[part, None]
+        of_rows += weighted.T @ centered
         # Rows are centered, so words need not be.
-        of_both += (words[part].T @ centered).T
-    return mean, of_rows / len(rows), of_both / len(rows)
+        of_both += (words[part].T @ weighted).T
+    total = len(rows) if weights is None else weights.sum()
+    return mean, of_rows / total, of_both / total
 
 
 def _strongest(

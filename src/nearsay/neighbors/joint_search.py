@@ -41,6 +41,8 @@ MEASURED_AT_ONCE = 16
 WIDE_LIST = 1024
 # Whoever asks for this share of the rows or more gets all of them measured: nothing is left to rule out.
 MOST_OF_ALL = 0.25
+# So many pairs of query and row are measured sooner than any of them is ruled out.
+FEW_PAIRS = 1 << 15
 
 
 class JointDistance(Distance):
@@ -128,7 +130,7 @@ class JointSearch:
 
     def candidates(self, Q: np.ndarray, k: int) -> np.ndarray:
         """Row numbers (n_queries, at least k) that hold the k nearest; −1 fills up."""
-        if k >= MOST_OF_ALL * len(self.rows_):
+        if k >= MOST_OF_ALL * len(self.rows_) or len(Q) * len(self.rows_) <= FEW_PAIRS:
             return np.tile(np.arange(len(self.rows_)), (len(Q), 1))
         if not self._never_negative:
             return self._all.candidates(Q, k)
