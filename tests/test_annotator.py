@@ -277,5 +277,5 @@ def test_a_table_of_other_words_than_those_learned_is_refused():
     by_name = KeywordAnnotator().fit(X, [[WORDS[w] for w in np.flatnonzero(row)] for row in Y])
     with pytest.raises(InputError, match="got 3 and 4"):
         by_name.score(X[:1], [[0, 1, 0]])
-    with pytest.raises(InputError, match=r"One came with words \(such as 'moon'\)"):
+    with pytest.raises(InputError, match=r"One has words \(such as 'moon'\)"):
         KeywordAnnotator().fit(X, Y).score(X[:2], [["sky"], ["moon"]])

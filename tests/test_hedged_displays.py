@@ -135,7 +135,7 @@ def test_pictures_stand_before_the_answers_and_it_draws_again_elsewhere():
 def test_the_table_refuses_what_it_cannot_tell():
     with pytest.raises(InputError, match=r"1 of 1 label is not in the taxonomy 'pet': 'corgy'.*did you mean 'corgi'"):
         hedged_answers({"m": ["corgy"]}, ["corgi"], PETS)
-    with pytest.raises(InputError, match="2 answers came for 1 true label"):
+    with pytest.raises(InputError, match="got 2 answers for 1 true label"):
         hedged_answers({"m": ["corgi", "dog"]}, ["corgi"], PETS)
     with pytest.raises(InputError, match="holds no method"):
         hedged_answers({}, ["corgi"], PETS)

@@ -42,7 +42,7 @@ def test_a_word_named_twice_counts_once():
     ("given", "words"),
     [
         (["sky", "sun"], r"For one word pass \['sky'\]"),
-        ([["sky"], 3], "item 1 came with 3"),
+        ([["sky"], 3], "got 3 for item 1"),
         ([["sky", 3]], "Pass all as text"),
         ([[0, 2]], "zeros and ones; got 2"),
         (csr_array([[0.5]]), "zeros and ones; got 0.5"),

@@ -168,7 +168,7 @@ def test_training_sizes_go_on_axes_of_ones_own_and_refuse_what_does_not_fit():
     assert TrainingSizeDisplay.from_results(RESULTS, ax=pair).ax_[1, 0] is pair[1]
     with pytest.raises(InputError, match=r"2 axes are needed.*got 1"):
         TrainingSizeDisplay.from_results(RESULTS, ax=pair[0])
-    with pytest.raises(InputError, match=r"'votes' came with shape \(1, 2\)"):
+    with pytest.raises(InputError, match=r"'votes' must hold rows.*got shape \(1, 2\)"):
         TrainingSizeDisplay.from_results({"votes": [(1, 0.5)]})
     with pytest.raises(InputError, match="nothing to draw"):
         TrainingSizeDisplay.from_results({})

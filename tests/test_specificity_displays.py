@@ -173,9 +173,9 @@ def test_one_odd_k_is_named_on_the_axis():
     ("scores", "words"),
     [
         ({}, "at least one method"),
-        ({"x": {}}, "a score for each k is expected"),
-        ({"x": [0.1, 0.2]}, "a score for each k is expected"),
-        ({"x": {0: 0.1}}, "at least 1; 'x' came with k=0"),
+        ({"x": {}}, "needs a score for each k"),
+        ({"x": [0.1, 0.2]}, "needs a score for each k"),
+        ({"x": {0: 0.1}}, "'x': a number of neighbors is at least 1; got k=0"),
         ({"x": {5: 26.0}}, "The scores of 'x': shares from 0 to 1"),
     ],
 )

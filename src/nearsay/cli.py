@@ -61,7 +61,7 @@ def tour(
 
 @app.command()
 def doctor(as_json: AsJson = False) -> None:
-    """Say what is installed here, how many threads are used, and which data sets are found."""
+    """Show what is installed here, how many threads are used, and which data sets are found."""
     from nearsay.reports.installation import describe_installation
 
     found = describe_installation()

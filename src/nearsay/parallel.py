@@ -1,4 +1,4 @@
-"""Work shared among threads: how many there are, who sets that, and BLAS kept from making more of its own."""
+"""Work shared among threads: how many there are, what sets that, and BLAS kept from adding its own."""
 
 from __future__ import annotations
 
@@ -96,8 +96,8 @@ def in_jobs(
 class _OneBlasThread:
     """Keeps BLAS on one thread while anyone needs that; the last one out puts back what the first one found.
 
-    Most BLAS libraries have one setting for the whole process. If everyone put back what they found, somebody who came
-    while another was inside would put back one thread, for good. OpenMP keeps a setting for each thread, to be put back
+    Most BLAS libraries have one setting for the whole process. If every thread restored what it found, one that entered
+    while another was inside would restore one thread, for good. OpenMP keeps a setting for each thread, to be put back
     by that thread.
     """
 

@@ -28,7 +28,7 @@ class AnnotatedImages:
     words : tuple of str
         What the columns of ``keywords`` are called.
     embeddings : (n_images, 1280) float32
-        What a neural network trained on ImageNet (EfficientNet-Lite0) sees.
+        Features of a neural network trained on ImageNet (EfficientNet-Lite0).
     """
 
     names: tuple[str, ...]
@@ -41,8 +41,8 @@ class AnnotatedImages:
         return len(self.names)
 
     def __repr__(self) -> str:
-        a_piece = self.keywords.sum() / max(len(self), 1)
-        return f"<AnnotatedImages: {len(self)} images, {len(self.words)} words, {a_piece:.2f} an image>"
+        per_image = self.keywords.sum() / max(len(self), 1)
+        return f"<AnnotatedImages: {len(self)} images, {len(self.words)} words, {per_image:.2f} per image>"
 
 
 def load_corel5k(split: str = "train") -> AnnotatedImages:

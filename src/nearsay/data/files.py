@@ -102,7 +102,7 @@ def write_rows(rows: LabeledRows, path: str | os.PathLike[str]) -> None:
 def read_images(
     folder: str | os.PathLike[str], *, size: tuple[int, int] = (32, 32), color: str = "gray"
 ) -> LabeledRows:
-    """Read ``folder/LABEL/*.png`` (or another image): one row an image, brightness 0 to 255, line by line.
+    """Read ``folder/LABEL/*.png`` (or another image): one row per image, brightness 0 to 255, line by line.
 
     Every file is read as ``describe.read_image`` does: upright, 16 bits as 8,
     transparent parts white, the first frame of several. Needs the extra ``images``.

@@ -36,10 +36,10 @@ def read_image(path: str | os.PathLike[str]) -> np.ndarray:
 
 
 def seen(path: str | os.PathLike[str], *, at_least: int | None = None) -> Any:
-    """A Pillow image of mode RGB, as whoever opens the file sees it: upright, transparent parts white, 16 bits as 8.
+    """A Pillow image of mode RGB, as an image viewer shows it: upright, transparent parts white, 16 bits as 8.
 
     Gray images get three equal channels. Of a moving picture it is the first
-    frame. A file that is damaged or no image raises InputError. A JPEG whose
+    frame. A file that is damaged or not an image raises InputError. A JPEG whose
     sides are longer than ``at_least`` pixels may come smaller, but not below.
     """
     path = Path(path)
@@ -59,7 +59,7 @@ def seen(path: str | os.PathLike[str], *, at_least: int | None = None) -> Any:
 
 
 class _Silence:
-    """Who is reading, and what brings the warnings back when the last of them is done."""
+    """How many threads are reading, and what restores the warnings after the last one."""
 
     lock = threading.Lock()
     readers = 0
@@ -71,8 +71,8 @@ def _without_warnings() -> Iterator[None]:
     """Ignore warnings while any thread is within.
 
     ``warnings.catch_warnings`` puts back what it found on entering, for all threads: of two that overlap, the one
-    that entered second would put back the silence of the first, for good. So the first in opens it, the last out
-    closes it.
+    that entered second would restore the silence of the first, for good. So the first one in enters it, and the last
+    one out leaves it.
     """
     with _Silence.lock:
         if _Silence.readers == 0:

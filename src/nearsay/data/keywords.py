@@ -1,4 +1,4 @@
-"""Keywords of a collection: which of some words each item has, in whatever form they came."""
+"""Keywords of a collection: which of some words each item has, in any form."""
 
 from __future__ import annotations
 
@@ -22,9 +22,9 @@ class Keywords:
     ----------
     matrix : (n_items, n_words) csr_array of float64
     words : (n_words,) array
-        In sorted order where they came as lists, else the columns of the table: their names, or numbers from 0.
+        Sorted where the keywords were lists, else the columns of the table: their names, or numbers from 0.
     named : bool
-        Whether these are words, by which two tables can be held against each other, or mere numbers of columns.
+        Whether these are words, by which two tables can be matched, or mere column numbers.
 
     >>> Keywords.of([["sky", "sun"], [], ["sky"]]).words.tolist()
     ['sky', 'sun']
@@ -82,7 +82,7 @@ class Keywords:
 
 
 def rows_and_keywords(X: Any, Y: Any) -> tuple[np.ndarray, Keywords]:
-    """The rows as an array and their keywords, as many of the one as of the other.
+    """The rows as an array and their keywords, equally many.
 
     >>> rows_and_keywords([[0, 1], [2, 3]], [["sky"]])
     Traceback (most recent call last):
@@ -98,7 +98,7 @@ def aligned(one: Keywords, other: Keywords) -> tuple[csr_array, csr_array]:
     """Both tables with the same words in the same columns.
 
     Words go by name: a word that one of them lacks becomes an empty column there. Tables whose columns have no names go
-    by position, and both must have as many; a table with words is not held against one without.
+    by position, and both must have as many; a table with words cannot be matched with one without.
 
     >>> one, other = aligned(Keywords.of([["sun"], ["sky", "sun"]]), Keywords.of([["cat"], ["sky"]]))
     >>> one.toarray(), other.toarray()  # sky, sun, cat
@@ -120,12 +120,12 @@ def aligned(one: Keywords, other: Keywords) -> tuple[csr_array, csr_array]:
 
 
 def check_both_named(words: np.ndarray, named: bool, other_words: np.ndarray, other_named: bool) -> None:
-    """Refuse to hold words against numbers of columns: nobody can tell which column is which word."""
+    """Refuse to match words with column numbers: it is unknown which column is which word."""
     if named != other_named:
         known = words if named else other_words
         such_as = f" (such as {known.tolist()[0]!r})" if len(known) else ""
         raise InputError(
-            f"One came with words{such_as}, the other as a table whose columns have no"
+            f"One has words{such_as}, the other is a table whose columns have no"
             " names, so they cannot be matched. Pass both as lists of words or as DataFrames with words as columns"
             " (pd.DataFrame(table, columns=annotator.words_)), or both as tables with their columns in the same order."
         )
@@ -154,13 +154,13 @@ def _in_columns(keywords: Keywords, place: dict[Any, int]) -> csr_array:
 def _as_set(given: Any, item: int) -> set[Any]:
     if isinstance(given, str | bytes) or not isinstance(given, Iterable):
         raise InputError(
-            f"Keywords are a list of words for every item; item {item} came with {given!r}."
+            f"Keywords are a list of words for every item; got {given!r} for item {item}."
             f" For one word pass [{given!r}]."
         )
     try:
         return set(given)
     except TypeError as error:
-        raise InputError(f"Keywords are a list of words for every item; item {item} came with {given!r}.") from error
+        raise InputError(f"Keywords are a list of words for every item; got {given!r} for item {item}.") from error
 
 
 def _as_table(Y: Any) -> np.ndarray | None:

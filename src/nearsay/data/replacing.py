@@ -1,4 +1,4 @@
-"""The one way in which nearsay writes a file: the old content stays until the new is whole, and then all of it goes."""
+"""The one way in which nearsay writes a file: atomically, the old content stays until the new is complete."""
 
 from __future__ import annotations
 
@@ -22,9 +22,9 @@ OWNER_ALONE = 0o600
 def replacing(path: str | os.PathLike[str]) -> Iterator[BinaryIO]:
     """Give a file to write that takes the place of ``path`` when, and only when, the block ends well.
 
-    Whoever reads ``path`` meanwhile sees the old content or the new, never a
+    A concurrent reader of ``path`` sees the old content or the new, never a
     part. A link stays a link, and the file it leads to is replaced; its owner
-    and who may read it stay as they were. What is not a file (a folder, a
+    and permissions are kept. What is not a file (a folder, a
     device, a pipe) is refused.
 
     What is written has no name until it is whole, so a process that is killed
@@ -67,7 +67,7 @@ def replacing(path: str | os.PathLike[str]) -> Iterator[BinaryIO]:
 
 @contextmanager
 def as_text(out: IO[bytes]) -> Iterator[IO[str]]:
-    """Write text, as UTF-8 and with line ends as they are, to a file that whoever opened it closes."""
+    """Write text, as UTF-8 and with line ends as they are, to a file that the caller closes."""
     text = io.TextIOWrapper(out, encoding="utf-8", newline="")
     try:
         yield text

@@ -19,7 +19,7 @@ COLUMNS_SHOWN = 6
 
 @dataclass(frozen=True, eq=False, repr=False, init=False)
 class LabeledRows:
-    """A collection: numbers, and what is known about them. Nothing is copied and nothing can be swapped out.
+    """A collection: numbers, and what is known about them. Nothing is copied, and it is immutable.
 
     Parameters
     ----------
@@ -118,7 +118,7 @@ class LabeledRows:
         return lacking
 
     def split(self, share: float = 0.25, *, seed: int = 0) -> tuple[LabeledRows, LabeledRows]:
-        """Cut into (most rows, ``share`` of the rows): every label is shared out evenly, the order of rows is kept.
+        """Cut into (most rows, ``share`` of the rows): stratified by label, the order of rows is kept.
 
         Each label's rows in the second part are ``share`` of them to within one row.
 
@@ -202,7 +202,7 @@ def _as_values(values: Any, n_rows: int, name: str, what: str) -> np.ndarray:
         return array
     for row, value in enumerate(array.tolist()):
         if value is None or value != value:
-            raise InputError(f"Row {row} has no value in {name} ({value} came). Drop such rows, or name the unknown.")
+            raise InputError(f"Row {row} has no value in {name}; got {value}. Drop such rows, or name the unknown.")
         if not isinstance(value, Hashable):
             raise InputError(f"{name} must be hashable; row {row} has {value!r} ({type(value).__name__}). Try a tuple.")
     return array

@@ -6,7 +6,7 @@ A saved file is an ordinary zip archive without compression::
     nearsay.json        {"format": 1, "kind": …, "version": …, "header": {…},
                          "arrays": {NAME: {"dtype": …, "shape": […], "sha256": …}}}
 
-``format`` numbers this layout; ``kind`` and ``version`` belong to whoever saves
+``format`` numbers this layout; ``kind`` and ``version`` belong to what is saved
 (an index, a classifier). The checksum covers the whole .npy member; the JSON is
 covered by the archive's own CRC. Saving the same state gives the same bytes.
 """
@@ -135,7 +135,7 @@ def _checked_array(name: str, array: Any) -> np.ndarray:
 
 
 def _write_array(archive: zipfile.ZipFile, name: str, array: np.ndarray) -> dict[str, Any]:
-    """Write one array block by block; gives what the table of contents says of it."""
+    """Write one array block by block; gives its entry in the table of contents."""
     sha256 = hashlib.sha256()
     member = zipfile.ZipInfo(_member_name(name), EARLIEST_ZIP_DATE)
     with archive.open(member, "w", force_zip64=array.nbytes >= 1 << 31) as out:

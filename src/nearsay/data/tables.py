@@ -2,8 +2,8 @@
 
 Rules that text and parquet share:
 
-- the label is the column the caller says, else one of LABEL_NAMES, else the last column of text;
-- the id is the column the caller says, else one of ID_NAMES (spreadsheets and
+- the label is the column the caller names, else one of LABEL_NAMES, else the last column of text;
+- the id is the column the caller names, else one of ID_NAMES (spreadsheets and
   data frames write their row numbers as a first column without a name, and
   call it so when they read it again);
 - every other column must hold numbers, and one with a name is a feature group
@@ -207,7 +207,7 @@ def _as_block(values: np.ndarray, name: str, source: str) -> np.ndarray:
 
 
 def write_parquet(rows: LabeledRows, out: IO[bytes]) -> None:
-    """Write one column a feature, with the names that ``read_parquet`` takes groups from."""
+    """Write one column per feature, with the names that ``read_parquet`` takes groups from."""
     parquet = require("pyarrow.parquet", "parquet")
     pyarrow = require("pyarrow", "parquet")
     columns = {**known_columns(rows), **dict(zip(column_names(rows), rows.X.T, strict=True))}

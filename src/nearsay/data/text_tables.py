@@ -1,7 +1,7 @@
 """Tables of text (csv, tsv): delimiter, header and types are found, and every cell is read or refused.
 
-A text in quotes where numbers are not is a text, whatever it looks like; a
-table in which all cells are in quotes says nothing by them.
+A quoted cell in a table whose numbers are not quoted is a text, whatever it looks like;
+where all cells are quoted, quotes mean nothing.
 """
 
 from __future__ import annotations
@@ -238,7 +238,7 @@ def _are_row_numbers(cells: list[str], *, any_order: bool) -> bool:
 
 
 def _is_text(column: int, sample: list[list[str]]) -> bool:
-    """Whether the first cell that is not missing is no number: a slip further down is an error, not a label."""
+    """Whether the first cell that is not missing is not a number: one further down is an error, not a label."""
     cells = (cells[column] for cells in sample if column < len(cells))
     return next((not looks_like_a_number(cell) for cell in cells if not _is_missing(cell)), False)
 

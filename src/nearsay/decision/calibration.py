@@ -1,4 +1,4 @@
-"""Probabilities of rows that the model has not seen: what thresholds and promises are read from."""
+"""Probabilities of rows that the model has not seen, from which thresholds and guarantees are computed."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ LEFT_OUT_ROWS_WORTH_ONE = 2
 
 @dataclass(frozen=True)
 class Calibration:
-    """A fitted estimator, and what models without them say of some rows whose labels are known.
+    """A fitted estimator, and probabilities of labeled rows by models that were not fitted on them.
 
     Attributes
     ----------
@@ -35,13 +35,13 @@ class Calibration:
     probabilities : (n_calibration, n_classes)
         Columns as ``estimator.classes_``.
     unseen : (n_calibration,) bool
-        Whose class the model that was asked had not seen: no set of its classes could hold it.
+        True where the model had not seen the row's class: no set of its classes could hold it.
     n_unasked : int
-        Rows that were drawn too, but stayed with the estimator, which would not know their class otherwise: to a model
-        without them it would have been unseen.
+        Rows that were drawn as well, but kept for fitting because they are alone in their class: to a model without
+        them it would have been unseen.
     rows_worth_one : int
-        How many of these rows say as much as one that the fitted classifier knows nothing of: 1 where they were held
-        out; more where they also taught it, and only what they are judged by did without them.
+        How many of these rows are worth one independent row: 1 where they were held out of the fitted classifier, more
+        where it was fitted on them and only the models that judged them were not.
     """
 
     estimator: Any
@@ -53,7 +53,7 @@ class Calibration:
 
 
 class AroundClassifier(MetaEstimatorMixin, ClassifierMixin, BaseEstimator):
-    """What makes a promise about the answers of any classifier with ``predict_proba``, in ``estimator``."""
+    """Base of what makes a promise about the answers of any classifier with ``predict_proba``."""
 
     estimator: Any
     cv: Any
@@ -148,8 +148,8 @@ def _cross_validated(estimator: Any, X: Any, y: np.ndarray, cv: Any) -> Calibrat
 def hold_out(y: np.ndarray) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
     """Row numbers to fit on, to hold out, and to count as of an unseen class: of both every fifth.
 
-    They are counted class by class from a drawn start. The rows of a class
-    come in drawn order (the seed is fixed), so those held out are a fair
+    They are counted class by class from a random start. The rows of a class
+    are shuffled (the seed is fixed), so those held out are a fair
     sample of it, and every class keeps rows to be fitted on.
     Rows that are alone in their class come last. Every fifth of them is
     drawn like any other: held out, its class would be unseen, as the

@@ -1,9 +1,9 @@
-"""Prediction sets: as many classes as it takes to hold the true one as often as asked for.
+"""Prediction sets: just enough classes to contain the true one as often as asked for.
 
 A score says how badly a class fits a row, read from the row's probabilities.
 Rows whose labels are known, and which the probabilities have not seen, tell
 how badly the true class usually fits: a threshold that nine in ten of them
-keep to, nine in ten new rows keep to as well. The set of a new row is all
+meet, nine in ten new rows meet as well. The set of a new row is all
 classes within the threshold. Nothing is assumed about the probabilities; good
 ones make small sets, bad ones large sets, and both cover.
 """
@@ -39,8 +39,7 @@ def aps_scores(p: np.ndarray) -> np.ndarray:
     """The probability of all classes that are more probable: larger sets where it is hard (Romano et al. 2020).
 
     The most probable class scores 0, so no set is empty. Equally probable
-    classes score the same and enter a set together: no order of classes, and
-    no lot, decides between them.
+    classes score the same and enter a set together; nothing is randomized.
 
     >>> aps_scores(np.array([[0.125, 0.5, 0.25, 0.125]]))
     array([[0.75, 0.  , 0.5 , 0.75]])
@@ -108,7 +107,7 @@ class ConformalClassifier(AroundClassifier):
     estimator : classifier with ``predict_proba``
         It is cloned before it is fitted, except with ``cv="prefit"``.
     coverage : float, default=0.9
-        How often, at least, a set shall hold the true class; between 0 and 1.
+        How often, at least, a set must contain the true class; between 0 and 1.
         Over all new rows, those of classes never seen included.
     per_class : bool, default=False
         False: over all rows. True: for the rows of each class by itself,
@@ -120,7 +119,7 @@ class ConformalClassifier(AroundClassifier):
         Where the calibration probabilities come from.
 
         None: the estimator's own leave-one-out probabilities where it has
-        ``leave_one_out_proba``, so that every row serves twice; otherwise as
+        ``leave_one_out_proba``, so that every row trains and calibrates; otherwise as
         "split". "split": a fifth of every class is held out, with a fixed
         seed; a class of one row stays with the estimator, but a fifth of
         such rows counts as not covered. "prefit": the
@@ -144,7 +143,7 @@ class ConformalClassifier(AroundClassifier):
         The share of these rows that are alone in their class, and so of a
         class that is unseen without them: about how many new rows are of a
         class that no row here has (Good and Turing's estimate). No set holds
-        such a class; the others make up for it, so that ``coverage`` is kept
+        such a class; the others compensate, so that ``coverage`` is kept
         over all new rows. Above 1 − ``coverage`` it cannot be: a warning says
         so, and every set holds every class. 0 with "prefit", whose
         rows must be of known classes: the promise is then about such rows.

@@ -102,7 +102,7 @@ class AccuracyCurve:
 
 
 def operating_points(p_leaf: Any, taxonomy: Taxonomy, rule: str = "darts", *, score: Any = None) -> OperatingPoints:
-    """Find every answer that a rule gives to each query, and the setting from which on it does.
+    """Find every answer that a rule gives to each query, and the smallest setting at which it does.
 
     The setting is the reward shift of ``darts`` or the threshold of the others. Thresholds are exact. Shifts are
     rounded up to about nine digits, so that answers which differ by rounding only change together; those between
@@ -190,7 +190,7 @@ def _flat_reject_points(p_leaf: np.ndarray, levels: Levels, score: np.ndarray) -
 
 
 def _calibrated_points(p_leaf: np.ndarray, levels: Levels, score: np.ndarray) -> Points:
-    # Kept above the threshold only, so the root is said from the score itself on.
+    # Kept above the threshold only, so from the score itself on the answer is the root.
     settings = np.column_stack([np.full(len(p_leaf), -np.inf), score])
     return settings, _then_root(p_leaf.argmax(axis=1)[:, None], levels)
 

@@ -88,8 +88,8 @@ def highest_lines(p, nodes, information, shifts, winners):  # type: ignore[no-un
 def upper_envelopes(p, nodes, information, root, largest, shifts, winners):  # type: ignore[no-untyped-def]
     """Write, for every query, the nodes that win as the shift grows, each with the shift from which on it does.
 
-    ``shifts`` and ``winners`` are (queries, levels + 1); ``shifts`` comes as NaN, and stays so where there is
-    nothing to say. Nodes that win beyond ``largest`` only are left out. At +inf the root is said.
+    ``shifts`` and ``winners`` are (queries, levels + 1); ``shifts`` is filled with NaN, and stays so where there is
+    no further point. Nodes that win beyond ``largest`` only are left out. At +inf the root wins.
     """
     n, m = p.shape
     line_p, line_g, line_node = np.empty(m), np.empty(m), np.empty(m, np.intp)

@@ -25,8 +25,8 @@ NO_ANSWER = -1
 class HedgedClassifier(AroundClassifier):
     """Names nodes of a taxonomy instead of classes, as specific as the accuracy asked for allows.
 
-    Around any classifier with ``predict_proba``. How careful to be is read
-    from rows that the classifier has not seen; another accuracy needs no fit.
+    Around any classifier with ``predict_proba``. How careful to be is calibrated
+    on rows that the classifier has not seen; another accuracy needs no refit.
 
     Parameters
     ----------
@@ -34,23 +34,23 @@ class HedgedClassifier(AroundClassifier):
         It is cloned before it is fitted, except with ``cv="prefit"``.
     taxonomy : Taxonomy or None, default=None
         Its nodes include every class; a class may be an inner node ("some
-        dog"), whose probability is shared out among the leaves below it.
+        dog"), whose probability is divided among the leaves below it.
         None puts one root above all classes, "anything", or −1 where classes
-        are numbers: answer, or say nothing.
+        are numbers: answer or abstain.
     accuracy : float, default=0.9
-        The share of answers that shall be right: the true class itself, or a
+        The share of answers that must be right: the true class itself, or a
         node above it.
     confidence : float or None, default=None
         None: the calibration rows keep the accuracy. Otherwise how sure to be
         that new rows do, though the setting was searched for (fixed-sequence
-        testing). Rows that also taught the estimator (leave-one-out, folds)
-        lean on each other: two of them count as one that was held out.
+        testing). Rows that the estimator was also fitted on (leave-one-out,
+        folds) are correlated: two of them count as one that was held out.
     rule : {"darts", "fixed-threshold", "flat-reject", "flat-reject-calibrated"}, default="darts"
         How answers become less specific.
     cv : None, "split", "prefit", int or splitter, default=None
         Where the calibration probabilities come from. None: the estimator's
         own leave-one-out probabilities where it has ``leave_one_out_proba``,
-        so that no data is given away; otherwise as "split", which holds a
+        so that no data is held out; otherwise as "split", which holds a
         fifth of every class out. "prefit": the estimator is fitted already,
         on other rows. An int or splitter: folds.
     branches : names of nodes or None, default=None
@@ -67,10 +67,10 @@ class HedgedClassifier(AroundClassifier):
     classes_ : (n_classes,) its labels.
     taxonomy_ : the taxonomy used.
     settings_ : (n_branches,)
-        For each of ``branches`` the reward shift of DARTS, or the threshold of another rule; +inf says the root,
-        always. One number where the promise is for all rows.
+        For each of ``branches`` the reward shift of DARTS, or the threshold of another rule; +inf always
+        gives the root. One number where the promise is for all rows.
     setting_ : float
-        That one number; not there with several branches.
+        That one number; absent with several branches.
     n_calibration_ : int
 
     Examples
@@ -108,7 +108,7 @@ class HedgedClassifier(AroundClassifier):
         self.branches = branches
 
     def fit(self, X: Any, y: Any) -> HedgedClassifier:
-        """Fit the estimator (not with ``cv="prefit"``), and read from rows it has not seen how careful to be.
+        """Fit the estimator (not with ``cv="prefit"``), and calibrate on rows it has not seen.
 
         Parameters
         ----------
@@ -190,7 +190,7 @@ class HedgedClassifier(AroundClassifier):
     def _leaf_probabilities(self, p: np.ndarray) -> np.ndarray:
         """Probabilities of classes as those of leaves; rows sum to 1, all leaves alike where no class got any."""
         p_leaf = self._by_leaf(p)
-        with np.errstate(invalid="ignore"):  # what is no number is found, and said, by the rule
+        with np.errstate(invalid="ignore"):  # the rule raises an error for NaN
             total = p_leaf.sum(axis=1)
             off = np.flatnonzero(np.abs(total - 1) > SUM_TOLERANCE)
             if len(off):
@@ -227,7 +227,7 @@ class HedgedClassifier(AroundClassifier):
                 f"taxonomy must be a Taxonomy (Taxonomy.from_edges, from_paths, …); got {self.taxonomy!r}."
             )
         if self.taxonomy is not None and self.branches is not None:
-            branch_of_leaves(self.taxonomy, self.branches)  # said before the estimator is fitted, which may take long
+            branch_of_leaves(self.taxonomy, self.branches)  # fail before the estimator is fitted, which may take long
         check_share("accuracy", self.accuracy, ends=True)
         if self.confidence is not None:
             check_share("confidence", self.confidence, ends=False)

@@ -178,7 +178,7 @@ def node_probabilities(p_leaf: Any, taxonomy: Taxonomy) -> np.ndarray:
 
 @dataclass(frozen=True, eq=False)
 class Levels:
-    """A taxonomy as the loops want it: how much each node says, and how probabilities of leaves add up to those above.
+    """A taxonomy as the loops need it: how much each node says, and how probabilities of leaves add up to those above.
 
     ``information`` (levels,) falls, ``first[l]`` is the first node of level l, and node v stands at ``level[v]``.
     Going through the nodes in order, the probability of node v is complete when it is added to those of
@@ -254,7 +254,7 @@ def block_by_block(choose: Callable[[slice], np.ndarray], n_queries: int, taxono
 
 
 def as_probabilities(p_leaf: Any, taxonomy: Taxonomy) -> np.ndarray:
-    """Give float64 rows, one column a leaf, that sum to 1; nothing is normalized silently.
+    """Give float64 rows, one column per leaf, that sum to 1; nothing is normalized silently.
 
     >>> from nearsay.taxonomy.taxonomy import Taxonomy
     >>> as_probabilities([[0.9, 0.8]], Taxonomy.from_edges([("R", "a"), ("R", "b")]))
@@ -292,7 +292,7 @@ def as_probabilities(p_leaf: Any, taxonomy: Taxonomy) -> np.ndarray:
 
 
 def as_score(score: Any, p_leaf: np.ndarray) -> np.ndarray:
-    """Give one finite number a query; the largest probability where no score came."""
+    """One finite number per query; by default the largest probability."""
     if score is None:
         largest: np.ndarray = p_leaf.max(axis=1)
         return largest
@@ -308,7 +308,7 @@ def _or_root(nodes: np.ndarray, keep: Any, taxonomy: Taxonomy) -> np.ndarray:
 
 
 def _for_each(name: str, setting: Any, n_queries: int, *, at_least: float) -> np.ndarray:
-    """Give a setting for each query, where one for all or one for each came."""
+    """A setting for each query, from one for all or one for each."""
     values = np.asarray(setting)
     if values.dtype.kind not in "fiu" or not (values >= at_least).all():
         bound = f" of at least {at_least:g}" if np.isfinite(at_least) else ""

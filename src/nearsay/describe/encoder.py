@@ -1,4 +1,4 @@
-"""What encoders share: images prepared as a network was trained to see them, batches of them, one vector an image.
+"""What encoders share: images prepared as a network was trained to see them, batches of them, one vector per image.
 
 images ──► Preprocessing (size, crop, mean, std, layout) ──► the model, batch by batch ──► mean over places ──► vectors
 """
@@ -98,7 +98,7 @@ class Preprocessing:
         return batch if self.layout == "NHWC" else np.ascontiguousarray(batch.transpose(0, 3, 1, 2))
 
     def as_dict(self) -> dict[str, Any]:
-        """All of it in words and numbers that JSON knows."""
+        """All of it as JSON values."""
         return {name: list(value) if isinstance(value, tuple) else value for name, value in asdict(self).items()}
 
     def _seen(self, image: Any) -> np.ndarray:
@@ -149,7 +149,7 @@ class Encoder(ABC):
     def check_preprocessing(self, recorded: Mapping[str, Any]) -> None:
         """Raise InputError unless the vectors ``recorded`` was kept with can be compared with this encoder's.
 
-        Only the preprocessing is looked at: whether it is the same model, a user has to know.
+        Only the preprocessing is compared, not the model itself.
         """
         here = self.preprocessing
         unlike = [
@@ -196,11 +196,11 @@ class Encoder(ABC):
 
     @abstractmethod
     def _outputs(self, batch: np.ndarray) -> np.ndarray:
-        """What the model gives for a batch of prepared images, an image a row."""
+        """What the model gives for a batch of prepared images, one row per image."""
 
 
 def mean_over_places(outputs: np.ndarray, layout: str = "NCHW") -> np.ndarray:
-    """One vector an image, (n, columns) float32: the mean over height and width, or over the tokens of three axes.
+    """One vector per image, (n, columns) float32: the mean over height and width, or over the tokens of three axes.
 
     >>> mean_over_places(np.arange(8.0).reshape(1, 2, 2, 2))
     array([[1.5, 5.5]], dtype=float32)

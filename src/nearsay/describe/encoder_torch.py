@@ -20,7 +20,7 @@ class TorchEncoder(Encoder):
     ----------
     model : torch.nn.Module
         Takes a float batch; runs where its parameters are and in their type, always as in evaluation (no dropout, no
-        batch statistics). It is left as it came.
+        batch statistics). Its mode is restored afterwards.
     size : int or (height, width)
     mean, std, crop, resampling, layout
         How images are prepared, see ``Preprocessing``: as in the training of the model.
@@ -131,7 +131,7 @@ def _part(model: Any, layer: str) -> Any:
 
 @contextmanager
 def _in_evaluation(model: Any) -> Iterator[None]:
-    """No dropout and no batch statistics inside the block; afterwards each part trains again that did before."""
+    """No dropout and no batch statistics inside the block; afterwards every module is back in its mode."""
     training = [part for part in model.modules() if part.training]
     model.eval()
     try:

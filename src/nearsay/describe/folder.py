@@ -1,4 +1,4 @@
-"""Many images to named feature groups, in parallel, with a word on every image that was skipped."""
+"""Many images to named feature groups, in parallel, with a list of the images that were skipped."""
 
 from __future__ import annotations
 
@@ -40,8 +40,8 @@ class ImageDescriptions:
     Attributes
     ----------
     rows : LabeledRows
-        float32, an image a row, a descriptor a feature group. From a folder, ``ids`` are the paths within it and ``y``
-        the names of the folders the images lie in; from a list of paths, ``ids`` are the paths and ``y`` is None.
+        float32, one row per image, one feature group per descriptor. From a folder, ``ids`` are the paths within it and
+        ``y`` the names of the folders the images lie in; from a list of paths, ``ids`` are the paths and ``y`` is None.
     descriptors : tuple
         Those that were used, in the order of the feature groups.
     skipped : tuple of SkippedImage
@@ -150,7 +150,7 @@ def _described(
             if encoded.ndim != 2 or len(encoded) != len(seen):
                 raise InputError(
                     f"The encoder {encoder.name!r} gave an array of shape {encoded.shape} for {len(seen)} images."
-                    " It must give one row an image: (n, columns)."
+                    " It must give one row per image: (n, columns)."
                 )
             for (_, vectors), vector in zip(seen, encoded, strict=True):
                 vectors[encoder.name] = vector

@@ -1,4 +1,4 @@
-"""What answers are made of: how many are wrong, and how much the right ones say."""
+"""How many answers are wrong, and how specific the right ones are."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from nearsay.errors import InputError
 from nearsay.metrics.specificity import Breakdown, breakdown
 from nearsay.taxonomy.taxonomy import Taxonomy
 
-# Shades of one color that can be told apart; more levels are put together to bands of whole bits.
+# Shades of one color that can be told apart; more levels are grouped into bands of whole bits.
 MOST_LEVELS = 8
 MOST_BANDS = 4
 # A part lower than this has no room for its number.
@@ -31,7 +31,7 @@ class BreakdownDisplay:
 
     Attributes
     ----------
-    shares : dict of method: dict of what is said: share of answers
+    shares : dict of method: dict of level of information: share of answers
         In the order of the bar from the bottom up, "wrong" last. A share of each bar that is drawn; they sum to 1.
     figure_, ax_
         Where it was drawn. There after ``plot``.
@@ -85,8 +85,8 @@ class BreakdownDisplay:
     def from_breakdowns(cls, breakdowns: Mapping[str, Breakdown], *, ax: Any = None) -> BreakdownDisplay:
         """Draw breakdowns of several methods side by side.
 
-        Up to eight levels of information are drawn each by itself. More are
-        put together: the root, the leaves, and between them bands of bits.
+        Up to eight levels of information are drawn separately. More are grouped:
+        the root, the leaves, and bands of bits between them.
 
         Parameters
         ----------
@@ -99,8 +99,8 @@ class BreakdownDisplay:
         for method, bars in methods.items():
             if not np.array_equal(bars.information, first.information):
                 raise InputError(
-                    f"{method!r} has other levels of information than the first method. Bars that stand side by side"
-                    " are made with one taxonomy; draw others on axes of their own."
+                    f"{method!r} has other levels of information than the first method. Bars in one picture need the"
+                    " same taxonomy; draw the others on axes of their own."
                 )
         labels = part_labels(first)
         return cls(shares={method: _by_label(bars, labels) for method, bars in methods.items()}).plot(ax=ax)
@@ -163,7 +163,7 @@ def _bits(bits: float) -> str:
 
 
 def _by_label(bars: Breakdown, labels: list[str]) -> dict[str, float]:
-    """The share of each part from the bottom up: the most that is said first, wrong answers last."""
+    """The share of each part from the bottom up: the most specific first, wrong answers last."""
     shares = dict.fromkeys(reversed(labels), 0.0)
     for label, share in zip(labels, bars.shares.tolist(), strict=True):
         shares[label] += share
@@ -171,7 +171,7 @@ def _by_label(bars: Breakdown, labels: list[str]) -> dict[str, float]:
 
 
 def _looks(n_parts: int) -> list[dict[str, Any]]:
-    """Blue that pales towards the root, which says nothing; wrong answers are hatched, to show without color too."""
+    """Blue that pales towards the root; wrong answers are hatched, to show in gray print too."""
     n_blue = n_parts - 2
     blue = [drawing.tinted(drawing.AGREES, 1.0 - 0.8 * number / max(n_blue - 1, 1)) for number in range(n_blue)]
     wrong = {"color": drawing.DISAGREES, "hatch": "////", "edgecolor": "white", "linewidth": 0.0}

@@ -13,7 +13,7 @@ from nearsay.errors import InputError
 from nearsay.posterior.named import POSTERIORS
 from nearsay.posterior.past_case_table import CaseTable
 
-# Along an axis of at most so many cells each has its value and its tick; along a longer one a few ticks are left.
+# An axis of up to this many cells shows every value and tick; a longer one only a few ticks.
 FEW_CELLS = 12
 FEW_TICKS = 8
 LONGEST_WORD = 16
@@ -57,8 +57,8 @@ class CaseTableDisplay:
         posterior: Any = getattr(estimator, "posterior_", None)
         if not hasattr(posterior, "tables"):
             kept = ", ".join(name for name, make in POSTERIORS.items() if hasattr(make, "tables"))
-            came = f"{type(estimator).__name__} is not fitted" if posterior is None else "This posterior keeps none"
-            raise InputError(f"There are no tables of past cases to draw: {came}. Posteriors with tables: {kept}.")
+            why = f"{type(estimator).__name__} is not fitted" if posterior is None else "This posterior keeps none"
+            raise InputError(f"There are no tables of past cases to draw: {why}. Posteriors with tables: {kept}.")
         names = np.asarray(estimator.classes_).tolist()
         return cls.from_tables([_with_names(table, names) for table in posterior.tables()], ax=ax)
 
@@ -155,7 +155,7 @@ def _draw_map(ax: Any, table: CaseTable) -> None:
         ax.set_yticks(np.arange(down + 1) - 0.5, minor=True)
         ax.grid(which="minor", color="#e6e6e6", linewidth=0.8)
         ax.tick_params(which="minor", length=0)
-    elif not square:  # classes hardly ever taken for each other are no news
+    elif not square:  # most pairs of classes are never confused
         empty = np.argwhere(table.cases == 0)
         ax.scatter(empty[:, 1], empty[:, 0], s=5, color=drawing.PALE_INK, linewidths=0)
         meaning += " (dot: no past case)" if len(empty) else ""

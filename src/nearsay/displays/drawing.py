@@ -136,7 +136,7 @@ def save_figure(figure: Any, path: Path, **options: Any) -> None:
 
 
 def quiet(ax: Any) -> None:
-    """Take back what is no data: upper and right lines go, the rest turns gray."""
+    """Mute what is not data: remove the upper and right spines, gray the others."""
     ax.spines[["top", "right"]].set_visible(False)
     ax.spines[["left", "bottom"]].set_color(PALE_INK)
     ax.tick_params(colors=PALE_INK, labelcolor=INK)

@@ -1,4 +1,4 @@
-"""A query image and its neighbors in a row: the evidence as one looks at it."""
+"""A query image and its neighbors in a row."""
 
 from __future__ import annotations
 

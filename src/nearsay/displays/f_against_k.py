@@ -1,4 +1,4 @@
-"""How the best trade of accuracy for specificity depends on the number of neighbors."""
+"""How the best F score of accuracy and specificity depends on the number of neighbors."""
 
 from __future__ import annotations
 
@@ -13,12 +13,12 @@ from nearsay.errors import InputError
 from nearsay.metrics.specificity import as_shares, best_f_score
 from nearsay.taxonomy.taxonomy import Taxonomy
 
-# What a reader looks for on an axis on which each step multiplies.
+# Ticks of the logarithmic axis.
 ROUND_NUMBERS = (1, 2, 5, 10, 20, 50, 100, 200, 500, 1000, 2000, 5000, 10000)
 
 
 class FScoreDisplay:
-    """The best F score against k, a line for each method; each step of the axis multiplies k.
+    """The best F score against k, a line for each method, with k on a logarithmic axis.
 
     Build it with :meth:`from_estimator`, :meth:`from_predictions` or :meth:`from_scores`.
 
@@ -111,8 +111,8 @@ class FScoreDisplay:
 
 def _by_k(method: Any, by_k: Any) -> tuple[np.ndarray, np.ndarray]:
     if not isinstance(by_k, Mapping) or not by_k:
-        raise InputError(f"{method!r} came with {by_k!r}; a score for each k is expected, as {{5: 0.26, 10: 0.28}}.")
+        raise InputError(f"{method!r} needs a score for each k, as {{5: 0.26, 10: 0.28}}; got {by_k!r}.")
     k = np.array(sorted(by_k), dtype=np.float64)
     if not (k >= 1).all():
-        raise InputError(f"A number of neighbors is at least 1; {method!r} came with k={k[0]:g}.")
+        raise InputError(f"{method!r}: a number of neighbors is at least 1; got k={k[0]:g}.")
     return k, as_shares(f"The scores of {method!r}", [by_k[number] for number in sorted(by_k)])

@@ -1,4 +1,4 @@
-"""What several ways of answering say of the same queries: right, right but less specific, nothing, or wrong."""
+"""Answers of several methods to the same queries: right, right but less specific, the root, or wrong."""
 
 from __future__ import annotations
 
@@ -42,7 +42,7 @@ def verdicts(y_true: Any, y_said: Any, taxonomy: Taxonomy) -> list[str]:
     """
     true, said = taxonomy.check_labels(y_true), taxonomy.check_labels(y_said)
     if len(true) != len(said):
-        raise InputError(f"{len(said)} answers came for {len(true)} true labels: one for each is expected.")
+        raise InputError(f"Each true label needs one answer; got {len(said)} answers for {len(true)} true labels.")
     information = taxonomy.information
     cases = [~taxonomy.covers_label(said, true), information[said] == information[true], information[said] == 0]
     judged: list[str] = np.select(cases, ["wrong", "right", "nothing"], "hedged").tolist()
@@ -52,7 +52,7 @@ def verdicts(y_true: Any, y_said: Any, taxonomy: Taxonomy) -> list[str]:
 def hedged_answers(
     answers: Mapping[str, Any], y_true: Any, taxonomy: Taxonomy, *, names: Mapping[Any, str] | None = None
 ) -> list[dict[str, Any]]:
-    """One plain row a query: what each method says in words, the truth, and who is right.
+    """One plain row per query: the answer of each method in words, the true label, and which methods are right.
 
     Parameters
     ----------
@@ -88,11 +88,11 @@ def hedged_answers(
 
 
 class HedgedAnswersDisplay:
-    """A table: a line for each query, a column for each method, the truth at the right.
+    """A table: a line for each query, a column for each method, the true label at the right.
 
     Build it with :meth:`from_estimator` or :meth:`from_predictions`. A full blue dot stands before a right
     answer, half a dot before one that is right but less specific, an empty one
-    before the root, which says nothing, and an orange cross before a wrong one.
+    before the root, which carries no information, and an orange cross before a wrong one.
     At most 30 queries are drawn; ``rows`` holds all.
 
     Attributes

@@ -17,19 +17,19 @@ TINTS = (0.14, 0.46)
 
 
 class DecisionRegionsDisplay:
-    """Which class is said at every place of the plane, with the rows that make it so.
+    """The predicted class at every place of the plane, and the rows behind it.
 
     Build it with :meth:`from_estimator`; there is no ``from_predictions``,
     because the classifier is asked at every place of the plane. With one Euclidean neighbor the
-    regions are drawn as what they are, unions of Voronoi cells; otherwise the
-    plane is asked at a grid of places, and a paler tint means less sure.
+    regions are drawn as exact unions of Voronoi cells; otherwise the plane is
+    sampled on a grid, and a paler tint means less sure.
 
     Attributes
     ----------
     frame : Frame
         The part of the plane that is drawn.
     regions : (resolution, resolution) int
-        The class number said at every place of the grid, lowest row first.
+        The predicted class number at every place of the grid, lowest row first.
     sureness : (resolution, resolution) float or None
         The probability of that class, where the classifier gives any.
     cells : VoronoiCells or None
@@ -87,7 +87,7 @@ class DecisionRegionsDisplay:
         images : (n, height, width), optional
             Drawn in place of points. Square images may also come as rows.
         resolution : int, default=300
-            Places asked along each axis.
+            Places along each axis.
         ax : matplotlib axes, optional
             Where to draw; a new figure by default.
         """

@@ -1,4 +1,4 @@
-"""Whether answers are right as often as their probabilities say."""
+"""Calibration: whether answers are right as often as their probabilities say."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ def likely_range(share: np.ndarray, count: np.ndarray) -> tuple[np.ndarray, np.n
 
 
 class ReliabilityDisplay:
-    """Confidence in the answers against the share that was right; on the diagonal one can trust the probabilities.
+    """Confidence in the answers against the share that was right; on the diagonal the probabilities are calibrated.
 
     Build it with :meth:`from_estimator` or :meth:`from_predictions`; with
     ``ax=first.ax_`` several methods share the axes. Points are bins of equal
@@ -107,7 +107,7 @@ class ReliabilityDisplay:
         return cls(bins=bins, calibration_error=error, name=name).plot(ax=ax)
 
     def plot(self, ax: Any = None) -> ReliabilityDisplay:
-        """Draw on ``ax``, beside what is there already, or on a new figure."""
+        """Draw on ``ax``, beside earlier curves, or on a new figure."""
         ax = drawing.fresh_axes(5.2, 5.0) if ax is None else ax
         before = sum(line.get_gid() == CURVE for line in ax.lines)
         if before == 0:

@@ -1,4 +1,4 @@
-"""A query and its neighbors in a row, each in the color of how alike its label is to the right one."""
+"""A query and its neighbors in a row, colored by the similarity of their labels to the right one."""
 
 from __future__ import annotations
 
@@ -22,9 +22,9 @@ KEY_WIDTH, KEY_HEIGHT = 1.6, 0.11
 class SimilarNeighborsDisplay:
     """One query, then its neighbors, nearest first, colored by semantic similarity.
 
-    Build it with :meth:`from_estimator` or :meth:`from_predictions`. Blue: the neighbor's label is the
-    right one; gray: it shares half of the way down the taxonomy; orange: it
-    shares none. The number below says the same. At most ten neighbors are
+    Build it with :meth:`from_estimator` or :meth:`from_predictions`. Blue: the neighbor has the
+    right label; gray: its label shares half of the path down the taxonomy; orange:
+    none of it. The number below is the same similarity. At most ten neighbors are
     shown. Without images a neighbor is its label in words.
 
     Attributes

@@ -1,4 +1,4 @@
-"""What accuracy costs: how specific methods are at every accuracy they can reach."""
+"""The accuracy-specificity trade-off: how specific methods are at every accuracy they can reach."""
 
 from __future__ import annotations
 
@@ -193,12 +193,12 @@ def _points(method: Any, curve: Any) -> Points:
     """A curve, or a pair of arrays, as accuracy and normalized gain of each point."""
     pair = (curve.accuracy, curve.normalized_gain) if hasattr(curve, "normalized_gain") else tuple(curve)
     if len(pair) != 2:
-        raise InputError(f"{method!r} came as {len(pair)} arrays; a pair of accuracy and normalized gain is expected.")
+        raise InputError(f"{method!r} must be a pair of accuracy and normalized gain; got {len(pair)} arrays.")
     accuracy = np.atleast_1d(as_shares(f"The accuracy of {method!r}", pair[0]))
     gain = np.atleast_1d(as_shares(f"The normalized gain of {method!r}", pair[1]))
     if accuracy.ndim != 1 or accuracy.shape != gain.shape or not len(gain):
         raise InputError(
-            f"{method!r} came with accuracies of shape {accuracy.shape} and gains of shape {gain.shape};"
-            " one of each for every point is expected, and at least one point."
+            f"{method!r} needs an accuracy and a gain for every point, and at least one point; got accuracies of shape"
+            f" {accuracy.shape} and gains of shape {gain.shape}."
         )
     return accuracy, gain

@@ -1,4 +1,4 @@
-"""How methods do as the collection grows."""
+"""Accuracy and log posterior as the collection grows."""
 
 from __future__ import annotations
 
@@ -197,7 +197,5 @@ def _curve(method: str, rows: Any) -> np.ndarray:
     """Rows of (size, accuracy, log posterior), the smallest size first."""
     curve = np.asarray(rows, dtype=np.float64)
     if curve.ndim != 2 or curve.shape[1] != 3 or not len(curve):
-        raise InputError(
-            f"{method!r} came with shape {curve.shape}; rows of (size, accuracy, log posterior) are expected."
-        )
+        raise InputError(f"{method!r} must hold rows of (size, accuracy, log posterior); got shape {curve.shape}.")
     return curve[np.argsort(curve[:, 0], kind="stable")]

@@ -1,4 +1,4 @@
-"""Distances a user brings along: a Python function, a compiled function, or a matrix of distances."""
+"""User-defined distances: a Python function, a compiled function, or a matrix of distances."""
 
 from __future__ import annotations
 
@@ -16,11 +16,11 @@ from nearsay.errors import InputError
 
 
 class FunctionDistance(Distance):
-    """Any Python function of two items: strings, images, sets, whatever it understands.
+    """Any Python function of two items: of strings, images, sets or anything it accepts.
 
-    The items come to the function as they were given: the entries of a list, or
+    The items are passed to the function as they were given: the entries of a list, or
     the rows of an array. It is called with the query first, once for every
-    pair, possibly from several threads (``nearsay.threads(1)`` if it minds), and
+    pair, possibly from several threads (``nearsay.threads(1)`` if it is not thread-safe), and
     must give a finite number. It need not be symmetric, nor a metric.
 
     >>> FunctionDistance(lambda a, b: abs(len(a) - len(b)))("pear", "banana")
@@ -189,7 +189,7 @@ class PrecomputedDistance(Distance):
 
 
 def is_compiled(function: Any) -> bool:
-    """Whether numba has been at this function; asked without importing numba."""
+    """Whether numba compiled this function; checked without importing numba."""
     return hasattr(function, "py_func") and type(function).__module__.partition(".")[0] == "numba"
 
 

@@ -113,7 +113,7 @@ class TangentDistance(ImageDistance):
         Shape of the images; None means square.
     sides : "both", "query" or "row", default="both"
         Which image may move along its plane. One side alone is about four
-        times faster and tells apart a little less well.
+        times faster and a little less accurate.
     sigma : float, default=0.7
         Width of the blur in pixels, at least 0.3. Wider blurs reach
         farther, but blur strokes that are closer than that.

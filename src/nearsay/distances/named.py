@@ -1,4 +1,4 @@
-"""The table of named distances, and how a user's word, function or matrix becomes a Distance."""
+"""The table of named distances, and how a name, function or matrix becomes a Distance."""
 
 from __future__ import annotations
 
@@ -137,7 +137,7 @@ def as_distance(distance: Any, **parameters: Any) -> Distance:
         return FunctionDistance(partial(distance, **parameters))
     if parameters:
         raise InputError(
-            f"Parameters ({', '.join(parameters)}) belong to a named distance or a Python function; {distance!r} came"
+            f"Parameters ({', '.join(parameters)}) belong to a named distance or a Python function; got {distance!r}"
             " with them."
         )
     if isinstance(distance, Distance):

@@ -1,4 +1,4 @@
-"""Shapes by the company their contour points keep (Belongie, Malik and Puzicha 2002).
+"""Shape contexts: contour points described by where the others lie (Belongie, Malik and Puzicha 2002).
 
     image ──► contour points ──► where the others lie (5 rings × 12 sectors) ──► matching, one to one
                                                      ▲                                │

@@ -12,7 +12,7 @@ from nearsay.errors import InputError
 
 
 def keyword_measures(Y_true: Any, Y_said: Any) -> dict[str, float]:
-    """Precision, recall and the number of words found, averaged over words; and precision an item.
+    """Precision, recall and the number of words found, averaged over words; and precision per item.
 
     Parameters
     ----------

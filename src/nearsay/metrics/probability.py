@@ -1,4 +1,4 @@
-"""How good answers and their probabilities were, now that the truth is known."""
+"""How good labels and probabilities are, given the true labels."""
 
 from __future__ import annotations
 

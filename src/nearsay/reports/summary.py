@@ -25,7 +25,7 @@ def summarize(classifier: NeighborClassifier, X_test: Any, y_test: Any) -> dict[
 def summarize_answers(
     classifier: NeighborClassifier, predictions: np.ndarray, probabilities: np.ndarray, y_test: Any
 ) -> dict[str, Any]:
-    """The same from answers that are already there, so that nothing is searched twice."""
+    """The same from answers computed before, so that nothing is searched twice."""
     index, posterior = classifier.index_, classifier.posterior
     classes = classifier.classes_
     return {

@@ -1,4 +1,4 @@
-"""Trees of classes: read, checked, asked who is above whom and how much a node says, and drawn as text."""
+"""Trees of classes: read, checked, queried for ancestors and information, and drawn as text."""
 
 from nearsay.lazy import attach
 

@@ -1,4 +1,4 @@
-"""The arrays of a taxonomy by node number: who is above whom, how much a node says, which leaves a label means."""
+"""The arrays of a taxonomy by node number: ancestors, information, and the leaves under a label."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from nearsay.taxonomy.edges import Name, as_name
 
 @dataclass(frozen=True, eq=False, repr=False, init=False)
 class NodeArrays:
-    """Nodes in order, the parents of each, and what follows from them: each made once, when it is first asked for."""
+    """Nodes in order, the parents of each, and what follows from them, computed on first use."""
 
     nodes: tuple[Name, ...]
     parents: tuple[tuple[int, ...], ...]
@@ -178,7 +178,7 @@ class NodeArrays:
     def leaf_mass(self, labels: Any) -> Any:
         """Sparse (labels × leaves): each label's mass over the leaves under it, by prior share; rows sum to 1.
 
-        A leaf has all its mass itself; "dog" is shared out among the breeds.
+        A leaf has all its mass itself; "dog" is divided among the breeds.
 
         >>> from nearsay.taxonomy.taxonomy import Taxonomy
         >>> pets = Taxonomy.from_nested({"pet": {"dog": ["corgi", "poodle"], "cat": {}}})
@@ -206,7 +206,7 @@ class NodeArrays:
 
 
 def _ones(columns: np.ndarray, stops: np.ndarray, width: int) -> Any:
-    """A sparse matrix with ones at these columns of each row, which nobody can write to."""
+    """A read-only sparse matrix with ones at these columns of each row."""
     parts = map(_read_only, (np.ones(len(columns)), columns, stops))
     return csr_array(tuple(parts), shape=(len(stops) - 1, width))
 

@@ -1,4 +1,4 @@
-"""What makes nodes, parents and a prior a taxonomy, and words for what does not."""
+"""Checks that nodes, parents and a prior form a taxonomy, and the errors where they do not."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ def check_order(nodes: Sequence[Name], parents: Sequence[Sequence[int]]) -> None
     if last < 0 or len(parents) != len(nodes):
         raise InputError(f"A taxonomy needs nodes, and parents for each; got {len(nodes)} nodes and {len(parents)}.")
     if len(set(nodes)) < len(nodes):
-        raise InputError(f"Each node needs a name of its own; {told(_repeated(nodes))} came more than once.")
+        raise InputError(f"Each node needs a name of its own; got {told(_repeated(nodes))} more than once.")
     for node, above in enumerate(parents):
         in_order = all(node < parent <= last for parent in above) and len(set(above)) == len(above)
         if not in_order or (node < last) != bool(above):
@@ -71,7 +71,7 @@ def leaf_weights(weights: Any, leaves: Sequence[Name]) -> np.ndarray:
 
 
 def not_in_the_tree(missing: Sequence[Any], count: int, nodes: Sequence[Name]) -> InputError:
-    """The error for labels that are no nodes, with the names most like them.
+    """The error for labels that are not nodes, with the closest names.
 
     >>> not_in_the_tree(["dgo", "dgo"], 9, ["dog", "pet"])
     InputError("2 of 9 labels are not in the taxonomy 'pet': 'dgo' (did you mean 'dog'?). Correct ...")

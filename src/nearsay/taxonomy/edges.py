@@ -193,8 +193,8 @@ def _children(below: Any, way: tuple[Any, ...]) -> list[tuple[Any, Any]]:
         return [(name, None) for name in below]
     place = f"Under {way[-1]!r}" if way else "As the tree itself"
     raise InputError(
-        f"{place} came {below!r}; a mapping {{name: what is below it}} or a list of leaf names is expected,"
-        " and {} or None under a leaf."
+        f"{place}: a mapping {{name: what is below it}}, a list of leaf names, or {{}} or None under a leaf is"
+        f" expected; got {below!r}."
     )
 
 

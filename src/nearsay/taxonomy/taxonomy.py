@@ -1,8 +1,8 @@
 """A tree of classes, or a graph in which a class may have several parents: from the root down to the leaves.
 
 Nodes are numbered once, leaves first, a child always before its parents, the
-root last. Everything else is arrays by node number, so that whoever decides
-computes with matrices: node probabilities are ``p_leaf @ taxonomy.covers``.
+root last. Everything else is arrays by node number, so that decisions are
+matrix products: node probabilities are ``p_leaf @ taxonomy.covers``.
 """
 
 from __future__ import annotations
@@ -81,7 +81,8 @@ class Taxonomy(NodeArrays):
         edges : pairs of names (texts or numbers)
             A pair may come twice; a child may have several parents, of which the first one counts for ``path``.
         leaves : names, optional
-            Every leaf once, to set their order, as that of somebody's columns. By default as they are first met.
+            Every leaf once, in the order they should have, such as the ``classes_`` of a classifier. By default as
+            first met.
         root : name, optional
             A node to put above all nodes that have no parent, where these are several.
 
@@ -217,7 +218,7 @@ class Taxonomy(NodeArrays):
         Parameters
         ----------
         prior : (n_leaves,) numbers in the order of ``leaves``, a mapping {leaf: number}, or None
-            Counts will do: they are divided by their sum. None: equally likely again.
+            Counts are divided by their sum. None: equally likely again.
 
         >>> Taxonomy.from_nested({"pet": ["dog", "cat"]}).with_prior({"dog": 3, "cat": 1}).information.round(3)
         array([0.415, 2.   , 0.   ])

@@ -12,7 +12,7 @@ FEW_CHILDREN = 4
 
 
 def drawn_as_text(taxonomy: NodeArrays) -> str:
-    """One line a node, children below and to the right of their parent.
+    """One line per node, children below and to the right of their parent.
 
     Where that would be more than 70 lines, only the upper nodes are drawn, and
     some children of each: a line says how many more there are, and a node that

@@ -1,4 +1,4 @@
-"""What nodes are called: words for ids, and for an inner node without a word of its own, some leaves of it."""
+"""Display names of nodes: words for ids, and for an inner node without a word, some of its leaves."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ EXAMPLES = 2
 def words_for_nodes(taxonomy: Taxonomy, words: Mapping[Any, str]) -> dict[Any, str]:
     """A word for every node, from those of the leaves.
 
-    An inner node without a word is told by its leaves: "corgi or poodle", "one
+    An inner node without a word is described by its leaves: "corgi or poodle", "one
     of 12: corgi, tabby, …"; two leaves are named, of the two largest branches
     below it. A node above one leaf is called as that one, and the root
     "anything".
@@ -26,7 +26,7 @@ def words_for_nodes(taxonomy: Taxonomy, words: Mapping[Any, str]) -> dict[Any, s
     words : {node: word}
         Any node may have one. Of synonyms, "goldfish, Carassius auratus", the
         first is taken, unless two nodes would then be called alike. A leaf
-        without a word keeps its name; words of other things are passed over.
+        without a word keeps its name; words of other things are ignored.
 
     >>> pets = Taxonomy.from_nested({"n0": {"n1": ["n4", "n5", "n6"], "n2": ["n7", "n8"], "n3": ["n9"]}})
     >>> words = {"n4": "corgi, Welsh corgi", "n5": "poodle", "n6": "pug", "n7": "tabby", "n8": "Manx", "n9": "ant"}
