@@ -25,7 +25,7 @@ class View:
     ----------
     group : the name of the feature group.
     columns : its columns in X; None takes X as it is, whatever its items are.
-    distance, search : as in ``NeighborIndex``.
+    distance, search, n_jobs : as in ``NeighborIndex``.
     forgiving : bool
         Whether a row that the distance cannot measure counts as lacking the
         group, instead of being an error. For distances that the user did not
@@ -33,13 +33,21 @@ class View:
     """
 
     def __init__(
-        self, group: str, columns: Any, distance: Any, search: Any = "auto", *, forgiving: bool = False
+        self,
+        group: str,
+        columns: Any,
+        distance: Any,
+        search: Any = "auto",
+        *,
+        forgiving: bool = False,
+        n_jobs: int | None = None,
     ) -> None:
         self.group = group
         self.columns = columns
         self.distance: Distance = as_distance(distance)
         self.search = search
         self.forgiving = forgiving
+        self.n_jobs = n_jobs
 
     @property
     def name(self) -> str:
@@ -53,14 +61,14 @@ class View:
     def fit(self, X: Any, labels: np.ndarray, n_classes: int) -> View:
         """Hold the rows of X that have the group."""
         columns, here = self._columns(X)
-        if not len(here):
+        if self.columns is not None and not len(here):
             raise InputError(
                 f"No row has the feature group {self.group!r}: each has a missing value (NaN) in its columns."
                 " Fill them in, or leave the group out."
             )
         self.n_rows = len(X)
         self.rows_ = here
-        self.index_ = NeighborIndex(self.distance, self.search).fit(columns)
+        self.index_ = NeighborIndex(self.distance, self.search, n_jobs=self.n_jobs).fit(columns)
         self.labeled_ = self.index_.with_labels(labels[here], n_classes)
         self.past_ = PastCases(self.labeled_)
         return self

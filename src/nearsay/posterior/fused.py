@@ -3,8 +3,7 @@
 from __future__ import annotations
 
 import warnings
-from collections.abc import Mapping, Sequence
-from functools import partial
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 import numpy as np
@@ -17,13 +16,12 @@ from nearsay.distances.named import with_parameters
 from nearsay.errors import InputError
 from nearsay.neighbors.table import NeighborTable
 from nearsay.parallel import in_jobs
-from nearsay.posterior.base import takes_rows
+from nearsay.posterior.base import Posterior
 from nearsay.posterior.classifier import NeighborClassifier, check_n_neighbors, is_auto, seed_of
 from nearsay.posterior.feature_group import View
 from nearsay.posterior.fused_evidence import FusedEvidence, fused_evidence
 from nearsay.posterior.fusion import Fusion
 from nearsay.posterior.model_choice import Candidate, Choices, Chooser, neighbors_to_try, views_to_try
-from nearsay.posterior.named import POSTERIORS, name_of
 from nearsay.posterior.past_cases import rows_judged, rows_not_judged
 from nearsay.posterior.proportional import check_smoothing
 from nearsay.posterior.votes import check_tie_break, neighbor_labels, winners
@@ -128,16 +126,21 @@ class FusedClassifier(ClassifierMixin, BaseEstimator):
             del self.choices_  # of an earlier fit
         given = with_parameters(base.metric, base.metric_params)
         distances = given if isinstance(given, list) else [given]
-        views = views_to_try(groups, distances, base.search, X, self.labels_, len(self.classes_))
-        names = POSTERIORS if is_auto(base.posterior) else [base.posterior]
-        makers = {name_of(name): partial(base.fresh_posterior, name) for name in names}
+        views = views_to_try(groups, distances, base.search, X, self.labels_, len(self.classes_), n_jobs=base.n_jobs)
+        makers = base.posteriors_to_try()
         way = self._way(base, views, makers, len(X))
         self.views_ = [views[key] for key in way.views]
         self.n_neighbors_ = way.n_neighbors
         self._learn(makers[way.posterior])
         return self
 
-    def _way(self, base: NeighborClassifier, views: dict[tuple[int, int], View], makers: Any, n_rows: int) -> Candidate:
+    def _way(
+        self,
+        base: NeighborClassifier,
+        views: dict[tuple[int, int], View],
+        makers: Mapping[str, Callable[[], Posterior]],
+        n_rows: int,
+    ) -> Candidate:
         """What was asked for; where that leaves something open, what past cases choose."""
         left_open = is_auto(base.posterior) or is_auto(base.metric) or is_auto(base.n_neighbors)
         if not left_open:
@@ -148,15 +151,15 @@ class FusedClassifier(ClassifierMixin, BaseEstimator):
         self.choices_ = chooser.report()
         return way
 
-    def _learn(self, make: Any) -> None:
+    def _learn(self, make: Callable[[], Posterior]) -> None:
         posterior = make()
-        self._n_members = getattr(posterior, "n_members", None)
+        self._n_members = posterior.n_members
         tables: Sequence[NeighborTable | None] = [None] * len(self.views_)
         self._rows_judged = None
-        if takes_rows(posterior):
+        if posterior.takes_rows:
             n, k, n_classes = len(self.labels_), self.n_neighbors_, len(self.classes_)
             self._rows_judged = rows_judged(n, k, self._n_members, n_classes, len(self.views_))
-        if getattr(posterior, "needs_past_cases", True) or self.exponents == "learned":
+        if posterior.needs_past_cases or self.exponents == "learned":
             tables = self._past_cases(self._rows_judged)
         shown = np.stack([view.shown for view in self.views_])
         self.posterior_ = Fusion(make, self.exponents)
