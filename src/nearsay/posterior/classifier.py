@@ -257,7 +257,8 @@ class NeighborClassifier(ClassifierMixin, BaseEstimator):
     def neighbors(self, X: Any) -> NeighborTable:
         """The ``n_neighbors_`` nearest training rows of every query: the one search behind every answer."""
         check_is_fitted(self)
-        return self._labeled.query(self._check_queries(X), self.n_neighbors_, self._posterior.n_members)
+        n_members = self._posterior.n_members
+        return self._labeled.query(self._check_queries(X), self.n_neighbors_, n_members, input_name="X")
 
     def kneighbors(self, X: Any = None, n_neighbors: int | None = None, return_distance: bool = True) -> Any:
         """(distances, indices) of the nearest training rows, or the indices alone, as in scikit-learn.
@@ -376,8 +377,10 @@ class NeighborClassifier(ClassifierMixin, BaseEstimator):
         return names
 
     def _check_training(self, X: Any, y: Any) -> tuple[Any, np.ndarray]:
-        if is_auto(self._metric) or _is_for_tables(as_distance(self._metric), X):
-            X, y = checked_rows_and_labels(self, X, y)
+        distance = None if is_auto(self._metric) else as_distance(self._metric)
+        if distance is None or _is_for_tables(distance, X):
+            # A function of the user's takes any items; every other distance looks at the numbers itself, in the index.
+            X, y = checked_rows_and_labels(self, X, y, finite=isinstance(distance, FunctionDistance))
         else:
             if y is None:
                 raise InputError("fit needs a label for every item, but y is None.")
@@ -387,8 +390,10 @@ class NeighborClassifier(ClassifierMixin, BaseEstimator):
         return X, y
 
     def _check_queries(self, X: Any) -> Any:
-        if _is_for_tables(self.index_.search_.distance_, X):
-            return checked_rows(self, X, reset=False, ensure_min_samples=0)
+        distance = self._labeled.search.distance_
+        if _is_for_tables(distance, X):
+            finite = isinstance(distance, FunctionDistance)  # as in fit
+            return checked_rows(self, X, finite=finite, reset=False, ensure_min_samples=0)
         return X
 
     def __sklearn_tags__(self) -> Any:

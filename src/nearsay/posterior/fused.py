@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import warnings
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any
 
 import numpy as np
@@ -113,7 +113,7 @@ class FusedClassifier(ClassifierMixin, BaseEstimator):
         y : (n_rows,) labels.
         """
         base = self._check_settings()
-        X, y = checked_rows_and_labels(self, X, y, missing=True)
+        X, y = checked_rows_and_labels(self, X, y, finite=False)  # NaN may be missing groups; views look at the rest
         check_classification_targets(y)
         if not is_auto(base.n_neighbors):
             check_n_neighbors(base.n_neighbors, len(X))
@@ -121,12 +121,12 @@ class FusedClassifier(ClassifierMixin, BaseEstimator):
         self._log_priors = _log_priors(self.priors, self.classes_)
         self._seed = seed_of(base.random_state)
         groups = _as_groups(self.feature_groups, X.shape[1], getattr(self, "feature_names_in_", None))
-        _warn_of_empty_rows(X, groups)
         if hasattr(self, "choices_"):
             del self.choices_  # of an earlier fit
         given = with_parameters(base.metric, base.metric_params)
         distances = given if isinstance(given, list) else [given]
         views = views_to_try(groups, distances, base.search, X, self.labels_, len(self.classes_), n_jobs=base.n_jobs)
+        _warn_of_empty_rows(views.values(), len(X))
         makers = base.posteriors_to_try()
         way = self._way(base, views, makers, len(X))
         self.views_ = [views[key] for key in way.views]
@@ -173,7 +173,7 @@ class FusedClassifier(ClassifierMixin, BaseEstimator):
     def neighbors(self, X: Any) -> list[NeighborTable]:
         """For each of ``views_`` the nearest training rows of every query; −1 all along where it lacks the group."""
         check_is_fitted(self)
-        X = checked_rows(self, X, missing=True, reset=False, ensure_min_samples=0)
+        X = checked_rows(self, X, finite=False, reset=False, ensure_min_samples=0)
         return [view.neighbors(X, self.n_neighbors_, self._n_members) for view in self.views_]
 
     @in_jobs
@@ -333,11 +333,12 @@ def _as_columns(name: Any, columns: Any, n_columns: int, names: Any) -> Any:
     return columns if isinstance(columns, slice) else np.array(chosen)
 
 
-def _warn_of_empty_rows(X: np.ndarray, groups: Mapping[str, Any]) -> None:
+def _warn_of_empty_rows(views: Iterable[View], n_rows: int) -> None:
     """A training row without any group teaches nothing."""
-    rows = np.flatnonzero(np.isnan(X).any(axis=1))
-    for columns in groups.values():
-        rows = rows[np.isnan(X[rows][:, columns]).any(axis=1)]
+    empty = np.ones(n_rows, np.bool_)
+    for view in views:
+        empty[view.rows_] = False
+    rows = np.flatnonzero(empty)
     if len(rows):
         warnings.warn(
             f"{len(rows)} rows have a missing value (NaN) in every feature group, row {rows[0]} first;"

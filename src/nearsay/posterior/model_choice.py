@@ -20,6 +20,7 @@ from typing import Any
 import numpy as np
 
 from nearsay.arrays import evenly
+from nearsay.errors import InputError
 from nearsay.neighbors.table import NeighborTable
 from nearsay.posterior.base import GroupPosterior, Posterior
 from nearsay.posterior.feature_group import View
@@ -301,14 +302,21 @@ def views_to_try(
     """Fitted views of every group under every distance; "auto" among them stands for those worth trying.
 
     A distance that was asked for must take every row; one that was not is
-    left out for a group where it does not.
+    left out for a group where it does not, unless none takes it.
     """
     views = {}
     for number, (group, columns) in enumerate(groups.items()):
+        refused: list[InputError] = []
         for place, (distance, asked_for) in enumerate(_spelled_out(distances)):
             view = View(group, columns, distance, search, forgiving=not asked_for, n_jobs=n_jobs)
-            if asked_for or view.takes(X):
+            try:
                 views[number, place] = view.fit(X, labels, n_classes)
+            except InputError as error:
+                if asked_for:
+                    raise
+                refused.append(error)
+        if refused and not any(group == number for group, _ in views):
+            raise refused[0]
     return views
 
 

@@ -27,7 +27,7 @@ DEFAULT_RECALL = 0.95
 LARGEST_TREE = 128 << 20
 
 # What a backend can do, as ``protocol.py`` says.
-BACKEND = ("fit", "candidates", "add", "remove")
+BACKEND = ("fit_checked", "candidates", "add", "remove")
 
 # One row a name: how the backend is built, from a distance and the recall that is asked for.
 SEARCHES: dict[str, Callable[[Distance, float], NeighborSearch]] = {
