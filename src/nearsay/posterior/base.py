@@ -89,9 +89,9 @@ class Posterior(ABC):
         """
         if not self.needs_past_cases or np.bincount(self.labels_, minlength=1).max() < 2:
             return self.proba(table)  # no case taught anything; none does where every class has one row
-        return self.proba_by_folds(table, rows)
+        return self._proba_by_folds(table, rows)
 
-    def proba_by_folds(self, table: NeighborTable, rows: np.ndarray | None = None) -> np.ndarray:
+    def _proba_by_folds(self, table: NeighborTable, rows: np.ndarray | None = None) -> np.ndarray:
         """The same by folds alone."""
         rows = np.arange(len(self.labels_)) if rows is None else rows
         p = np.empty((len(table), self.n_classes_))

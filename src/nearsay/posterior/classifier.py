@@ -180,17 +180,12 @@ class NeighborClassifier(ClassifierMixin, BaseEstimator):
         views = views_to_try(
             {"all": None}, [self._metric], self.search, X, self.labels_, len(self.classes_), n_jobs=self.n_jobs
         )
-        makers = self.posteriors_to_try()
+        makers = posteriors_to_try(self)
         way = self._way(views, makers, len(X))
         self._hold(views[way.views[0]])
         self._learn(makers[way.posterior](), way.n_neighbors)
         self._novelty = Novelty(self._past, self.n_neighbors_)
         return self
-
-    def posteriors_to_try(self) -> dict[str, Callable[[], Posterior]]:
-        """What makes a fresh posterior, with the smoothing asked for here, by name: all of them for "auto"."""
-        names = POSTERIORS if is_auto(self.posterior) else [self.posterior]
-        return {name_of(name): partial(self.fresh_posterior, name) for name in names}
 
     def _way(
         self, views: dict[tuple[int, int], View], makers: Mapping[str, Callable[[], Posterior]], n_rows: int
@@ -403,6 +398,12 @@ class NeighborClassifier(ClassifierMixin, BaseEstimator):
             isinstance(given, str) and given == PrecomputedDistance.name
         )
         return tags
+
+
+def posteriors_to_try(classifier: NeighborClassifier) -> dict[str, Callable[[], Posterior]]:
+    """What makes a fresh posterior, with the smoothing that a classifier asks for, by name: all of them for "auto"."""
+    names = POSTERIORS if is_auto(classifier.posterior) else [classifier.posterior]
+    return {name_of(name): partial(classifier.fresh_posterior, name) for name in names}
 
 
 def is_auto(given: Any) -> bool:

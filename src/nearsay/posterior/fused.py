@@ -17,7 +17,7 @@ from nearsay.errors import InputError
 from nearsay.neighbors.table import NeighborTable
 from nearsay.parallel import in_jobs
 from nearsay.posterior.base import Posterior
-from nearsay.posterior.classifier import NeighborClassifier, check_n_neighbors, is_auto, seed_of
+from nearsay.posterior.classifier import NeighborClassifier, check_n_neighbors, is_auto, posteriors_to_try, seed_of
 from nearsay.posterior.feature_group import View
 from nearsay.posterior.fused_evidence import FusedEvidence, fused_evidence
 from nearsay.posterior.fusion import Fusion
@@ -127,7 +127,7 @@ class FusedClassifier(ClassifierMixin, BaseEstimator):
         distances = given if isinstance(given, list) else [given]
         views = views_to_try(groups, distances, base.search, X, self.labels_, len(self.classes_), n_jobs=base.n_jobs)
         _warn_of_empty_rows(views.values(), len(X))
-        makers = base.posteriors_to_try()
+        makers = posteriors_to_try(base)
         way = self._way(base, views, makers, len(X))
         self.views_ = [views[key] for key in way.views]
         self.n_neighbors_ = way.n_neighbors

@@ -69,7 +69,7 @@ class OwnPosterior(Posterior):
         if not self.needs_past_cases:
             return self.proba(table)
         if self._known is not None or not hasattr(self.own, "leave_one_out_proba"):
-            return self.proba_by_folds(table, rows)
+            return self._proba_by_folds(table, rows)
         p: np.ndarray = self.own.leave_one_out_proba(table, rows)
         return p
 
