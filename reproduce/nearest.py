@@ -17,6 +17,7 @@ import numpy as np
 from nearsay.arrays import evenly
 from nearsay.data.datasets import load_dataset
 from nearsay.data.rows import LabeledRows
+from nearsay.distances.distance import Distance
 from nearsay.distances.named import as_distance
 from nearsay.errors import InputError
 from nearsay.neighbors.find import nearest
@@ -67,8 +68,12 @@ class Shortlist:
         self.n_candidates = n_candidates
 
     def fit(self, X: Any) -> Shortlist:
-        self.distance_ = as_distance(self.distance)
-        self._euclidean = ExactSearch("euclidean").fit(self.distance_.check(X))
+        distance = as_distance(self.distance)
+        return self.fit_checked(distance.check(X), distance)
+
+    def fit_checked(self, items: Any, distance: Distance) -> Shortlist:
+        self.distance_ = distance
+        self._euclidean = ExactSearch("euclidean").fit(items)
         return self
 
     @property

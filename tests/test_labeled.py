@@ -151,6 +151,29 @@ def test_labels_are_looked_at_once_however_often_is_asked(monkeypatch):
     assert max(compared, default=0) < 300
 
 
+@pytest.mark.parametrize("n_members", [None, 0, 2])
+def test_one_query_among_many_rows_reads_no_label_but_those_of_its_neighbors(n_members, monkeypatch):
+    """Where only the nearest classes are listed; with few classes every row is looked at."""
+
+    class Watched(np.ndarray):
+        def __getitem__(self, rows: Any) -> Any:
+            found = super().__getitem__(rows)
+            assert np.size(found) < 100
+            return found
+
+    X = np.random.default_rng(1).normal(size=(3000, 3))
+    labeled = ns.NeighborIndex(search="kd").fit(X).with_labels(np.arange(3000) % 300)
+    expected = labeled.query(X[:1], 5, n_members)
+    labeled.labels = labeled.labels.view(Watched)
+    counted: list[int] = []
+    bincount = np.bincount
+    monkeypatch.setattr(
+        np, "bincount", lambda x, *given, **named: counted.append(len(x)) or bincount(x, *given, **named)
+    )
+    assert_equal([labeled.query(X[:1], 5, n_members)], [expected])
+    assert max(counted, default=0) < 100
+
+
 def test_a_classifier_keeps_answering_from_the_rows_it_was_fitted_to():
     X, y = np.arange(30.0)[:, None], np.arange(30) // 10
     for posterior in ("pooled", "proportional"):

@@ -19,7 +19,7 @@ from nearsay.neighbors.index import NeighborIndex
 from nearsay.neighbors.table import NeighborTable
 from nearsay.parallel import threads
 from nearsay.posterior import base, dist_votesplit, pooled
-from nearsay.posterior.base import left_out_proba, splits
+from nearsay.posterior.base import splits
 from nearsay.posterior.classifier import NeighborClassifier
 from nearsay.posterior.confusion import Confmat, ConfmatRank, ConfmatRankVotesplit
 from nearsay.posterior.dist_votesplit import DistVotesplit
@@ -191,7 +191,7 @@ def test_left_out_answers_do_not_depend_on_threads(name: str) -> None:
 def test_a_posterior_that_learned_nothing_from_cases_answers_as_ever() -> None:
     table = NeighborTable(np.array([[1], [0]]), np.ones((2, 1)))
     posterior = Proportional().fit(None, np.array([0, 1]), 2)
-    np.testing.assert_array_equal(left_out_proba(posterior, table, np.array([0, 1]), 2), posterior.proba(table))
+    np.testing.assert_array_equal(posterior.leave_one_out_proba(table), posterior.proba(table))
     alone = Weighted().fit(table, np.array([0, 1]), 2)  # every class has one row: no case taught anything
     np.testing.assert_array_equal(alone.leave_one_out_proba(table), alone.proba(table))
 

@@ -9,7 +9,6 @@ import pytest
 
 import nearsay as ns
 from nearsay.posterior import past_cases
-from nearsay.posterior.base import left_out_proba
 from nearsay.posterior.named import POSTERIORS
 from nearsay.posterior.past_cases import rows_judged, rows_not_judged
 
@@ -67,7 +66,7 @@ def test_a_row_that_taught_nothing_is_answered_as_a_query_without_it_would_be(po
     clf = ns.NeighborClassifier(5, posterior=posterior).fit(X, y)
     p = clf.leave_one_out_proba()
     np.testing.assert_allclose(p.sum(axis=1), 1)
-    n_members = getattr(clf.posterior_, "n_members", None)
+    n_members = clf.posterior_.n_members
     rows = rows_judged(900, 5, n_members, 4)
     others = np.concatenate([[], *rows_not_judged(rows, 900)]).astype(int)
     table = clf._labeled.leave_one_out(5, n_members, others)
@@ -76,7 +75,7 @@ def test_a_row_that_taught_nothing_is_answered_as_a_query_without_it_would_be(po
     taught, rows = clf._past.judged(5, n_members)
     np.testing.assert_allclose(
         p[slice(None) if rows is None else rows],
-        left_out_proba(clf.posterior_, taught, clf.labels_, 4, rows),
+        clf.posterior_.leave_one_out_proba(taught, rows),
         atol=1e-12,
     )
 

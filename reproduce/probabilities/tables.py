@@ -19,7 +19,6 @@ from nearsay.errors import InputError, unknown_name
 from nearsay.metrics.probability import accuracy, macro_precision, macro_recall, mean_log_posterior
 from nearsay.posterior.classifier import NeighborClassifier
 from nearsay.posterior.fused import FusedClassifier
-from nearsay.posterior.model_choice import counts_votes
 from nearsay.posterior.named import AUTO, POSTERIORS
 from reproduce.held_out import (
     Answers,
@@ -220,7 +219,7 @@ def _for_each_k(
     estimator: str, ks: Sequence[int], rows: LabeledRows, folds: Sequence[Fold]
 ) -> Iterable[tuple[int, Answers]]:
     """The answers by K; asked for once where K makes no difference."""
-    same = not counts_votes(POSTERIORS[ESTIMATORS[estimator]["posterior"]]())
+    same = not POSTERIORS[ESTIMATORS[estimator]["posterior"]]().counts_votes
     answers = None
     for k in ks:
         if answers is None or not same:

@@ -14,24 +14,26 @@ from nearsay.errors import InputError
 WHOLE_IN_FLOAT = 2**53
 
 
-def checked_rows(estimator: Any, X: Any, *, missing: bool = False, **options: Any) -> np.ndarray:
-    """What scikit-learn's ``validate_data`` gives, without labels; ``missing`` lets NaN pass.
+def checked_rows(estimator: Any, X: Any, *, finite: bool = True, **options: Any) -> np.ndarray:
+    """What scikit-learn's ``validate_data`` gives, without labels.
 
     A column of words, a date or a missing number is named by its place.
+    ``finite=False`` does not look at every number, for rows that go to an
+    index: there a distance does.
     """
     refuse_words(X)
-    rows: np.ndarray = validate_data(estimator, X, ensure_all_finite="allow-nan" if missing else False, **options)
-    return rows if missing else as_rows(rows)
+    rows: np.ndarray = validate_data(estimator, X, ensure_all_finite=False, **options)
+    return as_rows(rows) if finite else rows
 
 
 def checked_rows_and_labels(
-    estimator: Any, X: Any, y: Any, *, missing: bool = False, **options: Any
+    estimator: Any, X: Any, y: Any, *, finite: bool = True, **options: Any
 ) -> tuple[np.ndarray, np.ndarray]:
     """The same with labels, none of which becomes another on the way."""
     refuse_words(X)
     y = None if y is None else checked_labels(y)
-    rows, labels = validate_data(estimator, X, y, ensure_all_finite="allow-nan" if missing else False, **options)
-    return (rows if missing else as_rows(rows)), labels
+    rows, labels = validate_data(estimator, X, y, ensure_all_finite=False, **options)
+    return (as_rows(rows) if finite else rows), labels
 
 
 def checked_labels(y: Any) -> Any:

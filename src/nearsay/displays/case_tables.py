@@ -10,7 +10,9 @@ import numpy as np
 
 from nearsay.displays import drawing
 from nearsay.errors import InputError
+from nearsay.posterior.base import Posterior
 from nearsay.posterior.named import POSTERIORS
+from nearsay.posterior.own import as_one
 from nearsay.posterior.past_case_table import CaseTable
 
 # An axis of up to this many cells shows every value and tick; a longer one only a few ticks.
@@ -55,12 +57,13 @@ class CaseTableDisplay:
     def from_estimator(cls, estimator: Any, *, ax: Any = None) -> CaseTableDisplay:
         """Draw the tables of a fitted NeighborClassifier; classes have their names."""
         posterior: Any = getattr(estimator, "posterior_", None)
-        if not hasattr(posterior, "tables"):
-            kept = ", ".join(name for name, make in POSTERIORS.items() if hasattr(make, "tables"))
+        tables = [] if posterior is None else as_one(posterior).tables()
+        if not tables:
+            kept = ", ".join(name for name, make in POSTERIORS.items() if _keeps_tables(make))
             why = f"{type(estimator).__name__} is not fitted" if posterior is None else "This posterior keeps none"
             raise InputError(f"There are no tables of past cases to draw: {why}. Posteriors with tables: {kept}.")
         names = np.asarray(estimator.classes_).tolist()
-        return cls.from_tables([_with_names(table, names) for table in posterior.tables()], ax=ax)
+        return cls.from_tables([_with_names(table, names) for table in tables], ax=ax)
 
     @classmethod
     def from_tables(cls, tables: Sequence[CaseTable], *, ax: Any = None) -> CaseTableDisplay:
@@ -89,6 +92,10 @@ class CaseTableDisplay:
             panel.set_title(drawing.as_written(table.name), loc="left", fontsize="medium")
         self.ax_, self.figure_ = axes, axes[0].figure
         return self
+
+
+def _keeps_tables(kind: Any) -> bool:
+    return isinstance(kind, type) and issubclass(kind, Posterior) and kind.tables is not Posterior.tables
 
 
 def _is_of_classes(axis: str) -> bool:

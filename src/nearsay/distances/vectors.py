@@ -344,11 +344,14 @@ class Cosine(VectorDistance):
 
     def check(self, items: Any, *, name: str = "X", like: Any = None) -> Any:
         rows = super().check(items, name=name, like=like)
-        # Shorter rows lose digits when they are squared, and at last count as zero.
-        row = first_row_where(lambda some: lengths(self.form(some)) < 1 / LARGEST_VALUE, rows)
+        row = first_row_where(self._has_no_direction, rows)
         if row is not None:
             raise InputError(f"{name} row {row} {self._no_direction} Drop such rows, or use another distance.")
         return rows
+
+    def _has_no_direction(self, rows: np.ndarray) -> np.ndarray:
+        # Shorter rows lose digits when they are squared, and at last count as zero.
+        return np.asarray(lengths(self.form(rows)) < 1 / LARGEST_VALUE)
 
     def measure_formed(self, Q: np.ndarray, X: np.ndarray, candidates: np.ndarray, first: int, out: np.ndarray) -> None:
         from nearsay.distances import vector_kernels as kernels
@@ -379,13 +382,9 @@ class Correlation(Cosine):
     name = "correlation"
     _no_direction = "is constant, so it has no correlation with any other row."
 
-    def check(self, items: Any, *, name: str = "X", like: Any = None) -> Any:
-        rows = VectorDistance.check(self, items, name=name, like=like)
+    def _has_no_direction(self, rows: np.ndarray) -> np.ndarray:
         # Asked of the row itself: its computed mean may differ from a constant in the last digit.
-        row = first_row_where(lambda some: some.min(axis=1) == some.max(axis=1), rows)
-        if row is not None:
-            raise InputError(f"{name} row {row} {self._no_direction} Drop such rows, or use another distance.")
-        return super().check(rows, name=name, like=like)
+        return np.asarray((rows.min(axis=1) == rows.max(axis=1)) | super()._has_no_direction(rows))
 
     def form(self, X: np.ndarray) -> np.ndarray:
         rows = super().form(X)

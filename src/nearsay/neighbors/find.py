@@ -23,8 +23,8 @@ CANDIDATES_AT_ONCE = 1 << 21  # over all queries of a batch: 32 MB with their di
 FEW_CANDIDATES = 1 << 13  # are measured sooner than threads start
 
 
-def nearest(search: NeighborSearch, Q: Any, k: int) -> NeighborTable:
-    """The ``k`` nearest rows of every query.
+def nearest(search: NeighborSearch, Q: Any, k: int, *, input_name: str = "Q") -> NeighborTable:
+    """The ``k`` nearest rows of every query; errors call the queries ``input_name``.
 
     >>> from nearsay.search.exact import ExactSearch
     >>> nearest(ExactSearch().fit([[0.0], [1.0], [5.0]]), [[4.0]], k=2).indices
@@ -32,12 +32,12 @@ def nearest(search: NeighborSearch, Q: Any, k: int) -> NeighborTable:
     """
     search = search.snapshot()
     k = check_n_neighbors(k, search.rows_.n_live)
-    return nearest_of_checked(search, checked_queries(search, Q), k)
+    return nearest_of_checked(search, checked_queries(search, Q, input_name), k)
 
 
-def checked_queries(search: NeighborSearch, Q: Any) -> Any:
+def checked_queries(search: NeighborSearch, Q: Any, input_name: str = "Q") -> Any:
     """The queries as the distance needs them, or an error that says what is wrong: the one look at every number."""
-    return search.distance_.check(Q, name="Q", like=search.rows_.items)
+    return search.distance_.check(Q, name=input_name, like=search.rows_.items)
 
 
 def nearest_of_checked(search: NeighborSearch, Q: Any, k: int) -> NeighborTable:

@@ -90,7 +90,7 @@ class NeighborIndex:
         if not len(items):
             raise InputError("An index needs at least one row; X is empty.")
         self.chosen_: Choice = choose(self.search, distance, items, self.recall)
-        self.search_: NeighborSearch = self.chosen_.search.fit(items)
+        self.search_: NeighborSearch = self.chosen_.search.fit_checked(items, distance)
         return self
 
     @in_jobs
@@ -106,7 +106,7 @@ class NeighborIndex:
         >>> NeighborIndex().fit([[0.0], [1.0], [5.0]]).kneighbors([[4.0]], n_neighbors=2)
         (array([[1., 3.]]), array([[2, 1]]))
         """
-        table = self.leave_one_out(n_neighbors) if X is None else self.query(X, n_neighbors)
+        table = self._neighbors_of(X, n_neighbors)
         return (table.distances, table.indices) if return_distance else table.indices
 
     def kneighbors_graph(
@@ -117,8 +117,13 @@ class NeighborIndex:
         With ``X=None`` the rows themselves are asked, each about the others.
         """
         check_choice("mode", mode, ("connectivity", "distance"))
-        table = self.leave_one_out(n_neighbors) if X is None else self.query(X, n_neighbors)
+        table = self._neighbors_of(X, n_neighbors)
         return table.graph(len(self._fitted.rows_), distances=mode == "distance")
+
+    @in_jobs
+    def _neighbors_of(self, X: Any, k: int) -> NeighborTable:
+        search = self._fitted
+        return find.leave_one_out(search, k) if X is None else find.nearest(search, X, k, input_name="X")
 
     @in_jobs
     def leave_one_out(self, k: int, rows: Any = None) -> NeighborTable:

@@ -14,6 +14,7 @@ search is that of the nearest rows, for a few more of them.
 from __future__ import annotations
 
 from collections.abc import Callable
+from functools import cached_property
 from typing import Any
 
 import numpy as np
@@ -91,8 +92,6 @@ class LabeledNeighbors:
         self.labels, self.n_classes = _check_labels(labels, len(self.search.rows_), n_classes)
         self.n_jobs = n_jobs
         self.lists_all = self.n_classes <= LIST_ALL_UP_TO
-        self._rows_by_class: GroupedRows | None = None
-        self._few_rows: AllAtOnce | None = None
 
     def __len__(self) -> int:
         """How many rows can be found."""
@@ -104,17 +103,17 @@ class LabeledNeighbors:
     # ------------------------------------------------------------ the nearest rows, and the classes in order
 
     @in_jobs
-    def query(self, Q: Any, k: int, n_members: int | None = None) -> NeighborTable:
+    def query(self, Q: Any, k: int, n_members: int | None = None, *, input_name: str = "Q") -> NeighborTable:
         """The ``k`` nearest rows of every query; −1 and +inf where there are fewer rows.
 
         With ``n_members``, ``table.classes`` lists the classes by their nearest member. Up to 128 classes are all
         listed; of more, those met among the nearest rows, and others lie ``beyond``. The 16 nearest classes come
         with the distances of their ``n_members`` nearest members, the others with that of the nearest; 0 asks for
-        the order alone, which takes less time.
+        the order alone, which takes less time. Errors call the queries ``input_name``.
         """
         k = check_n_neighbors(k, MOST_ROWS)
         n_members = None if n_members is None else _check_members(n_members, least=0)
-        Q = find.checked_queries(self.search, Q)
+        Q = find.checked_queries(self.search, Q, input_name)
         if n_members is None:
             return _widened(self._nearest_rows(Q, k), k)
         live = len(self)
@@ -202,11 +201,12 @@ class LabeledNeighbors:
         """The first ``k`` of a longer table, with the classes that the whole of it meets."""
         from nearsay.neighbors.order_kernels import classes_met
 
-        sizes = np.bincount(self.labels[self.search.rows_.live_numbers], minlength=self.n_classes)
         beyond = np.full(len(table), np.inf) if every_row else table.distances[:, -1].copy()
         n_listed = min(max(k, ROWS_ASKED), self.n_classes)
         numbers, distances = np.empty((len(table), n_listed), np.int64), np.empty((len(table), n_listed, n_members))
-        classes_met(table.indices, table.distances, self.labels, sizes, left_out, beyond, numbers, distances)
+        classes_met(
+            table.indices, table.distances, self.labels, self._class_sizes, left_out, beyond, numbers, distances
+        )
         nearest = NeighborTable(table.indices[:, :k], table.distances[:, :k])
         return _widened(_with_classes(nearest, NearestClasses(numbers, distances, beyond), n_members), k)
 
@@ -282,11 +282,13 @@ class LabeledNeighbors:
     def _by_product(self) -> bool:
         return self.search.distance_.has_euclidean_form and self.search.rows_.n_live > 0
 
-    @property
+    @cached_property
+    def _class_sizes(self) -> np.ndarray:
+        return np.bincount(self.labels[self.search.rows_.live_numbers], minlength=self.n_classes)
+
+    @cached_property
     def _grouped(self) -> GroupedRows:
-        if self._rows_by_class is None:
-            self._rows_by_class = GroupedRows(self.search.distance_, self.search.rows_, self.labels)
-        return self._rows_by_class
+        return GroupedRows(self.search.distance_, self.search.rows_, self.labels)
 
     def _some_others(self, rows: np.ndarray, wanted: Wanted) -> NeighborTable:
         table = self._at_once.nearest(self.search.rows_.take(rows), wanted, rows)
@@ -303,12 +305,9 @@ class LabeledNeighbors:
         pays = n_members <= 1 or self.n_classes > MEMBERS_OF_NEAREST
         return pays and self.search.exact and is_small(self.search.distance_, self.search.rows_)
 
-    @property
+    @cached_property
     def _at_once(self) -> AllAtOnce:
-        if self._few_rows is None:
-            rows = SmallRows(self._grouped, self.n_classes)
-            self._few_rows = AllAtOnce(self.search, rows, self.labels, self._scanned)
-        return self._few_rows
+        return AllAtOnce(self.search, SmallRows(self._grouped, self.n_classes), self.labels, self._scanned)
 
     def _scanned(self, Q: Any, left_out: np.ndarray, wanted: Wanted) -> NeighborTable:
         table = find.no_neighbors(len(Q), wanted.k)

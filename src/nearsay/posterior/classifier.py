@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from functools import partial
 from typing import Any, Literal
 
@@ -18,16 +18,16 @@ from nearsay.distances.distance import Distance
 from nearsay.distances.functions import FunctionDistance, PrecomputedDistance
 from nearsay.distances.named import Metric, as_distance, with_parameters
 from nearsay.errors import InputError
-from nearsay.neighbors.index import NeighborIndex
-from nearsay.neighbors.labeled import LabeledNeighbors
 from nearsay.neighbors.table import NeighborTable
 from nearsay.parallel import in_jobs
-from nearsay.posterior.base import left_out_proba, takes_rows
+from nearsay.posterior.base import Posterior
 from nearsay.posterior.evidence import EvidenceList, evidence
+from nearsay.posterior.feature_group import View
 from nearsay.posterior.k_curve import KCurve, PastVotes, largest_k
-from nearsay.posterior.model_choice import Choices, Chooser, neighbors_to_try, views_to_try
-from nearsay.posterior.named import AUTO, POSTERIORS, PosteriorLike, PosteriorName, as_posterior, name_of
+from nearsay.posterior.model_choice import Candidate, Choices, Chooser, neighbors_to_try, views_to_try
+from nearsay.posterior.named import AUTO, POSTERIORS, PosteriorName, as_posterior, name_of
 from nearsay.posterior.novelty import Novelty
+from nearsay.posterior.own import OwnPosterior, PosteriorLike
 from nearsay.posterior.past_cases import PastCases, rows_not_judged
 from nearsay.posterior.proportional import check_smoothing
 from nearsay.posterior.votes import check_tie_break, lift, neighbor_labels, winners
@@ -105,7 +105,7 @@ class NeighborClassifier(ClassifierMixin, BaseEstimator):
         Only with "auto" for the posterior or the distance: everything that was tried, best first; prints as a table.
     index_ : NeighborIndex over the training rows.
     labels_ : (n_rows,) the class number of every training row.
-    posterior_ : the fitted posterior.
+    posterior_ : the fitted posterior; of an object of yours, the copy that was fitted.
     n_features_in_, feature_names_in_ : as in scikit-learn, where X is a table of numbers.
 
     Examples
@@ -175,62 +175,64 @@ class NeighborClassifier(ClassifierMixin, BaseEstimator):
         for earlier in ("k_curve_", "choices_"):
             if hasattr(self, earlier):
                 delattr(self, earlier)
-        if is_auto(self.posterior) or is_auto(self._metric):
-            self._fit_chosen(X)
-        else:
-            self._fit_as_told(X)
+        views = views_to_try(
+            {"all": None}, [self._metric], self.search, X, self.labels_, len(self.classes_), n_jobs=self.n_jobs
+        )
+        makers = posteriors_to_try(self)
+        way = self._way(views, makers, len(X))
+        self._hold(views[way.views[0]])
+        self._learn(makers[way.posterior](), way.n_neighbors)
         self._novelty = Novelty(self._past, self.n_neighbors_)
         return self
 
-    def _fit_as_told(self, X: Any) -> None:
-        posterior = self.fresh_posterior(self.posterior)
-        auto = is_auto(self.n_neighbors)
-        k = largest_k(len(X)) if auto else int(self.n_neighbors)
-        index = NeighborIndex(self._metric, self.search, n_jobs=self.n_jobs).fit(X)
-        self._hold(index, index.with_labels(self.labels_, len(self.classes_)))
-        table, rows = self._judged(posterior, max(k, 1))
-        if auto:
-            self.k_curve_ = self._curve(table, rows, k)
-            k = self.k_curve_.best
-        self._learn(posterior, k, table, rows)
+    def _way(
+        self, views: dict[tuple[int, int], View], makers: Mapping[str, Callable[[], Posterior]], n_rows: int
+    ) -> Candidate:
+        """What was asked for; where that leaves a posterior or a distance open, what past cases choose.
 
-    def _fit_chosen(self, X: Any) -> None:
-        """Choose what was left open, and fit it."""
-        views = views_to_try({"all": None}, [self._metric], self.search, X, self.labels_, len(self.classes_))
-        names = POSTERIORS if is_auto(self.posterior) else [self.posterior]
-        makers = {name_of(name): partial(self.fresh_posterior, name) for name in names}
-        ks = neighbors_to_try(len(X) - 1) if is_auto(self.n_neighbors) else [int(self.n_neighbors)]
+        Where it leaves k alone open, that of the way is the largest to try.
+        """
+        auto = is_auto(self.n_neighbors)
+        if not self._chooses:
+            return Candidate(next(iter(makers)), largest_k(n_rows) if auto else int(self.n_neighbors), tuple(views))
+        ks = neighbors_to_try(n_rows - 1) if auto else [int(self.n_neighbors)]
         chooser = Chooser(views, makers, self.labels_, len(self.classes_), ks=ks)
         way = chooser.choose(together=False)
         self.choices_ = chooser.report()
-        view = views[way.views[0]]
-        self._hold(view.index_, view.labeled_)
-        posterior = makers[way.posterior]()
-        self._learn(posterior, way.n_neighbors, *self._judged(posterior, way.n_neighbors))
+        return way
 
-    def _judged(self, posterior: Any, k: int) -> tuple[NeighborTable | None, np.ndarray | None]:
-        """The past cases that the posterior learns from, None if from none, and which rows they are of, None if all."""
-        n_members = getattr(posterior, "n_members", None)
-        if not getattr(posterior, "needs_past_cases", True):
-            return None, None
-        return self._past.judged(k, n_members, every_row=not takes_rows(posterior))
+    def _hold(self, view: View) -> None:
+        self.index_ = view.index_
+        self._labeled = view.labeled_
+        self._past = PastCases(view.labeled_, self._seed)
 
-    def _hold(self, index: NeighborIndex, labeled: LabeledNeighbors) -> None:
-        self.index_ = index
-        self._labeled = labeled
-        self._past = PastCases(labeled, self._seed)
-
-    def _learn(self, posterior: Any, k: int, table: NeighborTable | None, rows: np.ndarray | None) -> None:
+    def _learn(self, posterior: Posterior, k: int) -> None:
+        """Fit the posterior to past cases; where k is still open, choose it on the same ones."""
+        table, rows = self._past_cases(posterior, max(k, 1))
+        if is_auto(self.n_neighbors) and not self._chooses:
+            self.k_curve_ = self._curve(table, rows, k)
+            k = self.k_curve_.best
         self.n_neighbors_ = k
-        some = {} if rows is None else {"rows": rows}
-        posterior.fit(None if table is None else table.first(k), self.labels_, len(self.classes_), **some)
-        self.posterior_: Any = posterior
+        posterior.fit(None if table is None else table.first(k), self.labels_, len(self.classes_), rows)
+        self._posterior = posterior
+        self.posterior_: Any = posterior.own if isinstance(posterior, OwnPosterior) else posterior
+
+    def _past_cases(self, posterior: Posterior, k: int) -> tuple[NeighborTable | None, np.ndarray | None]:
+        """The past cases that the posterior learns from, None if from none, and which rows they are of, None if all."""
+        if not posterior.needs_past_cases:
+            return None, None
+        return self._past.judged(k, posterior.n_members, every_row=not posterior.takes_rows)
+
+    @property
+    def _chooses(self) -> bool:
+        """Whether past cases choose more than k."""
+        return is_auto(self.posterior) or is_auto(self._metric)
 
     @property
     def _metric(self) -> Any:
         return with_parameters(self.metric, self.metric_params)
 
-    def fresh_posterior(self, posterior: Any) -> Any:
+    def fresh_posterior(self, posterior: Any) -> Posterior:
         """A posterior for this name or object, with the smoothing asked for here."""
         return as_posterior(posterior, model_failure=self.model_failure, smoothing=self.smoothing)
 
@@ -248,8 +250,8 @@ class NeighborClassifier(ClassifierMixin, BaseEstimator):
     def neighbors(self, X: Any) -> NeighborTable:
         """The ``n_neighbors_`` nearest training rows of every query: the one search behind every answer."""
         check_is_fitted(self)
-        n_members = getattr(self.posterior_, "n_members", None)
-        return self._labeled.query(self._check_queries(X), self.n_neighbors_, n_members)
+        n_members = self._posterior.n_members
+        return self._labeled.query(self._check_queries(X), self.n_neighbors_, n_members, input_name="X")
 
     def kneighbors(self, X: Any = None, n_neighbors: int | None = None, return_distance: bool = True) -> Any:
         """(distances, indices) of the nearest training rows, or the indices alone, as in scikit-learn.
@@ -286,11 +288,11 @@ class NeighborClassifier(ClassifierMixin, BaseEstimator):
         """
         check_is_fitted(self)
         p = np.empty((len(self.labels_), len(self.classes_)))
-        k, n_members = self.n_neighbors_, getattr(self.posterior_, "n_members", None)
-        table, rows = self._judged(self.posterior_, k)
+        k, n_members = self.n_neighbors_, self._posterior.n_members
+        table, rows = self._past_cases(self._posterior, k)
         if table is None:
             table, rows = self._past.judged(k, n_members)
-        judged = left_out_proba(self.posterior_, table, self.labels_, len(self.classes_), rows)
+        judged = self._posterior.leave_one_out_proba(table, rows)
         for part in self._blocks(len(table)):
             self._settle(judged[part], table[part])
         p[slice(None) if rows is None else rows] = judged
@@ -337,14 +339,14 @@ class NeighborClassifier(ClassifierMixin, BaseEstimator):
         for part, p[part], best[part] in self._answers(table):
             few = table[part]
             said, novelty = neighbor_labels(few, self.labels_), self._novelty.of(few)
-            record = self.posterior_.record(few) if hasattr(self.posterior_, "record") else None
+            record = self._posterior.record(few)
             found += evidence(few, said, best[part], p[part], novelty, self.classes_, record)
         return EvidenceList(found, predictions=self._names(best), probabilities=p, table=table)
 
     def _answers(self, table: NeighborTable) -> Iterator[tuple[slice, np.ndarray, np.ndarray]]:
         """(queries, their probabilities, the winning class numbers), a block of queries at a time."""
         for part in self._blocks(len(table)):
-            p = np.array(self.posterior_.proba(table[part]), dtype=np.float64)
+            p = np.array(self._posterior.proba(table[part]), dtype=np.float64)
             yield part, p, self._settle(p, table[part])
 
     def _blocks(self, n_queries: int) -> Iterator[slice]:
@@ -368,8 +370,10 @@ class NeighborClassifier(ClassifierMixin, BaseEstimator):
         return names
 
     def _check_training(self, X: Any, y: Any) -> tuple[Any, np.ndarray]:
-        if is_auto(self._metric) or _is_for_tables(as_distance(self._metric), X):
-            X, y = checked_rows_and_labels(self, X, y)
+        distance = None if is_auto(self._metric) else as_distance(self._metric)
+        if distance is None or _is_for_tables(distance, X):
+            # A function of the user's takes any items; every other distance looks at the numbers itself, in the index.
+            X, y = checked_rows_and_labels(self, X, y, finite=isinstance(distance, FunctionDistance))
         else:
             if y is None:
                 raise InputError("fit needs a label for every item, but y is None.")
@@ -379,8 +383,10 @@ class NeighborClassifier(ClassifierMixin, BaseEstimator):
         return X, y
 
     def _check_queries(self, X: Any) -> Any:
-        if _is_for_tables(self.index_.search_.distance_, X):
-            return checked_rows(self, X, reset=False, ensure_min_samples=0)
+        distance = self._labeled.search.distance_
+        if _is_for_tables(distance, X):
+            finite = isinstance(distance, FunctionDistance)  # as in fit
+            return checked_rows(self, X, finite=finite, reset=False, ensure_min_samples=0)
         return X
 
     def __sklearn_tags__(self) -> Any:
@@ -390,6 +396,12 @@ class NeighborClassifier(ClassifierMixin, BaseEstimator):
             isinstance(given, str) and given == PrecomputedDistance.name
         )
         return tags
+
+
+def posteriors_to_try(classifier: NeighborClassifier) -> dict[str, Callable[[], Posterior]]:
+    """What makes a fresh posterior, with the smoothing that a classifier asks for, by name: all of them for "auto"."""
+    names = POSTERIORS if is_auto(classifier.posterior) else [classifier.posterior]
+    return {name_of(name): partial(classifier.fresh_posterior, name) for name in names}
 
 
 def is_auto(given: Any) -> bool:

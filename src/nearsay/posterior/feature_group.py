@@ -6,7 +6,9 @@ from typing import Any
 
 import numpy as np
 
+from nearsay.arrays import as_rows
 from nearsay.distances.distance import Distance
+from nearsay.distances.functions import FunctionDistance
 from nearsay.distances.named import as_distance
 from nearsay.errors import InputError
 from nearsay.neighbors.class_order import NearestClasses
@@ -25,7 +27,7 @@ class View:
     ----------
     group : the name of the feature group.
     columns : its columns in X; None takes X as it is, whatever its items are.
-    distance, search : as in ``NeighborIndex``.
+    distance, search, n_jobs : as in ``NeighborIndex``.
     forgiving : bool
         Whether a row that the distance cannot measure counts as lacking the
         group, instead of being an error. For distances that the user did not
@@ -33,34 +35,41 @@ class View:
     """
 
     def __init__(
-        self, group: str, columns: Any, distance: Any, search: Any = "auto", *, forgiving: bool = False
+        self,
+        group: str,
+        columns: Any,
+        distance: Any,
+        search: Any = "auto",
+        *,
+        forgiving: bool = False,
+        n_jobs: int | None = None,
     ) -> None:
         self.group = group
         self.columns = columns
         self.distance: Distance = as_distance(distance)
         self.search = search
         self.forgiving = forgiving
+        self.n_jobs = n_jobs
 
     @property
     def name(self) -> str:
         """The group and the distance, for people."""
         return f"{self.group} ({self.distance.name})"
 
-    def takes(self, X: Any) -> bool:
-        """Whether the distance can measure every row that has the group."""
-        return _takes(self.distance, X if self.columns is None else _with_group(X[:, self.columns])[0])
-
     def fit(self, X: Any, labels: np.ndarray, n_classes: int) -> View:
         """Hold the rows of X that have the group."""
-        columns, here = self._columns(X)
-        if not len(here):
+        rows, here = self._present(X)
+        if self.columns is not None and not len(here):
             raise InputError(
                 f"No row has the feature group {self.group!r}: each has a missing value (NaN) in its columns."
                 " Fill them in, or leave the group out."
             )
         self.n_rows = len(X)
         self.rows_ = here
-        self.index_ = NeighborIndex(self.distance, self.search).fit(columns)
+        try:
+            self.index_ = NeighborIndex(self.distance, self.search, n_jobs=self.n_jobs).fit(self._checked(rows))
+        except InputError as error:
+            raise self._placed(error, X) from None
         self.labeled_ = self.index_.with_labels(labels[here], n_classes)
         self.past_ = PastCases(self.labeled_)
         return self
@@ -73,8 +82,17 @@ class View:
 
     def neighbors(self, X: np.ndarray, k: int, n_members: int | None) -> NeighborTable:
         """The ``k`` nearest rows of every query that has the group; −1 and +inf where there are fewer."""
-        columns, here = self._columns(X)
-        return self._spread(self.labeled_.query(columns, k, n_members), here, len(X))
+        rows, here = self._present(X)
+        try:
+            table = self.labeled_.query(self._checked(rows), k, n_members, input_name="X")
+        except InputError as error:
+            placed = self._placed(error, X)
+            if placed is not error or not self.forgiving:
+                raise placed from None
+            measurable = np.array([_takes(self.distance, rows[i : i + 1]) for i in range(len(rows))], np.bool_)
+            here = here[measurable]
+            table = self.labeled_.query(rows[measurable], k, n_members)
+        return self._spread(table, here, len(X))
 
     def past_cases(self, k: int, n_members: int | None, rows: np.ndarray | None = None) -> NeighborTable:
         """The same for the rows themselves, each left out of its own neighbors: all of them, or some."""
@@ -86,14 +104,26 @@ class View:
         here = np.flatnonzero(local[rows] >= 0)
         return self._spread(self.labeled_.leave_one_out(k, n_members, local[rows[here]]), here, len(rows))
 
-    def _columns(self, X: Any) -> tuple[Any, np.ndarray]:
+    def _present(self, X: Any) -> tuple[Any, np.ndarray]:
         """The columns of the group, of the rows that have it, and the numbers of these rows."""
         if self.columns is None:
             return X, np.arange(len(X))
-        columns, here = _with_group(np.ascontiguousarray(X[:, self.columns]))
-        if self.forgiving:
-            here, columns = _measurable(self.distance, here, columns)
-        return columns, here
+        return _with_group(np.ascontiguousarray(X[:, self.columns]))
+
+    def _checked(self, rows: Any) -> Any:
+        """What a function of the user's would not look at; any other distance looks at the numbers itself."""
+        return as_rows(rows) if self.columns is not None and isinstance(self.distance, FunctionDistance) else rows
+
+    def _placed(self, error: InputError, X: Any) -> InputError:
+        """The error, with the number that is to blame, if one is, at its place in X and not in the group."""
+        if self.columns is not None:
+            group = np.zeros(X.shape, X.dtype)
+            group[:, self.columns] = np.where(np.isnan(X[:, self.columns]), 0, X[:, self.columns])
+            try:
+                as_rows(group)
+            except InputError as placed:
+                return placed
+        return error
 
     def _spread(self, table: NeighborTable, here: np.ndarray, n_lines: int) -> NeighborTable:
         """Put lines at their places among all, and rows under their numbers in the whole collection."""
@@ -120,14 +150,6 @@ def _with_group(columns: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
         if missing.any():
             return columns[~missing], np.flatnonzero(~missing)
     return columns, np.arange(len(columns))
-
-
-def _measurable(distance: Distance, here: np.ndarray, columns: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-    """The rows that the distance takes."""
-    if _takes(distance, columns):
-        return here, columns
-    fits = np.array([_takes(distance, columns[i : i + 1]) for i in range(len(columns))], np.bool_)
-    return here[fits], columns[fits]
 
 
 def _takes(distance: Distance, columns: np.ndarray) -> bool:

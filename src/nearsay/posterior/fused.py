@@ -3,8 +3,7 @@
 from __future__ import annotations
 
 import warnings
-from collections.abc import Mapping, Sequence
-from functools import partial
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any
 
 import numpy as np
@@ -17,13 +16,12 @@ from nearsay.distances.named import with_parameters
 from nearsay.errors import InputError
 from nearsay.neighbors.table import NeighborTable
 from nearsay.parallel import in_jobs
-from nearsay.posterior.base import takes_rows
-from nearsay.posterior.classifier import NeighborClassifier, check_n_neighbors, is_auto, seed_of
+from nearsay.posterior.base import Posterior
+from nearsay.posterior.classifier import NeighborClassifier, check_n_neighbors, is_auto, posteriors_to_try, seed_of
 from nearsay.posterior.feature_group import View
 from nearsay.posterior.fused_evidence import FusedEvidence, fused_evidence
 from nearsay.posterior.fusion import Fusion
 from nearsay.posterior.model_choice import Candidate, Choices, Chooser, neighbors_to_try, views_to_try
-from nearsay.posterior.named import POSTERIORS, name_of
 from nearsay.posterior.past_cases import rows_judged, rows_not_judged
 from nearsay.posterior.proportional import check_smoothing
 from nearsay.posterior.votes import check_tie_break, neighbor_labels, winners
@@ -115,7 +113,7 @@ class FusedClassifier(ClassifierMixin, BaseEstimator):
         y : (n_rows,) labels.
         """
         base = self._check_settings()
-        X, y = checked_rows_and_labels(self, X, y, missing=True)
+        X, y = checked_rows_and_labels(self, X, y, finite=False)  # NaN may be missing groups; views look at the rest
         check_classification_targets(y)
         if not is_auto(base.n_neighbors):
             check_n_neighbors(base.n_neighbors, len(X))
@@ -123,21 +121,26 @@ class FusedClassifier(ClassifierMixin, BaseEstimator):
         self._log_priors = _log_priors(self.priors, self.classes_)
         self._seed = seed_of(base.random_state)
         groups = _as_groups(self.feature_groups, X.shape[1], getattr(self, "feature_names_in_", None))
-        _warn_of_empty_rows(X, groups)
         if hasattr(self, "choices_"):
             del self.choices_  # of an earlier fit
         given = with_parameters(base.metric, base.metric_params)
         distances = given if isinstance(given, list) else [given]
-        views = views_to_try(groups, distances, base.search, X, self.labels_, len(self.classes_))
-        names = POSTERIORS if is_auto(base.posterior) else [base.posterior]
-        makers = {name_of(name): partial(base.fresh_posterior, name) for name in names}
+        views = views_to_try(groups, distances, base.search, X, self.labels_, len(self.classes_), n_jobs=base.n_jobs)
+        _warn_of_empty_rows(views.values(), len(X))
+        makers = posteriors_to_try(base)
         way = self._way(base, views, makers, len(X))
         self.views_ = [views[key] for key in way.views]
         self.n_neighbors_ = way.n_neighbors
         self._learn(makers[way.posterior])
         return self
 
-    def _way(self, base: NeighborClassifier, views: dict[tuple[int, int], View], makers: Any, n_rows: int) -> Candidate:
+    def _way(
+        self,
+        base: NeighborClassifier,
+        views: dict[tuple[int, int], View],
+        makers: Mapping[str, Callable[[], Posterior]],
+        n_rows: int,
+    ) -> Candidate:
         """What was asked for; where that leaves something open, what past cases choose."""
         left_open = is_auto(base.posterior) or is_auto(base.metric) or is_auto(base.n_neighbors)
         if not left_open:
@@ -148,15 +151,15 @@ class FusedClassifier(ClassifierMixin, BaseEstimator):
         self.choices_ = chooser.report()
         return way
 
-    def _learn(self, make: Any) -> None:
+    def _learn(self, make: Callable[[], Posterior]) -> None:
         posterior = make()
-        self._n_members = getattr(posterior, "n_members", None)
+        self._n_members = posterior.n_members
         tables: Sequence[NeighborTable | None] = [None] * len(self.views_)
         self._rows_judged = None
-        if takes_rows(posterior):
+        if posterior.takes_rows:
             n, k, n_classes = len(self.labels_), self.n_neighbors_, len(self.classes_)
             self._rows_judged = rows_judged(n, k, self._n_members, n_classes, len(self.views_))
-        if getattr(posterior, "needs_past_cases", True) or self.exponents == "learned":
+        if posterior.needs_past_cases or self.exponents == "learned":
             tables = self._past_cases(self._rows_judged)
         shown = np.stack([view.shown for view in self.views_])
         self.posterior_ = Fusion(make, self.exponents)
@@ -170,7 +173,7 @@ class FusedClassifier(ClassifierMixin, BaseEstimator):
     def neighbors(self, X: Any) -> list[NeighborTable]:
         """For each of ``views_`` the nearest training rows of every query; −1 all along where it lacks the group."""
         check_is_fitted(self)
-        X = checked_rows(self, X, missing=True, reset=False, ensure_min_samples=0)
+        X = checked_rows(self, X, finite=False, reset=False, ensure_min_samples=0)
         return [view.neighbors(X, self.n_neighbors_, self._n_members) for view in self.views_]
 
     @in_jobs
@@ -330,11 +333,12 @@ def _as_columns(name: Any, columns: Any, n_columns: int, names: Any) -> Any:
     return columns if isinstance(columns, slice) else np.array(chosen)
 
 
-def _warn_of_empty_rows(X: np.ndarray, groups: Mapping[str, Any]) -> None:
+def _warn_of_empty_rows(views: Iterable[View], n_rows: int) -> None:
     """A training row without any group teaches nothing."""
-    rows = np.flatnonzero(np.isnan(X).any(axis=1))
-    for columns in groups.values():
-        rows = rows[np.isnan(X[rows][:, columns]).any(axis=1)]
+    empty = np.ones(n_rows, np.bool_)
+    for view in views:
+        empty[view.rows_] = False
+    rows = np.flatnonzero(empty)
     if len(rows):
         warnings.warn(
             f"{len(rows)} rows have a missing value (NaN) in every feature group, row {rows[0]} first;"

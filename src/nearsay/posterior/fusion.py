@@ -11,13 +11,12 @@ underflow nor lose a class.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
-from typing import Any
 
 import numpy as np
 
 from nearsay.arrays import evenly, row_blocks
 from nearsay.neighbors.table import NeighborTable
-from nearsay.posterior.base import left_out_proba, splits
+from nearsay.posterior.base import GroupPosterior, Posterior, Record, splits
 from nearsay.posterior.log_linear import Cases, fit_weights, likeliest, stack
 
 MOST_CASES = 20_000
@@ -33,8 +32,8 @@ class Fusion:
     Parameters
     ----------
     make : function
-        Gives a fresh posterior. One with ``fit_groups`` and ``proba_groups``
-        (the pool) takes all groups at once; of any other there is one a group.
+        Gives a fresh posterior. A ``GroupPosterior`` (the pool) takes all groups at once; of any other there is
+        one a group.
     exponents : None or "learned"
         None is eq. (3), the plain product. "learned" raises each group's
         posterior to a power, by maximum likelihood on past cases: groups that
@@ -48,7 +47,7 @@ class Fusion:
     exponents_ : (n_groups,)
     """
 
-    def __init__(self, make: Callable[[], Any], exponents: str | None = None) -> None:
+    def __init__(self, make: Callable[[], Posterior], exponents: str | None = None) -> None:
         self.make = make
         self.exponents = exponents
 
@@ -78,14 +77,16 @@ class Fusion:
         self._labels, self._rows = labels, rows
         self.exponents_ = np.ones(len(tables))
         self._exponents_left_out = np.ones((len(rows), len(tables)))
+        given = [table for table in tables if table is not None]
         first = self.make()
-        self.joint_ = hasattr(first, "fit_groups")
-        if self.joint_:
-            self.posteriors_ = [first.fit_groups(tables, labels, n_classes, rows)]
+        self._joint = first if isinstance(first, GroupPosterior) else None
+        self.posteriors_: list[Posterior]
+        if self._joint is not None:
+            self.posteriors_ = [self._joint.fit_groups(given, labels, n_classes, rows)]
             return self
         self.posteriors_ = [_fitted(self.make(), table, labels, n_classes, rows) for table in tables]
         if self.exponents == "learned" and len(tables) > 1:
-            self._learn_exponents([table for table in tables if table is not None])
+            self._learn_exponents(given)
         return self
 
     def leave_one_out_proba(self, tables: Sequence[NeighborTable]) -> np.ndarray:
@@ -94,15 +95,14 @@ class Fusion:
         Of each group as its posterior does it; learned exponents are learned
         anew without each fifth of the cases.
         """
-        if self.joint_:
-            pooled: np.ndarray = self.posteriors_[0].leave_one_out_groups(tables, self._rows)
-            return pooled
+        if self._joint is not None:
+            return self._joint.leave_one_out_groups(tables, self._rows)
         total = np.zeros((len(tables[0]), self.n_classes_))
         for posterior, table, shown, exponent in zip(
             self.posteriors_, tables, self._shown, self._exponents_left_out.T, strict=True
         ):
             here = has_group(table)
-            p = left_out_proba(posterior, table[here], self._labels, self.n_classes_, self._rows[here])
+            p = posterior.leave_one_out_proba(table[here], self._rows[here])
             log_p = self._spread_log(p, here, len(table), shown)
             log_p *= exponent[:, None]
             total += log_p
@@ -113,36 +113,26 @@ class Fusion:
         p = np.empty((len(tables[0]), self.n_classes_))
         for part in row_blocks(len(p), row_bytes=8 * 4 * self.n_classes_):
             here = [table[part] for table in tables]
-            if self.joint_:
-                p[part] = self.posteriors_[0].proba_groups(here)
-            else:
-                p[part] = normalized(self._product(here))
+            p[part] = normalized(self._product(here)) if self._joint is None else self._joint.proba_groups(here)
         return p
 
     def speaks_for(self, tables: Sequence[NeighborTable], these: np.ndarray, others: np.ndarray) -> np.ndarray:
         """How much each group raises the log odds of one class against another: (n_queries, n_groups)."""
-        if self.joint_:
-            odds: np.ndarray = self.posteriors_[0].speaks_for(tables, these, others)
-            return odds
+        if self._joint is not None:
+            return self._joint.speaks_for(tables, these, others)
         query = np.arange(len(tables[0]))
         log_p = [log_p[query, these] - log_p[query, others] for log_p in self._logs(tables)]
         return np.stack(log_p, axis=1) * self.exponents_
 
-    def record(self, tables: Sequence[NeighborTable]) -> tuple[np.ndarray, np.ndarray] | None:
+    def record(self, tables: Sequence[NeighborTable]) -> Record | None:
         """Past cases like each query, and how many were right; None where each group has a record of its own."""
-        record: tuple[np.ndarray, np.ndarray] | None = (
-            self.posteriors_[0].record_groups(tables) if self.joint_ else None
-        )
-        return record
+        return None if self._joint is None else self._joint.record_groups(tables)
 
-    def records(self, tables: Sequence[NeighborTable]) -> list[tuple[np.ndarray, np.ndarray] | None]:
+    def records(self, tables: Sequence[NeighborTable]) -> list[Record | None]:
         """The same for each group; None where it keeps none."""
-        if self.joint_:
+        if self._joint is not None:
             return [None] * len(tables)
-        return [
-            posterior.record(table) if hasattr(posterior, "record") else None
-            for posterior, table in zip(self.posteriors_, tables, strict=True)
-        ]
+        return [posterior.record(table) for posterior, table in zip(self.posteriors_, tables, strict=True)]
 
     def _product(self, tables: Sequence[NeighborTable]) -> np.ndarray:
         total = np.zeros((len(tables[0]), self.n_classes_))
@@ -241,10 +231,12 @@ def has_group(table: NeighborTable) -> np.ndarray:
     return np.flatnonzero(table.indices[:, 0] >= 0)
 
 
-def _fitted(posterior: Any, table: NeighborTable | None, labels: np.ndarray, n_classes: int, rows: np.ndarray) -> Any:
-    here = np.arange(len(labels)) if table is None else has_group(table)
-    if table is None or (len(here) == len(labels) and np.array_equal(rows, here)):
-        posterior.fit(table, labels, n_classes)  # all rows in order: a posterior of the user's need not know more
+def _fitted(
+    posterior: Posterior, table: NeighborTable | None, labels: np.ndarray, n_classes: int, rows: np.ndarray
+) -> Posterior:
+    if table is None:
+        posterior.fit(None, labels, n_classes)
     else:
+        here = has_group(table)
         posterior.fit(table[here], labels, n_classes, rows[here])
     return posterior

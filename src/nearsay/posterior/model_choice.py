@@ -20,7 +20,9 @@ from typing import Any
 import numpy as np
 
 from nearsay.arrays import evenly
+from nearsay.errors import InputError
 from nearsay.neighbors.table import NeighborTable
+from nearsay.posterior.base import GroupPosterior, Posterior
 from nearsay.posterior.feature_group import View
 from nearsay.posterior.fusion import NOTHING, Fusion, left_out_folds
 from nearsay.posterior.named import AUTO
@@ -160,7 +162,7 @@ class Chooser:
     def __init__(
         self,
         views: dict[tuple[int, int], View],
-        posteriors: Mapping[str, Callable[[], Any]],
+        posteriors: Mapping[str, Callable[[], Posterior]],
         labels: np.ndarray,
         n_classes: int,
         *,
@@ -176,7 +178,7 @@ class Chooser:
         self.rows = evenly(len(labels), CASES_TO_CHOOSE_BY)
         # A class of one row is never right when that row is left out, whatever is chosen.
         self.rows = self.rows[np.bincount(labels)[labels[self.rows]] > 1]
-        asked = [getattr(make(), "n_members", None) for make in posteriors.values()]
+        asked = [make().n_members for make in posteriors.values()]
         n_members = max((number for number in asked if number is not None), default=None)
         self._tables = {key: view.past_cases(max(ks), n_members, self.rows) for key, view in views.items()}
         self._tried: dict[Candidate, CandidateScore] = {}
@@ -192,7 +194,7 @@ class Chooser:
         k = self.ks[len(self.ks) // 2]
         alone = self._views_of_each_distance()
         expected = EXPECTED if EXPECTED in self.posteriors else next(iter(self.posteriors))
-        pools_all = together and hasattr(self.posteriors[expected](), "fit_groups")
+        pools_all = together and isinstance(self.posteriors[expected](), GroupPosterior)
         best = Candidate(expected, k, sum(alone, ()) if pools_all else alone[0])
         rival = self._likeliest([Candidate(p, k, views) for views in alone for p in self.posteriors])
         # Votes of another k change a posterior somewhat, not the whole order: only the leaders are worth the time.
@@ -257,7 +259,7 @@ class Chooser:
 
     def _plain(self, way: Candidate) -> Candidate:
         """The same k for posteriors that no k changes: what is the same is tried once."""
-        return way if counts_votes(self.posteriors[way.posterior]()) else replace(way, n_neighbors=0)
+        return way if self.posteriors[way.posterior]().counts_votes else replace(way, n_neighbors=0)
 
     def _try(self, way: Candidate) -> CandidateScore:
         k = way.n_neighbors or 1
@@ -288,19 +290,33 @@ class Chooser:
 
 
 def views_to_try(
-    groups: Mapping[str, Any], distances: Sequence[Any], search: Any, X: Any, labels: np.ndarray, n_classes: int
+    groups: Mapping[str, Any],
+    distances: Sequence[Any],
+    search: Any,
+    X: Any,
+    labels: np.ndarray,
+    n_classes: int,
+    *,
+    n_jobs: int | None = None,
 ) -> dict[tuple[int, int], View]:
     """Fitted views of every group under every distance; "auto" among them stands for those worth trying.
 
     A distance that was asked for must take every row; one that was not is
-    left out for a group where it does not.
+    left out for a group where it does not, unless none takes it.
     """
     views = {}
     for number, (group, columns) in enumerate(groups.items()):
+        refused: list[InputError] = []
         for place, (distance, asked_for) in enumerate(_spelled_out(distances)):
-            view = View(group, columns, distance, search, forgiving=not asked_for)
-            if asked_for or view.takes(X):
+            view = View(group, columns, distance, search, forgiving=not asked_for, n_jobs=n_jobs)
+            try:
                 views[number, place] = view.fit(X, labels, n_classes)
+            except InputError as error:
+                if asked_for:
+                    raise
+                refused.append(error)
+        if refused and not any(group == number for group, _ in views):
+            raise refused[0]
     return views
 
 
@@ -310,11 +326,6 @@ def _spelled_out(distances: Sequence[Any]) -> Iterator[tuple[Any, bool]]:
             yield from ((name, False) for name in DISTANCES_TO_TRY)
         else:
             yield distance, True
-
-
-def counts_votes(posterior: Any) -> bool:
-    """Whether a posterior reads the k nearest rows, and not only the classes; True unless it says otherwise."""
-    return bool(getattr(posterior, "counts_votes", True))
 
 
 def neighbors_to_try(limit: int) -> list[int]:

@@ -4,15 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from copy import deepcopy
-from typing import Any, Literal, Protocol
-
-import numpy as np
+from typing import Any, Literal
 
 from nearsay.errors import InputError, unknown_name
-from nearsay.neighbors.table import NeighborTable
 from nearsay.posterior.base import Posterior
 from nearsay.posterior.confusion import Confmat, ConfmatRank, ConfmatRankVotesplit
 from nearsay.posterior.dist_votesplit import DistVotesplit
+from nearsay.posterior.own import as_one
 from nearsay.posterior.pooled import Pooled
 from nearsay.posterior.proportional import Proportional
 from nearsay.posterior.rank import Rank, RankVotesplit
@@ -36,13 +34,6 @@ PosteriorName = Literal[
 ]
 
 
-class PosteriorLike(Protocol):
-    """An object of the user's own that turns neighbors into probabilities."""
-
-    def fit(self, table: Any, labels: np.ndarray, n_classes: int) -> Any: ...
-    def proba(self, table: NeighborTable) -> np.ndarray: ...
-
-
 POSTERIORS: dict[str, Callable[..., Posterior]] = {
     "proportional": Proportional,
     "weighted": Weighted,
@@ -56,7 +47,7 @@ POSTERIORS: dict[str, Callable[..., Posterior]] = {
 }
 
 
-def as_posterior(posterior: Any, *, model_failure: float, smoothing: str) -> Any:
+def as_posterior(posterior: Any, *, model_failure: float, smoothing: str) -> Posterior:
     """Give a fresh posterior for a name, a name with its options, or an object.
 
     An object is copied: what the user passed is never written to.
@@ -79,7 +70,7 @@ def as_posterior(posterior: Any, *, model_failure: float, smoothing: str) -> Any
         except TypeError as error:
             raise InputError(f"The posterior {name!r} does not take these options: {error}.") from None
     if callable(getattr(posterior, "fit", None)) and callable(getattr(posterior, "proba", None)):
-        return deepcopy(posterior)
+        return as_one(deepcopy(posterior))
     hint = " You can also pass an object with fit(table, labels, n_classes) and proba(table)."
     raise unknown_name("posterior", posterior, [*POSTERIORS, AUTO], hint)
 

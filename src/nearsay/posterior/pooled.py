@@ -21,7 +21,7 @@ from nearsay.arrays import evenly, row_blocks
 from nearsay.errors import InputError
 from nearsay.neighbors.class_order import NearestClasses
 from nearsay.neighbors.table import NeighborTable
-from nearsay.posterior.base import FOLDS_LEFT_OUT, Posterior, splits
+from nearsay.posterior.base import FOLDS_LEFT_OUT, GroupPosterior, splits
 from nearsay.posterior.log_linear import CANDIDATES, Cases, answers, fit_weights, likeliest, stack
 from nearsay.posterior.past_case_table import listed_classes
 
@@ -42,7 +42,7 @@ HALVINGS = 50
 CONFIDENCE_BINS = 10
 
 
-class Pooled(Posterior):
+class Pooled(GroupPosterior):
     """Softmax of weighted log within-class distances; the weights by maximum likelihood on past cases.
 
     Parameters

@@ -230,7 +230,7 @@ class ApproximateSearch(StaticSearch):
     def why_not(self, distance: Distance) -> str:
         return why_not_approximate(distance)
 
-    def fit(self, X: Any) -> ApproximateSearch:
+    def fit_checked(self, items: Any, distance: Distance) -> Self:
         if self.kind not in ("auto", *KINDS):
             raise unknown_name("kind of approximate search", self.kind, ["auto", *KINDS])
         if not 0 < self.recall < 1:
@@ -239,7 +239,7 @@ class ApproximateSearch(StaticSearch):
             )
         load_faiss()
         self.settings_: dict[int, Setting] = {}
-        return super().fit(X)
+        return super().fit_checked(items, distance)
 
     @property
     def recall_(self) -> dict[int, float]:

@@ -27,7 +27,7 @@ DEFAULT_RECALL = 0.95
 LARGEST_TREE = 128 << 20
 
 # What a backend can do, as ``protocol.py`` says.
-BACKEND = ("fit", "candidates", "add", "remove")
+BACKEND = ("fit_checked", "candidates", "add", "remove")
 
 # How each backend is built, from a distance and the recall asked for.
 SEARCHES: dict[str, Callable[[Distance, float], NeighborSearch]] = {

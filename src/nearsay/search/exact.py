@@ -14,7 +14,6 @@ from typing import Any
 import numpy as np
 
 from nearsay.distances.distance import Distance
-from nearsay.distances.named import as_distance
 from nearsay.errors import unknown_name
 from nearsay.parallel import in_parallel, shares
 from nearsay.search.protocol import Versioned, WriterLock
@@ -45,10 +44,10 @@ class ExactSearch(Versioned):
         self.metric = metric
         self.products = products
 
-    def fit(self, X: Any) -> ExactSearch:
+    def fit_checked(self, items: Any, distance: Distance) -> ExactSearch:
         self._writing = WriterLock()
-        self.distance_: Distance = as_distance(self.metric)
-        self.rows_ = HeldRows(self.distance_.check(X))
+        self.distance_ = distance
+        self.rows_ = HeldRows(items)
         self._screen = None
         if self.products not in ("auto", *PRODUCTS):
             raise unknown_name("products", self.products, ["auto", *PRODUCTS])

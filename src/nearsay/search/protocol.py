@@ -19,6 +19,7 @@ from typing import Any, Protocol, Self, runtime_checkable
 import numpy as np
 
 from nearsay.distances.distance import Distance
+from nearsay.distances.named import as_distance
 from nearsay.search.row_store import HeldRows
 
 
@@ -46,6 +47,10 @@ class NeighborSearch(Protocol):
         """Hold the rows of ``X``, numbered from 0."""
         ...
 
+    def fit_checked(self, items: Any, distance: Distance) -> NeighborSearch:
+        """The same for what ``distance.check`` gave; nothing needs to be looked at again."""
+        ...
+
     def candidates(self, Q: Any, k: int) -> np.ndarray:
         """Row numbers (n_queries, at least k) that should hold the k nearest; −1 fills up.
 
@@ -63,13 +68,23 @@ class NeighborSearch(Protocol):
 
 
 class Versioned:
-    """What makes a search safe to change while other threads ask it.
+    """What makes a search safe to change while other threads ask it; ``fit_checked`` says how rows are held.
 
     The attributes of a version are never assigned to again, and what they hold is never changed, but for what is
     prepared on first use. Readers take a ``snapshot`` and ask that.
     """
 
+    metric: Any
     _writing: WriterLock
+
+    def fit(self, X: Any) -> Self:
+        """Check the rows of ``X``, and hold them, numbered from 0."""
+        distance = as_distance(self.metric)
+        return self.fit_checked(distance.check(X), distance)
+
+    def fit_checked(self, items: Any, distance: Distance) -> Self:
+        """Hold what ``distance.check`` gave; nothing is looked at again."""
+        raise NotImplementedError
 
     def snapshot(self) -> Self:
         """The search as it is now: it stays so, whatever is added or removed later."""

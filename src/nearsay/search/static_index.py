@@ -23,7 +23,6 @@ import numpy as np
 
 from nearsay.arrays import GrowingArray
 from nearsay.distances.distance import Distance
-from nearsay.distances.named import as_distance
 from nearsay.errors import InputError
 from nearsay.search.exact import ExactSearch
 from nearsay.search.protocol import Versioned, WriterLock
@@ -83,7 +82,7 @@ class Beside:
         following = copy.copy(self)
         following._numbers = self._numbers.appended(numbers)
         if self._search is None:
-            following._search = ExactSearch(self._distance).fit(X)
+            following._search = ExactSearch(self._distance).fit_checked(X, self._distance)
         else:
             following._search = self._search.snapshot()
             following._search.add(X)
@@ -116,7 +115,6 @@ class StaticSearch(Versioned, ABC):
     """
 
     exact: bool
-    metric: Any
     smallest: ClassVar[int] = 1  # with fewer rows nothing is built, and exact search serves
 
     @abstractmethod
@@ -138,12 +136,12 @@ class StaticSearch(Versioned, ABC):
         """
         return False
 
-    def fit(self, X: Any) -> Self:
+    def fit_checked(self, items: Any, distance: Distance) -> Self:
         self._writing = WriterLock()
-        self.distance_: Distance = as_distance(self.metric)
-        if reason := self.why_not(self.distance_):
+        self.distance_ = distance
+        if reason := self.why_not(distance):
             raise InputError(reason)
-        self._all = ExactSearch(self.distance_).fit(X)
+        self._all = ExactSearch(distance).fit_checked(items, distance)
         self._build_anew()
         return self
 

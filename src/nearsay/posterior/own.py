@@ -1,0 +1,101 @@
+"""A posterior of the user's own: any object with ``fit`` and ``proba``, seen as a Posterior by everyone else."""
+
+from __future__ import annotations
+
+import inspect
+from copy import deepcopy
+from typing import Any, Protocol
+
+import numpy as np
+
+from nearsay.neighbors.table import NeighborTable
+from nearsay.posterior.base import Posterior, Record
+
+
+class PosteriorLike(Protocol):
+    """An object of the user's own that turns neighbors into probabilities."""
+
+    def fit(self, table: Any, labels: np.ndarray, n_classes: int) -> Any: ...
+    def proba(self, table: NeighborTable) -> np.ndarray: ...
+
+
+def as_one(posterior: Any) -> Posterior:
+    """A Posterior: what was given, or what is made of an object of the user's own. It is not copied."""
+    return posterior if isinstance(posterior, Posterior) else OwnPosterior(posterior)
+
+
+class OwnPosterior(Posterior):
+    """Wraps an object that has ``fit(table, labels, n_classes)`` and ``proba(table)``, and maybe more of a Posterior.
+
+    What else it has (``needs_past_cases``, ``record``, …) is used; a method
+    that is missing is the one of Posterior. The only place that looks.
+
+    If its ``fit`` takes no ``rows``, and some rows are to teach it, it is
+    fitted to a collection of these rows only: others are nobody's neighbors.
+    """
+
+    def __init__(self, own: Any) -> None:
+        self.own = own
+        self.needs_past_cases = getattr(own, "needs_past_cases", Posterior.needs_past_cases)
+        self.n_members = getattr(own, "n_members", Posterior.n_members)
+        self.counts_votes = getattr(own, "counts_votes", Posterior.counts_votes)
+        self.takes_rows = "rows" in inspect.signature(own.fit).parameters
+        self._known: np.ndarray | None = None
+
+    def __copy__(self) -> OwnPosterior:
+        """Another to be fitted: only the object itself knows which of its parts can be shared."""
+        return OwnPosterior(deepcopy(self.own))
+
+    def fit(self, table: Any, labels: np.ndarray, n_classes: int, rows: np.ndarray | None = None) -> OwnPosterior:
+        """Fit the object."""
+        self.labels_, self.n_classes_ = labels, n_classes
+        every_row = rows is None or np.array_equal(rows, np.arange(len(labels)))
+        self._known = None if every_row or self.takes_rows else rows
+        if every_row:
+            self.own.fit(table, labels, n_classes)
+        elif self.takes_rows:
+            self.own.fit(table, labels, n_classes, rows=rows)
+        else:
+            self.own.fit(self._among_known(table), labels[rows], n_classes)
+        return self
+
+    def proba(self, table: NeighborTable) -> np.ndarray:
+        """What the object says."""
+        p: np.ndarray = self.own.proba(self._among_known(table))
+        return p
+
+    def leave_one_out_proba(self, table: NeighborTable, rows: np.ndarray | None = None) -> np.ndarray:
+        """What the object says of past cases, by its own method or by folds."""
+        if not self.needs_past_cases:
+            return self.proba(table)
+        if self._known is not None or not hasattr(self.own, "leave_one_out_proba"):
+            return self._proba_by_folds(table, rows)
+        p: np.ndarray = self.own.leave_one_out_proba(table, rows)
+        return p
+
+    def record(self, table: NeighborTable) -> Record | None:
+        """The object's record, if it keeps one."""
+        return self.own.record(self._among_known(table)) if hasattr(self.own, "record") else None
+
+    def tables(self) -> list[Any]:
+        """The object's tables, if it keeps any."""
+        return list(self.own.tables()) if hasattr(self.own, "tables") else []
+
+    def _among_known(self, table: NeighborTable) -> NeighborTable:
+        return table if self._known is None else among(table, self._known, len(self.labels_))
+
+
+def among(table: NeighborTable, rows: np.ndarray, n_rows: int) -> NeighborTable:
+    """The table of a collection that holds these rows only, in this order: others are nobody's neighbors.
+
+    >>> table = NeighborTable(np.array([[3, 0, 2]]), np.array([[1.0, 2.0, 3.0]]))
+    >>> among(table, np.array([0, 2]), n_rows=4).indices
+    array([[ 0,  1, -1]])
+    """
+    number = np.full(n_rows, -1)
+    number[rows] = np.arange(len(rows))
+    indices = np.where(table.indices >= 0, number[table.indices], -1)
+    present_first = np.argsort(indices < 0, axis=1, kind="stable")
+    indices = np.take_along_axis(indices, present_first, axis=1)
+    distances = np.take_along_axis(table.distances, present_first, axis=1)
+    return NeighborTable(indices, np.where(indices >= 0, distances, np.inf), table.classes)
