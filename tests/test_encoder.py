@@ -306,7 +306,7 @@ def test_a_folder_is_encoded_in_blocks_and_damaged_images_are_skipped(network, p
 
 def test_anything_that_encodes_gets_many_images_at_once(photos):
     class Sizes:
-        name, distance = "sizes", "euclidean"
+        name, metric = "sizes", "euclidean"
 
         def __init__(self) -> None:
             self.batches: list[int] = []

@@ -68,9 +68,7 @@ VALUES = {
 
 
 def public_settings() -> list[tuple[type, str]]:
-    return [
-        (kind, name) for kind in ESTIMATORS.values() for name in inspect.signature(kind).parameters if name != "unknown"
-    ]
+    return [(kind, name) for kind in ESTIMATORS.values() for name in inspect.signature(kind).parameters]
 
 
 def fit_and_ask(kind: Any, **given: Any) -> None:

@@ -208,8 +208,8 @@ def test_a_model_failure_that_is_no_share_is_refused(model_failure):
         fit(model_failure=model_failure)
 
 
-@pytest.mark.parametrize("option", ["distance", "search"])
-def test_an_unknown_distance_or_search_is_refused(option):
+@pytest.mark.parametrize("option", ["metric", "search"])
+def test_an_unknown_metric_or_search_is_refused(option):
     with pytest.raises(InputError, match="nobody"):
         fit(**{option: "nobody"})
 

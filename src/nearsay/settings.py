@@ -2,16 +2,19 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Mapping
+from collections.abc import Callable, Collection, Mapping
 from difflib import get_close_matches
+from functools import wraps
 from inspect import signature
 from numbers import Real
-from typing import Any
+from typing import Any, ParamSpec
 
 import numpy as np
 from sklearn.utils import check_random_state
 
 from nearsay.errors import InputError, unknown_name
+
+Parameters = ParamSpec("Parameters")
 
 # What compiled loops and numpy count with.
 LARGEST_WHOLE = 2**63 - 1
@@ -19,18 +22,32 @@ LARGEST_WHOLE = 2**63 - 1
 LARGEST_NUMBER = 1e100
 
 
-def refuse_unknown(kind: type, unknown: Mapping[str, Any], instead: Mapping[str, str]) -> None:
-    """Say what to use instead of a parameter that another library has and ``kind`` has not.
+def with_hints(instead: Mapping[str, str]) -> Callable[[Callable[Parameters, None]], Callable[Parameters, None]]:
+    """Decorate a constructor so that a parameter it does not have is refused with what to use instead.
 
-    >>> refuse_unknown(dict, {"weights": "distance"}, {"weights": 'Use posterior="weighted".'})
+    >>> class Classifier:
+    ...     @with_hints({"weights": 'Use posterior="weighted".'})
+    ...     def __init__(self, n_neighbors: int = 5) -> None: ...
+    >>> Classifier(weights="distance")
     Traceback (most recent call last):
-    TypeError: dict has no parameter 'weights'. Use posterior="weighted".
+    TypeError: Classifier has no parameter 'weights'. Use posterior="weighted".
     """
-    for name in unknown:
-        known = [name for name, each in signature(kind).parameters.items() if each.kind is not each.VAR_KEYWORD]
-        close = get_close_matches(name, known, n=1)
-        hint = instead.get(name) or (f"Did you mean {close[0]!r}?" if close else f"It takes {', '.join(known)}.")
-        raise TypeError(f"{kind.__name__} has no parameter {name!r}. {hint}")
+
+    def decorate(init: Callable[Parameters, None]) -> Callable[Parameters, None]:
+        known = list(signature(init).parameters)[1:]
+
+        @wraps(init)
+        def checked(*given: Parameters.args, **named: Parameters.kwargs) -> None:
+            for name in named:
+                if name not in known:
+                    close = get_close_matches(name, known, n=1)
+                    hint = f"Did you mean {close[0]!r}?" if close else f"It takes {', '.join(known)}."
+                    raise TypeError(f"{type(given[0]).__name__} has no parameter {name!r}. {instead.get(name, hint)}")
+            init(*given, **named)
+
+        return checked
+
+    return decorate
 
 
 def check_whole(name: str, value: Any, *, least: int, most: int = LARGEST_WHOLE) -> int:

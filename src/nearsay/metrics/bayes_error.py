@@ -8,6 +8,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from nearsay.arrays import as_labels
+from nearsay.distances.named import Metric
 from nearsay.errors import InputError
 from nearsay.neighbors.index import NeighborIndex
 from nearsay.posterior.past_cases import left_out_blocks
@@ -20,7 +21,7 @@ class BayesErrorRange(NamedTuple):
     high: float
 
 
-def bayes_error_range(X: Any, y: Any, *, distance: Any = "euclidean") -> BayesErrorRange:
+def bayes_error_range(X: Any, y: Any, *, metric: Metric = "euclidean") -> BayesErrorRange:
     """Estimate the range of the Bayes error R*, the error that no classifier on these features can beat.
 
     With C classes and enough rows, the error e of the nearest neighbor lies
@@ -41,14 +42,14 @@ def bayes_error_range(X: Any, y: Any, *, distance: Any = "euclidean") -> BayesEr
 
     Parameters
     ----------
-    X : rows, or whatever ``distance`` compares; at least 2.
+    X : rows, or whatever ``metric`` compares; at least 2.
     y : (n_rows,) labels.
 
     >>> bayes_error_range([[0.0], [1.0], [5.0], [6.0], [6.5]], ["a", "a", "b", "b", "a"])
     BayesErrorRange(low=0.276..., high=0.4)
     """
     names, labels = np.unique(as_labels(y), return_inverse=True)
-    index = NeighborIndex(distance).fit(X)
+    index = NeighborIndex(metric).fit(X)
     n_rows = index.search_.rows_.n_live
     if labels.ndim != 1 or len(labels) != n_rows:
         raise InputError(f"One label a row is expected: X has {n_rows} rows, y has the shape {labels.shape}.")

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 from functools import partial
-from typing import Any, Literal, Never
+from typing import Any, Literal
 
 import numpy as np
 from scipy.sparse import csr_array
@@ -32,7 +32,7 @@ from nearsay.posterior.past_cases import PastCases, rows_not_judged
 from nearsay.posterior.proportional import check_smoothing
 from nearsay.posterior.votes import check_tie_break, lift, neighbor_labels, winners
 from nearsay.search.choose import SearchBackend
-from nearsay.settings import check_randomness, refuse_unknown
+from nearsay.settings import check_randomness, with_hints
 from nearsay.validation import checked_labels, checked_rows, checked_rows_and_labels
 
 # What users of scikit-learn's KNeighborsClassifier, and of faiss, look for.
@@ -127,6 +127,7 @@ class NeighborClassifier(ClassifierMixin, BaseEstimator):
     k_curve_: KCurve
     choices_: Choices
 
+    @with_hints(INSTEAD)
     def __init__(
         self,
         n_neighbors: int | Literal["auto"] = 5,
@@ -140,10 +141,7 @@ class NeighborClassifier(ClassifierMixin, BaseEstimator):
         smoothing: Literal["model_failure", "add-one"] = "model_failure",
         random_state: int | np.random.RandomState | None = 0,
         n_jobs: int | None = None,
-        **unknown: Never,
     ) -> None:
-        if unknown:
-            refuse_unknown(type(self), unknown, INSTEAD)
         self.n_neighbors = n_neighbors
         self.posterior = posterior
         self.metric = metric
