@@ -98,9 +98,15 @@ class OwnModel(LogisticRegression):
 @pytest.mark.parametrize(
     ("make", "says"),
     [
-        (lambda: ns.NeighborClassifier(3, metric=lambda a, b: abs(a - b).sum()).fit(ROWS, NAMES), "metric is the function"),
+        (
+            lambda: ns.NeighborClassifier(3, metric=lambda a, b: abs(a - b).sum()).fit(ROWS, NAMES),
+            "metric is the function",
+        ),
         (lambda: ns.HedgedClassifier(OwnModel(), PETS).fit(ROWS, NAMES), "estimator is a test_saved_objects.OwnModel"),
-        (lambda: ns.HedgedClassifier(DecisionTreeClassifier(), PETS).fit(ROWS, NAMES), "tree_ is a sklearn.tree._tree.Tree"),
+        (
+            lambda: ns.HedgedClassifier(DecisionTreeClassifier(), PETS).fit(ROWS, NAMES),
+            "tree_ is a sklearn.tree._tree.Tree",
+        ),
         (lambda: ROWS, "save takes a fitted estimator"),
         (lambda: {"a": 1}, "save takes a fitted estimator"),
     ],

@@ -170,7 +170,7 @@ WRITTEN: list[tuple[Any, Callable[[_Writer, Any, str], Any]]] = [
     (tuple, _write_items("tuple")),
     ((set, frozenset), _write_items("set")),
     (Mapping, _write_dict),
-    (slice, lambda writer, value, where: {"slice": [writer.write(x, where) for x in (value.start, value.stop, value.step)]}),
+    (slice, lambda writer, value, where: {"slice": writer.write([value.start, value.stop, value.step], where)}),
     (range, lambda writer, value, where: {"range": [value.start, value.stop, value.step]}),
     (np.dtype, lambda writer, value, where: {"dtype": value.str}),
     ((sparse.sparray, sparse.spmatrix), _write_sparse),
@@ -226,12 +226,13 @@ class _Reader:
 
     def _object(self, value: dict[str, Any]) -> Any:
         kind = _class_named(value["class"])
+        made: Any
         if "saved" in value:
             made = kind._from_saved(self.read(value["saved"]))  # type: ignore[attr-defined]
         elif "given" in value and "__reduce__" in vars(kind):
             made = kind(*self.read(value["given"]))
         else:
-            made = kind.__new__(kind)
+            made = object.__new__(kind)
             self._made[value["object"]] = made  # what it holds may hold it
             state = {name: self.read(each) for name, each in value["state"].items()}
             if "__setstate__" in _own(kind):
@@ -285,6 +286,6 @@ def _class_named(name: str) -> type:
     kind: Any = import_module(module)
     for part in qualname.split("."):
         kind = getattr(kind, part)
-    if not isinstance(kind, type) or not _is_known(kind) or f"{kind.__module__}:{kind.__qualname__}" != f"{module}:{qualname}":
+    if not isinstance(kind, type) or not _is_known(kind) or _name_of(kind) != f"{module}:{qualname}":
         raise ValueError(f"{name} is no class that is saved")
     return kind
