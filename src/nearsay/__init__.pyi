@@ -14,6 +14,8 @@ from nearsay.data.datasets import load_dataset as load_dataset
 from nearsay.data.files import read_rows as read_rows
 from nearsay.data.files import write_rows as write_rows
 from nearsay.data.rows import LabeledRows as LabeledRows
+from nearsay.data.saved_objects import load as load
+from nearsay.data.saved_objects import save as save
 from nearsay.decision.conformal import ConformalClassifier as ConformalClassifier
 from nearsay.decision.hedged import HedgedClassifier as HedgedClassifier
 from nearsay.describe.folder import describe_images as describe_images

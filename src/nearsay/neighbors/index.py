@@ -9,10 +9,9 @@ from typing import Any, Literal
 import numpy as np
 from scipy.sparse import csr_array
 
-from nearsay.data.saved import open_state, save_state
-from nearsay.distances.distance import Distance
-from nearsay.distances.named import DISTANCES, Metric, as_distance, with_parameters
-from nearsay.errors import InputError, NotFitted
+from nearsay.data import saved_objects
+from nearsay.distances.named import Metric, as_distance, with_parameters
+from nearsay.errors import InputError, NotFitted, SavedFileError
 from nearsay.neighbors import find
 from nearsay.neighbors.labeled import LabeledNeighbors
 from nearsay.neighbors.table import NeighborTable
@@ -20,9 +19,6 @@ from nearsay.parallel import in_jobs
 from nearsay.search.choose import Choice, SearchBackend, choose
 from nearsay.search.protocol import NeighborSearch
 from nearsay.settings import check_choice
-
-SAVED_KIND = "index"
-SAVED_VERSION = 1
 
 
 class NeighborIndex:
@@ -176,46 +172,16 @@ class NeighborIndex:
             raise NotFitted("This index holds no rows yet. Call fit(X) first.") from None
 
     def save(self, path: str | os.PathLike[str]) -> None:
-        """Write the rows and settings to one file (arrays and JSON, never pickle).
-
-        A structure that can be built again from the rows (a tree, a graph) is built again by ``open``.
-        """
-        search = self._fitted.snapshot()
-        parameters = _saved_parameters(search.distance_)
-        if not isinstance(self.search, str):
-            raise InputError(
-                f"A search passed as an object ({type(self.search).__name__}) cannot be saved."
-                ' Name it instead (search="exact", "trees", "approximate").'
-            )
-        chunks = [chunk for _, chunk in search.rows_.chunks()]
-        header = {
-            "distance": search.distance_.name,
-            "parameters": {name: value for name, value in parameters.items() if not isinstance(value, np.ndarray)},
-            "search": self.search,
-            "recall": self.recall,
-        }
-        arrays = {f"parameters/{name}": value for name, value in parameters.items() if isinstance(value, np.ndarray)}
-        arrays |= {f"rows/{number}": chunk for number, chunk in enumerate(chunks)}
-        if search.rows_.removed is not None:
-            arrays["removed"] = search.rows_.removed
-        save_state(path, SAVED_KIND, SAVED_VERSION, header, arrays)
+        """Write the rows and settings to one file, as ``nearsay.save`` does."""
+        self._fitted  # noqa: B018 - an index without rows is not worth a file
+        saved_objects.save(self, path)
 
     @classmethod
     def open(cls, path: str | os.PathLike[str]) -> NeighborIndex:
         """Read an index that ``save`` wrote: the same answers, the same row numbers."""
-        state = open_state(path, SAVED_KIND, newest=SAVED_VERSION)
-        parameters = dict(state.header["parameters"])
-        parameters |= {
-            name.removeprefix("parameters/"): array
-            for name, array in state.arrays.items()
-            if name.startswith("parameters/")
-        }
-        distance = (state.header["distance"], parameters) if parameters else state.header["distance"]
-        index = cls(distance, state.header["search"], state.header["recall"]).fit(state.arrays["rows/0"])
-        if "rows/1" in state.arrays:
-            index.add(state.arrays["rows/1"])
-        if "removed" in state.arrays:
-            index.remove(np.flatnonzero(state.arrays["removed"]))
+        index = saved_objects.load(path)
+        if not isinstance(index, cls):
+            raise SavedFileError(f"{os.fspath(path)} holds a saved {type(index).__name__}, not an index.")
         return index
 
     def __repr__(self) -> str:
@@ -224,15 +190,6 @@ class NeighborIndex:
         given += "" if self.recall is None else f", recall={self.recall}"
         held = f" of {len(self)} rows, searched by {self.chosen_.name}" if hasattr(self, "search_") else ""
         return f"NeighborIndex({given}){held}"
-
-
-def _saved_parameters(distance: Distance) -> dict[str, Any]:
-    if distance.name not in DISTANCES:
-        raise InputError(
-            f"An index with the distance {distance.name!r} cannot be saved: a function of yours is not data."
-            " Save the rows, and build the index again with your function after reading them."
-        )
-    return distance.parameters()
 
 
 def nearest(X: Any, Q: Any, k: int, *, metric: Metric = "euclidean", search: SearchBackend = "auto") -> NeighborTable:

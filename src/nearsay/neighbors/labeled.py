@@ -93,6 +93,13 @@ class LabeledNeighbors:
         self.n_jobs = n_jobs
         self.lists_all = self.n_classes <= LIST_ALL_UP_TO
 
+    def _to_saved(self) -> dict[str, Any]:
+        return {"search": self.search, "labels": self.labels, "n_classes": self.n_classes, "n_jobs": self.n_jobs}
+
+    @classmethod
+    def _from_saved(cls, state: dict[str, Any]) -> LabeledNeighbors:
+        return cls(**state)
+
     def __len__(self) -> int:
         """How many rows can be found."""
         return self.search.rows_.n_live

@@ -92,6 +92,22 @@ class Versioned:
         twin.__dict__ = self.__dict__  # the next version brings its own
         return twin
 
+    def _to_saved(self: Any) -> dict[str, Any]:
+        """What the search is built again from: its settings and the rows."""
+        settings = {name: value for name, value in vars(self).items() if not name.startswith("_") and name[-1] != "_"}
+        chunks = [chunk for _, chunk in self.rows_.chunks()]
+        return {"settings": {**settings, "metric": self.distance_}, "chunks": chunks, "removed": self.rows_.removed}
+
+    @classmethod
+    def _from_saved(cls: Any, state: dict[str, Any]) -> Any:
+        first, *more = state["chunks"]
+        search = cls(**state["settings"]).fit(first)
+        for chunk in more:
+            search.add(chunk)
+        if state["removed"] is not None:
+            search.remove(np.flatnonzero(state["removed"]))
+        return search
+
     @contextmanager
     def _next_version(self) -> Iterator[Self]:
         """A copy to be changed. It takes effect in one step at the end of the block, or not at all on an error."""

@@ -1,0 +1,291 @@
+"""Fitted estimators in files: every object is written down as arrays and JSON, and made again from them, never pickle.
+
+    NeighborClassifier ──► {"object": 0, "class": "posterior.classifier.NeighborClassifier", "state": {…}}
+      ├ settings               what JSON holds, as it is
+      ├ arrays                 {"array": 3} ──► arrays/3.npy
+      └ objects                the same again; what two of them share is written once: {"again": 7}
+
+A file names classes, not code: only estimators, and what they are made of, of
+nearsay and scikit-learn are made again, and nothing that a file says is run. A
+class that can do better than to list its attributes says so: ``_to_saved`` gives
+what is written down, and the classmethod ``_from_saved`` makes an object of it.
+"""
+
+from __future__ import annotations
+
+import math
+import os
+from collections.abc import Callable, Mapping
+from importlib import import_module
+from typing import Any
+
+import numpy as np
+from scipy import sparse
+
+from nearsay.data.saved import State, open_state, save_state
+from nearsay.errors import InputError, SavedFileError
+
+KIND = "estimator"
+VERSION = 1
+# Classes that have moved since a file was written: old name, new name. Names count from nearsay.
+MOVED: dict[str, str] = {}
+# Whose classes a file may name.
+PACKAGES = ("nearsay", "sklearn")
+
+
+def save(thing: Any, path: str | os.PathLike[str]) -> None:
+    """Write a fitted estimator, or another object of nearsay's, to one file.
+
+    Arrays and JSON with checksums, never pickle: opening a file runs no code of
+    whoever wrote it. ``nearsay.load`` gives the object back, with the same
+    answers. Structures that can be built again from the rows (a tree, a graph)
+    are built again then.
+
+    What is not data cannot be saved: a metric or a posterior that is a function
+    or a class of your own, a model of another library than scikit-learn, or one
+    of scikit-learn that is made of compiled parts (a tree).
+
+    >>> import tempfile
+    >>> from pathlib import Path
+    >>> from nearsay.posterior.classifier import NeighborClassifier
+    >>> clf = NeighborClassifier(1).fit([[0.0], [1.0]], ["low", "high"])
+    >>> path = Path(tempfile.mkdtemp()) / "levels.nearsay"
+    >>> save(clf, path)
+    >>> load(path).predict([[0.7]])
+    array(['high'], dtype='<U4')
+    """
+    writer = _Writer()
+    root = writer.write(thing, type(thing).__name__)
+    if not (isinstance(root, dict) and "object" in root):
+        raise InputError(
+            f"save takes a fitted estimator or another object of nearsay's; got {type(thing).__name__}."
+            " Rows and labels are saved by write_rows, arrays by numpy.save."
+        )
+    save_state(path, KIND, VERSION, {"root": root}, writer.arrays)
+
+
+def load(path: str | os.PathLike[str]) -> Any:
+    """Read what ``save`` wrote, as the kind of object it was."""
+    state = open_state(path, KIND, newest=VERSION)
+    try:
+        return _Reader(state).read(state.header["root"])
+    except (AttributeError, ImportError, KeyError, IndexError, TypeError, ValueError) as error:
+        raise SavedFileError(
+            f"{os.fspath(path)} holds an object that this nearsay cannot make again ({type(error).__name__}: {error})."
+            " If a newer one wrote it, run: pip install --upgrade nearsay"
+        ) from error
+
+
+# ------------------------------------------------------------------ writing
+
+
+class _Writer:
+    """Turns objects into JSON values, and puts their arrays aside. What was seen before is only referred to."""
+
+    def __init__(self) -> None:
+        self.arrays: dict[str, np.ndarray] = {}
+        self._seen: dict[int, int] = {}
+        self._kept: list[Any] = []  # so that no two objects have the same id
+
+    def write(self, value: Any, where: str) -> Any:
+        if value is None or isinstance(value, bool | str):
+            return value
+        for kinds, write in WRITTEN:
+            if isinstance(value, kinds):
+                return write(self, value, where)
+        return self._object(value, where)
+
+    def _array(self, value: np.ndarray, where: str) -> dict[str, Any]:
+        if value.dtype == object:
+            items = [self.write(item, f"{where}[{place}]") for place, item in enumerate(value.ravel())]
+            return {"objects": items, "shape": list(value.shape)}
+        if id(value) not in self._seen:
+            self._seen[id(value)] = len(self.arrays)
+            self._kept.append(value)
+            self.arrays[str(len(self.arrays))] = value
+        return {"array": self._seen[id(value)]}
+
+    def _object(self, value: Any, where: str) -> dict[str, Any]:
+        kind = type(value)
+        if id(value) in self._seen:
+            return {"again": self._seen[id(value)]}
+        if hasattr(kind, "snapshot") and id(vars(value)) in self._seen:
+            return {"snapshot": self._seen[id(vars(value))]}
+        if not _is_known(kind):
+            raise InputError(
+                f"{where} is {_told(value)}, which is not data and cannot be saved."
+                " Save the rows instead, and fit again after reading them."
+            )
+        number = self._seen[id(value)] = self._seen[id(vars(value))] = len(self._seen)
+        self._kept.append(value)
+        written: dict[str, Any] = {"object": number, "class": _name_of(kind)}
+        if hasattr(kind, "_to_saved"):
+            return {**written, "saved": self.write(value._to_saved(), where)}
+        if "__reduce__" in vars(kind):
+            made, given = value.__reduce__()[:2]
+            assert made is kind, f"{kind.__name__}.__reduce__ must name its own class"
+            return {**written, "given": [self.write(each, where) for each in given]}
+        state = value.__getstate__() if "__getstate__" in _own(kind) else vars(value)
+        return {**written, "state": {name: self.write(each, f"{where}.{name}") for name, each in state.items()}}
+
+
+def _write_float(writer: _Writer, value: float, where: str) -> Any:
+    return float(value) if math.isfinite(value) else {"float": repr(float(value))}
+
+
+def _write_scalar(writer: _Writer, value: np.generic, where: str) -> Any:
+    return {"scalar": writer._array(np.asarray(value), where)["array"]}
+
+
+def _write_dict(writer: _Writer, value: Mapping[Any, Any], where: str) -> Any:
+    pairs = [[writer.write(key, where), writer.write(each, f"{where}[{key!r}]")] for key, each in value.items()]
+    return {"dict": pairs}
+
+
+def _write_items(name: str) -> Callable[[_Writer, Any, str], Any]:
+    return lambda writer, value, where: {name: [writer.write(item, f"{where}[…]") for item in value]}
+
+
+def _write_sparse(writer: _Writer, value: Any, where: str) -> Any:
+    rows = sparse.csr_array(value)
+    parts = [writer._array(part, where)["array"] for part in (rows.data, rows.indices, rows.indptr)]
+    return {"sparse": parts, "shape": list(rows.shape), "class": type(value).__name__}
+
+
+def _write_random_state(writer: _Writer, value: np.random.RandomState, where: str) -> Any:
+    return {"random_state": writer.write(value.get_state(legacy=False), where)}
+
+
+def _write_list(writer: _Writer, value: list[Any], where: str) -> Any:
+    return [writer.write(item, f"{where}[{place}]") for place, item in enumerate(value)]
+
+
+# In this order: a numpy float is a float too, and must come back as what it was.
+WRITTEN: list[tuple[Any, Callable[[_Writer, Any, str], Any]]] = [
+    (np.generic, _write_scalar),
+    (int, lambda writer, value, where: int(value)),
+    (float, _write_float),
+    (np.ndarray, _Writer._array),
+    (list, _write_list),
+    (tuple, _write_items("tuple")),
+    ((set, frozenset), _write_items("set")),
+    (Mapping, _write_dict),
+    (slice, lambda writer, value, where: {"slice": writer.write([value.start, value.stop, value.step], where)}),
+    (range, lambda writer, value, where: {"range": [value.start, value.stop, value.step]}),
+    (np.dtype, lambda writer, value, where: {"dtype": value.str}),
+    ((sparse.sparray, sparse.spmatrix), _write_sparse),
+    (np.random.RandomState, _write_random_state),
+]
+
+
+def _is_known(kind: type) -> bool:
+    """Whether an object of this class may be in a file: of nearsay, or an estimator of scikit-learn."""
+    package = kind.__module__.partition(".")[0]
+    if package not in PACKAGES or "<locals>" in kind.__qualname__:
+        return False
+    return package == "nearsay" or hasattr(kind, "get_params")
+
+
+def _own(kind: type) -> set[str]:
+    """What a class and its bases define, but for what every object has and what scikit-learn does for pickle."""
+    return {name for base in kind.__mro__ if base.__module__.startswith("nearsay") for name in vars(base)}
+
+
+def _name_of(kind: type) -> str:
+    return f"{kind.__module__}:{kind.__qualname__}"
+
+
+def _told(value: Any) -> str:
+    if callable(value) and hasattr(value, "__qualname__"):
+        return f"the function {value.__qualname__}"
+    return f"a {type(value).__module__}.{type(value).__qualname__}"
+
+
+# ------------------------------------------------------------------ reading
+
+
+class _Reader:
+    """Makes objects again from what a _Writer wrote."""
+
+    def __init__(self, state: State) -> None:
+        self._arrays = state.arrays
+        self._made: dict[int, Any] = {}
+
+    def read(self, value: Any) -> Any:
+        if isinstance(value, list):
+            return [self.read(item) for item in value]
+        if not isinstance(value, dict):
+            return value
+        for name, read in READ.items():
+            if name in value:
+                return read(self, value)
+        raise ValueError(f"unknown entry {', '.join(value)}")
+
+    def _array(self, number: int) -> np.ndarray:
+        return self._arrays[str(number)]
+
+    def _object(self, value: dict[str, Any]) -> Any:
+        kind = _class_named(value["class"])
+        made: Any
+        if "saved" in value:
+            made = kind._from_saved(self.read(value["saved"]))  # type: ignore[attr-defined]
+        elif "given" in value and "__reduce__" in vars(kind):
+            made = kind(*self.read(value["given"]))
+        else:
+            made = object.__new__(kind)
+            self._made[value["object"]] = made  # what it holds may hold it
+            state = {name: self.read(each) for name, each in value["state"].items()}
+            if "__setstate__" in _own(kind):
+                made.__setstate__(state)
+            else:
+                vars(made).update(state)
+        self._made[value["object"]] = made
+        return made
+
+    def _objects(self, value: dict[str, Any]) -> np.ndarray:
+        array = np.empty(len(value["objects"]), dtype=object)
+        array[:] = [self.read(item) for item in value["objects"]]
+        return array.reshape(value["shape"])
+
+    def _sparse(self, value: dict[str, Any]) -> Any:
+        if value["class"] not in ("csr_array", "csr_matrix", "csc_array", "csc_matrix", "coo_array", "coo_matrix"):
+            raise ValueError(f"unknown sparse matrix {value['class']}")
+        parts = tuple(self._array(number) for number in value["sparse"])
+        return getattr(sparse, value["class"])(sparse.csr_array(parts, shape=tuple(value["shape"])))
+
+    def _random_state(self, value: dict[str, Any]) -> np.random.RandomState:
+        made = np.random.RandomState()
+        made.set_state(self.read(value["random_state"]))
+        return made
+
+
+READ: dict[str, Callable[[_Reader, dict[str, Any]], Any]] = {
+    "object": _Reader._object,
+    "again": lambda reader, value: reader._made[value["again"]],
+    "snapshot": lambda reader, value: reader._made[value["snapshot"]].snapshot(),
+    "array": lambda reader, value: reader._array(value["array"]),
+    "scalar": lambda reader, value: reader._array(value["scalar"])[()],
+    "objects": _Reader._objects,
+    "float": lambda reader, value: float(value["float"]),
+    "tuple": lambda reader, value: tuple(reader.read(value["tuple"])),
+    "set": lambda reader, value: set(reader.read(value["set"])),
+    "dict": lambda reader, value: {reader.read(key): reader.read(each) for key, each in value["dict"]},
+    "slice": lambda reader, value: slice(*reader.read(value["slice"])),
+    "range": lambda reader, value: range(*value["range"]),
+    "dtype": lambda reader, value: np.dtype(value["dtype"]),
+    "sparse": _Reader._sparse,
+    "random_state": _Reader._random_state,
+}
+
+
+def _class_named(name: str) -> type:
+    """The class that a file names, if it is one that may be in a file."""
+    module, _, qualname = MOVED.get(name, name).partition(":")
+    if module.partition(".")[0] not in PACKAGES:
+        raise ValueError(f"{name} is neither nearsay's nor scikit-learn's")
+    kind: Any = import_module(module)
+    for part in qualname.split("."):
+        kind = getattr(kind, part)
+    if not isinstance(kind, type) or not _is_known(kind) or _name_of(kind) != f"{module}:{qualname}":
+        raise ValueError(f"{name} is no class that is saved")
+    return kind

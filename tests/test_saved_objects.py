@@ -1,0 +1,145 @@
+"""Whatever is fitted can be saved and gives the same answers when it is opened again; what is no data is refused."""
+
+from __future__ import annotations
+
+import json
+import zipfile
+from typing import Any
+
+import numpy as np
+import pytest
+from sklearn.linear_model import LogisticRegression
+from sklearn.pipeline import make_pipeline
+from sklearn.preprocessing import StandardScaler
+from sklearn.tree import DecisionTreeClassifier
+
+import nearsay as ns
+from nearsay.errors import InputError, SavedFileError
+from public import ESTIMATORS
+from test_copies import MOODS, NAMES, OBJECTS, PETS, WITH_FAISS, answers, fitted, plain
+from test_settings import QUICK, ROWS
+from test_sklearn_checks import takes_an_estimator
+
+
+@pytest.fixture
+def again(tmp_path):
+    def save_and_load(thing: Any) -> Any:
+        ns.save(thing, tmp_path / "saved.nearsay")
+        return ns.load(tmp_path / "saved.nearsay")
+
+    return save_and_load
+
+
+@pytest.mark.parametrize("name", ESTIMATORS)
+@pytest.mark.filterwarnings("ignore::UserWarning")
+def test_a_fitted_estimator_gives_the_same_answers_from_a_file(name, again):
+    one = fitted(ESTIMATORS[name])
+    other = again(one)
+    assert type(other) is type(one)
+    np.testing.assert_equal(answers(other), answers(one))
+
+
+@pytest.mark.parametrize("name", ESTIMATORS)
+def test_an_unfitted_estimator_keeps_its_settings(name, again):
+    kind = ESTIMATORS[name]
+    one = kind(*([ns.NeighborClassifier(3)] if takes_an_estimator(kind) else []), **QUICK.get(kind, {}))
+    np.testing.assert_equal(plain(vars(again(one))), plain(vars(one)))
+
+
+@pytest.mark.parametrize("name", MOODS)
+@pytest.mark.filterwarnings("ignore::UserWarning")
+def test_so_it_does_in_every_mood(name, again):
+    if name.endswith(WITH_FAISS):
+        pytest.importorskip("faiss")
+    one = MOODS[name]()
+    np.testing.assert_equal(answers(again(one)), answers(one))
+
+
+@pytest.mark.parametrize("name", ["NeighborTable", "ClassTable", "Taxonomy", "Evidence"])
+def test_other_objects_are_saved_too(name, again):
+    for one in OBJECTS[name]():
+        np.testing.assert_equal(plain(again(one)), plain(one))
+
+
+@pytest.mark.parametrize("model", [LogisticRegression(), make_pipeline(StandardScaler(), LogisticRegression())])
+def test_models_of_scikit_learn_inside_are_saved_with_it(model, again):
+    one = ns.HedgedClassifier(model, PETS).fit(ROWS, NAMES)
+    np.testing.assert_array_equal(again(one).predict_proba(ROWS), one.predict_proba(ROWS))
+
+
+@pytest.mark.parametrize("labels", [NAMES, NAMES == "cat", np.arange(len(ROWS)) % 3 + 2**62, NAMES.astype(object)])
+def test_labels_of_any_kind_come_back_as_they_were(labels, again):
+    one = ns.NeighborClassifier(3).fit(ROWS, labels)
+    other = again(one)
+    assert other.classes_.dtype == one.classes_.dtype
+    np.testing.assert_array_equal(other.predict(ROWS), one.predict(ROWS))
+
+
+def test_what_was_opened_goes_on_as_the_original_does(again):
+    one = ns.NeighborClassifier(3, posterior="pooled").fit(ROWS, NAMES)
+    other = again(one)
+    np.testing.assert_array_equal(other.leave_one_out_proba(), one.leave_one_out_proba())
+    assert [str(each) for each in other.explain(ROWS[:3])] == [str(each) for each in one.explain(ROWS[:3])]
+    index = again(one.index_)
+    assert list(index.add(ROWS[:2])) == list(one.index_.add(ROWS[:2]))
+    np.testing.assert_array_equal(index.query(ROWS[:4], 3).indices, one.index_.query(ROWS[:4], 3).indices)
+
+
+def test_rows_are_written_once(tmp_path):
+    rows = np.random.default_rng(0).normal(size=(4000, 50))
+    ns.save(ns.NeighborClassifier(3).fit(rows, rows[:, 0] > 0), tmp_path / "saved.nearsay")
+    assert (tmp_path / "saved.nearsay").stat().st_size < 1.3 * rows.nbytes
+
+
+class OwnModel(LogisticRegression):
+    pass
+
+
+@pytest.mark.parametrize(
+    ("make", "says"),
+    [
+        (
+            lambda: ns.NeighborClassifier(3, metric=lambda a, b: abs(a - b).sum()).fit(ROWS, NAMES),
+            "metric is the function",
+        ),
+        (lambda: ns.HedgedClassifier(OwnModel(), PETS).fit(ROWS, NAMES), "estimator is a test_saved_objects.OwnModel"),
+        (
+            lambda: ns.HedgedClassifier(DecisionTreeClassifier(), PETS).fit(ROWS, NAMES),
+            "tree_ is a sklearn.tree._tree.Tree",
+        ),
+        (lambda: ROWS, "save takes a fitted estimator"),
+        (lambda: {"a": 1}, "save takes a fitted estimator"),
+    ],
+)
+def test_what_is_no_data_is_refused_by_its_place_and_nothing_is_written(make, says, tmp_path):
+    (tmp_path / "saved.nearsay").write_text("before")
+    with pytest.raises(InputError, match=says):
+        ns.save(make(), tmp_path / "saved.nearsay")
+    assert (tmp_path / "saved.nearsay").read_text() == "before"
+
+
+@pytest.mark.parametrize(
+    ("name", "says"),
+    [
+        ("os:system", "neither nearsay's nor scikit-learn's"),
+        ("nearsay.data.files:write_rows", "no class that is saved"),
+        ("nearsay.arrays:np.ndarray", "no class that is saved"),
+        ("nearsay.posterior.gone:Gone", "ModuleNotFoundError"),
+        ("sklearn.utils:Bunch", "no class that is saved"),
+    ],
+)
+def test_a_file_makes_nothing_but_what_is_saved(name, says, tmp_path):
+    path, forged = tmp_path / "saved.nearsay", tmp_path / "forged.nearsay"
+    ns.save(ns.NeighborClassifier(), path)
+    with zipfile.ZipFile(path) as source, zipfile.ZipFile(forged, "w") as target:
+        contents = json.loads(source.read("nearsay.json"))
+        contents["header"]["root"]["class"] = name
+        target.writestr("nearsay.json", json.dumps(contents))
+    with pytest.raises(SavedFileError, match=says):
+        ns.load(forged)
+
+
+def test_the_file_of_another_kind_or_none_is_refused(tmp_path):
+    (tmp_path / "text").write_text("hello")
+    with pytest.raises(SavedFileError, match="not saved by nearsay"):
+        ns.load(tmp_path / "text")
