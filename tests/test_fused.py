@@ -128,11 +128,11 @@ def test_a_hundred_groups_and_ten_thousand_classes_do_not_underflow():
     labels = np.arange(n_classes)
     rng = np.random.default_rng(0)
     tables = [NeighborTable(rng.integers(0, n_classes, (3, 5)), np.ones((3, 5))) for _ in range(100)]
-    fusion = Fusion(POSTERIORS["proportional"]).fit([None] * 100, labels, n_classes)
+    fusion = Fusion(POSTERIORS["proportional"]()).fit([None] * 100, labels, n_classes)
     p = fusion.proba(tables)
     assert np.isfinite(p).all()
     np.testing.assert_allclose(p.sum(axis=1), 1, atol=1e-12)
-    certain = Fusion(lambda: POSTERIORS["proportional"](model_failure=0.0)).fit([None] * 100, labels, n_classes)
+    certain = Fusion(POSTERIORS["proportional"](model_failure=0.0)).fit([None] * 100, labels, n_classes)
     assert np.isfinite(certain.proba(tables)).all()
 
 

@@ -112,11 +112,11 @@ def test_groups_multiply_what_each_says_without_the_case(name: str) -> None:
     X[::7, 0] = np.nan
     views = FusedClassifier(GROUPS, NeighborClassifier(3, posterior="rank")).fit(X, y).views_
     tables = [view.past_cases(3, 4) for view in views]
-    fusion = Fusion(make).fit(tables, y, 3)
+    fusion = Fusion(make()).fit(tables, y, 3)
     p = fusion.leave_one_out_proba(tables)
     for line in range(len(y)):
         others = np.flatnonzero(np.arange(len(y)) != line)
-        without = Fusion(make).fit([table[others] for table in tables], y, 3, others)
+        without = Fusion(make()).fit([table[others] for table in tables], y, 3, others)
         np.testing.assert_allclose(p[[line]], without.proba([table[[line]] for table in tables]), atol=1e-12)
 
 

@@ -54,7 +54,7 @@ class KeywordScorer:
     """
 
     estimator: Any
-    relevances: tuple[Score, ...] = ()
+    relevances: tuple[Relevance | str, ...] = ()
     n_neighbors: int = 0
 
     @property
@@ -100,7 +100,7 @@ class KeywordScorer:
 
     def scores_of(self, table: NeighborTable, keywords: csr_array) -> list[np.ndarray]:
         """The scores that each relevance gives to these neighbors."""
-        return [score(table, keywords) for score in self.relevances]
+        return [as_score(relevance)(table, keywords) for relevance in self.relevances]
 
 
 def as_scorers(neighbors: Any, relevance: Any, n_neighbors: int) -> list[KeywordScorer]:
@@ -145,4 +145,6 @@ def _as_scorer(given: Any, relevance: Any, n_neighbors: int) -> KeywordScorer:
     several = relevance if isinstance(relevance, Sequence) and not isinstance(relevance, str) else [relevance]
     if not several:
         raise InputError(f"{estimator!r} got an empty list of relevances. Pass at least one, such as 'prior'.")
-    return KeywordScorer(estimator, tuple(as_score(one) for one in several), n_neighbors)
+    for one in several:
+        as_score(one)  # fail early on unknown names
+    return KeywordScorer(estimator, tuple(several), n_neighbors)

@@ -131,7 +131,7 @@ class FusedClassifier(ClassifierMixin, BaseEstimator):
         way = self._way(base, views, makers, len(X))
         self.views_ = [views[key] for key in way.views]
         self.n_neighbors_ = way.n_neighbors
-        self._learn(makers[way.posterior])
+        self._learn(makers[way.posterior]())
         return self
 
     def _way(
@@ -151,8 +151,7 @@ class FusedClassifier(ClassifierMixin, BaseEstimator):
         self.choices_ = chooser.report()
         return way
 
-    def _learn(self, make: Callable[[], Posterior]) -> None:
-        posterior = make()
+    def _learn(self, posterior: Posterior) -> None:
         self._n_members = posterior.n_members
         tables: Sequence[NeighborTable | None] = [None] * len(self.views_)
         self._rows_judged = None
@@ -162,7 +161,7 @@ class FusedClassifier(ClassifierMixin, BaseEstimator):
         if posterior.needs_past_cases or self.exponents == "learned":
             tables = self._past_cases(self._rows_judged)
         shown = np.stack([view.shown for view in self.views_])
-        self.posterior_ = Fusion(make, self.exponents)
+        self.posterior_ = Fusion(posterior, self.exponents)
         self.posterior_.fit(tables, self.labels_, len(self.classes_), self._rows_judged, shown=shown)
         self.exponents_ = self.posterior_.exponents_
 

@@ -10,7 +10,8 @@ underflow nor lose a class.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
+from copy import copy
 
 import numpy as np
 
@@ -31,9 +32,9 @@ class Fusion:
 
     Parameters
     ----------
-    make : function
-        Gives a fresh posterior. A ``GroupPosterior`` (the pool) takes all groups at once; of any other there is
-        one a group.
+    posterior : Posterior
+        Copies of it are fitted. A ``GroupPosterior`` (the pool) takes all groups at once; of any other there is
+        one for each group.
     exponents : None or "learned"
         None is eq. (3), the plain product. "learned" raises each group's
         posterior to a power, by maximum likelihood on past cases: groups that
@@ -47,8 +48,8 @@ class Fusion:
     exponents_ : (n_groups,)
     """
 
-    def __init__(self, make: Callable[[], Posterior], exponents: str | None = None) -> None:
-        self.make = make
+    def __init__(self, posterior: Posterior, exponents: str | None = None) -> None:
+        self.posterior = posterior
         self.exponents = exponents
 
     def fit(
@@ -78,13 +79,13 @@ class Fusion:
         self.exponents_ = np.ones(len(tables))
         self._exponents_left_out = np.ones((len(rows), len(tables)))
         given = [table for table in tables if table is not None]
-        first = self.make()
+        first = copy(self.posterior)
         self._joint = first if isinstance(first, GroupPosterior) else None
         self.posteriors_: list[Posterior]
         if self._joint is not None:
             self.posteriors_ = [self._joint.fit_groups(given, labels, n_classes, rows)]
             return self
-        self.posteriors_ = [_fitted(self.make(), table, labels, n_classes, rows) for table in tables]
+        self.posteriors_ = [_fitted(copy(self.posterior), table, labels, n_classes, rows) for table in tables]
         if self.exponents == "learned" and len(tables) > 1:
             self._learn_exponents(given)
         return self
@@ -161,7 +162,7 @@ class Fusion:
         """Exponents from posteriors that were fitted without the cases they are asked about."""
         parts: list[Cases] = []
         lines: list[np.ndarray] = []
-        plain = Fusion(self.make)
+        plain = Fusion(self.posterior)
         for fold, of_fold in left_out_folds(plain, tables, self._labels, self.n_classes_, self._rows, self._shown):
             truth = self._labels[self._rows[fold]]
             for part in row_blocks(len(fold), row_bytes=8 * 4 * self.n_classes_ * len(tables)):

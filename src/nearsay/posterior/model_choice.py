@@ -266,7 +266,7 @@ class Chooser:
         tables = [self._tables[key].first(k) for key in way.views]
         views = [self.views[key] for key in way.views]
         shown = np.stack([view.shown for view in views])
-        fusion = Fusion(self.posteriors[way.posterior], self.exponents)
+        fusion = Fusion(self.posteriors[way.posterior](), self.exponents)
         log_p, right = self._left_out(fusion, tables, shown)
         self._log_p[way] = log_p
         return CandidateScore(
