@@ -9,11 +9,12 @@ measured: scores settle it unless two of them lie within the slack. Of many
 classes, members are measured of the nearest few only.
 
 What that gains over going block by block (``python -m benchmarks.small_collections``,
-one thread): 1.3 to 1.8 times as fast for the order of the classes of 1,000 to 2,000
-rows, 1.6 to 1.9 times for four members of each of 100 classes, and nothing for 150
-rows. The nearest rows alone, and several members of each of a few classes, gained
-nothing or lost, so they do go block by block. Copying half of the products
-(``times_others``) is worth 1.1 times with 64 columns, and 1.5 times with 256.
+one thread): 1.4 to 1.8 times as fast for the order of the classes of 1,600 or 2,000
+rows, left one out, 1.9 times for four members of each of 100 classes, and nothing
+for 150 rows. The nearest rows alone gained 1.2 times at most and lost for few rows,
+and several members of each of a few classes lost, so both go block by block. Timed
+apart: copying half of the products (``times_others``) gains 1.1 times with 64
+columns, and 1.5 times with 256.
 """
 
 from __future__ import annotations
