@@ -37,6 +37,13 @@ def block_by_block(monkeypatch):
     monkeypatch.setattr(screen, "fastest_products", lambda n_columns: Int8Products())
 
 
+@pytest.fixture(params=["at a glance", "block by block"])
+def compiled_way_of_looking(request):
+    """Both ways in which compiled loops go over the rows."""
+    if request.param == "block by block":
+        request.getfixturevalue("block_by_block")
+
+
 @pytest.fixture(params=["at a glance", "block by block", "without compiling"])
 def way_of_looking(request):
     """All ways in which exact search goes over the rows."""

@@ -24,8 +24,7 @@ ROOT = Path(__file__).parent.parent
 @pytest.fixture
 def fresh_start(monkeypatch):
     """The policy as in a new process."""
-    monkeypatch.setattr(compiling, "_forced", None)
-    monkeypatch.setattr(compiling, "_started", False)
+    monkeypatch.setattr(compiling, "_decided", None)
     monkeypatch.setattr(compiling, "_spent", 0.0)
 
 
@@ -43,9 +42,9 @@ def test_compiling_is_worth_it_once_enough_was_done_without_and_from_then_on():
 def test_a_large_search_is_compiled_at_once_and_a_small_one_is_not():
     X = np.zeros((100, 2))
     ns.nearest(X, X[:1], 3)
-    assert not compiling._started
+    assert not compiling._decided
     ns.nearest(np.zeros((5000, 64)), np.zeros((5000, 64)), 1)
-    assert compiling._started
+    assert compiling._decided
 
 
 @pytest.mark.usefixtures("fresh_start")

@@ -142,7 +142,7 @@ def test_thousands_of_rows_and_near_ties_are_searched_exactly(name, crowd):
         assert_same(nearest(search, X[few], k), reference.nearest(X, X[few], k, slow))
 
 
-@pytest.mark.usefixtures("way_of_looking")
+@pytest.mark.usefixtures("compiled_way_of_looking")
 @every_distance
 @pytest.mark.parametrize("crowd", CROWDS)
 def test_results_depend_neither_on_threads_nor_on_the_batch(name, crowd):

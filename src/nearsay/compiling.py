@@ -43,8 +43,7 @@ ANNOUNCEMENT = "nearsay: compiling for this machine, once (what is compiled is k
 
 _lock = threading.RLock()
 _spent = 0.0
-_started = False
-_forced: bool | None = None
+_decided: bool | None = None  # whether loops are compiled; None until there was enough to do
 
 
 def worth_compiling(nanoseconds: float) -> bool:
@@ -52,12 +51,10 @@ def worth_compiling(nanoseconds: float) -> bool:
 
     True from the first such answer on: what is compiled is there to be used.
     """
-    global _started
-    if _forced is not None:
-        return _forced
-    if not _started and _spent + nanoseconds > WORTH_COMPILING:
-        _started = True
-    return _started
+    global _decided
+    if _decided is None and _spent + nanoseconds > WORTH_COMPILING:
+        _decided = True
+    return bool(_decided)
 
 
 def done_without(nanoseconds: float) -> None:
@@ -70,12 +67,12 @@ def done_without(nanoseconds: float) -> None:
 @contextmanager
 def forced(compile_all: bool) -> Iterator[None]:
     """Compile everything inside the block, or nothing that can do without, in all threads. For tests and timings."""
-    global _forced
-    before, _forced = _forced, compile_all
+    global _decided
+    before, _decided = _decided, compile_all
     try:
         yield
     finally:
-        _forced = before
+        _decided = before
 
 
 class Loop:
@@ -90,9 +87,9 @@ class Loop:
         self._machine_code: Callable[..., Any] | None = None
 
     def __call__(self, *given: Any) -> Any:
-        if self.only_compiled:
-            return self.machine_code(*given)
-        cost = 0.0 if _started else PYTHON_STEP * _numbers_in(given)
+        if _decided or self.only_compiled:
+            return (self._machine_code or self.machine_code)(*given)
+        cost = PYTHON_STEP * _numbers_in(given)
         if worth_compiling(cost):
             return self.machine_code(*given)
         done_without(cost)
@@ -114,8 +111,8 @@ class Loop:
     def _to_be_compiled(self) -> Callable[..., Any]:
         from numba import njit
 
-        global _started
-        _started = True
+        global _decided
+        _decided = True if _decided is None else _decided
         _announce_compiling()
         # A twin of the function that calls compiled loops where the function calls loops.
         loop = cast(FunctionType, self.__wrapped__)

@@ -1,6 +1,6 @@
 """The compiled loops behind hedging: which nodes can win at all, and at which reward shifts they do.
 
-Imported on first use only (numba).
+Imported on first use only.
 
 A node with probability p and information g is worth p·(g + λ) at reward shift λ: a line over λ. The node
 to name is the highest line, so every answer there is to a query is the upper envelope of its lines.

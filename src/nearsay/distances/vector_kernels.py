@@ -1,4 +1,4 @@
-"""Compiled loops of the vector distances. Imported on first use only: this is where numba comes in.
+"""Compiled loops of the vector distances. Imported on first use only.
 
 All have one shape, ``kernel(Q, columns, [arguments,] out)``: ``Q`` is
 (queries × d), and ``columns`` is (d × rows), the rows turned on their side, so

@@ -16,6 +16,8 @@ from nearsay.errors import InputError
 
 # What numpy takes for each number of two rows, in nanoseconds.
 NUMPY_STEP = 3
+# Calling it takes as long as so many pairs of rows.
+CALLING_NUMPY = 3000
 UNIT_ROUNDOFF = 2.0**-53  # the largest relative error of one float64 operation
 
 
@@ -44,7 +46,8 @@ class VectorDistance(Distance):
     def block(self, Q: np.ndarray, X: np.ndarray, first: int = 0) -> np.ndarray:
         out = np.empty((len(Q), len(X)))
         columns = np.ascontiguousarray(self.form(X).T)
-        fill = self._loop(out.size * self.uncompiled_ns(X.shape[1]))
+        pairs = out.size if self.pair_by_pair else out.size + CALLING_NUMPY
+        fill = self._loop(pairs * self.uncompiled_ns(X.shape[1]))
         with np.errstate(all="ignore"):  # compiled loops say nothing either, and what is wrong is said below
             fill(np.ascontiguousarray(self.form(Q)), columns, *self.kernel_arguments(), out)
         if self.why_infinite and not np.isfinite(out).all():

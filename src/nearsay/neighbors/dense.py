@@ -25,8 +25,10 @@ Found = tuple[np.ndarray, np.ndarray]  # row numbers and distances, to be filled
 
 def serves(search: NeighborSearch, n_queries: int) -> bool:
     """Whether measuring every row is soon done, and compiling anything would take longer."""
+    if worth_compiling(0) or not search.exact:
+        return False
     pair = SELECTING + search.distance_.uncompiled_ns(row_width(search.rows_.items))
-    return search.exact and not worth_compiling(n_queries * len(search.rows_) * pair)
+    return not worth_compiling(n_queries * len(search.rows_) * pair)
 
 
 def fill_nearest(search: NeighborSearch, Q: Any, left_out: np.ndarray, nearest: Found) -> None:

@@ -1,4 +1,4 @@
-"""The compiled loop that puts measured candidates in order. Imported on first use only (numba)."""
+"""The compiled loop that puts measured candidates in order. Imported on first use only."""
 
 from __future__ import annotations
 
@@ -31,17 +31,24 @@ def _insert(indices, distances, row, distance):  # type: ignore[no-untyped-def]
 @compiled
 def nearest_first(candidates, measured, left_out, indices, distances):  # type: ignore[no-untyped-def]
     """Fill each query's neighbors, nearest first, ties by row number, without the row left out (if any are)."""
+    indices[:] = -1
+    distances[:] = np.inf
+    for q in range(candidates.shape[0]):
+        itself = left_out[q] if left_out.shape[0] else -1
+        for c in range(candidates.shape[1]):
+            row = candidates[q, c]
+            if row >= 0 and row != itself:
+                _insert(indices[q], distances[q], row, measured[q, c])
+
+
+@compiled
+def many_nearest_first(candidates, measured, left_out, indices, distances):  # type: ignore[no-untyped-def]
+    """The same for more neighbors than ``INSERT_UP_TO``: sorting takes less time, but seconds more to compile."""
     k = indices.shape[1]
     indices[:] = -1
     distances[:] = np.inf
     for q in range(candidates.shape[0]):
         itself = left_out[q] if left_out.shape[0] else -1
-        if k <= INSERT_UP_TO:
-            for c in range(candidates.shape[1]):
-                row = candidates[q, c]
-                if row >= 0 and row != itself:
-                    _insert(indices[q], distances[q], row, measured[q, c])
-            continue
         # What was not measured is left out before sorting: its distance can be anything.
         here = (candidates[q] >= 0) & (candidates[q] != itself)
         rows, far = candidates[q][here], measured[q][here]

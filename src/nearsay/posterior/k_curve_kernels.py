@@ -1,4 +1,4 @@
-"""The compiled loop behind the k curve. Imported on first use only (numba)."""
+"""The compiled loop behind the k curve. Imported on first use only."""
 
 from __future__ import annotations
 

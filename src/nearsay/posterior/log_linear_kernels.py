@@ -1,4 +1,4 @@
-"""The compiled loops of log-linear pools. Imported on first use only (numba)."""
+"""The compiled loops of log-linear pools. Imported on first use only."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The compiled loops behind weighted votes. Imported on first use only (numba)."""
+"""The compiled loops behind weighted votes. Imported on first use only."""
 
 from __future__ import annotations
 

@@ -119,7 +119,8 @@ def members_of_classes(  # type: ignore[no-untyped-def]
             if numbers[q, n_near - 1] >= 0:
                 bounds[q] = min(np.float64(best[numbers[q, n_near - 1], q]) + slack[q], LARGEST)
     for c in range(best.shape[0]):
-        wanted[:] = best[c]
+        for q in range(n_queries):
+            wanted[q] = best[c, q]
         n_here = 0
         if m > 1:
             for q in range(n_queries):

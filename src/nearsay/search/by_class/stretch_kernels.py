@@ -141,13 +141,15 @@ def _kth_of_lines(lowest, k, kth):  # type: ignore[no-untyped-def]
         return
     best, passed = np.full((k, n_queries), np.inf, lowest.dtype), np.empty_like(kth)
     for g in range(n_lines):
-        passed[:] = lowest[g]
+        for q in range(n_queries):
+            passed[q] = lowest[g, q]
         for t in range(k):
             for q in range(n_queries):
                 score, low = passed[q], best[t, q]
                 best[t, q] = min(score, low)
                 passed[q] = max(score, low)
-    kth[:] = best[k - 1]
+    for q in range(n_queries):
+        kth[q] = best[k - 1, q]
 
 
 @compiled
@@ -212,7 +214,8 @@ def narrow(candidates, queries, rows, half_norms, places, labels, m, slack):  # 
                 stop += 1
             threshold = rows.dtype.type(np.inf)
             if stop - start > m:
-                scratch[start:stop] = scores[start:stop]
+                for c in range(start, stop):
+                    scratch[c] = scores[c]
                 threshold = just_above(kth_smallest(scratch[start:stop], m), slack[q], rows.dtype)
             for c in range(start, stop):
                 if scores[c] < threshold:

@@ -108,7 +108,8 @@ def cut_back(scores, rows, count, k, slack, scratch):  # type: ignore[no-untyped
     if count <= k and count < scores.shape[0]:
         return count, scores.dtype.type(np.inf)
     part = scratch[:count]
-    part[:] = scores[:count]
+    for c in range(count):  # one array assigned to another takes seconds more to compile, for words no one will read
+        part[c] = scores[c]
     kth = kth_smallest(part, k)
     threshold = kth
     ties = 0
@@ -243,5 +244,6 @@ def _finish(k, scores, rows, counts, thresholds, slack, due, crowded, scratch): 
         width = max(width, counts[q])
     candidates = np.full((counts.shape[0], width), -1, np.int64)
     for q in range(counts.shape[0]):
-        candidates[q, : counts[q]] = rows[q, : counts[q]]
+        for c in range(counts[q]):
+            candidates[q, c] = rows[q, c]
     return candidates
