@@ -156,7 +156,7 @@ def test_what_is_looked_at_once_is_still_refused_by_its_place(name, bad):
         fitted.predict(rows)
 
 
-@pytest.mark.parametrize("metric", ["auto", "euclidean", euclid], ids=str)
+@pytest.mark.parametrize("metric", ["auto", "euclidean", euclid], ids=["auto", "euclidean", "a function"])
 @pytest.mark.parametrize("bad", [np.inf, 1e200])
 def test_a_group_that_no_distance_can_measure_is_an_error_and_not_left_out(metric, bad):
     rows = X.copy()

@@ -6,6 +6,7 @@ import doctest
 import os
 import subprocess
 import sys
+from concurrent.futures import ThreadPoolExecutor
 from functools import partial
 from pathlib import Path
 from types import SimpleNamespace
@@ -62,6 +63,18 @@ def test_loops_count_what_they_do_in_python():
     compiling.done_without(compiling.WORTH_COMPILING)
     assert total(numbers) == 1000
     assert total.machine_code.signatures
+
+
+@pytest.mark.usefixtures("fresh_start")
+def test_threads_count_together_and_get_one_compiled_loop():
+    @partial(compiling.compiled, cache=False)
+    def twice(x):
+        return 2 * x
+
+    with ThreadPoolExecutor(8) as pool:
+        list(pool.map(lambda _: [compiling.done_without(1) for _ in range(500)], range(8)))
+        assert compiling._spent == 8 * 500
+        assert len(set(pool.map(lambda _: twice.machine_code, range(8)))) == 1
 
 
 README = "\n".join(

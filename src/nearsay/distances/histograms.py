@@ -106,7 +106,6 @@ class JensenShannon(ShareDistance):
 
     name = "jensen_shannon"
     kernel = "jensen_shannon"
-    pair_by_pair = True
 
 
 class KullbackLeibler(ShareDistance):
@@ -127,7 +126,6 @@ class KullbackLeibler(ShareDistance):
 
     name = "kullback_leibler"
     kernel = "kullback_leibler"
-    pair_by_pair = True
 
     def __init__(self, smoothing: float = 1e-9) -> None:
         number = isinstance(smoothing, int | float | np.integer | np.floating) and not isinstance(smoothing, bool)

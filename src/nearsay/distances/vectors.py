@@ -11,6 +11,7 @@ import numpy as np
 
 from nearsay.arrays import LARGEST_VALUE, SINGLE_OR_DOUBLE, as_rows, row_blocks
 from nearsay.compiling import PYTHON_STEP, Loop, done_without, worth_compiling
+from nearsay.distances import vectors_in_numpy
 from nearsay.distances.distance import Distance
 from nearsay.errors import InputError
 
@@ -25,8 +26,6 @@ class VectorDistance(Distance):
     """A distance measured by one compiled loop over float64 vectors."""
 
     kernel: ClassVar[str]
-    # Whether the loop takes powers or logarithms, one pair of rows at a time; numpy has no way to do the same.
-    pair_by_pair: ClassVar[bool] = False
     # Why two finite rows may be infinitely far apart, said when they are; empty where they cannot be.
     why_infinite: ClassVar[str] = ""
     # Whether chosen pairs of rows in form can be measured by a compiled loop, too.
@@ -41,12 +40,17 @@ class VectorDistance(Distance):
         return ()
 
     def uncompiled_ns(self, n_columns: int) -> float:
-        return float(n_columns * (PYTHON_STEP if self.pair_by_pair else NUMPY_STEP))
+        return float(n_columns * (PYTHON_STEP if self._in_numpy is None else NUMPY_STEP))
+
+    @property
+    def _in_numpy(self) -> Callable[..., None] | None:
+        """The loop in numpy, where that can do the same to the last bit."""
+        return getattr(vectors_in_numpy, self.kernel, None)
 
     def block(self, Q: np.ndarray, X: np.ndarray, first: int = 0) -> np.ndarray:
         out = np.empty((len(Q), len(X)))
         columns = np.ascontiguousarray(self.form(X).T)
-        pairs = out.size if self.pair_by_pair else out.size + CALLING_NUMPY
+        pairs = out.size if self._in_numpy is None else out.size + CALLING_NUMPY
         fill = self._loop(pairs * self.uncompiled_ns(X.shape[1]))
         with np.errstate(all="ignore"):  # compiled loops say nothing either, and what is wrong is said below
             fill(np.ascontiguousarray(self.form(Q)), columns, *self.kernel_arguments(), out)
@@ -56,13 +60,13 @@ class VectorDistance(Distance):
 
     def _loop(self, cost: float) -> Callable[..., None]:
         """What fills in a block: the compiled loop where numpy or Python would take long (``cost`` in nanoseconds)."""
-        from nearsay.distances import vector_kernels, vectors_in_numpy
+        from nearsay.distances import vector_kernels
 
         loop: Loop = getattr(vector_kernels, self.kernel)
         if worth_compiling(cost):
             return loop.machine_code
         done_without(cost)
-        return loop.in_python if self.pair_by_pair else getattr(vectors_in_numpy, self.kernel)
+        return self._in_numpy or loop.in_python
 
     def measure_formed(self, Q: np.ndarray, X: np.ndarray, candidates: np.ndarray, first: int, out: np.ndarray) -> None:
         """``measure`` for vectors in the form that the compiled loop compares; only where ``measures_formed``."""
@@ -177,7 +181,6 @@ class Minkowski(VectorDistance):
 
     name = "minkowski"
     kernel = "minkowski"
-    pair_by_pair = True
     why_infinite = "|a−b|ᵖ exceeds the largest number. Scale the rows down, or choose a smaller p."
 
     def __init__(self, p: float = 2.0) -> None:

@@ -22,7 +22,7 @@ from nearsay.arrays import SINGLE_OR_DOUBLE, row_blocks
 from nearsay.distances.distance import Distance
 from nearsay.distances.vectors import Manhattan, VectorDistance
 from nearsay.search.row_store import HeldRows
-from nearsay.search.screening.bounds import farthest
+from nearsay.search.screening import bounds
 from nearsay.search.screening.prepared_rows import Geometry, PreparedView
 from nearsay.search.screening.products import Float32Products
 
@@ -40,12 +40,6 @@ QUERIES_AT_ONCE = 16
 
 # Pairs of a query and a row that are measured by themselves; for more all rows are.
 MEASURED_ONE_BY_ONE = 256
-
-SINGLE, DOUBLE = 2.0**-24, 2.0**-53  # unit roundoff
-# What turning a rough distance into units and adding it up loses, relative to it.
-FEW_ROUNDINGS = 8 * SINGLE
-# What vanishes in float32, many times over, of numbers brought to about 1.
-FAINTEST = 1e-30
 
 # Distances of queries to some of the rows held.
 Measure = Callable[[np.ndarray, slice], np.ndarray]
@@ -140,8 +134,9 @@ class HeldSpace:
             queries, unit = rough.prepare(Q), rough.reach or 1.0
             far = np.zeros((len(Q), len(self)), np.float32)
             queries.add(1 / unit, everywhere, far)
-            off = (queries.errors / unit + FAINTEST)[:, None]
-            lines, numbers = np.nonzero(far * (1 + FEW_ROUNDINGS) + off >= (far * (1 - FEW_ROUNDINGS) - off).max())
+            off = (queries.errors / unit + bounds.FAINTEST)[:, None]
+            few = bounds.FEW_ROUNDINGS
+            lines, numbers = np.nonzero(far * (1 + few) + off >= (far * (1 - few) - off).max())
             if 0 < len(lines) <= MEASURED_ONE_BY_ONE:
                 return float(self.pairs(Q[lines], numbers[:, None]).max())
         return float(self.distances(Q, everywhere).max())
@@ -256,7 +251,7 @@ class _ProductQueries:
         self._queries, lengths = rough.view.prepare(Q)
         slack = rough.view.slack(lengths, np.zeros(len(lengths)), Q)
         # The slack is twice the error of a score |x|²/2 − q·x, of which a squared length has two; and |q|² is added.
-        off = slack + 4 * SINGLE * (lengths + rough.radius) ** 2
+        off = slack + bounds.expanding(lengths, rough.radius)
         # A root is off most where it is taken of least: √t ≤ √(t + off) ≤ √t + √off.
         self.errors = np.asarray(rough.in_units(off))
         reached = np.isfinite(slack)
@@ -295,14 +290,9 @@ class _RoughManhattan:
         return _ManhattanQueries(self, Q)
 
     def errors(self, Q: np.ndarray, lengths: np.ndarray) -> np.ndarray:
-        """How far off sums may be: those of ``prepared`` queries of these 1-norms.
-
-        A term |q − x| is off by u (|q| + |x|) for the rounding of both, and every sum, of d terms at most, by u at
-        each step. Centering rounds in float64, and so does who measures exactly.
-        """
-        in_single = SINGLE * (lengths + self.radius * self.scale) / self.scale
-        in_double = DOUBLE * (abs(Q.astype(np.float64)).sum(axis=1) + self.plain_reach + 2 * abs(self.center).sum())
-        return np.asarray((self._n_columns + 8) * (in_single + 8 * in_double + 1e-37 / self.scale))
+        """How far off sums may be: those of ``prepared`` queries of these 1-norms."""
+        plain = abs(Q.astype(np.float64)).sum(axis=1) + self.plain_reach + 2 * abs(self.center).sum()
+        return bounds.summing_differences(self._n_columns, lengths, self.radius * self.scale, plain, self.scale)
 
 
 class _ManhattanQueries:
@@ -310,7 +300,7 @@ class _ManhattanQueries:
         self._rough = rough
         queries = rough.prepared(Q)
         lengths = abs(queries).sum(axis=1)
-        reached = lengths <= farthest(rough.radius * rough.scale)
+        reached = lengths <= bounds.farthest(rough.radius * rough.scale)
         self._queries = np.ascontiguousarray(np.where(reached[:, None], queries, 0.0), dtype=np.float32)
         self.errors = np.where(reached, rough.errors(Q, lengths), np.inf)
 
@@ -351,13 +341,12 @@ class _SharedBinsQueries:
         self._rough = rough
         queries = rough.space.signed(Q) * rough.scale
         sums = queries.sum(axis=1)
-        reached = sums <= farthest(rough.radius * rough.scale)
+        reached = sums <= bounds.farthest(rough.radius * rough.scale)
         queries[~reached] = 0.0
         self._sums = np.where(reached, sums, 0.0).astype(np.float32)
         self._bins = csr_array(queries, dtype=np.float32).tocsc()
-        # Both amounts of a bin are rounded, and their sum at each step; who measures exactly does it in float64.
-        roundings = SINGLE * (np.count_nonzero(queries, axis=1) + 8) + DOUBLE * (Q.shape[1] + 8)
-        off = 4 * roundings * (sums + rough.radius * rough.scale + 1e-30)
+        n_filled = np.count_nonzero(queries, axis=1)
+        off = bounds.sharing_bins(Q.shape[1], n_filled, sums, rough.radius * rough.scale)
         self.errors = np.where(reached, off / rough.scale, np.inf)
 
     def add(self, factor: float, rows: slice, total: np.ndarray) -> None:

@@ -22,13 +22,14 @@ from nearsay.distances.distance import Distance
 from nearsay.distances.scaled import ScaledDistance
 from nearsay.distances.vectors import VectorDistance
 from nearsay.neighbors import find
-from nearsay.neighbors.held_space import FAINTEST, FEW_ROUNDINGS, SINGLE, Rough
+from nearsay.neighbors.held_space import Rough
 from nearsay.neighbors.index import NeighborIndex
 from nearsay.neighbors.spaces import HeldSpaces
 from nearsay.neighbors.table import NeighborTable
 from nearsay.parallel import in_parallel, shares
 from nearsay.search.exact import ExactSearch
 from nearsay.search.protocol import NeighborSearch
+from nearsay.search.screening import bounds
 from nearsay.search.screening.screen import join_looks, stack_looks
 from nearsay.search.trees import TreeSearch
 
@@ -164,22 +165,15 @@ class JointSearch:
         counting = self.distance_.counting
         spaces = [one.prepare(self.distance_.columns(Q, space)) for one, space in zip(rough, counting, strict=True)]
         errors = np.sum([factor * one.errors for factor, one in zip(factors, spaces, strict=True)], axis=0)
-        lists = Shortlists(2 * errors + FAINTEST, k, list_length(k) + WIDE_LIST, np.float32)
+        lists = Shortlists(2 * errors + bounds.FAINTEST, k, list_length(k) + WIDE_LIST, np.float32)
         for rows in row_blocks(len(self.rows_), size=max(ROWS_AT_ONCE, k)):
             total = np.zeros((len(Q), rows.stop - rows.start), np.float32)
             for factor, space in zip(factors, spaces, strict=True):
                 space.add(factor, rows, total)
             if rows.start == 0:
-                lists.slack += self._rounding(total[:, :k].max(axis=1) + errors)
+                lists.slack += bounds.adding_up(len(counting), total[:, :k].max(axis=1) + errors)
             lists.see(slice(None), total, rows.start)
         return lists.finish()
-
-    def _rounding(self, farthest: np.ndarray) -> np.ndarray:
-        """Twice what rounding does, many times over, to sums no larger than that of some k rows.
-
-        Every space adds a few roundings of its own distance, and one for each sum that follows.
-        """
-        return np.asarray(8 * (FEW_ROUNDINGS + len(self.distance_.counting) * SINGLE) * farthest)
 
 
 class JointIndex:

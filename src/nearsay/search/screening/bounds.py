@@ -32,6 +32,9 @@ bound: queries so far away that products could overflow (``farthest``), and rows
 near each other that their squares vanish (``SMALLEST_LENGTH``). Their slack is
 infinite, which sends them to a scan of all rows.
 
+Several feature spaces are screened by the sum of their rough distances, in float32;
+what those lose stands in a part of its own (``expanding`` to ``adding_up``).
+
 Compiled loops get these numbers as arguments: what is compiled is kept on disk and
 would not notice that a constant has changed here.
 """
@@ -146,6 +149,51 @@ def farthest(radius: float) -> float:
     the largest float32. Very short rows may be asked by a query of any length up to 1.
     """
     return 1e15 * max(radius, 1e-15)
+
+
+# ---------------------------------------------------------------- sums of distances
+
+# What turning a rough distance into units, and adding it up, loses relative to it.
+FEW_ROUNDINGS = 8 * SINGLE_ROUNDOFF
+# What vanishes in float32, many times over, of numbers brought to about 1.
+FAINTEST = 1e-30
+
+
+def expanding(lengths: np.ndarray, radius: float) -> np.ndarray:
+    """What float32 loses in |q|² + 2s, a squared distance from a score: two squares and two sums, of (|q| + R)²."""
+    return np.asarray(4 * SINGLE_ROUNDOFF * (lengths + radius) ** 2)
+
+
+def summing_differences(
+    n_columns: int, lengths: np.ndarray, radius: float, plain_lengths: np.ndarray, scale: float
+) -> np.ndarray:
+    """What Σ|q − x| of rows centered and scaled, in float32, is off, in units of the rows as they are.
+
+    A term |q − x| is off by u·(|q| + |x|) for the rounding of both, and every sum, of d terms at most, by u at each
+    step: (d + 8)·u·(|q|₁ + R₁), of prepared queries and rows. Centering rounds in float64, and so does measuring: eight
+    times a unit of what the numbers were before (``plain_lengths``). The last term is what float32 flushes to zero.
+    """
+    in_single = SINGLE_ROUNDOFF * (lengths + radius) / scale
+    flushed = 16 * SMALLEST_SINGLE / scale
+    return np.asarray((n_columns + 8) * (in_single + 8 * DOUBLE_ROUNDOFF * plain_lengths + flushed))
+
+
+def sharing_bins(n_columns: int, n_filled: np.ndarray, lengths: np.ndarray, radius: float) -> np.ndarray:
+    """What Σq + Σx − 2 Σ min(q, x) over the bins that both fill is off in float32, for prepared queries and rows.
+
+    Both amounts of a bin are rounded, and their sum at each step, over the bins that the query fills; measuring sums
+    all bins in float64. Four sums of at most |q|₁ + R₁ are made.
+    """
+    roundings = SINGLE_ROUNDOFF * (n_filled + 8) + DOUBLE_ROUNDOFF * (n_columns + 8)
+    return np.asarray(4 * roundings * (lengths + radius + FAINTEST))
+
+
+def adding_up(n_sums: int, farthest: np.ndarray) -> np.ndarray:
+    """Twice what rounding does to sums, in float32, of that many rough distances, no larger than ``farthest``.
+
+    Every distance brings ``FEW_ROUNDINGS`` of itself, and one rounding for each sum that follows; four times that.
+    """
+    return np.asarray(8 * (FEW_ROUNDINGS + n_sums * SINGLE_ROUNDOFF) * farthest)
 
 
 # ---------------------------------------------------------------- measuring
