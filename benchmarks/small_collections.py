@@ -38,13 +38,13 @@ def case(n: int, d: int, n_classes: int, *, repeats: int) -> Rows:
     y = rng.integers(0, n_classes, n)
     X = centers[y] + rng.normal(size=(n, d))
     Q = centers[rng.integers(0, n_classes, max(QUERIES))] + rng.normal(size=(max(QUERIES), d))
-    index = ns.NeighborIndex(search="exact").fit(X)
+    labeled = ns.NeighborIndex(search="exact").fit(X).with_labels(y, n_classes)
     classifier = ns.NeighborClassifier(K, posterior="rank&votesplit", search="exact")
     works: dict[str, Callable[[], object]] = {"fit, rank&votesplit": lambda: classifier.fit(X, y)}
     for m in MEMBERS:
-        works[f"leave one out, {told(m)}"] = lambda m=m: index.leave_one_out_classes(y, K, m, n_classes=n_classes)
+        works[f"leave one out, {told(m)}"] = lambda m=m: labeled.leave_one_out(K, m)
     for count in QUERIES:
-        works[f"{count} queries, order"] = lambda n=count: index.query_classes(Q[:n], y, K, 0, n_classes=n_classes)
+        works[f"{count} queries, order"] = lambda n=count: labeled.query(Q[:n], K, 0)
     return [
         {"rows, classes": f"{n}×{d}, {n_classes}", "work": name, **with_and_without(work, repeats)}
         for name, work in works.items()

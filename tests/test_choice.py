@@ -97,7 +97,7 @@ def test_every_case_is_asked_once_and_never_among_its_teachers():
             taught.append(rows)
             return super().fit(tables, labels, n_classes, rows, shown=shown)
 
-    asked = [rows for rows, _ in left_out_folds(Noting(POSTERIORS["rank"]), [table], labels, 4, np.arange(83), None)]
+    asked = [rows for rows, _ in left_out_folds(Noting(POSTERIORS["rank"]()), [table], labels, 4, np.arange(83), None)]
     assert sorted(np.concatenate(asked)) == list(range(83))
     assert all(not np.isin(a, t).any() for a, t in zip(asked, taught, strict=True))
 

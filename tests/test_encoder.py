@@ -11,7 +11,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from hypothesis.extra import numpy as hnp
 
-from nearsay.data.corel5k import load_corel5k
+from nearsay.data.datasets import load_corel5k
 from nearsay.describe import (
     Descriptor,
     OnnxEncoder,

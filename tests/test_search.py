@@ -242,7 +242,8 @@ def test_classes_all_at_once_or_block_by_block_are_the_same(monkeypatch, rows, n
         monkeypatch.setattr(small, "SMALL", most)
         for count in (1, 2):
             with ns.threads(count):
-                tables.append(ns.NeighborIndex(search="exact").fit(X).leave_one_out_classes(labels, 40, n_members))
+                labeled = ns.NeighborIndex(search="exact").fit(X).with_labels(labels)
+                tables.append(labeled.leave_one_out(40, n_members))
     for table in tables[1:]:
         np.testing.assert_array_equal(table.indices, tables[0].indices)
         np.testing.assert_array_equal(table.distances, tables[0].distances)

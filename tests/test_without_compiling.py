@@ -19,7 +19,7 @@ from nearsay import compiling
 from nearsay.annotate.two_pass_kernels import nearest_of_each_word
 from nearsay.distances.named import DISTANCES, as_distance
 from nearsay.distances.vectors import VectorDistance
-from nearsay.neighbors import class_table
+from nearsay.neighbors import labeled as labeled_neighbors
 from nearsay.posterior.named import POSTERIORS
 from nearsay.posterior.weighted import Weighted
 
@@ -80,14 +80,14 @@ def test_a_distance_is_the_same_without_compiling(name, dtype, data):
 
 def asked(index: ns.NeighborIndex, labels: np.ndarray, Q: np.ndarray, k: int, n_members: int) -> list[Any]:
     """Every question that an index answers."""
-    n = len(index)
+    n, labeled = len(index), index.with_labels(labels)
     return [
         index.query(Q, min(k, n)),
-        index.query_classes(Q, labels, k, n_members),
-        index.leave_one_out_classes(labels, k, n_members),
-        index.leave_one_out_classes(labels, k, n_members, rows=[0, 0]),
-        index.query_by_class(Q, labels, max(1, n_members)),
-        index.leave_one_out_by_class(labels, max(1, n_members)),
+        labeled.query(Q, k, n_members),
+        labeled.leave_one_out(k, n_members),
+        labeled.leave_one_out(k, n_members, rows=[0, 0]),
+        labeled.query_by_class(Q, max(1, n_members)),
+        labeled.leave_one_out_by_class(max(1, n_members)),
         *([index.leave_one_out(min(k, n - 1)), index.leave_one_out(1, [0])] if n > 1 else []),
     ]
 
@@ -115,7 +115,7 @@ def test_neighbors_and_classes_are_the_same_without_compiling(search, metric, ro
 @pytest.mark.parametrize("listed", [0, 128], ids=["classes met", "all classes"])
 def test_neighbors_of_digits_are_the_same_without_compiling(listed, monkeypatch):
     """Long lists, more classes than tell of all their members, more queries than are taken at once."""
-    monkeypatch.setattr(class_table, "LIST_ALL_UP_TO", listed)
+    monkeypatch.setattr(labeled_neighbors, "LIST_ALL_UP_TO", listed)
     monkeypatch.setattr("nearsay.neighbors.dense.ROWS_AT_ONCE", 100)
     X, y = np.random.default_rng(0).integers(0, 3, (700, 6)).astype(np.float32), np.arange(700) % 23
     index = ns.NeighborIndex().fit(X)
@@ -232,7 +232,7 @@ def call_loops(monkeypatch: pytest.MonkeyPatch, X: np.ndarray, y: np.ndarray) ->
         clf = ns.NeighborClassifier("auto", posterior=posterior, tie_break=tie_break)
         answers(clf, X[:50], y[:50] % 3, X[:9] + 0.1)
     answers(ns.NeighborClassifier(3, posterior="pooled"), X[:45], y[:45], X[:9])  # some classes have one row
-    monkeypatch.setattr(class_table, "LIST_ALL_UP_TO", 0)
+    monkeypatch.setattr(labeled_neighbors, "LIST_ALL_UP_TO", 0)
     answers(ns.NeighborClassifier(7, posterior="pooled"), X, y, X[:9] + 0.1)
     starts, words = np.arange(0, 21, 2), np.arange(20) % 4  # of ten rows, two words each
     nearest_of_each_word(np.arange(9).reshape(3, 3), starts, words, 1, np.zeros(4, np.int64), np.full((3, 2), -1))

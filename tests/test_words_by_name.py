@@ -96,11 +96,11 @@ TABLE, NAMED, LISTS = np.eye(2), pd.DataFrame(np.eye(2), columns=["a", "b"]), [[
     [
         (
             lambda: ns.metrics.keyword_measures(LISTS, TABLE),
-            r"One came with words \(such as 'a'\), the other as a table",
+            r"One has words \(such as 'a'\), the other is a table",
         ),
-        (lambda: ns.metrics.keyword_measures(TABLE, LISTS), "One came with words"),
-        (lambda: ns.metrics.keyword_measures(NAMED, TABLE), "One came with words"),
-        (lambda: ns.metrics.keyword_measures(csr_array(TABLE), NAMED), "One came with words"),
+        (lambda: ns.metrics.keyword_measures(TABLE, LISTS), "One has words"),
+        (lambda: ns.metrics.keyword_measures(NAMED, TABLE), "One has words"),
+        (lambda: ns.metrics.keyword_measures(csr_array(TABLE), NAMED), "One has words"),
         (lambda: ns.metrics.keyword_measures(LISTS, LISTS[:1]), "got 2 and 1"),
         (lambda: ns.metrics.keyword_measures(TABLE, np.ones((2, 3))), "got 2 and 3"),
         (lambda: ns.metrics.keyword_measures(TABLE * np.nan, TABLE), "zeros and ones; got nan"),
@@ -115,9 +115,9 @@ TABLE, NAMED, LISTS = np.eye(2), pd.DataFrame(np.eye(2), columns=["a", "b"]), [[
         ),
         (lambda: ns.metrics.keyword_measures(None, LISTS), "a list of words for every item, .* got None"),
         (lambda: ns.metrics.keyword_measures("sky", LISTS), "a list of words for every item, .* got 'sky'"),
-        (lambda: ns.metrics.keyword_measures([[["a"]], [["b"]]], LISTS), "item 0 came with"),
-        (lambda: ns.metrics.mean_average_precision(LISTS, TABLE), "One came with words"),
-        (lambda: ns.metrics.mean_average_precision(TABLE, NAMED), "One came with words"),
+        (lambda: ns.metrics.keyword_measures([[["a"]], [["b"]]], LISTS), r"got \[\['a'\]\] for item 0"),
+        (lambda: ns.metrics.mean_average_precision(LISTS, TABLE), "One has words"),
+        (lambda: ns.metrics.mean_average_precision(TABLE, NAMED), "One has words"),
         (lambda: ns.metrics.mean_average_precision(LISTS, NAMED[["a"]]), "no column for 1 of the words, such as 'b'"),
         (lambda: ns.metrics.mean_average_precision(TABLE, [[1.0, np.nan], [0, 0]]), "NaN at row 0, column 1"),
         (lambda: ns.metrics.mean_average_precision(NAMED, NAMED.replace(1, np.nan)), "NaN at row 0, column 0"),
@@ -163,7 +163,7 @@ def test_known_keywords_and_those_of_queries_are_matched_by_name(seed, n_keyword
 
 def test_known_keywords_without_names_do_not_match_words():
     table = ns.nearest([[0.0], [1.0]], [[0.2]], 2)
-    with pytest.raises(InputError, match="One came with words"):
+    with pytest.raises(InputError, match="One has words"):
         ns.annotate.measures_by_k(table, [[1, 0], [0, 1]], [["a"]], [1], n_keywords=1)
     with pytest.raises(InputError, match="got 1 and 2"):
         ns.annotate.measures_by_k(table, [[1, 0], [0, 1]], [[1]], [1], n_keywords=1)

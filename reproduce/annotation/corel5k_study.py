@@ -19,7 +19,8 @@ from nearsay.annotate.regression import KeywordRegression
 from nearsay.annotate.relevance import Relevance
 from nearsay.annotate.transformed_neighbors import TransformedNeighbors
 from nearsay.annotate.word_selection import Worth, as_table, most
-from nearsay.data.corel5k import AnnotatedImages, load_corel5k
+from nearsay.data.corel5k import AnnotatedImages
+from nearsay.data.datasets import load_corel5k
 from nearsay.describe.folder import describe_images
 from nearsay.describe.local import BagOfWords
 from nearsay.describe.named import MAKADIA

@@ -1,5 +1,5 @@
 from nearsay.data.corel5k import AnnotatedImages as AnnotatedImages
-from nearsay.data.corel5k import load_corel5k as load_corel5k
+from nearsay.data.datasets import load_corel5k as load_corel5k
 from nearsay.data.datasets import load_dataset as load_dataset
 from nearsay.data.files import read_images as read_images
 from nearsay.data.files import read_rows as read_rows

@@ -14,7 +14,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from nearsay.errors import DatasetNotFound
+from nearsay.errors import DatasetNotFound, unknown_name
 
 LEAF_FILES = {"shape": "data_Sha_64.txt", "texture": "data_Tex_64.txt", "margin": "data_Mar_64.txt"}
 MNIST_FILES = {
@@ -162,3 +162,16 @@ TAXONOMIES = {
         source="It is the tree of the iNaturalist 2021 competition, as lines parent,child.",
     ),
 }
+
+
+def split_parts(split: str, known: Iterable[str]) -> list[str]:
+    """The parts that a split names, all of them for "all".
+
+    >>> split_parts("all", ("train", "test"))
+    ['train', 'test']
+    """
+    if split == "all":
+        return list(known)
+    if split not in known:
+        raise unknown_name("split", split, [*known, "all"])
+    return [split]

@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 from scipy import sparse
 
-from nearsay.data.datasets import load_dataset, split_parts
+from nearsay.data.catalog import split_parts
 from nearsay.errors import SavedFileError
 
 
@@ -45,20 +45,8 @@ class AnnotatedImages:
         return f"<AnnotatedImages: {len(self)} images, {len(self.words)} words, {per_image:.2f} per image>"
 
 
-def load_corel5k(split: str = "train") -> AnnotatedImages:
-    """Load the keywords, the embeddings and the paths of the images of Corel5K; the images themselves are not read.
-
-    Parameters
-    ----------
-    split : "train" (4,500 images), "test" (499) or "all" (train, then test)
-
-    The same as ``load_dataset("corel5k", split=split)``.
-    """
-    return load_dataset("corel5k", split=split)
-
-
 def read_corel5k(folder: Path, split: str = "train") -> AnnotatedImages:
-    """The same from a folder that holds the files."""
+    """Corel5K from a folder that holds its files: as ``load_dataset("corel5k")`` gives it."""
     parts = split_parts(split, ("train", "test"))
     words = _lines(folder / "corel5k_words.txt")
     names = [_lines(folder / f"corel5k_{part}_list.txt") for part in parts]

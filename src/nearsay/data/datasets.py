@@ -19,7 +19,7 @@ from typing import TYPE_CHECKING, Any, Literal, overload
 
 import numpy as np
 
-from nearsay.data.catalog import DATASETS, LEAF_FILES, MNIST_FILES
+from nearsay.data.catalog import DATASETS, LEAF_FILES, MNIST_FILES, split_parts
 from nearsay.data.files import read_rows
 from nearsay.data.rows import LabeledRows
 from nearsay.errors import InputError, SavedFileError, closest, unknown_name
@@ -120,6 +120,18 @@ def read_digits(_: Path) -> LabeledRows:
 def read_seeds(folder: Path) -> LabeledRows:
     rows = read_rows(folder / "seeds_dataset.txt", label=-1, groups=_one_column_each(WHEAT_FEATURES))
     return replace(rows, name="seeds")
+
+
+def load_corel5k(split: str = "train") -> AnnotatedImages:
+    """Load the keywords, the embeddings and the paths of the images of Corel5K; the images themselves are not read.
+
+    Parameters
+    ----------
+    split : "train" (4,500 images), "test" (499) or "all" (train, then test)
+
+    The same as ``load_dataset("corel5k", split=split)``.
+    """
+    return load_dataset("corel5k", split=split)
 
 
 def _one_column_each(names: Iterable[str]) -> dict[str, slice]:
@@ -238,19 +250,6 @@ def read_tin200(folder: Path, split: str = "train") -> LabeledRows:
         ids=[f"{part}/{row}" for part in parts for row in range(len(numbers[part]))],
         name="tin200",
     )
-
-
-def split_parts(split: str, known: Iterable[str]) -> list[str]:
-    """The parts that a split names, all of them for "all".
-
-    >>> split_parts("all", ("train", "test"))
-    ['train', 'test']
-    """
-    if split == "all":
-        return list(known)
-    if split not in known:
-        raise unknown_name("split", split, [*known, "all"])
-    return [split]
 
 
 def _joined(arrays: list[np.ndarray]) -> np.ndarray:

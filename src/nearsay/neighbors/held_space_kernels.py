@@ -6,7 +6,7 @@ import math
 
 import numpy as np
 
-from nearsay.compiling import compiled
+from nearsay.compiling import only_compiled as compiled
 
 
 @compiled
