@@ -202,6 +202,7 @@ def test_odd_but_legal_keywords_are_taken():
     assert annotator.annotate(X[:0]) == []
 
 
+@pytest.mark.slow
 def test_a_hundred_thousand_words_are_annotated_in_little_memory():
     random = np.random.default_rng(0)
     X = random.random((300, 3))

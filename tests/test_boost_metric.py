@@ -57,6 +57,7 @@ def noisy(n: int = 150, n_features: int = 6, seed: int = 0) -> tuple[np.ndarray,
     return X, y
 
 
+@pytest.mark.slow
 @parametrize_with_checks([BoostMetric(), BoostMetric(**PAPER)])
 def test_scikit_learns_checks_pass(estimator, check):
     with warnings.catch_warnings():

@@ -217,6 +217,7 @@ def covered(model: ConformalClassifier, X: np.ndarray, y: np.ndarray) -> np.ndar
     return model.predict_set(X)[np.arange(len(y)), np.searchsorted(model.classes_, y)]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("score", sorted(SCORES))
 @pytest.mark.parametrize("cv", ["prefit", "split"])
 def test_the_mean_coverage_of_many_repetitions_is_what_was_asked_for(cv, score):
@@ -433,6 +434,7 @@ def test_bad_input_is_refused_with_words():
 # ---------------------------------------------------------------- scikit-learn
 
 
+@pytest.mark.slow
 @pytest.mark.filterwarnings("ignore")
 @parametrize_with_checks(
     [

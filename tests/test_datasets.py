@@ -226,6 +226,7 @@ def add_one_log10_and_accuracy(rows: LabeledRows, k: int) -> tuple[float, float]
     return float(scores[np.arange(len(rows)), species].mean()), float((scores.round(9).argmax(1) == species).mean())
 
 
+@pytest.mark.slow
 @needs_data
 def test_joined_by_row_the_leaves_give_the_figures_of_the_paper() -> None:
     log_posterior, accuracy = add_one_log10_and_accuracy(load_dataset("leaves", join="row"), k=3)

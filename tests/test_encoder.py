@@ -386,6 +386,7 @@ def test_the_default_encoder_names_the_package_it_lacks(lite0, monkeypatch, pack
         default_encoder()
 
 
+@pytest.mark.slow
 def test_the_default_encoder_makes_the_stored_vectors_of_corel5k(lite0):
     try:
         corel = load_corel5k("all")

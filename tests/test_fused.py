@@ -31,6 +31,7 @@ def iris(n: int | None = None) -> tuple[np.ndarray, np.ndarray]:
     return rows.X[:n], rows.y[:n]
 
 
+@pytest.mark.slow
 @parametrize_with_checks(
     [
         FusedClassifier(),

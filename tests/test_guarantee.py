@@ -257,6 +257,7 @@ def share_of_promises_kept(method: str, repetitions: int) -> float:
     return kept / repetitions
 
 
+@pytest.mark.slow
 def test_a_fixed_sequence_keeps_its_confidence_and_a_bound_for_each_shift_does_not():
     p, y = flat_stretch(np.random.default_rng(1), 100_000)
     truth = accuracy_curve(operating_points(p, T1), y, T1)

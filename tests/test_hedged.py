@@ -58,6 +58,7 @@ def pets(n: int, seed: int = 0) -> tuple[np.ndarray, np.ndarray]:
     return np.array([[centers[name] + random.normal()] for name in y]), y
 
 
+@pytest.mark.slow
 @parametrize_with_checks(
     [
         HedgedClassifier(NeighborClassifier()),
@@ -350,6 +351,7 @@ def test_bad_settings_are_said(settings_of, words):
         HedgedClassifier(**given).fit(*pets(60))
 
 
+@pytest.mark.slow
 def test_on_tiny_imagenet_the_promise_holds_for_every_accuracy():
     try:
         train, test = load_dataset("tin200", split="train"), load_dataset("tin200", split="test")

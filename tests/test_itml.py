@@ -199,6 +199,7 @@ def test_identical_rows_are_no_constraint_and_bounds_are_percentiles_of_squared_
 # ---------------------------------------------------------------- the estimator
 
 
+@pytest.mark.slow
 @parametrize_with_checks([ITML(), ITML(0.01, n_neighbors=None, prior="covariance"), ITML(prior="within-class")])
 def test_scikit_learns_checks_pass(estimator, check):
     check(estimator)
@@ -372,6 +373,7 @@ def test_rows_that_teach_nothing_are_refused():
 # ---------------------------------------------------------------- what it is good for
 
 
+@pytest.mark.slow
 def test_on_tiny_imagenet_it_beats_the_euclidean_metric():
     try:
         train, test = load_dataset("tin200", split="train"), load_dataset("tin200", split="test")

@@ -66,7 +66,7 @@ def check(table: ns.NeighborTable, expected: list) -> None:
     assert table.distances.tolist() == [[distance for distance, _ in line] for line in expected]
 
 
-@settings(deadline=None, max_examples=60)
+@settings(max_examples=20)
 @given(
     st.integers(0, 1000),
     st.lists(st.sampled_from([*METRICS, negative_product]), min_size=3, max_size=3),
@@ -93,7 +93,7 @@ def same(one: ns.NeighborTable, other: ns.NeighborTable) -> bool:
 
 
 @pytest.mark.parametrize("size", [1e-60, 1.0, 1e60])
-@pytest.mark.parametrize("offset", [0.0, 1.0, 1e6])
+@pytest.mark.parametrize("offset", [0.0, 1e6])
 @pytest.mark.parametrize("metric", [metric for metric in METRICS if metric != ("mahalanobis", {"L": L})], ids=str)
 def test_nothing_is_missed_among_rows_that_float32_cannot_tell_apart(metric, offset, size):
     random = np.random.default_rng(0)
@@ -149,8 +149,8 @@ MIXED = {
 
 
 @pytest.mark.parametrize("n_threads", [1, 2])
-@pytest.mark.parametrize("few_pairs", [0, 199, 200, 10_000])
-@pytest.mark.parametrize(("queries", "rows"), [(1, 8), (3, 7), (5, 64), (1000, 1000)])
+@pytest.mark.parametrize("few_pairs", [0, 199, 200])
+@pytest.mark.parametrize(("queries", "rows"), [(1, 8), (3, 7), (1000, 1000)])
 def test_blocks_batches_and_threads_do_not_matter(monkeypatch, queries, rows, few_pairs, n_threads):
     X, Q = some_rows(200, 0), some_rows(23, 1)
     expected = full_lines(JointNeighbors(MIXED).fit(X), Q, 6)

@@ -436,6 +436,7 @@ def test_a_missing_value_is_an_error():
         LMNN().fit([[0.0], [np.nan], [1.0], [2.0]], [0, 0, 1, 1])
 
 
+@pytest.mark.slow
 @parametrize_with_checks([LMNN(), LMNN(n_neighbors=1, n_components=1)])
 def test_scikit_learns_checks_pass(estimator, check):
     check(estimator)

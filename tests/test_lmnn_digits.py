@@ -21,6 +21,7 @@ def test_some_digits_end_below_a_plain_descent():
 DIGITS_BY_PLAIN_DESCENT = 2108.0031
 
 
+@pytest.mark.slow
 def test_all_digits_end_below_a_long_plain_descent():
     X, y = load_digits(return_X_y=True)
     X = X / 15
@@ -33,6 +34,7 @@ def test_all_digits_end_below_a_long_plain_descent():
     assert reference.projected_gradient(X, y, targets, 0.5, 1.0, steps=5) > DIGITS_BY_PLAIN_DESCENT
 
 
+@pytest.mark.slow
 def test_all_digits_end_within_a_hundredth_of_the_least_loss():
     X, y = load_digits(return_X_y=True)
     assert LMNN().fit(X, y).loss_curve_[-1] < 1.01 * LMNN(max_iter=1000, tol=1e-6).fit(X, y).loss_curve_[-1]

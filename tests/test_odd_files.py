@@ -294,6 +294,7 @@ def read_or_refused(path: Path) -> None:
         assert isinstance(read_rows(path), LabeledRows)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("ending", [*ENDINGS, ".npy"])
 @pytest.mark.parametrize("mask", [0x00, 0x01, 0x20, 0xFF])
 def test_no_flipped_byte_and_no_cut_ends_in_an_error_of_another_library(tmp_path: Path, ending: str, mask: int) -> None:

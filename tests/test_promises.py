@@ -57,6 +57,7 @@ def accuracies():
     return of_all, of_rest
 
 
+@pytest.mark.slow
 def test_with_confidence_95_of_100_promises_are_kept(accuracies):
     """New rows are drawn as the calibration rows were: from all rows."""
     kept = (accuracies[0][CONFIDENT] >= ACCURACIES).mean(axis=0)

@@ -76,6 +76,7 @@ def little_corel(tmp_path, monkeypatch):
     monkeypatch.setattr(annotation, "N_KEYWORDS", 2)
 
 
+@pytest.mark.slow
 def test_every_method_stands_in_table_1_beside_what_was_published(little_corel, monkeypatch):
     monkeypatch.setattr(annotation, "LassoNeighbors", lambda features: annotation.JointNeighbors(features))
     monkeypatch.setattr(annotation, "GroupLassoNeighbors", lambda features: annotation.JointNeighbors(features))
@@ -98,6 +99,7 @@ def test_one_kind_of_features_is_shown_with_the_published_rows_that_go_with_it(l
     assert any(row["method"].startswith("KCCA") for row in rows)
 
 
+@pytest.mark.slow
 def test_figure_1_has_every_k_of_every_ranking_on_test_images_and_in_folds(little_corel, tmp_path):
     rows = annotation.run(figure="1")
     assert {(row["method"], row["on"], row["k"]) for row in rows} == {

@@ -85,6 +85,7 @@ CASES = [
 PICTURES_OF = {("3", "tin57"): len(METHODS), ("4", "tin57"): 2}
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("figure", "data"), CASES)
 @pytest.mark.filterwarnings("ignore:An accuracy of")  # 240 rows cannot show 0.99
 def test_every_figure_is_plain_printable_and_drawn(figure, data, made_up, few_metrics, tmp_path):

@@ -183,6 +183,7 @@ def test_table_4_has_every_estimator_and_feature_set():
     assert listed == [(name, features, 5) for name in ESTIMATORS for features in WHEAT_FEATURES]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("join", JOINS)
 def test_table_5_has_every_estimator_and_what_was_chosen(few_leaves, join):
     (table,) = run(table="5", join=join, n_folds=2)["tables"]
@@ -359,6 +360,7 @@ def test_add_one_votes_on_leaves_joined_by_row_are_the_papers(leaves, k, log10, 
     assert ours["recall_percent"] == pytest.approx(ours["accuracy_percent"])
 
 
+@pytest.mark.slow
 @has_data
 @pytest.mark.parametrize(("join", "percent", "log_posterior"), [("row", 99.3, -0.025), ("label", 98.0, -0.065)])
 def test_ranks_on_leaves_are_as_good_as_the_reference(leaves, join, percent, log_posterior):
@@ -367,6 +369,7 @@ def test_ranks_on_leaves_are_as_good_as_the_reference(leaves, join, percent, log
     assert ours["log_posterior"] >= log_posterior
 
 
+@pytest.mark.slow
 @has_data
 @pytest.mark.parametrize(("k", "percent"), [(3, 92.2), (5, 90.1)])
 def test_the_confusion_matrix_on_leaves_joined_by_row_is_as_right_as_in_the_paper(leaves, k, percent):

@@ -119,6 +119,7 @@ def test_saving_and_opening_never_hold_an_array_twice(folder: Path) -> None:
 # ------------------------------------------------------------------ damage
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("mask", [0x01, 0x80, 0xFF])
 def test_no_flipped_byte_anywhere_gives_other_content(folder: Path, small_file: bytes, mask: int) -> None:
     path = folder / "flipped"

@@ -144,6 +144,7 @@ def test_the_names_that_type_checkers_know_are_the_names_there_are():
     assert set(typing.get_args(SearchName)) == {*SEARCHES, "auto"}
 
 
+@pytest.mark.slow
 def test_a_type_checker_refuses_misspelled_names(tmp_path):
     right = [
         "ns.NeighborClassifier(7, metric='cosine', n_jobs=-1)",

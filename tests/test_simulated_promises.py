@@ -31,6 +31,7 @@ def _warnings_are_part_of_the_promise():
         yield
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("n", SIZES)
 @pytest.mark.parametrize("name", ESTIMATORS)
 def test_hedged_answers_are_as_right_as_promised_as_often_as_promised(name, n):
@@ -40,6 +41,7 @@ def test_hedged_answers_are_as_right_as_promised_as_often_as_promised(name, n):
         assert share >= confidence - 3 * standard_error(confidence, repetitions)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("n", SET_SIZES)
 @pytest.mark.parametrize("cv", ["split", None])
 @pytest.mark.parametrize("n_classes", [30, 100, 1000])
@@ -70,6 +72,7 @@ SHAPES = {
 }
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("kind", ["hnsw", "ivf"])
 @pytest.mark.parametrize("shape", SHAPES)
 def test_approximate_search_finds_as_many_as_promised(shape, kind):

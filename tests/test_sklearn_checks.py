@@ -54,12 +54,22 @@ OTHER_MOODS = [
 ]
 
 
-@parametrize_with_checks([*exported(), *OTHER_MOODS])
-def test_scikit_learns_own_checks_pass(estimator, check):
+def _passes(estimator, check):
     with warnings.catch_warnings():
         warnings.filterwarnings("ignore", message="Every class has one row")
         warnings.filterwarnings("ignore", message=".*in every feature group")
         check(estimator)
+
+
+@parametrize_with_checks(exported())
+def test_scikit_learns_own_checks_pass(estimator, check):
+    _passes(estimator, check)
+
+
+@pytest.mark.slow
+@parametrize_with_checks(OTHER_MOODS)
+def test_so_they_do_with_other_settings(estimator, check):
+    _passes(estimator, check)
 
 
 def test_the_checks_reach_the_classifier():

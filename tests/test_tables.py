@@ -313,6 +313,7 @@ REFERENCE = {
 }
 
 
+@pytest.mark.slow
 def test_leaves_are_told_apart_as_well_as_by_the_reference(joined: tuple[str, Any]) -> None:
     join, leaves = joined
     cases = list(folds(leaves, 15, 5))
@@ -331,6 +332,7 @@ def test_leaves_are_told_apart_as_well_as_by_the_reference(joined: tuple[str, An
         assert [fused(cases, Confmat, k)[1] for k in (3, 5)] == pytest.approx([-0.2898, -0.3593], abs=1e-4)
 
 
+@pytest.mark.slow
 def test_few_specimens_do_not_put_rank_and_votesplit_below_the_votes(joined: tuple[str, Any]) -> None:
     for n in (3, 4):  # with one specimen left out, fewer of a species are left than K = 3 and 5 ask for
         cases = list(folds(joined[1], n, 5))
