@@ -9,7 +9,7 @@ import time
 from collections.abc import Callable
 from typing import Any
 
-from nearsay.compiling import forced
+from nearsay.compiling import start_compiling
 
 Rows = list[dict[str, Any]]
 
@@ -68,5 +68,5 @@ def main(title: str, run: Callable[[bool], Rows]) -> None:
     parser = argparse.ArgumentParser(description=title)
     parser.add_argument("--tiny", action="store_true", help="sizes that only show that it works")
     tiny = parser.parse_args().tiny
-    with forced(True):  # as in a process that has been at work for a second
-        print_table(title, run(tiny))
+    start_compiling()
+    print_table(title, run(tiny))

@@ -17,7 +17,8 @@ from hypothesis import strategies as st
 import nearsay as ns
 import reference
 from nearsay.errors import InputError
-from nearsay.neighbors.find import leave_one_out, nearest
+from nearsay.neighbors import find
+from nearsay.neighbors.find import leave_one_out, nearest, takes_all_at_once
 from nearsay.search import row_store as held
 from nearsay.search.by_class import small
 from nearsay.search.exact import ExactSearch
@@ -224,6 +225,34 @@ def test_leaving_one_out_finds_the_others_that_a_loop_finds(distance, data, n, k
         (expected,), (far,) = reference.nearest(X[others], [X[row]], k, getattr(reference, distance))
         assert table.indices[row].tolist() == [others[i] for i in expected] + [-1] * (k - len(expected))
         np.testing.assert_allclose(table.distances[row], far + [np.inf] * (k - len(far)), rtol=1e-12)
+
+
+@pytest.mark.parametrize("rows", ["spread out", "near ties", "all equal"])
+@pytest.mark.parametrize("k", [3, 40])
+def test_all_rows_at_once_or_one_by_one_have_the_same_neighbors(monkeypatch, rows, k):
+    rng = np.random.default_rng(12)
+    X = {
+        "spread out": rng.normal(size=(700, 9)),
+        "near ties": rng.integers(0, 3, size=(700, 5)) * 1e-4 + 1e3,
+        "all equal": np.ones((700, 2)),
+    }[rows]
+    search, tables = ExactSearch().fit(X), []
+    search.remove([5, 699])
+    for many in (700, 701):
+        monkeypatch.setattr(find, "MANY_ROWS", many)
+        assert takes_all_at_once(search) == (many == 700)
+        for count in (1, 2):
+            with ns.threads(count):
+                tables.append(leave_one_out(search, k))
+    for table in tables[1:]:
+        np.testing.assert_array_equal(table.indices, tables[0].indices)
+        np.testing.assert_array_equal(table.distances, tables[0].distances)
+
+
+@pytest.mark.parametrize("shape", [(999, 100), (1000, 2), (400, 250), (400, 249), (2048, 3), (2049, 3)])
+def test_when_all_rows_are_multiplied_at_once(shape):
+    n, d = shape
+    assert takes_all_at_once(ExactSearch().fit(np.zeros(shape))) == ((n >= 1000 or n * d >= 100_000) and n <= 2048)
 
 
 @pytest.mark.parametrize("rows", ["spread out", "near ties", "all equal"])

@@ -44,6 +44,7 @@ ANNOUNCEMENT = "nearsay: compiling for this machine, once (what is compiled is k
 _lock = threading.RLock()
 _spent = 0.0
 _decided: bool | None = None  # whether loops are compiled; None until there was enough to do
+_forced = False  # whether that was decided by ``forced``
 
 
 def worth_compiling(nanoseconds: float) -> bool:
@@ -64,15 +65,22 @@ def done_without(nanoseconds: float) -> None:
         _spent += nanoseconds
 
 
+def start_compiling() -> None:
+    """Compile from now on, as in a process that has been at work for a second."""
+    global _decided
+    _decided = True
+
+
 @contextmanager
 def forced(compile_all: bool) -> Iterator[None]:
     """Compile everything inside the block, or nothing that can do without, in all threads. For tests and timings."""
-    global _decided
-    before, _decided = _decided, compile_all
+    global _decided, _forced
+    before = _decided, _forced
+    _decided, _forced = compile_all, True
     try:
         yield
     finally:
-        _decided = before
+        _decided, _forced = before
 
 
 class Loop:
@@ -106,7 +114,15 @@ class Loop:
         if self._machine_code is None:
             with _lock:
                 self._machine_code = self._machine_code or self._to_be_compiled()
+                if not _forced:
+                    self._step_aside(self._machine_code)
         return self._machine_code
+
+    def _step_aside(self, machine_code: Callable[..., Any]) -> None:
+        """Give the place in its module to what is compiled: a query calls several loops, half a microsecond each."""
+        home = vars(sys.modules[self.__wrapped__.__module__])
+        if home.get(self.__wrapped__.__name__) is self:
+            home[self.__wrapped__.__name__] = machine_code
 
     def _to_be_compiled(self) -> Callable[..., Any]:
         from numba import njit

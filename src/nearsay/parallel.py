@@ -87,7 +87,10 @@ def in_jobs(
 
     @wraps(method)
     def run(self: Owner, *given: Parameters.args, **named: Parameters.kwargs) -> Result:
-        with jobs(self.n_jobs):  # type: ignore[attr-defined]
+        n_jobs = self.n_jobs  # type: ignore[attr-defined]
+        if n_jobs is None:  # the usual case, and one query is answered in some fifty microseconds
+            return method(self, *given, **named)
+        with jobs(n_jobs):
             return method(self, *given, **named)
 
     return cast(Callable[Concatenate[Owner, Parameters], Result], run)
