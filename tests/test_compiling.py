@@ -143,3 +143,22 @@ def test_numba_tells_nearsay_when_it_compiles(monkeypatch):
     monkeypatch.setattr(compiling.CompilingTime, "notify", lambda self, event: heard.append(event.is_start))
     assert twice(3) == 6
     assert heard == [True, False]
+
+
+def test_compiled_functions_take_the_place_of_their_loops_and_answer_alike():
+    """In a process of its own, because here all compiling is forced, and loops stay where they are."""
+    code = """
+import numpy as np
+from make_saved_files import FOLDER, MADE, answers
+import nearsay as ns
+from nearsay import compiling
+from nearsay.neighbors import order_kernels
+compiling.start_compiling()
+for _ in range(2):
+    with np.load(FOLDER / ns.__version__ / "answers.npz") as expected:
+        for name, make in MADE.items():
+            np.testing.assert_allclose(answers(make()), expected[name], rtol=1e-9, atol=1e-12, err_msg=name)
+print(type(order_kernels.nearest_first).__name__)
+"""
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, cwd=Path(__file__).parent)
+    assert done.stdout.strip() == "CPUDispatcher", done.stderr

@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 import warnings
 from collections.abc import Callable
-from typing import Any, ClassVar
+from typing import Any, ClassVar, cast
 
 import numpy as np
 
@@ -62,11 +62,11 @@ class VectorDistance(Distance):
         """What fills in a block: the compiled loop where numpy or Python would take long (``cost`` in nanoseconds)."""
         from nearsay.distances import vector_kernels
 
-        loop: Loop = getattr(vector_kernels, self.kernel)
+        loop: Callable[..., None] = getattr(vector_kernels, self.kernel)
         if worth_compiling(cost):
-            return loop.machine_code
+            return loop
         done_without(cost)
-        return self._in_numpy or loop.in_python
+        return self._in_numpy or cast(Loop, loop).in_python
 
     def measure_formed(self, Q: np.ndarray, X: np.ndarray, candidates: np.ndarray, first: int, out: np.ndarray) -> None:
         """``measure`` for vectors in the form that the compiled loop compares; only where ``measures_formed``."""
