@@ -217,7 +217,6 @@ SEARCHES = {
     ("taking_form", BLOCKS): (one_way(50, 1e-9), one_way(3, 1e-9), "int8", "cosine"),
     ("screenable", BLOCKS): (one_way(300, 1e-162), one_way(5, 1e-162), "float32", "euclidean"),
     ("farthest", GLANCE): (normal(60, 3, 1.0), np.full((1, 3), 1e60), "float32", "euclidean"),
-    ("farthest", BLOCKS): (normal(60, 3, 1.0), np.full((1, 3), 1e60), "float32", "euclidean"),
 }
 
 

@@ -157,7 +157,7 @@ compiling.start_compiling()
 for _ in range(2):
     with np.load(FOLDER / ns.__version__ / "answers.npz") as expected:
         for name, make in MADE.items():
-            np.testing.assert_allclose(answers(make()), expected[name], rtol=1e-9, atol=1e-12, err_msg=name)
+            np.testing.assert_allclose(answers(make()), expected[name], rtol=1e-5, atol=1e-7, err_msg=name)
 print(type(order_kernels.nearest_first).__name__)
 """
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, cwd=Path(__file__).parent)

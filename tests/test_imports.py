@@ -2,11 +2,17 @@
 
 from __future__ import annotations
 
+import ast
+import re
+from pathlib import Path
+
 import grimp
 import numpy as np
 import pytest
 from scipy.sparse import csr_array
 from scipy.sparse.csgraph import connected_components
+
+import nearsay
 
 
 def circles(imports: dict[str, set[str]]) -> list[list[str]]:
@@ -32,3 +38,12 @@ def test_a_circle_of_imports_is_found_whatever_else_is_imported() -> None:
     imports = {"a": {"b", "d"}, "b": {"c"}, "c": {"a"}, "d": {"e"}, "e": set(), "f": {"g"}, "g": {"f", "a"}}
     assert circles(imports) == [["a", "b", "c"], ["f", "g"]]
     assert circles({"a": {"b", "c"}, "b": {"c"}, "c": set()}) == []
+
+
+def test_every_file_of_compiled_loops_is_named_so_and_every_room_says_what_it_holds():
+    package = Path(nearsay.__file__).parent
+    for path in package.rglob("*.py"):
+        text = path.read_text(encoding="utf-8")
+        compiled = re.search(r"^@(compiled|only_compiled|partial\(compiled|njit|intrinsic)", text, flags=re.MULTILINE)
+        assert bool(compiled) == path.stem.endswith("_kernels"), path
+        assert len(ast.get_docstring(ast.parse(text)) or "") > 20, f"{path} does not say what it holds"

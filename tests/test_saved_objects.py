@@ -87,6 +87,17 @@ def test_what_was_opened_goes_on_as_the_original_does(again):
     np.testing.assert_array_equal(index.query(ROWS[:4], 3).indices, one.index_.query(ROWS[:4], 3).indices)
 
 
+def test_arrays_come_back_in_the_order_of_memory_they_had(again):
+    one = ns.WithinClassWhitening().fit(ROWS, NAMES)
+    one.components_ = np.asfortranarray(np.arange(12.0).reshape(3, 4))
+    one.mean_ = np.arange(6.0)
+    other = again(one)
+    np.testing.assert_array_equal(other.components_, one.components_)
+    assert other.components_.flags.f_contiguous
+    assert not other.components_.flags.c_contiguous
+    assert other.mean_.flags.c_contiguous
+
+
 def test_rows_are_written_once(tmp_path):
     rows = np.random.default_rng(0).normal(size=(4000, 50))
     ns.save(ns.NeighborClassifier(3).fit(rows, rows[:, 0] > 0), tmp_path / "saved.nearsay")

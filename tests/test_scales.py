@@ -231,7 +231,8 @@ def test_an_eigenvalue_below_zero_by_rounding_alone_is_cut_and_said():
 def peak_megabytes(work) -> float:
     tracemalloc.start()
     try:
-        work()
+        with ns.threads(2):  # each has blocks of its own
+            work()
         return tracemalloc.get_traced_memory()[1] / 1e6
     finally:
         tracemalloc.stop()

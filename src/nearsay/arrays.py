@@ -315,7 +315,7 @@ class GrowingArray:
     """Rows that can be appended to without copying all of them each time (capacity doubles).
 
     An array never changes: ``appended`` gives a longer one, which shares the memory of this one where the place
-    after its last row is still free. So whoever reads an array while it grows keeps reading what was there before.
+    after its last row is still free. So a reader of an array that grows keeps reading what was there before.
     """
 
     def __init__(self, first: np.ndarray) -> None:

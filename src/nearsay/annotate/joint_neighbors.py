@@ -60,7 +60,7 @@ class JointNeighbors(BaseEstimator):
         """Hold the rows of ``X`` (n_rows, n_columns). ``Y`` is not looked at."""
         rows = as_rows(X)
         if not len(rows):
-            raise InputError("X has no rows: there is nobody to be a neighbor.")
+            raise InputError("X has no rows, so there are no neighbors to find.")
         held = HeldSpaces(rows, as_spaces(self.features, rows.shape[1]))
         return self._hold(held, _weights_by_space(self.weights, held.spaces))
 

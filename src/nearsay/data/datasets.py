@@ -72,7 +72,7 @@ def load_dataset(name: str, **options: object) -> Any:
     the features of one leaf together, by species and position within the species;
     ``join="row"`` goes by line number, though the shape file stands in another
     order: the mistake of the paper, only to reproduce it. One leaf of Acer Campestre
-    has no texture (NaN), and nobody says which: ``missing_specimen``, from 1 to 16.
+    has no texture (NaN), and the data do not say which: ``missing_specimen``, from 1 to 16.
 
     >>> load_dataset("iris")
     <LabeledRows iris: 150 rows × 4 columns (float64), 3 labels, groups: sepal length (1), sepal width (1), ...>

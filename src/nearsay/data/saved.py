@@ -36,7 +36,7 @@ CONTENTS = "nearsay.json"
 CHUNK = 1 << 20
 # numpy's mark for .npy version 1.0; two bytes with the length of its header follow.
 NPY_START = b"\x93NUMPY\x01\x00"
-# No part may start with a dot: whoever unpacks the archive must not find files outside of it.
+# No part may start with a dot: unpacking the archive must not write files outside of it.
 ARRAY_NAME = re.compile(r"\w[\w.-]*(/\w[\w.-]*)*", re.ASCII)
 # Booleans, numbers, dates and texts. Objects would need pickle.
 SAVED_KINDS = "biufcmMSU"

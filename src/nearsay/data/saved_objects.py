@@ -36,8 +36,8 @@ PACKAGES = ("nearsay", "sklearn")
 def save(thing: Any, path: str | os.PathLike[str]) -> None:
     """Write a fitted estimator, or another object of nearsay's, to one file.
 
-    Arrays and JSON with checksums, never pickle: opening a file runs no code of
-    whoever wrote it. ``nearsay.load`` gives the object back, with the same
+    Arrays and JSON with checksums, never pickle: opening a file runs no code that
+    the file brings. ``nearsay.load`` gives the object back, with the same
     answers. Structures that can be built again from the rows (a tree, a graph)
     are built again then.
 
@@ -103,7 +103,9 @@ class _Writer:
             self._seen[id(value)] = len(self.arrays)
             self._kept.append(value)
             self.arrays[str(len(self.arrays))] = value
-        return {"array": self._seen[id(value)]}
+        # A product of the same numbers in another order of memory may be rounded otherwise.
+        by_columns = value.flags.f_contiguous and not value.flags.c_contiguous
+        return {"array": self._seen[id(value)], **({"order": "F"} if by_columns else {})}
 
     def _object(self, value: Any, where: str) -> dict[str, Any]:
         kind = type(value)
@@ -221,8 +223,11 @@ class _Reader:
                 return read(self, value)
         raise ValueError(f"unknown entry {', '.join(value)}")
 
-    def _array(self, number: int) -> np.ndarray:
-        return self._arrays[str(number)]
+    def _array(self, number: int, order: str = "C") -> np.ndarray:
+        name = str(number)
+        if order == "F" and self._arrays[name].flags.c_contiguous:
+            self._arrays[name] = np.asfortranarray(self._arrays[name])
+        return self._arrays[name]
 
     def _object(self, value: dict[str, Any]) -> Any:
         kind = _class_named(value["class"])
@@ -263,7 +268,7 @@ READ: dict[str, Callable[[_Reader, dict[str, Any]], Any]] = {
     "object": _Reader._object,
     "again": lambda reader, value: reader._made[value["again"]],
     "snapshot": lambda reader, value: reader._made[value["snapshot"]].snapshot(),
-    "array": lambda reader, value: reader._array(value["array"]),
+    "array": lambda reader, value: reader._array(value["array"], value.get("order", "C")),
     "scalar": lambda reader, value: reader._array(value["scalar"])[()],
     "objects": _Reader._objects,
     "float": lambda reader, value: float(value["float"]),

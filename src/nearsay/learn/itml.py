@@ -298,6 +298,6 @@ def prior_matrix(prior: Any, X: np.ndarray, labels: np.ndarray) -> np.ndarray:
     if M.shape[0] != M.shape[1] or not np.allclose(M, M.T) or np.linalg.eigvalsh(M)[0] <= 0:
         raise InputError(
             f"A prior is a symmetric matrix with eigenvalues above 0, {X.shape[1]} × {X.shape[1]} as X has so many"
-            f" columns; a matrix of shape {M.shape} came that is not. Known names: {', '.join(PRIORS)}."
+            f" columns; got one of shape {M.shape} that is not. Known names: {', '.join(PRIORS)}."
         )
     return (M + M.T) / 2

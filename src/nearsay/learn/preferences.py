@@ -1,6 +1,6 @@
 """Which of two items should stand before the other among a query's neighbors, and how much that matters.
 
-Nobody says so in words; the keywords do. An item that shares more of a
+No label says so directly; the keywords do. An item that shares more of a
 query's keywords should come first, and a mistake near the top of the list
 costs more than one further down::
 

@@ -116,7 +116,7 @@ def _best_threshold(better: np.ndarray, worse: np.ndarray, weight: np.ndarray, n
     def search(space: int) -> tuple[float, int, int, float]:
         sums = np.zeros(n_ranks + 1)
         weight_by_rank(better[space], worse[space], weight, sums)
-        # At the last rank all rows speak alike. What differs by rounding only is a tie.
+        # At the last rank all rows get the same score. What differs by rounding only is a tie.
         r = np.cumsum(sums)[:-1].round(12)
         threshold = int(np.abs(r).argmax())
         return -abs(float(r[threshold])), space, threshold, float(r[threshold])

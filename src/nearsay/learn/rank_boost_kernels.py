@@ -59,7 +59,7 @@ def weight_by_rank(better, worse, weight, out):  # type: ignore[no-untyped-def]
 
 @compiled
 def reweigh(better, worse, threshold, alpha, start, weight, margin):  # type: ignore[no-untyped-def]
-    """Let one more weak ranker speak: pairs it has right lose weight, wrong ones gain.
+    """Add one more weak ranker: pairs it has right lose weight, wrong ones gain.
 
     Gives the sum of the weights now, and of those at the ``start`` of pairs that are not kept now.
     """

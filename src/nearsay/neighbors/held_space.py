@@ -32,7 +32,7 @@ SPARSE = 0.25
 # Rows that one pass of a compiled loop compares with a query.
 ROWS_IN_CACHE = 128
 
-# Whoever asks for this share of the rows or more gets them from all of them, measured together.
+# For this share of the rows or more all rows are measured together.
 MOST_OF_ALL = 0.25
 
 # Queries measured against all rows at once.

@@ -6,7 +6,7 @@
     space 2 ──► rough distances ─┼─► sum (float32, off by no more than E) ──► shortlist ──► candidates
     space 3 ──► rough distances ─┘
 
-Rough distances are off by at most what each space says, so their sum is off by at most E. Whoever is farther than
+Rough distances are off by at most what each space says, so their sum is off by at most E. A row farther than
 the k-th best by more than 2E is ruled out; ``find`` measures the others in every space, in float64, and orders them.
 """
 
@@ -40,7 +40,7 @@ ROWS_AT_ONCE = 4096
 MEASURED_AT_ONCE = 16
 # Candidates beyond twice k that a query can have before all rows are measured for it.
 WIDE_LIST = 1024
-# Whoever asks for this share of the rows or more gets all of them measured: nothing is left to rule out.
+# For this share of the rows or more all of them are measured: nothing is left to rule out.
 MOST_OF_ALL = 0.25
 # So many pairs of query and row are measured sooner than any of them is ruled out.
 FEW_PAIRS = 1 << 15

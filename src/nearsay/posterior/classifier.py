@@ -57,7 +57,7 @@ class NeighborClassifier(ClassifierMixin, BaseEstimator):
         than the other rows), leaving each training row out once, and takes
         the k with the largest mean log posterior; where equal the more
         accurate, then the smaller. One leave-one-out search serves every k.
-        The votes decide, smoothed as asked for, whatever ``posterior`` speaks
+        The votes decide, smoothed as asked for, whatever ``posterior`` is used
         in the end; only with ``posterior="auto"`` or ``metric="auto"`` are
         both tried together.
     posterior : str, (str, dict) or object, default="proportional"

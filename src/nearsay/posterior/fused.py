@@ -66,7 +66,7 @@ class FusedClassifier(ClassifierMixin, BaseEstimator):
     ----------
     classes_ : (n_classes,) the labels, sorted.
     views_ : list of View
-        The groups, each under its distance, that speak.
+        The groups that are used, each with its metric.
     exponents_ : (n_views,)
     posterior_ : Fusion
     n_neighbors_ : int

@@ -24,7 +24,7 @@ class GroupEvidence:
     group, metric : names.
     neighbors, distances, labels, votes : as in ``Evidence``; empty where the query lacks the group.
     factor : float
-        How many times as likely this group alone makes the answer as the runner-up; below 1 it speaks against it.
+        How many times as likely this group alone makes the answer as the runner-up; below 1 it counts against it.
     record : dict or None
         ``{"cases": …, "right": …}``: past cases like this in this group.
     """

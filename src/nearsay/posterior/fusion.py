@@ -181,7 +181,7 @@ class Fusion:
 
 
 def _powers(cases: Cases) -> np.ndarray:
-    """The most likely exponents, none below 0: a group that would speak against its own best guess is left out."""
+    """The most likely exponents, none below 0: a group that would count against its own best guess is left out."""
     counted = np.arange(cases.features.shape[2])
     while len(counted):
         some = Cases(cases.features[:, :, counted], cases.offsets, cases.truth)

@@ -187,7 +187,7 @@ class Chooser:
     def choose(self, *, together: bool) -> Candidate:
         """The way to take: step by step, as drawn above.
 
-        ``together`` says whether several distances may speak at once, and
+        ``together`` says whether several distances may be used at once, and
         whether groups may be left out. What is expected to do best is the
         pool: of all distances together, or of the first.
         """

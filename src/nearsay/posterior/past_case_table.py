@@ -114,7 +114,7 @@ def elected(table: NeighborTable, labels: np.ndarray, n_classes: int, n_voters: 
 def past_cases(table: NeighborTable, labels: np.ndarray, rows: np.ndarray | None) -> tuple[NeighborTable, np.ndarray]:
     """The lines of a leave-one-out table that something can be learned from, and their true labels.
 
-    Left out are rows without any neighbor, and the only row of a class: nobody else has its label.
+    Left out are rows without any neighbor, and the only row of a class: no other row has its label.
     """
     truth, tells = labels if rows is None else labels[rows], telling(table, labels, rows)
     return (table, truth) if tells.all() else (table[tells], truth[tells])
@@ -131,7 +131,7 @@ def warn_of_no_past_cases(labels: np.ndarray) -> None:
     """Say so where no class has two rows."""
     if len(labels) and np.bincount(labels).max() < 2:
         warnings.warn(
-            "Every class has one row, so leaving a row out leaves nobody who could be right: there are no past"
+            "Every class has one row, so leaving a row out leaves no row of its class: there are no past"
             " cases to learn from, and probabilities are the shares of the votes. Give two or more rows a class.",
             UserWarning,
             stacklevel=3,
@@ -139,10 +139,10 @@ def warn_of_no_past_cases(labels: np.ndarray) -> None:
 
 
 def listed_classes(table: NeighborTable) -> NearestClasses:
-    """The classes of a table by their nearest member, or a word on who has to ask for them."""
+    """The classes of a table by their nearest member, or an error that says how to ask for them."""
     if table.classes is None:
         raise InputError(
-            "This posterior goes by the order of the classes, but the table came without it (table.classes is None)."
+            "This posterior goes by the order of the classes, but the table has none (table.classes is None)."
             " Search with n_members, 0 or more: index.with_labels(labels).leave_one_out(k, n_members=0)."
             " NeighborClassifier does so by itself."
         )
@@ -155,7 +155,7 @@ class Tabulated(Posterior):
     ``fit`` starts from zero and adds every case; ``add`` adds more of them,
     so a collection can be counted in blocks, and ``without`` takes some back.
     Where every class has one row only, there is nothing to count: a warning
-    says so, and the votes alone speak.
+    says so, and the votes alone are used.
     """
 
     def __init__(self, *, model_failure: float = 0.01) -> None:

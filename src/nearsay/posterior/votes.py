@@ -70,7 +70,7 @@ def winners(
 def lift(scores: np.ndarray, best: np.ndarray) -> None:
     """Raise, in place, the score of a winner by tie break by the smallest step there is.
 
-    So ``scores.argmax(axis=1)`` is the winner for whoever reads the scores alone.
+    So ``scores.argmax(axis=1)`` is the winner, even without the table.
     """
     query = np.flatnonzero(scores.argmax(axis=1) != best)
     scores[query, best[query]] = np.nextafter(scores[query, best[query]], np.inf)

@@ -160,7 +160,7 @@ class LMNN(LearnedMetric):
         if self.shrinkage and self.n_components is not None:
             raise InputError(
                 f"shrinkage={self.shrinkage!r} mixes in the Euclidean metric of all {n_features} dimensions,"
-                f" but n_components={self.n_components!r} came too. Set one of the two."
+                f" but got n_components={self.n_components!r} too. Set one of the two."
             )
 
 

@@ -135,7 +135,7 @@ class SmallRows:
         return lists.finish(), lists.crowded
 
     def classes(self, queries: Multiplied, wanted: Wanted) -> ClassesFound:
-        """The classes in order, and who has to be measured for it and for the members that are wanted."""
+        """The classes in order, and the rows to measure for that order and for the members asked for."""
         from nearsay.search.by_class import small_kernels as small_loops
 
         products, slack = queries.products, queries.slack
