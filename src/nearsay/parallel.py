@@ -36,10 +36,7 @@ def _default_threads() -> int:
         value = os.environ.get(variable, "")
         if value.isdigit() and int(value) > 0:
             return int(value)
-    try:
-        return len(os.sched_getaffinity(0))
-    except AttributeError:  # not on every system
-        return os.cpu_count() or 1
+    return cores()
 
 
 @contextmanager
@@ -77,7 +74,10 @@ def jobs(n_jobs: Any) -> AbstractContextManager[None]:
 
 def cores() -> int:
     """How many processor cores this process may use."""
-    return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
+    try:
+        return len(os.sched_getaffinity(0))
+    except AttributeError:  # not on every system
+        return os.cpu_count() or 1
 
 
 def in_jobs(
