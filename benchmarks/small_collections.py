@@ -23,7 +23,7 @@ K = 10
 SHAPES = [(150, 4, 3), (1_600, 64, 10), (1_600, 64, 100), (2_000, 16, 2), (5_000, 16, 10)]
 TINY_SHAPES = [(150, 4, 3)]
 QUERIES = [1, 10, 1_000]
-MEMBERS = [0, 1, 4]  # listed of each class; 0 is the order of the classes alone
+MEMBERS = [(), (1,), (1, 4)]  # means of so many members of each class; () is the order of the classes alone
 
 
 def run(tiny: bool) -> Rows:
@@ -44,15 +44,15 @@ def case(n: int, d: int, n_classes: int, *, repeats: int) -> Rows:
     for m in MEMBERS:
         works[f"leave one out, {told(m)}"] = lambda m=m: labeled.leave_one_out(K, m)
     for count in QUERIES:
-        works[f"{count} queries, order"] = lambda n=count: labeled.query(Q[:n], K, 0)
+        works[f"{count} queries, order"] = lambda n=count: labeled.query(Q[:n], K, ())
     return [
         {"rows, classes": f"{n}×{d}, {n_classes}", "work": name, **with_and_without(work, repeats)}
         for name, work in works.items()
     ]
 
 
-def told(n_members: int) -> str:
-    return f"{n_members} of each" if n_members else "order"
+def told(members: tuple[int, ...]) -> str:
+    return f"{members[-1]} of each" if members else "order"
 
 
 def with_and_without(work: Callable[[], object], repeats: int) -> dict[str, float]:

@@ -61,20 +61,20 @@ def nearest_classes(
     X: Sequence,
     labels: Sequence[int],
     Q: Sequence,
-    n_members: int,
+    members: Sequence[int],
     distance: Callable,
     *,
     n_listed: int,
     n_asked: int | None = None,
     left_out: Sequence[int] | None = None,
     removed: Iterable[int] = (),
-) -> tuple[list, list, list]:
-    """Class numbers by their nearest member, distances of their nearest members, and how far the others are at least.
+) -> tuple[list, list, list, list]:
+    """Class numbers by their nearest member, its distance, means of several, and how far the others are at least.
 
-    Only the ``n_asked`` nearest rows are asked for their classes (None: all rows). Of the 16 nearest classes all
-    ``n_members`` are told, of the others the first. −1 and inf fill up.
+    Only the ``n_asked`` nearest rows are asked for their classes (None: all rows). Of the 16 nearest classes the
+    means over each number of ``members`` are told. −1 and inf fill up; with no ``members`` the order is all.
     """
-    numbers, distances, beyond = [], [], []
+    numbers, nearest, means, beyond = [], [], [], []
     for i, q in enumerate(Q):
         gone = {*removed, left_out[i]} if left_out is not None else set(removed)
         if left_out is not None and left_out[i] in set(removed):
@@ -86,17 +86,18 @@ def nearest_classes(
         for _, row in asked:
             if labels[row] not in listed:
                 listed.append(labels[row])
-        members = []
+        far = []
         for c in listed:
             seen = [d for d, row in asked if labels[row] == c]
             unseen = [end for _, row in measured[len(asked) :] if labels[row] == c]
-            told = [*seen, *unseen] if len(members) < 16 else seen[:1]
-            members.append([*told, *[math.inf] * n_members][:n_members])
+            far.append([*seen, *unseen])
         missing = n_listed - len(listed)
         numbers.append([*listed, *[-1] * missing])
-        distances.append([*members, *[[math.inf] * n_members] * missing])
+        nearest.append([*(line[0] for line in far), *[math.inf] * missing] if members else [])
+        told = [[in_order(line[:m]) / len(line[:m]) for m in members] for line in far]
+        means.append([*told, *[[math.inf] * len(members)] * missing][:16])
         beyond.append(end)
-    return numbers, distances, beyond
+    return numbers, nearest, means, beyond
 
 
 # ---------------------------------------------------------------- distances

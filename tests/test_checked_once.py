@@ -118,12 +118,12 @@ def test_an_index_looks_once_at_rows_and_queries(metric, search, looks, checks):
             lambda: index.query(Q, 4),
             lambda: index.kneighbors(Q),
             lambda labeled=labeled: labeled.query(Q, 4),
-            lambda labeled=labeled: labeled.query(Q, 4, 2),
+            lambda labeled=labeled: labeled.query(Q, 4, (1, 2)),
             lambda labeled=labeled: labeled.query_by_class(Q),
         ):
             ask()
             assert (looks.pop(N_QUERIES), checks.pop(N_QUERIES)) == (Q.size, 1)
-        labeled.leave_one_out(4, 2)
+        labeled.leave_one_out(4, (1, 2))
     index.add(Q)
     assert (looks.pop(N_QUERIES), checks.pop(N_QUERIES)) == (Q.size, 1)
     assert not looks

@@ -89,7 +89,7 @@ def test_every_case_is_asked_once_and_never_among_its_teachers():
     rng = np.random.default_rng(0)
     labels = rng.integers(0, 4, 83)
     index = NeighborClassifier(3, posterior="rank").fit(rng.normal(size=(83, 2)), labels)
-    table = index._labeled.leave_one_out(3, 1)
+    table = index._labeled.leave_one_out(3, (1,))
     taught: list[np.ndarray] = []
 
     class Noting(Fusion):

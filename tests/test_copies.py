@@ -159,7 +159,7 @@ OBJECTS: dict[str, Callable[[], list[Any]]] = {
     "Relevance": lambda: [ns.annotate.Relevance("rank", decay=0.5)],
     "Annotation": lambda: fitted(ns.KeywordAnnotator).annotate(ROWS[:2]),
     "Evidence": lambda: list(_knn().explain(ROWS[:2])),
-    "NeighborTable": lambda: [fitted(ns.NeighborIndex).with_labels(LABELS).leave_one_out(3, 1)],
+    "NeighborTable": lambda: [fitted(ns.NeighborIndex).with_labels(LABELS).leave_one_out(3, (1,))],
     "LabeledNeighbors": lambda: [ns.LabeledNeighbors(ns.search.ExactSearch().fit(ROWS), LABELS)],
     "ClassTable": lambda: [fitted(ns.NeighborIndex).with_labels(LABELS).query_by_class(ROWS[:3])],
     "ExactSearch": lambda: [ns.search.ExactSearch().fit(ROWS)],

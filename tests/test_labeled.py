@@ -19,8 +19,12 @@ from nearsay.search.by_class import small as small_collections
 # What it can be asked: the nearest rows, with the classes in order, with members of each, and members by class.
 ASKED = {
     "rows": lambda both, Q: [both.query(Q, 4), both.leave_one_out(4)],
-    "classes": lambda both, Q: [both.query(Q, 4, 0), both.leave_one_out(4, 0)],
-    "members": lambda both, Q: [both.query(Q, 4, 2), both.leave_one_out(4, 2), both.leave_one_out(4, 2, [1, 0])],
+    "classes": lambda both, Q: [both.query(Q, 4, ()), both.leave_one_out(4, ())],
+    "members": lambda both, Q: [
+        both.query(Q, 4, (1, 2)),
+        both.leave_one_out(4, (1, 2)),
+        both.leave_one_out(4, (1, 2), [1, 0]),
+    ],
     "by class": lambda both, Q: [both.query_by_class(Q, 2), both.leave_one_out_by_class(2)],
 }
 # Many classes and few; a small collection, of which all products are taken at once, and one that counts as large.
@@ -32,7 +36,7 @@ def arrays(tables: list[Any]) -> list[np.ndarray]:
     for table in tables:
         found += [table.indices, table.distances]
         if getattr(table, "classes", None) is not None:
-            found += [table.classes.numbers, table.classes.distances, table.classes.beyond]
+            found += table.classes.arrays
     return found
 
 
@@ -77,7 +81,7 @@ def test_a_new_labeled_search_knows_every_change(n_classes, ask):
     rng = np.random.default_rng(8)
     X, labels = rng.integers(0, 9, size=(60, 3)).astype(float), rng.integers(0, 3, 60)
     index = ns.NeighborIndex(search="exact").fit(X[:50])
-    index.with_labels(labels[:50], n_classes).leave_one_out(4, 2)
+    index.with_labels(labels[:50], n_classes).leave_one_out(4, (1, 2))
     index.add(X[50:])
     index.remove([4, 55])
     fresh = ns.NeighborIndex(search="exact").fit(X).remove([4, 55])
@@ -89,7 +93,7 @@ def test_no_answer_is_a_mixture_while_other_threads_change_the_index():
     X, labels = rng.integers(0, 5, size=(400, 3)).astype(float), rng.integers(0, 4, 400)
     index = ns.NeighborIndex(search="exact").fit(X)
     labeled = index.with_labels(labels)
-    expected = labeled.leave_one_out(5, 2)
+    expected = labeled.leave_one_out(5, (1, 2))
     done = threading.Event()
 
     def change() -> None:
@@ -100,7 +104,7 @@ def test_no_answer_is_a_mixture_while_other_threads_change_the_index():
     writer.start()
     try:
         for _ in range(20):
-            assert_equal([labeled.leave_one_out(5, 2)], [expected])
+            assert_equal([labeled.leave_one_out(5, (1, 2))], [expected])
             assert labeled.query(X, 3).indices.max() < 400
     finally:
         done.set()
@@ -151,8 +155,8 @@ def test_labels_are_looked_at_once_however_often_is_asked(monkeypatch):
     assert max(compared, default=0) < 300
 
 
-@pytest.mark.parametrize("n_members", [None, 0, 2])
-def test_one_query_among_many_rows_reads_no_label_but_those_of_its_neighbors(n_members, monkeypatch):
+@pytest.mark.parametrize("members", [None, (), (1, 2)])
+def test_one_query_among_many_rows_reads_no_label_but_those_of_its_neighbors(members, monkeypatch):
     """Where only the nearest classes are listed; with few classes every row is looked at."""
 
     class Watched(np.ndarray):
@@ -163,14 +167,14 @@ def test_one_query_among_many_rows_reads_no_label_but_those_of_its_neighbors(n_m
 
     X = np.random.default_rng(1).normal(size=(3000, 3))
     labeled = ns.NeighborIndex(search="kd").fit(X).with_labels(np.arange(3000) % 300)
-    expected = labeled.query(X[:1], 5, n_members)
+    expected = labeled.query(X[:1], 5, members)
     labeled.labels = labeled.labels.view(Watched)
     counted: list[int] = []
     bincount = np.bincount
     monkeypatch.setattr(
         np, "bincount", lambda x, *given, **named: counted.append(len(x)) or bincount(x, *given, **named)
     )
-    assert_equal([labeled.query(X[:1], 5, n_members)], [expected])
+    assert_equal([labeled.query(X[:1], 5, members)], [expected])
     assert max(counted, default=0) < 100
 
 
@@ -195,7 +199,7 @@ def test_a_labeled_search_uses_the_threads_of_its_index(monkeypatch):
         labeled_search.find, "checked_queries", lambda *given: used.append(thread_count()) or checked(*given)
     )
     with ns.threads(1):
-        labeled.query(X, 3, 1)
+        labeled.query(X, 3, (1,))
         labeled.query_by_class(X)
     assert used == [3, 3]
     assert repr(labeled) == "<LabeledNeighbors: 50 rows in 2 classes>"

@@ -55,7 +55,7 @@ def past_cases(draw: st.DrawFn) -> tuple[NeighborTable, np.ndarray, int, np.ndar
     X, y = draw(labeled_rows(smallest=2))
     n_classes = int(y.max()) + 1 + draw(st.integers(0, 1))
     k, shift = draw(st.integers(1, 6)), draw(st.sampled_from([0.0, 2.5]))
-    table = NeighborIndex().fit(X).with_labels(y, n_classes).leave_one_out(min(k, len(X) - 1), 4)
+    table = NeighborIndex().fit(X).with_labels(y, n_classes).leave_one_out(min(k, len(X) - 1), (1, 4))
     table = NeighborTable(table.indices, table.distances - shift, table.classes)  # below 0, as learned scores are
     rows = np.flatnonzero(draw(st.lists(st.sampled_from([True, True, True, False]), min_size=len(X), max_size=len(X))))
     return table[rows], y, n_classes, rows
@@ -111,7 +111,7 @@ def test_groups_multiply_what_each_says_without_the_case(name: str) -> None:
     X = y[:, None] + random.normal(size=(40, 2))
     X[::7, 0] = np.nan
     views = FusedClassifier(GROUPS, NeighborClassifier(3, posterior="rank")).fit(X, y).views_
-    tables = [view.past_cases(3, 4) for view in views]
+    tables = [view.past_cases(3, (1, 4)) for view in views]
     fusion = Fusion(make()).fit(tables, y, 3)
     p = fusion.leave_one_out_proba(tables)
     for line in range(len(y)):
@@ -211,7 +211,7 @@ def test_a_case_is_taken_out_where_all_classes_are_listed_and_where_only_the_nea
     random = np.random.default_rng(3)
     y = np.repeat(np.arange(n_classes), 3)
     X = 3 * random.normal(size=(n_classes, 3))[y] + random.normal(size=(len(y), 3))
-    table = NeighborIndex().fit(X).with_labels(y, n_classes).leave_one_out(4, 0)
+    table = NeighborIndex().fit(X).with_labels(y, n_classes).leave_one_out(4, ())
     assert (table.classes.numbers.shape[1] == n_classes) == (n_classes <= 128)
     for make in COUNTS.values():
         p = make().fit(table, y, n_classes).leave_one_out_proba(table)

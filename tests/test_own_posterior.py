@@ -150,7 +150,7 @@ def test_what_else_an_object_has_is_used_and_what_it_has_not_is_that_of_a_poster
     with pytest.raises(ns.InputError, match="This posterior keeps none"):
         CaseTableDisplay.from_estimator(plain)
     adapted = wrapped(HowOften)
-    for name in ("needs_past_cases", "n_members", "counts_votes"):
+    for name in ("needs_past_cases", "members", "counts_votes"):
         assert getattr(adapted, name) == getattr(Posterior, name)
 
 

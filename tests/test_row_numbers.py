@@ -65,7 +65,7 @@ def lines(table: Any) -> list[Any]:
     """What a table says about each query, so that tables can be compared line by line."""
     arrays = [table.indices, table.distances]
     if getattr(table, "classes", None) is not None:
-        arrays += [table.classes.numbers, table.classes.distances, table.classes.beyond]
+        arrays += table.classes.arrays
     return [[array[i].tolist() for array in arrays] for i in range(len(table))]
 
 
@@ -84,9 +84,9 @@ def index(distance: str = "euclidean", search: str = "exact") -> Any:
     return lambda rows: lines(fitted.leave_one_out(3, rows))
 
 
-def classes(n_classes: int, n_members: int | None = 2, distance: str = "euclidean", search: str = "exact") -> Any:
+def classes(n_classes: int, members: Any = (2,), distance: str = "euclidean", search: str = "exact") -> Any:
     labeled = ns.NeighborIndex(distance, search).fit(X).with_labels(np.arange(N) % 5, n_classes)
-    return lambda rows: lines(labeled.leave_one_out(3, n_members, rows=rows))
+    return lambda rows: lines(labeled.leave_one_out(3, members, rows=rows))
 
 
 def removing(rows: Any) -> list[Any]:
@@ -105,7 +105,7 @@ def points() -> Any:
 
 def table(kind: str) -> Any:
     labeled = ns.NeighborIndex().fit(X).with_labels(np.arange(N) % 5)
-    whole: Any = labeled.leave_one_out_by_class() if kind == "ClassTable" else labeled.leave_one_out(3, 1)
+    whole: Any = labeled.leave_one_out_by_class() if kind == "ClassTable" else labeled.leave_one_out(3, (1,))
     return lambda rows: lines(whole[slice(None) if rows is None else rows])
 
 

@@ -22,22 +22,22 @@ def blobs(n: int, n_classes: int, seed: int = 0) -> tuple[np.ndarray, np.ndarray
 @pytest.fixture
 def few_judged(monkeypatch):
     """Tables of past cases of about a third of 900 rows."""
-    monkeypatch.setattr(past_cases, "TABLE_BYTES", 300 * (16 * 5 + 8 * 5 * 4))
+    monkeypatch.setattr(past_cases, "TABLE_BYTES", 300 * (16 * 5 + 8 * (2 * 4 + 2 * 4 + 1)))
 
 
 def test_all_rows_are_judged_while_their_table_fits(monkeypatch):
-    line = 16 * 5 + 8 * (1 + 4) * 10
+    line = 16 * 5 + 8 * (2 * 10 + 2 * 10 + 1)
     monkeypatch.setattr(past_cases, "TABLE_BYTES", 1000 * line)
-    assert rows_judged(1000, 5, 4, n_classes=10) is None
-    assert len(rows_judged(1001, 5, 4, n_classes=10)) == 1000
-    assert len(rows_judged(1001, 5, 4, n_classes=10, n_groups=2)) == 500
+    assert rows_judged(1000, 5, (1, 4), n_classes=10) is None
+    assert len(rows_judged(1001, 5, (1, 4), n_classes=10)) == 1000
+    assert len(rows_judged(1001, 5, (1, 4), n_classes=10, n_groups=2)) == 500
     assert rows_judged(1001, 5, None, n_classes=10) is None
 
 
 @pytest.mark.parametrize("period", [2, 3, 5, 10])
 def test_rows_that_are_judged_are_of_all_classes_however_these_alternate(period, few_judged):
     labels = np.arange(900) % period
-    rows = rows_judged(900, 5, 4, n_classes=4)
+    rows = rows_judged(900, 5, (1, 4), n_classes=4)
     assert (np.diff(rows) > 0).all()
     assert np.bincount(labels[rows]).min() > 0.6 * len(rows) / period
 
@@ -54,7 +54,7 @@ def test_what_is_learned_from_some_rows_is_nearly_what_is_learned_from_all(poste
     X, y = blobs(900, 4)
     Q, truth = blobs(400, 4, seed=1)
     whole = ns.NeighborClassifier(5, posterior=posterior).fit(X, y)
-    monkeypatch.setattr(past_cases, "TABLE_BYTES", 450 * (16 * 5 + 8 * 5 * 4))
+    monkeypatch.setattr(past_cases, "TABLE_BYTES", 450 * (16 * 5 + 8 * (2 * 4 + 2 * 4 + 1)))
     part = ns.NeighborClassifier(5, posterior=posterior).fit(X, y)
     lost = [-np.log(clf.predict_proba(Q)[np.arange(400), truth]).mean() for clf in (whole, part)]
     assert abs(lost[1] - lost[0]) < 0.05
@@ -66,13 +66,13 @@ def test_a_row_that_taught_nothing_is_answered_as_a_query_without_it_would_be(po
     clf = ns.NeighborClassifier(5, posterior=posterior).fit(X, y)
     p = clf.leave_one_out_proba()
     np.testing.assert_allclose(p.sum(axis=1), 1)
-    n_members = clf.posterior_.n_members
-    rows = rows_judged(900, 5, n_members, 4)
+    members = clf._members
+    rows = rows_judged(900, 5, members, 4)
     others = np.concatenate([[], *rows_not_judged(rows, 900)]).astype(int)
-    table = clf._labeled.leave_one_out(5, n_members, others)
+    table = clf._labeled.leave_one_out(5, members, others)
     np.testing.assert_allclose(p[others], clf.posterior_.proba(table), atol=1e-12)
     # Those that taught are answered by what the others taught.
-    taught, rows = clf._past.judged(5, n_members)
+    taught, rows = clf._past.judged(5, members)
     np.testing.assert_allclose(
         p[slice(None) if rows is None else rows],
         clf.posterior_.leave_one_out_proba(taught, rows),

@@ -115,7 +115,7 @@ def test_every_estimator_with_keywords_answers_alike_for_either_order_of_bytes(e
 def test_labels_that_number_classes_come_in_either_order_of_bytes(order: str) -> None:
     index = ns.NeighborIndex().fit(X)
     for kind in ("i4", "i8", "u2"):
-        expected, found = (index.with_labels(labels).query(X[::9], 3, 1) for labels in (Y, Y.astype(order + kind)))
+        expected, found = (index.with_labels(labels).query(X[::9], 3, (1,)) for labels in (Y, Y.astype(order + kind)))
         same_table(found, expected)
         np.testing.assert_array_equal(found.classes.numbers, expected.classes.numbers)
 

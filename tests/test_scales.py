@@ -252,7 +252,7 @@ def test_wide_rows_take_little_memory_beside_their_own(dtype, n_columns):
     for work in (
         lambda: ns.NeighborIndex().fit(X),
         lambda: index.query(X[:40], k=5),
-        lambda: index.with_labels(y).leave_one_out(k=5, n_members=2, rows=np.arange(40)),
+        lambda: index.with_labels(y).leave_one_out(k=5, members=(1, 2), rows=np.arange(40)),
     ):
         assert peak_megabytes(work) < 150
 

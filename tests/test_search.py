@@ -256,8 +256,9 @@ def test_when_all_rows_are_multiplied_at_once(shape):
 
 
 @pytest.mark.parametrize("rows", ["spread out", "near ties", "all equal"])
-@pytest.mark.parametrize(("n_classes", "n_members"), [(16, 0), (16, 1), (16, 2), (17, 0), (17, 1), (17, 2)])
-def test_classes_all_at_once_or_block_by_block_are_the_same(monkeypatch, rows, n_classes, n_members):
+@pytest.mark.parametrize("n_classes", [16, 17])
+@pytest.mark.parametrize("members", [(), (1,), (1, 2)])
+def test_classes_all_at_once_or_block_by_block_are_the_same(monkeypatch, rows, n_classes, members):
     """More than one member of up to 16 classes is found block by block in any case."""
     rng = np.random.default_rng(12)
     X = {
@@ -272,9 +273,9 @@ def test_classes_all_at_once_or_block_by_block_are_the_same(monkeypatch, rows, n
         for count in (1, 2):
             with ns.threads(count):
                 labeled = ns.NeighborIndex(search="exact").fit(X).with_labels(labels)
-                tables.append(labeled.leave_one_out(40, n_members))
+                tables.append(labeled.leave_one_out(40, members))
     for table in tables[1:]:
         np.testing.assert_array_equal(table.indices, tables[0].indices)
         np.testing.assert_array_equal(table.distances, tables[0].distances)
-        np.testing.assert_array_equal(table.classes.numbers, tables[0].classes.numbers)
-        np.testing.assert_array_equal(table.classes.distances, tables[0].classes.distances)
+        for found, expected in zip(table.classes.arrays, tables[0].classes.arrays, strict=True):
+            np.testing.assert_array_equal(found, expected)

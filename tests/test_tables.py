@@ -44,13 +44,12 @@ def table_of(lines: list[loops.Line], k: int, n_listed: int) -> NeighborTable:
     """The lines of the loops as a table: −1 and +inf fill up."""
     indices = np.full((len(lines), k), -1)
     distances = np.full((len(lines), k), np.inf)
-    numbers = np.full((len(lines), n_listed), -1)
+    classes = NearestClasses.to_fill(len(lines), n_listed, ())
     for i, line in enumerate(lines):
         indices[i, : len(line.rows)] = line.rows
         distances[i, : len(line.rows)] = line.distances
-        numbers[i, : len(line.classes)] = line.classes
-    nowhere = np.full((len(lines), n_listed, 1), np.inf)
-    return NeighborTable(indices, distances, NearestClasses(numbers, nowhere, np.full(len(lines), np.inf)))
+        classes.numbers[i, : len(line.classes)] = line.classes
+    return NeighborTable(indices, distances, classes)
 
 
 def left_out(X: np.ndarray, y: np.ndarray, k: int, n_listed: int) -> NeighborTable:
@@ -152,7 +151,9 @@ def test_rows_sum_to_one_among_ten_thousand_classes(make: Callable[..., Any]) ->
         numbers[::3, 7:] = -1
         indices = rng.integers(0, n_rows, (n, k))
         distances = np.sort(rng.random((n, k)), axis=1)
-        return NeighborTable(indices, distances, NearestClasses(numbers, np.ones((n, n_listed, 1)), np.ones(n)))
+        return NeighborTable(
+            indices, distances, NearestClasses(numbers, np.empty((n, 0)), np.empty((n, 0, 0)), np.ones(n))
+        )
 
     p = make().fit(some(n_rows), y, n_classes).proba(some(200))
     assert p.min() > 0
@@ -276,8 +277,8 @@ def folds(leaves: Any, n_specimens: int, k: int) -> Iterator[tuple[np.ndarray, l
             train, labels = chosen & known, y[chosen & known]
             index = NeighborIndex(search="exact").fit(X[train])
             here = known[test]
-            past = index.with_labels(labels, 100).leave_one_out(k, 1)
-            groups.append((here, labels, past, index.with_labels(labels, 100).query(X[test[here]], k, 1)))
+            past = index.with_labels(labels, 100).leave_one_out(k, (1,))
+            groups.append((here, labels, past, index.with_labels(labels, 100).query(X[test[here]], k, (1,))))
         yield y[test], groups
 
 

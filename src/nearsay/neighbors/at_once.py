@@ -59,10 +59,7 @@ class AllAtOnce:
 
     def _lines(self, n_queries: int, wanted: Wanted) -> NeighborTable:
         """A table to be filled in."""
-        shape = (n_queries, self.rows.n_classes)
-        classes = NearestClasses(
-            np.full(shape, -1, np.int64), np.full((*shape, wanted.n_members), np.inf), np.full(n_queries, np.inf)
-        )
+        classes = NearestClasses.to_fill(n_queries, self.rows.n_classes, wanted.members)
         nearest = find.no_neighbors(n_queries, wanted.k)
         return NeighborTable(nearest.indices, nearest.distances, classes)
 
@@ -87,8 +84,8 @@ class AllAtOnce:
             table.indices[lines], table.distances[lines] = few.indices, few.distances
         found = self.rows.classes(queries, wanted)
         measured = find.measured(self.search, Q, found.members)
-        told = table.classes.numbers, table.classes.distances
-        settle_classes(found.numbers, found.members, measured, self.labels, wanted.n_near, lines, *told)
+        members = np.array(wanted.members, np.int64)
+        settle_classes(found.numbers, found.members, measured, self.labels, members, lines, *table.classes.arrays[:3])
         undecided = np.flatnonzero(crowded | found.full)
         for part in row_blocks(len(undecided), size=QUERIES_SCANNED):
             again = undecided[part]
@@ -100,4 +97,4 @@ def _put(some: NeighborTable, table: NeighborTable, lines: np.ndarray) -> None:
     assert some.classes is not None
     assert table.classes is not None
     table.indices[lines], table.distances[lines] = some.indices, some.distances
-    table.classes.numbers[lines], table.classes.distances[lines] = some.classes.numbers, some.classes.distances
+    table.classes[lines] = some.classes

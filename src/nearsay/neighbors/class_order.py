@@ -1,43 +1,80 @@
 """The classes in order of their nearest member: what ranks of labels and within-class distances are read from.
 
     query ──► nearest ant 0.2 · nearest cicada 0.3 · nearest bee 0.9 ──► numbers  (0, 2, 1)
-              its second  0.4 · its second     0.3 ·                     distances, beyond
+              four ants   0.4 · four cicadas   0.5 ·                     nearest, means, beyond
 
-All classes are listed where there are few. Where there are many, only those
-met among the nearest rows are, and every other class lies ``beyond``.
+All classes are listed where there are no more than 10,000. Where there are
+more, only those met among the nearest rows are, and every other class lies ``beyond``.
 """
 
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import Self
 
 import numpy as np
+
+# Of so many nearest classes several members are looked at, of the others only the nearest: classes so far down the
+# list have next to no chance, and measuring many members of each of thousands would take many times as long.
+MEMBERS_OF_NEAREST = 16
 
 
 @dataclass(frozen=True)
 class NearestClasses:
-    """For every query the classes by their nearest member, and the distances of their nearest members.
+    """For every query the classes by their nearest member, and how far their nearest members are.
 
     Attributes
     ----------
     numbers : (n_queries, n_listed) int64
         Class numbers, nearest first; equal distances by the row number of the nearest member. −1 fills up.
-    distances : (n_queries, n_listed, n_members) float64
-        How far the nearest members of each of these classes are, nearest first. +inf where a class has no
-        more members, and after the first member of every class but the 16 nearest, which are not looked at;
-        ``beyond`` where there is one, but farther than was looked. Nothing (0 members) where only the order
-        was asked for.
+    nearest : (n_queries, n_listed) float64
+        The distance of the nearest member of each of these classes; +inf where there is no class. Nothing
+        (0 columns) where only the order was asked for.
+    means : (n_queries, n_near, len(members)) float64
+        For the n_near = min(n_listed, 16) nearest classes, and for each number of ``members``: the mean distance
+        of so many nearest members, or of all where a class has fewer; +inf where there is no class. A member
+        that is farther than was looked counts as ``beyond``.
     beyond : (n_queries,) float64
-        No member that is not listed lies nearer than this; +inf where every member that was asked for is listed.
+        No member that is not listed lies nearer than this; +inf where all classes are listed.
+    members : tuple of int
+        How many nearest members the means are of, increasing.
     """
 
     numbers: np.ndarray
-    distances: np.ndarray
+    nearest: np.ndarray
+    means: np.ndarray
     beyond: np.ndarray
+    members: tuple[int, ...] = ()
+
+    @classmethod
+    def to_fill(cls, n_queries: int, n_listed: int, members: tuple[int, ...]) -> Self:
+        """Classes to be filled in: −1 and +inf everywhere."""
+        return cls(
+            np.full((n_queries, n_listed), -1, np.int64),
+            np.full((n_queries, n_listed if members else 0), np.inf),
+            np.full((n_queries, min(n_listed, MEMBERS_OF_NEAREST), len(members)), np.inf),
+            np.full(n_queries, np.inf),
+            members,
+        )
 
     def __len__(self) -> int:
         return len(self.numbers)
 
     def __getitem__(self, rows: slice | np.ndarray) -> NearestClasses:
         """The same for some of the queries."""
-        return NearestClasses(self.numbers[rows], self.distances[rows], self.beyond[rows])
+        numbers, nearest, means, beyond = (part[rows] for part in self.arrays)
+        return NearestClasses(numbers, nearest, means, beyond, self.members)
+
+    def __setitem__(self, rows: slice | np.ndarray, some: NearestClasses) -> None:
+        """Put what is known of some queries in their place."""
+        for mine, theirs in zip(self.arrays, some.arrays, strict=True):
+            mine[rows] = theirs
+
+    @property
+    def arrays(self) -> tuple[np.ndarray, np.ndarray, np.ndarray, np.ndarray]:
+        """What is known, line by line: numbers, nearest, means, beyond."""
+        return self.numbers, self.nearest, self.means, self.beyond
+
+    def forget(self, rows: np.ndarray) -> None:
+        """Leave nothing in the lines of these queries."""
+        self[rows] = NearestClasses.to_fill(1, self.numbers.shape[1], self.members)

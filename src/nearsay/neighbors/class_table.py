@@ -41,8 +41,10 @@ class ClassTable:
             raise InputError(f"This table holds {self.indices.shape[2]} members a class; {n_members} were asked for.")
         return ClassTable(self.indices[:, :, :n_members], self.distances[:, :, :n_members])
 
-    def in_order(self) -> NearestClasses:
-        """The classes by their nearest member; a class without members is not listed.
+    def in_order(self, members: tuple[int, ...] = ()) -> NearestClasses:
+        """The classes by their nearest member; a class without any is not listed.
+
+        ``members`` says of how many nearest members the mean distances are told.
 
         >>> table = ClassTable(np.array([[[7], [-1], [4]]]), np.array([[[2.0], [np.inf], [1.0]]]))
         >>> table.in_order().numbers
@@ -50,9 +52,9 @@ class ClassTable:
         """
         from nearsay.neighbors.order_kernels import classes_in_order
 
-        numbers, distances = np.empty(self.indices.shape[:2], np.int64), np.empty(self.distances.shape)
-        classes_in_order(self.indices, self.distances, numbers, distances)
-        return NearestClasses(numbers, distances, np.full(len(self), np.inf))
+        classes = NearestClasses.to_fill(len(self), self.indices.shape[1], members)
+        classes_in_order(self.indices, self.distances, np.array(members, np.int64), *classes.arrays[:3])
+        return classes
 
 
 def no_members(n_queries: int, n_classes: int, n_members: int) -> ClassTable:

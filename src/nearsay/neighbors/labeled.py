@@ -13,8 +13,9 @@ search is that of the nearest rows, for a few more of them.
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from functools import cached_property
+from itertools import pairwise
 from typing import Any
 
 import numpy as np
@@ -23,7 +24,7 @@ from nearsay.arrays import check_n_neighbors, check_row_numbers, row_blocks, row
 from nearsay.errors import InputError
 from nearsay.neighbors import dense, find
 from nearsay.neighbors.at_once import QUERIES_SCANNED, AllAtOnce
-from nearsay.neighbors.class_order import NearestClasses
+from nearsay.neighbors.class_order import MEMBERS_OF_NEAREST, NearestClasses
 from nearsay.neighbors.class_table import ClassTable, no_members
 from nearsay.neighbors.table import NeighborTable
 from nearsay.parallel import in_jobs, in_parallel, shares
@@ -37,10 +38,6 @@ LIST_ALL_UP_TO = 128
 # So many nearest rows are asked which classes they are of. Sixteen take 1.08 times as long to find as ten among
 # 100,000 rows of 128 columns of noise, the hardest case; 24 take 1.16 times as long, and 32 take 1.25 times.
 ROWS_ASKED = 16
-
-# Of so many nearest classes all members that were asked for are listed, of the others only the nearest: classes so
-# far down the list have next to no chance, and measuring four members of each of 100 would take twice as long.
-MEMBERS_OF_NEAREST = 16
 
 # Members of each class, and how far they are, take so much memory at once while the classes are put in order.
 MEMBER_BYTES = 16 << 20
@@ -77,12 +74,12 @@ class LabeledNeighbors:
     >>> from nearsay.neighbors.index import NeighborIndex
     >>> index = NeighborIndex().fit([[0.0], [1.0], [5.0]])
     >>> ants_and_bees = index.with_labels([0, 0, 1])
-    >>> table = ants_and_bees.query([[4.0]], k=2, n_members=2)
+    >>> table = ants_and_bees.query([[4.0]], k=2, members=(1, 2))
     >>> table.indices, table.classes.numbers
     (array([[2, 1]]), array([[1, 0]]))
-    >>> table.classes.distances  # the second class has one member only
-    array([[[ 1., inf],
-            [ 3.,  4.]]])
+    >>> table.classes.means  # of one and of two members; there is one bee only
+    array([[[1. , 1. ],
+            [3. , 3.5]]])
     """
 
     def __init__(
@@ -110,63 +107,64 @@ class LabeledNeighbors:
     # ------------------------------------------------------------ the nearest rows, and the classes in order
 
     @in_jobs
-    def query(self, Q: Any, k: int, n_members: int | None = None, *, input_name: str = "Q") -> NeighborTable:
+    def query(self, Q: Any, k: int, members: Sequence[int] | None = None, *, input_name: str = "Q") -> NeighborTable:
         """The ``k`` nearest rows of every query; −1 and +inf where there are fewer rows.
 
-        With ``n_members``, ``table.classes`` lists the classes by their nearest member. Up to 128 classes are all
-        listed; of more, those met among the nearest rows, and others lie ``beyond``. The 16 nearest classes come
-        with the distances of their ``n_members`` nearest members, the others with that of the nearest; 0 asks for
-        the order alone, which takes less time. Errors call the queries ``input_name``.
+        With ``members``, ``table.classes`` lists the classes by their nearest member. Up to 128 classes are all
+        listed; of more, those met among the nearest rows, and others lie ``beyond``. Every class comes with the
+        distance of its nearest member, and the 16 nearest classes with the mean distance of their m nearest members,
+        for each m of ``members``, such as (1, 4, 16); () asks for the order alone, which takes less time.
+        Errors call the queries ``input_name``.
         """
         k = check_n_neighbors(k, MOST_ROWS)
-        n_members = None if n_members is None else _check_members(n_members, least=0)
+        members = None if members is None else _check_members(members)
         Q = find.checked_queries(self.search, Q, input_name)
-        if n_members is None:
+        if members is None:
             return _widened(self._nearest_rows(Q, k), k)
         live = len(self)
         if not self.lists_all:
             table = self._nearest_rows(Q, max(k, ROWS_ASKED))
-            return self._with_classes_met(table, find.NOBODY, k, n_members, every_row=table.n_neighbors == live)
-        if self._goes_all_at_once(n_members) and not dense.serves(self.search, len(Q)):
-            return _widened(self._at_once.nearest(Q, Wanted(min(k, live), n_members, MEMBERS_OF_NEAREST)), k)
+            return self._with_classes_met(table, find.NOBODY, k, members, every_row=table.n_neighbors == live)
+        if self._goes_all_at_once(members) and not dense.serves(self.search, len(Q)):
+            return _widened(self._at_once.nearest(Q, Wanted(min(k, live), members, MEMBERS_OF_NEAREST)), k)
         if self.search.exact or not live:
-            return _widened(self._all_classes(Q.__getitem__, len(Q), find.NOBODY, min(k, live), n_members), k)
+            return _widened(self._all_classes(Q.__getitem__, len(Q), find.NOBODY, min(k, live), members), k)
         table = self._nearest_rows(Q, k)
-        classes = self._all_classes(Q.__getitem__, len(Q), find.NOBODY, 0, n_members).classes
+        classes = self._all_classes(Q.__getitem__, len(Q), find.NOBODY, 0, members).classes
         return _widened(NeighborTable(table.indices, table.distances, classes), k)
 
     @in_jobs
-    def leave_one_out(self, k: int, n_members: int | None = None, rows: Any = None) -> NeighborTable:
+    def leave_one_out(self, k: int, members: Sequence[int] | None = None, rows: Any = None) -> NeighborTable:
         """The same for every row (or for ``rows``: numbers, or a mask) and the *other* rows.
 
         A removed row has no neighbors and no classes.
 
         >>> from nearsay.neighbors.index import NeighborIndex
         >>> index = NeighborIndex().fit([[0.0], [1.0], [5.0]])
-        >>> index.with_labels([0, 0, 1]).leave_one_out(k=1, n_members=1).classes.numbers
+        >>> index.with_labels([0, 0, 1]).leave_one_out(k=1, members=()).classes.numbers
         array([[ 0,  1],
                [ 0,  1],
                [ 0, -1]])
         """
         k = check_n_neighbors(k, MOST_ROWS)
-        n_members = None if n_members is None else _check_members(n_members, least=0)
+        members = None if members is None else _check_members(members)
         held = self.search.rows_
         rows = None if rows is None else check_row_numbers(rows, len(held))
-        if n_members is None:
+        if members is None:
             return _widened(self._other_rows(k, rows), k)
         others = max(held.n_live - 1, 0)
         numbers = np.arange(len(held)) if rows is None else rows
         if not self.lists_all:
             table = self._other_rows(max(k, ROWS_ASKED), rows)
-            return self._with_classes_met(table, numbers, k, n_members, every_row=table.n_neighbors == others)
-        if self._goes_all_at_once(n_members) and not dense.serves(self.search, len(numbers)):
-            wanted = Wanted(min(k, others), n_members, MEMBERS_OF_NEAREST)
+            return self._with_classes_met(table, numbers, k, members, every_row=table.n_neighbors == others)
+        if self._goes_all_at_once(members) and not dense.serves(self.search, len(numbers)):
+            wanted = Wanted(min(k, others), members, MEMBERS_OF_NEAREST)
             return _widened(self._at_once.others(wanted) if rows is None else self._some_others(rows, wanted), k)
         queries = self._rows_in(rows)
         if self.search.exact or not others:
-            return _widened(self._all_classes(queries, len(numbers), numbers, min(k, others), n_members), k)
+            return _widened(self._all_classes(queries, len(numbers), numbers, min(k, others), members), k)
         table = self._other_rows(k, rows)
-        classes = self._all_classes(queries, len(numbers), numbers, 0, n_members).classes
+        classes = self._all_classes(queries, len(numbers), numbers, 0, members).classes
         return _widened(NeighborTable(table.indices, table.distances, classes), k)
 
     def _nearest_rows(self, Q: Any, k: int) -> NeighborTable:
@@ -182,40 +180,31 @@ class LabeledNeighbors:
         return find.no_neighbors(len(self.search.rows_) if rows is None else len(rows), 0)
 
     def _all_classes(
-        self, queries: Queries, n_queries: int, left_out: np.ndarray, k: int, n_members: int
+        self, queries: Queries, n_queries: int, left_out: np.ndarray, k: int, members: tuple[int, ...]
     ) -> NeighborTable:
         """The nearest rows, and all classes in order; the members of each are held for some queries at a time."""
-        from nearsay.neighbors.order_kernels import classes_in_order
-
-        wanted = Wanted(k, max(1, n_members))
+        wanted = Wanted(k, members or (1,))
         table = find.no_neighbors(n_queries, k)
-        numbers = np.empty((n_queries, self.n_classes), np.int64)
-        distances = np.empty((n_queries, self.n_classes, n_members))
+        classes = NearestClasses.to_fill(n_queries, self.n_classes, members)
         size = rows_within(MEMBER_BYTES, 16 * self.n_classes * wanted.n_members, most=max(1, n_queries))
         for part in row_blocks(n_queries, size=size):
-            some, members = self._find(
-                _counted_from(part.start, queries), part.stop - part.start, left_out[part], wanted
-            )
+            some, found = self._find(_counted_from(part.start, queries), part.stop - part.start, left_out[part], wanted)
             table.indices[part], table.distances[part] = some.indices, some.distances
-            told = distances[part] if n_members else np.empty(members.distances.shape)
-            classes_in_order(members.indices, members.distances, numbers[part], told)
-        classes = NearestClasses(numbers, distances, np.full(n_queries, np.inf))
-        return _with_classes(table, classes, n_members)
+            classes[part] = found.in_order(members)
+        return NeighborTable(table.indices, table.distances, classes)
 
     def _with_classes_met(
-        self, table: NeighborTable, left_out: np.ndarray, k: int, n_members: int, *, every_row: bool
+        self, table: NeighborTable, left_out: np.ndarray, k: int, members: tuple[int, ...], *, every_row: bool
     ) -> NeighborTable:
         """The first ``k`` of a longer table, with the classes that the whole of it meets."""
         from nearsay.neighbors.order_kernels import classes_met
 
-        beyond = np.full(len(table), np.inf) if every_row else table.distances[:, -1].copy()
-        n_listed = min(max(k, ROWS_ASKED), self.n_classes)
-        numbers, distances = np.empty((len(table), n_listed), np.int64), np.empty((len(table), n_listed, n_members))
-        classes_met(
-            table.indices, table.distances, self.labels, self._class_sizes, left_out, beyond, numbers, distances
-        )
-        nearest = NeighborTable(table.indices[:, :k], table.distances[:, :k])
-        return _widened(_with_classes(nearest, NearestClasses(numbers, distances, beyond), n_members), k)
+        classes = NearestClasses.to_fill(len(table), min(max(k, ROWS_ASKED), self.n_classes), members)
+        if not every_row:
+            classes.beyond[:] = table.distances[:, -1]
+        known = self.labels, self._class_sizes, left_out, np.array(members, np.int64)
+        classes_met(table.indices, table.distances, *known, *classes.arrays)
+        return _widened(NeighborTable(table.indices[:, :k], table.distances[:, :k], classes), k)
 
     # ------------------------------------------------------------ the nearest members of each class
 
@@ -228,7 +217,7 @@ class LabeledNeighbors:
         array([[[1.],
                 [3.]]])
         """
-        wanted = Wanted(0, _check_members(n_members, least=1))
+        wanted = Wanted(0, (_check_n_members(n_members),))
         Q = find.checked_queries(self.search, Q)
         return self._find(Q.__getitem__, len(Q), find.NOBODY, wanted)[1]
 
@@ -243,7 +232,7 @@ class LabeledNeighbors:
                [ 0,  2],
                [ 1, -1]])
         """
-        wanted = Wanted(0, _check_members(n_members, least=1))
+        wanted = Wanted(0, (_check_n_members(n_members),))
         numbers = np.arange(len(self.search.rows_))
         return self._find(self._rows_in(None), len(numbers), numbers, wanted)[1]
 
@@ -304,12 +293,12 @@ class LabeledNeighbors:
             gone = removed[rows]
             table.indices[gone], table.distances[gone] = -1, np.inf
             assert table.classes is not None
-            table.classes.numbers[gone], table.classes.distances[gone] = -1, np.inf
+            table.classes.forget(gone)
         return table
 
-    def _goes_all_at_once(self, n_members: int) -> bool:
+    def _goes_all_at_once(self, members: tuple[int, ...]) -> bool:
         # Several members of each of a few classes have to be measured in any case, and all at once that takes longer.
-        pays = n_members <= 1 or self.n_classes > MEMBERS_OF_NEAREST
+        pays = members in ((), (1,)) or self.n_classes > MEMBERS_OF_NEAREST
         return pays and self.search.exact and is_small(self.search.distance_, self.search.rows_)
 
     @cached_property
@@ -320,7 +309,7 @@ class LabeledNeighbors:
         table = find.no_neighbors(len(Q), wanted.k)
         members = no_members(len(Q), self.n_classes, max(1, wanted.n_members))
         self._scan(Q, left_out, table, members)
-        return _with_classes(table, members.in_order(), wanted.n_members)
+        return NeighborTable(table.indices, table.distances, members.in_order(wanted.members))
 
     def _settle(
         self,
@@ -381,20 +370,26 @@ def _counted_from(start: int, queries: Queries) -> Queries:
     return lambda part: queries(slice(start + part.start, start + part.stop))
 
 
-def _check_members(n_members: Any, *, least: int) -> int:
-    if isinstance(n_members, bool) or not isinstance(n_members, int | np.integer) or n_members < least:
-        order = ", or 0 for the order of the classes alone" if least == 0 else ""
+def _check_members(members: Any) -> tuple[int, ...]:
+    numbers: list[Any] = list(members) if isinstance(members, tuple | list | np.ndarray) else [None]
+    if not all(_is_count(number) for number in numbers) or any(b <= a for a, b in pairwise(numbers)):
         raise InputError(
-            f"Members of each class are asked for by a whole number of at least 1{order}; got n_members={n_members!r}."
+            "members must be increasing whole numbers of at least 1, such as (1, 4): how many nearest members of"
+            f" each class to average; () asks for the order of the classes alone. Got members={members!r}."
+        )
+    return tuple(int(number) for number in numbers)
+
+
+def _check_n_members(n_members: Any) -> int:
+    if not _is_count(n_members):
+        raise InputError(
+            f"Members of each class are asked for by a whole number of at least 1; got n_members={n_members!r}."
         )
     return int(n_members)
 
 
-def _with_classes(table: NeighborTable, classes: NearestClasses, n_members: int) -> NeighborTable:
-    """The table with these classes; only the nearest of them tell of more than one member."""
-    distances = classes.distances[:, :, :n_members]
-    distances[:, MEMBERS_OF_NEAREST:, 1:] = np.inf
-    return NeighborTable(table.indices, table.distances, NearestClasses(classes.numbers, distances, classes.beyond))
+def _is_count(number: Any) -> bool:
+    return isinstance(number, int | np.integer) and not isinstance(number, bool) and bool(number >= 1)
 
 
 def _widened(table: NeighborTable, k: int) -> NeighborTable:

@@ -116,15 +116,25 @@ def _count_below(keys, key):  # type: ignore[no-untyped-def]
 
 
 @compiled
-def classes_in_order(indices, distances, numbers, ordered):  # type: ignore[no-untyped-def]
-    """The classes of each query by their nearest member, ties by its row number; −1 and +inf fill up.
+def _fill_means(distances, met, members, means):  # type: ignore[no-untyped-def]
+    """The mean of the members[j] first distances, or of all ``met`` of them where there are fewer."""
+    total, added = 0.0, 0
+    for j in range(members.shape[0]):
+        while added < min(members[j], met):
+            total += distances[added]
+            added += 1
+        means[j] = total / added
 
-    For few classes: their ranks are counted, in float32, several at a time.
-    What float32 cannot tell apart is put right afterward.
+
+@compiled
+def classes_in_order(indices, distances, members, numbers, nearest, means):  # type: ignore[no-untyped-def]
+    """The classes of each query by their nearest member, ties by its row number, and their means.
+
+    ``numbers``, ``nearest`` and ``means`` come filled with −1 and +inf. For few
+    classes: their ranks are counted, in float32, several at a time. What float32
+    cannot tell apart is put right afterward.
     """
     n_classes, n_members = distances.shape[1:]
-    numbers[:] = -1
-    ordered[:] = np.inf
     keys, classes = np.empty(n_classes, np.float32), np.empty(n_classes, np.int64)
     for q in range(indices.shape[0]):
         listed = 0
@@ -140,32 +150,35 @@ def classes_in_order(indices, distances, numbers, ordered):  # type: ignore[no-u
             order[rank] = classes[t]
         for t in range(listed):
             c = order[t]
-            nearest, row = distances[q, c, 0], indices[q, c, 0]
+            far, row = distances[q, c, 0], indices[q, c, 0]
             place = t
             while place > 0:
                 before = order[place - 1]
                 nearer = distances[q, before, 0]
-                if nearer < nearest or (nearer == nearest and indices[q, before, 0] < row):
+                if nearer < far or (nearer == far and indices[q, before, 0] < row):
                     break
                 order[place] = before
                 place -= 1
             order[place] = c
-        for t in range(listed):
-            for member in range(n_members):
-                ordered[q, t, member] = distances[q, order[t], member]
+        for t in range(min(listed, nearest.shape[1])):
+            nearest[q, t] = distances[q, order[t], 0]
+        for t in range(min(listed, means.shape[1])):
+            c, met = order[t], 0
+            while met < n_members and indices[q, c, met] >= 0:
+                met += 1
+            _fill_means(distances[q, c], met, members, means[q, t])
 
 
 @compiled
-def settle_classes(by_score, candidates, measured, labels, n_near, lines, numbers, distances):  # type: ignore[no-untyped-def]
+def settle_classes(by_score, candidates, measured, labels, members, lines, numbers, nearest, means):  # type: ignore[no-untyped-def]
     """Let measured candidates correct an order of the classes that is right but for them; ties by row number.
 
     ``by_score`` (queries × classes) is that order, −1 fills up. Query q goes to
-    line ``lines[q]`` of ``numbers`` and ``distances``, which come filled with −1
-    and +inf; of the ``n_near`` first classes all members found are told, of the
-    others the nearest (where any is asked for).
+    line ``lines[q]`` of ``numbers``, ``nearest`` and ``means``, which come filled
+    with −1 and +inf.
     """
-    n_classes, m = distances.shape[1:]
-    room = max(1, m)
+    n_classes = numbers.shape[1]
+    room = members[-1] if members.shape[0] else 1
     rows, far = np.empty((n_classes, room), np.int64), np.empty((n_classes, room))
     met = np.zeros(n_classes, np.int64)
     for q in range(by_score.shape[0]):
@@ -202,27 +215,26 @@ def settle_classes(by_score, candidates, measured, labels, n_near, lines, number
                     numbers[line, place] = before
                     place -= 1
             numbers[line, place] = c
-        if m == 0:
-            continue
-        for t in range(n_classes):
+        for t in range(nearest.shape[1]):
             c = numbers[line, t]
             if c < 0:
                 break
-            for member in range(min(met[c], m if t < n_near else 1)):
-                distances[line, t, member] = far[c, member]
+            nearest[line, t] = far[c, 0]
+            if t < means.shape[1]:
+                _fill_means(far[c], met[c], members, means[line, t])
 
 
 @compiled
-def classes_met(indices, distances, labels, sizes, left_out, beyond, numbers, members):  # type: ignore[no-untyped-def]
+def classes_met(indices, distances, labels, sizes, left_out, members, numbers, nearest, means, beyond):  # type: ignore[no-untyped-def]
     """The classes among the nearest rows of each query, and how far their members are.
 
     A member that the class has, but that is not among these rows, lies ``beyond``.
+    ``numbers``, ``nearest`` and ``means`` come filled with −1 and +inf.
     """
-    n_members = members.shape[2]
-    numbers[:] = -1
-    members[:] = np.inf
+    n_members = members[-1] if members.shape[0] else 0
     at = np.full(sizes.shape[0], -1, np.int64)  # where a class is listed
     met = np.zeros(sizes.shape[0], np.int64)
+    far = np.empty((numbers.shape[1], n_members))
     for q in range(indices.shape[0]):
         listed = 0
         for t in range(indices.shape[1]):
@@ -234,7 +246,7 @@ def classes_met(indices, distances, labels, sizes, left_out, beyond, numbers, me
                 numbers[q, listed] = c
                 listed += 1
             if met[c] < n_members:
-                members[q, at[c], met[c]] = distances[q, t]
+                far[at[c], met[c]] = distances[q, t]
             met[c] += 1
         for t in range(listed):
             c = numbers[q, t]
@@ -242,5 +254,9 @@ def classes_met(indices, distances, labels, sizes, left_out, beyond, numbers, me
             if left_out.shape[0] and labels[left_out[q]] == c:
                 others -= 1
             for more in range(met[c], min(others, n_members)):
-                members[q, t, more] = beyond[q]
+                far[t, more] = beyond[q]
+            if t < nearest.shape[1]:
+                nearest[q, t] = far[t, 0]
+            if t < means.shape[1]:
+                _fill_means(far[t], min(others, n_members), members, means[q, t])
             met[c] = 0

@@ -35,9 +35,12 @@ class Posterior(ABC):
     ``needs_past_cases = True``
         False says that ``fit`` makes no use of the table; None is passed
         then, and the collection is not searched.
-    ``n_members = None``
-        0 asks for the order of the classes (``table.classes``), a larger
-        number also for the distances of that many nearest members of each.
+    ``members = None``
+        () asks for the order of the classes (``table.classes``), increasing
+        numbers such as (1, 4) also for the distance of the nearest member of
+        each, and the mean distances of so many. Numbers that the usual class
+        could not fill are lowered (``past_cases.possible_members``), so read
+        from ``table.classes.members`` what the means are of.
     ``counts_votes = True``
         False says that it reads the classes only, so that k makes no difference.
     ``takes_rows = True``
@@ -51,7 +54,7 @@ class Posterior(ABC):
     """
 
     needs_past_cases: bool = True
-    n_members: int | None = None
+    members: Sequence[int] | None = None
     counts_votes: bool = True
     takes_rows: bool = True
 

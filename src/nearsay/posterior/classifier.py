@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from functools import partial
+from functools import cached_property, partial
 from typing import Any, Literal
 
 import numpy as np
@@ -28,7 +28,7 @@ from nearsay.posterior.model_choice import Candidate, Choices, Chooser, neighbor
 from nearsay.posterior.named import AUTO, POSTERIORS, PosteriorName, as_posterior, name_of
 from nearsay.posterior.novelty import Novelty
 from nearsay.posterior.own import OwnPosterior, PosteriorLike
-from nearsay.posterior.past_cases import PastCases, rows_not_judged
+from nearsay.posterior.past_cases import PastCases, possible_members, rows_not_judged
 from nearsay.posterior.proportional import check_smoothing
 from nearsay.posterior.votes import check_tie_break, lift, neighbor_labels, winners
 from nearsay.search.choose import SearchBackend
@@ -208,6 +208,7 @@ class NeighborClassifier(ClassifierMixin, BaseEstimator):
 
     def _learn(self, posterior: Posterior, k: int) -> None:
         """Fit the posterior to past cases; where k is still open, choose it on the same ones."""
+        self._members = possible_members(posterior.members, self.labels_)
         table, rows = self._past_cases(posterior, max(k, 1))
         if is_auto(self.n_neighbors) and not self._chooses:
             self.k_curve_ = self._curve(table, rows, k)
@@ -221,7 +222,12 @@ class NeighborClassifier(ClassifierMixin, BaseEstimator):
         """The past cases that the posterior learns from, None if from none, and which rows they are of, None if all."""
         if not posterior.needs_past_cases:
             return None, None
-        return self._past.judged(k, posterior.n_members, every_row=not posterior.takes_rows)
+        return self._past.judged(k, self._members, every_row=not posterior.takes_rows)
+
+    @cached_property
+    def _members(self) -> tuple[int, ...] | None:
+        """What is asked of the classes; ``fit`` sets it, but files of earlier versions do not hold it."""
+        return possible_members(self._posterior.members, self.labels_)
 
     @property
     def _chooses(self) -> bool:
@@ -250,8 +256,7 @@ class NeighborClassifier(ClassifierMixin, BaseEstimator):
     def neighbors(self, X: Any) -> NeighborTable:
         """The ``n_neighbors_`` nearest training rows of every query: the one search behind every answer."""
         check_is_fitted(self)
-        n_members = self._posterior.n_members
-        return self._labeled.query(self._check_queries(X), self.n_neighbors_, n_members, input_name="X")
+        return self._labeled.query(self._check_queries(X), self.n_neighbors_, self._members, input_name="X")
 
     def kneighbors(self, X: Any = None, n_neighbors: int | None = None, return_distance: bool = True) -> Any:
         """(distances, indices) of the nearest training rows, or the indices alone, as in scikit-learn.
@@ -288,16 +293,16 @@ class NeighborClassifier(ClassifierMixin, BaseEstimator):
         """
         check_is_fitted(self)
         p = np.empty((len(self.labels_), len(self.classes_)))
-        k, n_members = self.n_neighbors_, self._posterior.n_members
+        k = self.n_neighbors_
         table, rows = self._past_cases(self._posterior, k)
         if table is None:
-            table, rows = self._past.judged(k, n_members)
+            table, rows = self._past.judged(k, self._members)
         judged = self._posterior.leave_one_out_proba(table, rows)
         for part in self._blocks(len(table)):
             self._settle(judged[part], table[part])
         p[slice(None) if rows is None else rows] = judged
         for others in rows_not_judged(rows, len(p)):
-            table = self._labeled.leave_one_out(k, n_members, others)
+            table = self._labeled.leave_one_out(k, self._members, others)
             for part, p_part, _ in self._answers(table):
                 p[others[part]] = p_part
         return p

@@ -161,7 +161,7 @@ class ConfmatRank(Posterior):
         What a column holds beside that.
     """
 
-    n_members = 0
+    members = ()
     name = "confmat&rank"
     ranking: type[Rank] = Rank
 

@@ -80,29 +80,29 @@ class View:
         found: np.ndarray = np.bincount(self.labeled_.labels, minlength=self.labeled_.n_classes) > 0
         return found
 
-    def neighbors(self, X: np.ndarray, k: int, n_members: int | None) -> NeighborTable:
+    def neighbors(self, X: np.ndarray, k: int, members: tuple[int, ...] | None) -> NeighborTable:
         """The ``k`` nearest rows of every query that has the group; −1 and +inf where there are fewer."""
         rows, here = self._present(X)
         try:
-            table = self.labeled_.query(self._checked(rows), k, n_members, input_name="X")
+            table = self.labeled_.query(self._checked(rows), k, members, input_name="X")
         except InputError as error:
             placed = self._placed(error, X)
             if placed is not error or not self.forgiving:
                 raise placed from None
             measurable = np.array([_takes(self.distance, rows[i : i + 1]) for i in range(len(rows))], np.bool_)
             here = here[measurable]
-            table = self.labeled_.query(rows[measurable], k, n_members)
+            table = self.labeled_.query(rows[measurable], k, members)
         return self._spread(table, here, len(X))
 
-    def past_cases(self, k: int, n_members: int | None, rows: np.ndarray | None = None) -> NeighborTable:
+    def past_cases(self, k: int, members: tuple[int, ...] | None, rows: np.ndarray | None = None) -> NeighborTable:
         """The same for the rows themselves, each left out of its own neighbors: all of them, or some."""
         if rows is None:
-            table, _ = self.past_.judged(k, n_members, every_row=True)
+            table, _ = self.past_.judged(k, members, every_row=True)
             return self._spread(table, self.rows_, self.n_rows)
         local = np.full(self.n_rows, -1)
         local[self.rows_] = np.arange(len(self.rows_))
         here = np.flatnonzero(local[rows] >= 0)
-        return self._spread(self.labeled_.leave_one_out(k, n_members, local[rows[here]]), here, len(rows))
+        return self._spread(self.labeled_.leave_one_out(k, members, local[rows[here]]), here, len(rows))
 
     def _present(self, X: Any) -> tuple[Any, np.ndarray]:
         """The columns of the group, of the rows that have it, and the numbers of these rows."""
@@ -135,12 +135,9 @@ class View:
         distances[here] = table.distances
         if table.classes is None:
             return NeighborTable(indices, distances)
-        numbers = np.full((n_lines, table.classes.numbers.shape[1]), -1)
-        members = np.full((n_lines, *table.classes.distances.shape[1:]), np.inf)
-        beyond = np.full(n_lines, np.inf)
-        numbers[here], members[here] = table.classes.numbers, table.classes.distances
-        beyond[here] = table.classes.beyond
-        return NeighborTable(indices, distances, NearestClasses(numbers, members, beyond))
+        classes = NearestClasses.to_fill(n_lines, table.classes.numbers.shape[1], table.classes.members)
+        classes[here] = table.classes
+        return NeighborTable(indices, distances, classes)
 
 
 def _with_group(columns: np.ndarray) -> tuple[np.ndarray, np.ndarray]:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import warnings
 from collections.abc import Callable, Iterable, Mapping, Sequence
+from functools import cached_property
 from typing import Any
 
 import numpy as np
@@ -22,7 +23,7 @@ from nearsay.posterior.feature_group import View
 from nearsay.posterior.fused_evidence import FusedEvidence, fused_evidence
 from nearsay.posterior.fusion import Fusion
 from nearsay.posterior.model_choice import Candidate, Choices, Chooser, neighbors_to_try, views_to_try
-from nearsay.posterior.past_cases import rows_judged, rows_not_judged
+from nearsay.posterior.past_cases import possible_members, rows_judged, rows_not_judged
 from nearsay.posterior.proportional import check_smoothing
 from nearsay.posterior.votes import check_tie_break, neighbor_labels, winners
 from nearsay.settings import check_choice
@@ -152,12 +153,12 @@ class FusedClassifier(ClassifierMixin, BaseEstimator):
         return way
 
     def _learn(self, posterior: Posterior) -> None:
-        self._n_members = posterior.n_members
+        self._members = possible_members(posterior.members, self.labels_)
         tables: Sequence[NeighborTable | None] = [None] * len(self.views_)
         self._rows_judged = None
         if posterior.takes_rows:
             n, k, n_classes = len(self.labels_), self.n_neighbors_, len(self.classes_)
-            self._rows_judged = rows_judged(n, k, self._n_members, n_classes, len(self.views_))
+            self._rows_judged = rows_judged(n, k, self._members, n_classes, len(self.views_))
         if posterior.needs_past_cases or self.exponents == "learned":
             tables = self._past_cases(self._rows_judged)
         shown = np.stack([view.shown for view in self.views_])
@@ -166,14 +167,19 @@ class FusedClassifier(ClassifierMixin, BaseEstimator):
         self.exponents_ = self.posterior_.exponents_
 
     def _past_cases(self, rows: np.ndarray | None) -> list[NeighborTable]:
-        return [view.past_cases(self.n_neighbors_, self._n_members, rows) for view in self.views_]
+        return [view.past_cases(self.n_neighbors_, self._members, rows) for view in self.views_]
+
+    @cached_property
+    def _members(self) -> tuple[int, ...] | None:
+        """What is asked of the classes; ``fit`` sets it, but files of earlier versions do not hold it."""
+        return possible_members(self.posterior_.posterior.members, self.labels_)
 
     @in_jobs
     def neighbors(self, X: Any) -> list[NeighborTable]:
         """For each of ``views_`` the nearest training rows of every query; −1 all along where it lacks the group."""
         check_is_fitted(self)
         X = checked_rows(self, X, finite=False, reset=False, ensure_min_samples=0)
-        return [view.neighbors(X, self.n_neighbors_, self._n_members) for view in self.views_]
+        return [view.neighbors(X, self.n_neighbors_, self._members) for view in self.views_]
 
     @in_jobs
     def predict(self, X: Any) -> np.ndarray:

@@ -102,15 +102,15 @@ def keep_nearest(features, closeness, truth, kept, place):  # type: ignore[no-un
 
 
 @compiled
-def log_mean_distances(numbers, distances, beyond, members, floor, first, out):  # type: ignore[no-untyped-def]
-    """Fill out[query, class, first + j] with the log of the mean distance of the members[j] nearest of the class.
+def log_mean_distances(numbers, nearest, means, beyond, columns, floor, gaps, first, out):  # type: ignore[no-untyped-def]
+    """Fill out[query, class, first + j] with the log of the mean distances in column columns[j] of ``means``.
 
-    A class with fewer members gives the mean of those it has. A class that is
-    not listed stands at ``beyond``; where all are listed it has no member at
-    all, and stands at the mean of the others, neither helped nor harmed. A
-    query with no class listed has 0 everywhere.
+    A class that has no means stands at its nearest member, and as much farther
+    off as ``gaps`` say. A class that is not listed stands at ``beyond``; where all
+    are listed it has no member at all, and stands at the mean of the others,
+    neither helped nor harmed. A query with no class listed has 0 everywhere.
     """
-    n, n_classes, n_features = out.shape[0], out.shape[1], members.shape[0]
+    n, n_classes, n_features = out.shape[0], out.shape[1], columns.shape[0]
     for i in range(n):
         listed = 0
         while listed < numbers.shape[1] and numbers[i, listed] >= 0:
@@ -120,20 +120,13 @@ def log_mean_distances(numbers, distances, beyond, members, floor, first, out): 
             out[i, :, first : first + n_features] = unlisted
         for t in range(listed):
             c = numbers[i, t]
-            total, met, j = 0.0, 0, 0
-            while j < n_features and met < distances.shape[2]:
-                distance = distances[i, t, met]
-                if distance == np.inf:
-                    break
-                total += distance
-                met += 1
-                if members[j] == met:
-                    out[i, c, first + j] = math.log(total / met + floor)
-                    j += 1
-            if j < n_features:
-                fewer = out[i, c, first + j - 1] if j and members[j - 1] == met else math.log(total / met + floor)
-                for more in range(j, n_features):
-                    out[i, c, first + more] = fewer
+            if t < means.shape[1]:
+                for j in range(n_features):
+                    out[i, c, first + j] = math.log(means[i, t, columns[j]] + floor)
+            else:
+                far = math.log(nearest[i, t] + floor)
+                for j in range(n_features):
+                    out[i, c, first + j] = far + gaps[j]
         if 0 < listed < n_classes and beyond[i] == np.inf:
             _fill_unlisted(numbers[i, :listed], out[i, :, first : first + n_features])
 

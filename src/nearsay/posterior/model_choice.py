@@ -26,6 +26,7 @@ from nearsay.posterior.base import GroupPosterior, Posterior
 from nearsay.posterior.feature_group import View
 from nearsay.posterior.fusion import NOTHING, Fusion, left_out_folds
 from nearsay.posterior.named import AUTO
+from nearsay.posterior.past_cases import possible_members
 
 # Choosing needs no more cases than this; the chosen posterior is then fitted to all of them.
 CASES_TO_CHOOSE_BY = 5000
@@ -178,9 +179,10 @@ class Chooser:
         self.rows = evenly(len(labels), CASES_TO_CHOOSE_BY)
         # A class of one row is never right when that row is left out, whatever is chosen.
         self.rows = self.rows[np.bincount(labels)[labels[self.rows]] > 1]
-        asked = [make().n_members for make in posteriors.values()]
-        n_members = max((number for number in asked if number is not None), default=None)
-        self._tables = {key: view.past_cases(max(ks), n_members, self.rows) for key, view in views.items()}
+        asked = [possible_members(make().members, labels) for make in posteriors.values()]
+        of_classes = [members for members in asked if members is not None]
+        members = tuple(sorted(set().union(*of_classes))) if of_classes else None
+        self._tables = {key: view.past_cases(max(ks), members, self.rows) for key, view in views.items()}
         self._tried: dict[Candidate, CandidateScore] = {}
         self._log_p: dict[Candidate, np.ndarray] = {}
 

@@ -37,7 +37,7 @@ class OwnPosterior(Posterior):
     def __init__(self, own: Any) -> None:
         self.own = own
         self.needs_past_cases = getattr(own, "needs_past_cases", Posterior.needs_past_cases)
-        self.n_members = getattr(own, "n_members", Posterior.n_members)
+        self.members = getattr(own, "members", Posterior.members)
         self.counts_votes = getattr(own, "counts_votes", Posterior.counts_votes)
         self.takes_rows = "rows" in inspect.signature(own.fit).parameters
         self._known: np.ndarray | None = None

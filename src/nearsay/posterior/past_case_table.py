@@ -143,7 +143,7 @@ def listed_classes(table: NeighborTable) -> NearestClasses:
     if table.classes is None:
         raise InputError(
             "This posterior goes by the order of the classes, but the table has none (table.classes is None)."
-            " Search with n_members, 0 or more: index.with_labels(labels).leave_one_out(k, n_members=0)."
+            " Search with members, () or more: index.with_labels(labels).leave_one_out(k, members=())."
             " NeighborClassifier does so by itself."
         )
     return table.classes

@@ -2,17 +2,23 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 
 import numpy as np
 
 from nearsay.arrays import row_blocks, rows_within
+from nearsay.errors import InputError
+from nearsay.neighbors.class_order import MEMBERS_OF_NEAREST
 from nearsay.neighbors.labeled import LIST_ALL_UP_TO, ROWS_ASKED, LabeledNeighbors
 from nearsay.neighbors.table import NeighborTable
 
 ROWS_AT_ONCE = 4096
 # A table of past cases takes no more memory than this. Where one of all rows would, as many as fit are drawn.
-TABLE_BYTES = 64 << 20
+TABLE_BYTES = 256 << 20
+# So many rows of a larger collection are asked as past cases. A share of them is then known to half a hundredth
+# (one standard error is at most √(¼ / 10,000)), and a few weights far better; asking a million rows would take a
+# hundred times as long, for a digit that answers do not need.
+MAX_PAST_CASES = 10_000
 SAMPLE_ABOVE = 5000
 SAMPLE_SIZE = 2000
 
@@ -24,18 +30,48 @@ def left_out_blocks(labeled: LabeledNeighbors, k: int) -> Iterator[tuple[np.ndar
         yield live[block], labeled.leave_one_out(k, rows=live[block])
 
 
-def rows_judged(n_rows: int, k: int, n_members: int | None, n_classes: int, n_groups: int = 1) -> np.ndarray | None:
+def possible_members(members: Sequence[int] | None, labels: np.ndarray) -> tuple[int, ...] | None:
+    """The numbers of members to ask for, where a posterior asks for these; None where it asks for no classes.
+
+    Left out, a row leaves one fewer in its class: a mean over more than those
+    would be of other things for the true class than for others. So a number that
+    the usual class could not fill is lowered.
+
+    >>> possible_members((1, 4, 16), np.array([0, 0, 0, 1, 1, 1]))
+    (1, 2)
+    """
+    if members is None:
+        return None
+    numbers = np.unique(np.asarray(members, None if len(members) else np.int64))
+    if numbers.dtype.kind not in "iu" or numbers.min(initial=1) < 1:
+        raise InputError(f"members must be whole numbers of at least 1, such as (1, 4); got {members!r}.")
+    usual = int(np.median(np.bincount(labels)[labels])) if len(labels) else 1
+    return tuple(np.unique(np.minimum(numbers, max(1, usual - 1))).tolist())
+
+
+def rows_judged(
+    n_rows: int,
+    k: int,
+    members: tuple[int, ...] | None,
+    n_classes: int,
+    n_groups: int = 1,
+    max_past_cases: int | None = MAX_PAST_CASES,
+) -> np.ndarray | None:
     """Numbers of the rows that are asked as past cases, in order; None for all of them.
 
+    At most ``max_past_cases`` (None: all), and no more than a table has room for.
     Drawn with a fixed seed: a choice in even steps could meet the same class again and again.
 
-    >>> rows_judged(60_000, 5, 4, n_classes=10) is None, len(rows_judged(60_000, 5, 4, n_classes=128))
-    (True, 12905)
+    >>> rows_judged(9_000, 5, (1, 4), n_classes=10) is None, len(rows_judged(60_000, 5, (1, 4), n_classes=10))
+    (True, 10000)
+    >>> rows_judged(60_000, 5, (1, 4), n_classes=10, max_past_cases=None) is None
+    True
     """
     line = 16 * k
-    if n_members is not None:
-        line += 8 * (1 + n_members) * (n_classes if n_classes <= LIST_ALL_UP_TO else max(k, ROWS_ASKED))
-    most = rows_within(TABLE_BYTES, line * n_groups, most=n_rows)
+    if members is not None:
+        n_listed = n_classes if n_classes <= LIST_ALL_UP_TO else max(k, ROWS_ASKED)
+        line += 8 * (n_listed * (2 if members else 1) + min(n_listed, MEMBERS_OF_NEAREST) * len(members) + 1)
+    most = rows_within(TABLE_BYTES, line * n_groups, most=min(n_rows, max_past_cases or n_rows))
     if most == n_rows:
         return None
     return np.sort(np.random.default_rng(0).choice(n_rows, most, replace=False))
@@ -54,12 +90,18 @@ class PastCases:
     A pass over all rows also remembers the distances of a few, for novelty:
     of every row in a collection of up to 5,000, otherwise of a seeded sample
     of 2,000. Without such a pass those rows are searched when first asked for.
+    ``max_past_cases`` is how many rows of a larger collection are judged; None for all.
     """
 
-    def __init__(self, labeled: LabeledNeighbors, seed: int = 0) -> None:
+    max_past_cases: int | None = MAX_PAST_CASES  # where a file of an earlier version does not say
+
+    def __init__(
+        self, labeled: LabeledNeighbors, seed: int = 0, *, max_past_cases: int | None = MAX_PAST_CASES
+    ) -> None:
         self.labeled = labeled
         self.seed = seed
-        self._kept: dict[tuple[int, int | None], tuple[NeighborTable, np.ndarray | None]] = {}
+        self.max_past_cases = max_past_cases
+        self._kept: dict[tuple[int, tuple[int, ...] | None], tuple[NeighborTable, np.ndarray | None]] = {}
         self._sampled: np.ndarray | None = None
 
     @property
@@ -68,21 +110,23 @@ class PastCases:
         return len(self.labeled) - 1
 
     def judged(
-        self, k: int, n_members: int | None, *, every_row: bool = False
+        self, k: int, members: tuple[int, ...] | None, *, every_row: bool = False
     ) -> tuple[NeighborTable, np.ndarray | None]:
         """The leave-one-out table of the rows that are judged, and their numbers; None for all rows.
 
         ``every_row`` asks for all of them, however large the table.
         """
-        rows = rows_judged(len(self.labeled.labels), k, n_members, self.labeled.n_classes)
+        rows = rows_judged(
+            len(self.labeled.labels), k, members, self.labeled.n_classes, max_past_cases=self.max_past_cases
+        )
         if every_row and rows is not None:
-            return self.labeled.leave_one_out(k, n_members), None  # too large to be kept
-        if (k, n_members) not in self._kept:
-            table = self.labeled.leave_one_out(k, n_members, rows)
-            self._kept = {(k, n_members): (table, rows)}
+            return self.labeled.leave_one_out(k, members), None  # too large to be kept
+        if (k, members) not in self._kept:
+            table = self.labeled.leave_one_out(k, members, rows)
+            self._kept = {(k, members): (table, rows)}
             if rows is None:
                 self._sampled = table.distances[self.sample()]
-        return self._kept[k, n_members]
+        return self._kept[k, members]
 
     def sample(self) -> np.ndarray:
         """Numbers of the rows whose distances are remembered, in order."""

@@ -13,17 +13,19 @@ from __future__ import annotations
 import warnings
 from collections.abc import Iterator, Sequence
 from copy import copy
+from dataclasses import replace
 from typing import Self
 
 import numpy as np
 
 from nearsay.arrays import evenly, row_blocks
 from nearsay.errors import InputError
-from nearsay.neighbors.class_order import NearestClasses
+from nearsay.neighbors.class_order import MEMBERS_OF_NEAREST, NearestClasses
 from nearsay.neighbors.table import NeighborTable
 from nearsay.posterior.base import FOLDS_LEFT_OUT, GroupPosterior, splits
 from nearsay.posterior.log_linear import CANDIDATES, Cases, answers, fit_weights, likeliest, stack
 from nearsay.posterior.past_case_table import listed_classes
+from nearsay.posterior.past_cases import possible_members
 
 # Weights are few: more cases than this teach them nothing, and this much memory holds them.
 MOST_CASES = 20_000
@@ -54,13 +56,15 @@ class Pooled(GroupPosterior):
         How many nearest members of a class are averaged, one weight for each
         number. A number that the usual class could not fill when one of its
         rows is left out is lowered to what it can. Of a class with fewer
-        members, or beyond the 16 nearest classes, whose first member alone is
-        looked at, the mean is that of those there are.
+        members the mean is that of those there are. Past the 16 nearest classes,
+        the first member alone is looked at, and the log of the mean is taken to
+        be as much larger as that of the 16th class usually is (``gaps_``).
 
     Attributes
     ----------
     weights_ : (n_groups, n_numbers)
     members_ : (n_numbers,) the numbers that are used.
+    gaps_ : (n_groups, n_numbers)
     model_failure_ : float
         The share spread evenly.
 
@@ -69,10 +73,8 @@ class Pooled(GroupPosterior):
     >>> from nearsay.neighbors.index import NeighborIndex
     >>> X, labels = [[0.0], [1.0], [2.0], [5.0], [6.0], [7.5]], np.array([0, 0, 0, 1, 1, 1])
     >>> labeled = NeighborIndex().fit(X).with_labels(labels)
-    >>> pool = Pooled().fit(labeled.leave_one_out(k=1, n_members=4), labels, n_classes=2)
-    >>> pool.members_                           # left out, a row leaves two others in its class
-    array([1, 2])
-    >>> pool.proba(labeled.query([[3.0], [3.5], [4.5]], k=1, n_members=4)).round(2)
+    >>> pool = Pooled(members=(1, 2)).fit(labeled.leave_one_out(k=1, members=(1, 2)), labels, n_classes=2)
+    >>> pool.proba(labeled.query([[3.0], [3.5], [4.5]], k=1, members=(1, 2))).round(2)
     array([[0.85, 0.15],
            [0.5 , 0.5 ],
            [0.03, 0.97]])
@@ -83,11 +85,6 @@ class Pooled(GroupPosterior):
     def __init__(self, *, model_failure: float = 0.01, members: Sequence[int] = (1, 4)) -> None:
         self.model_failure = model_failure
         self.members = members
-
-    @property
-    def n_members(self) -> int:  # type: ignore[override]
-        """How many members of each class are looked at."""
-        return int(max(_check_members(self.members)))
 
     def fit(self, table: NeighborTable, labels: np.ndarray, n_classes: int, rows: np.ndarray | None = None) -> Self:
         """Learn the weights of one feature group."""
@@ -102,10 +99,11 @@ class Pooled(GroupPosterior):
         group has no neighbors and no classes there.
         """
         rows = np.arange(len(tables[0])) if rows is None else rows
-        sizes = np.bincount(labels, minlength=n_classes)[labels[rows]]
         self.labels_, self.n_classes_ = labels, n_classes
-        self.members_ = _possible_members(_check_members(self.members), sizes)
-        self.floors_ = [FLOOR * _usual_distance(listed_classes(table)) for table in tables]
+        groups = [listed_classes(table) for table in tables]
+        self.members_ = _members_told(possible_members(self.members, labels), groups)
+        self.floors_ = [FLOOR * _usual_distance(near) for near in groups]
+        self.gaps_ = np.array([self._gaps(*group) for group in zip(groups, self.floors_, strict=True)])
         cases = self._cases(tables, labels[rows], self._teachers(len(tables), rows))
         if len(cases) == 0:
             warnings.warn(
@@ -170,7 +168,7 @@ class Pooled(GroupPosterior):
         listed = near.numbers >= 0
         places = np.where(listed, np.arange(n_listed), -1)
         far = np.empty((n, n_listed + 1, len(self.members_)))
-        self._fill_features([NearestClasses(places, near.distances, near.beyond)], far)
+        self._fill_features([replace(near, numbers=places)], far)
         n_alike = self.n_classes_ - listed.sum(axis=1)
         scores = -(far @ self.weights_.ravel())
         scores[:, :-1][~listed] = -np.inf
@@ -236,9 +234,31 @@ class Pooled(GroupPosterior):
     def _fill_features(self, groups: Sequence[NearestClasses], out: np.ndarray) -> None:
         from nearsay.posterior.log_linear_kernels import log_mean_distances
 
+        # Files of version 0.1.0 have no gaps, and what they answer with has none either.
+        gaps = getattr(self, "gaps_", np.zeros((len(groups), len(self.members_))))
         for number, (near, floor) in enumerate(zip(groups, self.floors_, strict=True)):
             first = number * len(self.members_)
-            log_mean_distances(near.numbers, near.distances, near.beyond, self.members_, floor, first, out)
+            log_mean_distances(*near.arrays, self._columns(near), floor, gaps[number], first, out)
+
+    def _columns(self, near: NearestClasses) -> np.ndarray:
+        """Where the means of this table are of the numbers that are used."""
+        missing = set(self.members_.tolist()) - set(near.members)
+        if missing:
+            raise InputError(
+                f"This pool averages {self.members_.tolist()} members, but the table tells the means of"
+                f" {list(near.members)}. Search with members={tuple(self.members_.tolist())}."
+            )
+        return np.searchsorted(near.members, self.members_)
+
+    def _gaps(self, near: NearestClasses, floor: float) -> np.ndarray:
+        """How much larger the log means of the last class told in full are than that of its nearest member."""
+        columns, n_near = self._columns(near), near.means.shape[1]
+        there = np.flatnonzero(near.nearest[:, n_near - 1 : n_near] < np.inf)
+        if n_near < MEMBERS_OF_NEAREST or not len(there):
+            return np.zeros(len(columns))
+        means, nearest = near.means[there, -1][:, columns], near.nearest[there, n_near - 1]
+        gaps: np.ndarray = (np.log(means + floor) - np.log(nearest + floor)[:, None]).mean(axis=0)
+        return gaps
 
     def _softmax(self, features: np.ndarray) -> np.ndarray:
         scores = -(features @ self.weights_.ravel())
@@ -277,22 +297,19 @@ def failure_share(p_true: np.ndarray, n_classes: int) -> float:
     return high
 
 
-def _check_members(members: Sequence[int]) -> np.ndarray:
-    numbers = np.unique(np.asarray(members))
-    if numbers.size == 0 or numbers.dtype.kind not in "iu" or numbers[0] < 1:
-        raise InputError(f"members must be whole numbers of at least 1, such as (1, 4); got {members!r}.")
-    return numbers
-
-
-def _possible_members(members: np.ndarray, sizes: np.ndarray) -> np.ndarray:
-    """Left out, a row leaves one fewer in its class: a mean over more would be of other things for the true class."""
-    usual = int(np.median(sizes)) if len(sizes) else 1
-    possible: np.ndarray = np.unique(np.minimum(members, max(1, usual - 1)))
-    return possible
+def _members_told(members: tuple[int, ...] | None, groups: Sequence[NearestClasses]) -> np.ndarray:
+    """Those of these numbers whose means all tables tell."""
+    told = [number for number in members or () if all(number in near.members for near in groups)]
+    if not told:
+        raise InputError(
+            f"A pool with these classes averages {list(members or ())} members, but the tables tell the means of"
+            f" {' and '.join(str(list(near.members)) for near in groups)}. Search with the same members."
+        )
+    return np.array(told)
 
 
 def _usual_distance(near: NearestClasses) -> float:
     """The median distance to the nearest class, of those that are not 0; 1 where all are."""
-    nearest = near.distances[:, 0, 0] if near.distances.size else np.empty(0)
+    nearest = near.nearest[:, 0] if near.nearest.size else np.empty(0)
     positive = nearest[(nearest > 0) & (nearest < np.inf)]
     return float(np.median(positive)) if len(positive) else 1.0

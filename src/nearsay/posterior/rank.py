@@ -47,7 +47,8 @@ class Rank(Tabulated):
     >>> from nearsay.neighbors.class_order import NearestClasses
     >>> def table(indices, numbers):
     ...     indices, numbers = np.array(indices), np.array(numbers)
-    ...     classes = NearestClasses(numbers, np.zeros((*numbers.shape, 1)), np.full(len(numbers), np.inf))
+    ...     classes = NearestClasses.to_fill(*numbers.shape, members=())
+    ...     classes.numbers[:] = numbers
     ...     return NeighborTable(indices, np.zeros(indices.shape), classes)
     >>> past = table([[1], [0], [1], [2]], [[0, 1], [0, 1], [0, 1], [1, 0]])
     >>> rank = Rank(model_failure=0.0).fit(past, np.array([0, 0, 1, 1]), n_classes=2)
@@ -59,7 +60,7 @@ class Rank(Tabulated):
     (array([4]), array([3]))
     """
 
-    n_members = 0
+    members = ()
     counts_votes = False
 
     def tables(self) -> list[CaseTable]:

@@ -32,15 +32,21 @@ EVERY_CLASS = 1 << 62
 
 @dataclass(frozen=True)
 class Wanted:
-    """What is searched for: the ``k`` nearest of all rows (0: none), and ``n_members`` of each class.
+    """What is searched for: the ``k`` nearest of all rows (0: none), and members of each class.
 
-    With ``n_near`` it is enough to find so many members of that many nearest
-    classes, and the nearest member of every other.
+    ``members`` are the numbers whose means are told, so the last of them nearest
+    members are needed; none where the order of the classes is enough. With
+    ``n_near`` it is enough to find them for that many nearest classes, and the
+    nearest member of every other.
     """
 
     k: int
-    n_members: int
+    members: tuple[int, ...]
     n_near: int = EVERY_CLASS
+
+    @property
+    def n_members(self) -> int:
+        return self.members[-1] if self.members else 0
 
 
 @dataclass(frozen=True)
