@@ -15,18 +15,21 @@ from nearsay.neighbors import find
 from nearsay.neighbors.class_order import NearestClasses
 from nearsay.neighbors.table import NeighborTable
 from nearsay.parallel import in_parallel, shares
-from nearsay.search.by_class.grouped import Wanted
 from nearsay.search.by_class.small import Multiplied, OwnBlock, SmallRows
 from nearsay.search.protocol import NeighborSearch
 
 QUERIES_SCANNED = 64
 
-# Measures every row for some queries, each without the row it is itself (of these numbers, where any are given).
-Scan = Callable[[np.ndarray, np.ndarray, Wanted], NeighborTable]
+# Measures every row for some queries, each without the row it is itself (of these numbers, where any are given),
+# and gives as many neighbors as it is told.
+Scan = Callable[[np.ndarray, np.ndarray, int], NeighborTable]
 
 
 class AllAtOnce:
-    """Tables with all classes listed, for the few rows of a search; ``scan`` answers what scores cannot decide."""
+    """Tables with all classes listed, for the few rows of a search; ``scan`` answers what scores cannot decide.
+
+    Means are left to be filled in. With ``members`` () nothing is told but the order.
+    """
 
     def __init__(self, search: NeighborSearch, rows: SmallRows, labels: np.ndarray, scan: Scan) -> None:
         self.search = search
@@ -34,40 +37,41 @@ class AllAtOnce:
         self.labels = labels
         self._scan = scan
 
-    def nearest(self, Q: np.ndarray, wanted: Wanted, left_out: np.ndarray = find.NOBODY) -> NeighborTable:
+    def nearest(
+        self, Q: np.ndarray, k: int, members: tuple[int, ...], left_out: np.ndarray = find.NOBODY
+    ) -> NeighborTable:
         """The nearest rows and classes of queries; ``left_out`` names the row that each is itself (or is empty)."""
-        table = self._lines(len(Q), wanted)
+        table = self._lines(len(Q), k, members)
 
         def fill(part: slice) -> None:
             few, itself, lines = Q[part], left_out[part], np.arange(part.start, part.stop)
-            self._settle(few, itself, wanted, self.rows.times(few, itself), table, lines)
+            self._settle(few, itself, self.rows.times(few, itself), table, lines)
 
         in_parallel(fill, shares(len(Q), most=self.rows.queries_at_once))
         return table
 
-    def others(self, wanted: Wanted) -> NeighborTable:
+    def others(self, k: int, members: tuple[int, ...]) -> NeighborTable:
         """The same for all rows of the collection, each without itself; the line of a removed row stays empty."""
         held = self.search.rows_
-        table = self._lines(len(held), wanted)
+        table = self._lines(len(held), k, members)
 
         def fill(block: Callable[[], OwnBlock]) -> None:
             numbers, queries = block()
-            self._settle(held.take(numbers), numbers, wanted, queries, table, numbers)
+            self._settle(held.take(numbers), numbers, queries, table, numbers)
 
         in_parallel(fill, self.rows.times_others())
         return table
 
-    def _lines(self, n_queries: int, wanted: Wanted) -> NeighborTable:
+    def _lines(self, n_queries: int, k: int, members: tuple[int, ...]) -> NeighborTable:
         """A table to be filled in."""
-        classes = NearestClasses.to_fill(n_queries, self.rows.n_classes, wanted.members)
-        nearest = find.no_neighbors(n_queries, wanted.k)
+        classes = NearestClasses.to_fill(n_queries, self.rows.n_classes, members)
+        nearest = find.no_neighbors(n_queries, k)
         return NeighborTable(nearest.indices, nearest.distances, classes)
 
     def _settle(
         self,
         Q: np.ndarray,
         left_out: np.ndarray,
-        wanted: Wanted,
         queries: Multiplied,
         table: NeighborTable,
         lines: np.ndarray,
@@ -77,19 +81,19 @@ class AllAtOnce:
 
         assert table.classes is not None
         crowded = np.zeros(len(Q), np.bool_)
-        if wanted.k:
-            candidates, crowded = self.rows.nearest(queries, wanted.k)
-            few = find.no_neighbors(len(Q), wanted.k)
+        k, classes = table.n_neighbors, table.classes
+        if k:
+            candidates, crowded = self.rows.nearest(queries, k)
+            few = find.no_neighbors(len(Q), k)
             find.measure_and_order(self.search, Q, candidates, find.NOBODY, few)
             table.indices[lines], table.distances[lines] = few.indices, few.distances
-        found = self.rows.classes(queries, wanted)
+        found = self.rows.classes(queries, measured=bool(classes.members))
         measured = find.measured(self.search, Q, found.members)
-        members = np.array(wanted.members, np.int64)
-        settle_classes(found.numbers, found.members, measured, self.labels, members, lines, *table.classes.arrays[:3])
+        settle_classes(found.numbers, found.members, measured, self.labels, lines, classes.numbers, classes.nearest)
         undecided = np.flatnonzero(crowded | found.full)
         for part in row_blocks(len(undecided), size=QUERIES_SCANNED):
             again = undecided[part]
-            _put(self._scan(Q[again], left_out[again] if len(left_out) else left_out, wanted), table, lines[again])
+            _put(self._scan(Q[again], left_out[again] if len(left_out) else left_out, k), table, lines[again])
 
 
 def _put(some: NeighborTable, table: NeighborTable, lines: np.ndarray) -> None:
@@ -97,4 +101,6 @@ def _put(some: NeighborTable, table: NeighborTable, lines: np.ndarray) -> None:
     assert some.classes is not None
     assert table.classes is not None
     table.indices[lines], table.distances[lines] = some.indices, some.distances
-    table.classes[lines] = some.classes
+    table.classes.numbers[lines] = some.classes.numbers
+    if table.classes.members:
+        table.classes.nearest[lines] = some.classes.nearest

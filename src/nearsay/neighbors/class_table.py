@@ -9,7 +9,7 @@ import numpy as np
 
 from nearsay.arrays import check_row_numbers
 from nearsay.errors import InputError
-from nearsay.neighbors.class_order import NearestClasses
+from nearsay.neighbors.class_order import NearestClasses, classes_in_order
 
 
 @dataclass(frozen=True)
@@ -41,19 +41,20 @@ class ClassTable:
             raise InputError(f"This table holds {self.indices.shape[2]} members a class; {n_members} were asked for.")
         return ClassTable(self.indices[:, :, :n_members], self.distances[:, :, :n_members])
 
-    def in_order(self, members: tuple[int, ...] = ()) -> NearestClasses:
+    def in_order(self) -> NearestClasses:
         """The classes by their nearest member; a class without any is not listed.
-
-        ``members`` says of how many nearest members the mean distances are told.
 
         >>> table = ClassTable(np.array([[[7], [-1], [4]]]), np.array([[[2.0], [np.inf], [1.0]]]))
         >>> table.in_order().numbers
         array([[ 2,  0, -1]])
         """
-        from nearsay.neighbors.order_kernels import classes_in_order
-
-        classes = NearestClasses.to_fill(len(self), self.indices.shape[1], members)
-        classes_in_order(self.indices, self.distances, np.array(members, np.int64), *classes.arrays[:3])
+        nearest = self.distances[:, :, 0]
+        classes = NearestClasses.to_fill(len(self), nearest.shape[1], (1,))
+        classes.numbers[:] = classes_in_order(self.indices[:, :, 0], nearest)
+        classes.nearest[:] = np.where(
+            classes.numbers >= 0, np.take_along_axis(nearest, classes.numbers, axis=1), np.inf
+        )
+        classes.means[:, :, 0] = classes.nearest[:, : classes.means.shape[1]]
         return classes
 
 

@@ -5,10 +5,11 @@
     │ ant  │ bee│  cicada │ ──► │ best │best│  best   │ ──► nearest members of each class ──► classes, nearest first
     └──────┴────┴─────────┘     └──────┴────┴─────────┘
 
-With few classes every row is looked at once (``search/by_class/grouped.py``), and what
-may be among the nearest is measured by the distance itself, as everywhere.
-With many classes only those met among the nearest rows are listed, so the
-search is that of the nearest rows, for a few more of them.
+Every row is looked at once (``search/by_class/grouped.py``), and what may be the nearest
+of its class is measured by the distance itself, as everywhere. Of the nearest classes
+more members are measured in a second look (``class_means.py``).
+With more than 10,000 classes only those met among the nearest rows are listed, so
+the search is that of the nearest rows, for a few more of them.
 """
 
 from __future__ import annotations
@@ -24,23 +25,25 @@ from nearsay.arrays import check_n_neighbors, check_row_numbers, row_blocks, row
 from nearsay.errors import InputError
 from nearsay.neighbors import dense, find
 from nearsay.neighbors.at_once import QUERIES_SCANNED, AllAtOnce
+from nearsay.neighbors.class_means import Items, RowsByClass, fill_means
 from nearsay.neighbors.class_order import MEMBERS_OF_NEAREST, NearestClasses
 from nearsay.neighbors.class_table import ClassTable, no_members
 from nearsay.neighbors.table import NeighborTable
 from nearsay.parallel import in_jobs, in_parallel, shares
-from nearsay.search.by_class.grouped import Found, GroupedRows, Wanted
-from nearsay.search.by_class.small import SmallRows, is_small
+from nearsay.search.by_class.grouped import GroupedRows
+from nearsay.search.by_class.small import MOST_CLASSES, SmallRows, is_small
 from nearsay.search.protocol import NeighborSearch
 from nearsay.search.row_store import MOST_ROWS
 
-# Up to so many classes all of them are listed; with more, those met among the nearest rows.
-LIST_ALL_UP_TO = 128
+# Up to so many classes all of them are listed; with more, those met among the nearest rows: a list of all takes
+# 16 bytes a class and query.
+LIST_ALL_UP_TO = 10_000
 # So many nearest rows are asked which classes they are of. Sixteen take 1.08 times as long to find as ten among
 # 100,000 rows of 128 columns of noise, the hardest case; 24 take 1.16 times as long, and 32 take 1.25 times.
 ROWS_ASKED = 16
 
-# Members of each class, and how far they are, take so much memory at once while the classes are put in order.
-MEMBER_BYTES = 16 << 20
+# The nearest of each class, and how far they are, take so much memory at once while the classes are put in order.
+MEMBER_BYTES = 64 << 20
 
 NONE_REMOVED = np.empty(0, np.bool_)
 ROWS_SCANNED = 1024
@@ -110,7 +113,7 @@ class LabeledNeighbors:
     def query(self, Q: Any, k: int, members: Sequence[int] | None = None, *, input_name: str = "Q") -> NeighborTable:
         """The ``k`` nearest rows of every query; −1 and +inf where there are fewer rows.
 
-        With ``members``, ``table.classes`` lists the classes by their nearest member. Up to 128 classes are all
+        With ``members``, ``table.classes`` lists the classes by their nearest member. Up to 10,000 classes are all
         listed; of more, those met among the nearest rows, and others lie ``beyond``. Every class comes with the
         distance of its nearest member, and the 16 nearest classes with the mean distance of their m nearest members,
         for each m of ``members``, such as (1, 4, 16); () asks for the order alone, which takes less time.
@@ -126,12 +129,14 @@ class LabeledNeighbors:
             table = self._nearest_rows(Q, max(k, ROWS_ASKED))
             return self._with_classes_met(table, find.NOBODY, k, members, every_row=table.n_neighbors == live)
         if self._goes_all_at_once(members) and not dense.serves(self.search, len(Q)):
-            return _widened(self._at_once.nearest(Q, Wanted(min(k, live), members, MEMBERS_OF_NEAREST)), k)
-        if self.search.exact or not live:
-            return _widened(self._all_classes(Q.__getitem__, len(Q), find.NOBODY, min(k, live), members), k)
-        table = self._nearest_rows(Q, k)
-        classes = self._all_classes(Q.__getitem__, len(Q), find.NOBODY, 0, members).classes
-        return _widened(NeighborTable(table.indices, table.distances, classes), k)
+            table = self._at_once.nearest(Q, min(k, live), members)
+        else:
+            exact = self.search.exact or not live
+            table = self._all_classes(Q.__getitem__, len(Q), find.NOBODY, min(k, live) if exact else 0, members)
+            if not exact:
+                nearest = self._nearest_rows(Q, k)
+                table = NeighborTable(nearest.indices, nearest.distances, table.classes)
+        return _widened(self._with_means(table, lambda lines: _items(Q, lines), find.NOBODY), k)
 
     @in_jobs
     def leave_one_out(self, k: int, members: Sequence[int] | None = None, rows: Any = None) -> NeighborTable:
@@ -158,14 +163,16 @@ class LabeledNeighbors:
             table = self._other_rows(max(k, ROWS_ASKED), rows)
             return self._with_classes_met(table, numbers, k, members, every_row=table.n_neighbors == others)
         if self._goes_all_at_once(members) and not dense.serves(self.search, len(numbers)):
-            wanted = Wanted(min(k, others), members, MEMBERS_OF_NEAREST)
-            return _widened(self._at_once.others(wanted) if rows is None else self._some_others(rows, wanted), k)
-        queries = self._rows_in(rows)
-        if self.search.exact or not others:
-            return _widened(self._all_classes(queries, len(numbers), numbers, min(k, others), members), k)
-        table = self._other_rows(k, rows)
-        classes = self._all_classes(queries, len(numbers), numbers, 0, members).classes
-        return _widened(NeighborTable(table.indices, table.distances, classes), k)
+            few = min(k, others)
+            table = self._at_once.others(few, members) if rows is None else self._some_others(rows, few, members)
+        else:
+            exact = self.search.exact or not others
+            queries = self._rows_in(rows)
+            table = self._all_classes(queries, len(numbers), numbers, min(k, others) if exact else 0, members)
+            if not exact:
+                nearest = self._other_rows(k, rows)
+                table = NeighborTable(nearest.indices, nearest.distances, table.classes)
+        return _widened(self._with_means(table, lambda lines: held.take(numbers[lines]), numbers), k)
 
     def _nearest_rows(self, Q: Any, k: int) -> NeighborTable:
         """The ``k`` nearest rows of checked queries, or as many as there are."""
@@ -182,16 +189,25 @@ class LabeledNeighbors:
     def _all_classes(
         self, queries: Queries, n_queries: int, left_out: np.ndarray, k: int, members: tuple[int, ...]
     ) -> NeighborTable:
-        """The nearest rows, and all classes in order; the members of each are held for some queries at a time."""
-        wanted = Wanted(k, members or (1,))
+        """The nearest rows, and all classes in order; their nearest members are held for some queries at a time."""
         table = find.no_neighbors(n_queries, k)
         classes = NearestClasses.to_fill(n_queries, self.n_classes, members)
-        size = rows_within(MEMBER_BYTES, 16 * self.n_classes * wanted.n_members, most=max(1, n_queries))
+        size = rows_within(MEMBER_BYTES, 32 * self.n_classes, most=max(1, n_queries))
         for part in row_blocks(n_queries, size=size):
-            some, found = self._find(_counted_from(part.start, queries), part.stop - part.start, left_out[part], wanted)
+            some, found = self._find(_counted_from(part.start, queries), part.stop - part.start, left_out[part], k, 1)
             table.indices[part], table.distances[part] = some.indices, some.distances
-            classes[part] = found.in_order(members)
+            listed = found.in_order()
+            classes.numbers[part] = listed.numbers
+            if members:
+                classes.nearest[part] = listed.nearest
         return NeighborTable(table.indices, table.distances, classes)
+
+    def _with_means(self, table: NeighborTable, items: Items, left_out: np.ndarray) -> NeighborTable:
+        """The table, with the mean distances of the nearest members filled in."""
+        assert table.classes is not None
+        if table.classes.members:
+            fill_means(self.search, self._rows_by_class, items, left_out, table.classes)
+        return table
 
     def _with_classes_met(
         self, table: NeighborTable, left_out: np.ndarray, k: int, members: tuple[int, ...], *, every_row: bool
@@ -217,9 +233,9 @@ class LabeledNeighbors:
         array([[[1.],
                 [3.]]])
         """
-        wanted = Wanted(0, (_check_n_members(n_members),))
+        n_members = _check_n_members(n_members)
         Q = find.checked_queries(self.search, Q)
-        return self._find(Q.__getitem__, len(Q), find.NOBODY, wanted)[1]
+        return self._find(Q.__getitem__, len(Q), find.NOBODY, 0, n_members)[1]
 
     @in_jobs
     def leave_one_out_by_class(self, n_members: int = 1) -> ClassTable:
@@ -232,40 +248,83 @@ class LabeledNeighbors:
                [ 0,  2],
                [ 1, -1]])
         """
-        wanted = Wanted(0, (_check_n_members(n_members),))
+        n_members = _check_n_members(n_members)
         numbers = np.arange(len(self.search.rows_))
-        return self._find(self._rows_in(None), len(numbers), numbers, wanted)[1]
+        return self._find(self._rows_in(None), len(numbers), numbers, 0, n_members)[1]
 
     # ------------------------------------------------------------ one pass for both
 
     def _find(
-        self, queries: Queries, n_queries: int, left_out: np.ndarray, wanted: Wanted
+        self, queries: Queries, n_queries: int, left_out: np.ndarray, k: int, n_members: int
     ) -> tuple[NeighborTable, ClassTable]:
-        table, members = (
-            find.no_neighbors(n_queries, wanted.k),
-            no_members(n_queries, self.n_classes, wanted.n_members),
-        )
+        """The ``k`` nearest rows (for one member of each class; otherwise 0), and the members of each class."""
+        table, members = find.no_neighbors(n_queries, k), no_members(n_queries, self.n_classes, n_members)
 
         def fill(part: slice) -> None:
-            Q, itself = queries(part), left_out[part]
-            if self._by_product:
-                found = self._grouped.candidates(Q, itself, wanted)
-                self._settle(Q, itself, wanted, found, table[part], members[part])
+            asked = queries(part), left_out[part], table[part], members[part]
+            if not self._by_product:
+                self._scan(*asked)
+            elif n_members == 1:
+                self._nearest_by_product(*asked)
             else:
-                self._scan(Q, itself, table[part], members[part])
+                self._members_by_product(*asked)
 
         held = self.search.rows_
         if dense.serves(self.search, n_queries):
             found = (table.indices, table.distances), (members.indices, members.distances)
             dense.fill_classes(self.search, self.labels, queries(slice(0, n_queries)), left_out, *found)
         else:
-            at_once = self._grouped.queries_at_once(wanted) if self._by_product else held.block_size(QUERIES_SCANNED)
+            at_once = held.block_size(QUERIES_SCANNED)
+            if self._by_product:
+                rows = self._grouped
+                at_once = rows.queries_by_class if n_members == 1 else rows.queries_at_once(n_members)
             in_parallel(fill, shares(n_queries, most=at_once))
         if held.removed is not None and len(left_out):
             gone = held.removed[left_out]
             table.indices[gone], table.distances[gone] = -1, np.inf
             members.indices[gone], members.distances[gone] = -1, np.inf
         return table, members
+
+    def _nearest_by_product(
+        self, Q: np.ndarray, left_out: np.ndarray, table: NeighborTable, members: ClassTable
+    ) -> None:
+        """Measure what may be the nearest of all or of a class, and every row for the queries that are undecided."""
+        from nearsay.neighbors.order_kernels import nearest_of_classes
+
+        shape = members.indices.shape[:2]
+        indices, distances = members.indices.reshape(shape), members.distances.reshape(shape)
+
+        def see(lines: np.ndarray, rows: np.ndarray, candidates: np.ndarray) -> None:
+            far = np.empty(candidates.shape)
+            asked = Q if len(lines) == len(Q) else Q[lines]
+            self.search.distance_.measure(asked, self.search.rows_.take(rows), candidates, 0, far)
+            nearest_of_classes(lines, candidates, far, rows, self.labels[rows], indices, distances)
+
+        nearest, undecided = self._grouped.nearest_of_classes(Q, left_out, table.n_neighbors, see)
+        if table.n_neighbors:
+            find.measure_and_order(self.search, Q, nearest, find.NOBODY, table)
+        self._scan_undecided(Q, left_out, undecided, table, members)
+
+    def _members_by_product(
+        self, Q: np.ndarray, left_out: np.ndarray, table: NeighborTable, members: ClassTable
+    ) -> None:
+        """The same for several members of each class."""
+        from nearsay.neighbors.order_kernels import nearest_of_each_class
+
+        found = self._grouped.candidates(Q, left_out, members.indices.shape[2])
+        measured = find.measured(self.search, Q, found.members)
+        nearest_of_each_class(found.members, measured, self.labels, members.indices, members.distances)
+        self._scan_undecided(Q, left_out, found.undecided, table, members)
+
+    def _scan_undecided(
+        self, Q: np.ndarray, left_out: np.ndarray, undecided: np.ndarray, table: NeighborTable, members: ClassTable
+    ) -> None:
+        for part in row_blocks(len(undecided), size=QUERIES_SCANNED):
+            again = undecided[part]
+            few = find.no_neighbors(len(again), table.n_neighbors), no_members(len(again), *members.indices.shape[1:])
+            self._scan(Q[again], left_out[again] if len(left_out) else find.NOBODY, *few)
+            table.indices[again], table.distances[again] = few[0].indices, few[0].distances
+            members.indices[again], members.distances[again] = few[1].indices, few[1].distances
 
     def _rows_in(self, rows: np.ndarray | None) -> Queries:
         """Gives the rows of the collection, or those of these numbers, some at a time."""
@@ -286,8 +345,15 @@ class LabeledNeighbors:
     def _grouped(self) -> GroupedRows:
         return GroupedRows(self.search.distance_, self.search.rows_, self.labels)
 
-    def _some_others(self, rows: np.ndarray, wanted: Wanted) -> NeighborTable:
-        table = self._at_once.nearest(self.search.rows_.take(rows), wanted, rows)
+    @cached_property
+    def _rows_by_class(self) -> RowsByClass:
+        if self._by_product:
+            return RowsByClass(self._grouped.order, self.labels, self.n_classes, self._grouped)
+        live = self.search.rows_.live_numbers
+        return RowsByClass(live[np.argsort(self.labels[live], kind="stable")], self.labels, self.n_classes, None)
+
+    def _some_others(self, rows: np.ndarray, k: int, members: tuple[int, ...]) -> NeighborTable:
+        table = self._at_once.nearest(self.search.rows_.take(rows), k, members, rows)
         removed = self.search.rows_.removed
         if removed is not None:
             gone = removed[rows]
@@ -297,42 +363,19 @@ class LabeledNeighbors:
         return table
 
     def _goes_all_at_once(self, members: tuple[int, ...]) -> bool:
-        # Several members of each of a few classes have to be measured in any case, and all at once that takes longer.
-        pays = members in ((), (1,)) or self.n_classes > MEMBERS_OF_NEAREST
-        return pays and self.search.exact and is_small(self.search.distance_, self.search.rows_)
+        # The nearest of each of a few classes has to be measured in any case, and all at once that takes longer.
+        pays = not members or self.n_classes > MEMBERS_OF_NEAREST
+        few = self.n_classes <= MOST_CLASSES
+        return pays and few and self.search.exact and is_small(self.search.distance_, self.search.rows_)
 
     @cached_property
     def _at_once(self) -> AllAtOnce:
         return AllAtOnce(self.search, SmallRows(self._grouped, self.n_classes), self.labels, self._scanned)
 
-    def _scanned(self, Q: Any, left_out: np.ndarray, wanted: Wanted) -> NeighborTable:
-        table = find.no_neighbors(len(Q), wanted.k)
-        members = no_members(len(Q), self.n_classes, max(1, wanted.n_members))
+    def _scanned(self, Q: Any, left_out: np.ndarray, k: int) -> NeighborTable:
+        table, members = find.no_neighbors(len(Q), k), no_members(len(Q), self.n_classes, 1)
         self._scan(Q, left_out, table, members)
-        return NeighborTable(table.indices, table.distances, members.in_order(wanted.members))
-
-    def _settle(
-        self,
-        Q: np.ndarray,
-        left_out: np.ndarray,
-        wanted: Wanted,
-        found: Found,
-        table: NeighborTable,
-        members: ClassTable,
-    ) -> None:
-        """Measure the candidates, and every row for the queries that are undecided; put them in order."""
-        from nearsay.neighbors.order_kernels import nearest_of_each_class
-
-        if wanted.k:
-            find.measure_and_order(self.search, Q, found.nearest, find.NOBODY, table)
-        measured = find.measured(self.search, Q, found.members)
-        nearest_of_each_class(found.members, measured, self.labels, members.indices, members.distances)
-        for part in row_blocks(len(found.undecided), size=QUERIES_SCANNED):
-            again = found.undecided[part]
-            few = find.no_neighbors(len(again), wanted.k), no_members(len(again), *members.indices.shape[1:])
-            self._scan(Q[again], left_out[again] if len(left_out) else find.NOBODY, *few)
-            table.indices[again], table.distances[again] = few[0].indices, few[0].distances
-            members.indices[again], members.distances[again] = few[1].indices, few[1].distances
+        return NeighborTable(table.indices, table.distances, members.in_order())
 
     def _scan(self, Q: Any, left_out: np.ndarray, table: NeighborTable, members: ClassTable) -> None:
         """Measure every row."""
@@ -400,3 +443,7 @@ def _widened(table: NeighborTable, k: int) -> NeighborTable:
         wide.distances[:, : table.n_neighbors] = table.distances
         table = NeighborTable(wide.indices, wide.distances, table.classes)
     return table
+
+
+def _items(Q: Any, lines: np.ndarray) -> Any:
+    return Q[lines] if isinstance(Q, np.ndarray) else [Q[line] for line in lines]

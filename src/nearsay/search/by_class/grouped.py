@@ -3,6 +3,8 @@
     rows by class ──► block ──► product with the queries ─┬─► best of all ────────┬─► narrowed ──► candidates
                              (8-bit, float32)             └─► best of each class ─┘   (float32)
 
+The nearest of each class are handed over block by block, while rows, queries and scores are at hand in the cache.
+
 ``screening/bounds.py`` says which rows must be kept; the compiled passes are in ``stretch_kernels.py``.
 8-bit products leave many more rows undecided than are wanted, so these are scored
 once more in float32 before anything is measured.
@@ -10,7 +12,9 @@ once more in float32 before anything is measured.
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass
+from functools import cached_property
 
 import numpy as np
 
@@ -27,41 +31,24 @@ QUERIES_AT_ONCE = 240
 # Times the members wanted are listed at most: 8-bit products can tell fewer rows apart.
 ROOM, COARSE_ROOM = 2, 16
 LISTED_AT_ONCE = 1 << 20  # places on the lists of a task: 8 MB
-EVERY_CLASS = 1 << 62
+# Queries asked together for the nearest of each class: more share the work of fetching rows.
+QUERIES_BY_CLASS = 480
 
-
-@dataclass(frozen=True)
-class Wanted:
-    """What is searched for: the ``k`` nearest of all rows (0: none), and members of each class.
-
-    ``members`` are the numbers whose means are told, so the last of them nearest
-    members are needed; none where the order of the classes is enough. With
-    ``n_near`` it is enough to find them for that many nearest classes, and the
-    nearest member of every other.
-    """
-
-    k: int
-    members: tuple[int, ...]
-    n_near: int = EVERY_CLASS
-
-    @property
-    def n_members(self) -> int:
-        return self.members[-1] if self.members else 0
+# Queries (by number), the row numbers of a block, and for each of the queries places among them, −1 fills up.
+See = Callable[[np.ndarray, np.ndarray, np.ndarray], None]
 
 
 @dataclass(frozen=True)
 class Found:
-    """Row numbers that hold what is wanted (−1 fills up), but not those of an undecided query.
+    """Row numbers that hold the nearest members of each class (−1 fills up), but not those of an undecided query.
 
     Attributes
     ----------
-    nearest : (n_queries, at least k) int64
     members : (n_queries, n_listed) int64
     undecided : (n_undecided,) int64
         Numbers of those queries.
     """
 
-    nearest: np.ndarray
     members: np.ndarray
     undecided: np.ndarray
 
@@ -94,43 +81,150 @@ class GroupedRows:
         fastest = fastest_products(n_columns)
         return PreparedView(self._geometry, fastest, self.order) if fastest.kept_bytes else None
 
-    def room(self, wanted: Wanted, times: int) -> int:
+    def room(self, n_members: int, times: int) -> int:
         """Places for the members on a list: more than those wanted, for rows that cannot be told from them."""
-        return int(times * np.minimum(self._sizes, max(1, wanted.n_members)).sum()) + 64
+        return int(times * np.minimum(self._sizes, n_members).sum()) + 64
 
-    def queries_at_once(self, wanted: Wanted) -> int:
-        """How many queries to search together."""
-        times = ROOM if self._coarse is None else COARSE_ROOM
-        listed = LISTED_AT_ONCE // (self.room(wanted, times) + 4 * wanted.k)
-        return max(1, min(self.rows.block_size(QUERIES_AT_ONCE), listed))
+    # ------------------------------------------------------------ the nearest of all, and the nearest of each class
 
-    def candidates(self, Q: np.ndarray, left_out: np.ndarray, wanted: Wanted) -> Found:
-        """Find what is wanted; ``left_out`` gives the row number of each query in the collection, or is empty."""
+    @property
+    def queries_by_class(self) -> int:
+        """How many queries to ask together for the nearest of each class."""
+        return self.rows.block_size(QUERIES_BY_CLASS)
+
+    def nearest_of_classes(
+        self, Q: np.ndarray, left_out: np.ndarray, k: int, see: See
+    ) -> tuple[np.ndarray, np.ndarray]:
+        """Tell ``see`` of all rows that may be the nearest of their class, some rows at a time.
+
+        ``left_out`` gives the row number of each query in the collection, or is
+        empty. Gives row numbers that hold the ``k`` nearest of all (−1 fills up), and
+        the numbers of the undecided queries, of which not everything may have been told.
+        """
+        everyone = np.arange(len(Q))
         coarse = self._coarse
         if coarse is None:
-            return self._look(self._fine, Q, left_out, wanted)
-        found = self._narrowed(Q, self._look(coarse, Q, left_out, wanted), wanted)
+            return self._pass_by_class(self._fine, Q, left_out, k, everyone, see)
+        found, again = self._pass_by_class(coarse, Q, left_out, k, everyone, see)
+        if len(again) > len(Q) / 4:
+            self._coarse = None  # these rows lie too close for so few digits, as other threads may find too
+        if k:
+            from nearsay.search.by_class.stretch_kernels import narrow
+
+            queries, slack = self.prepared(Q)
+            found = found[:, : narrow(found, queries, *self.prepared_rows(), self.place, self._no_labels, k, slack)]
+        if len(again):
+            itself = left_out[again] if len(left_out) else left_out
+            second, undecided = self._pass_by_class(self._fine, Q[again], itself, k, again, see)
+            return join_looks(found, again, second) if k else found, again[undecided]
+        return found, again
+
+    def _pass_by_class(
+        self, view: PreparedView, Q: np.ndarray, left_out: np.ndarray, k: int, lines: np.ndarray, see: See
+    ) -> tuple[np.ndarray, np.ndarray]:
+        from nearsay.search.by_class.stretch_kernels import (
+            best_of_all,
+            lowest_of_groups,
+            narrow,
+            nearest_of_stretches,
+        )
+        from nearsay.search.screening.shortlist_kernels import Shortlists, list_length
+
+        exact, lengths = view.prepare(Q)
+        queries, errors = view.products.prepare(exact)
+        slack = view.slack(lengths, errors, Q)
+        coarse = view is not self._fine
+        finer = self.prepared(Q) if coarse else None
+        length = list_length(k)
+        lists = Shortlists(slack, k, 4 * length + screen.COARSE_LIST if coarse else length, np.float32)
+        # Rounded up, so that adding it in float32 keeps what float64 would.
+        single = np.nextafter(slack.astype(np.float32), np.float32(np.inf))
+        own_places, full = self.place[left_out], np.zeros(len(Q), np.bool_)
+        space = np.empty(ROWS_AT_ONCE * len(Q), np.float32)  # blocks are as large, or smaller
+        most = max(len(firsts) for _, firsts in self._groups)
+        listed = np.empty((len(Q), COARSE_ROOM * most + 65), np.int64)
+        with view.products.on_one_thread():
+            for (first, rows, half_norms), (stops, firsts) in zip(view.blocks(ROWS_AT_ONCE), self._groups, strict=True):
+                products = space[: len(rows) * len(Q)].reshape(len(rows), len(Q))
+                view.products.into(rows, queries, products)
+                _take_out(products, own_places, first)
+                lowest = np.empty((len(stops), len(Q)), np.float32)
+                scored = products, half_norms, stops
+                lowest_of_groups(*scored, lowest)
+                here = slice(first, first + len(rows))
+                if k:
+                    best_of_all(*scored, lowest, self.order[here], k, *lists.state(slice(None)))
+                room, counts = COARSE_ROOM * (len(firsts) - 1) + 64, np.zeros(len(Q), np.int64)
+                nearest_of_stretches(*scored, firsts, lowest, single, listed[:, : room + 1], counts)
+                full |= counts == room
+                candidates = listed[:, : counts.max()].copy()
+                candidates[np.arange(candidates.shape[1]) >= counts[:, None]] = -1
+                if finer is not None:
+                    fine_rows = (part[here] for part in self.prepared_rows())
+                    places = self._line_numbers[: len(rows)]
+                    width = narrow(candidates, finer[0], *fine_rows, places, self.labels[here], 1, finer[1])
+                    candidates = candidates[:, :width].copy()
+                see(lines, self.order[here], candidates)
+        return lists.finish(), np.flatnonzero(full | lists.crowded)
+
+    @cached_property
+    def _groups(self) -> list[tuple[np.ndarray, np.ndarray]]:
+        """For every block, where groups of lines of one class end, and which group is the first of each class."""
+        from nearsay.search.by_class.stretch_kernels import LINES
+
+        return [
+            _cut(self.labels[part], LINES)
+            for part in row_blocks(len(self.order), size=self.rows.block_size(ROWS_AT_ONCE))
+        ]
+
+    @cached_property
+    def _line_numbers(self) -> np.ndarray:
+        return np.arange(ROWS_AT_ONCE)
+
+    # ------------------------------------------------------------ several members of each class
+
+    def queries_at_once(self, n_members: int) -> int:
+        """How many queries to search together."""
+        times = ROOM if self._coarse is None else COARSE_ROOM
+        return max(1, min(self.rows.block_size(QUERIES_AT_ONCE), LISTED_AT_ONCE // self.room(n_members, times)))
+
+    def candidates(self, Q: np.ndarray, left_out: np.ndarray, n_members: int) -> Found:
+        """Find the nearest ``n_members`` of each class; ``left_out`` as above."""
+        coarse = self._coarse
+        if coarse is None:
+            return self._look(self._fine, Q, left_out, n_members)
+        found = self._narrowed(Q, self._look(coarse, Q, left_out, n_members), n_members)
         again = found.undecided
         if not len(again):
             return found
         if len(again) > len(Q) / 4:
             self._coarse = None  # these rows lie too close for so few digits, as other threads may find too
-        second = self._look(self._fine, Q[again], left_out[again] if len(left_out) else left_out, wanted)
-        return Found(
-            join_looks(found.nearest, again, second.nearest) if wanted.k else found.nearest,
-            join_looks(found.members, again, second.members),
-            again[second.undecided],
-        )
+        second = self._look(self._fine, Q[again], left_out[again] if len(left_out) else left_out, n_members)
+        return Found(join_looks(found.members, again, second.members), again[second.undecided])
 
-    def _narrowed(self, Q: np.ndarray, found: Found, wanted: Wanted) -> Found:
+    def _narrowed(self, Q: np.ndarray, found: Found, n_members: int) -> Found:
         """Drop the candidates that float32 scores rule out."""
         from nearsay.search.by_class.stretch_kernels import narrow
 
         queries, slack = self.prepared(Q)
         finer = queries, *self.prepared_rows(), self.place
-        n_nearest = narrow(found.nearest, *finer, self._no_labels, wanted.k, slack) if wanted.k else 0
-        n_members = narrow(found.members, *finer, self._label_of, wanted.n_members, slack)
-        return Found(found.nearest[:, :n_nearest], found.members[:, :n_members], found.undecided)
+        width = narrow(found.members, *finer, self._label_of, n_members, slack)
+        return Found(found.members[:, :width], found.undecided)
+
+    def nearest_among(self, Q: np.ndarray, numbers: np.ndarray, left_out: np.ndarray, n_members: int) -> np.ndarray:
+        """Row numbers that hold the nearest of these rows (−1 fills up), by float32 scores; there must be more."""
+        queries, slack = self.prepared(Q)
+        rows, half_norms = np.empty((len(numbers), queries.shape[1]), np.float32), np.empty(len(numbers), np.float32)
+        self._fine.center(self.rows.take(numbers), rows, half_norms)
+        scores = half_norms - queries @ rows.T
+        if len(left_out):
+            scores[numbers == left_out[:, None]] = np.inf
+        last = np.partition(scores, n_members - 1, axis=1)[:, n_members - 1].astype(np.float64)
+        line, place = np.nonzero(scores <= (last + slack)[:, None])
+        counts = np.bincount(line, minlength=len(Q))
+        candidates = np.full((len(Q), counts.max()), -1, np.int64)
+        candidates[np.arange(candidates.shape[1]) < counts[:, None]] = numbers[place]
+        return candidates
 
     def prepared_rows(self) -> tuple[np.ndarray, np.ndarray]:
         """All rows in order, in float32, and half their squared norms."""
@@ -147,10 +241,10 @@ class GroupedRows:
         queries, lengths = self._fine.prepare(Q)
         return queries, self._fine.slack(lengths, np.zeros(len(Q)), Q)
 
-    def _look(self, view: PreparedView, Q: np.ndarray, left_out: np.ndarray, wanted: Wanted) -> Found:
+    def _look(self, view: PreparedView, Q: np.ndarray, left_out: np.ndarray, n_members: int) -> Found:
         exact, lengths = view.prepare(Q)
         queries, errors = view.products.prepare(exact)
-        lists = _Lists(self, view.slack(lengths, errors, Q), left_out, wanted, coarse=view is self._coarse)
+        lists = _Lists(self, view.slack(lengths, errors, Q), left_out, n_members, coarse=view is not self._fine)
         space = np.empty(ROWS_AT_ONCE * len(Q), np.float32)  # blocks are as large, or smaller
         with view.products.on_one_thread():
             for first, rows, half_norms in view.blocks(ROWS_AT_ONCE):
@@ -160,38 +254,50 @@ class GroupedRows:
         return lists.finish()
 
 
+def _take_out(products: np.ndarray, places: np.ndarray, first: int) -> None:
+    """Put each query's own row out of its reach: the one at its place, where that is a line of these products."""
+    here = np.flatnonzero((places >= first) & (places < first + len(products)))
+    products[places[here] - first, here] = -np.inf
+
+
+def _cut(labels: np.ndarray, most: int) -> tuple[np.ndarray, np.ndarray]:
+    """Where groups of at most so many lines of one class end, and which group is the first of each class.
+
+    >>> _cut(np.array([0, 0, 0, 2]), most=2)
+    (array([2, 3, 4]), array([0, 2, 3]))
+    """
+    starts = np.flatnonzero(np.diff(labels, prepend=-1))
+    sizes = np.diff(starts, append=len(labels))
+    n_groups = -(-sizes // most)
+    firsts = np.concatenate([[0], n_groups.cumsum()])
+    within = np.arange(firsts[-1]) - np.repeat(firsts[:-1], n_groups) + 1
+    stops = np.repeat(starts, n_groups) + np.minimum(within * most, np.repeat(sizes, n_groups))
+    return stops, firsts
+
+
 class _Lists:
     """The candidates of some queries so far."""
 
     def __init__(
-        self, rows: GroupedRows, slack: np.ndarray, left_out: np.ndarray, wanted: Wanted, *, coarse: bool
+        self, rows: GroupedRows, slack: np.ndarray, left_out: np.ndarray, n_members: int, *, coarse: bool
     ) -> None:
-        from nearsay.search.screening.shortlist_kernels import Shortlists, list_length
-
         n = len(slack)
         self._rows = rows
         self._slack = slack
         self._own_places = rows.place[left_out]
-        length = list_length(wanted.k)
-        if coarse:
-            length = 4 * length + screen.COARSE_LIST
-        self._nearest = Shortlists(slack, wanted.k, length, np.float32) if wanted.k else None
-        self._members = np.empty((n, rows.room(wanted, COARSE_ROOM if coarse else ROOM) + 1), np.int64)
+        self._members = np.empty((n, rows.room(n_members, COARSE_ROOM if coarse else ROOM) + 1), np.int64)
         self._counts = np.zeros(n, np.int64)
         self._bounds = np.full(n, np.inf, np.float32)
-        self._best = np.empty((wanted.n_members + 1, n), np.float32)
-        self._places = np.empty((wanted.n_members + 1, n), np.int32)
+        self._best = np.empty((n_members + 1, n), np.float32)
+        self._places = np.empty((n_members + 1, n), np.int32)
 
     def see(self, products: np.ndarray, half_norms: np.ndarray, first: int) -> None:
         """Look at the products (rows × queries) of the rows at places ``first …``."""
-        from nearsay.search.by_class.stretch_kernels import best_of_all, best_of_classes
+        from nearsay.search.by_class.stretch_kernels import best_of_classes
 
+        _take_out(products, self._own_places, first)
         places = slice(first, first + len(products))
-        here = np.flatnonzero((self._own_places >= places.start) & (self._own_places < places.stop))
-        products[self._own_places[here] - first, here] = -np.inf  # each query's own row is out of reach
         numbers, labels = self._rows.order[places], self._rows.labels[places]
-        if self._nearest is not None:
-            best_of_all(products, half_norms, numbers, self._nearest.k, *self._nearest.state(slice(None)))
         if first == 0 or self._rows.labels[first - 1] != labels[0]:
             self._bounds[:] = np.inf
         best_of_classes(
@@ -211,8 +317,4 @@ class _Lists:
         width = max(1, int(self._counts.max(initial=0)))
         members = self._members[:, :width]
         members[np.arange(width) >= self._counts[:, None]] = -1
-        undecided = self._counts == self._members.shape[1] - 1
-        if self._nearest is None:
-            return Found(members[:, :0], members, np.flatnonzero(undecided))
-        nearest = self._nearest.finish()
-        return Found(nearest, members, np.flatnonzero(undecided | self._nearest.crowded))
+        return Found(members, np.flatnonzero(self._counts == self._members.shape[1] - 1))

@@ -5,8 +5,7 @@
                        with themselves, half)                                      those that float32 cannot tell apart
 
 Where only the *order* of the classes is wanted, hardly any row has to be
-measured: scores settle it unless two of them lie within the slack. Of many
-classes, members are measured of the nearest few only.
+measured: scores settle it unless two of them lie within the slack.
 
 What that gains over going block by block (``python -m benchmarks.small_collections``,
 one thread): 1.4 to 1.8 times as fast for the order of the classes of 1,600 or 2,000
@@ -28,13 +27,14 @@ import numpy as np
 from nearsay.arrays import row_blocks, row_width
 from nearsay.distances.distance import Distance
 from nearsay.parallel import in_parallel
-from nearsay.search.by_class.grouped import GroupedRows, Wanted
+from nearsay.search.by_class.grouped import GroupedRows
 from nearsay.search.row_store import HeldRows
 from nearsay.search.screening.prepared_rows import KEEP_UP_TO
 
 SMALL = 2048  # rows whose products with each other take 16 MB
 QUERIES_AT_ONCE = 240
 ROOM = 2  # times the members wanted are listed at most
+MOST_CLASSES = 128  # whose numbers fit beside a score (``small_kernels.CLASS_BITS``)
 
 
 @dataclass(frozen=True)
@@ -126,30 +126,32 @@ class SmallRows:
 
     def nearest(self, queries: Multiplied, k: int) -> tuple[np.ndarray, np.ndarray]:
         """Row numbers that hold the ``k`` nearest (−1 fills up), and whether there were too many to tell."""
-        from nearsay.search.by_class.stretch_kernels import best_of_all
+        from nearsay.search.by_class.stretch_kernels import LINES, best_of_all, lowest_of_groups
         from nearsay.search.screening.shortlist_kernels import Shortlists, list_length
 
         lists = Shortlists(queries.slack, k, list_length(k), np.float32)
-        half_norms = self.grouped.prepared_rows()[1]
-        best_of_all(queries.products, half_norms, self.grouped.order, k, *lists.state(slice(None)))
+        lines = queries.products, self.grouped.prepared_rows()[1]
+        stops = np.append(np.arange(LINES, len(lines[1]), LINES), len(lines[1]))
+        lowest = np.empty((len(stops), len(queries.slack)), np.float32)
+        lowest_of_groups(*lines, stops, lowest)
+        best_of_all(*lines, stops, lowest, self.grouped.order, k, *lists.state(slice(None)))
         return lists.finish(), lists.crowded
 
-    def classes(self, queries: Multiplied, wanted: Wanted) -> ClassesFound:
-        """The classes in order, and the rows to measure for that order and for the members asked for."""
+    def classes(self, queries: Multiplied, *, measured: bool) -> ClassesFound:
+        """The classes in order, and the rows to measure: for that order, or all that may be nearest of their class."""
         from nearsay.search.by_class import small_kernels as small_loops
 
         products, slack = queries.products, queries.slack
         half_norms, n = self.grouped.prepared_rows()[1], len(slack)
         lowest = np.empty((self.n_classes, n), np.float32)
-        found = np.empty((n, self.grouped.room(wanted, ROOM) + 1), np.int64)
+        found = np.empty((n, self.grouped.room(1, ROOM) + 1), np.int64)
         counts, numbers = np.zeros(n, np.int64), np.empty((n, self.n_classes), np.int64)
         lines = products, half_norms, self.grouped.order, self._starts
-        if wanted.n_members:
+        if measured:
             places, following = np.empty(lowest.shape, np.int32), np.empty_like(lowest)
             small_loops.best_of_classes(products, half_norms, self._starts, lowest, places, following)
             self._order(lowest, numbers)
-            best = lowest, places, following, numbers
-            small_loops.members_of_classes(*lines, *best, slack, wanted.n_members, wanted.n_near, found, counts)
+            small_loops.nearest_of_classes(*lines, lowest, places, following, slack, found, counts)
         else:
             small_loops.lowest_of_classes(products, half_norms, self._starts, lowest)
             self._order(lowest, numbers)

@@ -23,6 +23,10 @@ from nearsay.search.screening.shortlist_kernels import cut_back, just_above
 
 # The lowest of so many lines stands for them all: most groups hold nothing of interest.
 LINES = 32
+# So many queries are asked together whether a line can be the best of any.
+LANES = 16
+# Added to a threshold in float32, as a share of it and in any case: more than adding the slack can have rounded away.
+ABOVE, SMALLEST = np.float32(2.0**-20), np.float32(1e-30)
 # Up to so many of the lowest are found soonest by exchanging lines, for many queries at once.
 EXCHANGE_UP_TO = 16
 
@@ -31,13 +35,49 @@ njit_nonan = partial(compiled, fastmath={"nnan", "nsz"})
 
 
 @njit_nonan
-def _lowest_of_lines(products, half_norms, lowest):  # type: ignore[no-untyped-def]
-    """The lowest score of each query in every group of ``LINES`` lines."""
+def lowest_of_groups(products, half_norms, stops, lowest):  # type: ignore[no-untyped-def]
+    """The lowest score of each query in every group of lines; group g ends before line ``stops[g]``."""
     lowest[:] = np.inf
-    for r in range(products.shape[0]):
-        line, low, half_norm = products[r], lowest[r // LINES], half_norms[r]
-        for q in range(line.shape[0]):
-            low[q] = min(low[q], half_norm - line[q])
+    start = 0
+    for g in range(stops.shape[0]):
+        low = lowest[g]
+        for r in range(start, stops[g]):
+            line, half_norm = products[r], half_norms[r]
+            for q in range(line.shape[0]):
+                low[q] = min(low[q], half_norm - line[q])
+        start = stops[g]
+
+
+@njit_nonan
+def nearest_of_stretches(products, half_norms, stops, firsts, lowest, slack, found, counts):  # type: ignore[no-untyped-def]
+    """List the lines that can be the best of their stretch, which is groups ``firsts[s]`` to ``firsts[s + 1]``.
+
+    ``lowest`` holds the lowest scores of the groups. A query whose count reaches
+    the last place of ``found`` had more such lines than there was room for.
+    """
+    n_queries, last = products.shape[1], found.shape[1] - 1
+    thresholds = np.empty(n_queries, products.dtype)
+    for s in range(firsts.shape[0] - 1):
+        thresholds[:] = np.inf
+        for g in range(firsts[s], firsts[s + 1]):
+            low = lowest[g]
+            for q in range(n_queries):
+                thresholds[q] = min(thresholds[q], low[q])
+        for q in range(n_queries):
+            # As ``just_above``, for several queries at a time.
+            threshold = thresholds[q] + slack[q]
+            thresholds[q] = threshold + abs(threshold) * ABOVE + SMALLEST
+        for r in range(stops[firsts[s] - 1] if firsts[s] else 0, stops[firsts[s + 1] - 1]):
+            line, half_norm = products[r], half_norms[r]
+            for first in range(0, n_queries, LANES):
+                some, below = line[first : first + LANES], thresholds[first : first + LANES]
+                if not _any_below(some, half_norm, below):
+                    continue
+                for i in range(some.shape[0]):
+                    if half_norm - some[i] < below[i]:
+                        q = first + i
+                        found[q, counts[q]] = r
+                        counts[q] = min(counts[q] + 1, last)
 
 
 @njit_nonan
@@ -153,12 +193,14 @@ def _kth_of_lines(lowest, k, kth):  # type: ignore[no-untyped-def]
 
 
 @compiled
-def best_of_all(products, half_norms, numbers, k, scores, rows, counts, thresholds, slack, due, crowded, scratch):  # type: ignore[no-untyped-def]
-    """Add to the shortlists what can be among the k best of all lines; ``numbers`` are the lines' row numbers."""
-    n_lines, n_queries = products.shape
-    capacity = scores.shape[1]
-    lowest = np.empty((-(-n_lines // LINES), n_queries), products.dtype)
-    _lowest_of_lines(products, half_norms, lowest)
+def best_of_all(  # type: ignore[no-untyped-def]
+    products, half_norms, stops, lowest, numbers, k, scores, rows, counts, thresholds, slack, due, crowded, scratch
+):
+    """Add to the shortlists what can be among the k best of all lines; ``numbers`` are the lines' row numbers.
+
+    ``lowest`` holds the lowest scores of groups of lines.
+    """
+    n_queries, capacity = products.shape[1], scores.shape[1]
     if lowest.shape[0] >= k and thresholds.max() == np.inf:
         kth = np.empty(n_queries, products.dtype)
         _kth_of_lines(lowest, k, kth)
@@ -170,7 +212,7 @@ def best_of_all(products, half_norms, numbers, k, scores, rows, counts, threshol
         for q in range(n_queries):
             if not lowest[g, q] < thresholds[q]:
                 continue
-            for r in range(g * LINES, min((g + 1) * LINES, n_lines)):
+            for r in range(stops[g - 1] if g else 0, stops[g]):
                 score = half_norms[r] - products[r, q]
                 if not score < thresholds[q]:
                     continue
