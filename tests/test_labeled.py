@@ -165,6 +165,7 @@ def test_one_query_among_many_rows_reads_no_label_but_those_of_its_neighbors(mem
             assert np.size(found) < 100
             return found
 
+    monkeypatch.setattr(labeled_search, "LIST_ALL_UP_TO", 128)
     X = np.random.default_rng(1).normal(size=(3000, 3))
     labeled = ns.NeighborIndex(search="kd").fit(X).with_labels(np.arange(3000) % 300)
     expected = labeled.query(X[:1], 5, members)

@@ -207,7 +207,10 @@ def test_many_cases_are_left_out_in_blocks(monkeypatch: pytest.MonkeyPatch) -> N
 
 
 @pytest.mark.parametrize("n_classes", [100, 150])
-def test_a_case_is_taken_out_where_all_classes_are_listed_and_where_only_the_nearest_are(n_classes: int) -> None:
+def test_a_case_is_taken_out_where_all_classes_are_listed_and_where_only_the_nearest_are(
+    n_classes: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("nearsay.neighbors.labeled.LIST_ALL_UP_TO", 128)
     random = np.random.default_rng(3)
     y = np.repeat(np.arange(n_classes), 3)
     X = 3 * random.normal(size=(n_classes, 3))[y] + random.normal(size=(len(y), 3))

@@ -156,7 +156,8 @@ def test_a_thousand_classes_are_answered_from_the_nearest_of_them():
     np.testing.assert_allclose(parts, p, rtol=1e-12)
 
 
-def test_one_score_stands_for_all_classes_that_are_not_listed():
+def test_one_score_stands_for_all_classes_that_are_not_listed(monkeypatch):
+    monkeypatch.setattr("nearsay.neighbors.labeled.LIST_ALL_UP_TO", 128)
     rng = np.random.default_rng(0)
     y = np.concatenate([np.repeat(np.arange(150), 3), [7, 7]])
     X = rng.integers(0, 4, size=(len(y), 3)).astype(float)

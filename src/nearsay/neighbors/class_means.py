@@ -70,7 +70,10 @@ class RowsByClass:
         self.grouped = grouped
 
     def of(self, number: int) -> np.ndarray:
-        return self._order[self._starts[number] : self._starts[number + 1]]
+        return self._order[self.places(number)]
+
+    def places(self, number: int) -> slice:
+        return slice(self._starts[number], self._starts[number + 1])
 
     def size(self, number: int) -> int:
         return int(self._starts[number + 1] - self._starts[number])
@@ -84,9 +87,9 @@ def _distances(
     if rows.grouped is None:
         candidates = np.tile(numbers, (len(Q), 1))
     elif len(numbers) > MEASURE_ALL_UP_TO * n_members:
-        candidates = rows.grouped.nearest_among(Q, numbers, left_out, n_members)
+        candidates = rows.grouped.nearest_among(Q, rows.places(number), left_out, n_members)
     else:
-        far = search.distance_.block(Q, search.rows_.take(numbers))
+        far = search.distance_.block(Q, rows.grouped.rows_at(rows.places(number)))
         if len(left_out):
             far[numbers == left_out[:, None]] = np.inf
         return far

@@ -80,28 +80,31 @@ class NearestClasses:
         self[rows] = NearestClasses.to_fill(1, self.numbers.shape[1], self.members)
 
 
-def classes_in_order(rows: np.ndarray, distances: np.ndarray) -> np.ndarray:
-    """The classes of each query by their nearest member, ties by its row number: (n_queries, n_classes), −1 fills up.
+def classes_in_order(rows: np.ndarray, distances: np.ndarray, numbers: np.ndarray, nearest: np.ndarray) -> None:
+    """Fill in the classes of each query by their nearest member, ties by its row number, and how far it is.
 
-    ``rows`` and ``distances`` are of the nearest member of each class (−1 and +inf without any).
+    All are (n_queries, n_classes): ``rows`` and ``distances`` of the nearest member of each class (−1 and +inf
+    without any), ``numbers`` of the classes in order, and ``nearest`` in that order; −1 and +inf fill up.
 
-    >>> classes_in_order(np.array([[7, -1, 4]]), np.array([[2.0, np.inf, 2.0]]))
-    array([[ 2,  0, -1]])
+    >>> rows, distances = np.array([[7, -1, 4]]), np.array([[2.0, np.inf, 2.0]])
+    >>> numbers, nearest = np.empty((1, 3), np.int64), np.empty((1, 3))
+    >>> classes_in_order(rows, distances, numbers, nearest)
+    >>> numbers, nearest
+    (array([[ 2,  0, -1]]), array([[ 2.,  2., inf]]))
     """
-    from nearsay.neighbors.order_kernels import settle_order
+    from nearsay.neighbors.order_kernels import in_that_order, settle_order
 
-    n_queries, n_classes = rows.shape
     with np.errstate(over="ignore"):  # what becomes infinite in float32 is put right below
         bits = distances.astype(np.float32).view(np.int32)
     bits ^= (bits >> 31) & 0x7FFFFFFF  # of a negative number the bits grow the other way
     # A whole number that ends in the class is sorted twice as fast as a distance with its class beside it.
-    keys = bits.astype(np.int64) << 32
-    keys |= np.arange(n_classes)
-    keys.sort(axis=1)
-    keys &= 0xFFFFFFFF
-    crowded = np.zeros(n_queries, np.bool_)
-    settle_order(keys, rows, distances, crowded)
+    numbers[:] = bits
+    numbers <<= 32
+    numbers |= np.arange(numbers.shape[1])
+    numbers.sort(axis=1)
+    numbers &= 0xFFFFFFFF
+    crowded = np.zeros(len(numbers), np.bool_)
+    settle_order(numbers, rows, distances, crowded)
     for q in np.flatnonzero(crowded):
-        keys[q] = np.lexsort((rows[q], distances[q]))
-    keys[np.take_along_axis(rows, keys, axis=1) < 0] = -1
-    return keys
+        numbers[q] = np.lexsort((rows[q], distances[q]))
+    in_that_order(rows, distances, numbers, nearest)

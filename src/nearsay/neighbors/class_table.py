@@ -48,12 +48,8 @@ class ClassTable:
         >>> table.in_order().numbers
         array([[ 2,  0, -1]])
         """
-        nearest = self.distances[:, :, 0]
-        classes = NearestClasses.to_fill(len(self), nearest.shape[1], (1,))
-        classes.numbers[:] = classes_in_order(self.indices[:, :, 0], nearest)
-        classes.nearest[:] = np.where(
-            classes.numbers >= 0, np.take_along_axis(nearest, classes.numbers, axis=1), np.inf
-        )
+        classes = NearestClasses.to_fill(len(self), self.indices.shape[1], (1,))
+        classes_in_order(self.indices[:, :, 0], self.distances[:, :, 0], classes.numbers, classes.nearest)
         classes.means[:, :, 0] = classes.nearest[:, : classes.means.shape[1]]
         return classes
 

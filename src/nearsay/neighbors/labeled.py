@@ -26,7 +26,7 @@ from nearsay.errors import InputError
 from nearsay.neighbors import dense, find
 from nearsay.neighbors.at_once import QUERIES_SCANNED, AllAtOnce
 from nearsay.neighbors.class_means import Items, RowsByClass, fill_means
-from nearsay.neighbors.class_order import MEMBERS_OF_NEAREST, NearestClasses
+from nearsay.neighbors.class_order import MEMBERS_OF_NEAREST, NearestClasses, classes_in_order
 from nearsay.neighbors.class_table import ClassTable, no_members
 from nearsay.neighbors.table import NeighborTable
 from nearsay.parallel import in_jobs, in_parallel, shares
@@ -196,10 +196,8 @@ class LabeledNeighbors:
         for part in row_blocks(n_queries, size=size):
             some, found = self._find(_counted_from(part.start, queries), part.stop - part.start, left_out[part], k, 1)
             table.indices[part], table.distances[part] = some.indices, some.distances
-            listed = found.in_order()
-            classes.numbers[part] = listed.numbers
-            if members:
-                classes.nearest[part] = listed.nearest
+            nearest = classes.nearest[part] if members else np.empty((len(some), self.n_classes))
+            classes_in_order(found.indices[:, :, 0], found.distances[:, :, 0], classes.numbers[part], nearest)
         return NeighborTable(table.indices, table.distances, classes)
 
     def _with_means(self, table: NeighborTable, items: Items, left_out: np.ndarray) -> NeighborTable:
@@ -294,13 +292,16 @@ class LabeledNeighbors:
         shape = members.indices.shape[:2]
         indices, distances = members.indices.reshape(shape), members.distances.reshape(shape)
 
-        def see(lines: np.ndarray, rows: np.ndarray, candidates: np.ndarray) -> None:
+        grouped = self._grouped
+
+        def see(lines: np.ndarray, places: slice, candidates: np.ndarray) -> None:
             far = np.empty(candidates.shape)
             asked = Q if len(lines) == len(Q) else Q[lines]
-            self.search.distance_.measure(asked, self.search.rows_.take(rows), candidates, 0, far)
-            nearest_of_classes(lines, candidates, far, rows, self.labels[rows], indices, distances)
+            self.search.distance_.measure(asked, grouped.rows_at(places), candidates, 0, far)
+            rows = grouped.order[places], grouped.labels[places]
+            nearest_of_classes(lines, candidates, far, *rows, indices, distances)
 
-        nearest, undecided = self._grouped.nearest_of_classes(Q, left_out, table.n_neighbors, see)
+        nearest, undecided = grouped.nearest_of_classes(Q, left_out, table.n_neighbors, see)
         if table.n_neighbors:
             find.measure_and_order(self.search, Q, nearest, find.NOBODY, table)
         self._scan_undecided(Q, left_out, undecided, table, members)

@@ -107,6 +107,17 @@ def insert_block(block, first, labels, removed, left_out, table, members):  # ty
 
 
 @compiled
+def in_that_order(rows, distances, numbers, nearest):  # type: ignore[no-untyped-def]
+    """Fill in how far the nearest members are, in the order of ``numbers``, which becomes −1 where there is none."""
+    for q in range(numbers.shape[0]):
+        for t in range(numbers.shape[1]):
+            c = numbers[q, t]
+            nearest[q, t] = distances[q, c]
+            if rows[q, c] < 0:
+                numbers[q, t] = -1
+
+
+@compiled
 def settle_order(numbers, rows, distances, crowded):  # type: ignore[no-untyped-def]
     """Put classes that are nearly in order (as float32 tells them apart) in order, ties by row number.
 

@@ -34,8 +34,8 @@ LISTED_AT_ONCE = 1 << 20  # places on the lists of a task: 8 MB
 # Queries asked together for the nearest of each class: more share the work of fetching rows.
 QUERIES_BY_CLASS = 480
 
-# Queries (by number), the row numbers of a block, and for each of the queries places among them, −1 fills up.
-See = Callable[[np.ndarray, np.ndarray, np.ndarray], None]
+# Queries (by number), a block of places in the order of classes, and for each query the rows there, −1 fills up.
+See = Callable[[np.ndarray, slice, np.ndarray], None]
 
 
 @dataclass(frozen=True)
@@ -95,7 +95,7 @@ class GroupedRows:
     def nearest_of_classes(
         self, Q: np.ndarray, left_out: np.ndarray, k: int, see: See
     ) -> tuple[np.ndarray, np.ndarray]:
-        """Tell ``see`` of all rows that may be the nearest of their class, some rows at a time.
+        """Tell ``see`` of all rows that may be the nearest of their class: queries, places of rows, and which of them.
 
         ``left_out`` gives the row number of each query in the collection, or is
         empty. Gives row numbers that hold the ``k`` nearest of all (−1 fills up), and
@@ -141,6 +141,7 @@ class GroupedRows:
         single = np.nextafter(slack.astype(np.float32), np.float32(np.inf))
         own_places, full = self.place[left_out], np.zeros(len(Q), np.bool_)
         space = np.empty(ROWS_AT_ONCE * len(Q), np.float32)  # blocks are as large, or smaller
+        lowest_space = np.empty((max(len(stops) for stops, _ in self._groups), len(Q)), np.float32)
         most = max(len(firsts) for _, firsts in self._groups)
         listed = np.empty((len(Q), COARSE_ROOM * most + 65), np.int64)
         with view.products.on_one_thread():
@@ -148,8 +149,7 @@ class GroupedRows:
                 products = space[: len(rows) * len(Q)].reshape(len(rows), len(Q))
                 view.products.into(rows, queries, products)
                 _take_out(products, own_places, first)
-                lowest = np.empty((len(stops), len(Q)), np.float32)
-                scored = products, half_norms, stops
+                lowest, scored = lowest_space[: len(stops)], (products, half_norms, stops)
                 lowest_of_groups(*scored, lowest)
                 here = slice(first, first + len(rows))
                 if k:
@@ -164,16 +164,16 @@ class GroupedRows:
                     places = self._line_numbers[: len(rows)]
                     width = narrow(candidates, finer[0], *fine_rows, places, self.labels[here], 1, finer[1])
                     candidates = candidates[:, :width].copy()
-                see(lines, self.order[here], candidates)
+                see(lines, here, candidates)
         return lists.finish(), np.flatnonzero(full | lists.crowded)
 
     @cached_property
     def _groups(self) -> list[tuple[np.ndarray, np.ndarray]]:
         """For every block, where groups of lines of one class end, and which group is the first of each class."""
-        from nearsay.search.by_class.stretch_kernels import LINES
+        from nearsay.search.by_class.stretch_kernels import LINES_BY_CLASS
 
         return [
-            _cut(self.labels[part], LINES)
+            _cut(self.labels[part], LINES_BY_CLASS)
             for part in row_blocks(len(self.order), size=self.rows.block_size(ROWS_AT_ONCE))
         ]
 
@@ -211,11 +211,12 @@ class GroupedRows:
         width = narrow(found.members, *finer, self._label_of, n_members, slack)
         return Found(found.members[:, :width], found.undecided)
 
-    def nearest_among(self, Q: np.ndarray, numbers: np.ndarray, left_out: np.ndarray, n_members: int) -> np.ndarray:
-        """Row numbers that hold the nearest of these rows (−1 fills up), by float32 scores; there must be more."""
+    def nearest_among(self, Q: np.ndarray, places: slice, left_out: np.ndarray, n_members: int) -> np.ndarray:
+        """Row numbers that hold the nearest of the rows at these places (−1 fills up), by float32 scores."""
         queries, slack = self.prepared(Q)
+        numbers = self.order[places]
         rows, half_norms = np.empty((len(numbers), queries.shape[1]), np.float32), np.empty(len(numbers), np.float32)
-        self._fine.center(self.rows.take(numbers), rows, half_norms)
+        self._fine.center(self.rows_at(places), rows, half_norms)
         scores = half_norms - queries @ rows.T
         if len(left_out):
             scores[numbers == left_out[:, None]] = np.inf
@@ -225,6 +226,21 @@ class GroupedRows:
         candidates = np.full((len(Q), counts.max()), -1, np.int64)
         candidates[np.arange(candidates.shape[1]) < counts[:, None]] = numbers[place]
         return candidates
+
+    def rows_at(self, places: slice) -> np.ndarray:
+        """The rows at these places in the order of classes, as the collection holds them."""
+        if self._in_order is not None:
+            return self._in_order[places]
+        taken: np.ndarray = self.rows.take(self.order[places])
+        return taken
+
+    @cached_property
+    def _in_order(self) -> np.ndarray | None:
+        """A copy of all rows in order, where that takes little memory: they are fetched for every block of queries."""
+        if self.rows.items.nbytes > KEEP_UP_TO:
+            return None
+        kept: np.ndarray = self.rows.take(self.order)
+        return kept
 
     def prepared_rows(self) -> tuple[np.ndarray, np.ndarray]:
         """All rows in order, in float32, and half their squared norms."""

@@ -23,8 +23,8 @@ from nearsay.search.screening.shortlist_kernels import cut_back, just_above
 
 # The lowest of so many lines stands for them all: most groups hold nothing of interest.
 LINES = 32
-# So many queries are asked together whether a line can be the best of any.
-LANES = 16
+# The same where the best line of each class is looked for: most groups hold one that is nearly the best.
+LINES_BY_CLASS = 8
 # Added to a threshold in float32, as a share of it and in any case: more than adding the slack can have rounded away.
 ABOVE, SMALLEST = np.float32(2.0**-20), np.float32(1e-30)
 # Up to so many of the lowest are found soonest by exchanging lines, for many queries at once.
@@ -57,6 +57,8 @@ def nearest_of_stretches(products, half_norms, stops, firsts, lowest, slack, fou
     """
     n_queries, last = products.shape[1], found.shape[1] - 1
     thresholds = np.empty(n_queries, products.dtype)
+    marks = np.zeros(-(-n_queries // 8) * 8, np.uint8)
+    eights = marks.view(np.uint64)  # most marks are 0, and eight of them are looked at in one go
     for s in range(firsts.shape[0] - 1):
         thresholds[:] = np.inf
         for g in range(firsts[s], firsts[s + 1]):
@@ -67,17 +69,27 @@ def nearest_of_stretches(products, half_norms, stops, firsts, lowest, slack, fou
             # As ``just_above``, for several queries at a time.
             threshold = thresholds[q] + slack[q]
             thresholds[q] = threshold + abs(threshold) * ABOVE + SMALLEST
-        for r in range(stops[firsts[s] - 1] if firsts[s] else 0, stops[firsts[s + 1] - 1]):
-            line, half_norm = products[r], half_norms[r]
-            for first in range(0, n_queries, LANES):
-                some, below = line[first : first + LANES], thresholds[first : first + LANES]
-                if not _any_below(some, half_norm, below):
+        for g in range(firsts[s], firsts[s + 1]):
+            _mark_below(lowest[g], thresholds, marks)
+            start = stops[g - 1] if g else 0
+            for e in range(eights.shape[0]):
+                if eights[e] == 0:
                     continue
-                for i in range(some.shape[0]):
-                    if half_norm - some[i] < below[i]:
-                        q = first + i
-                        found[q, counts[q]] = r
-                        counts[q] = min(counts[q] + 1, last)
+                for q in range(8 * e, min(8 * e + 8, n_queries)):
+                    if marks[q] == 0:
+                        continue
+                    threshold, count = thresholds[q], counts[q]
+                    for r in range(start, stops[g]):
+                        # Written in any case, and counted if it is to stay: a branch would often be guessed wrong.
+                        found[q, count] = r
+                        count = min(count + (1 if threshold > half_norms[r] - products[r, q] else 0), last)
+                    counts[q] = count
+
+
+@njit_nonan
+def _mark_below(line, bounds, marks):  # type: ignore[no-untyped-def]
+    for q in range(line.shape[0]):
+        marks[q] = np.uint8(1) if bounds[q] > line[q] else np.uint8(0)
 
 
 @njit_nonan
@@ -208,31 +220,37 @@ def best_of_all(  # type: ignore[no-untyped-def]
             # k groups reach down to the k-th lowest of them, so k rows do.
             if thresholds[q] == np.inf:
                 thresholds[q] = just_above(kth[q], slack[q], products.dtype)
+    marks = np.zeros(-(-n_queries // 8) * 8, np.uint8)
+    eights = marks.view(np.uint64)  # most marks are 0, and eight of them are looked at in one go
     for g in range(lowest.shape[0]):
-        for q in range(n_queries):
-            if not lowest[g, q] < thresholds[q]:
+        _mark_below(lowest[g], thresholds, marks)
+        for e in range(eights.shape[0]):
+            if eights[e] == 0:
                 continue
-            for r in range(stops[g - 1] if g else 0, stops[g]):
-                score = half_norms[r] - products[r, q]
-                if not score < thresholds[q]:
+            for q in range(8 * e, min(8 * e + 8, n_queries)):
+                if marks[q] == 0:
                     continue
-                count = counts[q]
-                scores[q, count], rows[q, count] = score, numbers[r]
-                counts[q] = count + 1
-                if count + 1 == due[q]:
-                    kept, thresholds[q] = cut_back(scores[q], rows[q], count + 1, k, slack[q], scratch)
-                    counts[q] = kept
-                    if due[q] == capacity and kept > capacity - capacity // 4:
-                        crowded[q], thresholds[q] = True, -np.inf
-                    due[q] = min(capacity, max(due[q], 2 * kept))
+                for r in range(stops[g - 1] if g else 0, stops[g]):
+                    score = half_norms[r] - products[r, q]
+                    if not score < thresholds[q]:
+                        continue
+                    count = counts[q]
+                    scores[q, count], rows[q, count] = score, numbers[r]
+                    counts[q] = count + 1
+                    if count + 1 == due[q]:
+                        kept, thresholds[q] = cut_back(scores[q], rows[q], count + 1, k, slack[q], scratch)
+                        counts[q] = kept
+                        if due[q] == capacity and kept > capacity - capacity // 4:
+                            crowded[q], thresholds[q] = True, -np.inf
+                        due[q] = min(capacity, max(due[q], 2 * kept))
 
 
 # In whatever order it is added up: the slack allows for any.
 @partial(compiled, fastmath={"nnan", "nsz", "reassoc", "contract"})
-def _product(query, row):  # type: ignore[no-untyped-def]
-    total = query.dtype.type(0.0)
-    for j in range(query.shape[0]):
-        total += query[j] * row[j]
+def _product(queries, q, rows, r):  # type: ignore[no-untyped-def]
+    total = queries.dtype.type(0.0)
+    for j in range(queries.shape[1]):
+        total += queries[q, j] * rows[r, j]
     return total
 
 
@@ -251,14 +269,23 @@ def narrow(candidates, queries, rows, half_norms, places, labels, m, slack):  # 
         while start < width and mine[start] >= 0:
             stop, label = start, labels[mine[start]]
             while stop < width and mine[stop] >= 0 and labels[mine[stop]] == label:
-                place = places[mine[stop]]
-                scores[stop] = half_norms[place] - _product(queries[q], rows[place])
                 stop += 1
-            threshold = rows.dtype.type(np.inf)
-            if stop - start > m:
+            if stop - start <= m:
+                for c in range(start, stop):
+                    mine[kept] = mine[c]
+                    kept += 1
+                start = stop
+                continue
+            lowest = rows.dtype.type(np.inf)
+            for c in range(start, stop):
+                place = places[mine[c]]
+                scores[c] = half_norms[place] - _product(queries, q, rows, place)
+                lowest = min(lowest, scores[c])
+            if m > 1:
                 for c in range(start, stop):
                     scratch[c] = scores[c]
-                threshold = just_above(kth_smallest(scratch[start:stop], m), slack[q], rows.dtype)
+                lowest = kth_smallest(scratch[start:stop], m)
+            threshold = just_above(lowest, slack[q], rows.dtype)
             for c in range(start, stop):
                 if scores[c] < threshold:
                     mine[kept] = mine[c]
