@@ -1,9 +1,9 @@
 """What listing all classes costs, and what it saves: ``python -m benchmarks.classes [--tiny]``.
 
 First the nearest rows with all classes by their nearest member, and the means of up to 64 members of the 16 nearest,
-beside the same search for the nearest rows alone; each row left out of its own neighbors. CPU time of one thread, so that
-other work on the machine does not count, and time by the clock with two. Then accuracy and log loss of the pool and of
-the ranks as the number of classes grows, for the same queries and the same first hundred classes: no cliff.
+beside the same search for the nearest rows alone, each row left out of its own neighbors: CPU time of one thread, so
+that other work on the machine does not count, and CPU time of two. Then accuracy and log loss of the pool and of the
+ranks as the number of classes grows, for the same queries and the same first hundred classes: no cliff.
 """
 
 from __future__ import annotations
@@ -55,7 +55,7 @@ def case(kind: str, n: int, n_classes: int, n_asked: int, *, repeats: int) -> di
     with ns.threads(1):
         alone = best_times(works, repeats, time.process_time)
     with ns.threads(2):
-        both = best_times(works, repeats)
+        both = best_times(works, repeats, time.process_time)
     return {
         "rows, classes": f"{n}×{N_COLUMNS} {kind}, {n_classes}",
         "rows alone, CPU µs per query": 1e6 * alone["rows"] / n_asked,

@@ -74,7 +74,7 @@ def test_other_distances_and_searches_list_many_classes_as_a_loop_does(distance,
 WAYS: list[tuple[Any, str, int]] = [
     (grouped, "QUERIES_BY_CLASS", 7),
     (labeled, "MEMBER_BYTES", 1 << 16),
-    (class_means, "MEASURE_ALL_UP_TO", 1),
+    (class_means, "MEASURE_ALL_UP_TO", 64),
     (class_means, "MEASURE_ALL_UP_TO", 1000),
     (class_means, "PAIRS_A_TASK", 9),
     (class_means, "DISTANCES_AT_ONCE", 1),

@@ -2,8 +2,8 @@
 
     queries ──► their 16 nearest classes ──► class by class, for all queries that need it:
 
-                its rows ──► float32 scores ──► what may be among the nearest ──► measured ──► means
-                             (of a large class)
+                its rows ──► searched ──► what may be among the nearest ──► measured ──► means
+                             (a large class)
 
 The rows of a class are fetched once for all queries, and a class by itself fits the processor's cache.
 """
@@ -22,8 +22,8 @@ from nearsay.parallel import in_parallel, shares
 from nearsay.search.by_class.grouped import GroupedRows
 from nearsay.search.protocol import NeighborSearch
 
-# Up to so many rows for each member wanted, measuring all takes less time than scoring them first.
-MEASURE_ALL_UP_TO = 4
+# A class of up to so many rows is measured whole, which takes less time than finding its nearest rows first.
+MEASURE_ALL_UP_TO = 256
 # Queries with their classes, in one task.
 PAIRS_A_TASK = 4096
 DISTANCES_AT_ONCE = 1 << 18  # of queries to the rows of a class: 2 MB
@@ -43,22 +43,49 @@ def fill_means(
     ``items`` gives the queries of some lines, ``left_out`` the row that each is
     itself (or is empty).
     """
-    n_near = classes.means.shape[1]
+    n_near, n_members = classes.means.shape[1], classes.members[-1]
     asked = classes.numbers[:, :n_near].ravel()
     by_class = np.argsort(asked, kind="stable")[np.count_nonzero(asked < 0) :]
     starts = np.flatnonzero(np.diff(asked[by_class], prepend=-1))
     members = np.array(classes.members)
 
-    def fill(part: slice) -> None:
-        for run in np.split(by_class[part], starts[(starts > part.start) & (starts < part.stop)] - part.start):
-            number, n_rows = asked[run[0]], rows.size(asked[run[0]])
-            for some in row_blocks(len(run), size=max(1, DISTANCES_AT_ONCE // max(1, n_rows))):
-                lines, places = np.divmod(run[some], n_near)
-                itself = left_out[lines] if len(left_out) else left_out
-                far = _distances(search, rows, items(lines), number, itself, classes.members[-1])
-                classes.means[lines, places] = _means(far, members)
+    def fill(pairs: np.ndarray, candidates: np.ndarray | None = None) -> None:
+        """Queries with one class; of its rows those that may be nearest are given, or all are measured."""
+        number = int(asked[pairs[0]])
+        width = rows.size(number) if candidates is None else candidates.shape[1]
+        for some in row_blocks(len(pairs), size=max(1, DISTANCES_AT_ONCE // width)):
+            lines, places = np.divmod(pairs[some], n_near)
+            itself = left_out[lines] if len(left_out) else left_out
+            far = _distances(
+                search, rows, items(lines), number, itself, None if candidates is None else candidates[some]
+            )
+            classes.means[lines, places] = _means(far, members)
 
-    in_parallel(fill, shares(len(by_class), most=PAIRS_A_TASK))
+    def fill_small(part: slice) -> None:
+        for pairs in np.split(by_class[part], starts[(starts > part.start) & (starts < part.stop)] - part.start):
+            if not rows.large(int(asked[pairs[0]]), n_members):
+                fill(pairs)
+
+    in_parallel(fill_small, shares(len(by_class), most=PAIRS_A_TASK))
+    for pairs in np.split(by_class, starts[1:]):
+        if len(pairs) and rows.large(int(asked[pairs[0]]), n_members):
+            for some in row_blocks(len(pairs), size=PAIRS_A_TASK):
+                _fill_large(
+                    rows, items, n_near, n_members + bool(len(left_out)), int(asked[pairs[0]]), pairs[some], fill
+                )
+
+
+def _fill_large(
+    rows: RowsByClass, items: Items, n_near: int, k: int, number: int, pairs: np.ndarray, fill: Callable[..., None]
+) -> None:
+    """Fill in the means of a large class, whose nearest rows are found first; the search goes in threads itself."""
+    assert rows.grouped is not None
+    candidates = rows.grouped.nearest_among(items(pairs // n_near), rows.places(number), k)
+    decided = candidates[:, 0] >= 0
+    found = pairs[decided], candidates[decided]
+    in_parallel(lambda part: fill(found[0][part], found[1][part]), shares(len(found[0]), most=len(pairs)))
+    if not decided.all():
+        fill(pairs[~decided])
 
 
 class RowsByClass:
@@ -78,21 +105,28 @@ class RowsByClass:
     def size(self, number: int) -> int:
         return int(self._starts[number + 1] - self._starts[number])
 
+    def large(self, number: int, n_members: int) -> bool:
+        """Whether it is worth finding the nearest rows of a class before any is measured."""
+        return self.grouped is not None and self.size(number) > max(MEASURE_ALL_UP_TO, 2 * n_members)
+
 
 def _distances(
-    search: NeighborSearch, rows: RowsByClass, Q: Any, number: int, left_out: np.ndarray, n_members: int
+    search: NeighborSearch,
+    rows: RowsByClass,
+    Q: Any,
+    number: int,
+    left_out: np.ndarray,
+    candidates: np.ndarray | None,
 ) -> np.ndarray:
-    """How far the rows of a class are from some queries, at least the nearest; +inf for any other, in any order."""
+    """How far the candidates are from some queries, or all rows of the class; +inf where there is none."""
     numbers = rows.of(number)
-    if rows.grouped is None:
-        candidates = np.tile(numbers, (len(Q), 1))
-    elif len(numbers) > MEASURE_ALL_UP_TO * n_members:
-        candidates = rows.grouped.nearest_among(Q, rows.places(number), left_out, n_members)
-    else:
+    if candidates is None and rows.grouped is not None:
         far = search.distance_.block(Q, rows.grouped.rows_at(rows.places(number)))
         if len(left_out):
             far[numbers == left_out[:, None]] = np.inf
         return far
+    if candidates is None:
+        candidates = np.tile(numbers, (len(Q), 1))
     far = find.measured(search, Q, candidates)
     far[(candidates < 0) | (candidates == (left_out[:, None] if len(left_out) else -1))] = np.inf
     return far

@@ -72,6 +72,7 @@ class GroupedRows:
         self._fine = PreparedView(self._geometry, Float32Products(), self.order)
         self._coarse = self._coarse_view()
         self._rows: tuple[np.ndarray, np.ndarray] | None = None
+        self._views: dict[int, PreparedView] = {}  # of single classes, by the place where they start
 
     def _coarse_view(self) -> PreparedView | None:
         """A view with faster products than float32, if they pay: its candidates are scored once more in float32."""
@@ -211,21 +212,24 @@ class GroupedRows:
         width = narrow(found.members, *finer, self._label_of, n_members, slack)
         return Found(found.members[:, :width], found.undecided)
 
-    def nearest_among(self, Q: np.ndarray, places: slice, left_out: np.ndarray, n_members: int) -> np.ndarray:
-        """Row numbers that hold the nearest of the rows at these places (−1 fills up), by float32 scores."""
-        queries, slack = self.prepared(Q)
-        numbers = self.order[places]
-        rows, half_norms = np.empty((len(numbers), queries.shape[1]), np.float32), np.empty(len(numbers), np.float32)
-        self._fine.center(self.rows_at(places), rows, half_norms)
-        scores = half_norms - queries @ rows.T
-        if len(left_out):
-            scores[numbers == left_out[:, None]] = np.inf
-        last = np.partition(scores, n_members - 1, axis=1)[:, n_members - 1].astype(np.float64)
-        line, place = np.nonzero(scores <= (last + slack)[:, None])
-        counts = np.bincount(line, minlength=len(Q))
-        candidates = np.full((len(Q), counts.max()), -1, np.int64)
-        candidates[np.arange(candidates.shape[1]) < counts[:, None]] = numbers[place]
-        return candidates
+    def nearest_among(self, Q: np.ndarray, places: slice, k: int) -> np.ndarray:
+        """Row numbers that hold the ``k`` nearest of the rows at these places; −1 fills up, and is all where undecided.
+
+        There must be at least ``k`` such rows. What is prepared for them is kept for the next time.
+        """
+        from nearsay.search.screening.shortlist_kernels import list_length
+
+        order, coarse, length = self.order[places], self._coarse, list_length(k)
+        fine = PreparedView(self._geometry, self._fine.products, order)
+        if coarse is None:
+            found = screen.look(self._views.setdefault(places.start, fine), Q, k, length)
+        else:
+            view = self._views.setdefault(places.start, PreparedView(self._geometry, coarse.products, order))
+            found = screen.look(view, Q, k, 4 * length + screen.COARSE_LIST)
+            again = np.flatnonzero(found[:, 0] < 0)
+            if len(again):
+                found = join_looks(found, again, screen.look(fine, Q[again], k, length))
+        return np.where(found >= 0, order[found], -1)
 
     def rows_at(self, places: slice) -> np.ndarray:
         """The rows at these places in the order of classes, as the collection holds them."""
