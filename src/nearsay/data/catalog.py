@@ -28,6 +28,16 @@ COREL5K_FILES = (
     "embeddings.npz",
 )
 
+# Tables whose last column is the class, as name.csv in one folder.
+SMALL_TABLES = {
+    "glass": '"Glass Identification" (German, 1987)',
+    "satimage": '"Statlog (Landsat Satellite)" (Srinivasan, 1993)',
+    "segment": '"Image Segmentation" (Vision Group, University of Massachusetts, 1990)',
+    "vehicle": '"Statlog (Vehicle Silhouettes)" (Mowforth, Shepherd, 1987)',
+    "vowel": '"Connectionist Bench (Vowel Recognition)" (Deterding, Niranjan, Robinson)',
+    "yeast": '"Yeast" (Nakai, 1996)',
+}
+
 
 @dataclass(frozen=True)
 class Entry:
@@ -100,6 +110,7 @@ def _lacking(place: Path, files: Iterable[str]) -> str:
 DATASETS = {
     "iris": Entry("nearsay.data.datasets:read_iris"),
     "wine": Entry("nearsay.data.datasets:read_wine"),
+    "breast_cancer": Entry("nearsay.data.datasets:read_breast_cancer"),
     "digits": Entry("nearsay.data.datasets:read_digits"),
     "seeds": Entry(
         "nearsay.data.datasets:read_seeds",
@@ -136,6 +147,15 @@ DATASETS = {
         source="It is Corel5K (Duygulu, Barnard, de Freitas, Forsyth, 2002) with the lists and annotations of"
         " Guillaumin et al. (2009).",
     ),
+}
+DATASETS |= {
+    name: Entry(
+        f"nearsay.data.datasets:read_{name}",
+        folder="small",
+        files=(f"{name}.csv",),
+        source=f"It is {title} in the UCI Machine Learning Repository, as a table whose last column is the class.",
+    )
+    for name, title in SMALL_TABLES.items()
 }
 
 TAXONOMIES = {
