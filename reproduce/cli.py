@@ -165,6 +165,35 @@ def annotation(
     print_parts(*(f"The picture is in {picture}" for picture in pictures))
 
 
+@app.command()
+def others(
+    sets: Annotated[
+        str | None, typer.Option(help="Data sets, separated by commas; all but the slow tin200 by default.")
+    ] = None,
+    n_splits: Annotated[int, typer.Option("--splits", min=1, help="Random splits of each data set.")] = 3,
+    only: Annotated[
+        str | None,
+        typer.Option(metavar="ours|peers", callback=_one_of(("ours", "peers")), help="One side instead of both."),
+    ] = None,
+    raw: Annotated[bool, typer.Option("--raw", help="Leave the columns as they are: not standardized.")] = False,
+    cache: Annotated[
+        Path | None, typer.Option(help="Folder in which figures of peers are kept, and taken from if they are there.")
+    ] = None,
+    as_json: AsJson = False,
+) -> None:
+    """Log loss, accuracy and calibration on twelve data sets, ours beside seven classifiers of scikit-learn."""
+    from reproduce.others.comparison import run
+    from reproduce.others.rendering import text_notes, text_tables
+
+    named = [name.strip() for name in sets.split(",")] if sets else []
+    with show_progress("Reading data sets") as tell:
+        result = run(sets=named, n_splits=n_splits, only=only, raw=raw, cache=cache, progress=tell)
+    if as_json:
+        print_json(result)
+        return
+    print_parts(*map(_text_table, text_tables(result)), *(f"· {note}" for note in text_notes(result)))
+
+
 def _nearest_table(result: dict[str, Any]) -> Table:
     numbers = ("k", "train", "test", "error %", "published %")
     table = empty_table(result["title"], "method", *numbers, numbers=numbers)

@@ -85,7 +85,7 @@ def load_dataset(name: str, **options: object) -> Any:
     <LabeledRows iris: 150 rows × 4 columns (float64), 3 labels, groups: sepal length (1), sepal width (1), ...>
     >>> load_dataset("irsi")
     Traceback (most recent call last):
-    nearsay.errors.InputError: Unknown data set 'irsi' (did you mean 'iris'?). Known names: corel5k, digits, iris, ...
+    nearsay.errors.InputError: Unknown data set 'irsi' (did you mean 'iris'?). Known names: breast_cancer, corel5k, ...
     """
     if name not in DATASETS:
         raise unknown_name("data set", name, DATASETS)
@@ -164,8 +164,8 @@ def read_yeast(folder: Path) -> LabeledRows:
 def _read_table(path: Path, groups: dict[str, slice] | None = None) -> LabeledRows:
     """A table whose last column is the class; classes of several words stand in single quotes there."""
     rows = read_rows(path, label=-1, groups=groups)
-    y = [label.strip("'") if isinstance(label, str) else label for label in np.asarray(rows.y).tolist()]
-    return replace(rows, y=y)
+    labels = np.asarray(rows.y).tolist()
+    return replace(rows, y=np.array([label.strip("'") if isinstance(label, str) else label for label in labels]))
 
 
 def load_corel5k(split: str = "train") -> AnnotatedImages:
