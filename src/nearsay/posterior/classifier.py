@@ -121,7 +121,7 @@ class NeighborClassifier(ClassifierMixin, BaseEstimator):
     >>> print(clf.explain([[1.5]])[0])
     'low' with probability 0.67.
     2 of 3 neighbors say 'low', the nearest too (0.5 away); 1 says 'high'.
-    Novelty 0.00: it lies farther from its neighbors than about 0% of the rows here.
+    Novelty 0.00: about 0% of the rows here are less unusual.
     """
 
     k_curve_: KCurve
@@ -338,10 +338,45 @@ class NeighborClassifier(ClassifierMixin, BaseEstimator):
         found = []
         for part, p[part], best[part] in self._answers(table):
             few = table[part]
-            said, novelty = neighbor_labels(few, self.labels_), self._novelty.of(few)
-            record = self._posterior.record(few)
-            found += evidence(few, said, best[part], p[part], novelty, self.classes_, record)
+            said, record = neighbor_labels(few, self.labels_), self._posterior.record(few)
+            novelty, twins = self._novelty_of(few, p[part]), self._novelty.twins(few)
+            found += evidence(few, said, best[part], p[part], novelty, self.classes_, record, twins)
         return EvidenceList(found, predictions=self._names(best), probabilities=p, table=table)
+
+    @in_jobs
+    def novelty(self, X: Any, *, by_class: bool = False) -> np.ndarray:
+        """How unusual each query is, from 0 to 1: the share of training rows that are less unusual: (n_queries,).
+
+        It is high where the nearest row is far, where neighbors are farther
+        than they are from one another, and where their labels disagree, each
+        compared with what is usual among training rows. A value of 0.97 is
+        seen on 3 in 100 rows of the kind that the training rows are.
+
+        Parameters
+        ----------
+        X : queries, as for ``predict``.
+        by_class : bool, default=False
+            Compare with training rows of the predicted class alone, where it has
+            10 or more of them: some classes are wide, others narrow.
+
+        NaN in a collection of one row. The first call asks the training rows about each other, or a sample of 2,000
+        where they are more than 5,000, unless ``fit`` did. In such a large
+        collection rows that are met as neighbors for the first time are
+        searched too: up to five for a query.
+        """
+        table = self.neighbors(X)
+        novelty = np.empty(len(table))
+        for part, p, best in self._answers(table):
+            novelty[part] = self._novelty_of(table[part], p, best if by_class else None)
+        return novelty
+
+    def _novelty_of(self, table: NeighborTable, p: np.ndarray, classes: np.ndarray | None = None) -> np.ndarray:
+        return self._novelty.of(table, p.max(axis=1), past_sureness=self._sureness, classes=classes)
+
+    def _sureness(self) -> np.ndarray:
+        """The largest probability of each row that is sampled for novelty, answered by the others."""
+        table = self._past.sampled(self.n_neighbors_, self._posterior.n_members).first(self.n_neighbors_)
+        return np.concatenate([p.max(axis=1) for _, p, _ in self._answers(table)])
 
     def _answers(self, table: NeighborTable) -> Iterator[tuple[slice, np.ndarray, np.ndarray]]:
         """(queries, their probabilities, the winning class numbers), a block of queries at a time."""

@@ -51,11 +51,13 @@ class Evidence(InWords):
     labels : list
         What each of these neighbors says.
     novelty : float or None
-        How unusual the distance to the k-th neighbor is, from 0 to 1 (see ``Novelty``).
+        How unusual the query is, from 0 to 1: the share of rows here that are less unusual (see ``Novelty``).
         None in a collection of one row.
     record : dict or None
         ``{"cases": 412, "right": 407}``: how many past cases were like this one, and in how many the answer
         was right. None where the posterior keeps no such record.
+    twin : int or None
+        The row that the query repeats: the nearest, where it is equal to it or far nearer than is usual between rows.
 
     >>> found = Evidence("cat", 0.66, {"cat": 0.66, "dog": 0.34}, {"cat": 2, "dog": 1},
     ...                  [7, 2, 4], [0.25, 0.5, 1.0], ["cat", "dog", "cat"], 0.4, {"cases": 40, "right": 31})
@@ -63,7 +65,7 @@ class Evidence(InWords):
     'cat' with probability 0.66.
     2 of 3 neighbors say 'cat', the nearest too (0.25 away); 1 says 'dog'.
     Of 40 past cases like this 31 were right.
-    Novelty 0.40: it lies farther from its neighbors than about 40% of the rows here.
+    Novelty 0.40: about 40% of the rows here are less unusual.
     """
 
     label: Any
@@ -75,6 +77,7 @@ class Evidence(InWords):
     labels: list[Any]
     novelty: float | None
     record: dict[str, int] | None = None
+    twin: int | None = None
 
     @property
     def text(self) -> str:
@@ -82,7 +85,7 @@ class Evidence(InWords):
         answer = f"{self.label!r} with probability {self.probability:.2f}."
         vote = in_words(self.label, self.votes, self.labels, self.distances)
         record = [] if self.record is None else [record_in_words(self.record)]
-        return "\n".join([answer, vote, *record, _novelty_in_words(self)])
+        return "\n".join([answer, vote, *record, *_twin_in_words(self), _novelty_in_words(self)])
 
     def _repr_html_(self) -> str:
         rows = "".join(
@@ -125,6 +128,7 @@ def evidence(
     novelty: np.ndarray,
     classes: np.ndarray,
     record: tuple[np.ndarray, np.ndarray] | None = None,
+    twins: np.ndarray | None = None,
 ) -> list[Evidence]:
     """Put the arrays of some queries into one plain object for each.
 
@@ -139,6 +143,7 @@ def evidence(
     classes : (n_classes,)
         Labels by class number.
     record : (cases, right) of each query, where the posterior keeps a record.
+    twins : (n_queries,) the row that each repeats, −1 for none.
     """
     names = classes.tolist()
     found = []
@@ -156,6 +161,7 @@ def evidence(
                 labels=labels,
                 novelty=None if np.isnan(novelty[i]) else float(novelty[i]),
                 record=None if record is None else {"cases": int(record[0][i]), "right": int(record[1][i])},
+                twin=None if twins is None or twins[i] < 0 else int(twins[i]),
             )
         )
     return found
@@ -214,11 +220,15 @@ def record_in_words(record: dict[str, int]) -> str:
     return f"Of {cases} past cases like this {right or 'none'} {'was' if right == 1 else 'were'} right."
 
 
+def _twin_in_words(found: Evidence) -> list[str]:
+    if found.twin is None:
+        return []
+    near = "at distance 0" if found.distances[0] == 0 else "far nearer to it than rows here are to each other"
+    return [f"A twin of row {found.twin}: {near}."]
+
+
 def _novelty_in_words(found: Evidence) -> str:
     if found.novelty is None:
-        return "The collection has one row, so nothing says what distance is usual."
-    warning = " Unusually far from everything known here." if found.novelty >= UNUSUAL else ""
-    return (
-        f"Novelty {found.novelty:.2f}: it lies farther from its neighbors than about"
-        f" {found.novelty:.0%} of the rows here.{warning}"
-    )
+        return "The collection has one row, so nothing says what is usual."
+    warning = " Unlike what is known here." if found.novelty >= UNUSUAL else ""
+    return f"Novelty {found.novelty:.2f}: about {found.novelty:.0%} of the rows here are less unusual.{warning}"

@@ -51,16 +51,17 @@ def rows_not_judged(rows: np.ndarray | None, n_rows: int) -> Iterator[np.ndarray
 class PastCases:
     """The rows of a labeled search, each asked about the others; what is asked for again is kept.
 
-    A pass over all rows also remembers the distances of a few, for novelty:
+    A pass over all rows also remembers the neighbors of a few, for novelty:
     of every row in a collection of up to 5,000, otherwise of a seeded sample
     of 2,000. Without such a pass those rows are searched when first asked for.
     """
+
+    _sampled_table: NeighborTable | None = None
 
     def __init__(self, labeled: LabeledNeighbors, seed: int = 0) -> None:
         self.labeled = labeled
         self.seed = seed
         self._kept: dict[tuple[int, int | None], tuple[NeighborTable, np.ndarray | None]] = {}
-        self._sampled: np.ndarray | None = None
 
     @property
     def n_others(self) -> int:
@@ -81,26 +82,47 @@ class PastCases:
             table = self.labeled.leave_one_out(k, n_members, rows)
             self._kept = {(k, n_members): (table, rows)}
             if rows is None:
-                self._sampled = table.distances[self.sample()]
+                self._remember(table[self.sample()])
         return self._kept[k, n_members]
 
     def sample(self) -> np.ndarray:
-        """Numbers of the rows whose distances are remembered, in order."""
+        """Numbers of the rows whose neighbors are remembered, in order."""
         live = self.labeled.search.rows_.live_numbers
         if len(live) <= SAMPLE_ABOVE:
             return live
         return np.sort(np.random.default_rng(self.seed).choice(live, SAMPLE_SIZE, replace=False))
 
+    def sampled(self, k: int, n_members: int | None = None) -> NeighborTable:
+        """The ``k`` nearest others of the sampled rows, or more of them, with their classes if ``n_members`` says so."""
+        known = self._sampled_table
+        if n_members is None and known is not None and known.n_neighbors >= k:
+            return known
+        for (kept_k, kept_members), (table, rows) in self._kept.items():
+            if rows is None and kept_k >= k and kept_members == n_members:
+                return table[self.sample()]
+        table = self.labeled.leave_one_out(k, n_members, self.sample())
+        self._remember(table)
+        return table
+
+    def others_of(self, rows: np.ndarray, k: int) -> NeighborTable:
+        """The ``k`` nearest others of these rows, or more of them: looked up where all rows are sampled."""
+        if len(self.labeled) > SAMPLE_ABOVE:
+            return self.labeled.leave_one_out(k, rows=rows)
+        return self.sampled(k)[np.searchsorted(self.sample(), rows)]
+
     def blocks(self, k: int) -> Iterator[tuple[np.ndarray, NeighborTable]]:
         """The neighbors of live rows, ``k`` ≤ ``n_others``, block by block, so that they are never held together."""
         sample, kept = self.sample(), []
         for rows, table in left_out_blocks(self.labeled, k):
-            kept.append(table.distances[np.isin(rows, sample)])
+            kept.append(table[np.isin(rows, sample)])
             yield rows, table
-        self._sampled = np.concatenate(kept)
+        self._remember(
+            NeighborTable(
+                np.concatenate([table.indices for table in kept]), np.concatenate([table.distances for table in kept])
+            )
+        )
 
-    def usual_distances(self, k: int) -> np.ndarray:
-        """How far the sampled rows are from their own k-th neighbor, smallest first; k ≤ ``n_others``."""
-        if self._sampled is None or self._sampled.shape[1] < k:
-            self._sampled = self.labeled.leave_one_out(k, rows=self.sample()).distances
-        return np.sort(self._sampled[:, k - 1])
+    def _remember(self, table: NeighborTable) -> None:
+        """Keep the neighbors of the sampled rows, without their classes."""
+        if self._sampled_table is None or self._sampled_table.n_neighbors < table.n_neighbors:
+            self._sampled_table = NeighborTable(table.indices, table.distances)
