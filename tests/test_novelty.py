@@ -88,7 +88,7 @@ def test_each_sign_alone_is_seen():
     # Two classes overlap on the right; there the vote is split, but distances are those of the left.
     X = rng.random((2000, 2)) * [2.0, 1.0]
     clf = votes(20).fit(X, np.where(X[:, 0] < 1, 0, rng.integers(0, 2, 2000)))
-    left, right = clf.novelty(rng.random((200, 2))), clf.novelty(rng.random((200, 2)) + [1.0, 0.0])
+    left, right = clf.novelty(rng.random((200, 2))), clf.novelty(rng.random((200, 2)) + np.array([1.0, 0.0]))
     assert left.mean() < 0.4 < 0.6 < right.mean()
 
 

@@ -147,7 +147,7 @@ CALLS: list[tuple[Any, dict[str, Any], str]] = [
         (
             ns.tune_metric,
             {"learner": ns.WithinClassWhitening(), "X": ROWS, "y": LABELS, "grid": {}},
-            ("learner", "n_neighbors", "validation_fraction", "random_state"),
+            ("learner", "n_neighbors", "validation_fraction", "random_state", "keep_learner"),
         ),
         (
             ns.decision.darts,

@@ -5,7 +5,7 @@
     log (1 − p)                     how little its neighbors agree, p the largest probability
 
 The first sees what lies far from everything, the second what lies just outside a dense group, the third what lies
-between groups. Each is centered and scaled by the past cases, every row asked about the others, and the three are added.
+between groups. Each is centered and scaled by past cases, every row asked about the others, and the three are added.
 """
 
 from __future__ import annotations

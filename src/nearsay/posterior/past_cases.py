@@ -93,7 +93,7 @@ class PastCases:
         return np.sort(np.random.default_rng(self.seed).choice(live, SAMPLE_SIZE, replace=False))
 
     def sampled(self, k: int, n_members: int | None = None) -> NeighborTable:
-        """The ``k`` nearest others of the sampled rows, or more of them, with their classes if ``n_members`` says so."""
+        """The ``k`` nearest others of the sampled rows, or more of them; ``n_members`` asks for their classes too."""
         known = self._sampled_table
         if n_members is None and known is not None and known.n_neighbors >= k:
             return known
