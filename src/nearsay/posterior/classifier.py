@@ -24,6 +24,7 @@ from nearsay.posterior.base import Posterior
 from nearsay.posterior.evidence import EvidenceList, evidence
 from nearsay.posterior.feature_group import View
 from nearsay.posterior.k_curve import KCurve, PastVotes, largest_k
+from nearsay.posterior.label_scores import LabelScores
 from nearsay.posterior.model_choice import Candidate, Choices, Chooser, neighbors_to_try, views_to_try
 from nearsay.posterior.named import AUTO, POSTERIORS, PosteriorName, as_posterior, name_of
 from nearsay.posterior.novelty import Novelty
@@ -301,6 +302,18 @@ class NeighborClassifier(ClassifierMixin, BaseEstimator):
             for part, p_part, _ in self._answers(table):
                 p[others[part]] = p_part
         return p
+
+    def label_scores(self) -> LabelScores:
+        """How well each training row's label fits what the others say: ``order`` has likely mistakes first.
+
+        From ``leave_one_out_proba``, so that no row speaks for its own label.
+
+        >>> X, y = [[0.0], [0.1], [0.2], [0.3], [5.0], [5.1], [5.2]], list("aabaddd")
+        >>> found = NeighborClassifier(2, posterior="proportional").fit(X, y).label_scores()
+        >>> int(found.order[0]), found.suggested[found.order[0]]
+        (2, np.str_('a'))
+        """
+        return LabelScores.from_probabilities(self.leave_one_out_proba(), self.labels_, self.classes_)
 
     @in_jobs
     def predict(self, X: Any) -> np.ndarray:
