@@ -12,6 +12,7 @@ from nearsay.terminal import AsJson, command_line, empty_table, print_json, prin
 from reproduce.annotation.published import FEATURES
 from reproduce.annotation.published import FIGURES as ANNOTATION_FIGURES
 from reproduce.hedging.published import DATA, FIGURES
+from reproduce.novelty.parts import PARTS
 from reproduce.probabilities.published import JOINS, TABLES
 
 if TYPE_CHECKING:
@@ -185,13 +186,37 @@ def others(
     from reproduce.others.comparison import run
     from reproduce.others.rendering import text_notes, text_tables
 
-    named = [name.strip() for name in sets.split(",")] if sets else []
     with show_progress("Reading data sets") as tell:
-        result = run(sets=named, n_splits=n_splits, only=only, raw=raw, cache=cache, progress=tell)
+        result = run(sets=_names(sets), n_splits=n_splits, only=only, raw=raw, cache=cache, progress=tell)
     if as_json:
         print_json(result)
         return
     print_parts(*map(_text_table, text_tables(result)), *(f"· {note}" for note in text_notes(result)))
+
+
+@app.command()
+def novelty(
+    part: Annotated[
+        str, typer.Option(metavar="|".join(PARTS), callback=_one_of(PARTS), help="What is looked for.")
+    ] = "classes",
+    sets: Annotated[str | None, typer.Option(help="Data sets, separated by commas.")] = None,
+    draws: Annotated[int, typer.Option(min=1, help="Random draws from each data set.")] = 3,
+    as_json: AsJson = False,
+) -> None:
+    """How well novelty finds held-out classes, evidence near-copies, and label_scores flipped labels."""
+    from reproduce.novelty.measures import run
+    from reproduce.novelty.rendering import text_tables
+
+    with show_progress("Reading data sets") as tell:
+        result = run(part=part, sets=_names(sets), draws=draws, progress=tell)
+    if as_json:
+        print_json(result)
+        return
+    print_parts(*map(_text_table, text_tables(result)), *(f"· {note}" for note in result["notes"]))
+
+
+def _names(given: str | None) -> list[str]:
+    return [name.strip() for name in given.split(",")] if given else []
 
 
 def _nearest_table(result: dict[str, Any]) -> Table:

@@ -371,7 +371,8 @@ def novelty(
 ) -> list[float]:
     """Share of rows with a smaller sum of three signs than each query, by plain votes; equal ones count half.
 
-    Every row is asked in a collection from which it was taken out, as a query would be.
+    Beyond all rows half a row's share is divided by e with every unit. Every row is asked in a collection from which
+    it was taken out, as a query would be.
     """
     n_classes = max(y) + 1
     reach = max(1, min(5, min(k, len(X) - 1) - 1))
@@ -413,7 +414,12 @@ def novelty(
         usual = of_class if by_class and len(of_class) >= 10 else [score(case) for case in past]
         equal = [abs(case - here) <= 1e-9 for case in usual]
         below = [case < here - 1e-9 for case in usual]
-        shares.append((sum(below) + sum(equal) / 2) / len(usual))
+        share = (sum(below) + sum(equal) / 2) / len(usual)
+        if share == 1:
+            share -= math.exp(max(usual) - here) / (2 * len(usual))
+        elif share == 0:
+            share += math.exp(here - min(usual)) / (2 * len(usual))
+        shares.append(share)
     return shares
 
 

@@ -11,8 +11,9 @@ from sklearn.linear_model import LogisticRegression
 from nearsay.data.datasets import load_dataset
 from nearsay.data.rows import LabeledRows
 from nearsay.errors import InputError
-from reproduce.others import comparison, data_sets
-from reproduce.others.data_sets import read, splits
+from reproduce import data_sets
+from reproduce.data_sets import read, splits
+from reproduce.others import comparison
 from reproduce.others.peers import PEERS, Folds, Peer, SmoothedNeighbors, fitted_to, log_loss, probabilities
 from reproduce.others.targets import AUTO, BESIDE, DEFAULT, PLAIN, targets
 

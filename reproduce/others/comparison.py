@@ -15,7 +15,7 @@ from nearsay.data.replacing import as_text, replacing
 from nearsay.errors import InputError, unknown_name
 from nearsay.metrics.probability import accuracy, expected_calibration_error
 from nearsay.posterior.classifier import NeighborClassifier
-from reproduce.others.data_sets import DATA_SETS, HELD_OUT, ONLY_WHERE_NAMED, Split, read, splits
+from reproduce.data_sets import DATA_SETS, HELD_OUT, ONLY_WHERE_NAMED, Split, read, splits
 from reproduce.others.peers import PEERS, fitted_to, log_loss, probabilities
 from reproduce.others.targets import AUTO, BESIDE, DEFAULT, targets
 

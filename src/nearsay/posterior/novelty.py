@@ -53,8 +53,8 @@ class UsualSigns:
 class Novelty:
     """The share of the collection's rows that are less unusual than a query.
 
-    From 0 (more usual than any row) to 1 (more unusual than every row); a row
-    exactly as unusual counts half. What is usual comes from the rows that
+    From 0 to 1; a row exactly as unusual counts half, and beyond all n rows it
+    goes on from 1 − 1/(2n) towards 1. What is usual comes from the rows that
     ``PastCases`` samples, each asked about the others; it is computed once,
     when first needed. How far a neighbor's own neighbors are is looked up in
     the same pass; in a collection that is sampled, such rows are searched
@@ -67,8 +67,8 @@ class Novelty:
     >>> index = NeighborIndex().fit(X)
     >>> novelty = Novelty(PastCases(index.with_labels([0] * 7)), k=2)
     >>> asked = index.query([[1.4], [20.0]], 2)
-    >>> novelty.of(asked, np.ones(2), past_sureness=lambda: np.ones(7))
-    array([0., 1.])
+    >>> novelty.of(asked, np.ones(2), past_sureness=lambda: np.ones(7)).round(3)
+    array([0.002, 1.   ])
     >>> novelty.twins(asked), novelty.twins(index.query([[2.0], [2.001]], 2))
     (array([-1, -1]), array([2, 2]))
     """
@@ -197,11 +197,17 @@ class Novelty:
 def _share_below(usual: np.ndarray, scores: np.ndarray) -> np.ndarray:
     """The share of the usual scores, in order, that lie below each score; equal ones count half.
 
-    >>> _share_below(np.array([1.0, 2.0, 2.0, 5.0]), np.array([0.0, 2.0, 9.0]))
-    array([0. , 0.5, 1. ])
+    Beyond the last of them it goes on: the half that the last row has to itself is divided by e with every unit, so
+    that what is very unusual can still be put in order.
+
+    >>> _share_below(np.array([1.0, 2.0, 2.0, 5.0]), np.array([2.0, 3.0, 5.0, 6.0, 50.0])).round(3)
+    array([0.5  , 0.75 , 0.875, 0.954, 1.   ])
     """
     below, not_above = np.searchsorted(usual, scores - ROUNDING), np.searchsorted(usual, scores + ROUNDING)
     share: np.ndarray = (below + not_above) / (2 * len(usual))
+    half, before, behind = 1 / (2 * len(usual)), not_above == 0, below == len(usual)
+    share[before] = half * np.exp(scores[before] - usual[0])
+    share[behind] = 1 - half * np.exp(usual[-1] - scores[behind])
     return share
 
 

@@ -1,4 +1,4 @@
-"""The data sets of the comparison, and how each is split."""
+"""Data sets to compare ways of answering on, and how each is split."""
 
 from __future__ import annotations
 
