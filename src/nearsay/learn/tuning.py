@@ -105,13 +105,13 @@ def tune_metric(
     (0.5, 1.0, 'WithinClassWhitening', {'pull': 1.0})
     """
     check_estimator("learner", learner, "fit", "transform")
-    grid = list(ParameterGrid(grid))
-    if not grid:
+    tried = list(ParameterGrid(grid))
+    if not tried:
         raise InputError("The grid holds no settings to try. Pass {} to try the learner as it is.")
     simpler = [Candidate("Euclidean", FunctionTransformer(), {})]
     if not check_flag("keep_learner", keep_learner):
         simpler.append(Candidate("WithinClassWhitening", WithinClassWhitening(), {"pull": 1.0}))
-    candidates = simpler + [Candidate(type(learner).__name__, learner, settings) for settings in grid]
+    candidates = simpler + [Candidate(type(learner).__name__, learner, settings) for settings in tried]
     X, y = _checked(X, y)
     passed = X_valid is not None
     if passed != (y_valid is not None):

@@ -26,7 +26,7 @@ NEARLY_EQUAL = 1e-3
 NEARLY_SURE = 1e-6
 # A class with fewer past cases than this cannot say what is usual in it.
 FEWEST_OF_CLASS = 10
-# A twin is nearer than a quarter of the median d₁, and so near as an even scatter of rows brings one of so many.
+# A twin is nearer than a quarter of what is usual, and so near as an even scatter of rows brings one row in so many.
 TWIN_SHARE = 0.25
 TWIN_CHANCE = 1 / 800
 # Less than this, in spread or between two scores, is rounding.
@@ -113,22 +113,33 @@ class Novelty:
         return share
 
     def twins(self, table: NeighborTable) -> np.ndarray:
-        """The row that each query repeats: its nearest, where it is equal or far nearer than is usual; −1 elsewhere."""
+        """The row that each query repeats: its nearest, where it is equal or far nearer than is usual; −1 elsewhere.
+
+        Usual is what the nearest row is used to: how far its own neighbors are.
+        """
         nearest, distance = table.indices[:, 0], table.distances[:, 0]
-        return np.where((distance == 0) | (distance < self.twin_distance), nearest, -1)
+        if self.k == 0:
+            return np.where(distance == 0, nearest, -1)
+        own = self._reach_of(table.indices[:, :1])[:, 0]
+        return np.where((distance == 0) | (distance < self.twin_share * own), nearest, -1)
 
     @cached_property
-    def twin_distance(self) -> float:
-        """What is nearer than this is far nearer than is usual between rows."""
-        if self.k == 0:
+    def twin_share(self) -> float:
+        """What is nearer than this share of the nearest row's reach is a twin of it."""
+        table = self._past_table
+        distances = table.distances[:, : min(self.reach + 1, self.past.n_others)]
+        own = self._reach_without(self.past.sample(), table.indices[:, :1])[:, 0]
+        usable = (distances[:, 0] > 0) & np.isfinite(distances[:, -1]) & (own > 0) & np.isfinite(own)
+        if not usable.any():
             return 0.0
-        distances = self._past_table.distances[:, : min(self.reach + 1, self.past.n_others)]
-        distances = distances[(distances[:, 0] > 0) & np.isfinite(distances[:, -1])]
-        if not len(distances):
-            return 0.0
-        # Among evenly scattered rows the chance of one within t grows with the dimensions' power of t.
-        near = (TWIN_CHANCE / np.log(2)) ** (1 / dimensions(distances))
-        return float(np.median(distances[:, 0]) * min(TWIN_SHARE, near))
+        distances, nearness = distances[usable], distances[usable, 0] / own[usable]
+        # Among evenly scattered rows, nearness^dimensions is below x with chance 1 − (1 + x)^−reach.
+        low, middle, high, rare = (
+            np.log((1 - chance) ** (-1 / self.reach) - 1) for chance in (0.25, 0.5, 0.75, TWIN_CHANCE)
+        )
+        quartiles = np.quantile(np.log(nearness), (0.25, 0.75))
+        slower = max(float(np.ptp(quartiles)) / (high - low), 1 / dimensions(distances))
+        return float(np.median(nearness) * min(TWIN_SHARE, np.exp((rare - middle) * slower)))
 
     @property
     def _past_table(self) -> NeighborTable:
@@ -170,7 +181,7 @@ class Novelty:
         return scores
 
     def _reach_of(self, neighbors: np.ndarray) -> np.ndarray:
-        """How far the own ``reach``-th neighbor of each neighbor is: (n_queries, reach); of a missing one, NaN."""
+        """How far the own ``reach``-th neighbor of each neighbor is, up to ``reach`` of them; of a missing one, NaN."""
         neighbors = neighbors[:, : self.reach]
         met = np.unique(neighbors[neighbors >= 0])
         unknown = met[np.isnan(self._known_reach[met])]
@@ -212,21 +223,17 @@ def _share_below(usual: np.ndarray, scores: np.ndarray) -> np.ndarray:
 
 
 def dimensions(distances: np.ndarray) -> float:
-    """As how many dimensions rows are scattered in, by their distances to the nearest others: (n_rows, n_nearest).
+    """As how many dimensions rows are scattered in, by how fast distances grow from the nearest to the last.
 
-    The smaller of two answers: by how much d₁ differs from row to row, and by how fast distances grow from the first
-    to the last. By quartiles and medians, so that twins among the rows change little. Infinite where neither varies.
+    ``distances`` are (n_rows, n_nearest). By the median, so that twins among the rows change little. Infinite where
+    distances do not grow, or where there is but one.
 
     >>> X = np.random.default_rng(0).random((2000, 3))
     >>> from nearsay.neighbors.index import NeighborIndex
     >>> round(dimensions(NeighborIndex().fit(X).leave_one_out(6).distances), 1)
     2.9
     """
-    n_others = distances.shape[1] - 1
-    low, high = np.quantile(np.log(distances[:, 0]), (0.25, 0.75))
-    # With E exponential log d₁ is log E over the dimensions, and (d₁ / last)^dimensions the least of uniform numbers.
-    by_spread = (high - low) / np.log(np.log(4) / np.log(4 / 3))
-    growth = np.median(np.log(distances[:, -1] / distances[:, 0]))
-    by_growth = growth / -np.log(1 - 0.5 ** (1 / n_others)) if n_others else 0.0
-    slower = max(by_spread, by_growth)
-    return float(1 / slower) if slower > 0 else np.inf
+    n_more = distances.shape[1] - 1
+    growth = float(np.median(np.log(distances[:, -1] / distances[:, 0])))
+    # (nearest / last)^dimensions is the least of n_more uniform numbers.
+    return -float(np.log(1 - 0.5 ** (1 / n_more))) / growth if n_more and growth > 0 else np.inf
