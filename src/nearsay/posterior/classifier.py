@@ -122,7 +122,7 @@ class NeighborClassifier(ClassifierMixin, BaseEstimator):
     >>> print(clf.explain([[1.5]])[0])
     'low' with probability 0.67.
     2 of 3 neighbors say 'low', the nearest too (0.5 away); 1 says 'high'.
-    Novelty 0.00: about 0% of the rows here are less unusual.
+    Novelty 0.09: about 9% of the rows here are less unusual.
     """
 
     k_curve_: KCurve
