@@ -26,24 +26,28 @@ def test_scores_are_those_of_the_votes_of_the_other_rows(data, k):
     found = NeighborClassifier(k, posterior="proportional").fit(X, y).label_scores()
     indices, _ = reference.nearest(X, X, k, reference.euclidean, leave_out_itself=True)
     n_classes = int(y.max()) + 1
-    margins = []
+    odds = []
     for row, rows in enumerate(indices):
         p = reference.proportional([int(y[other]) for other in rows], n_classes, 0.01, "model_failure")
         rivals = [p[label] for label in range(n_classes) if label != y[row]]
         assert found.probability[row] == pytest.approx(p[y[row]])
         assert found.margin[row] == pytest.approx(p[y[row]] - max(rivals, default=0.0), abs=1e-12)
         assert p[found.suggested[row]] == pytest.approx(max(p))
-        margins.append(found.margin[row])
+        odds.append(p[y[row]] / max(rivals, default=1e-9))
     assert sorted(found.order.tolist()) == list(range(len(X)))
-    assert (np.diff(np.array(margins)[found.order]) >= 0).all()
+    assert (np.diff(np.log(np.array(odds)[found.order])) >= -1e-9).all()
 
 
-@given(p=st.lists(st.lists(st.integers(0, 3), min_size=3, max_size=3), min_size=1, max_size=9))
-def test_the_order_is_by_margin_then_probability_then_row(p):
-    p, labels = np.array(p, float) / 3, np.arange(len(p)) % 3
+@given(p=st.lists(st.lists(st.integers(0, 3), min_size=3, max_size=3).filter(any), min_size=1, max_size=9))
+def test_the_order_is_by_the_odds_against_the_strongest_rival_then_by_row(p):
+    p, labels = np.array(p, float), np.arange(len(p)) % 3
+    p /= p.sum(axis=1, keepdims=True)
+    p = 0.99 * p + 0.01 / 3
     found = LabelScores.from_probabilities(p, labels, np.arange(3))
-    keys = [(found.margin[row], found.probability[row], row) for row in range(len(p))]
-    assert found.order.tolist() == [row for *_, row in sorted(keys)]
+    rivals = [max(p[row, c] for c in range(3) if c != label) for row, label in enumerate(labels)]
+    odds = [round(p[row, label] / rival, 9) for row, (label, rival) in enumerate(zip(labels, rivals, strict=True))]
+    assert [odds[row] for row in found.order] == sorted(odds)
+    np.testing.assert_allclose(found.margin, p[np.arange(len(p)), labels] - rivals)
 
 
 @pytest.mark.parametrize("posterior", POSTERIORS)

@@ -145,7 +145,9 @@ def label_scores(X: np.ndarray, given: np.ndarray) -> dict[str, np.ndarray]:
     labels = np.unique(given, return_inverse=True)[1]
     own = p[rows, labels]
     p[rows, labels] = 0.0
-    return {"p": found.probability, "margin": found.margin, "LR p": own, "LR margin": own - p.max(axis=1)}
+    place = np.argsort(found.order)
+    figures = {"order": place, "p": found.probability, "margin": found.margin}
+    return {**figures, "LR p": own, "LR margin": own - p.max(axis=1)}
 
 
 def look_alikes(X: np.ndarray, y: np.ndarray, rows: np.ndarray) -> np.ndarray:

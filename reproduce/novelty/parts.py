@@ -34,7 +34,7 @@ PARTS = {
         "Finding 5 % flipped labels",
         (
             "Labels are flipped to any other class, or to that of the nearest row of another class (alike).",
-            'Ours: NeighborClassifier(10, posterior="pooled").label_scores(), probability and margin. LR:'
+            'Ours: NeighborClassifier(10, posterior="pooled").label_scores(): order, probability, margin. LR:'
             " self-confidence and margin of logistic regression by five folds, as cleanlab takes them.",
         ),
     ),
