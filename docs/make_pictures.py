@@ -30,6 +30,7 @@ from nearsay.taxonomy.taxonomy import Taxonomy
 IMAGES = Path(__file__).parent / "images"
 FEW_DIGITS = (0, 1, 4, 6, 7)  # classes that two dimensions can hold apart
 ALIKE_DIGITS = (1, 3, 5, 8, 9)  # classes that are taken for one another
+EDGES, GRAYS = (0, 0.5, 0.8, 0.95, 1.01), ("white", "#ededed", "#cfcfcf", "#9c9c9c")  # how novel, how dark
 
 
 def digits_in_the_plane(count: int = 30, room: float = 4.5) -> tuple[Any, np.ndarray, np.ndarray]:
@@ -175,6 +176,30 @@ def taxonomy() -> Any:
     return TaxonomyDisplay.from_taxonomy(tree, values=shares @ tree.covers, highlight="dog").figure_
 
 
+def novelty() -> Any:
+    """A narrow class and a wide one: the distance to the 5th neighbor, and novelty, by the same rows."""
+    random = np.random.default_rng(2)
+    X = np.vstack([random.normal(size=(150, 2)) * 0.25, random.normal(size=(150, 2)) * 1.3 + (4.2, 1.0)])
+    y = np.repeat(["narrow", "wide"], 150)
+    clf = ns.NeighborClassifier(10, posterior="pooled").fit(X, y)
+    across, up = np.meshgrid(np.linspace(-2.5, 8.5, 220), np.linspace(-3.5, 5.5, 180))
+    queries = np.column_stack([across.ravel(), up.ravel()])
+    fifth, own = clf.kneighbors(queries)[0][:, 4], np.sort(clf.kneighbors()[0][:, 4])
+    shares = {
+        "the 5th neighbor alone": np.searchsorted(own, fifth) / len(own),
+        "novelty": clf.novelty(queries),
+    }
+    figure = Figure(figsize=(7.4, 3.2), layout="constrained")
+    for ax, (title, share) in zip(figure.subplots(1, 2, sharey=True), shares.items(), strict=True):
+        drawn = ax.contourf(across, up, share.reshape(across.shape), levels=EDGES, colors=GRAYS)
+        for number, label in enumerate(("narrow", "wide")):
+            ax.scatter(*X[y == label].T, s=6, color=FEW_COLORS[number], label=label, linewidths=0)
+        ax.set_title(title, size=9, loc="left")
+        quiet(ax)
+    figure.colorbar(drawn, ax=figure.axes, format="%g", ticks=EDGES[:-1])
+    return figure
+
+
 def speed() -> Any:
     """How many queries a second exact search answers, beside scikit-learn's and faiss's: the table in RESULTS.md."""
     lines = (Path(__file__).parent.parent / "benchmarks" / "RESULTS.md").read_text(encoding="utf-8").splitlines()
@@ -213,6 +238,7 @@ PICTURES: dict[str, Callable[[], Any]] = {
     "case-tables": case_tables,
     "coverage": coverage,
     "taxonomy": taxonomy,
+    "novelty": novelty,
     "speed": speed,
 }
 
