@@ -166,6 +166,7 @@ OBJECTS: dict[str, Callable[[], list[Any]]] = {
     "TreeSearch": lambda: [ns.search.TreeSearch().fit(ROWS)],
     "ApproximateSearch": lambda: [ns.search.ApproximateSearch().fit(ROWS)] if find_spec("faiss") else [],
     "EvidenceList": lambda: [_knn().explain(ROWS[:2])],
+    "LabelScores": lambda: [_knn().label_scores()],
     "FusedEvidence": lambda: list(MOODS["fused"]().explain(ROWS[:2])),
     "GroupEvidence": lambda: list(MOODS["fused"]().explain(ROWS[:1])[0].groups),
     "OperatingPoints": lambda: [_points()],
