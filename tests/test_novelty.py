@@ -124,6 +124,18 @@ def test_a_query_without_neighbors_is_as_novel_as_can_be_and_one_row_says_nothin
     assert [one.twin for one in alone.explain([[1.0], [0.0]])] == [None, 0]
 
 
+def test_past_cases_for_which_no_neighbor_was_found_are_left_out():
+    X, y = blobs(60, seed=17)
+    labeled = NeighborIndex().fit(X).with_labels(y)
+    past, whole = PastCases(labeled), PastCases(labeled)
+    table = past.sampled(6)
+    table.indices[3], table.distances[3] = -1, np.inf
+    asked = labeled.query(X + 0.2, 6)
+    sure = np.linspace(0.5, 0.9, 60)
+    found, expected = (Novelty(one, 6).of(asked, sure, past_sureness=lambda: sure) for one in (past, whole))
+    np.testing.assert_allclose(found, expected, atol=0.1)
+
+
 # ---------------------------------------------------------------- how good it is
 
 

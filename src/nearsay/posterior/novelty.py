@@ -128,7 +128,7 @@ class Novelty:
         """What is nearer than this share of the nearest row's reach is a twin of it."""
         table = self._past_table
         distances = table.distances[:, : min(self.reach + 1, self.past.n_others)]
-        own = self._reach_without(self.past.sample(), table.indices[:, :1])[:, 0]
+        own = self._past_reach[:, 0]
         usable = (distances[:, 0] > 0) & np.isfinite(distances[:, -1]) & (own > 0) & np.isfinite(own)
         if not usable.any():
             return 0.0
@@ -146,14 +146,19 @@ class Novelty:
         return self.past.sampled(self.reach + 1)
 
     @cached_property
+    def _past_reach(self) -> np.ndarray:
+        return self._reach_without(self.past.sample(), self._past_table.indices)
+
+    @cached_property
     def _nearly_equal(self) -> float:
         usual = self._past_table.distances[:, 0]
         usual = usual[(usual > 0) & np.isfinite(usual)]
         return NEARLY_EQUAL * float(np.median(usual)) if len(usual) else 1.0
 
     def _learn(self, past_sureness: Callable[[], np.ndarray]) -> UsualSigns:
-        rows, table = self.past.sample(), self._past_table
-        signs = self._signs(table, self._reach_without(rows, table.indices), past_sureness())
+        signs = self._signs(self._past_table, self._past_reach, past_sureness())
+        has_neighbors = np.isfinite(signs).all(axis=1)  # an approximate search may find none
+        signs, rows = signs[has_neighbors], self.past.sample()[has_neighbors]
         scale = signs.std(axis=0)
         scale[scale < ROUNDING] = 1.0
         center = signs.mean(axis=0)
