@@ -11,6 +11,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 import numpy as np
+import sklearn
 from sklearn.base import BaseEstimator, ClassifierMixin
 from sklearn.calibration import CalibratedClassifierCV
 from sklearn.ensemble import HistGradientBoostingClassifier, RandomForestClassifier
@@ -19,12 +20,16 @@ from sklearn.linear_model import LogisticRegression
 from sklearn.model_selection import ParameterGrid, StratifiedKFold
 from sklearn.neighbors import KNeighborsClassifier
 from sklearn.svm import SVC
+from sklearn.utils.fixes import parse_version
 
 from nearsay.metrics.probability import mean_log_posterior
 
 INNER_FOLDS = 3
 N_TREES = 400
 KS = (1, 2, 3, 5, 7, 10, 15, 20, 30, 50)
+# One temperature for all classes is often kinder to a machine of many than a sigmoid for each; since scikit-learn 1.8.
+NEW_ENOUGH = parse_version(sklearn.__version__) >= parse_version("1.8")
+SVM_CALIBRATIONS = ("sigmoid", "temperature") if NEW_ENOUGH else ("sigmoid",)
 # What a class of probability 0 is given while settings are compared.
 CHOICE_FLOOR = 1e-3
 
@@ -126,9 +131,9 @@ def calibrated_neighbors(method: str) -> Callable[..., Any]:
     return make
 
 
-def support_vectors(C: float, width: float) -> Any:
+def support_vectors(C: float, width: float, method: str) -> Any:
     """An RBF machine, calibrated: scikit-learn 1.9 gives up its own ``probability=True`` for this."""
-    return CalibratedClassifierCV(ScaledSVC(C=C, width=width), ensemble=False, cv=Folds())
+    return CalibratedClassifierCV(ScaledSVC(C=C, width=width), method=method, ensemble=False, cv=Folds())
 
 
 class ScaledSVC(SVC):
@@ -153,5 +158,5 @@ PEERS = {
     ),
     "random forest": Peer(lambda: RandomForestClassifier(N_TREES, random_state=0, n_jobs=-1)),
     "gradient boosting": Peer(lambda: HistGradientBoostingClassifier(early_stopping=True, random_state=0)),
-    "RBF SVM": Peer(support_vectors, {"C": (1.0, 10.0), "width": (0.3, 1.0)}),
+    "RBF SVM": Peer(support_vectors, {"C": (1.0, 10.0), "width": (0.3, 1.0), "method": SVM_CALIBRATIONS}),
 }
