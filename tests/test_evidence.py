@@ -32,6 +32,7 @@ def example(**changes) -> Evidence:
         "distances": [0.25, 0.5, 1.0],
         "labels": ["cat", "dog", "cat"],
         "novelty": 0.4,
+        "record": {"cases": 40, "right": 31},
     }
     return Evidence(**{**plain, **changes})
 
@@ -152,6 +153,8 @@ def test_the_text_tells_the_vote_the_nearest_and_the_novelty():
     assert str(found).splitlines() == [
         "'setosa' with probability 0.80.",
         "4 of 5 neighbors say 'setosa', the nearest too (0.14 away); 1 says 'virginica'.",
+        # Left out, each "setosa" has three of four votes; the only "virginica" is no past case.
+        "Of 4 past cases with a probability like this, 4 were right.",
         # Its 4th neighbor is 2.86 away; the rows' own 4th neighbors are 9, 8, 7, 6 and 9 away.
         "Novelty 0.00: it lies farther from its neighbors than about 0% of the rows here.",
     ]

@@ -180,7 +180,7 @@ def test_evidence_speaks_for_every_group_and_is_plain_data(posterior):
     assert json.loads(json.dumps(whole.to_dict()))["label"] == whole.label == fused.predict(query)[0]
     assert "sepal (euclidean)" in whole.text
     assert "times as likely as" in whole.text
-    assert "past cases like this" in whole.text
+    assert "past cases with a probability like this" in whole.text
     assert "sepal (euclidean): missing" in partly.text
     assert partly.groups[0].neighbors == []
     assert "<table>" in whole._repr_html_()

@@ -167,15 +167,6 @@ def test_one_score_stands_for_all_classes_that_are_not_listed():
     np.testing.assert_allclose(pool.proba(table), dense, rtol=1e-10)
 
 
-def test_the_record_counts_past_cases_of_like_confidence():
-    X = np.random.default_rng(1).normal(size=(200, 2))
-    y = (X[:, 0] + np.random.default_rng(2).normal(size=200) * 0.5 > 0).astype(int)
-    clf = NeighborClassifier(5, posterior="pooled").fit(X, y)
-    sure, unsure = clf.explain([[3.0, 0.0], [0.0, 0.0]])
-    assert sure.record["cases"] == unsure.record["cases"] == 20
-    assert sure.record["right"] > unsure.record["right"]
-
-
 def test_bad_members_and_tables_without_classes_are_said():
     with pytest.raises(InputError, match="whole numbers"):
         NeighborClassifier(1, posterior=("pooled", {"members": (0,)})).fit([[0.0], [1.0]], [0, 1])

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import dataclass
+from html import escape
 from typing import Any
 
 import numpy as np
@@ -22,9 +23,11 @@ from nearsay.annotate.keyword_scorers import KeywordScorer, as_scorers
 from nearsay.annotate.word_selection import Worth, most
 from nearsay.arrays import as_rows, check_n_neighbors, evenly, row_blocks
 from nearsay.data.keywords import Keywords, rows_and_keywords
+from nearsay.data.rows import as_ids
 from nearsay.errors import InputError
 from nearsay.metrics.keywords import keyword_measures
 from nearsay.neighbors.table import NeighborTable
+from nearsay.posterior.evidence import InWords, InWordsList, names_of
 from nearsay.settings import check_choice, check_number, check_whole
 
 # By what the words of an item are put in order.
@@ -33,10 +36,11 @@ ORDERS = ("score", "probability", "worth")
 FOLDS = 5
 # Pairs of row and word that probabilities are learned from: with 260 words 8,000 rows, with 100,000 words 20.
 MOST_PAIRS = 2**21
+GIVERS_SHOWN = 5
 
 
 @dataclass(frozen=True)
-class Annotation:
+class Annotation(InWords):
     """The keywords of one item, best first, with the neighbors as evidence.
 
     Attributes
@@ -47,6 +51,11 @@ class Annotation:
     distances : (n_neighbors,)
     given_by : list of lists of int
         For every word, the row numbers of the neighbors that have it, nearest first.
+    ids : list or None
+        The names of the neighbors, where ``fit`` was given names.
+
+    >>> print(Annotation(["sky"], [0.75], np.array([4, 7]), np.array([0.1, 0.2]), [[7]]))
+    sky    75 %  1 of 2 neighbors: 7
     """
 
     words: list[Any]
@@ -54,20 +63,40 @@ class Annotation:
     neighbors: np.ndarray
     distances: np.ndarray
     given_by: list[list[int]]
+    ids: list[Any] | None = None
 
-    def __str__(self) -> str:
-        """A line a word: the word, its probability, and how many neighbors have it.
-
-        >>> print(Annotation(["sky"], [0.75], np.array([4, 7]), np.array([0.1, 0.2]), [[7]]))
-        sky    75 %  1 of 2 neighbors: 7
-        """
+    @property
+    def text(self) -> str:
+        """A line a word: the word, its probability, and how many neighbors have it."""
         width = max((len(str(word)) for word in self.words), default=0)
         lines = []
-        for word, p, rows in zip(self.words, self.probabilities, self.given_by, strict=True):
-            shown = ", ".join(map(str, rows[:5])) + (", …" if len(rows) > 5 else "")
-            said = f"{len(rows)} of {len(self.neighbors)} neighbors" + (f": {shown}" if rows else "")
-            lines.append(f"{word:<{width}}  {100 * p:4.0f} %  {said}")
+        for word, p, givers in zip(self.words, self.probabilities, self._givers(), strict=True):
+            said = f"{len(givers)} of {len(self.neighbors)} neighbors" + (f": {_few(givers)}" if givers else "")
+            lines.append(f"{word!s:<{width}}  {100 * p:4.0f} %  {said}")
         return "\n".join(lines)
+
+    def to_dict(self) -> dict[str, Any]:
+        """Everything, the text too, as values that ``json.dumps`` takes."""
+        return {**super().to_dict(), "neighbors": self.neighbors.tolist(), "distances": self.distances.tolist()}
+
+    def _repr_html_(self) -> str:
+        rows = "".join(
+            f"<tr><td>{escape(str(word))}</td><td>{100 * p:.0f} %</td><td>{escape(_few(givers))}</td></tr>"
+            for word, p, givers in zip(self.words, self.probabilities, self._givers(), strict=True)
+        )
+        head = f"<tr><th>word</th><th>probability</th><th>given by, of {len(self.neighbors)} neighbors</th></tr>"
+        return f"<table><thead>{head}</thead><tbody>{rows}</tbody></table>"
+
+    def _givers(self) -> list[list[Any]]:
+        """For every word what the neighbors that have it are called: by name, or by row number."""
+        if self.ids is None:
+            return list(self.given_by)
+        name = dict(zip(self.neighbors.tolist(), self.ids, strict=True))
+        return [[name[row] for row in rows] for rows in self.given_by]
+
+
+def _few(givers: list[Any]) -> str:
+    return ", ".join(map(str, givers[:GIVERS_SHOWN])) + (", …" if len(givers) > GIVERS_SHOWN else "")
 
 
 class KeywordAnnotator(BaseEstimator):
@@ -107,6 +136,7 @@ class KeywordAnnotator(BaseEstimator):
         items. All rows, or as many in even steps as make two million pairs of row and word.
     worth_ : Worth, or None where ``order`` is another
     n_features_in_ : int
+    ids_ : (n_rows,) the names of the training rows, or None where none were given to ``fit``.
 
     Examples
     --------
@@ -117,6 +147,8 @@ class KeywordAnnotator(BaseEstimator):
     >>> answer.words, answer.given_by
     (['dog', 'bone'], [[4, 5, 3], [4, 5]])
     """
+
+    ids_: np.ndarray | None = None  # files of earlier versions hold none
 
     def __init__(
         self,
@@ -139,7 +171,7 @@ class KeywordAnnotator(BaseEstimator):
         self.recall_weight = recall_weight
         self.cv = cv
 
-    def fit(self, X: Any, Y: Any) -> KeywordAnnotator:
+    def fit(self, X: Any, Y: Any, *, ids: Any = None) -> KeywordAnnotator:
         """Store the labeled items, and learn probabilities from scores.
 
         Parameters
@@ -147,12 +179,15 @@ class KeywordAnnotator(BaseEstimator):
         X : (n_rows, n_columns)
         Y : the keywords of every row, a table of zeros and ones (dense or sparse) or lists of words.
             Rows may have none.
+        ids : (n_rows,) names of the rows, strings or whole numbers, or None
+            What ``annotate`` calls the neighbors by. Rows may share a name.
         """
         rows, keywords = rows_and_keywords(X, Y)
         self._check(rows, keywords)
         named = as_scorers(self.neighbors, self.relevance, self.n_neighbors)
         if self.order == "score" and sum(scorer.n_scores for scorer in named) > 1:
             raise InputError("order='score' goes by one relevance; got several. Use 'probability' or 'worth'.")
+        self.ids_ = as_ids(ids, len(rows))
         self.n_features_in_ = rows.shape[1]
         self.words_, self._named = keywords.words, keywords.named
         self._keywords = keywords.matrix
@@ -201,12 +236,12 @@ class KeywordAnnotator(BaseEstimator):
         table.sort_indices()
         return table if self._sparse else table.toarray()
 
-    def annotate(self, X: Any) -> list[Annotation]:
+    def annotate(self, X: Any) -> InWordsList[Annotation]:
         """The words of each item, best first, with probabilities and the neighbors that have them.
 
         With several scorers, the neighbors shown are those of the first that finds any.
         """
-        return [self._annotation(*chosen) for chosen in self._chosen(self._rows(X))]
+        return InWordsList(self._annotation(*chosen) for chosen in self._chosen(self._rows(X)))
 
     def score(self, X: Any, Y: Any) -> float:
         """The F1 of precision and recall in the mean over words, as annotation is judged.
@@ -314,4 +349,5 @@ class KeywordAnnotator(BaseEstimator):
             neighbors=near,
             distances=table.distances[0][there],
             given_by=[near[column].tolist() for column in has.T],
+            ids=names_of(near, self.ids_),
         )

@@ -14,6 +14,7 @@ from sklearn.utils.multiclass import check_classification_targets
 from sklearn.utils.validation import check_is_fitted
 
 from nearsay.arrays import row_blocks
+from nearsay.data.rows import as_ids
 from nearsay.distances.distance import Distance
 from nearsay.distances.functions import FunctionDistance, PrecomputedDistance
 from nearsay.distances.named import Metric, as_distance, with_parameters
@@ -21,7 +22,7 @@ from nearsay.errors import InputError
 from nearsay.neighbors.table import NeighborTable
 from nearsay.parallel import in_jobs
 from nearsay.posterior.base import Posterior
-from nearsay.posterior.evidence import EvidenceList, evidence
+from nearsay.posterior.evidence import Evidence, EvidenceList, evidence
 from nearsay.posterior.feature_group import View
 from nearsay.posterior.k_curve import KCurve, PastVotes, largest_k
 from nearsay.posterior.model_choice import Candidate, Choices, Chooser, neighbors_to_try, views_to_try
@@ -29,7 +30,9 @@ from nearsay.posterior.named import AUTO, POSTERIORS, PosteriorName, as_posterio
 from nearsay.posterior.novelty import Novelty
 from nearsay.posterior.own import OwnPosterior, PosteriorLike
 from nearsay.posterior.past_cases import PastCases, rows_not_judged
+from nearsay.posterior.priors import Priors, PriorsLike
 from nearsay.posterior.proportional import check_smoothing
+from nearsay.posterior.records import Records, records_of_answers
 from nearsay.posterior.votes import check_tie_break, lift, neighbor_labels, winners
 from nearsay.search.choose import SearchBackend
 from nearsay.settings import check_randomness, with_hints
@@ -87,6 +90,10 @@ class NeighborClassifier(ClassifierMixin, BaseEstimator):
         but not including 1. Above zero, no class ever gets probability 0.
     smoothing : {"model_failure", "add-one"}, default="model_failure"
         (1−Δ)·votes/K + Δ/C with Δ = ``model_failure``, or (votes+1)/(K+C).
+    priors : "uniform", (n_classes,) numbers, {label: number} or None, default=None
+        How often each class is to be expected among the queries, in the order
+        of ``classes_``. The frequencies of the training rows are divided out
+        of the probabilities, and these are put in. None leaves them as they are.
     random_state : int, RandomState or None, default=0
         Seed of "random" ties and of the rows sampled for novelty in a large
         collection. None is the same as 0: nothing here differs from run to
@@ -106,6 +113,7 @@ class NeighborClassifier(ClassifierMixin, BaseEstimator):
     index_ : NeighborIndex over the training rows.
     labels_ : (n_rows,) the class number of every training row.
     posterior_ : the fitted posterior; of an object of yours, the copy that was fitted.
+    ids_ : (n_rows,) the names of the training rows, or None where none were given to ``fit``.
     n_features_in_, feature_names_in_ : as in scikit-learn, where X is a table of numbers.
 
     Examples
@@ -126,6 +134,10 @@ class NeighborClassifier(ClassifierMixin, BaseEstimator):
 
     k_curve_: KCurve
     choices_: Choices
+    # Files of earlier versions hold none of these.
+    ids_: np.ndarray | None = None
+    _priors: Priors | None = None
+    _records: Records | None = None
 
     @with_hints(INSTEAD)
     def __init__(
@@ -139,6 +151,7 @@ class NeighborClassifier(ClassifierMixin, BaseEstimator):
         tie_break: Literal["nearest", "random", "first"] = "nearest",
         model_failure: float = 0.01,
         smoothing: Literal["model_failure", "add-one"] = "model_failure",
+        priors: PriorsLike = None,
         random_state: int | np.random.RandomState | None = 0,
         n_jobs: int | None = None,
     ) -> None:
@@ -149,12 +162,13 @@ class NeighborClassifier(ClassifierMixin, BaseEstimator):
         self.tie_break = tie_break
         self.model_failure = model_failure
         self.smoothing = smoothing
+        self.priors = priors
         self.random_state = random_state
         self.metric_params = metric_params
         self.n_jobs = n_jobs
 
     @in_jobs
-    def fit(self, X: Any, y: Any) -> NeighborClassifier:
+    def fit(self, X: Any, y: Any, *, ids: Any = None) -> NeighborClassifier:
         """Hold the rows and their labels; with ``n_neighbors="auto"`` choose k.
 
         Parameters
@@ -162,6 +176,8 @@ class NeighborClassifier(ClassifierMixin, BaseEstimator):
         X : (n_rows, n_columns) numbers (array, pandas or polars DataFrame), or items that ``distance`` compares.
             They are held, not copied.
         y : (n_rows,) labels: strings, whole numbers or booleans.
+        ids : (n_rows,) names of the rows, strings or whole numbers, or None
+            What ``explain`` calls the neighbors by. Rows may share a name.
         """
         check_tie_break(self.tie_break)
         check_smoothing(self.smoothing, self.model_failure)
@@ -171,6 +187,9 @@ class NeighborClassifier(ClassifierMixin, BaseEstimator):
         if not is_auto(self.n_neighbors):
             check_n_neighbors(self.n_neighbors, len(X))
         self.classes_, self.labels_ = np.unique(y, return_inverse=True)
+        self.ids_ = as_ids(ids, len(self.labels_))
+        self._priors = Priors.of(self.priors, self.classes_, self.labels_)
+        self._records = None
         self._seed = seed_of(self.random_state)
         for earlier in ("k_curve_", "choices_"):
             if hasattr(self, earlier):
@@ -288,19 +307,28 @@ class NeighborClassifier(ClassifierMixin, BaseEstimator):
         """
         check_is_fitted(self)
         p = np.empty((len(self.labels_), len(self.classes_)))
-        k, n_members = self.n_neighbors_, self._posterior.n_members
-        table, rows = self._past_cases(self._posterior, k)
+        table, rows = self._past_cases(self._posterior, self.n_neighbors_)
         if table is None:
-            table, rows = self._past.judged(k, n_members)
-        judged = self._posterior.leave_one_out_proba(table, rows)
-        for part in self._blocks(len(table)):
-            self._settle(judged[part], table[part])
-        p[slice(None) if rows is None else rows] = judged
+            table, rows = self._past.judged(self.n_neighbors_, self._posterior.n_members)
+        p[slice(None) if rows is None else rows] = self._settled(
+            self._posterior.leave_one_out_proba(table, rows), table
+        )
         for others in rows_not_judged(rows, len(p)):
-            table = self._labeled.leave_one_out(k, n_members, others)
+            table = self._labeled.leave_one_out(self.n_neighbors_, self._posterior.n_members, others)
             for part, p_part, _ in self._answers(table):
                 p[others[part]] = p_part
         return p
+
+    def _record_of(self, p: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+        """How many past cases had a probability like each p, and how many of them were right."""
+        if self._records is None:
+            table, rows = self._past_cases(self._posterior, self.n_neighbors_)
+            if table is None:  # nothing was learned from any row, so that a few will do
+                table, rows = self._past.sampled(self.n_neighbors_, self._posterior.n_members)
+            past = self._settled(self._posterior.held_out_proba(table, rows), table)
+            truth = self.labels_ if rows is None else self.labels_[rows]
+            self._records = records_of_answers(past, truth, np.bincount(self.labels_), self._priors)
+        return self._records.like(p)
 
     @in_jobs
     def predict(self, X: Any) -> np.ndarray:
@@ -325,8 +353,12 @@ class NeighborClassifier(ClassifierMixin, BaseEstimator):
         return p
 
     @in_jobs
-    def explain(self, X: Any) -> EvidenceList:
+    def explain(self, X: Any) -> EvidenceList[Evidence]:
         """The evidence for every query: an ``Evidence`` each, from one search.
+
+        The record beside each probability counts training rows, each answered
+        by others; the first call asks them, which takes about as long as
+        ``leave_one_out_proba``.
 
         The list also carries ``predictions``, ``probabilities`` and ``table``,
         equal to what ``predict``, ``predict_proba`` and ``neighbors`` give, so
@@ -338,9 +370,9 @@ class NeighborClassifier(ClassifierMixin, BaseEstimator):
         found = []
         for part, p[part], best[part] in self._answers(table):
             few = table[part]
+            record = self._record_of(p[part].max(axis=1))
             said, novelty = neighbor_labels(few, self.labels_), self._novelty.of(few)
-            record = self._posterior.record(few)
-            found += evidence(few, said, best[part], p[part], novelty, self.classes_, record)
+            found += evidence(few, said, best[part], p[part], novelty, self.classes_, record, self.ids_)
         return EvidenceList(found, predictions=self._names(best), probabilities=p, table=table)
 
     def _answers(self, table: NeighborTable) -> Iterator[tuple[slice, np.ndarray, np.ndarray]]:
@@ -353,14 +385,21 @@ class NeighborClassifier(ClassifierMixin, BaseEstimator):
         # About eight arrays of a block's size come and go; together they should stay in the cache.
         return row_blocks(n_queries, row_bytes=8 * 8 * len(self.classes_))
 
+    def _settled(self, p: np.ndarray, table: NeighborTable) -> np.ndarray:
+        for part in self._blocks(len(table)):
+            self._settle(p[part], table[part])
+        return p
+
     def _settle(self, p: np.ndarray, table: NeighborTable) -> np.ndarray:
-        """The winning class numbers, each raised in ``p`` above those equal to it."""
+        """The winning class numbers, each raised in ``p`` above those equal to it; priors are put in first."""
         expected = (len(table), len(self.classes_))
         if p.shape != expected:
             raise InputError(
                 f"The posterior {self.posterior!r} gave probabilities of shape {p.shape};"
                 f" {expected} (queries × classes) is expected."
             )
+        if self._priors is not None:
+            self._priors.put_in(p)
         best = winners(p, table, self.labels_, self.tie_break, self._seed)
         lift(p, best)
         return best

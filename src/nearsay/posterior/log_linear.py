@@ -146,12 +146,3 @@ def fit_weights(
             break
         weights, now = weights - step, trial
     return weights, p_true
-
-
-def answers(cases: Cases, weights: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-    """How sure the pool was in each case, and whether the class it was surest of was the true one."""
-    scores = cases.offsets - cases.features @ weights
-    scores -= scores.max(axis=1, keepdims=True)
-    p = np.exp(scores)
-    sure: np.ndarray = p.max(axis=1) / p.sum(axis=1)
-    return sure, p.argmax(axis=1) == cases.truth

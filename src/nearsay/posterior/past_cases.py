@@ -48,6 +48,13 @@ def rows_not_judged(rows: np.ndarray | None, n_rows: int) -> Iterator[np.ndarray
         yield others[part]
 
 
+def sample_of(rows: np.ndarray, seed: int) -> np.ndarray:
+    """All of these rows, or of more than 5,000 a seeded sample of 2,000, in order."""
+    if len(rows) <= SAMPLE_ABOVE:
+        return rows
+    return np.sort(np.random.default_rng(seed).choice(rows, SAMPLE_SIZE, replace=False))
+
+
 class PastCases:
     """The rows of a labeled search, each asked about the others; what is asked for again is kept.
 
@@ -86,10 +93,16 @@ class PastCases:
 
     def sample(self) -> np.ndarray:
         """Numbers of the rows whose distances are remembered, in order."""
-        live = self.labeled.search.rows_.live_numbers
-        if len(live) <= SAMPLE_ABOVE:
-            return live
-        return np.sort(np.random.default_rng(self.seed).choice(live, SAMPLE_SIZE, replace=False))
+        return sample_of(self.labeled.search.rows_.live_numbers, self.seed)
+
+    def sampled(self, k: int, n_members: int | None) -> tuple[NeighborTable, np.ndarray | None]:
+        """The leave-one-out table of the sampled rows, and their numbers; as ``judged`` where all rows are."""
+        rows = self.sample()
+        if len(rows) == len(self.labeled):
+            return self.judged(k, n_members)
+        table = self.labeled.leave_one_out(k, n_members, rows)
+        self._sampled = table.distances
+        return table, rows
 
     def blocks(self, k: int) -> Iterator[tuple[np.ndarray, NeighborTable]]:
         """The neighbors of live rows, ``k`` ≤ ``n_others``, block by block, so that they are never held together."""

@@ -22,7 +22,7 @@ from nearsay.errors import InputError
 from nearsay.neighbors.class_order import NearestClasses
 from nearsay.neighbors.table import NeighborTable
 from nearsay.posterior.base import FOLDS_LEFT_OUT, GroupPosterior, splits
-from nearsay.posterior.log_linear import CANDIDATES, Cases, answers, fit_weights, likeliest, stack
+from nearsay.posterior.log_linear import CANDIDATES, Cases, fit_weights, likeliest, stack
 from nearsay.posterior.past_case_table import listed_classes
 
 # Weights are few: more cases than this teach them nothing, and this much memory holds them.
@@ -38,8 +38,6 @@ UNTAUGHT = 1.0
 # Worth of the belief that the pool may fail, in cases; below one, so that past cases decide.
 BELIEF = 0.1
 HALVINGS = 50
-
-CONFIDENCE_BINS = 10
 
 
 class Pooled(GroupPosterior):
@@ -114,9 +112,6 @@ class Pooled(GroupPosterior):
                 stacklevel=2,
             )
         self._learn(cases, len(tables))
-        self._record = np.zeros(0), np.zeros((2, CONFIDENCE_BINS), np.int64)
-        if len(cases):
-            self._record = _past_confidence(*answers(cases, self.weights_.ravel()))
         return self
 
     def _learn(self, cases: Cases, n_groups: int, start: np.ndarray | None = None) -> None:
@@ -182,16 +177,6 @@ class Pooled(GroupPosterior):
         p[query, near.numbers[query, place]] = odds[query, place]
         return p
 
-    def record(self, table: NeighborTable) -> tuple[np.ndarray, np.ndarray]:
-        """How many past cases the pool was about as sure of, and in how many of them it was right."""
-        return self.record_groups([table])
-
-    def record_groups(self, tables: Sequence[NeighborTable]) -> tuple[np.ndarray, np.ndarray]:
-        """The same from several feature groups."""
-        edges, (cases, right) = self._record
-        bins = np.searchsorted(edges, self.proba_groups(tables).max(axis=1), side="right")
-        return cases[bins], right[bins]
-
     def speaks_for(self, tables: Sequence[NeighborTable], these: np.ndarray, others: np.ndarray) -> np.ndarray:
         """How much each group raises the log odds of one class against another: (n_queries, n_groups)."""
         odds = np.empty((len(these), len(tables)))
@@ -248,14 +233,6 @@ class Pooled(GroupPosterior):
         p *= 1 - self.model_failure_
         p += self.model_failure_ / self.n_classes_
         return p
-
-
-def _past_confidence(sure: np.ndarray, right: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-    """Edges between bins of equally many past cases by confidence; cases and right answers in each."""
-    edges = np.quantile(sure, np.arange(1, CONFIDENCE_BINS) / CONFIDENCE_BINS)
-    bins = np.searchsorted(edges, sure, side="right")
-    counts = np.stack([np.bincount(bins, weights, CONFIDENCE_BINS) for weights in (None, right)])
-    return edges, counts.astype(np.int64)
 
 
 def failure_share(p_true: np.ndarray, n_classes: int) -> float:
