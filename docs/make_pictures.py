@@ -15,7 +15,7 @@ import make_pictures_metrics
 import matplotlib
 import numpy as np
 from matplotlib.figure import Figure
-from sklearn.datasets import load_digits, load_iris
+from sklearn.datasets import load_digits, load_iris, make_blobs
 from sklearn.decomposition import PCA
 from sklearn.model_selection import train_test_split
 from sklearn.neighbors import KNeighborsClassifier
@@ -92,6 +92,17 @@ def reliability() -> Any:
     ax = None
     for name, method in methods.items():
         ax = ns.displays.ReliabilityDisplay.from_estimator(method.fit(X, y), X_test, y_test, name=name, ax=ax).ax_
+    return ax.figure
+
+
+def records() -> Any:
+    """Half of a few thousand made-up rows answered by the other half: what records say, and what was right."""
+    X, y = make_blobs(6000, 4, centers=12, cluster_std=3.0, random_state=4)
+    X, X_test, y, y_test = train_test_split(X, y, test_size=0.5, random_state=0, stratify=y)
+    ax = None
+    for posterior in ("proportional", "confmat&rank", "pooled"):
+        clf = ns.NeighborClassifier(5, posterior=posterior).fit(X, y)
+        ax = ns.displays.RecordDisplay.from_estimator(clf, X_test, y_test, name=posterior, ax=ax).ax_
     return ax.figure
 
 
@@ -209,6 +220,7 @@ PICTURES: dict[str, Callable[[], Any]] = {
     "regions": regions,
     "k-curve": k_curve,
     "reliability": reliability,
+    "records": records,
     "training-size": training_size,
     "case-tables": case_tables,
     "coverage": coverage,

@@ -185,6 +185,11 @@ CASES: dict[str, Case] = {
         ),
         ("bins", "calibration_error"),
     ),
+    "RecordDisplay": Case(
+        lambda **ax: of("RecordDisplay").from_estimator(knn(), X[TEST], Y[TEST], **ax),
+        lambda **ax: of("RecordDisplay").from_predictions(Y[TEST], knn().explain(X[TEST]), **ax),
+        ("bins", "gap"),
+    ),
     "SimilarNeighborsDisplay": Case(
         lambda **ax: of("SimilarNeighborsDisplay").from_estimator(
             knn(), X[ONE], Y[ONE], taxonomy=PETS, images=IMAGES[TRAIN], **ax

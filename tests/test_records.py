@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import threading
 from collections.abc import Callable
 from typing import Any
@@ -18,9 +19,8 @@ import nearsay as ns
 from labeled import count_searches
 from nearsay.errors import DatasetNotFound
 from nearsay.neighbors.index import NeighborIndex
-from nearsay.posterior import past_cases, records
-from nearsay.posterior.base import FOLDS_LEFT_OUT, splits
-from nearsay.posterior.records import CASES_EITHER_SIDE, REACH, Records
+from nearsay.posterior import past_cases
+from nearsay.posterior.records import OF_CHANCE, REACHES, Records
 
 
 def angle(p: float) -> float:
@@ -28,14 +28,13 @@ def angle(p: float) -> float:
 
 
 def like_by_loop(past: list[float], right: list[bool], p: float) -> tuple[int, int]:
-    """Past cases in order of how near they are, those on either side by themselves, until there are enough."""
+    """Past cases within the widest reach of p whose mean is p as far as chance can tell."""
     here = angle(p)
-    chosen = [i for i, each in enumerate(past) if angle(each) == here]
-    for side in (-1, 1):
-        far = sorted((side * (angle(each) - here), i) for i, each in enumerate(past) if side * (angle(each) - here) > 0)
-        near = [each for each in far if each[0] <= REACH]
-        last = near[: records.CASES_EITHER_SIDE][-1][0] if near and records.CASES_EITHER_SIDE else 0.0
-        chosen += [i for distance, i in near if distance <= last]
+    for reach in REACHES:
+        chosen = [i for i, each in enumerate(past) if here - reach <= angle(each) <= here + reach]
+        off = abs(math.fsum(angle(past[i]) - here for i in chosen)) / max(len(chosen), 1)
+        if off <= OF_CHANCE / (2 * math.sqrt(max(len(chosen), 1))):
+            break
     return len(chosen), sum(right[i] for i in chosen)
 
 
@@ -43,15 +42,19 @@ def like_by_loop(past: list[float], right: list[bool], p: float) -> tuple[int, i
 CHANCES = st.sampled_from([0.0, 0.001, 0.2, 0.25, 0.4, 0.41, 0.42, 0.5, 0.6, 0.9, 0.99, 0.995, 1.0])
 
 
-@pytest.mark.parametrize("most", [0, 1, 2, CASES_EITHER_SIDE])
-@settings(max_examples=60)
-@given(cases=st.lists(st.tuples(CHANCES, st.booleans()), max_size=30), p=CHANCES)
-def test_like_p_are_the_nearest_cases_on_either_side_within_reach_and_all_equal_to_them(most, cases, p):
+@settings(max_examples=200)
+@given(cases=st.lists(st.tuples(CHANCES, st.booleans()), max_size=60), p=CHANCES)
+def test_like_p_are_the_cases_around_it_whose_mean_is_p_as_far_as_chance_can_tell(cases, p):
     past, right = [case[0] for case in cases], [case[1] for case in cases]
-    with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(records, "CASES_EITHER_SIDE", most)
-        found = Records.of(np.array(past), np.array(right)).like(np.array([p]))
-        assert (int(found[0][0]), int(found[1][0])) == like_by_loop(past, right, p)
+    found = Records.of(np.array(past), np.array(right)).like(np.array([p]))
+    assert (int(found[0][0]), int(found[1][0])) == like_by_loop(past, right, p)
+
+
+def test_a_crowd_on_one_side_does_not_drown_the_cases_at_p():
+    past, right = np.repeat([0.93, 0.97], [14, 900]), np.repeat([True, False, True], [12, 2, 900])
+    cases, found = Records.of(past, right).like(np.array([0.93, 0.97]))
+    assert cases.tolist() == [14, 914]
+    assert found.tolist() == [12, 912]
 
 
 def test_with_few_cases_they_are_fewer_and_not_less_alike():
@@ -177,11 +180,9 @@ def test_the_record_counts_past_cases_as_others_answered_them(name):
     X, y = noisy()
     clf = ns.NeighborClassifier(7, posterior=name, tie_break="first").fit(X, y)
     p = clf.leave_one_out_proba()
-    if name not in ("proportional", "weighted", "pooled"):  # tables: what the other nine tenths of the cases taught
+    if name not in ("proportional", "weighted", "pooled"):  # tables: as a query with these neighbors is answered
         table = NeighborIndex().fit(X).with_labels(y).leave_one_out(7, n_members=0)
-        for taught, asked in splits(y, FOLDS_LEFT_OUT):
-            others = clf.fresh_posterior(name).fit(table[taught], y, 2, taught)
-            p[asked] = others.proba(table[asked])
+        p = clf.fresh_posterior(name).fit(table, y, 2).proba(table)
     right, sure = (p.argmax(axis=1) == y).tolist(), p.max(axis=1).tolist()
     for one in clf.explain(X[:20] + 0.1):
         assert tuple(one.record.values()) == like_by_loop(sure, right, one.probability)

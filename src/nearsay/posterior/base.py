@@ -84,12 +84,13 @@ class Posterior(ABC):
             return self.proba(table)  # no case taught anything; none does where every class has one row
         return self._proba_by_folds(table, rows)
 
-    def held_out_proba(self, table: NeighborTable, rows: np.ndarray | None = None) -> np.ndarray:
-        """The same, for who compares them with the truth of these cases: never by taking one case back from counts.
+    def recorded_proba(self, table: NeighborTable, rows: np.ndarray | None = None) -> np.ndarray:
+        """The same, for records, which ask how many cases of one probability were right.
 
-        A right case that is taken back leaves one right case fewer, so that
-        its probability is a step lower than that of a wrong case beside it:
-        within a cell of a table the probabilities would tell the labels.
+        By default as above. A posterior that takes cases back from counts
+        answers here with all of them counted: a right case that is taken back
+        leaves one right case fewer, so that its probability is a step lower
+        than that of a wrong one beside it, and would tell the two apart.
         """
         return self.leave_one_out_proba(table, rows)
 

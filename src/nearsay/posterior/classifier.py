@@ -120,8 +120,8 @@ class NeighborClassifier(ClassifierMixin, BaseEstimator):
     --------
     Three neighbors of 1.5 stand at 1, 0 and 3; two of them say "low".
 
-    >>> clf = NeighborClassifier(n_neighbors=3, model_failure=0.0)
-    >>> clf = clf.fit([[0.0], [1.0], [3.0], [8.0]], ["low", "low", "high", "high"])
+    >>> clf = NeighborClassifier(n_neighbors=3, posterior="proportional", model_failure=0.0)
+    >>> clf = clf.fit([[-1.0], [0.0], [1.0], [3.0], [8.0], [9.0]], ["low", "low", "low", "high", "high", "high"])
     >>> clf.predict([[1.5]])
     array(['low'], dtype='<U4')
     >>> clf.predict_proba([[1.5]]).round(3)             # in the order of classes_: high, low
@@ -129,6 +129,7 @@ class NeighborClassifier(ClassifierMixin, BaseEstimator):
     >>> print(clf.explain([[1.5]])[0])
     'low' with probability 0.67.
     2 of 3 neighbors say 'low', the nearest too (0.5 away); 1 says 'high'.
+    Of 5 past cases with a probability like this, 5 were right.
     Novelty 0.00: it lies farther from its neighbors than about 0% of the rows here.
     """
 
@@ -325,7 +326,7 @@ class NeighborClassifier(ClassifierMixin, BaseEstimator):
             table, rows = self._past_cases(self._posterior, self.n_neighbors_)
             if table is None:  # nothing was learned from any row, so that a few will do
                 table, rows = self._past.sampled(self.n_neighbors_, self._posterior.n_members)
-            past = self._settled(self._posterior.held_out_proba(table, rows), table)
+            past = self._settled(self._posterior.recorded_proba(table, rows), table)
             truth = self.labels_ if rows is None else self.labels_[rows]
             self._records = records_of_answers(past, truth, np.bincount(self.labels_), self._priors)
         return self._records.like(p)

@@ -198,9 +198,9 @@ class ConfmatRank(Posterior):
             p[counted] = self.ranks_.without(table[counted], rows[counted]).proba(table[counted])
         return p
 
-    def held_out_proba(self, table: NeighborTable, rows: np.ndarray | None = None) -> np.ndarray:
-        """Probabilities of the past cases that ``fit`` was given, by folds."""
-        return super().leave_one_out_proba(table, rows)
+    def recorded_proba(self, table: NeighborTable, rows: np.ndarray | None = None) -> np.ndarray:
+        """What a query with the neighbors of each past case would be told: all cases of a cell the same."""
+        return self.proba(table)
 
     def _left_out(self, table: NeighborTable, rows: np.ndarray) -> np.ndarray:
         from nearsay.posterior.past_case_table_kernels import give_columns_left_out

@@ -247,7 +247,7 @@ class FusedClassifier(ClassifierMixin, BaseEstimator):
             rows = np.arange(len(self.labels_)) if self._rows_judged is None else self._rows_judged
             if self._learns_from_past_cases(self.posterior_.posterior):
                 tables = self._past_cases(rows)
-                past = self._settled(self.posterior_.held_out_proba(tables), tables)[0]
+                past = self._settled(self.posterior_.recorded_proba(tables), tables)[0]
             else:  # nothing was learned from any row, so that a few will do
                 rows = sample_of(rows, self._seed)
                 past = self._answer(self._past_cases(rows))[0]

@@ -98,9 +98,9 @@ class Fusion:
         """
         return self._past_proba(tables, lambda posterior: posterior.leave_one_out_proba)
 
-    def held_out_proba(self, tables: Sequence[NeighborTable]) -> np.ndarray:
-        """The same, for who compares them with the truth of these cases; see ``Posterior.held_out_proba``."""
-        return self._past_proba(tables, lambda posterior: posterior.held_out_proba)
+    def recorded_proba(self, tables: Sequence[NeighborTable]) -> np.ndarray:
+        """The same for records, as ``Posterior.recorded_proba``."""
+        return self._past_proba(tables, lambda posterior: posterior.recorded_proba)
 
     def _past_proba(
         self, tables: Sequence[NeighborTable], way: Callable[[Posterior], Callable[..., np.ndarray]]

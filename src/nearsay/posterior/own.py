@@ -73,7 +73,7 @@ class OwnPosterior(Posterior):
         p: np.ndarray = self.own.leave_one_out_proba(table, rows)
         return p
 
-    def held_out_proba(self, table: NeighborTable, rows: np.ndarray | None = None) -> np.ndarray:
+    def recorded_proba(self, table: NeighborTable, rows: np.ndarray | None = None) -> np.ndarray:
         """What the object says of past cases, by folds: how its own method leaves one out is not known here."""
         return super().leave_one_out_proba(table, rows)
 

@@ -209,9 +209,9 @@ class Tabulated(Posterior):
             p[counted] = self._left_out(table[counted], rows[counted])
         return p
 
-    def held_out_proba(self, table: NeighborTable, rows: np.ndarray | None = None) -> np.ndarray:
-        """Probabilities of the past cases that ``fit`` was given, by folds."""
-        return super().leave_one_out_proba(table, rows)
+    def recorded_proba(self, table: NeighborTable, rows: np.ndarray | None = None) -> np.ndarray:
+        """What a query with the neighbors of each past case would be told: all cases of a cell the same."""
+        return self.proba(table)
 
     def elected(self, table: NeighborTable) -> tuple[np.ndarray, np.ndarray]:
         """The most voted label of every query and its votes."""

@@ -13,21 +13,22 @@ import numpy as np
 
 from nearsay.posterior.priors import Priors
 
-# How unlike a case may be, as an angle: arcsin √p is as uncertain at every p, by 1/(2√n) after n cases. 0.1 is ±0.1
-# around 0.5, ±0.06 around 0.9, and from 0.99 up at 1. And of so many that are like p, only the nearest on either side.
-# Made-up past cases of calibrated probabilities (100 to 10,000, from mostly sure to mostly unsure) come nearest to the
-# truth with 0.1 to 0.15, and 200 to 500; without a bound, 100 cases are off by three times as much.
-REACH = 0.1
-CASES_EITHER_SIDE = 500
+# How far a case may be from p, as an angle: arcsin √p is as uncertain at every p, by 1/(2√n) after n cases. 0.1 is ±0.1
+# around 0.5, ±0.06 around 0.9, and from 0.99 up at 1. Cases may crowd on one side (most are sure), so reaches are tried
+# from the widest down, until the mean of what is within is p to half of what chance leaves open. On made-up past cases
+# of calibrated probabilities (100 to 10,000, from mostly sure to mostly unsure, and in lumps) that comes nearer to the
+# truth than any fixed number of nearest cases, which is off by up to three times as much where there are few.
+REACHES = (*(0.1 * 0.5 ** (step / 2) for step in range(9)), 0.0)
+OF_CHANCE = 0.5
 
 
 class Records:
     """How many past cases had a probability like the one given, and how many of them were right.
 
-    Like p are the cases of the same probability, and of those next to it on
-    either side the nearest 500, as far as they are no farther from p than
-    chance could tell apart (0.1 in arcsin √p). Cases of equal probability are
-    counted all or none. So there may be few, or none, but they are like p.
+    Like p are the cases around it, as far as 0.1 in arcsin √p, or less where
+    they crowd on one side: their mean is p as far as chance can tell. Cases of
+    equal probability are counted all or none. There may be few, or none, but
+    they are like p.
 
     Build it with :meth:`of`.
 
@@ -56,8 +57,8 @@ class Records:
         angles = _angle(probabilities)
         order = np.argsort(angles, kind="stable")
         w = np.ones(len(angles)) if weight is None else np.asarray(weight, dtype=np.float64)[order]
-        counted = np.stack([w, w**2, w * np.asarray(right, dtype=np.bool_)[order]])
-        return cls(angles[order], np.concatenate([np.zeros((3, 1)), counted.cumsum(axis=1)], axis=1))
+        counted = np.stack([w, w**2, w * np.asarray(right, dtype=np.bool_)[order], angles[order]])
+        return cls(angles[order], np.concatenate([np.zeros((4, 1)), counted.cumsum(axis=1)], axis=1))
 
     def __len__(self) -> int:
         return len(self.angles)
@@ -65,7 +66,7 @@ class Records:
     def like(self, p: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
         """(cases, right ones) with a probability like each p: whole numbers of the shape of ``p``."""
         start, stop = self._window(_angle(p))
-        weight, squares, right = self.sums[:, stop] - self.sums[:, start]
+        weight, squares, right = self.sums[:3, stop] - self.sums[:3, start]
         # Even weights are worth as many cases as there are; uneven ones fewer (Kish's effective sample size).
         cases = np.rint(np.divide(weight**2, squares, out=np.zeros_like(weight), where=stop > start))
         share = np.divide(right, weight, out=np.zeros_like(weight), where=stop > start)
@@ -73,18 +74,17 @@ class Records:
 
     def _window(self, angle: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
         """The first case like each angle, and the first beyond the last one."""
-        first, last = self._equal_to(angle)
-        start = np.maximum(first - CASES_EITHER_SIDE, np.searchsorted(self.angles, angle - REACH, side="left"))
-        stop = np.minimum(last + CASES_EITHER_SIDE, np.searchsorted(self.angles, angle + REACH, side="right"))
-        if len(self):  # those equal to the farthest one are in
-            some = stop > start
-            start = np.where(some, self._equal_to(self.angles[np.minimum(start, len(self) - 1)])[0], start)
-            stop = np.where(some, self._equal_to(self.angles[stop - 1])[1], stop)
+        start, stop = np.zeros((2, *angle.shape), np.int64)
+        undecided = np.ones(angle.shape, np.bool_)
+        for reach in REACHES:
+            first = np.searchsorted(self.angles, angle - reach, side="left")
+            last = np.searchsorted(self.angles, angle + reach, side="right")
+            n = last - first
+            off = np.abs(self.sums[3, last] - self.sums[3, first] - n * angle)  # n times that of the mean
+            takes = undecided & ((2 * off <= OF_CHANCE * np.sqrt(n)) | (reach == REACHES[-1]))
+            start[takes], stop[takes] = first[takes], last[takes]
+            undecided &= ~takes
         return start, stop
-
-    def _equal_to(self, angle: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-        first, last = (np.searchsorted(self.angles, angle, side) for side in ("left", "right"))
-        return first, last
 
 
 def records_of_answers(p: np.ndarray, truth: np.ndarray, class_sizes: np.ndarray, priors: Priors | None) -> Records:
