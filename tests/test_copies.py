@@ -212,6 +212,7 @@ OBJECTS: dict[str, Callable[[], list[Any]]] = {
             ns.NeighborClassifier(3).fit(ROWS[:, :2], NAMES), ROWS[:, :2], NAMES, query=ROWS[0, :2]
         )
     ],
+    "RecordDisplay": lambda: [ns.displays.RecordDisplay.from_estimator(fitted(ns.NeighborClassifier), ROWS, LABELS)],
     "ReliabilityDisplay": lambda: [ns.displays.ReliabilityDisplay.from_predictions([0, 1], [[0.9, 0.1], [0.4, 0.6]])],
     "SimilarNeighborsDisplay": lambda: [
         ns.displays.SimilarNeighborsDisplay.from_estimator(_knn(), ROWS[0], taxonomy=PETS)
