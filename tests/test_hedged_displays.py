@@ -28,9 +28,7 @@ from nearsay.posterior.classifier import NeighborClassifier
 from nearsay.posterior.evidence import Evidence
 from nearsay.taxonomy.named import load_taxonomy
 from nearsay.taxonomy.taxonomy import Taxonomy
-from nearsay.taxonomy.words import words_for_nodes
 from reference_taxonomy import DAG, GRAPHS, T1, leaves_below, walked_up
-from reproduce.hedging.tin200 import load_words
 
 pytestmark = pytest.mark.usefixtures("strict_and_tidy")
 
@@ -414,9 +412,14 @@ def test_real_classes_are_told_in_words():
         tree, rows = load_taxonomy("tin200"), load_dataset("tin200", split="test")
     except DatasetNotFound as absent:
         pytest.skip(str(absent))
-    names = words_for_nodes(tree, load_words())
-    assert names["n02084071"] == "one of 6: Labrador retriever, German shepherd, …"  # dog
-    hedged = HedgedClassifier(NeighborClassifier(30), tree, 0.7).fit(rows.X[::4], rows.y[::4])
-    display = HedgeDisplay.from_estimator(hedged, rows.X[1], rows.y[1], names=names)
-    assert names[display.hedge.answer] in " ".join(texts(display))
+    names = tree.node_words
+    assert names["n02084071"] == "dog"
+    assert "ungulate" in names.values()
+    assert len(set(names.values())) == tree.n_nodes
+    knn = NeighborClassifier(30, posterior="proportional")
+    hedged = HedgedClassifier(knn, tree, 0.7).fit(rows.X[::4], rows.y[::4])
+    display = HedgeDisplay.from_estimator(hedged, rows.X[1], rows.y[1])
+    shown = " ".join(texts(display))
+    assert names[display.hedge.answer] in shown
+    assert not set(tree.nodes) & set(shown.split())
     assert display.hedge.nodes[0].votes == 30

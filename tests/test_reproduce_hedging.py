@@ -40,10 +40,10 @@ from reproduce.hedging.rendering import PICTURES, draw, f_by_k, text_notes, text
 def made_up(monkeypatch):
     """Every figure on made-up data instead of the real sets."""
     images = made_up_images()
+    images = replace(images, taxonomy=images.taxonomy.with_words({"a1": "ant, insect", "b1": "boat"}))
     near = tin200.neighborhoods(images, None, 30)
     outputs = tin200.neighbor_outputs(images, near, "Atiya", 30)
     monkeypatch.setattr(tin200, "load_images", lambda data="tin200": images)
-    monkeypatch.setattr(tin200, "load_words", lambda: {"a1": "ant, insect", "b1": "boat"})
     monkeypatch.setattr(paper, "load_outputs", lambda: outputs.past)
     monkeypatch.setattr(
         paper,

@@ -312,8 +312,7 @@ def _draw_answers(made: Row) -> dict[str, Any]:
 def _draw_neighbors(made: Row) -> dict[str, Any]:
     from nearsay.displays.similar_neighbors import SimilarNeighborsDisplay
     from nearsay.posterior.classifier import NeighborClassifier
-    from nearsay.taxonomy.words import words_for_nodes
-    from reproduce.hedging.tin200 import load_images, load_words
+    from reproduce.hedging.tin200 import load_images
 
     images, query = load_images(), made["rows"][0]["query"]
     fitted = NeighborClassifier(len(made["rows"])).fit(images.train.X, images.train.y)
@@ -322,7 +321,6 @@ def _draw_neighbors(made: Row) -> dict[str, Any]:
         images.test.X[query],
         np.asarray(images.test.y)[query],
         taxonomy=images.taxonomy,
-        names=words_for_nodes(images.taxonomy, load_words()),
     )
     return {"": display}
 

@@ -148,11 +148,12 @@ TAXONOMIES = {
         " children.",
     ),
     "tin200": Entry(
-        "nearsay.taxonomy.taxonomy:Taxonomy.from_csv",
+        "nearsay.taxonomy.named:read_tin200",
         kind="taxonomy",
         folder="tin200",
         files=("taxonomy.csv",),
-        source="It is the part of WordNet above the classes of Tiny ImageNet, as lines parent,child of WordNet ids.",
+        source="It is the part of WordNet above the classes of Tiny ImageNet, as lines parent,child of WordNet ids;"
+        " names.csv (node, words) beside it says what WordNet calls them.",
     ),
     "inat21": Entry(
         "nearsay.taxonomy.taxonomy:Taxonomy.from_csv",

@@ -72,7 +72,7 @@ class HedgeDisplay:
         y : name of a node, optional
             Its true label.
         names : {node: word}, optional
-            What nodes are called; others by their name (``words_for_nodes`` makes them).
+            What nodes are called, by default the taxonomy's own words.
         share : float, default=0.05
             Nodes less probable than that are left out.
         ax : matplotlib axes, optional
