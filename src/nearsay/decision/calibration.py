@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -14,6 +15,7 @@ from sklearn.utils.validation import check_is_fitted
 
 from nearsay.arrays import check_row_numbers, places_among
 from nearsay.errors import InputError
+from nearsay.posterior.classifier import is_auto
 from nearsay.validation import checked_labels
 
 # One row in so many is held out where a part of the rows is.
@@ -22,6 +24,12 @@ HELD_OUT = 5
 # Rows that both teach and judge lean on each other: the share of right answers among them scatters around that of new
 # rows with 1 to 2 times the variance of as many rows held out (measured over posteriors, k and n; docs/guarantees.md).
 LEFT_OUT_ROWS_WORTH_ONE = 2
+
+# Share of a fold model's probability that goes evenly to all classes: what one of them rules out, the others may say.
+DOUBT = 1e-3
+
+# What a hedge may take instead of the posterior that a classifier chose for itself.
+FINE_POSTERIORS = ("weighted", "pooled")
 
 
 @dataclass(frozen=True)
@@ -50,6 +58,50 @@ class Calibration:
     unseen: np.ndarray
     n_unasked: int = 0
     rows_worth_one: int = 1
+
+
+class FoldModels(ClassifierMixin, BaseEstimator):
+    """Models that were each fitted without one fold, answering together by the mean of their log probabilities.
+
+    A model fitted on all rows would be surer than those that judged the rows, and what was read from their answers
+    would not hold for its own; the models that judged answer as surely as they were judged. The mean of
+    probabilities themselves would be less sure than any of them.
+
+    Attributes
+    ----------
+    estimators_ : the models, one for each fold.
+    classes_ : (n_classes,) all labels; a model that has not seen one has no say on it.
+    """
+
+    def __init__(self, estimators: Sequence[Any] = ()) -> None:
+        self.estimators = estimators
+
+    @classmethod
+    def of(cls, models: Sequence[Any], classes: np.ndarray) -> FoldModels:
+        """The fitted models as one classifier of these classes."""
+        together = cls(list(models))
+        together.estimators_, together.classes_ = together.estimators, classes
+        for name in ("n_features_in_", "feature_names_in_"):
+            if hasattr(models[0], name):
+                setattr(together, name, getattr(models[0], name))
+        return together
+
+    def predict_proba(self, X: Any) -> np.ndarray:
+        """(n_rows, n_classes), columns as in ``classes_``."""
+        log_p: Any = 0.0
+        n_models = np.zeros(len(self.classes_))
+        for model in self.estimators_:
+            p = proba(model, X)
+            log_p += among(self.classes_, model, np.log((1 - DOUBT) * p + DOUBT / p.shape[1]))
+            n_models += np.isin(self.classes_, model.classes_)
+        together: np.ndarray = np.where(n_models > 0, np.exp(log_p / np.maximum(n_models, 1)), 0.0)
+        together /= together.sum(axis=1, keepdims=True)
+        return together
+
+    def predict(self, X: Any) -> np.ndarray:
+        """The most probable label of every row; the first at ties."""
+        best: np.ndarray = self.classes_[self.predict_proba(X).argmax(axis=1)]
+        return best
 
 
 class AroundClassifier(MetaEstimatorMixin, ClassifierMixin, BaseEstimator):
@@ -93,7 +145,7 @@ def calibrate(estimator: Any, X: Any, y: Any, cv: Any) -> Calibration:
         every class is held out, with a fixed seed; of classes of one row, a
         fifth is drawn, but stays with the estimator. "prefit": the estimator is fitted already, on
         other rows. An int or splitter: it is fitted without each fold and
-        asked about it, then fitted on all rows.
+        asked about it; these models answer together (``FoldModels``).
     """
     X, y = _checked(estimator, X, y)
     if isinstance(cv, str) and cv == "prefit":
@@ -114,6 +166,24 @@ def calibrate(estimator: Any, X: Any, y: Any, cv: Any) -> Calibration:
     return _cross_validated(estimator, X, y, cv)
 
 
+def other_posteriors(found: Calibration, X: Any, y: Any) -> Iterator[Calibration]:
+    """The same neighbors with other posteriors, where the classifier was left to choose its own; otherwise none.
+
+    It chose by log posterior, over all rows. What says the most at a high accuracy may be another one of those that
+    weigh neighbors finely; each is calibrated as the one chosen was, with its own best number of neighbors.
+    """
+    settings = found.estimator.get_params()
+    for prefix in ("", "base__"):
+        if is_auto(settings.get(f"{prefix}posterior")):
+            tried = {one.posterior: one for one in reversed(found.estimator.choices_)}  # of each, the best is kept
+            tried.pop(found.estimator.choices_.chosen.posterior, None)
+            for name in [name for name in FINE_POSTERIORS if name in tried]:
+                k = tried[name].n_neighbors
+                others = {"posterior": name} if k is None else {"posterior": name, "n_neighbors": k}
+                other = clone(found.estimator).set_params(**{prefix + name: value for name, value in others.items()})
+                yield calibrate(other, X, y, None)
+
+
 def _checked(estimator: Any, X: Any, y: Any) -> tuple[Any, np.ndarray]:
     if y is None:
         raise InputError("fit requires y to be passed, but the target y is None. Pass a label for every row.")
@@ -130,19 +200,23 @@ def _checked(estimator: Any, X: Any, y: Any) -> tuple[Any, np.ndarray]:
 
 
 def _cross_validated(estimator: Any, X: Any, y: np.ndarray, cv: Any) -> Calibration:
-    fitted = clone(estimator).fit(X, y)
-    rows, p, unseen = [], [], []
+    classes = np.unique(y)
+    models, rows, p, unseen = [], [], [], []
     for train, fold in _folds(cv, X, y):
         model = clone(estimator).fit(*_safe_split(estimator, X, y, train))
-        known = np.zeros((len(fold), len(fitted.classes_)))  # a class that is only in this fold gets probability 0
-        known[:, columns(model.classes_, np.asarray(fitted.classes_))] = proba(
-            model, _safe_split(estimator, X, None, fold, train)[0]
-        )
+        models.append(model)
         rows.append(fold)
-        p.append(known)
+        p.append(among(classes, model, proba(model, _safe_split(estimator, X, None, fold, train)[0])))
         unseen.append(~np.isin(y[fold], model.classes_))
     parts = (y[np.concatenate(rows)], np.concatenate(p), np.concatenate(unseen))
-    return Calibration(fitted, *parts, rows_worth_one=LEFT_OUT_ROWS_WORTH_ONE)
+    return Calibration(FoldModels.of(models, classes), *parts, rows_worth_one=LEFT_OUT_ROWS_WORTH_ONE)
+
+
+def among(classes: np.ndarray, model: Any, p: np.ndarray) -> np.ndarray:
+    """What a model says of its own classes, in the columns of all; one that it has not seen gets 0."""
+    known = np.zeros((len(p), len(classes)))
+    known[:, columns(np.asarray(model.classes_), classes)] = p
+    return known
 
 
 def hold_out(y: np.ndarray) -> tuple[np.ndarray, np.ndarray, np.ndarray]:

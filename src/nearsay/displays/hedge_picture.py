@@ -89,7 +89,7 @@ class HedgeDisplay:
             p_leaf,
             taxonomy=tree,
             setting=hedged.settings_[branch],
-            rule=hedged.rule,
+            rule=hedged.rule_,
             votes=hedged.estimator_.explain(row)[0].votes if around_neighbors else None,
             names=names,
             share=share,
