@@ -358,6 +358,18 @@ def _metrics(study: Study, data: str) -> dict[str, Any]:
     return compare(DATA_OF["metrics"] if data == EVERY_SET else [data], study.tell)
 
 
+def _ours(study: Study, data: str) -> dict[str, Any]:
+    from reproduce.hedging.ours import curve_rows
+
+    return curve_rows(study.images(data), SAFE, study.tell)
+
+
+def _splits(study: Study, data: str) -> dict[str, Any]:
+    from reproduce.hedging.ours import promise_in_splits
+
+    return {"rows": promise_in_splits(study.images(data), study.k, study.tell)}
+
+
 MAKERS: dict[str, Callable[[Study, str], dict[str, Any]]] = {
     "lambda": _lambda,
     "promise": _promise,
@@ -370,4 +382,6 @@ MAKERS: dict[str, Callable[[Study, str], dict[str, Any]]] = {
     "9": _figure_9,
     "table1": _table_1,
     "metrics": _metrics,
+    "ours": _ours,
+    "splits": _splits,
 }

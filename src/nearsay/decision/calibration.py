@@ -126,6 +126,13 @@ class AroundClassifier(MetaEstimatorMixin, ClassifierMixin, BaseEstimator):
         check_is_fitted(self, "estimator_")
         return proba(self.estimator_, X)
 
+    def _explained(self, X: Any) -> tuple[np.ndarray, Any]:
+        """The probabilities of the estimator, and its evidence for each row, None where it explains nothing."""
+        check_is_fitted(self, "estimator_")
+        found = self.estimator_.explain(X) if hasattr(self.estimator_, "explain") else None
+        p = getattr(found, "probabilities", None)  # as predict_proba gives them, from the same search
+        return self.predict_proba(X) if p is None else p, found
+
     def __sklearn_tags__(self) -> Any:
         tags = super().__sklearn_tags__()
         inner = get_tags(self.estimator)

@@ -218,10 +218,7 @@ class HedgedClassifier(AroundClassifier):
         like this were right, and where the estimator explains itself, its evidence, such as the neighbors. The list
         carries ``predictions`` and ``probabilities``, equal to what ``predict`` and ``predict_proba`` give.
         """
-        check_is_fitted(self, "estimator_")
-        found = self.estimator_.explain(X) if hasattr(self.estimator_, "explain") else None
-        p = getattr(found, "probabilities", None)
-        p = self.predict_proba(X) if p is None else p
+        p, found = self._explained(X)
         nodes, p_node = self._nodes(p), node_probabilities(self._leaf_probabilities(p), self.taxonomy_)
         past = self._way.past
         records = None if past is None else past.record(self.settings_, nodes, p_node[np.arange(len(nodes)), nodes])
