@@ -25,9 +25,6 @@ HELD_OUT = 5
 # rows with 1 to 2 times the variance of as many rows held out (measured over posteriors, k and n; docs/guarantees.md).
 LEFT_OUT_ROWS_WORTH_ONE = 2
 
-# Share of a fold model's probability that goes evenly to all classes: what one of them rules out, the others may say.
-DOUBT = 1e-3
-
 # What a hedge may take instead of the posterior that a classifier chose for itself.
 FINE_POSTERIORS = ("weighted", "pooled")
 
@@ -61,16 +58,15 @@ class Calibration:
 
 
 class FoldModels(ClassifierMixin, BaseEstimator):
-    """Models that were each fitted without one fold, answering together by the mean of their log probabilities.
+    """Models that were each fitted without one fold, answering together by the mean of their probabilities.
 
     A model fitted on all rows would be surer than those that judged the rows, and what was read from their answers
-    would not hold for its own; the models that judged answer as surely as they were judged. The mean of
-    probabilities themselves would be less sure than any of them.
+    would not hold for its own. The mean of those that judged is never surer than they are.
 
     Attributes
     ----------
     estimators_ : the models, one for each fold.
-    classes_ : (n_classes,) all labels; a model that has not seen one has no say on it.
+    classes_ : (n_classes,) all labels; to a model that has not seen one, it has probability 0.
     """
 
     def __init__(self, estimators: Sequence[Any] = ()) -> None:
@@ -88,15 +84,9 @@ class FoldModels(ClassifierMixin, BaseEstimator):
 
     def predict_proba(self, X: Any) -> np.ndarray:
         """(n_rows, n_classes), columns as in ``classes_``."""
-        log_p: Any = 0.0
-        n_models = np.zeros(len(self.classes_))
-        for model in self.estimators_:
-            p = proba(model, X)
-            log_p += among(self.classes_, model, np.log((1 - DOUBT) * p + DOUBT / p.shape[1]))
-            n_models += np.isin(self.classes_, model.classes_)
-        together: np.ndarray = np.where(n_models > 0, np.exp(log_p / np.maximum(n_models, 1)), 0.0)
-        together /= together.sum(axis=1, keepdims=True)
-        return together
+        total: Any = sum(among(self.classes_, model, proba(model, X)) for model in self.estimators_)
+        mean: np.ndarray = total / len(self.estimators_)
+        return mean
 
     def predict(self, X: Any) -> np.ndarray:
         """The most probable label of every row; the first at ties."""

@@ -127,7 +127,7 @@ class ConformalClassifier(AroundClassifier):
         estimator is fitted already, on other rows, and ``fit`` only
         calibrates. An int or splitter: the estimator is fitted without each
         fold and asked about it; these models answer together, by the mean of
-        their log probabilities.
+        their probabilities.
 
         "split" and "prefit" carry the finite-sample guarantee, whatever the
         estimator. The others come close where leaving a row or a fold out

@@ -80,7 +80,7 @@ class HedgedClassifier(AroundClassifier):
         so that no data is held out; otherwise as "split", which holds a
         fifth of every class out. "prefit": the estimator is fitted already,
         on other rows. An int or splitter: folds; the models fitted without
-        each of them answer together (the mean of their log probabilities).
+        each of them answer together, by the mean of their probabilities.
     branches : names of nodes or None, default=None
         None: the promise is for all rows together. Otherwise for the rows of
         each branch by itself: those whose most probable leaf stands under it,
