@@ -66,6 +66,7 @@ class FoldModels(ClassifierMixin, BaseEstimator):
     Attributes
     ----------
     estimators_ : the models, one for each fold.
+    fitted_on_ : the row numbers that each was fitted on.
     classes_ : (n_classes,) all labels; to a model that has not seen one, it has probability 0.
     """
 
@@ -73,18 +74,22 @@ class FoldModels(ClassifierMixin, BaseEstimator):
         self.estimators = estimators
 
     @classmethod
-    def of(cls, models: Sequence[Any], classes: np.ndarray) -> FoldModels:
+    def of(cls, models: Sequence[Any], fitted_on: Sequence[np.ndarray], classes: np.ndarray) -> FoldModels:
         """The fitted models as one classifier of these classes."""
         together = cls(list(models))
-        together.estimators_, together.classes_ = together.estimators, classes
+        together.estimators_, together.fitted_on_, together.classes_ = together.estimators, list(fitted_on), classes
         for name in ("n_features_in_", "feature_names_in_"):
-            if hasattr(models[0], name):
+            if hasattr(models[0], name) and not _takes_distances(models[0]):
                 setattr(together, name, getattr(models[0], name))
         return together
 
     def predict_proba(self, X: Any) -> np.ndarray:
         """(n_rows, n_classes), columns as in ``classes_``."""
-        total: Any = sum(among(self.classes_, model, proba(model, X)) for model in self.estimators_)
+        total: Any = 0.0
+        for model, rows in zip(self.estimators_, self.fitted_on_, strict=True):
+            # Distances are to all training rows; a model knows those it was fitted on.
+            known = np.asarray(X)[:, rows] if _takes_distances(model) else X
+            total = total + among(self.classes_, model, proba(model, known))
         mean: np.ndarray = total / len(self.estimators_)
         return mean
 
@@ -92,6 +97,11 @@ class FoldModels(ClassifierMixin, BaseEstimator):
         """The most probable label of every row; the first at ties."""
         best: np.ndarray = self.classes_[self.predict_proba(X).argmax(axis=1)]
         return best
+
+
+def _takes_distances(model: Any) -> bool:
+    """Whether rows are given as their distances to the training rows."""
+    return bool(get_tags(model).input_tags.pairwise)
 
 
 class AroundClassifier(MetaEstimatorMixin, ClassifierMixin, BaseEstimator):
@@ -198,15 +208,16 @@ def _checked(estimator: Any, X: Any, y: Any) -> tuple[Any, np.ndarray]:
 
 def _cross_validated(estimator: Any, X: Any, y: np.ndarray, cv: Any) -> Calibration:
     classes = np.unique(y)
-    models, rows, p, unseen = [], [], [], []
+    models, fitted_on, rows, p, unseen = [], [], [], [], []
     for train, fold in _folds(cv, X, y):
         model = clone(estimator).fit(*_safe_split(estimator, X, y, train))
         models.append(model)
+        fitted_on.append(train)
         rows.append(fold)
         p.append(among(classes, model, proba(model, _safe_split(estimator, X, None, fold, train)[0])))
         unseen.append(~np.isin(y[fold], model.classes_))
     parts = (y[np.concatenate(rows)], np.concatenate(p), np.concatenate(unseen))
-    return Calibration(FoldModels.of(models, classes), *parts, rows_worth_one=LEFT_OUT_ROWS_WORTH_ONE)
+    return Calibration(FoldModels.of(models, fitted_on, classes), *parts, rows_worth_one=LEFT_OUT_ROWS_WORTH_ONE)
 
 
 def among(classes: np.ndarray, model: Any, p: np.ndarray) -> np.ndarray:
