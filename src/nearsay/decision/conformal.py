@@ -227,8 +227,16 @@ class ConformalClassifier(AroundClassifier):
         """
         p, found = self._explained(X)
         sets = self._sets(p)
-        promise = {"coverage": self.coverage, "per_class": self.per_class, "n_calibration": self.n_calibration_}
-        return SetEvidenceList(set_evidence(sets, p, self.classes_, found, **promise), sets=sets, probabilities=p)
+        items = set_evidence(
+            sets,
+            p,
+            self.classes_,
+            found,
+            coverage=self.coverage,
+            per_class=self.per_class,
+            n_calibration=self.n_calibration_,
+        )
+        return SetEvidenceList(items, sets=sets, probabilities=p)
 
     def predict(self, X: Any) -> np.ndarray:
         """The one label that the estimator predicts."""

@@ -351,8 +351,8 @@ def right_answers_needed(
     more rarely than 1 − confidence. Answers that lean on each other scatter more: ``rows_worth_one`` of them
     count as one answer that does not.
 
-    >>> right_answers_needed(100, 0.55), right_answers_needed(100, 0.55, 0.95), right_answers_needed(49, 45 / 49)
-    (55, 64, 45)
+    >>> right_answers_needed(100, 0.55), right_answers_needed(100, 0.55, 0.95), right_answers_needed(6, 5 / 6)
+    (55, 64, 5)
     >>> right_answers_needed(100, 0.55, 0.95, rows_worth_one=2) / 2, right_answers_needed(50, 0.55, 0.95)
     (34.0, 34)
     >>> right_answers_needed(4, 0.5, 0.95)             # 4 of 4 show no more than .05 ** (1/4) = .473
