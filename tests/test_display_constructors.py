@@ -33,7 +33,8 @@ def knn(k: int | str = 3, **settings: Any) -> ns.NeighborClassifier:
 
 
 def hedged(k: int = 5, **settings: Any) -> ns.HedgedClassifier:
-    return ns.HedgedClassifier(ns.NeighborClassifier(k), PETS, 0.8, **settings).fit(X[TRAIN], Y[TRAIN])
+    knn = ns.NeighborClassifier(k, posterior="proportional")
+    return ns.HedgedClassifier(knn, PETS, 0.8, **{"rule": "darts", **settings}).fit(X[TRAIN], Y[TRAIN])
 
 
 def annotator() -> ns.KeywordAnnotator:
