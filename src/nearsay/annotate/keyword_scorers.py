@@ -103,27 +103,32 @@ class KeywordScorer:
         return [as_score(relevance)(table, keywords) for relevance in self.relevances]
 
 
-def as_scorers(neighbors: Any, relevance: Any, n_neighbors: int) -> list[KeywordScorer]:
+def as_scorers(neighbors: Any, relevance: Any, n_neighbors: int, features: Any = None) -> list[KeywordScorer]:
     """Read the ``neighbors`` parameter of an annotator.
 
     Parameters
     ----------
-    neighbors : None, an estimator, or several of them in a list or dict
+    neighbors : "nearest", None, an estimator, or several of them in a list or dict
         An estimator may come with its own relevance, (estimator, relevance), or with several,
-        (estimator, [relevance, …]). None is ``JointNeighbors()``.
+        (estimator, [relevance, …]). "nearest", or None, is ``JointNeighbors(features)``.
     relevance : for estimators that find neighbors and come without one.
     n_neighbors : for every estimator that finds neighbors.
 
     >>> len(as_scorers([JointNeighbors(), (JointNeighbors(), ["prior", "rank"])], "count", 5)[1].relevances)
     2
     """
+    if neighbors is None or isinstance(neighbors, str):
+        neighbors = JointNeighbors(features)
+    elif features is not None:
+        raise InputError(
+            "features is for neighbors='auto' and neighbors='nearest'; estimators take their own, such as"
+            " JointNeighbors(features)."
+        )
     return [_as_scorer(one, relevance, n_neighbors) for one in _each(neighbors)]
 
 
 def _each(neighbors: Any) -> Iterator[Any]:
-    if neighbors is None:
-        yield JointNeighbors()
-    elif isinstance(neighbors, Mapping):
+    if isinstance(neighbors, Mapping):
         yield from neighbors.values()
     elif isinstance(neighbors, list):
         yield from neighbors
@@ -142,9 +147,15 @@ def _as_scorer(given: Any, relevance: Any, n_neighbors: int) -> KeywordScorer:
         return KeywordScorer(estimator)
     if not hasattr(estimator, "neighbors"):
         raise InputError(f"{estimator!r} has neither neighbors(X, k) nor scores(X), so it cannot score keywords.")
-    several = relevance if isinstance(relevance, Sequence) and not isinstance(relevance, str) else [relevance]
+    several = as_relevances("distance" if relevance is None else relevance)
     if not several:
         raise InputError(f"{estimator!r} got an empty list of relevances. Pass at least one, such as 'prior'.")
+    return KeywordScorer(estimator, several, n_neighbors)
+
+
+def as_relevances(relevance: Any) -> tuple[Relevance | str, ...]:
+    """One relevance or several, each of them known."""
+    several = relevance if isinstance(relevance, Sequence) and not isinstance(relevance, str) else [relevance]
     for one in several:
         as_score(one)  # fail early on unknown names
-    return KeywordScorer(estimator, tuple(several), n_neighbors)
+    return tuple(several)
