@@ -165,6 +165,31 @@ def annotation(
     print_parts(*(f"The picture is in {picture}" for picture in pictures))
 
 
+@app.command()
+def keywords(
+    data: Annotated[
+        str | None,
+        typer.Option(metavar="emotions|medical", callback=_one_of(("emotions", "medical")), help="One data set."),
+    ] = None,
+    n_splits: Annotated[int, typer.Option("--splits", min=1, help="Splits into two thirds and one.")] = 3,
+    as_json: AsJson = False,
+) -> None:
+    """Keywords of rows that are no images: ours by default beside ML-kNN and scikit-learn's models."""
+    from reproduce.keywords import run
+
+    with show_progress("Reading data sets") as tell:
+        result = run(data=data, n_splits=n_splits, progress=tell)
+    if as_json:
+        print_json(result)
+        return
+    numbers = ("rank precision", "micro F1", "seconds")
+    table = empty_table(result["title"], "data", "method", *numbers, numbers=numbers)
+    for row in result["rows"]:
+        measured = f"{row['rank_precision']:.3f}", f"{row['micro_f1']:.3f}", f"{row['seconds']:.1f}"
+        table.add_row(row["data"], row["method"], *measured)
+    print_parts(table, *(f"· {note}" for note in result["notes"]))
+
+
 def _nearest_table(result: dict[str, Any]) -> Table:
     numbers = ("k", "train", "test", "error %", "published %")
     table = empty_table(result["title"], "method", *numbers, numbers=numbers)

@@ -11,7 +11,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from nearsay.data import AnnotatedImages, LabeledRows, load_dataset
+from nearsay.data import AnnotatedImages, AnnotatedRows, LabeledRows, load_dataset
 from nearsay.data.catalog import DATASETS, TAXONOMIES, data_folders
 from nearsay.errors import DatasetNotFound, InputError, SavedFileError
 from nearsay.reports.installation import describe_installation
@@ -30,7 +30,12 @@ def test_embedded_data_sets_need_no_files(monkeypatch: pytest.MonkeyPatch, name:
     assert len(rows.label_names) == {"digits": 10}.get(name, 3)
 
 
-KINDS = {"labeled rows": LabeledRows, "annotated images": AnnotatedImages, "taxonomy": Taxonomy}
+KINDS = {
+    "labeled rows": LabeledRows,
+    "annotated rows": AnnotatedRows,
+    "annotated images": AnnotatedImages,
+    "taxonomy": Taxonomy,
+}
 EVERY = [(load_dataset, name) for name in DATASETS] + [(load_taxonomy, name) for name in TAXONOMIES]
 
 
@@ -81,13 +86,13 @@ def test_a_missing_data_set_says_where_it_was_looked_for_and_what_to_fetch(
     monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))
     monkeypatch.setenv("HOME", str(tmp_path))
     dataset = DATASETS[name]
-    (tmp_path / "data" / name).mkdir(parents=True)
+    (tmp_path / "data" / dataset.folder).mkdir(parents=True)
     with pytest.raises(DatasetNotFound) as caught:
         load_dataset(name)
     for word in (
         *dataset.files,
         dataset.source,
-        *(str(folder / name) for folder in data_folders()),
+        *(str(folder / dataset.folder) for folder in data_folders()),
         "lacks",
         "no folder",
     ):

@@ -189,17 +189,20 @@ class KeywordAnnotator(BaseEstimator):
         seen = evenly(len(rows), max(2, min(MOST_PAST_CASES, MOST_PAIRS // len(self.words_))))
         past, share = csr_array(self._keywords[seen]), np.asarray(self._keywords.mean(axis=0)).ravel()
         folds = self._folds(len(rows), seen)
-        columns, tried = self._tried(rows, folds)
+        shown, tried = self._tried(rows, folds)
         # What can leave rows out is fitted once, for past cases and for new ones.
-        ready = [one.fit(columns, self._keywords) if self._leaves_out(one) else None for one in tried.values()]
-        said = self._past_scores(list(tried.values()), ready, columns, seen, folds)
+        ready = [
+            one.fit(shown[one.sees_columns], self._keywords) if self._leaves_out(one) else None
+            for one in tried.values()
+        ]
+        said = self._past_scores(list(tried.values()), ready, shown, seen, folds)
         self.choices_: ScorerChoices | None = None
         if self._columns is not None:
             self.choices_ = choose_scorers(dict(zip(tried, said, strict=True)), past, share)
         self._scorers, scores, first_finder = [], [], None
         for (name, one), fitted, each in zip(tried.items(), ready, said, strict=True):
             if self.choices_ is None or name in self.choices_.used:
-                self._scorers.append(fitted or one.fit(columns, self._keywords))
+                self._scorers.append(fitted or one.fit(shown[one.sees_columns], self._keywords))
                 scores += each
             if one.finds and first_finder is None:
                 first_finder = fitted
@@ -289,22 +292,22 @@ class KeywordAnnotator(BaseEstimator):
 
     def _ask(self, rows: np.ndarray) -> tuple[list[np.ndarray], NeighborTable]:
         """The scores of all scorers, and the neighbors of the first that finds any; each searches once."""
-        columns = rows if self._columns is None else self._columns.transform(rows)
+        shown = [rows, rows if self._columns is None else self._columns.transform(rows)]
         scores: list[np.ndarray] = []
         tables: list[NeighborTable] = []
         for scorer in self._scorers:
             if scorer.finds:
-                tables.append(scorer.table(columns))
+                tables.append(scorer.table(shown[scorer.sees_columns]))
                 scores += scorer.scores_of(tables[-1], self._keywords)
             else:
-                scores += scorer.scores(columns, self._keywords)
+                scores += scorer.scores(shown[scorer.sees_columns], self._keywords)
         if self._finder is not None:
-            tables.append(self._finder.table(columns))
+            tables.append(self._finder.table(shown[self._finder.sees_columns]))
         nobody = NeighborTable(np.empty((len(rows), 0), np.int64), np.empty((len(rows), 0)))
         return scores, tables[0] if tables else nobody
 
-    def _tried(self, rows: np.ndarray, folds: list[Fold]) -> tuple[np.ndarray, dict[str, KeywordScorer]]:
-        """The scorers to learn from, by name, and the columns of the rows that they see."""
+    def _tried(self, rows: np.ndarray, folds: list[Fold]) -> tuple[list[np.ndarray], dict[str, KeywordScorer]]:
+        """The rows and the columns made of them, of which each scorer sees one, and the scorers by name."""
         self._columns = None
         if self.neighbors == AUTO:
             if self.order == "score":
@@ -313,13 +316,12 @@ class KeywordAnnotator(BaseEstimator):
             self._columns = KeywordColumns(self.features)
             columns = self._columns.fit_transform(rows, self._keywords)
             tells = all(some_words(csr_array(self._keywords[others])).nnz for others, _ in folds)
-            return columns, auto_scorers(
-                self._columns, columns, self._keywords, relevances, self.n_neighbors, tells=tells
-            )
+            made = self._columns, columns, self._keywords, relevances, self.n_neighbors
+            return [rows, columns], auto_scorers(*made, tells=tells)
         given = as_scorers(self.neighbors, self.relevance, self.n_neighbors, self.features)
         if self.order == "score" and sum(scorer.n_scores for scorer in given) > 1:
             raise InputError("order='score' goes by one relevance; got several. Use 'probability' or 'worth'.")
-        return rows, {str(number): scorer for number, scorer in enumerate(given)}
+        return [rows, rows], {str(number): scorer for number, scorer in enumerate(given)}
 
     def _leaves_out(self, scorer: KeywordScorer) -> bool:
         return self.cv is None and scorer.leaves_out
@@ -339,7 +341,7 @@ class KeywordAnnotator(BaseEstimator):
         self,
         tried: list[KeywordScorer],
         ready: list[KeywordScorer | None],
-        rows: np.ndarray,
+        shown: list[np.ndarray],
         seen: np.ndarray,
         folds: list[Fold],
     ) -> list[list[np.ndarray]]:
@@ -351,10 +353,12 @@ class KeywordAnnotator(BaseEstimator):
         ]
         in_folds = [(one, out) for one, fitted, out in zip(tried, ready, scores, strict=True) if fitted is None]
         for others, asked in folds if in_folds else ():
-            known, keywords, place = rows[others], csr_array(self._keywords[others]), np.searchsorted(seen, asked)
+            keywords, place = csr_array(self._keywords[others]), np.searchsorted(seen, asked)
             for one, out in in_folds:
-                for every, said in zip(out, one.fit(known, keywords).scores(rows[asked], keywords), strict=True):
-                    every[place] = said
+                rows = shown[one.sees_columns]
+                said = one.fit(rows[others], keywords).scores(rows[asked], keywords)
+                for every, some in zip(out, said, strict=True):
+                    every[place] = some
         return scores
 
     def _n_given(self) -> int:

@@ -15,7 +15,7 @@ from sklearn.base import BaseEstimator, TransformerMixin
 from sklearn.pipeline import make_pipeline
 
 from nearsay.annotate.joint_neighbors import JointNeighbors
-from nearsay.annotate.keyword_columns import KERNEL, KERNEL_OF_OTHERS, LINEAR, OTHERS, VECTORS, KeywordColumns
+from nearsay.annotate.keyword_columns import KERNEL, KERNEL_OF_OTHERS, LINEAR, VECTORS, KeywordColumns
 from nearsay.annotate.keyword_scorers import KeywordScorer
 from nearsay.annotate.regression import KeywordRegression
 from nearsay.annotate.relevance import Relevance
@@ -77,9 +77,9 @@ def auto_scorers(
     if VECTORS in blocks:
         nearest = TransformedNeighbors(SomeColumns([blocks[VECTORS]]))
         scorers["nearest"] = KeywordScorer(nearest, relevances, n_neighbors)
-    if OTHERS in blocks:
-        name = "nearest by others" if scorers else "nearest"
-        scorers[name] = KeywordScorer(JointNeighbors(columns.others_), relevances, n_neighbors)
+    if columns.others_:
+        name = "nearest, others" if scorers else "nearest"
+        scorers[name] = KeywordScorer(JointNeighbors(columns.others_), relevances, n_neighbors, sees_columns=False)
     for names, some in _there(PROJECTED, blocks) if tells else ():
         projected = TransformedNeighbors(make_pipeline(SomeColumns(some), KeywordProjection()))
         scorers[f"projection, {names}"] = KeywordScorer(projected, relevances, n_neighbors)

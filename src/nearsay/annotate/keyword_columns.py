@@ -3,7 +3,7 @@
     vectors (Euclidean) ──► as given, standardized, unit length, … ──┬─► "vectors", to be searched
                                                                      ├─► few enough columns ──► "linear"
                                                                      └─► nearness to landmarks ──► "kernel"
-    others (histograms, …) ──────────────────────────────────────────┬─► "others", to be searched
+    others (histograms, …) ──────────────────────────────────────────┬─► searched as they are
                                                                      └─► nearness to landmarks ──► "kernel of others"
 
 Views are held against each other by what the nearest rows say, each row left out once; that is all that keywords are
@@ -32,9 +32,9 @@ from nearsay.distances.vectors import Euclidean
 from nearsay.learn.keyword_projection import unit_length
 from nearsay.learn.linear_map import in_units
 from nearsay.neighbors.index import NeighborIndex
-from nearsay.neighbors.spaces import FeatureSpace, as_spaces
+from nearsay.neighbors.spaces import as_spaces
 
-VECTORS, LINEAR, KERNEL, OTHERS, KERNEL_OF_OTHERS = "vectors", "linear", "kernel", "others", "kernel of others"
+VECTORS, LINEAR, KERNEL, KERNEL_OF_OTHERS = "vectors", "linear", "kernel", "kernel of others"
 # Linear methods hold the square of the number of columns. Of more columns than this, or than rows, come so many
 # leading directions, or all in which rows differ.
 MOST_COLUMNS, DIRECTIONS = 2000, 1000
@@ -108,11 +108,11 @@ class KeywordColumns(TransformerMixin, BaseEstimator):
     Attributes
     ----------
     blocks_ : {name: slice}
-        Where the vectors, their nearness to landmarks, the other spaces and nearness by these stand.
+        Where the vectors, columns for linear methods and nearness to landmarks stand.
     views_ : {name of a space: name of a view}
         How the columns of each Euclidean space are seen.
     others_ : {name: (slice, Distance)}
-        The other spaces, among the columns that come out.
+        The other spaces, among the columns that came in.
     """
 
     def __init__(self, features: Any = None) -> None:
@@ -129,14 +129,15 @@ class KeywordColumns(TransformerMixin, BaseEstimator):
         spaces = as_spaces(self.features, rows.shape[1])
         self.n_features_in_ = rows.shape[1]
         self._vectors = [space for space in spaces if isinstance(space.distance, Euclidean)]
-        self._others = [space for space in spaces if not isinstance(space.distance, Euclidean)]
+        self.others_ = {
+            space.name: (space.columns, space.distance) for space in spaces if not isinstance(space.distance, Euclidean)
+        }
         self._views = {space.name: self._view(rows[:, space.columns], keywords.matrix) for space in self._vectors}
         self.views_ = {name: view.name for name, (_, view) in self._views.items()}
         self._mean: np.ndarray | None = None
         self._directions: np.ndarray | None = None
         self._near: dict[str, LandmarkFeatures] = {}
         self.blocks_: dict[str, slice] = {}
-        self.others_: dict[str, Any] = {}
         parts = []
         if self._vectors:
             vectors = self._seen(rows)
@@ -147,15 +148,8 @@ class KeywordColumns(TransformerMixin, BaseEstimator):
                 self._directions = leading_directions(vectors - self._mean, DIRECTIONS)
                 parts.append(self._block(LINEAR, (vectors - self._mean) @ self._directions.T))
             parts.append(self._near_block(KERNEL, vectors, None))
-        if self._others:
-            others, features = _beside(rows, self._others)
-            near = self._near_block(KERNEL_OF_OTHERS, others, features)
-            first = self._width
-            self.others_ = {
-                name: (slice(first + columns.start, first + columns.stop), distance)
-                for name, (columns, distance) in features.items()
-            }
-            parts += [near, self._block(OTHERS, others)]
+        if self.others_:
+            parts.append(self._near_block(KERNEL_OF_OTHERS, rows, self.others_))
         return np.hstack(parts)
 
     def transform(self, X: Any) -> np.ndarray:
@@ -169,9 +163,8 @@ class KeywordColumns(TransformerMixin, BaseEstimator):
             if self._directions is not None:
                 parts.append((vectors - self._mean) @ self._directions.T)
             parts.append(self._near[KERNEL].transform(vectors))
-        if self._others:
-            others, _ = _beside(rows, self._others)
-            parts += [self._near[KERNEL_OF_OTHERS].transform(others), others]
+        if self.others_:
+            parts.append(self._near[KERNEL_OF_OTHERS].transform(rows))
         return np.hstack(parts)
 
     @property
@@ -219,15 +212,3 @@ def nearest_loss(columns: np.ndarray, keywords: csr_array) -> float:
     scores, past = [Relevance("distance").scores(table, known)], csr_array(known[asked])
     share = np.asarray(known.mean(axis=0)).ravel()
     return float(KeywordCalibration.shared(scores, past, share).losses(scores, past).mean())
-
-
-def _beside(rows: np.ndarray, spaces: list[FeatureSpace]) -> tuple[np.ndarray, dict[str, Any]]:
-    """The columns of these spaces one after the other, and where each stands."""
-    parts = [rows[:, space.columns] for space in spaces]
-    stops = np.cumsum([part.shape[1] for part in parts]).tolist()
-    starts = [0, *stops[:-1]]
-    places = {
-        space.name: (slice(start, stop), space.distance)
-        for space, start, stop in zip(spaces, starts, stops, strict=True)
-    }
-    return np.hstack(parts), places

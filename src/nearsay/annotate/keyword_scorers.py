@@ -7,7 +7,7 @@ fit, scores     ─────────────────────�
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
@@ -51,11 +51,13 @@ class KeywordScorer:
     estimator : with ``fit(X, Y)`` and either ``neighbors(X, k)`` or ``scores(X)``
     relevances : how neighbors become scores; empty for an estimator with ``scores``
     n_neighbors : how many neighbors are asked for; 0 for an estimator with ``scores``
+    sees_columns : whether it sees the columns that an annotator made of the rows, where it made any
     """
 
     estimator: Any
     relevances: tuple[Relevance | str, ...] = ()
     n_neighbors: int = 0
+    sees_columns: bool = True
 
     @property
     def finds(self) -> bool:
@@ -80,7 +82,7 @@ class KeywordScorer:
     def fit(self, X: np.ndarray, keywords: csr_array) -> KeywordScorer:
         """A copy fitted on these rows and their keywords."""
         k = min(self.n_neighbors, len(X)) if self.finds else 0
-        return KeywordScorer(clone(self.estimator).fit(X, keywords), self.relevances, k)
+        return replace(self, estimator=clone(self.estimator).fit(X, keywords), n_neighbors=k)
 
     def table(self, X: np.ndarray) -> NeighborTable:
         """The neighbors of every query, once fitted."""

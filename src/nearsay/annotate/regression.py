@@ -80,12 +80,13 @@ class KeywordRegression(BaseEstimator):
         # Rows that are all alike differ from their mean by its rounding, and nothing can be learned from that.
         varies = spread > (8 * np.finfo(float).eps * float(abs(mean).max())) ** 2
         spread = spread if varies else 1.0
-        self.shrinkage_ = self.shrinkage
-        if self.shrinkage == "auto":
+        if isinstance(self.shrinkage, str):
             asked = evenly(len(rows), max(2, min(LEFT_OUT, MOST_PAIRS // max(len(self.words_), 1))))
             counts = (np.ones(len(rows)) / len(rows) if weights is None else weights / weights.sum())[asked]
             missed = keywords.matrix[asked].toarray() - self._share
             self.shrinkage_ = _best_shrinkage(moved[asked] - mean, missed, counts, of_rows, of_both, spread)
+        else:
+            self.shrinkage_ = float(self.shrinkage)
         ridge = self.shrinkage_ * spread
         self._mean = mean * unit
         self._weights = np.linalg.solve(of_rows + ridge * np.eye(len(of_rows)), of_both) / unit

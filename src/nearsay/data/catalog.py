@@ -39,7 +39,7 @@ class Entry:
         ``module:function``, imported when it is called: listing the table imports nothing. It takes the folder in
         which the files lie (a taxonomy: its one file), then the options.
     kind : str
-        What it gives: labeled rows, annotated images or a taxonomy.
+        What it gives: labeled rows, annotated rows, annotated images or a taxonomy.
     folder : str
         Where the files lie, below one of ``data_folders()``.
     files : tuple of str
@@ -127,6 +127,22 @@ DATASETS = {
         source="It is made from Tiny ImageNet (Stanford, CS231n): EfficientNet-Lite0 features, brought to 256 columns"
         " by a PCA of the training rows, as X_train, y_train, X_test, y_test; classes.csv has columns index,"
         " wnid, words.",
+    ),
+    "emotions": Entry(
+        "nearsay.data.annotated_rows:read_emotions",
+        kind="annotated rows",
+        folder="small",
+        files=("emotions.mat",),
+        source='It is "emotions", music with moods (Trohidis, Tsoumakas, Kalliris, Vlahavas, 2008), saved by MATLAB as'
+        " X and Y.",
+    ),
+    "medical": Entry(
+        "nearsay.data.annotated_rows:read_medical",
+        kind="annotated rows",
+        folder="small",
+        files=("medical.mat",),
+        source='It is "medical", words of radiology reports with codes (Pestian and others, 2007), saved by MATLAB as'
+        " X and Y.",
     ),
     "corel5k": Entry(
         "nearsay.data.corel5k:read_corel5k",

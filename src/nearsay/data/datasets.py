@@ -25,6 +25,7 @@ from nearsay.data.rows import LabeledRows
 from nearsay.errors import InputError, SavedFileError, closest, unknown_name
 
 if TYPE_CHECKING:
+    from nearsay.data.annotated_rows import AnnotatedRows
     from nearsay.data.corel5k import AnnotatedImages
 
 SPECIMENS = 16
@@ -46,11 +47,15 @@ def load_dataset(name: Literal["corel5k"], **options: object) -> AnnotatedImages
 
 
 @overload
+def load_dataset(name: Literal["emotions", "medical"], **options: object) -> AnnotatedRows: ...  # type: ignore[overload-overlap]
+
+
+@overload
 def load_dataset(name: str, **options: object) -> LabeledRows: ...
 
 
 def load_dataset(name: str, **options: object) -> Any:
-    """Load one of the papers' data sets, ready to use: LabeledRows, or AnnotatedImages where images have keywords.
+    """Load one of the papers' data sets, ready to use: LabeledRows, or with keywords AnnotatedRows or AnnotatedImages.
 
     ================ ======================================================== ==============================
     name             what it is                                               options
@@ -62,6 +67,8 @@ def load_dataset(name: str, **options: object) -> Any:
     leaves           1600 leaves, 3 × 64 features, 100 species                groups, join, missing_specimen
     mnist            70,000 images of 28 × 28 pixels, 10 digits               split, n
     tin200           25,000 images as 256 features, 200 classes               split
+    emotions         593 pieces of music, 72 features, some of 6 moods each
+    medical          978 radiology reports, 1449 words, some of 45 codes each
     corel5k          4,999 photographs with up to five keywords each          split
     ================ ======================================================== ==============================
 
