@@ -41,7 +41,7 @@ class ScorerChoice:
         return self.without is not None
 
 
-class ScorerChoices(list[ScorerChoice]):
+class ScorerChoices(Sequence[ScorerChoice]):
     """All that was tried: first what is used, what counts most first. Prints as a table.
 
     >>> used = [ScorerChoice("nearest", 1.9, 1.5), ScorerChoice("regression", 1.6, 1.7)]
@@ -54,9 +54,15 @@ class ScorerChoices(list[ScorerChoice]):
     """
 
     def __init__(self, tried: Sequence[ScorerChoice], together: float, n_cases: int) -> None:
-        super().__init__(sorted(tried, key=lambda one: (not one.used, -(one.without or 0.0), one.alone)))
+        self._tried = sorted(tried, key=lambda one: (not one.used, -(one.without or 0.0), one.alone))
         self.together = together
         self.n_cases = n_cases
+
+    def __len__(self) -> int:
+        return len(self._tried)
+
+    def __getitem__(self, number: Any) -> Any:
+        return self._tried[number]
 
     @property
     def used(self) -> list[str]:
