@@ -28,7 +28,7 @@ MADE: dict[str, Callable[[], Any]] = {
     "hedged-model": lambda: ns.HedgedClassifier(LogisticRegression(), TREE, accuracy=0.8).fit(X, Y),
     "sets": lambda: ns.ConformalClassifier(ns.NeighborClassifier(3), 0.8).fit(X, Y),
     "metric": lambda: ns.WithinClassWhitening().fit(X, Y),
-    "keywords": lambda: ns.KeywordAnnotator(n_neighbors=3, n_keywords=2).fit(X, WORDS),
+    "keywords": lambda: ns.KeywordAnnotator("nearest", n_neighbors=3, n_keywords=2).fit(X, WORDS),
 }
 
 
