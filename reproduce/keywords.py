@@ -52,7 +52,7 @@ def run(
     """The rows of the table, plain dicts: ``data``, ``method``, ``rank_precision``, ``micro_f1``, ``seconds``."""
     rows = []
     for name in DATA if data is None else (data,):
-        items = load_dataset(name)
+        items: Any = load_dataset(name)
         for method, make in METHODS.items():
             if progress is not None:
                 progress(f"{name}: {method}")
