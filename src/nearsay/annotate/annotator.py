@@ -309,7 +309,7 @@ class KeywordAnnotator(BaseEstimator):
     def _tried(self, rows: np.ndarray, folds: list[Fold]) -> tuple[list[np.ndarray], dict[str, KeywordScorer]]:
         """The rows and the columns made of them, of which each scorer sees one, and the scorers by name."""
         self._columns = None
-        if self.neighbors == AUTO:
+        if isinstance(self.neighbors, str) and self.neighbors == AUTO:
             if self.order == "score":
                 raise InputError("order='score' goes by one relevance; neighbors='auto' has several. Use 'nearest'.")
             relevances = RELEVANCES if self.relevance is None else as_relevances(self.relevance)

@@ -149,15 +149,14 @@ def _as_scorer(given: Any, relevance: Any, n_neighbors: int) -> KeywordScorer:
         return KeywordScorer(estimator)
     if not hasattr(estimator, "neighbors"):
         raise InputError(f"{estimator!r} has neither neighbors(X, k) nor scores(X), so it cannot score keywords.")
-    several = as_relevances("distance" if relevance is None else relevance)
-    if not several:
-        raise InputError(f"{estimator!r} got an empty list of relevances. Pass at least one, such as 'prior'.")
-    return KeywordScorer(estimator, several, n_neighbors)
+    return KeywordScorer(estimator, as_relevances("distance" if relevance is None else relevance), n_neighbors)
 
 
 def as_relevances(relevance: Any) -> tuple[Relevance | str, ...]:
     """One relevance or several, each of them known."""
     several = relevance if isinstance(relevance, Sequence) and not isinstance(relevance, str) else [relevance]
+    if not several:
+        raise InputError("relevance is an empty list of relevances. Pass at least one, such as 'prior'.")
     for one in several:
         as_score(one)  # fail early on unknown names
     return tuple(several)

@@ -64,7 +64,7 @@ class KeywordRegression(BaseEstimator):
             How much each row counts: a row of weight 2 counts like two rows. None weighs all rows the same.
             The transformer is fitted without it.
         """
-        if self.shrinkage != "auto":
+        if not (isinstance(self.shrinkage, str) and self.shrinkage == "auto"):
             check_number("shrinkage", self.shrinkage, 0, closed="right", otherwise=', or "auto"')
         if self.transformer is not None:
             check_estimator("transformer", self.transformer, "fit", "transform")

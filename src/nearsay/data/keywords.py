@@ -82,7 +82,10 @@ class Keywords:
         if isinstance(words, str | bytes) or not isinstance(words, Iterable):
             raise InputError(f"words must be a list, such as ['sky', 'sun']; got {words!r}.")
         names = list(words)
-        place = {word: column for column, word in enumerate(names)}
+        try:
+            place = {word: column for column, word in enumerate(names)}
+        except TypeError as error:
+            raise InputError(f"words must be a list of words, such as ['sky', 'sun']; got {words!r}.") from error
         if len(place) < len(names):
             twice = next(word for word in names if names.count(word) > 1)
             raise InputError(f"words lists {twice!r} twice; every word has one column.")
