@@ -15,7 +15,7 @@ import make_pictures_metrics
 import matplotlib
 import numpy as np
 from matplotlib.figure import Figure
-from sklearn.datasets import load_digits, load_iris
+from sklearn.datasets import load_digits, load_iris, make_blobs
 from sklearn.decomposition import PCA
 from sklearn.model_selection import train_test_split
 from sklearn.neighbors import KNeighborsClassifier
@@ -30,6 +30,7 @@ from nearsay.taxonomy.taxonomy import Taxonomy
 IMAGES = Path(__file__).parent / "images"
 FEW_DIGITS = (0, 1, 4, 6, 7)  # classes that two dimensions can hold apart
 ALIKE_DIGITS = (1, 3, 5, 8, 9)  # classes that are taken for one another
+EDGES, GRAYS = (0, 0.5, 0.8, 0.95, 1.01), ("white", "#ededed", "#cfcfcf", "#9c9c9c")  # how novel, how dark
 
 
 def digits_in_the_plane(count: int = 30, room: float = 4.5) -> tuple[Any, np.ndarray, np.ndarray]:
@@ -49,7 +50,7 @@ def neighborhood() -> Any:
     """A 4 among thirty digits; two of its three neighbors are fours."""
     digits, plane, kept = digits_in_the_plane()
     y = digits.target[kept]
-    clf = ns.NeighborClassifier(n_neighbors=3).fit(plane[kept], y)
+    clf = ns.NeighborClassifier(n_neighbors=3, posterior="proportional").fit(plane[kept], y)
     others = np.setdiff1d(np.flatnonzero(digits.target == 4), kept)
     said = dict(zip(others, clf.explain(plane[others]), strict=True))
     # Of the contested fours the one with most room, so that the links can be seen.
@@ -63,7 +64,7 @@ def voronoi() -> Any:
     """The same thirty digits: each owns the places that are nearest to it."""
     digits, plane, kept = digits_in_the_plane()
     y = digits.target[kept]
-    clf = ns.NeighborClassifier(n_neighbors=1).fit(plane[kept], y)
+    clf = ns.NeighborClassifier(n_neighbors=1, posterior="proportional").fit(plane[kept], y)
     return ns.displays.DecisionRegionsDisplay.from_estimator(clf, plane[kept], y, images=digits.images[kept]).figure_
 
 
@@ -71,14 +72,16 @@ def regions() -> Any:
     """Fifteen neighbors on two columns of the iris data."""
     iris = load_iris(as_frame=True)
     X, y = iris.data[["petal length (cm)", "sepal length (cm)"]], iris.target_names[iris.target]
-    clf = ns.NeighborClassifier(n_neighbors=15).fit(X, y)
+    clf = ns.NeighborClassifier(n_neighbors=15, posterior="proportional").fit(X, y)
     return ns.displays.DecisionRegionsDisplay.from_estimator(clf, X, y).figure_
 
 
 def k_curve() -> Any:
     """Which k suits the digits."""
     X, y = load_digits(return_X_y=True)
-    return ns.displays.KCurveDisplay.from_estimator(ns.NeighborClassifier(n_neighbors="auto").fit(X, y)).figure_
+    return ns.displays.KCurveDisplay.from_estimator(
+        ns.NeighborClassifier(n_neighbors="auto", posterior="proportional").fit(X, y)
+    ).figure_
 
 
 def reliability() -> Any:
@@ -92,6 +95,17 @@ def reliability() -> Any:
     ax = None
     for name, method in methods.items():
         ax = ns.displays.ReliabilityDisplay.from_estimator(method.fit(X, y), X_test, y_test, name=name, ax=ax).ax_
+    return ax.figure
+
+
+def records() -> Any:
+    """Half of a few thousand made-up rows answered by the other half: what records say, and what was right."""
+    X, y = make_blobs(6000, 4, centers=12, cluster_std=3.0, random_state=4)
+    X, X_test, y, y_test = train_test_split(X, y, test_size=0.5, random_state=0, stratify=y)
+    ax = None
+    for posterior in ("proportional", "confmat&rank", "pooled"):
+        clf = ns.NeighborClassifier(5, posterior=posterior).fit(X, y)
+        ax = ns.displays.RecordDisplay.from_estimator(clf, X_test, y_test, name=posterior, ax=ax).ax_
     return ax.figure
 
 
@@ -175,6 +189,30 @@ def taxonomy() -> Any:
     return TaxonomyDisplay.from_taxonomy(tree, values=shares @ tree.covers, highlight="dog").figure_
 
 
+def novelty() -> Any:
+    """A narrow class and a wide one: the distance to the 5th neighbor, and novelty, by the same rows."""
+    random = np.random.default_rng(2)
+    X = np.vstack([random.normal(size=(150, 2)) * 0.25, random.normal(size=(150, 2)) * 1.3 + (4.2, 1.0)])
+    y = np.repeat(["narrow", "wide"], 150)
+    clf = ns.NeighborClassifier(10, posterior="pooled").fit(X, y)
+    across, up = np.meshgrid(np.linspace(-2.5, 8.5, 220), np.linspace(-3.5, 5.5, 180))
+    queries = np.column_stack([across.ravel(), up.ravel()])
+    fifth, own = clf.kneighbors(queries)[0][:, 4], np.sort(clf.kneighbors()[0][:, 4])
+    shares = {
+        "the 5th neighbor alone": np.searchsorted(own, fifth) / len(own),
+        "novelty": clf.novelty(queries),
+    }
+    figure = Figure(figsize=(7.4, 3.2), layout="constrained")
+    for ax, (title, share) in zip(figure.subplots(1, 2, sharey=True), shares.items(), strict=True):
+        drawn = ax.contourf(across, up, share.reshape(across.shape), levels=EDGES, colors=GRAYS)
+        for number, label in enumerate(("narrow", "wide")):
+            ax.scatter(*X[y == label].T, s=6, color=FEW_COLORS[number], label=label, linewidths=0)
+        ax.set_title(title, size=9, loc="left")
+        quiet(ax)
+    figure.colorbar(drawn, ax=figure.axes, format="%g", ticks=EDGES[:-1])
+    return figure
+
+
 def speed() -> Any:
     """How many queries a second exact search answers, beside scikit-learn's and faiss's: the table in RESULTS.md."""
     lines = (Path(__file__).parent.parent / "benchmarks" / "RESULTS.md").read_text(encoding="utf-8").splitlines()
@@ -209,10 +247,12 @@ PICTURES: dict[str, Callable[[], Any]] = {
     "regions": regions,
     "k-curve": k_curve,
     "reliability": reliability,
+    "records": records,
     "training-size": training_size,
     "case-tables": case_tables,
     "coverage": coverage,
     "taxonomy": taxonomy,
+    "novelty": novelty,
     "speed": speed,
 }
 

@@ -18,8 +18,6 @@ from nearsay.displays.hedge_picture import HedgeDisplay
 from nearsay.displays.hedged_answers import HedgedAnswersDisplay, verdicts
 from nearsay.displays.similar_neighbors import SimilarNeighborsDisplay
 from nearsay.errors import DatasetNotFound
-from nearsay.taxonomy.words import words_for_nodes
-from reproduce.hedging.tin200 import load_words
 
 IMAGES = Path(__file__).parent / "images"
 ACCURACY, N_NEIGHBORS, N_ANSWERS = 0.7, 30, 12
@@ -48,13 +46,12 @@ def main() -> None:
     except DatasetNotFound as absent:
         print(f"The pictures of hedged answers stay as they are. {absent}")
         return
-    names = words_for_nodes(tree, load_words())
-    knn = ns.NeighborClassifier(N_NEIGHBORS, model_failure=0.0)
-    hedged = ns.HedgedClassifier(knn, tree, ACCURACY).fit(rows.X, rows.y)
+    knn = ns.NeighborClassifier(N_NEIGHBORS, posterior="proportional", model_failure=0.0)
+    hedged = ns.HedgedClassifier(knn, tree, ACCURACY, rule="darts").fit(rows.X, rows.y)
 
     chosen = evenly(len(test), N_ANSWERS) + 7  # not the first of a class each time, and nobody's choice
     said = answers(hedged, test.X[chosen])
-    table = HedgedAnswersDisplay.from_predictions(test.y[chosen], said, taxonomy=tree, names=names)
+    table = HedgedAnswersDisplay.from_predictions(test.y[chosen], said, taxonomy=tree)
     table.figure_.savefig(IMAGES / "hedged-answers.png", dpi=100)
 
     judged = verdicts(test.y[chosen], said["DARTS"], tree)
@@ -62,9 +59,9 @@ def main() -> None:
     # Of the answers that are right though less specific, the one that says most.
     query = chosen[np.where(np.array(judged) == "hedged", bits, -1.0).argmax()]
     one = test.X[query], test.y[query]
-    on_tree = HedgeDisplay.from_estimator(hedged, *one, names=names)
+    on_tree = HedgeDisplay.from_estimator(hedged, *one)
     on_tree.figure_.savefig(IMAGES / "hedge-on-tree.png", dpi=100)
-    strip = SimilarNeighborsDisplay.from_estimator(hedged.estimator_, *one, taxonomy=tree, names=names)
+    strip = SimilarNeighborsDisplay.from_estimator(hedged.estimator_, *one, taxonomy=tree)
     strip.figure_.savefig(IMAGES / "similar-neighbors.png", dpi=100)
 
 

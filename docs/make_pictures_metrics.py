@@ -50,8 +50,12 @@ def before_and_after() -> Any:
     query, rows = _contested(planes, truth, shown)
     figure = Figure(figsize=(11.0, 4.8), layout="constrained")
     for ax, (name, learned), plane in zip(figure.subplots(1, 2), maps.items(), planes, strict=True):
-        right = ns.NeighborClassifier(N_NEIGHBORS).fit(learned.transform(X), y).score(plane, truth)
-        few = ns.NeighborClassifier(N_NEIGHBORS).fit(plane[rows], truth[rows])
+        right = (
+            ns.NeighborClassifier(N_NEIGHBORS, posterior="proportional")
+            .fit(learned.transform(X), y)
+            .score(plane, truth)
+        )
+        few = ns.NeighborClassifier(N_NEIGHBORS, posterior="proportional").fit(plane[rows], truth[rows])
         ns.displays.NeighborhoodDisplay.from_estimator(
             few,
             plane[rows],

@@ -41,7 +41,7 @@ for row in np.random.default_rng(5).permutation(len(few)):
     if np.linalg.norm(plane[row] - plane[shown], axis=1).min() > 4.5 and len(shown) < 30:
         shown.append(row)
 
-three = ns.NeighborClassifier(3).fit(plane[shown], digits.target[few[shown]])
+three = ns.NeighborClassifier(3, posterior="proportional").fit(plane[shown], digits.target[few[shown]])
 others = np.setdiff1d(np.arange(len(few)), shown)
 disputed = others[three.predict_proba(plane[others]).max(axis=1) < 0.9]
 room = [evidence.distances[0] for evidence in three.explain(plane[disputed])]

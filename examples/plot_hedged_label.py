@@ -29,7 +29,8 @@ X_train, X_test, y_train, y_test = train_test_split(X, names[y], test_size=0.5, 
 # %%
 # Ask for 99 % of the answers to be right.
 
-hedged = ns.HedgedClassifier(ns.NeighborClassifier(15), shapes, accuracy=0.99).fit(X_train, y_train)
+knn = ns.NeighborClassifier(15, posterior="proportional")
+hedged = ns.HedgedClassifier(knn, shapes, accuracy=0.99, rule="darts").fit(X_train, y_train)
 said = hedged.predict(X_test)
 right = np.mean([node in (truth, *shapes.ancestors(truth)) for truth, node in zip(y_test, said, strict=True)])
 print(f"right: {right:.1%}, down to the digit: {np.mean(np.isin(said, names)):.1%}")
@@ -39,6 +40,7 @@ print(f"right: {right:.1%}, down to the digit: {np.mean(np.isin(said, names)):.1
 # learned from the accuracy asked for, settles how much being right is worth.
 
 careful = np.flatnonzero((said == "curved") | (said == "straight") | (said == "ring"))[0]
+print(hedged.explain(X_test[[careful]])[0])
 ns.displays.HedgeDisplay.from_estimator(hedged, X_test[careful], y_test[careful])
 
 # %%

@@ -31,6 +31,6 @@ maps = {
 figure, axes = plt.subplots(1, 2, figsize=(9.6, 4.4), layout="constrained")
 for ax, (name, learner) in zip(axes, maps.items(), strict=True):
     plane, new = learner.fit(X, y).transform(X), learner.transform(X_new)
-    clf = ns.NeighborClassifier(15).fit(plane, y)
+    clf = ns.NeighborClassifier(15, posterior="proportional").fit(plane, y)
     ns.displays.DecisionRegionsDisplay.from_estimator(clf, new, y_new, ax=ax)
     ax.set_title(f"{name}: {clf.score(new, y_new):.0%} of new digits right", loc="left", fontsize=10)

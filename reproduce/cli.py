@@ -12,6 +12,7 @@ from nearsay.terminal import AsJson, command_line, empty_table, print_json, prin
 from reproduce.annotation.published import FEATURES
 from reproduce.annotation.published import FIGURES as ANNOTATION_FIGURES
 from reproduce.hedging.published import DATA, FIGURES
+from reproduce.novelty.parts import PARTS
 from reproduce.probabilities.published import JOINS, TABLES
 
 if TYPE_CHECKING:
@@ -163,6 +164,84 @@ def annotation(
         return
     print_parts(_text_table(text_table(figure, rows)), *(f"· {note}" for note in NOTES[figure]))
     print_parts(*(f"The picture is in {picture}" for picture in pictures))
+
+
+@app.command()
+def keywords(
+    data: Annotated[
+        str | None,
+        typer.Option(metavar="emotions|medical", callback=_one_of(("emotions", "medical")), help="One data set."),
+    ] = None,
+    n_splits: Annotated[int, typer.Option("--splits", min=1, help="Splits into two thirds and one.")] = 3,
+    as_json: AsJson = False,
+) -> None:
+    """Keywords of rows that are no images: ours by default beside ML-kNN and scikit-learn's models."""
+    from reproduce.keywords import run
+
+    with show_progress("Reading data sets") as tell:
+        result = run(data=data, n_splits=n_splits, progress=tell)
+    if as_json:
+        print_json(result)
+        return
+    numbers = ("rank precision", "micro F1", "seconds")
+    table = empty_table(result["title"], "data", "method", *numbers, numbers=numbers)
+    for row in result["rows"]:
+        measured = f"{row['rank_precision']:.3f}", f"{row['micro_f1']:.3f}", f"{row['seconds']:.1f}"
+        table.add_row(row["data"], row["method"], *measured)
+    print_parts(table, *(f"· {note}" for note in result["notes"]))
+
+
+@app.command()
+def others(
+    sets: Annotated[
+        str | None, typer.Option(help="Data sets, separated by commas; all but the slow tin200 by default.")
+    ] = None,
+    n_splits: Annotated[int, typer.Option("--splits", min=1, help="Random splits of each data set.")] = 3,
+    only: Annotated[
+        str | None,
+        typer.Option(metavar="ours|peers", callback=_one_of(("ours", "peers")), help="One side instead of both."),
+    ] = None,
+    raw: Annotated[bool, typer.Option("--raw", help="Leave the columns as they are: not standardized.")] = False,
+    cache: Annotated[
+        Path | None, typer.Option(help="Folder in which figures of peers are kept, and taken from if they are there.")
+    ] = None,
+    as_json: AsJson = False,
+) -> None:
+    """Log loss, accuracy and calibration on twelve data sets, ours beside seven classifiers of scikit-learn."""
+    from reproduce.others.comparison import run
+    from reproduce.others.rendering import text_notes, text_tables
+
+    with show_progress("Reading data sets") as tell:
+        result = run(sets=_names(sets), n_splits=n_splits, only=only, raw=raw, cache=cache, progress=tell)
+    if as_json:
+        print_json(result)
+        return
+    print_parts(*map(_text_table, text_tables(result)), *(f"· {note}" for note in text_notes(result)))
+
+
+@app.command()
+def novelty(
+    part: Annotated[
+        str, typer.Option(metavar="|".join(PARTS), callback=_one_of(PARTS), help="What is looked for.")
+    ] = "classes",
+    sets: Annotated[str | None, typer.Option(help="Data sets, separated by commas.")] = None,
+    draws: Annotated[int, typer.Option(min=1, help="Random draws from each data set.")] = 3,
+    as_json: AsJson = False,
+) -> None:
+    """How well novelty finds held-out classes, evidence near-copies, and label_scores flipped labels."""
+    from reproduce.novelty.measures import run
+    from reproduce.novelty.rendering import text_tables
+
+    with show_progress("Reading data sets") as tell:
+        result = run(part=part, sets=_names(sets), draws=draws, progress=tell)
+    if as_json:
+        print_json(result)
+        return
+    print_parts(*map(_text_table, text_tables(result)), *(f"· {note}" for note in result["notes"]))
+
+
+def _names(given: str | None) -> list[str]:
+    return [name.strip() for name in given.split(",")] if given else []
 
 
 def _nearest_table(result: dict[str, Any]) -> Table:

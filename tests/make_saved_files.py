@@ -20,15 +20,17 @@ TREE = ns.Taxonomy.from_nested({"iris": {"late": ["versicolor", "virginica"], "s
 WORDS = [["sky", "sea"] if label == "setosa" else ["sky", "grass"] for label in Y]
 
 MADE: dict[str, Callable[[], Any]] = {
-    "votes": lambda: ns.NeighborClassifier(3).fit(X, Y),
+    "votes": lambda: ns.NeighborClassifier(3, posterior="proportional").fit(X, Y),
     "ranks": lambda: ns.NeighborClassifier(3, posterior="rank&votesplit", metric="cosine").fit(X, Y),
     "pool": lambda: ns.NeighborClassifier(3, posterior="pooled").fit(X, Y),
     "fused": lambda: ns.FusedClassifier({"a": slice(0, 2), "b": slice(2, 4)}).fit(X, Y),
-    "hedged": lambda: ns.HedgedClassifier(ns.NeighborClassifier(3), TREE, accuracy=0.8).fit(X, Y),
+    "hedged": lambda: ns.HedgedClassifier(ns.NeighborClassifier(3, posterior="proportional"), TREE, accuracy=0.8).fit(
+        X, Y
+    ),
     "hedged-model": lambda: ns.HedgedClassifier(LogisticRegression(), TREE, accuracy=0.8).fit(X, Y),
-    "sets": lambda: ns.ConformalClassifier(ns.NeighborClassifier(3), 0.8).fit(X, Y),
+    "sets": lambda: ns.ConformalClassifier(ns.NeighborClassifier(3, posterior="proportional"), 0.8).fit(X, Y),
     "metric": lambda: ns.WithinClassWhitening().fit(X, Y),
-    "keywords": lambda: ns.KeywordAnnotator(n_neighbors=3, n_keywords=2).fit(X, WORDS),
+    "keywords": lambda: ns.KeywordAnnotator("nearest", n_neighbors=3, n_keywords=2).fit(X, WORDS),
 }
 
 

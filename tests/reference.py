@@ -367,13 +367,61 @@ def k_curve(
     return accuracies, log_posteriors
 
 
-def novelty(X: Sequence, query: Sequence[float], k: int) -> float:
-    """Share of rows nearer to their own k-th other row than the query is to its k-th row; equal ones count half."""
-    k = min(k, len(X) - 1)
-    _, own = nearest(X, X, k, euclidean, leave_out_itself=True)
-    _, to_query = nearest(X, [query], k, euclidean)
-    here = to_query[0][k - 1]
-    return sum(1.0 if d[k - 1] < here else 0.5 if d[k - 1] == here else 0.0 for d in own) / len(X)
+def novelty(
+    X: Sequence, y: Sequence[int], queries: Sequence[Sequence[float]], k: int, *, by_class: bool = False
+) -> list[float]:
+    """Share of rows with a smaller sum of three signs than each query, by plain votes; equal ones count half.
+
+    Beyond all rows half a row's share is divided by e with every unit. Every row is asked in a collection from which
+    it was taken out, as a query would be.
+    """
+    n_classes = max(y) + 1
+    reach = max(1, min(5, min(k, len(X) - 1) - 1))
+    nearest_of_all = [d[0] for d in nearest(X, X, 1, euclidean, leave_out_itself=True)[1]]
+    positive = sorted(d for d in nearest_of_all if d > 0)
+    middle = (positive[(len(positive) - 1) // 2] + positive[len(positive) // 2]) / 2 if positive else 1000.0
+
+    def away(distance: float) -> float:
+        return math.log(distance + middle / 1000)
+
+    def signs(query: Sequence[float], here: list[int], n_neighbors: int) -> tuple[list[float], int]:
+        rows, distances = (part[0] for part in nearest([X[r] for r in here], [query], n_neighbors, euclidean))
+        others = {r: sorted(euclidean(X[here[r]], X[o]) for o in here if o != here[r]) for r in rows[:reach]}
+        last = distances[min(reach, len(rows)) - 1]
+        own = [other[reach - 1] if len(other) >= reach else last for other in others.values()]
+        said = [y[here[r]] for r in rows]
+        p = proportional(said, n_classes, 0.01, "model_failure")
+        farther = away(last) - sum(map(away, own)) / len(own)
+        best = winner(votes(said, n_classes), said, "nearest")
+        return [away(distances[0]), farther, math.log(1 - max(p) + 1e-6)], best
+
+    everyone = list(range(len(X)))
+    past = [signs(X[r], [o for o in everyone if o != r], min(k, len(X) - 1))[0] for r in everyone]
+    centers = [sum(column) / len(past) for column in zip(*past, strict=True)]
+    spreads = [
+        math.sqrt(sum((sign - center) ** 2 for sign in column) / len(past))
+        for column, center in zip(zip(*past, strict=True), centers, strict=True)
+    ]
+
+    def score(found: list[float]) -> float:
+        parts = zip(found, centers, spreads, strict=True)
+        return sum((sign - center) / (spread if spread > 1e-9 else 1.0) for sign, center, spread in parts)
+
+    shares = []
+    for query in queries:
+        found, best = signs(query, everyone, k)
+        here = score(found)
+        of_class = [score(case) for case, label in zip(past, y, strict=True) if label == best]
+        usual = of_class if by_class and len(of_class) >= 10 else [score(case) for case in past]
+        equal = [abs(case - here) <= 1e-9 for case in usual]
+        below = [case < here - 1e-9 for case in usual]
+        share = (sum(below) + sum(equal) / 2) / len(usual)
+        if share == 1:
+            share -= math.exp(max(usual) - here) / (2 * len(usual))
+        elif share == 0:
+            share += math.exp(here - min(usual)) / (2 * len(usual))
+        shares.append(share)
+    return shares
 
 
 def nearest_neighbor_error(X: Sequence, y: Sequence[int]) -> float:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import statistics
 from collections.abc import Sequence
 
 import numpy as np
@@ -29,7 +30,8 @@ def class_distances(X: np.ndarray, y: np.ndarray, q: Sequence[float], left_out: 
 def usable_members(y: np.ndarray, members: Sequence[int]) -> list[int]:
     sizes = sorted(int((y == label).sum()) for label in y)
     middle = (sizes[(len(sizes) - 1) // 2] + sizes[len(sizes) // 2]) / 2
-    return sorted({min(k, max(1, int(middle) - 1)) for k in members})
+    most = max(1, min(4, int(middle) - 1), int(middle) // 4)
+    return sorted({min(k, most) for k in members})
 
 
 def floor_of(X: np.ndarray, y: np.ndarray) -> float:
@@ -72,14 +74,17 @@ def softmax(scores: Sequence[float]) -> list[float]:
 def pooled(
     groups: Sequence[np.ndarray], y: np.ndarray, queries: Sequence[np.ndarray], members: Sequence[int], largest: float
 ) -> tuple[np.ndarray, np.ndarray]:
-    """Weights and probabilities of the log-linear pool; ``largest`` is the model failure allowed."""
+    """Weights (that of the class size last) and probabilities of the pool; ``largest`` is the model failure allowed."""
     members = usable_members(y, members)
     floors = [floor_of(X, y) for X in groups]
     n_classes = int(y.max()) + 1
 
     def of(rows: Sequence[np.ndarray], left_out: int | None) -> np.ndarray:
         parts = [features(X, y, q, left_out, members, floor) for X, q, floor in zip(groups, rows, floors, strict=True)]
-        return np.array([[value for part in parts for value in part[c]] for c in range(n_classes)])
+        rows_of = [int((y == c).sum()) for c in range(n_classes)]
+        usual = statistics.median([n for n in rows_of if n > 1])
+        sizes = [-math.log(n if n > 1 else usual) for n in rows_of]
+        return np.array([[*(value for part in parts for value in part[c]), sizes[c]] for c in range(n_classes)])
 
     cases = [(of([X[i] for X in groups], i), int(y[i])) for i in range(len(y)) if (y == y[i]).sum() > 1]
 
@@ -89,7 +94,7 @@ def pooled(
             lost -= math.log(max(softmax([-float(row @ weights) for row in table])[truth], 1e-300))
         return lost
 
-    found = minimize(loss, np.zeros(len(groups) * len(members)), method="BFGS", options={"gtol": 1e-9})
+    found = minimize(loss, np.zeros(len(groups) * len(members) + 1), method="BFGS", options={"gtol": 1e-9})
     weights = found.x
     p_true = [softmax([-float(row @ weights) for row in table])[truth] for table, truth in cases]
     share = min(largest, most_likely_failure(p_true, n_classes))

@@ -108,3 +108,32 @@ def bisection(
         else:
             low = middle
     return high
+
+
+def settings_that_matter(rows: Sequence[Sequence[float]], parents: Parents, rule: str) -> list[float]:
+    """Settings that meet every answer which the rule gives: where two nodes are worth the same, and just past it."""
+    found = {0.0}
+    gains = information(parents)
+    for p in rows:
+        p_node = node_probabilities(p, parents)
+        if rule == "darts":
+            for a in range(len(parents)):
+                for b in range(len(parents)):
+                    if p_node[a] < p_node[b]:
+                        found.add((p_node[a] * gains[a] - p_node[b] * gains[b]) / (p_node[b] - p_node[a]))
+        else:
+            found.update(p_node)
+    return sorted(past for setting in found if setting >= 0 for past in (setting, setting + 1e-7))
+
+
+def most_said(
+    rows: Sequence[Sequence[float]], labels: Sequence[int], parents: Parents, rules: Sequence[str], accuracy: float
+) -> float:
+    """The largest gain at any setting of any of the rules at which so many answers are right; the root says nothing."""
+    most = 0.0
+    for rule in rules:
+        for setting in settings_that_matter(rows, parents, rule):
+            right, gain = right_and_gain(rows, labels, parents, rule, setting)
+            if keeps(right, len(rows), accuracy, None):
+                most = max(most, gain)
+    return most

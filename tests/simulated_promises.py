@@ -124,7 +124,7 @@ def hedge_lines(sizes: list[int], names: list[str], repetitions: int, accuracy: 
 
 
 def set_lines(sizes: list[int], repetitions: int, coverage: float = 0.9) -> Iterator[str]:
-    votes, pooled = NeighborClassifier(5), NeighborClassifier(5, posterior="pooled")
+    votes, pooled = NeighborClassifier(5, posterior="proportional"), NeighborClassifier(5, posterior="pooled")
     for name, estimator in (("proportional", votes), ("pooled", pooled)):
         for cv in ("split", None, 5):
             for n_classes in (30, 100, 1000):

@@ -47,7 +47,8 @@ def test_words_by_score_equal_the_loop(items, queries, k, n_keywords):
         return
     X = [[float(place)] for place, _ in items]
     Y = np.array([[int(word in words) for word in WORDS] for _, words in items])
-    annotator = KeywordAnnotator(relevance="prior", n_neighbors=k, n_keywords=n_keywords, order="score").fit(X, Y)
+    settings = {"n_neighbors": k, "n_keywords": n_keywords}
+    annotator = KeywordAnnotator("nearest", relevance="prior", order="score", **settings).fit(X, Y)
     given = annotator.predict([[float(query)] for query in queries])
     for query, said in zip(queries, given, strict=True):
         nearest = sorted(range(len(X)), key=lambda i: (abs(X[i][0] - query), i))[:k]
@@ -61,7 +62,7 @@ def test_answers_are_the_same_in_whatever_form_keywords_come(order):
     X, Y = photos()
     lists = [[WORDS[w] for w in np.flatnonzero(row)] for row in Y]
     forms = [Y, csr_array(Y), pd.DataFrame(Y, columns=WORDS), lists]
-    fitted = [KeywordAnnotator(n_keywords=2, order=order).fit(X, form) for form in forms]
+    fitted = [KeywordAnnotator("nearest", n_keywords=2, order=order).fit(X, form) for form in forms]
     for annotator in fitted[1:]:
         np.testing.assert_array_equal(annotator.predict_proba(X[:9]), fitted[0].predict_proba(X[:9]))
     assert issparse(fitted[1].predict(X[:9]))
@@ -71,6 +72,8 @@ def test_answers_are_the_same_in_whatever_form_keywords_come(order):
 
 
 SPEAKERS = {
+    "auto": "auto",
+    "nearest": "nearest",
     "euclidean": None,
     "two pass": TwoPassNeighbors(),
     "ranking": RankBoostNeighbors({"x": slice(0, 1), "y": slice(1, 2)}, max_iter=5),
@@ -99,7 +102,7 @@ def test_whoever_speaks_is_right_more_often_than_chance_and_alike_in_any_batch(n
 
 def test_words_are_given_with_the_neighbors_that_have_them():
     X, Y = photos()
-    annotator = KeywordAnnotator(n_neighbors=7, n_keywords=3).fit(X, Y)
+    annotator = KeywordAnnotator("nearest", n_neighbors=7, n_keywords=3).fit(X, Y)
     p = annotator.predict_proba(X[:5])
     for item, answer in enumerate(annotator.annotate(X[:5])):
         assert answer.probabilities == sorted(answer.probabilities, reverse=True)
@@ -133,9 +136,9 @@ def test_an_answer_and_its_evidence_come_from_one_search():
 def test_confidence_can_choose_how_many_words():
     X, Y = photos()
     Q, truth = photos(seed=1)
-    likely = KeywordAnnotator(n_keywords=None).fit(X, Y)
+    likely = KeywordAnnotator("nearest", n_keywords=None).fit(X, Y)
     np.testing.assert_array_equal(likely.predict(Q), (likely.predict_proba(Q) >= 0.5).astype(int))
-    sure = KeywordAnnotator(n_keywords=2, min_probability=0.9).fit(X, Y)
+    sure = KeywordAnnotator("nearest", n_keywords=2, min_probability=0.9).fit(X, Y)
     given = sure.predict(Q)
     assert given.sum(axis=1).max() <= 2
     assert (given <= (sure.predict_proba(Q) >= 0.9)).all()
@@ -146,7 +149,7 @@ def test_worth_gives_rare_words_more_often():
     X, Y = photos(400)
     Y[:, 3] *= np.arange(400) % 5 == 0
     by_worth, by_probability = (
-        KeywordAnnotator(n_keywords=1, order=order, recall_weight=2.0).fit(X, Y).predict(X)
+        KeywordAnnotator("nearest", n_keywords=1, order=order, recall_weight=2.0).fit(X, Y).predict(X)
         for order in ("worth", "probability")
     )
     assert by_worth[:, 3].sum() > by_probability[:, 3].sum()
@@ -155,8 +158,8 @@ def test_worth_gives_rare_words_more_often():
 def test_recall_is_weighed_anew_without_fitting_again():
     X, Y = photos(200)
     Y[:, 3] *= np.arange(200) % 5 == 0
-    annotator = KeywordAnnotator(n_keywords=1, order="worth").fit(X, Y)
-    afresh = KeywordAnnotator(n_keywords=1, order="worth", recall_weight=3.0).fit(X, Y)
+    annotator = KeywordAnnotator("nearest", n_keywords=1, order="worth").fit(X, Y)
+    afresh = KeywordAnnotator("nearest", n_keywords=1, order="worth", recall_weight=3.0).fit(X, Y)
     np.testing.assert_array_equal(annotator.set_recall_weight(3.0).predict(X), afresh.predict(X))
     assert annotator.get_params()["recall_weight"] == 3.0
     assert annotator.held_out_proba_.shape == (200, 4)
@@ -192,12 +195,12 @@ def test_odd_but_legal_keywords_are_taken():
     Y[:5] = 0  # rows without keywords
     Y[:, 2] = 0  # a word that no row has
     Y[:, 3] = 1  # and one that all have
-    annotator = KeywordAnnotator(n_keywords=9, cv=4).fit(X, Y)
+    annotator = KeywordAnnotator("nearest", n_keywords=9, cv=4).fit(X, Y)
     p = annotator.predict_proba(X)
     assert np.isfinite(p).all()
     assert p[:, 2].max() < 0.2 < 0.8 < p[:, 3].min()
     assert annotator.predict(X).sum(axis=1).tolist() == [4] * len(X)
-    assert KeywordAnnotator().fit([[0.0], [1.0]], [["sky"], ["sky"]]).annotate([[0.5]])[0].words == ["sky"]
+    assert KeywordAnnotator("nearest").fit([[0.0], [1.0]], [["sky"], ["sky"]]).annotate([[0.5]])[0].words == ["sky"]
     assert annotator.predict(X[:0]).shape == (0, 4)
     assert annotator.annotate(X[:0]) == []
 
@@ -211,7 +214,7 @@ def test_a_hundred_thousand_words_are_annotated_in_little_memory():
     Y = csr_array((np.ones(1200), (np.repeat(np.arange(300), 4), words.ravel())), shape=(300, 100_000))
     Y.sum_duplicates()
     Y.data[:] = 1
-    annotator = KeywordAnnotator(n_keywords=3, relevance="count").fit(X, Y)
+    annotator = KeywordAnnotator("nearest", n_keywords=3, relevance="count").fit(X, Y)
     given = annotator.predict([[0.2, 0.5, 0.5], [0.8, 0.5, 0.5]])
     assert given.nnz == 6
     assert given[0, 7] == given[1, 99_999] == 1
@@ -219,8 +222,9 @@ def test_a_hundred_thousand_words_are_annotated_in_little_memory():
 
 def test_it_can_be_cloned_searched_over_and_scored():
     X, Y = photos()
-    annotator = KeywordAnnotator(n_keywords=2)
+    annotator = KeywordAnnotator("nearest", n_keywords=2)
     assert clone(annotator).get_params()["n_keywords"] == 2
+    assert KeywordAnnotator().neighbors == "auto"
     found = GridSearchCV(annotator, {"n_neighbors": [1, 10]}, cv=3).fit(X, Y)
     assert found.best_params_["n_neighbors"] in (1, 10)
     lists = [[WORDS[w] for w in np.flatnonzero(row)] for row in Y]
@@ -250,6 +254,20 @@ def test_it_can_be_cloned_searched_over_and_scored():
         ({"neighbors": 3}, [[0.0], [1.0]], [["a"], ["b"]], r"needs fit\(X, Y\).*got 3"),
         ({"neighbors": KeywordProjection()}, [[0.0], [1.0]], [["a"], ["b"]], "neither neighbors"),
         ({"neighbors": (JointNeighbors(), [])}, [[0.0], [1.0]], [["a"], ["b"]], "an empty list of relevances"),
+        ({"neighbors": "knn"}, [[0.0], [1.0]], [["a"], ["b"]], "Unknown neighbors 'knn'.*You can also pass estimators"),
+        ({"order": "score"}, [[0.0], [1.0]], [["a"], ["b"]], "neighbors='auto' has several. Use 'nearest'"),
+        (
+            {"recall_weight": "best"},
+            [[0.0], [1.0]],
+            [["a"], ["b"]],
+            "recall_weight must be a number.*or \"auto\"; got 'best'",
+        ),
+        (
+            {"neighbors": JointNeighbors(), "features": {"x": slice(0, 1)}},
+            [[0.0], [1.0]],
+            [["a"], ["b"]],
+            "features is for neighbors='auto'",
+        ),
         ({"order": "score", "neighbors": [None, None]}, [[0.0], [1.0]], [["a"], ["b"]], r"needs fit\(X, Y\)"),
         (
             {"order": "score", "neighbors": (JointNeighbors(), ["prior", "count"])},
@@ -266,7 +284,7 @@ def test_bad_input_is_said(settings, X, Y, words):
 
 def test_words_never_seen_count_as_missed():
     X, Y = photos()
-    annotator = KeywordAnnotator().fit(X, [[WORDS[w] for w in np.flatnonzero(row)] for row in Y])
+    annotator = KeywordAnnotator("nearest").fit(X, [[WORDS[w] for w in np.flatnonzero(row)] for row in Y])
     truth = [["sky"], ["moon"], ["moon", "sun"]]
     said = [{WORDS[w] for w in np.flatnonzero(row)} for row in annotator.predict(X[:3])]
     expected = reference.measures([set(words) for words in truth], said, [*WORDS, "moon"])["f1"]
@@ -275,8 +293,8 @@ def test_words_never_seen_count_as_missed():
 
 def test_a_table_of_other_words_than_those_learned_is_refused():
     X, Y = photos()
-    by_name = KeywordAnnotator().fit(X, [[WORDS[w] for w in np.flatnonzero(row)] for row in Y])
+    by_name = KeywordAnnotator("nearest").fit(X, [[WORDS[w] for w in np.flatnonzero(row)] for row in Y])
     with pytest.raises(InputError, match="got 3 and 4"):
         by_name.score(X[:1], [[0, 1, 0]])
     with pytest.raises(InputError, match=r"One has words \(such as 'moon'\)"):
-        KeywordAnnotator().fit(X, Y).score(X[:2], [["sky"], ["moon"]])
+        KeywordAnnotator("nearest").fit(X, Y).score(X[:2], [["sky"], ["moon"]])

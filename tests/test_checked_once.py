@@ -77,16 +77,18 @@ def checks(monkeypatch: pytest.MonkeyPatch) -> Counter[int]:
 
 CLASSIFIERS: dict[str, Any] = {
     **{name: ns.NeighborClassifier(5, posterior=name) for name in ("proportional", "pooled", "rank&votesplit")},
-    "k left open": ns.NeighborClassifier("auto"),
-    "by tree": ns.NeighborClassifier(5, search="kd"),
+    "k left open": ns.NeighborClassifier("auto", posterior="proportional"),
+    "by tree": ns.NeighborClassifier(5, search="kd", posterior="proportional"),
     "cosine": ns.NeighborClassifier(5, posterior="pooled", metric="cosine"),
-    "correlation": ns.NeighborClassifier(5, metric="correlation"),
-    "hellinger": ns.NeighborClassifier(5, metric="hellinger"),
-    "a function": ns.NeighborClassifier(5, metric=euclid),
+    "correlation": ns.NeighborClassifier(5, metric="correlation", posterior="proportional"),
+    "hellinger": ns.NeighborClassifier(5, metric="hellinger", posterior="proportional"),
+    "a function": ns.NeighborClassifier(5, metric=euclid, posterior="proportional"),
     "fused": ns.FusedClassifier(GROUPS, ns.NeighborClassifier(5, posterior="pooled")),
-    "fused, by product": ns.FusedClassifier(GROUPS, ns.NeighborClassifier(5, metric="cosine")),
-    "hedged": ns.HedgedClassifier(ns.NeighborClassifier(5), accuracy=0.5),
-    "conformal": ns.ConformalClassifier(ns.NeighborClassifier(5)),
+    "fused, by product": ns.FusedClassifier(
+        GROUPS, ns.NeighborClassifier(5, metric="cosine", posterior="proportional")
+    ),
+    "hedged": ns.HedgedClassifier(ns.NeighborClassifier(5, posterior="proportional"), accuracy=0.5),
+    "conformal": ns.ConformalClassifier(ns.NeighborClassifier(5, posterior="proportional")),
 }
 
 
@@ -162,7 +164,7 @@ def test_a_group_that_no_distance_can_measure_is_an_error_and_not_left_out(metri
     rows = X.copy()
     rows[::2, 3] = np.nan  # the error still counts these rows, and the columns of other groups
     rows[7, 4] = bad
-    fused = ns.FusedClassifier(GROUPS, ns.NeighborClassifier(5, metric=metric))
+    fused = ns.FusedClassifier(GROUPS, ns.NeighborClassifier(5, metric=metric, posterior="proportional"))
     with pytest.raises(ns.InputError, match=r"X holds .* at row 7, column 4"):
         fused.fit(rows, Y)
     fused.fit(X, Y)

@@ -41,7 +41,9 @@ def test_probabilities_and_labels_equal_the_loop(data, k, smoothed, rule):
     X, y = data
     k, (smoothing, model_failure) = min(k, len(X)), smoothed
     Q = queries_for(X)
-    clf = NeighborClassifier(k, smoothing=smoothing, model_failure=model_failure, tie_break=rule).fit(X, y)
+    clf = NeighborClassifier(
+        k, smoothing=smoothing, model_failure=model_failure, tie_break=rule, posterior="proportional"
+    ).fit(X, y)
     p = clf.predict_proba(Q)
     n_classes = len(clf.classes_)
     said = said_by_loop(X, y, Q, k)
@@ -55,7 +57,10 @@ def test_probabilities_and_labels_equal_the_loop(data, k, smoothed, rule):
 
 def test_a_tie_goes_to_the_nearest_neighbor_to_the_first_class_or_to_a_lot():
     X, y = [[0.0], [1.0], [2.0], [3.0]], ["z", "a", "z", "a"]
-    by_rule = {rule: NeighborClassifier(4, tie_break=rule).fit(X, y).predict([[-1.0]])[0] for rule in TIE_RULES}
+    by_rule = {
+        rule: NeighborClassifier(4, tie_break=rule, posterior="proportional").fit(X, y).predict([[-1.0]])[0]
+        for rule in TIE_RULES
+    }
     assert (by_rule["nearest"], by_rule["first"]) == ("z", "a")
     assert by_rule["random"] in ("a", "z")
 
@@ -66,7 +71,7 @@ def test_a_lot_is_always_drawn_among_the_tied_classes(data, seed):
     X, y = data
     k = min(4, len(X))
     Q = queries_for(X)
-    drawn = NeighborClassifier(k, tie_break="random", random_state=seed).fit(X, y).predict(Q)
+    drawn = NeighborClassifier(k, tie_break="random", random_state=seed, posterior="proportional").fit(X, y).predict(Q)
     for label, said in zip(drawn, said_by_loop(X, y, Q, k), strict=True):
         votes = reference.votes(said, int(y.max()) + 1)
         assert votes[label] == max(votes)
@@ -79,9 +84,11 @@ def test_lots_are_fair_and_depend_on_the_seed_and_on_nothing_else():
     Q = rng.normal(size=(3000, 3))
 
     def answers(seed: int | None) -> np.ndarray:
-        return NeighborClassifier(3, tie_break="random", random_state=seed).fit(X, y).predict(Q)
+        return (
+            NeighborClassifier(3, tie_break="random", random_state=seed, posterior="proportional").fit(X, y).predict(Q)
+        )
 
-    clf = NeighborClassifier(3, tie_break="random", random_state=7).fit(X, y)
+    clf = NeighborClassifier(3, tie_break="random", random_state=7, posterior="proportional").fit(X, y)
     votes = count_votes(neighbor_labels(clf.neighbors(Q), y), 3)
     three_way = (votes == 1).all(axis=1)
     shares = np.bincount(answers(7)[three_way], minlength=3) / three_way.sum()
@@ -98,7 +105,7 @@ def test_answers_do_not_depend_on_which_queries_are_asked_together(rule):
     rng = np.random.default_rng(1)
     X, y = rng.integers(0, 4, (60, 3)).astype(float), rng.integers(0, 5, 60)
     Q = rng.integers(0, 4, (40, 3)).astype(float)
-    clf = NeighborClassifier(4, tie_break=rule, random_state=3).fit(X, y)
+    clf = NeighborClassifier(4, tie_break=rule, random_state=3, posterior="proportional").fit(X, y)
     together, one_by_one = clf.predict_proba(Q), np.vstack([clf.predict_proba(q[None]) for q in Q])
     np.testing.assert_array_equal(together, one_by_one)
     np.testing.assert_array_equal(clf.predict(Q), np.concatenate([clf.predict(q[None]) for q in Q]))
@@ -109,7 +116,7 @@ def test_answers_do_not_depend_on_which_queries_are_asked_together(rule):
 def test_small_blocks_of_queries_give_the_same_answers(rule, monkeypatch):
     rng = np.random.default_rng(2)
     X, y = rng.integers(0, 4, (60, 2)).astype(float), rng.integers(0, 5, 60)
-    clf = NeighborClassifier(4, tie_break=rule).fit(X, y)
+    clf = NeighborClassifier(4, tie_break=rule, posterior="proportional").fit(X, y)
     whole = clf.predict(X), clf.predict_proba(X)
     blocks = classifier_module.row_blocks
     monkeypatch.setattr(classifier_module, "row_blocks", lambda n, **_: blocks(n, size=7))
@@ -130,7 +137,7 @@ def test_the_vote_agrees_with_scikit_learn_where_there_are_no_ties():
     rng = np.random.default_rng(3)
     X, Q = rng.normal(size=(200, 5)), rng.normal(size=(100, 5))
     y = (X[:, 0] + rng.normal(size=200) > 0).astype(int)
-    ours = NeighborClassifier(7, model_failure=0.0).fit(X, y)
+    ours = NeighborClassifier(7, model_failure=0.0, posterior="proportional").fit(X, y)
     theirs = KNeighborsClassifier(7).fit(X, y)
     np.testing.assert_allclose(ours.predict_proba(Q), theirs.predict_proba(Q), atol=1e-12)
     assert (ours.predict(Q) == theirs.predict(Q)).all()
@@ -175,7 +182,7 @@ def test_auto_with_a_posterior_object_makes_one_leave_one_out_table(monkeypatch)
     clf = NeighborClassifier("auto", posterior=NearestAlone()).fit(X, y)
     assert searches == {"leave_one_out": 1}
     assert clf.posterior_.table.n_neighbors == clf.n_neighbors_
-    plain = NeighborClassifier("auto").fit(X, y)
+    plain = NeighborClassifier("auto", posterior="proportional").fit(X, y)
     for a, b in zip(clf.k_curve_, plain.k_curve_, strict=True):
         np.testing.assert_array_equal(a, b)
 
@@ -195,17 +202,23 @@ def test_a_posterior_of_the_wrong_shape_is_named():
 @pytest.mark.parametrize("container", [list, np.array, lambda words: np.array(words, dtype=object)])
 def test_words_with_a_function_as_distance_are_classified_and_explained(container):
     words = ["cat", "rat", "hat", "dogs", "fogs", "logs"]
-    clf = NeighborClassifier(3, metric=letters_apart).fit(container(words), ["c", "c", "c", "d", "d", "d"])
+    clf = NeighborClassifier(3, metric=letters_apart, posterior="proportional").fit(
+        container(words), ["c", "c", "c", "d", "d", "d"]
+    )
     assert clf.predict(container(["bat", "bogs"])).tolist() == ["c", "d"]
     found = clf.explain(container(["bat"]))[0]
     assert (found.neighbors, found.distances) == ([0, 1, 2], [1.0, 1.0, 1.0])
-    auto = NeighborClassifier("auto", metric=letters_apart).fit(container(words), list("cccddd"))
+    auto = NeighborClassifier("auto", metric=letters_apart, posterior="proportional").fit(
+        container(words), list("cccddd")
+    )
     assert auto.k_curve_.accuracy[0] == 1.0
     assert auto.predict(container(["bat"])).tolist() == ["c"]
 
 
 def test_a_function_on_rows_of_numbers_checks_them_as_usual():
-    clf = NeighborClassifier(1, metric=lambda a, b: abs(a[0] - b[0])).fit(np.array([[0.0, 9.0], [5.0, 9.0]]), [0, 1])
+    clf = NeighborClassifier(1, metric=lambda a, b: abs(a[0] - b[0]), posterior="proportional").fit(
+        np.array([[0.0, 9.0], [5.0, 9.0]]), [0, 1]
+    )
     assert clf.n_features_in_ == 2
     assert clf.predict(np.array([[4.0, 0.0]])) == [1]
     with pytest.raises(ValueError, match="3 features"):
@@ -214,9 +227,9 @@ def test_a_function_on_rows_of_numbers_checks_them_as_usual():
 
 def test_items_without_labels_or_with_too_few_are_refused():
     with pytest.raises(InputError, match="y is None"):
-        NeighborClassifier(1, metric=letters_apart).fit(["a", "b"], None)
+        NeighborClassifier(1, metric=letters_apart, posterior="proportional").fit(["a", "b"], None)
     with pytest.raises(ValueError, match="inconsistent numbers of samples"):
-        NeighborClassifier(1, metric=letters_apart).fit(["a", "b"], [0])
+        NeighborClassifier(1, metric=letters_apart, posterior="proportional").fit(["a", "b"], [0])
 
 
 @pytest.mark.parametrize("options", [{"n_neighbors": 3}, {"n_neighbors": "auto"}])

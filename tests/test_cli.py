@@ -98,7 +98,7 @@ def test_the_three_queries_are_the_surest_the_most_contested_and_the_surest_wron
 
 def test_a_summary_is_what_a_loop_over_the_answers_finds():
     X, y = np.random.default_rng(0).normal(size=(40, 3)), np.arange(40) % 2
-    clf = NeighborClassifier(n_neighbors=3, model_failure=0.1).fit(X[:30], y[:30])
+    clf = NeighborClassifier(n_neighbors=3, model_failure=0.1, posterior="proportional").fit(X[:30], y[:30])
     summary = summarize(clf, X[30:], y[30:])
     p = [row[label] for row, label in zip(clf.predict_proba(X[30:]).tolist(), y[30:], strict=True)]
     assert summary["accuracy"] == np.mean(clf.predict(X[30:]) == y[30:])

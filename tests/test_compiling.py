@@ -91,9 +91,10 @@ tree = ns.Taxonomy.from_paths([("iris", "small", 0), ("iris", "large", 1), ("iri
 posteriors = ("proportional", "weighted", "pooled", "auto", "confmat&rank")
 for clf in (
     *(ns.NeighborClassifier(5, posterior=name) for name in posteriors),
-    ns.NeighborClassifier("auto"), ns.NeighborClassifier("auto", metric="jensen_shannon"),
-    ns.HedgedClassifier(ns.NeighborClassifier(5), tree), ns.ConformalClassifier(ns.NeighborClassifier(5)),
-    ns.FusedClassifier({"sepal": slice(0, 2), "petal": slice(2, 4)}),
+    ns.NeighborClassifier(), ns.NeighborClassifier("auto", posterior="proportional", metric="jensen_shannon"),
+    ns.HedgedClassifier(ns.NeighborClassifier(5, posterior="proportional"), tree),
+    ns.ConformalClassifier(ns.NeighborClassifier(5, posterior="proportional")),
+    ns.FusedClassifier({"sepal": slice(0, 2), "petal": slice(2, 4)}, ns.NeighborClassifier(5, posterior="rank")),
 ):
     compiling._spent = 0.0
     clf.fit(X, y).predict(X)

@@ -64,7 +64,7 @@ def answers(fitted: Any) -> list[Any]:
 
 
 def fitted(kind: Any, *positional: Any, **given: Any) -> Any:
-    around = [ns.NeighborClassifier(3)] if takes_an_estimator(kind) else []
+    around = [ns.NeighborClassifier(3, posterior="proportional")] if takes_an_estimator(kind) else []
     made = kind(*positional, *around, **{**QUICK.get(kind, {}), **given})
     if takes_keywords(kind):
         return made.fit(ROWS, KEYWORDS)
@@ -82,7 +82,9 @@ MOODS: dict[str, Callable[[], Any]] = {
     },
     "all chosen": lambda: fitted(ns.NeighborClassifier, "auto", posterior="auto", metric="auto"),
     "fused": lambda: ns.FusedClassifier({"a": slice(0, 2), "b": slice(2, 4)}).fit(ROWS, NAMES),
-    "hedged in a tree": lambda: ns.HedgedClassifier(ns.NeighborClassifier(3), PETS).fit(ROWS, NAMES),
+    "hedged in a tree": lambda: ns.HedgedClassifier(ns.NeighborClassifier(3, posterior="proportional"), PETS).fit(
+        ROWS, NAMES
+    ),
     "several scorers": lambda: fitted(
         ns.KeywordAnnotator, [ns.annotate.JointNeighbors(), ns.annotate.KeywordRegression()], order="worth"
     ),
@@ -114,7 +116,10 @@ def test_a_fitted_estimator_gives_the_same_answers_when_copied(name, way):
 @pytest.mark.parametrize("name", ESTIMATORS)
 def test_an_unfitted_estimator_keeps_its_settings(name, way):
     kind = ESTIMATORS[name]
-    one = kind(*([ns.NeighborClassifier(3)] if takes_an_estimator(kind) else []), **QUICK.get(kind, {}))
+    one = kind(
+        *([ns.NeighborClassifier(3, posterior="proportional")] if takes_an_estimator(kind) else []),
+        **QUICK.get(kind, {}),
+    )
     np.testing.assert_equal(plain(vars(way(one))), plain(vars(one)))
 
 
@@ -142,7 +147,7 @@ def test_a_deep_copy_of_an_index_is_changed_alone():
 
 
 def _knn() -> ns.NeighborClassifier:
-    return ns.NeighborClassifier(3).fit(ROWS, NAMES)
+    return ns.NeighborClassifier(3, posterior="proportional").fit(ROWS, NAMES)
 
 
 def _points() -> ns.decision.OperatingPoints:
@@ -166,6 +171,7 @@ OBJECTS: dict[str, Callable[[], list[Any]]] = {
     "TreeSearch": lambda: [ns.search.TreeSearch().fit(ROWS)],
     "ApproximateSearch": lambda: [ns.search.ApproximateSearch().fit(ROWS)] if find_spec("faiss") else [],
     "EvidenceList": lambda: [_knn().explain(ROWS[:2])],
+    "LabelScores": lambda: [_knn().label_scores()],
     "FusedEvidence": lambda: list(MOODS["fused"]().explain(ROWS[:2])),
     "GroupEvidence": lambda: list(MOODS["fused"]().explain(ROWS[:1])[0].groups),
     "OperatingPoints": lambda: [_points()],
@@ -194,7 +200,7 @@ OBJECTS: dict[str, Callable[[], list[Any]]] = {
     ],
     "DecisionRegionsDisplay": lambda: [
         ns.displays.DecisionRegionsDisplay.from_estimator(
-            ns.NeighborClassifier(1).fit(ROWS[:, :2], NAMES), ROWS[:, :2], NAMES, resolution=9
+            ns.NeighborClassifier(1, posterior="proportional").fit(ROWS[:, :2], NAMES), ROWS[:, :2], NAMES, resolution=9
         )
     ],
     "EvidenceDisplay": lambda: [ns.displays.EvidenceDisplay.from_estimator(_knn(), ROWS[0], images=ROWS)],
@@ -203,15 +209,21 @@ OBJECTS: dict[str, Callable[[], list[Any]]] = {
     "HedgedAnswersDisplay": lambda: [
         ns.displays.HedgedAnswersDisplay.from_predictions(["poodle"], ["corgi"], taxonomy=PETS)
     ],
-    "KCurveDisplay": lambda: [ns.displays.KCurveDisplay.from_estimator(fitted(ns.NeighborClassifier, "auto"))],
+    "KCurveDisplay": lambda: [
+        ns.displays.KCurveDisplay.from_estimator(fitted(ns.NeighborClassifier, "auto", posterior="proportional"))
+    ],
     "KeywordCurveDisplay": lambda: [
         ns.displays.KeywordCurveDisplay.from_rows({"a": [{"k": 5, "precision": 0.3, "recall": 0.4, "words_found": 9}]})
     ],
     "NeighborhoodDisplay": lambda: [
         ns.displays.NeighborhoodDisplay.from_estimator(
-            ns.NeighborClassifier(3).fit(ROWS[:, :2], NAMES), ROWS[:, :2], NAMES, query=ROWS[0, :2]
+            ns.NeighborClassifier(3, posterior="proportional").fit(ROWS[:, :2], NAMES),
+            ROWS[:, :2],
+            NAMES,
+            query=ROWS[0, :2],
         )
     ],
+    "RecordDisplay": lambda: [ns.displays.RecordDisplay.from_estimator(fitted(ns.NeighborClassifier), ROWS, LABELS)],
     "ReliabilityDisplay": lambda: [ns.displays.ReliabilityDisplay.from_predictions([0, 1], [[0.9, 0.1], [0.4, 0.6]])],
     "SimilarNeighborsDisplay": lambda: [
         ns.displays.SimilarNeighborsDisplay.from_estimator(_knn(), ROWS[0], taxonomy=PETS)

@@ -286,6 +286,13 @@ def test_a_table_that_cannot_be_read_is_refused_at_its_place(
         read_rows(table(tmp_path, text), **options)
 
 
+@pytest.mark.parametrize("groups", [{}, {"all": slice(0, 2)}])
+@pytest.mark.parametrize("header", ["a,a,y", "s[0],s[2],y", ".,.,y"])
+def test_groups_that_are_passed_serve_where_column_names_make_none(tmp_path: Path, header: str, groups: dict) -> None:
+    rows = read_rows(table(tmp_path, f"{header}\n1,2,oak\n"), groups=groups)
+    assert (rows.X.tolist(), rows.feature_groups) == ([[1, 2]], groups)
+
+
 def test_text_of_another_encoding_is_refused(tmp_path: Path) -> None:
     (tmp_path / "latin.csv").write_bytes("1,Möwe\n".encode("latin-1"))
     with pytest.raises(InputError, match="not UTF-8"):

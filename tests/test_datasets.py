@@ -11,8 +11,8 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from nearsay.data import AnnotatedImages, LabeledRows, load_dataset
-from nearsay.data.catalog import DATASETS, TAXONOMIES, data_folders
+from nearsay.data import AnnotatedImages, AnnotatedRows, LabeledRows, load_dataset
+from nearsay.data.catalog import DATASETS, SMALL_TABLES, TAXONOMIES, data_folders
 from nearsay.errors import DatasetNotFound, InputError, SavedFileError
 from nearsay.reports.installation import describe_installation
 from nearsay.taxonomy import Taxonomy, load_taxonomy
@@ -22,15 +22,23 @@ needs_data = pytest.mark.skipif(
 )
 
 
-@pytest.mark.parametrize(("name", "shape"), [("iris", (150, 4)), ("wine", (178, 13)), ("digits", (1797, 64))])
+EMBEDDED = [("iris", (150, 4)), ("wine", (178, 13)), ("breast_cancer", (569, 30)), ("digits", (1797, 64))]
+
+
+@pytest.mark.parametrize(("name", "shape"), EMBEDDED)
 def test_embedded_data_sets_need_no_files(monkeypatch: pytest.MonkeyPatch, name: str, shape: tuple) -> None:
     monkeypatch.setenv("NEARSAY_DATA", "/nowhere")
     rows = load_dataset(name)
     assert (rows.X.shape, rows.name) == (shape, name)
-    assert len(rows.label_names) == {"digits": 10}.get(name, 3)
+    assert len(rows.label_names) == {"digits": 10, "breast_cancer": 2}.get(name, 3)
 
 
-KINDS = {"labeled rows": LabeledRows, "annotated images": AnnotatedImages, "taxonomy": Taxonomy}
+KINDS = {
+    "labeled rows": LabeledRows,
+    "annotated rows": AnnotatedRows,
+    "annotated images": AnnotatedImages,
+    "taxonomy": Taxonomy,
+}
 EVERY = [(load_dataset, name) for name in DATASETS] + [(load_taxonomy, name) for name in TAXONOMIES]
 
 
@@ -51,6 +59,19 @@ def test_every_name_is_documented_and_listed_where_an_unknown_one_is_refused(loa
     assert f"`{name}`" in text or f'"{name}"' in text
     with pytest.raises(InputError, match=rf"Known names:.*\b{name}\b"):
         load("no such name")
+
+
+def test_a_table_is_all_columns_but_the_last_and_classes_come_without_their_quotes(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    monkeypatch.setenv("NEARSAY_DATA", str(tmp_path))
+    (tmp_path / "small").mkdir()
+    for name in SMALL_TABLES:
+        header = ".,.,c" if name == "satimage" else "a,b,kind"
+        (tmp_path / "small" / f"{name}.csv").write_text(f"{header}\n1,2,'wide glass'\n3,4.5,7\n")
+        rows = load_dataset(name)
+        assert (rows.X.tolist(), rows.y.tolist(), rows.name) == ([[1, 2], [3, 4.5]], ["wide glass", "7"], name)
+        assert len(rows.feature_groups) == (0 if name == "satimage" else 2)
 
 
 def test_the_doctor_shows_every_name_where_its_files_lie() -> None:
@@ -81,13 +102,13 @@ def test_a_missing_data_set_says_where_it_was_looked_for_and_what_to_fetch(
     monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))
     monkeypatch.setenv("HOME", str(tmp_path))
     dataset = DATASETS[name]
-    (tmp_path / "data" / name).mkdir(parents=True)
+    (tmp_path / "data" / dataset.folder).mkdir(parents=True)
     with pytest.raises(DatasetNotFound) as caught:
         load_dataset(name)
     for word in (
         *dataset.files,
         dataset.source,
-        *(str(folder / name) for folder in data_folders()),
+        *(str(folder / dataset.folder) for folder in data_folders()),
         "lacks",
         "no folder",
     ):

@@ -29,11 +29,12 @@ IMAGES = X.reshape(-1, 2, 2)
 
 
 def knn(k: int | str = 3, **settings: Any) -> ns.NeighborClassifier:
-    return ns.NeighborClassifier(k, **settings).fit(X[TRAIN], Y[TRAIN])
+    return ns.NeighborClassifier(k, **{"posterior": "proportional", **settings}).fit(X[TRAIN], Y[TRAIN])
 
 
 def hedged(k: int = 5, **settings: Any) -> ns.HedgedClassifier:
-    return ns.HedgedClassifier(ns.NeighborClassifier(k), PETS, 0.8, **settings).fit(X[TRAIN], Y[TRAIN])
+    knn = ns.NeighborClassifier(k, posterior="proportional")
+    return ns.HedgedClassifier(knn, PETS, 0.8, **{"rule": "darts", **settings}).fit(X[TRAIN], Y[TRAIN])
 
 
 def annotator() -> ns.KeywordAnnotator:
@@ -70,7 +71,7 @@ def by_size() -> tuple[np.ndarray, dict[int, np.ndarray]]:
     found = {}
     for size in SIZES:
         rows = [row for name in sorted(set(Y)) for row in [r for r in train if Y[r] == name][:size]]
-        found[size] = ns.NeighborClassifier(1).fit(X[rows], Y[rows]).predict_proba(X[test])
+        found[size] = ns.NeighborClassifier(1, posterior="proportional").fit(X[rows], Y[rows]).predict_proba(X[test])
     return Y[test], found
 
 
@@ -118,7 +119,7 @@ CASES: dict[str, Case] = {
     "CaseTableDisplay": Case(lambda **ax: of("CaseTableDisplay").from_estimator(knn(posterior="rank"), **ax), None),
     "DecisionRegionsDisplay": Case(
         lambda **ax: of("DecisionRegionsDisplay").from_estimator(
-            ns.NeighborClassifier(3).fit(X[:, :2], Y), X[:, :2], Y, resolution=9, **ax
+            ns.NeighborClassifier(3, posterior="proportional").fit(X[:, :2], Y), X[:, :2], Y, resolution=9, **ax
         ),
         None,
     ),
@@ -174,7 +175,7 @@ CASES: dict[str, Case] = {
     ),
     "NeighborhoodDisplay": Case(
         lambda **ax: of("NeighborhoodDisplay").from_estimator(
-            ns.NeighborClassifier(3).fit(X[:, :2], Y), X[:, :2], Y, query=X[0, :2], **ax
+            ns.NeighborClassifier(3, posterior="proportional").fit(X[:, :2], Y), X[:, :2], Y, query=X[0, :2], **ax
         ),
         None,
     ),
@@ -184,6 +185,11 @@ CASES: dict[str, Case] = {
             Y[TEST], knn().predict_proba(X[TEST]), classes=knn().classes_, **ax
         ),
         ("bins", "calibration_error"),
+    ),
+    "RecordDisplay": Case(
+        lambda **ax: of("RecordDisplay").from_estimator(knn(), X[TEST], Y[TEST], **ax),
+        lambda **ax: of("RecordDisplay").from_predictions(Y[TEST], knn().explain(X[TEST]), **ax),
+        ("bins", "gap"),
     ),
     "SimilarNeighborsDisplay": Case(
         lambda **ax: of("SimilarNeighborsDisplay").from_estimator(
@@ -202,7 +208,9 @@ CASES: dict[str, Case] = {
         ("values", "highlight"),
     ),
     "TrainingSizeDisplay": Case(
-        lambda **ax: of("TrainingSizeDisplay").from_estimator({"m": ns.NeighborClassifier(1)}, X, Y, sizes=SIZES, **ax),
+        lambda **ax: of("TrainingSizeDisplay").from_estimator(
+            {"m": ns.NeighborClassifier(1, posterior="proportional")}, X, Y, sizes=SIZES, **ax
+        ),
         lambda **ax: of("TrainingSizeDisplay").from_predictions(
             by_size()[0], {"m": by_size()[1]}, classes=sorted(set(Y)), **ax
         ),

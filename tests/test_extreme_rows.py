@@ -145,7 +145,7 @@ ODD_ROWS: dict[str, tuple[Any, Any, Any]] = {
 def test_odd_rows_give_finite_answers_or_are_refused_in_words(kind, rows):
     X, y, Y = ODD_ROWS[rows]
     few = {"n_neighbors": 1} if kind in (ns.NeighborClassifier, ns.annotate.MLkNN) else {}
-    around = [ns.NeighborClassifier(1)] if takes_an_estimator(kind) else []
+    around = [ns.NeighborClassifier(1, posterior="proportional")] if takes_an_estimator(kind) else []
     try:
         with warnings.catch_warnings():
             warnings.simplefilter("error")

@@ -109,7 +109,7 @@ def test_a_group_of_noise_gets_a_small_exponent():
     X, y = iris()
     noisy = np.hstack([X, np.random.default_rng(0).normal(size=(150, 2))])
     groups = {"petal": slice(2, 4), "noise": slice(4, 6)}
-    fused = FusedClassifier(groups, NeighborClassifier(5), exponents="learned").fit(noisy, y)
+    fused = FusedClassifier(groups, NeighborClassifier(5, posterior="proportional"), exponents="learned").fit(noisy, y)
     assert fused.exponents_[1] < 0.5 * fused.exponents_[0]
 
 
@@ -162,7 +162,9 @@ def test_a_tie_goes_to_the_class_that_is_nearest_in_all_groups_together():
 
 def test_leave_one_out_probabilities_are_those_of_a_fit_without_the_row():
     X, y = iris()
-    fused = FusedClassifier({"sepal": slice(0, 2), "petal": slice(2, 4)}, NeighborClassifier(5)).fit(X, y)
+    fused = FusedClassifier(
+        {"sepal": slice(0, 2), "petal": slice(2, 4)}, NeighborClassifier(5, posterior="proportional")
+    ).fit(X, y)
     p = fused.leave_one_out_proba()
     for row in range(0, 150, 17):
         others = np.arange(150) != row
@@ -180,7 +182,7 @@ def test_evidence_speaks_for_every_group_and_is_plain_data(posterior):
     assert json.loads(json.dumps(whole.to_dict()))["label"] == whole.label == fused.predict(query)[0]
     assert "sepal (euclidean)" in whole.text
     assert "times as likely as" in whole.text
-    assert "past cases like this" in whole.text
+    assert "past cases with a probability like this" in whole.text
     assert "sepal (euclidean): missing" in partly.text
     assert partly.groups[0].neighbors == []
     assert "<table>" in whole._repr_html_()
@@ -209,8 +211,8 @@ def test_folds_share_out_every_class():
         ({"priors": [1.0, 2.0]}, "each of the 3 classes"),
         ({"priors": [1.0, 0.0, 2.0]}, "above 0"),
         ({"priors": {"setosa": 1.0}}, "every class"),
-        ({"base": NeighborClassifier(posterior="rnak")}, "did you mean 'rank'"),
-        ({"base": NeighborClassifier(1000)}, "n_samples=150"),
+        ({"base": NeighborClassifier(5, posterior="rnak")}, "did you mean 'rank'"),
+        ({"base": NeighborClassifier(1000, posterior="proportional")}, "n_samples=150"),
     ],
 )
 def test_bad_settings_are_said(settings_of, words):

@@ -66,6 +66,14 @@ def n_right(taxonomy: Taxonomy, p: np.ndarray, labels: list[int], shift: float) 
     return int(taxonomy.covers_label(darts(p, taxonomy, shift), np.array(labels)).sum())
 
 
+@given(n=st.integers(1, 500), data=st.data())
+def test_an_accuracy_that_some_rows_had_is_kept_by_as_many(n, data):
+    """As a binary number k/n may lie a little above what it is as a fraction."""
+    k = data.draw(st.integers(1, n))
+    assert right_answers_needed(n, k / n) == k
+    assert right_answers_needed(n, float(np.nextafter(k / n, 2))) == k + 1 or k == n
+
+
 # ---------------------------------------------------------------- by hand (the examples of the spec)
 
 

@@ -14,7 +14,8 @@ from sklearn.utils.estimator_checks import parametrize_with_checks
 
 from nearsay.data.datasets import load_dataset
 from nearsay.decision import rules
-from nearsay.decision.guarantee import branch_of, fit_reward_shift, fit_reward_shifts_by_branch
+from nearsay.decision.envelope import accuracy_curve, operating_points
+from nearsay.decision.guarantee import branch_of, fit_reward_shift, fit_reward_shifts_by_branch, most_specific
 from nearsay.decision.hedged import HedgedClassifier
 from nearsay.decision.rules import RULES, darts
 from nearsay.errors import DatasetNotFound, InputError
@@ -61,9 +62,9 @@ def pets(n: int, seed: int = 0) -> tuple[np.ndarray, np.ndarray]:
 @pytest.mark.slow
 @parametrize_with_checks(
     [
-        HedgedClassifier(NeighborClassifier()),
+        HedgedClassifier(NeighborClassifier(5, posterior="proportional")),
         HedgedClassifier(LogisticRegression(), accuracy=0.5, cv=3),
-        HedgedClassifier(NeighborClassifier(3), accuracy=0.5, rule="flat-reject", cv="split"),
+        HedgedClassifier(NeighborClassifier(3, posterior="proportional"), accuracy=0.5, rule="flat-reject", cv="split"),
     ]
 )
 def test_scikit_learns_checks_pass(estimator, check):
@@ -72,11 +73,12 @@ def test_scikit_learns_checks_pass(estimator, check):
         check(estimator)
 
 
-@pytest.mark.parametrize("rule", RULES)
+@pytest.mark.parametrize("rule", ["auto", *RULES])
 @pytest.mark.parametrize("accuracy", [0.6, 0.8, 0.95])
 def test_the_accuracy_asked_for_is_the_accuracy_got(rule, accuracy):
     X, y = pets(600)
-    hedged = HedgedClassifier(NeighborClassifier(15), PETS, accuracy, rule=rule).fit(X, y)
+    knn = NeighborClassifier(15, posterior="proportional")
+    hedged = HedgedClassifier(knn, PETS, accuracy, rule=rule).fit(X, y)
     fresh, truth = pets(2000, seed=1)
     assert hedged.score(fresh, truth) >= accuracy - 0.03
     place = hedged.curve().place(hedged.setting_)
@@ -85,26 +87,34 @@ def test_the_accuracy_asked_for_is_the_accuracy_got(rule, accuracy):
 
 def test_the_setting_is_that_of_leave_one_out_probabilities():
     X, y = pets(300)
-    knn = NeighborClassifier(9).fit(X, y)
+    knn = NeighborClassifier(9, posterior="proportional").fit(X, y)
     columns = [knn.classes_.tolist().index(leaf) for leaf in PETS.leaves]
-    hedged = HedgedClassifier(NeighborClassifier(9), PETS, 0.8).fit(X, y)
-    assert hedged.setting_ == fit_reward_shift(knn.leave_one_out_proba()[:, columns], y, PETS, 0.8, method="exact")
+    p_leaf = knn.leave_one_out_proba()[:, columns]
+    hedged = HedgedClassifier(clone(knn), PETS, 0.9, rule="darts").fit(X, y)
+    curve = accuracy_curve(operating_points(p_leaf, PETS), y, PETS)
+    assert hedged.setting_ == most_specific([{"pet": curve}], 0.9)[1][0]
     nodes = darts(knn.predict_proba(X[:40])[:, columns], PETS, hedged.setting_)
     assert hedged.predict(X[:40]).tolist() == [PETS.nodes[node] for node in nodes]
 
 
-def test_a_larger_accuracy_gives_no_more_specific_answers_and_needs_no_fit(monkeypatch):
+def test_a_larger_accuracy_says_no_more_and_needs_no_fit(monkeypatch):
     X, y = pets(300)
-    hedged = HedgedClassifier(NeighborClassifier(9), PETS, 0.5).fit(X, y)
+    hedged = HedgedClassifier(NeighborClassifier(9, posterior="proportional"), PETS, 0.5).fit(X, y)
     monkeypatch.setattr(NeighborClassifier, "fit", lambda *_: pytest.fail("fitted again"))
-    settings = [hedged.set_accuracy(accuracy).setting_ for accuracy in (0.5, 0.7, 0.9, 0.99)]
-    assert settings == sorted(settings)
+    gains = []
+    for accuracy in (0.5, 0.7, 0.9, 0.99):
+        curve = hedged.set_accuracy(accuracy).curve()
+        gains.append(curve.gain[curve.place(hedged.setting_)].round(9))
+    assert gains == sorted(gains, reverse=True)
     assert hedged.accuracy == 0.99
 
 
 def test_confidence_makes_answers_more_careful():
     X, y = pets(300)
-    plain, sure = (HedgedClassifier(NeighborClassifier(9), PETS, 0.8, confidence=c).fit(X, y) for c in (None, 0.95))
+    plain, sure = (
+        HedgedClassifier(NeighborClassifier(9, posterior="proportional"), PETS, 0.8, confidence=c).fit(X, y)
+        for c in (None, 0.95)
+    )
     assert sure.setting_ >= plain.setting_
 
 
@@ -125,13 +135,17 @@ def test_any_classifier_with_probabilities_can_hedge(cv):
 @pytest.mark.parametrize("rule", RULES)
 def test_answers_do_not_depend_on_the_batch_nor_on_threads_as_in_hiclass_159(rule, branches, monkeypatch):
     X, y = pets(200)
-    hedged = HedgedClassifier(NeighborClassifier(5), PETS, 0.8, rule=rule, branches=branches).fit(X, y)
+    hedged = HedgedClassifier(
+        NeighborClassifier(5, posterior="proportional"), PETS, 0.8, rule=rule, branches=branches
+    ).fit(X, y)
     fresh, _ = pets(30, seed=1)
     said = hedged.predict(fresh)
     monkeypatch.setattr(rules, "BLOCK_BYTES", 8 * 7 * PETS.n_nodes)  # seven queries a block
     for count in (1, 2):
         with threads(count):
-            again = HedgedClassifier(NeighborClassifier(5), PETS, 0.8, rule=rule, branches=branches).fit(X, y)
+            again = HedgedClassifier(
+                NeighborClassifier(5, posterior="proportional"), PETS, 0.8, rule=rule, branches=branches
+            ).fit(X, y)
             assert again.settings_.tolist() == hedged.settings_.tolist()
             assert hedged.predict(fresh).tolist() == said.tolist()
             one_by_one = [hedged.predict(fresh[i : i + 1]) for i in range(30)]
@@ -144,7 +158,7 @@ def test_answers_do_not_depend_on_the_batch_nor_on_threads_as_in_hiclass_159(rul
 
 def test_leaves_at_different_depths_are_answered_alike_as_in_hiclass_162():
     X, y = pets(300)
-    hedged = HedgedClassifier(NeighborClassifier(5), PETS, 0.8).fit(X, y)
+    hedged = HedgedClassifier(NeighborClassifier(5, posterior="proportional"), PETS, 0.8).fit(X, y)
     assert hedged.predict([[30.0]]) == ["cat"]
     assert hedged.predict_path([[30.0]]) == [("pet", "cat")]
     assert hedged.predict_path([[0.5]])[0][:2] == ("pet", "dog")
@@ -152,7 +166,7 @@ def test_leaves_at_different_depths_are_answered_alike_as_in_hiclass_162():
 
 def test_probabilities_of_nodes_add_up_along_the_tree():
     X, y = pets(300)
-    hedged = HedgedClassifier(NeighborClassifier(5), PETS, 0.8).fit(X, y)
+    hedged = HedgedClassifier(NeighborClassifier(5, posterior="proportional"), PETS, 0.8).fit(X, y)
     p = dict(zip(PETS.nodes, hedged.predict_proba_nodes(X[:20]).T, strict=True))
     np.testing.assert_allclose(p["pet"], 1)
     np.testing.assert_allclose(p["dog"], p["small dog"] + p["large dog"])
@@ -163,7 +177,7 @@ def test_labels_may_sit_on_inner_nodes():
     X, y = pets(300)
     y = y.astype(object)
     y[np.isin(y, ["corgi", "pug"])] = "small dog"
-    hedged = HedgedClassifier(NeighborClassifier(5), PETS, 0.9).fit(X, y.astype(str))
+    hedged = HedgedClassifier(NeighborClassifier(5, posterior="proportional"), PETS, 0.9).fit(X, y.astype(str))
     assert hedged.score(*pets(300, seed=1)) < 1  # a breed was never seen, so "small dog" at best
     assert set(hedged.predict(X)) & {"small dog", "dog"}
 
@@ -203,9 +217,9 @@ def test_ten_thousand_leaves_are_hedged_as_the_plain_rule_says():
         p[np.arange(1000), random.integers(tree.n_leaves, size=1000)] += 1
     p /= p.sum(axis=1, keepdims=True)
     y = np.array(classes)[truth]
-    hedged = HedgedClassifier(Sayer(classes), tree, 0.9, cv="prefit").fit(p[:500], y[:500])
+    hedged = HedgedClassifier(Sayer(classes), tree, 0.9, rule="darts", cv="prefit").fit(p[:500], y[:500])
     p_leaf = p[:, np.argsort(tree.check_labels(classes))]
-    assert hedged.setting_ == fit_reward_shift(p_leaf[:500], y[:500], tree, 0.9, method="exact")
+    assert hedged.setting_ >= fit_reward_shift(p_leaf[:500], y[:500], tree, 0.9, method="exact")
     nodes = darts(p_leaf, tree, hedged.setting_)
     assert hedged.predict(p).tolist() == [tree.nodes[node] for node in nodes]
     assert hedged.score(p[500:], y[500:]) > 0.87
@@ -263,10 +277,12 @@ def test_each_branch_keeps_the_accuracy_where_one_promise_for_all_lets_one_down(
 
 def test_the_shifts_of_branches_are_those_of_the_plain_function():
     X, y = hard_and_easy(600, seed=0)
-    hedged = HedgedClassifier(Sayer(PETS.leaves), PETS, 0.8, confidence=0.9, cv="prefit", branches=["cat", "dog"])
+    hedged = HedgedClassifier(
+        Sayer(PETS.leaves), PETS, 0.8, confidence=0.9, rule="darts", cv="prefit", branches=["cat", "dog"]
+    )
     plain = fit_reward_shifts_by_branch(X, y, PETS, 0.8, ["cat", "dog"], 0.9, "fixed-sequence")
-    assert hedged.fit(X, y).settings_.tolist() == plain.tolist()
-    nodes = darts(X, PETS, plain[branch_of(X, PETS, ["cat", "dog"])])
+    assert (hedged.fit(X, y).settings_ >= plain).all()  # the smallest that keep it; a larger one may say more
+    nodes = darts(X, PETS, hedged.settings_[branch_of(X, PETS, ["cat", "dog"])])
     assert hedged.predict(X).tolist() == [PETS.nodes[node] for node in nodes]
 
 
@@ -275,7 +291,13 @@ def test_a_branch_whose_promise_cannot_be_kept_is_named_and_gets_the_root():
     dogs = X.argmax(axis=1) != 4
     few = np.flatnonzero(dogs | (np.cumsum(~dogs) <= 5))
     hedged = HedgedClassifier(
-        Sayer(PETS.leaves), PETS, 0.8, confidence=0.95, cv="prefit", branches=["small dog", "large dog", "cat"]
+        Sayer(PETS.leaves),
+        PETS,
+        0.8,
+        confidence=0.95,
+        rule="darts",
+        cv="prefit",
+        branches=["small dog", "large dog", "cat"],
     )
     with pytest.warns(UserWarning, match="ranch") as told:
         hedged.fit(X[few], y[few])
@@ -307,9 +329,11 @@ def test_without_a_taxonomy_each_predicted_class_can_have_its_promise():
 
 def test_one_level_answers_or_says_nothing():
     X, y = pets(300)
-    hedged = HedgedClassifier(NeighborClassifier(9), accuracy=0.95).fit(X, y)
+    hedged = HedgedClassifier(NeighborClassifier(9, posterior="proportional"), accuracy=0.95).fit(X, y)
     assert {"cat", "anything"} <= set(hedged.predict(X)) <= {*PETS.leaves, "anything"}
-    numbers = HedgedClassifier(NeighborClassifier(9), accuracy=0.95).fit(X, np.unique(y, return_inverse=True)[1])
+    numbers = HedgedClassifier(NeighborClassifier(9, posterior="proportional"), accuracy=0.95).fit(
+        X, np.unique(y, return_inverse=True)[1]
+    )
     assert numbers.predict(X).dtype == np.int64
     assert {-1} < set(numbers.predict(X)) <= {-1, 0, 1, 2, 3, 4}
 
@@ -317,12 +341,14 @@ def test_one_level_answers_or_says_nothing():
 def test_a_promise_that_cannot_be_kept_is_said_and_the_root_answered():
     X, y = pets(12)
     with pytest.warns(UserWarning, match="root"):
-        hedged = HedgedClassifier(NeighborClassifier(3), PETS, 0.99, confidence=0.95).fit(X, y)
+        hedged = HedgedClassifier(NeighborClassifier(3, posterior="proportional"), PETS, 0.99, confidence=0.95).fit(
+            X, y
+        )
     assert set(hedged.predict(X)) == {"pet"}
 
 
 def test_clones_and_leaves_the_estimator_alone():
-    knn = NeighborClassifier(5)
+    knn = NeighborClassifier(5, posterior="proportional")
     hedged = clone(HedgedClassifier(knn, PETS, 0.8)).fit(*pets(100))
     assert not hasattr(knn, "index_")
     assert hedged.taxonomy == PETS
@@ -346,7 +372,7 @@ def test_clones_and_leaves_the_estimator_alone():
     ],
 )
 def test_bad_settings_are_said(settings_of, words):
-    given = {"estimator": NeighborClassifier(3), "taxonomy": PETS, **settings_of}
+    given = {"estimator": NeighborClassifier(3, posterior="proportional"), "taxonomy": PETS, **settings_of}
     with pytest.raises(InputError, match=words):
         HedgedClassifier(**given).fit(*pets(60))
 
@@ -358,6 +384,8 @@ def test_on_tiny_imagenet_the_promise_holds_for_every_accuracy():
         tree = load_taxonomy("tin200")
     except DatasetNotFound as missing:
         pytest.skip(str(missing))
-    hedged = HedgedClassifier(NeighborClassifier(30, model_failure=0.0), tree).fit(train.X, train.y)
+    hedged = HedgedClassifier(NeighborClassifier(30, model_failure=0.0, posterior="proportional"), tree).fit(
+        train.X, train.y
+    )
     for accuracy in (0.6, 0.8, 0.95):
         assert hedged.set_accuracy(accuracy).score(test.X, test.y) >= accuracy - 0.02

@@ -28,9 +28,7 @@ from nearsay.posterior.classifier import NeighborClassifier
 from nearsay.posterior.evidence import Evidence
 from nearsay.taxonomy.named import load_taxonomy
 from nearsay.taxonomy.taxonomy import Taxonomy
-from nearsay.taxonomy.words import words_for_nodes
 from reference_taxonomy import DAG, GRAPHS, T1, leaves_below, walked_up
-from reproduce.hedging.tin200 import load_words
 
 pytestmark = pytest.mark.usefixtures("strict_and_tidy")
 
@@ -152,7 +150,7 @@ def test_the_table_refuses_what_it_cannot_tell():
 
 def test_every_neighbor_is_drawn_with_its_words_and_similarity():
     X, y = pet_rows()
-    clf = NeighborClassifier(5).fit(X, y)
+    clf = NeighborClassifier(5, posterior="proportional").fit(X, y)
     words = {"corgi": "Welsh corgi", "poodle": "a poodle"}
     display = SimilarNeighborsDisplay.from_estimator(clf, [6.2], "poodle", taxonomy=PETS, names=words)
     said = clf.explain([[6.2]])[0]
@@ -169,7 +167,9 @@ def test_every_neighbor_is_drawn_with_its_words_and_similarity():
 
 
 def test_the_color_runs_from_unlike_to_alike():
-    clf = NeighborClassifier(3).fit([[0.0], [1.0], [3.0], [9.0]], ["corgi", "poodle", "cat", "cat"])
+    clf = NeighborClassifier(3, posterior="proportional").fit(
+        [[0.0], [1.0], [3.0], [9.0]], ["corgi", "poodle", "cat", "cat"]
+    )
     display = SimilarNeighborsDisplay.from_estimator(clf, [0.2], taxonomy=PETS)
     assert display.compared_with == "corgi"
     rims = [to_hex(patch.get_edgecolor()) for patch in display.ax_.patches[1:]]
@@ -180,7 +180,7 @@ def test_the_color_runs_from_unlike_to_alike():
 
 def test_images_of_the_neighbors_are_shown_nearest_first():
     X = np.arange(36).reshape(9, 4) * 1.0
-    clf = NeighborClassifier(3).fit(X, ["corgi", "poodle", "cat"] * 3)
+    clf = NeighborClassifier(3, posterior="proportional").fit(X, ["corgi", "poodle", "cat"] * 3)
     before = X.copy()
     display = SimilarNeighborsDisplay.from_estimator(clf, X[4], taxonomy=PETS, images=X)
     texts(display)
@@ -192,7 +192,7 @@ def test_images_of_the_neighbors_are_shown_nearest_first():
 
 def test_at_most_ten_neighbors_are_shown_and_the_title_says_so():
     X = np.arange(30.0)[:, None]
-    clf = NeighborClassifier(20).fit(X, ["corgi", "poodle", "cat"] * 10)
+    clf = NeighborClassifier(20, posterior="proportional").fit(X, ["corgi", "poodle", "cat"] * 10)
     display = SimilarNeighborsDisplay.from_estimator(clf, [3.0], taxonomy=PETS)
     assert len(display.similarities) == len(display.ax_.patches) - 1 == 10
     assert "the nearest 10 shown" in display.ax_.get_title(loc="left")
@@ -201,7 +201,7 @@ def test_at_most_ten_neighbors_are_shown_and_the_title_says_so():
 def test_a_query_without_neighbors_stands_alone():
     class Lonely:
         def explain(self, X):
-            return [Evidence("corgi", 1.0, {"corgi": 1.0}, {}, [], [], [], None)]
+            return [Evidence("corgi", 1.0, {"corgi": 1.0}, {}, [], [], [], None, {"cases": 0, "right": 0})]
 
     for images in (None, np.ones((2, 4))):
         display = SimilarNeighborsDisplay.from_estimator(Lonely(), [0, 0, 0, 1], taxonomy=PETS, images=images)
@@ -217,7 +217,7 @@ def test_a_query_without_neighbors_stands_alone():
 
 def test_labels_that_are_not_in_the_tree_and_classifiers_without_neighbors_are_refused():
     X, y = pet_rows()
-    clf = NeighborClassifier(3).fit(X, np.where(y == "cat", "kat", y))
+    clf = NeighborClassifier(3, posterior="proportional").fit(X, np.where(y == "cat", "kat", y))
     with pytest.raises(InputError, match=r"not in the taxonomy 'pet': 'kat'.*did you mean 'cat'"):
         SimilarNeighborsDisplay.from_estimator(clf, [51.0], taxonomy=PETS)
     with pytest.raises(InputError, match="not in the taxonomy 'pet': 'bird'"):
@@ -338,7 +338,9 @@ def test_a_tree_of_one_leaf_is_drawn(paths):
 
 def test_the_picture_writes_what_the_plain_object_holds():
     X, y = pet_rows()
-    hedged = HedgedClassifier(NeighborClassifier(5, model_failure=0.0), PETS, accuracy=1.0).fit(X, y)
+    hedged = HedgedClassifier(
+        NeighborClassifier(5, model_failure=0.0, posterior="proportional"), PETS, accuracy=1.0
+    ).fit(X, y)
     words = {"dog": "some dog", "poodle": "a $poodle$"}
     display = HedgeDisplay.from_estimator(hedged, [6.2], "poodle", names=words)
     hedge = display.hedge
@@ -376,7 +378,9 @@ def test_with_a_promise_for_each_branch_the_setting_is_that_of_the_query():
     random = np.random.default_rng(0)
     y = random.choice(["corgi", "poodle", "cat"], 120)
     X = random.normal(size=(120, 1)) + np.where(y == "cat", 3.0, 0.0)[:, None]
-    hedged = HedgedClassifier(NeighborClassifier(7), PETS, 0.7, branches=["dog", "cat"]).fit(X, y)
+    hedged = HedgedClassifier(NeighborClassifier(7, posterior="proportional"), PETS, 0.7, branches=["dog", "cat"]).fit(
+        X, y
+    )
     assert hedged.settings_[0] != hedged.settings_[1]
     for query in X[:30]:
         hedge = HedgeDisplay.from_estimator(hedged, query).hedge
@@ -397,7 +401,7 @@ def test_the_tree_refuses_what_it_cannot_show():
     with pytest.raises(InputError, match="'b2' is not among the 3 nodes shown here"):
         hedge_on_tree([1.0, 0.0, 0.0, 0.0], TREE, 0.5)["b2"]
     with pytest.raises(InputError, match="NeighborClassifier names no nodes"):
-        HedgeDisplay.from_estimator(NeighborClassifier(), [0.0])
+        HedgeDisplay.from_estimator(NeighborClassifier(5, posterior="proportional"), [0.0])
 
 
 def test_of_ten_thousand_leaves_only_what_matters_is_shown():
@@ -414,9 +418,14 @@ def test_real_classes_are_told_in_words():
         tree, rows = load_taxonomy("tin200"), load_dataset("tin200", split="test")
     except DatasetNotFound as absent:
         pytest.skip(str(absent))
-    names = words_for_nodes(tree, load_words())
-    assert names["n02084071"] == "one of 6: Labrador retriever, German shepherd, …"  # dog
-    hedged = HedgedClassifier(NeighborClassifier(30), tree, 0.7).fit(rows.X[::4], rows.y[::4])
-    display = HedgeDisplay.from_estimator(hedged, rows.X[1], rows.y[1], names=names)
-    assert names[display.hedge.answer] in " ".join(texts(display))
+    names = tree.node_words
+    assert names["n02084071"] == "dog"
+    assert "ungulate" in names.values()
+    assert len(set(names.values())) == tree.n_nodes
+    knn = NeighborClassifier(30, posterior="proportional")
+    hedged = HedgedClassifier(knn, tree, 0.7).fit(rows.X[::4], rows.y[::4])
+    display = HedgeDisplay.from_estimator(hedged, rows.X[1], rows.y[1])
+    shown = " ".join(texts(display))
+    assert names[display.hedge.answer] in shown
+    assert not set(tree.nodes) & set(shown.split())
     assert display.hedge.nodes[0].votes == 30

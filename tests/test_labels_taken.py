@@ -72,13 +72,13 @@ def test_a_label_is_found_among_classes_of_another_type(labels: list[int], class
 @pytest.mark.parametrize(
     "estimator",
     [
-        ns.NeighborClassifier(1),
-        ns.NeighborClassifier(1, metric=lambda a, b: abs(float(a[0]) - float(b[0]))),
-        ns.FusedClassifier({"all": slice(0, 1)}, base=ns.NeighborClassifier(1)),
-        ns.HedgedClassifier(ns.NeighborClassifier(1), accuracy=0.5),
-        ns.HedgedClassifier(ns.NeighborClassifier(1), accuracy=0.5, cv=2),
-        ns.ConformalClassifier(ns.NeighborClassifier(1), coverage=0.5),
-        ns.ConformalClassifier(ns.NeighborClassifier(1), coverage=0.5, cv="split"),
+        ns.NeighborClassifier(1, posterior="proportional"),
+        ns.NeighborClassifier(1, metric=lambda a, b: abs(float(a[0]) - float(b[0])), posterior="proportional"),
+        ns.FusedClassifier({"all": slice(0, 1)}, base=ns.NeighborClassifier(1, posterior="proportional")),
+        ns.HedgedClassifier(ns.NeighborClassifier(1, posterior="proportional"), accuracy=0.5),
+        ns.HedgedClassifier(ns.NeighborClassifier(1, posterior="proportional"), accuracy=0.5, cv=2),
+        ns.ConformalClassifier(ns.NeighborClassifier(1, posterior="proportional"), coverage=0.5),
+        ns.ConformalClassifier(ns.NeighborClassifier(1, posterior="proportional"), coverage=0.5, cv="split"),
     ],
     ids=lambda estimator: type(estimator).__name__,
 )
@@ -92,7 +92,7 @@ def test_every_classifier_keeps_large_and_small_labels_apart(estimator: Any, for
 
 def test_an_estimator_fitted_on_large_labels_is_calibrated_with_small_ones() -> None:
     X, y = rows_of([1, 2**53 + 1, 2**53, 2**63], members=10)
-    fitted = ns.NeighborClassifier(1).fit(X, y)
+    fitted = ns.NeighborClassifier(1, posterior="proportional").fit(X, y)
     few = slice(0, 30)  # none of them needs more than 63 bits
     sets = ns.ConformalClassifier(fitted, coverage=0.5, cv="prefit").fit(X[few], y[few])
     assert sets.predict(X).tolist() == y
@@ -131,14 +131,22 @@ def test_integers_that_no_type_holds_together_are_refused_by_classifiers(labels:
     X, y = rows_of(labels)
     for form in (y, np.array(y, dtype=object)):
         with pytest.raises(InputError, match=r"no integer type holds together\. Pass the labels as texts"):
-            ns.NeighborClassifier(1).fit(X, form)
-    assert ns.NeighborClassifier(1).fit(X, list(map(str, y))).predict(X).tolist() == list(map(str, y))
+            ns.NeighborClassifier(1, posterior="proportional").fit(X, form)
+    assert ns.NeighborClassifier(1, posterior="proportional").fit(X, list(map(str, y))).predict(X).tolist() == list(
+        map(str, y)
+    )
 
 
 def test_floats_in_which_integers_may_have_merged_are_refused() -> None:
     X, y = rows_of([2**53, 5])
-    assert ns.NeighborClassifier(1).fit(X, np.array(y, float) / 2**53 // 1).classes_.tolist() == [0.0, 1.0]
-    for estimator in (ns.NeighborClassifier(1), ns.ConformalClassifier(ns.NeighborClassifier(1)), ns.LMNN()):
+    assert ns.NeighborClassifier(1, posterior="proportional").fit(
+        X, np.array(y, float) / 2**53 // 1
+    ).classes_.tolist() == [0.0, 1.0]
+    for estimator in (
+        ns.NeighborClassifier(1, posterior="proportional"),
+        ns.ConformalClassifier(ns.NeighborClassifier(1, posterior="proportional")),
+        ns.LMNN(),
+    ):
         with pytest.raises(InputError, match=r"9007199254740992 as float64, which does not tell whole numbers"):
             estimator.fit(X, np.array(y, float))
 

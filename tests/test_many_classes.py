@@ -188,7 +188,9 @@ def check_smooth(numbers: list[int], posterior: str) -> None:
         zip(numbers, found, strict=True), list(zip(numbers, found, strict=True))[1:], strict=False
     ):
         share = math.log(more / few)
-        assert -0.05 < lost_of_more - lost < share + 0.05, (few, more, found)
+        # Without any knowledge the loss grows by the log of how many times as many classes there are; with some that
+        # gets less, by a little more.
+        assert -0.05 < lost_of_more - lost < 1.2 * share + 0.05, (few, more, found)
         assert -0.3 * share - 0.02 < right_of_more - right < 0.03, (few, more, found)
 
 

@@ -63,19 +63,32 @@ def test_cases_that_any_weight_gets_right_do_not_drive_weights_to_infinity():
     assert 3 < weights[0] < 100
 
 
-def test_far_classes_are_pooled_into_one_that_counts_for_all_of_them(monkeypatch):
+def test_far_classes_are_pooled_into_stand_ins_that_count_for_all_of_them(monkeypatch):
+    monkeypatch.setattr(log_linear, "CANDIDATES", 3)
     rng = np.random.default_rng(0)
-    far = rng.normal(size=(4, 9, 2))
-    far[:, 6:] = 5.0  # three classes alike, far off
-    truth = np.array([0, 1, 2, 8])
-    monkeypatch.setattr(log_linear, "CANDIDATES", 7)
+    far = rng.normal(size=(40, 14, 2))
+    order = np.argsort(far.sum(axis=2), axis=1)
+    for first, last in ((3, 6), (6, 12), (12, 14)):  # classes behind one stand-in, all alike
+        for i in range(40):
+            far[i, order[i, first:last]] = 5.0 * last
+    truth = rng.integers(0, 14, 40)
     few = likeliest(far, truth, far.sum(axis=2))
-    assert few.features.shape == (4, 8, 2)
-    weights = np.array([0.5, 0.25])
-    for i in range(4):
+    assert few.features.shape == (40, 3 + 1 + 3, 2) == (40, log_linear.n_candidates(14), 2)
+    weights = np.array([0.05, 0.02])
+    for i in range(40):
         scores = few.offsets[i] - few.features[i] @ weights
         assert np.log(np.exp(scores).sum()) == pytest.approx(np.log(np.exp(-far[i] @ weights).sum()))
         assert (few.features[i, few.truth[i]] == far[i, truth[i]]).all()
+        assert few.offsets[i, few.truth[i]] == 0
+
+
+@pytest.mark.parametrize("n_classes", [4, 5, 6, 7, 12, 13, 24, 25])
+def test_there_are_as_many_candidates_as_are_said(n_classes, monkeypatch):
+    monkeypatch.setattr(log_linear, "CANDIDATES", 3)
+    far = np.random.default_rng(0).normal(size=(5, n_classes, 1))
+    few = likeliest(far, np.arange(5) % n_classes, far[:, :, 0])
+    assert few.features.shape[1] == log_linear.n_candidates(n_classes)
+    assert np.exp(few.offsets).sum(axis=1) == pytest.approx(n_classes)
 
 
 @given(data=labeled_rows(smallest=3), members=st.sampled_from([(1,), (1, 4), (2, 3)]))
@@ -87,7 +100,7 @@ def test_the_pool_equals_the_loop(data, members):
     Q = queries_for(X)
     clf = NeighborClassifier(1, posterior=("pooled", {"members": members})).fit(X, y)
     weights, p = reference_fusion.pooled([X], y, [Q], members, largest=0.01)
-    np.testing.assert_allclose(clf.posterior_.weights_.ravel(), weights, atol=2e-4)
+    np.testing.assert_allclose(clf.posterior_._all_weights, weights, atol=2e-4)
     np.testing.assert_allclose(clf.predict_proba(Q), p, atol=1e-4)
     np.testing.assert_allclose(clf.predict_proba(Q).sum(axis=1), 1, atol=1e-12)
 
@@ -103,8 +116,8 @@ def test_a_pool_of_two_groups_with_missing_rows_equals_the_loop(data, lacking):
     Q = queries_for(X)
     groups = {"one": slice(0, 1), "two": slice(1, 2)}
     fused = FusedClassifier(groups, NeighborClassifier(1, posterior="pooled")).fit(X, y)
-    weights, p = reference_fusion.pooled([X[:, :1], X[:, 1:]], y, [Q[:, :1], Q[:, 1:]], (1, 4), largest=0.01)
-    np.testing.assert_allclose(fused.posterior_.posteriors_[0].weights_.ravel(), weights, atol=2e-4)
+    weights, p = reference_fusion.pooled([X[:, :1], X[:, 1:]], y, [Q[:, :1], Q[:, 1:]], (1, 4, 16, 64), largest=0.01)
+    np.testing.assert_allclose(fused.posterior_.posteriors_[0]._all_weights, weights, atol=2e-4)
     np.testing.assert_allclose(fused.predict_proba(Q), p, atol=1e-4)
 
 
@@ -166,15 +179,6 @@ def test_one_score_stands_for_all_classes_that_are_not_listed(monkeypatch):
     assert table.classes.numbers.shape[1] < 150
     dense = pool._softmax(pool._features([table], slice(None)))
     np.testing.assert_allclose(pool.proba(table), dense, rtol=1e-10)
-
-
-def test_the_record_counts_past_cases_of_like_confidence():
-    X = np.random.default_rng(1).normal(size=(200, 2))
-    y = (X[:, 0] + np.random.default_rng(2).normal(size=200) * 0.5 > 0).astype(int)
-    clf = NeighborClassifier(5, posterior="pooled").fit(X, y)
-    sure, unsure = clf.explain([[3.0, 0.0], [0.0, 0.0]])
-    assert sure.record["cases"] == unsure.record["cases"] == 20
-    assert sure.record["right"] > unsure.record["right"]
 
 
 def test_bad_members_and_tables_without_classes_are_said():

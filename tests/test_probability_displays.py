@@ -10,10 +10,10 @@ import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from sklearn.linear_model import RidgeClassifier
+from sklearn.linear_model import LogisticRegression, RidgeClassifier
 from sklearn.neighbors import KNeighborsClassifier
 
-from nearsay.displays import CaseTableDisplay, ReliabilityDisplay, TrainingSizeDisplay
+from nearsay.displays import CaseTableDisplay, RecordDisplay, ReliabilityDisplay, TrainingSizeDisplay
 from nearsay.displays.reliability import likely_range
 from nearsay.errors import InputError
 from nearsay.metrics.probability import expected_calibration_error, reliability_bins
@@ -252,7 +252,7 @@ def test_tables_refuse_what_cannot_be_drawn():
     with pytest.raises(InputError, match=r"keeps none\. Posteriors with tables: .*rank&votesplit"):
         CaseTableDisplay.from_estimator(NeighborClassifier(1, posterior="proportional").fit(X, y))
     with pytest.raises(InputError, match="NeighborClassifier is not fitted"):
-        CaseTableDisplay.from_estimator(NeighborClassifier())
+        CaseTableDisplay.from_estimator(NeighborClassifier(5, posterior="proportional"))
     with pytest.raises(InputError, match="nothing to draw"):
         CaseTableDisplay.from_tables([])
     table = table_of(3, axes=("rank of the true label",))
@@ -260,3 +260,34 @@ def test_tables_refuse_what_cannot_be_drawn():
         CaseTableDisplay.from_tables([table, table], ax=plt.subplots()[1])
     with pytest.raises(InputError, match=r"'table' has ticks for \(2, 2, 2\) cells"):
         CaseTableDisplay.from_tables([table_of(2, 2, 2, axes=("a", "b", "c"))])
+
+
+# ---------------------------------------------------------------- records against truth
+
+
+def test_a_record_display_shows_the_records_of_evidence_against_its_truth():
+    X, y = np.arange(80.0)[:, None], (np.arange(80) // 2) % 2  # pairs, so that the second neighbor disagrees
+    clf = NeighborClassifier(3, posterior="proportional").fit(X[:60], y[:60])
+    found = clf.explain(X[:60:7] + 0.2)
+    display = RecordDisplay.from_predictions(y[:60:7], found, n_bins=100)
+    said = {one.record["right"] / one.record["cases"] for one in found}
+    assert set(display.bins.confidence.tolist()) == said
+    right = {share: [] for share in said}
+    for one, truth in zip(found, y[:60:7], strict=True):
+        right[one.record["right"] / one.record["cases"]].append(one.label == truth)
+    shares = [np.mean(right[share]) for share in display.bins.confidence.tolist()]
+    np.testing.assert_allclose(display.bins.accuracy, shares)
+    sizes = [len(right[share]) for share in display.bins.confidence.tolist()]
+    expected = np.average(np.abs(np.array(shares) - display.bins.confidence), weights=sizes)
+    assert display.gap == pytest.approx(expected)
+
+
+def test_a_record_display_refuses_what_has_no_records():
+    X, y = np.arange(6.0)[:, None], list("abcdef")
+    alone = NeighborClassifier(1, posterior="proportional").fit(X, y)
+    with pytest.raises(InputError, match="None of the 2 answers has a record"):
+        RecordDisplay.from_estimator(alone, X[:2], y[:2])
+    with pytest.raises(InputError, match="Evidence of 2 answers and 3 true labels"):
+        RecordDisplay.from_predictions(y[:3], alone.explain(X[:2]))
+    with pytest.raises(InputError, match="has no explain"):
+        RecordDisplay.from_estimator(LogisticRegression(), X, y)

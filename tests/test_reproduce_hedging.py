@@ -15,13 +15,15 @@ from made_up_images import made_up_images
 from nearsay.data.catalog import data_folders
 from nearsay.errors import DatasetNotFound, InputError
 from nearsay.learn.whitening import WithinClassWhitening
+from nearsay.posterior.classifier import NeighborClassifier
 from reproduce.cli import app
 from reproduce.hedging import figures as paper
-from reproduce.hedging import ilsvrc65, tin200
+from reproduce.hedging import ilsvrc65, ours, tin200
 from reproduce.hedging.learned_metrics import METRICS, Candidates
 from reproduce.hedging.methods import (
     GRID,
     METHODS,
+    PROMISED,
     Outputs,
     Part,
     best_of,
@@ -40,10 +42,10 @@ from reproduce.hedging.rendering import PICTURES, draw, f_by_k, text_notes, text
 def made_up(monkeypatch):
     """Every figure on made-up data instead of the real sets."""
     images = made_up_images()
+    images = replace(images, taxonomy=images.taxonomy.with_words({"a1": "ant, insect", "b1": "boat"}))
     near = tin200.neighborhoods(images, None, 30)
     outputs = tin200.neighbor_outputs(images, near, "Atiya", 30)
     monkeypatch.setattr(tin200, "load_images", lambda data="tin200": images)
-    monkeypatch.setattr(tin200, "load_words", lambda: {"a1": "ant, insect", "b1": "boat"})
     monkeypatch.setattr(paper, "load_outputs", lambda: outputs.past)
     monkeypatch.setattr(
         paper,
@@ -57,6 +59,11 @@ def made_up(monkeypatch):
         ),
     )
     return images
+
+
+@pytest.fixture(autouse=True)
+def _few_splits(monkeypatch):
+    monkeypatch.setattr(ours.promise_in_splits, "__defaults__", (4,))
 
 
 @pytest.fixture
@@ -131,6 +138,32 @@ def test_the_neighbors_of_figure_9_are_nearest_first_and_their_own_label_scores_
     distances = [row["distance"] for row in made["rows"]]
     assert distances == sorted(distances)
     assert all((row["similarity"] == 1) == (row["label"] == row["true"]) for row in made["rows"])
+
+
+def test_the_hedge_as_it_comes_is_measured_on_test_rows_at_every_accuracy(made_up):
+    (made,) = paper.run(figure="ours")["figures"]
+    names = list(ours.classifiers())
+    assert "neighbors alone" in names
+    assert ("beside logistic regression" in names) == (
+        "beside" in NeighborClassifier(5, posterior="proportional").get_params()
+    )
+    assert [one["classifier"] for one in made["summary"]] == names
+    truth = np.asarray(made_up.test.y)
+    for one in made["summary"]:
+        assert (one["asked"], one["accuracy"] <= 1) == (paper.SAFE, True)
+        hedged = ours.classifiers()[one["classifier"]].set_params(taxonomy=made_up.taxonomy, accuracy=paper.SAFE)
+        hedged.fit(made_up.train.X, made_up.train.y)
+        assert one["accuracy"] == hedged.score(made_up.test.X, truth)
+        assert one["rule"] == hedged.rule_
+
+
+def test_promises_are_counted_in_splits(made_up):
+    (made,) = paper.run(figure="splits", k=5)["figures"]
+    for row in made["rows"]:
+        assert row["splits"] == 4
+        assert row["kept_by_rows_left_over"] in (0, 0.25, 0.5, 0.75, 1)
+        assert row["kept_by_all"] in (None, 0, 0.25, 0.5, 0.75, 1)
+    assert [row["asked"] for row in made["rows"]] == [*PROMISED, *PROMISED]
 
 
 def test_the_best_of_ours_is_chosen_by_training_rows(made_up):
@@ -275,6 +308,12 @@ def test_the_printed_numbers_of_the_authors_are_those_of_their_file(real_ilsvrc6
         pytest.skip("darts_reference_numbers.json is not on this machine")
     names = ("accuracy_guarantees", "gt_lambdas_on_val", "gt_accuracies_on_test", "gt_rewards_on_test")
     np.testing.assert_allclose(np.array(AUTHORS).T, [stored[0][name] for name in names], atol=1e-12)
+
+
+def test_on_the_authors_outputs_the_better_of_both_rules_is_never_less_specific_than_the_fixed_threshold(real_ilsvrc65):
+    compared = compared_with_fixed_threshold(ilsvrc65.halves(real_ilsvrc65))
+    assert (compared["less_specific"], compared["points"]) == (79, 4802)
+    assert compared["best_less_specific"] == 0
 
 
 def test_on_the_authors_outputs_darts_beats_rejection_by_what_the_reference_found(real_ilsvrc65):

@@ -135,6 +135,7 @@ def test_darts_is_compared_with_a_fixed_threshold_where_that_says_something():
     by_hand = [most_said_at(darts, a) - g for a, g in zip(fixed.accuracy, fixed.normalized_gain, strict=True) if g > 0]
     assert found["least"] == pytest.approx(min(by_hand))
     assert found["less_specific"] == sum(more < -1e-9 for more in by_hand)
+    assert found["best_less_specific"] == 0
 
 
 def test_the_best_row_is_the_first_with_the_largest_f():

@@ -96,7 +96,7 @@ def test_answers_are_what_a_classifier_fitted_to_the_fold_alone_says():
 
 def test_a_class_that_a_fold_never_saw_is_given_no_probability():
     rows = LabeledRows([[0.0], [1.0], [9.0]], ["a", "a", "b"])
-    answers = ask(rows, [(np.array([0, 1]), np.array([2]))], NeighborClassifier(1))
+    answers = ask(rows, [(np.array([0, 1]), np.array([2]))], NeighborClassifier(1, posterior="proportional"))
     assert answers.probabilities.tolist() == [[1.0, 0.0]]
     assert answers.truth.tolist() == [1]
 

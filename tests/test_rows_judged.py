@@ -16,7 +16,8 @@ from nearsay.posterior.past_cases import rows_judged, rows_not_judged
 def blobs(n: int, n_classes: int, seed: int = 0) -> tuple[np.ndarray, np.ndarray]:
     rng = np.random.default_rng(seed)
     y = rng.integers(0, n_classes, n)
-    return rng.normal(size=(n_classes, 3))[y] * 2 + rng.normal(size=(n, 3)), y
+    centers = np.random.default_rng(7).normal(size=(n_classes, 3))
+    return centers[y] * 2 + rng.normal(size=(n, 3)), y
 
 
 @pytest.fixture
@@ -69,7 +70,7 @@ def test_a_row_that_taught_nothing_is_answered_as_a_query_without_it_would_be(po
     members = clf._members
     rows = rows_judged(900, 5, members, 4)
     others = np.concatenate([[], *rows_not_judged(rows, 900)]).astype(int)
-    table = clf._labeled.leave_one_out(5, members, others)
+    table = clf._views.leave_one_out(5, members, others)
     np.testing.assert_allclose(p[others], clf.posterior_.proba(table), atol=1e-12)
     # Those that taught are answered by what the others taught.
     taught, rows = clf._past.judged(5, members)

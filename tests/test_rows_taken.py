@@ -83,8 +83,8 @@ X, Y = load_iris(return_X_y=True)
 LABELED = [
     *[ns.NeighborClassifier(5, posterior=name) for name in ns.posterior.POSTERIORS],
     ns.FusedClassifier({"sepal": slice(0, 2), "petal": slice(2, 4)}),
-    ns.HedgedClassifier(ns.NeighborClassifier(5)),
-    ns.ConformalClassifier(ns.NeighborClassifier(5)),
+    ns.HedgedClassifier(ns.NeighborClassifier(5, posterior="proportional")),
+    ns.ConformalClassifier(ns.NeighborClassifier(5, posterior="proportional")),
     *[ns.ITML(random_state=0), ns.LMNN(), ns.BoostMetric(random_state=0), ns.WithinClassWhitening()],
 ]
 
@@ -138,8 +138,8 @@ TAKERS = {
     "as_rows": lambda X: as_rows(X),
     "nearest": lambda X: ns.nearest(X, X, 1),
     "pairwise": lambda X: DISTANCES["manhattan"]().pairwise(X),
-    "NeighborClassifier": lambda X: ns.NeighborClassifier(1).fit(X, [0, 1]),
-    "predict": lambda X: ns.NeighborClassifier(1).fit([[0.0], [1.0]], [0, 1]).predict(X),
+    "NeighborClassifier": lambda X: ns.NeighborClassifier(1, posterior="proportional").fit(X, [0, 1]),
+    "predict": lambda X: ns.NeighborClassifier(1, posterior="proportional").fit([[0.0], [1.0]], [0, 1]).predict(X),
     "FusedClassifier": lambda X: ns.FusedClassifier({"a": slice(0, 1)}).fit(X, [0, 1]),
     "LMNN": lambda X: ns.LMNN().fit(X, [0, 1]),
     "transform": lambda X: ns.WithinClassWhitening().fit([[0.0], [1.0], [5.0], [7.0]], [0, 0, 1, 1]).transform(X),
@@ -173,9 +173,9 @@ def test_the_first_column_of_words_is_named_among_numbers() -> None:
     pandas = pytest.importorskip("pandas")
     frame = pandas.DataFrame({"width": [1.0, 2.0], "day": pandas.to_datetime(["2020-01-01", None]), "hue": ["a", "b"]})
     with pytest.raises(InputError, match=r"the date or time 2020-01-01 00:00:00 at row 0, column 1 \('day'\)"):
-        ns.NeighborClassifier(1).fit(frame, [0, 1])
+        ns.NeighborClassifier(1, posterior="proportional").fit(frame, [0, 1])
     with pytest.raises(InputError, match=r"the text 'a' at row 0, column 1 \('hue'\)"):
-        ns.NeighborClassifier(1).fit(frame[["width", "hue"]], [0, 1])
+        ns.NeighborClassifier(1, posterior="proportional").fit(frame[["width", "hue"]], [0, 1])
 
 
 def test_texts_that_are_numbers_are_numbers() -> None:

@@ -44,7 +44,10 @@ def test_a_fitted_estimator_gives_the_same_answers_from_a_file(name, again):
 @pytest.mark.parametrize("name", ESTIMATORS)
 def test_an_unfitted_estimator_keeps_its_settings(name, again):
     kind = ESTIMATORS[name]
-    one = kind(*([ns.NeighborClassifier(3)] if takes_an_estimator(kind) else []), **QUICK.get(kind, {}))
+    one = kind(
+        *([ns.NeighborClassifier(3, posterior="proportional")] if takes_an_estimator(kind) else []),
+        **QUICK.get(kind, {}),
+    )
     np.testing.assert_equal(plain(vars(again(one))), plain(vars(one)))
 
 
@@ -71,7 +74,7 @@ def test_models_of_scikit_learn_inside_are_saved_with_it(model, again):
 
 @pytest.mark.parametrize("labels", [NAMES, NAMES == "cat", np.arange(len(ROWS)) % 3 + 2**62, NAMES.astype(object)])
 def test_labels_of_any_kind_come_back_as_they_were(labels, again):
-    one = ns.NeighborClassifier(3).fit(ROWS, labels)
+    one = ns.NeighborClassifier(3, posterior="proportional").fit(ROWS, labels)
     other = again(one)
     assert other.classes_.dtype == one.classes_.dtype
     np.testing.assert_array_equal(other.predict(ROWS), one.predict(ROWS))
@@ -100,7 +103,7 @@ def test_arrays_come_back_in_the_order_of_memory_they_had(again):
 
 def test_rows_are_written_once(tmp_path):
     rows = np.random.default_rng(0).normal(size=(4000, 50))
-    ns.save(ns.NeighborClassifier(3).fit(rows, rows[:, 0] > 0), tmp_path / "saved.nearsay")
+    ns.save(ns.NeighborClassifier(3, posterior="proportional").fit(rows, rows[:, 0] > 0), tmp_path / "saved.nearsay")
     assert (tmp_path / "saved.nearsay").stat().st_size < 1.3 * rows.nbytes
 
 
@@ -112,7 +115,9 @@ class OwnModel(LogisticRegression):
     ("make", "says"),
     [
         (
-            lambda: ns.NeighborClassifier(3, metric=lambda a, b: abs(a - b).sum()).fit(ROWS, NAMES),
+            lambda: ns.NeighborClassifier(3, metric=lambda a, b: abs(a - b).sum(), posterior="proportional").fit(
+                ROWS, NAMES
+            ),
             "metric is the function",
         ),
         (lambda: ns.HedgedClassifier(OwnModel(), PETS).fit(ROWS, NAMES), "estimator is a test_saved_objects.OwnModel"),
@@ -143,7 +148,7 @@ def test_what_is_no_data_is_refused_by_its_place_and_nothing_is_written(make, sa
 )
 def test_a_file_makes_nothing_but_what_is_saved(name, says, tmp_path):
     path, forged = tmp_path / "saved.nearsay", tmp_path / "forged.nearsay"
-    ns.save(ns.NeighborClassifier(), path)
+    ns.save(ns.NeighborClassifier(5, posterior="proportional"), path)
     with zipfile.ZipFile(path) as source, zipfile.ZipFile(forged, "w") as target:
         contents = json.loads(source.read("nearsay.json"))
         contents["header"]["root"]["class"] = name

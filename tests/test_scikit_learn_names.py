@@ -22,7 +22,8 @@ from nearsay.posterior.named import AUTO, POSTERIORS, PosteriorName
 from nearsay.search.choose import SEARCHES, SearchName
 
 X, y = load_wine(return_X_y=True)
-RAW_VOTES = {"model_failure": 0.0}  # scikit-learn's probabilities are the votes as they are
+# scikit-learn's probabilities are the votes as they are, of five neighbors unless it is told otherwise.
+RAW_VOTES = {"n_neighbors": 5, "posterior": "proportional", "model_failure": 0.0}
 
 
 @pytest.mark.parametrize(
@@ -39,7 +40,7 @@ RAW_VOTES = {"model_failure": 0.0}  # scikit-learn's probabilities are the votes
 )
 def test_one_name_is_swapped_for_the_other_and_nothing_else_changes(given):
     theirs = KNeighborsClassifier(**given).fit(X[::2], y[::2])
-    ours = ns.NeighborClassifier(**given, **RAW_VOTES).fit(X[::2], y[::2])
+    ours = ns.NeighborClassifier(**{**RAW_VOTES, **given}).fit(X[::2], y[::2])
     np.testing.assert_allclose(ours.predict_proba(X[1::2]), theirs.predict_proba(X[1::2]), atol=1e-12)
     for asked in (X[1::2], None):
         for k in (None, 4):
@@ -57,7 +58,7 @@ def test_so_it_is_in_a_pipeline_and_in_a_grid():
     grid = {"{}__n_neighbors": [1, 5, 9], "{}__metric": ["euclidean", "cosine", "manhattan"]}
     found = []
     for kind, more in ((KNeighborsClassifier, {}), (ns.NeighborClassifier, RAW_VOTES)):
-        pipe = make_pipeline(StandardScaler(), kind(n_neighbors=7, metric="cosine", n_jobs=-1, **more))
+        pipe = make_pipeline(StandardScaler(), kind(**{**more, "n_neighbors": 7, "metric": "cosine", "n_jobs": -1}))
         named = {key.format(kind.__name__.lower()): values for key, values in grid.items()}
         search = GridSearchCV(pipe, named, scoring="neg_log_loss", cv=3).fit(X, y)
         found.append((list(search.best_params_.values()), search.cv_results_["mean_test_score"], search.score(X, y)))
@@ -98,9 +99,9 @@ def test_a_parameter_of_theirs_that_has_no_meaning_here_is_refused_with_what_to_
 
 def test_metric_params_that_make_no_sense_are_refused():
     with pytest.raises(InputError, match="metric_params must be a dict"):
-        ns.NeighborClassifier(metric="minkowski", metric_params=3).fit(X, y)
+        ns.NeighborClassifier(5, metric="minkowski", metric_params=3, posterior="proportional").fit(X, y)
     with pytest.raises(InputError, match="takes p"):
-        ns.NeighborClassifier(metric="minkowski", metric_params={"q": 3}).fit(X, y)
+        ns.NeighborClassifier(5, metric="minkowski", metric_params={"q": 3}, posterior="proportional").fit(X, y)
     with pytest.raises(InputError, match="one of M, L"):
         ns.NeighborIndex("mahalanobis").fit(X)
     with pytest.raises(InputError, match="V has no inverse"):
@@ -130,12 +131,14 @@ def test_n_jobs_counts_as_in_scikit_learn():
         seen.append(thread_count())
         return float(np.abs(a - b).sum())
 
-    clf = ns.NeighborClassifier(3, metric=watched, n_jobs=5).fit(X[:9], y[:9] * 0 + [0, 1, 0, 1, 0, 1, 0, 1, 0])
+    clf = ns.NeighborClassifier(3, metric=watched, n_jobs=5, posterior="proportional").fit(
+        X[:9], y[:9] * 0 + [0, 1, 0, 1, 0, 1, 0, 1, 0]
+    )
     clf.predict(X[:2])
     assert set(seen) == {5}
     for wrong in (0, 1.5, "all", True):
         with pytest.raises(InputError, match="n_jobs"):
-            ns.NeighborClassifier(n_jobs=wrong).fit(X, y)
+            ns.NeighborClassifier(5, n_jobs=wrong, posterior="proportional").fit(X, y)
 
 
 def test_the_names_that_type_checkers_know_are_the_names_there_are():

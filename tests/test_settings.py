@@ -72,7 +72,7 @@ def public_settings() -> list[tuple[type, str]]:
 
 
 def fit_and_ask(kind: Any, **given: Any) -> None:
-    around = {"estimator": ns.NeighborClassifier(3)} if takes_an_estimator(kind) else {}
+    around = {"estimator": ns.NeighborClassifier(3, posterior="proportional")} if takes_an_estimator(kind) else {}
     estimator = kind(**{**around, **QUICK.get(kind, {}), **given})
     if takes_keywords(kind):
         estimator.fit(ROWS, KEYWORDS)
@@ -147,7 +147,7 @@ CALLS: list[tuple[Any, dict[str, Any], str]] = [
         (
             ns.tune_metric,
             {"learner": ns.WithinClassWhitening(), "X": ROWS, "y": LABELS, "grid": {}},
-            ("learner", "n_neighbors", "validation_fraction", "random_state"),
+            ("learner", "n_neighbors", "validation_fraction", "random_state", "keep_learner"),
         ),
         (
             ns.decision.darts,
@@ -176,7 +176,9 @@ def test_an_argument_of_a_function_works_or_is_refused_in_words(function, given,
             assert len(str(refused)) > 30  # noqa: PT017 - that it is refused is one of two right outcomes
 
 
-@pytest.mark.parametrize("search", [None, 3, object(), ns.NeighborIndex, {}, ns.NeighborClassifier()])
+@pytest.mark.parametrize(
+    "search", [None, 3, object(), ns.NeighborIndex, {}, ns.NeighborClassifier(5, posterior="proportional")]
+)
 def test_a_search_that_is_neither_name_nor_backend_is_refused(search):
     with pytest.raises(
         InputError, match=r"Unknown search .* Known names: .*exact.* You can also pass a search backend"

@@ -35,7 +35,9 @@ def exported() -> list[BaseEstimator]:
     """
     estimators = [kind for kind in ESTIMATORS.values() if issubclass(kind, BaseEstimator)]
     kinds = [kind for kind in estimators if not takes_keywords(kind)]
-    return [kind(NeighborClassifier()) if takes_an_estimator(kind) else kind() for kind in kinds]
+    return [
+        kind(NeighborClassifier(5, posterior="proportional")) if takes_an_estimator(kind) else kind() for kind in kinds
+    ]
 
 
 def takes_keywords(kind: type[BaseEstimator]) -> bool:
@@ -47,8 +49,8 @@ def takes_an_estimator(kind: type[BaseEstimator]) -> bool:
 
 
 OTHER_MOODS = [
-    NeighborClassifier("auto"),
-    NeighborClassifier(tie_break="random", smoothing="add-one"),
+    NeighborClassifier("auto", posterior="proportional"),
+    NeighborClassifier(5, tie_break="random", smoothing="add-one", posterior="proportional"),
     NeighborClassifier("auto", posterior="auto", metric="auto"),
     *(NeighborClassifier(3, posterior=name) for name in POSTERIORS),
 ]
@@ -78,7 +80,7 @@ def test_the_checks_reach_the_classifier():
 
 @pytest.mark.parametrize("labels", [["b", "a", "b", "a"], [7, -2, 7, -2], [True, False, True, False]])
 def test_labels_come_back_as_they_were_given(labels):
-    clf = NeighborClassifier(1).fit([[0.0], [1.0], [0.1], [1.1]], labels)
+    clf = NeighborClassifier(1, posterior="proportional").fit([[0.0], [1.0], [0.1], [1.1]], labels)
     predicted = clf.predict([[0.0], [1.0]])
     assert predicted.dtype == np.asarray(labels).dtype
     assert predicted.tolist() == labels[:2]
@@ -91,7 +93,7 @@ def test_data_frames_go_in_and_their_columns_are_remembered(library):
     frames = pytest.importorskip(library)
     columns = {"width": [0.0, 1.0, 5.0], "height": [1.0, 1.0, 3.0]}
     frame = frames.DataFrame(columns)
-    clf = NeighborClassifier(1).fit(frame, frames.Series(["a", "b", "c"]))
+    clf = NeighborClassifier(1, posterior="proportional").fit(frame, frames.Series(["a", "b", "c"]))
     assert clf.feature_names_in_.tolist() == ["width", "height"]
     with warnings.catch_warnings():
         warnings.simplefilter("error")
@@ -102,33 +104,37 @@ def test_data_frames_go_in_and_their_columns_are_remembered(library):
 
 def test_a_column_of_labels_is_taken_with_a_warning():
     with pytest.warns(DataConversionWarning, match="column-vector y"):
-        clf = NeighborClassifier(1).fit([[0.0], [1.0]], [[0], [1]])
+        clf = NeighborClassifier(1, posterior="proportional").fit([[0.0], [1.0]], [[0], [1]])
     assert clf.predict([[0.9]]) == [1]
 
 
 def test_one_class_and_one_row_work():
-    clf = NeighborClassifier("auto").fit([[2.0, 2.0]], ["only"])
+    clf = NeighborClassifier("auto", posterior="proportional").fit([[2.0, 2.0]], ["only"])
     assert clf.n_neighbors_ == 1
     assert len(clf.k_curve_.k) == 0
     assert clf.predict([[0.0, 0.0]]) == ["only"]
     assert clf.predict_proba([[0.0, 0.0]]).tolist() == [[1.0]]
     assert clf.explain([[0.0, 0.0]])[0].novelty is None
-    assert NeighborClassifier(2).fit([[0.0], [1.0]], [3, 3]).predict_proba([[0.0]]).tolist() == [[1.0]]
+    assert NeighborClassifier(2, posterior="proportional").fit([[0.0], [1.0]], [3, 3]).predict_proba(
+        [[0.0]]
+    ).tolist() == [[1.0]]
 
 
 def test_every_row_can_be_a_neighbor():
-    clf = NeighborClassifier(4, model_failure=0.0).fit([[0.0], [1.0], [2.0], [3.0]], [0, 0, 0, 1])
+    clf = NeighborClassifier(4, model_failure=0.0, posterior="proportional").fit(
+        [[0.0], [1.0], [2.0], [3.0]], [0, 0, 0, 1]
+    )
     np.testing.assert_allclose(clf.predict_proba([[9.0]]), [[0.75, 0.25]])
 
 
 def test_it_can_be_cloned_pickled_shown_and_searched_over():
     rng = np.random.default_rng(9)
     X, y = rng.normal(size=(60, 2)), rng.integers(0, 2, 60)
-    clf = NeighborClassifier("auto", tie_break="first").fit(X, y)
+    clf = NeighborClassifier("auto", tie_break="first", posterior="proportional").fit(X, y)
     assert clone(clf).get_params() == clf.get_params()
     np.testing.assert_array_equal(pickle.loads(pickle.dumps(clf)).predict(X), clf.predict(X))
     assert "NeighborClassifier" in clf._repr_html_()
-    piped = make_pipeline(StandardScaler(), NeighborClassifier())
+    piped = make_pipeline(StandardScaler(), NeighborClassifier(5, posterior="proportional"))
     found = GridSearchCV(piped, {"neighborclassifier__n_neighbors": [1, 3, "auto"]}, cv=3).fit(X, y)
     assert 0 <= found.best_score_ <= 1
     assert piped.fit(X, y).score(X, y) == accuracy(piped.predict(X), y)
@@ -138,7 +144,9 @@ def test_what_was_passed_in_is_not_written_to():
     X, y, search = np.arange(6.0).reshape(-1, 1), np.array(["a", "b"] * 3), ExactSearch()
     before = dict(vars(search))
     X.flags.writeable = y.flags.writeable = False
-    clf = NeighborClassifier("auto", search=search, tie_break="random", random_state=1).fit(X, y)
+    clf = NeighborClassifier("auto", search=search, tie_break="random", random_state=1, posterior="proportional").fit(
+        X, y
+    )
     clf.explain(X)
     assert vars(search) == before
 
@@ -146,7 +154,7 @@ def test_what_was_passed_in_is_not_written_to():
 @pytest.mark.parametrize("dtype", [np.uint8, np.int64, np.float32, bool])
 def test_numbers_of_any_type_are_held_as_they_are(dtype):
     X = np.array([[0, 0], [1, 1], [1, 0]]).astype(dtype)
-    clf = NeighborClassifier(1).fit(X, [0, 1, 2])
+    clf = NeighborClassifier(1, posterior="proportional").fit(X, [0, 1, 2])
     assert clf.predict(X).tolist() == [0, 1, 2]
 
 
@@ -164,7 +172,7 @@ def test_numbers_that_are_not_finite_are_refused(bad):
     rows = ROWS.copy()
     rows[2, 1] = bad
     with pytest.raises(ValueError, match=f"X holds {bad} at row 2, column 1"):
-        NeighborClassifier(1).fit(rows, LABELS)
+        NeighborClassifier(1, posterior="proportional").fit(rows, LABELS)
     with pytest.raises(ValueError, match=f"X holds {bad} at row 2, column 1"):
         fit().predict(rows)
 
@@ -175,7 +183,7 @@ def test_queries_of_another_width_are_refused_with_both_widths():
 
 
 def test_no_queries_give_no_answers_of_the_right_shapes():
-    clf = NeighborClassifier(2).fit(ROWS, ["a", "b"] * 3)
+    clf = NeighborClassifier(2, posterior="proportional").fit(ROWS, ["a", "b"] * 3)
     none = np.empty((0, 2))
     assert clf.predict(none).shape == (0,)
     assert clf.predict(none).dtype == clf.classes_.dtype
@@ -228,19 +236,19 @@ def test_sparse_rows_are_refused_with_the_remedy():
     from scipy.sparse import csr_matrix
 
     with pytest.raises(TypeError, match="toarray"):
-        NeighborClassifier(1).fit(csr_matrix(ROWS), LABELS)
+        NeighborClassifier(1, posterior="proportional").fit(csr_matrix(ROWS), LABELS)
 
 
 def test_labels_that_are_no_classes_are_refused():
     with pytest.raises(ValueError, match="Unknown label type"):
-        NeighborClassifier(1).fit(ROWS, np.linspace(0, 1, 6))
+        NeighborClassifier(1, posterior="proportional").fit(ROWS, np.linspace(0, 1, 6))
     with pytest.raises(ValueError, match="requires y to be passed"):
-        NeighborClassifier(1).fit(ROWS, None)
+        NeighborClassifier(1, posterior="proportional").fit(ROWS, None)
     with pytest.raises(ValueError, match="inconsistent numbers of samples"):
-        NeighborClassifier(1).fit(ROWS, LABELS[:-1])
+        NeighborClassifier(1, posterior="proportional").fit(ROWS, LABELS[:-1])
 
 
 @pytest.mark.parametrize("method", ["predict", "predict_proba", "explain", "neighbors"])
 def test_asking_before_fit_is_refused(method):
     with pytest.raises(NotFittedError):
-        getattr(NeighborClassifier(), method)(ROWS)
+        getattr(NeighborClassifier(5, posterior="proportional"), method)(ROWS)

@@ -176,8 +176,6 @@ def test_without_any_neighbor_all_classes_are_alike(make: Callable[..., Any]) ->
     nobody = table_of([loops.Line([], [], [], [])], 3, 3)
     found = make().fit(left_out(X, y, 3, 3), y, 3)
     np.testing.assert_allclose(found.proba(nobody), 1 / 3, atol=1e-15)
-    record = found.record(nobody)
-    assert record is None or [counts.tolist() for counts in record] == [[0], [0]]
 
 
 @pytest.mark.parametrize("make", ALL)
@@ -205,18 +203,6 @@ def test_tables_can_be_shown_and_hold_every_case(make: Callable[..., Any], colle
         assert (shown.probability <= 1 + 1e-12).all()
         voters = 1 if make is not DistVotesplit else min(found.n_voters_, len(X) - 1)
         assert shown.cases.sum() == n_cases * voters
-    cases, right = found.record(asked(X, y, X, k, n_listed))
-    assert ((right >= 0) & (right <= cases)).all()
-
-
-def test_a_record_counts_past_cases_with_as_many_votes() -> None:
-    # On a line: 0 0 0 0 | 1 1 1 1. Left out, the rows at the border get one wrong vote of three.
-    X, y = np.arange(8.0)[:, None], np.repeat([0, 1], 4)
-    found = RankVotesplit().fit(left_out(X, y, 3, 2), y, 2)
-    cases, right = found.record(asked(X, y, np.array([[0.0], [3.4]]), 3, 2))
-    clear = [i for i, (line, _) in enumerate(loops.past_lines(X, y, 3, 2)) if len(set(line.said)) == 1]
-    assert cases.tolist() == [len(clear), 8 - len(clear)]
-    assert right.tolist() == found.counts_[[2, 1], 0].tolist()
 
 
 def test_a_split_vote_that_was_never_seen_promises_no_more_than_the_weakest_that_was() -> None:
@@ -225,15 +211,6 @@ def test_a_split_vote_that_was_never_seen_promises_no_more_than_the_weakest_that
     assert found.counts_[0].sum() == 0  # two classes and five votes: somebody has three
     first_rank = found.past_reading_[:, 0]
     assert first_rank[0] <= first_rank[2] < first_rank[4]
-
-
-def test_a_record_by_distance_counts_cases_and_not_neighbors() -> None:
-    X, y = np.arange(8.0)[:, None], np.repeat([0, 1], 4)
-    found = DistVotesplit().fit(left_out(X, y, 3, 2), y, 2)
-    assert found.cases_.sum() == 8
-    cases, right = found.record(asked(X, y, np.array([[-1.0], [3.4]]), 3, 2))
-    clear = [line for line, _ in loops.past_lines(X, y, 3, 2) if len(set(line.said)) == 1]
-    assert cases[0] == right[0] == len(clear)
 
 
 def test_a_posterior_by_rank_says_when_the_order_of_classes_is_missing() -> None:

@@ -76,19 +76,23 @@ def test_of_every_class_its_share_is_held_out_and_one_row_stays(labels, share, s
 def test_the_best_setting_wins_and_euclidean_stands_beside_it():
     X, y = striped()
     tuned = tune_metric(Stretched(), X, y, {"by": [0.0, 1.0, 1000.0, 2000.0]}, n_neighbors=5, random_state=0)
-    assert [row["settings"] for row in tuned.table] == [{}, *({"by": by} for by in (0.0, 1.0, 1000.0, 2000.0))]
-    assert [row["metric"] for row in tuned.table] == ["Euclidean", *["Stretched"] * 4]
-    assert tuned.table[0]["accuracy"] == tuned.table[2]["accuracy"] == tuned.euclidean
-    assert tuned.settings == {"by": 1000.0}  # 2000 is no better, and comes later
+    by = (0.0, 1.0, 1000.0, 2000.0)
+    assert [row["settings"] for row in tuned.table] == [{}, {"pull": 1.0}, *({"by": value} for value in by)]
+    assert [row["metric"] for row in tuned.table] == ["Euclidean", "WithinClassWhitening", *["Stretched"] * 4]
+    assert tuned.table[0]["accuracy"] == tuned.table[3]["accuracy"] == tuned.euclidean
+    kept = tune_metric(Stretched(), X, y, {"by": by}, n_neighbors=5, random_state=0, keep_learner=True)
+    assert (kept.metric, kept.settings) == ("Stretched", {"by": 1000.0})  # 2000 is no better, and comes later
+    assert kept.table == [row for row in tuned.table if row["metric"] != "WithinClassWhitening"]
     assert tuned.accuracy == max(row["accuracy"] for row in tuned.table)
     assert tuned.gain == tuned.accuracy - tuned.euclidean > 0.3
 
 
 def test_the_best_is_fitted_again_on_all_rows_unless_validation_rows_were_passed():
     X, y = striped(90)
-    held_out = tune_metric(Stretched(), X, y, {"by": [1.0]}, random_state=0)
+    held_out = tune_metric(Stretched(), X, y, {"by": [1.0]}, random_state=0, keep_learner=True)
     assert held_out.best_.n_rows_ == 90
-    passed = tune_metric(Stretched(), X[:60], y[:60], {"by": [1.0]}, X_valid=X[60:], y_valid=y[60:])
+    valid = {"X_valid": X[60:], "y_valid": y[60:]}
+    passed = tune_metric(Stretched(), X[:60], y[:60], {"by": [1.0]}, **valid, keep_learner=True)
     assert passed.best_.n_rows_ == 60
     assert passed.euclidean == neighbor_accuracy(X[:60], y[:60], X[60:], y[60:], 20)
 
@@ -97,12 +101,12 @@ def test_a_third_of_each_class_is_held_out_and_never_learned_from(monkeypatch):
     seen = []
     monkeypatch.setattr(Stretched, "fit", lambda self, X, y: seen.append((X, y)) or self)
     X, y = striped(90)
-    tune_metric(Stretched(), X, y, {"by": [1.0, 2.0]}, random_state=4)
+    tune_metric(Stretched(), X, y, {"by": [1.0, 2.0]}, random_state=4, keep_learner=True)
     assert [len(rows) for rows, _ in seen] == [60, 60, 90]
     assert np.bincount(seen[0][1]).tolist() == [20, 20, 20]
     np.testing.assert_array_equal(seen[0][0], seen[1][0])
     seen.clear()
-    tune_metric(Stretched(), X[:60], y[:60], {"by": [1.0, 2.0]}, X_valid=X[60:], y_valid=y[60:])
+    tune_metric(Stretched(), X[:60], y[:60], {"by": [1.0, 2.0]}, X_valid=X[60:], y_valid=y[60:], keep_learner=True)
     assert [len(rows) for rows, _ in seen] == [60, 60]  # nothing was held out, so nothing is fitted again
 
 
@@ -111,7 +115,47 @@ def test_each_candidate_is_searched_once(monkeypatch):
     search = tuning.nearest
     monkeypatch.setattr(tuning, "nearest", lambda *given: searches.append(given) or search(*given))
     tune_metric(Stretched(), *striped(), {"by": [1.0, 2.0, 3.0]}, random_state=0)
-    assert len(searches) == 4
+    assert len(searches) == 5  # Euclidean, whitening and three settings
+
+
+LEARNERS = [Stretched(0.0), LinearDiscriminantAnalysis(), BoostMetric(random_state=0)]
+
+
+@pytest.mark.parametrize("learner", LEARNERS, ids=lambda learner: type(learner).__name__)
+@pytest.mark.parametrize("seed", range(4))
+@pytest.mark.parametrize("passed", [False, True])
+def test_what_comes_back_is_never_worse_than_euclidean_and_leaves_rows_alone_where_nothing_gains(learner, seed, passed):
+    random = np.random.default_rng(seed)
+    X, y = random.normal(size=(90, 2)), np.arange(90) % 3  # the label is chance: no metric can help
+    valid = {"X_valid": X[60:], "y_valid": y[60:]} if passed else {"random_state": seed}
+    tuned = tune_metric(learner, X[:60], y[:60], {}, n_neighbors=5, **valid)
+    assert tuned.gain >= 0
+    assert tuned.accuracy == max(row["accuracy"] for row in tuned.table)
+    first = next(row for row in tuned.table if row["accuracy"] == tuned.accuracy)
+    assert (tuned.metric, tuned.settings) == (first["metric"], first["settings"])
+    if tuned.gain == 0:
+        assert tuned.metric == "Euclidean"
+        np.testing.assert_array_equal(tuned.best_.transform(X), X)
+
+
+def test_rows_stay_as_they_are_where_a_learner_only_harms():
+    random, y = np.random.default_rng(0), np.arange(90) % 3
+    X = np.column_stack([10.0 * y, random.normal(size=90)])  # the first column tells all; the learner hides it
+    tuned = tune_metric(Stretched(), X, y, {"by": [1e5]}, n_neighbors=5, random_state=0)
+    assert tuned.table[2]["accuracy"] < tuned.euclidean == 1.0
+    assert (tuned.metric, tuned.settings, tuned.gain) == ("Euclidean", {}, 0.0)
+    np.testing.assert_array_equal(tuned.best_.transform(X), X)
+    kept = tune_metric(Stretched(), X, y, {"by": [1e5]}, n_neighbors=5, random_state=0, keep_learner=True)
+    assert kept.metric == "Stretched"
+    assert kept.gain < 0
+
+
+def test_whitening_is_tried_before_the_grid_and_kept_where_no_setting_is_better():
+    X, y = striped(200)
+    tuned = tune_metric(Stretched(), X, y, {"by": [0.5, 1.0]}, n_neighbors=5, random_state=0)
+    assert (tuned.metric, tuned.settings) == ("WithinClassWhitening", {"pull": 1.0})
+    assert tuned.gain > 0.2
+    assert tuned.best_.pull == 1.0
 
 
 @pytest.mark.parametrize(
@@ -127,7 +171,7 @@ def test_each_candidate_is_searched_once(monkeypatch):
 def test_any_transformer_can_be_tuned_and_is_left_alone(learner, grid):
     X, y = load_wine(return_X_y=True)
     before = repr(learner)
-    tuned = tune_metric(learner, X, y, grid, random_state=0)
+    tuned = tune_metric(learner, X, y, grid, random_state=0, keep_learner=True)
     assert repr(learner) == before
     assert not hasattr(learner, "n_features_in_")
     assert tuned.gain > 0.1

@@ -24,7 +24,7 @@ def public_estimators() -> dict[str, Any]:
     found = {}
     for name, kind in ESTIMATORS.items():
         needed = [each for each in parameters_of(kind) if each.default is each.empty]
-        found[name] = kind(*(NeighborClassifier() for _ in needed))
+        found[name] = kind(*(NeighborClassifier(5, posterior="proportional") for _ in needed))
     return found
 
 
@@ -63,5 +63,5 @@ def test_an_unfitted_estimator_says_so(name, method):
 
 def test_an_unfitted_hedge_has_no_setting():
     with pytest.raises(NotFittedError):
-        _ = nearsay.HedgedClassifier(NeighborClassifier()).setting_
-    assert not hasattr(nearsay.HedgedClassifier(NeighborClassifier()), "setting_")
+        _ = nearsay.HedgedClassifier(NeighborClassifier(5, posterior="proportional")).setting_
+    assert not hasattr(nearsay.HedgedClassifier(NeighborClassifier(5, posterior="proportional")), "setting_")

@@ -172,8 +172,10 @@ def test_hedged_answers_and_sets_are_the_same_without_compiling(rule, many_kinds
     tree = ns.Taxonomy.from_paths([("thing", f"kind {c % 7}", c) for c in range(40)])
 
     def work() -> list[Any]:
-        hedged = ns.HedgedClassifier(ns.NeighborClassifier(5), tree, accuracy=0.6, rule=rule).fit(X, y)
-        sets = ns.ConformalClassifier(ns.NeighborClassifier(5), coverage=0.8).fit(X, y)
+        hedged = ns.HedgedClassifier(
+            ns.NeighborClassifier(5, posterior="proportional"), tree, accuracy=0.6, rule=rule
+        ).fit(X, y)
+        sets = ns.ConformalClassifier(ns.NeighborClassifier(5, posterior="proportional"), coverage=0.8).fit(X, y)
         curve = hedged.curve()
         return [hedged.predict(X), hedged.predict_proba_nodes(X), list(vars(curve).values()), sets.predict_set(X)]
 
@@ -237,5 +239,7 @@ def call_loops(monkeypatch: pytest.MonkeyPatch, X: np.ndarray, y: np.ndarray) ->
     starts, words = np.arange(0, 21, 2), np.arange(20) % 4  # of ten rows, two words each
     nearest_of_each_word(np.arange(9).reshape(3, 3), starts, words, 1, np.zeros(4, np.int64), np.full((3, 2), -1))
     for rule in ("darts", "fixed-threshold", "flat-reject"):
-        hedged = ns.HedgedClassifier(ns.NeighborClassifier(5), tree, accuracy=0.6, rule=rule).fit(X, y)
+        hedged = ns.HedgedClassifier(
+            ns.NeighborClassifier(5, posterior="proportional"), tree, accuracy=0.6, rule=rule
+        ).fit(X, y)
         hedged.predict(X), hedged.predict_proba_nodes(X), hedged.curve()

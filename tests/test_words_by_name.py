@@ -194,10 +194,10 @@ def test_a_grid_search_over_lists_of_words_counts_a_word_missing_from_a_fold_as_
     settings, folds = {"n_neighbors": [2, 5], "n_keywords": [1, 3]}, KFold(5)
     with warnings.catch_warnings():
         warnings.simplefilter("error")
-        search = GridSearchCV(ns.KeywordAnnotator(), settings, cv=folds, error_score="raise").fit(X, Y)
+        search = GridSearchCV(ns.KeywordAnnotator("nearest"), settings, cv=folds, error_score="raise").fit(X, Y)
     for i, chosen in enumerate(search.cv_results_["params"]):
         for fold, (train, test) in enumerate(folds.split(X)):
-            annotator = ns.KeywordAnnotator(**chosen).fit(X[train], [Y[row] for row in train])
+            annotator = ns.KeywordAnnotator("nearest", **chosen).fit(X[train], [Y[row] for row in train])
             said = [set(answer.words) for answer in annotator.annotate(X[test])]
             truth = [set(Y[row]) for row in test]
             over = [*annotator.words_.tolist(), *(w for w in occurring(truth) if w not in annotator.words_)]

@@ -9,35 +9,20 @@ from typing import Any
 
 import numpy as np
 from scipy.sparse import csr_array
-from sklearn.pipeline import make_pipeline
-from sklearn.preprocessing import FunctionTransformer
 
 from nearsay.annotate.annotator import KeywordAnnotator
-from nearsay.annotate.joint_neighbors import JointNeighbors
-from nearsay.annotate.landmarks import LandmarkFeatures
-from nearsay.annotate.regression import KeywordRegression
-from nearsay.annotate.relevance import Relevance
-from nearsay.annotate.transformed_neighbors import TransformedNeighbors
-from nearsay.annotate.word_selection import Worth, as_table, most
+from nearsay.annotate.word_selection import measures_by_recall_weight
 from nearsay.data.corel5k import AnnotatedImages
 from nearsay.data.datasets import load_corel5k
 from nearsay.describe.folder import describe_images
 from nearsay.describe.local import BagOfWords
 from nearsay.describe.named import MAKADIA
-from nearsay.learn.keyword_projection import KeywordProjection, unit_length
-from nearsay.metrics.keywords import keyword_measures
+from nearsay.learn.keyword_projection import unit_length
 from reproduce.annotation.published import EMBEDDINGS, FIFTEEN, SEVEN
 
 N_KEYWORDS = 5
 # Neighbors that have a say where votes fade with distance: what lies beyond counts next to nothing.
 FADING_NEIGHBORS = 100
-# At which distance beyond the nearest a vote has faded to 1/e: a mean of distances from 0 to 1, squared distances of
-# unit vectors, and the same after a projection, where rows lie farther apart.
-FADE_JOINT, FADE_UNIT, FADE_PROJECTED = (0.01, 0.02), (0.04, 0.08), (0.1, 0.2)
-# How long descriptors' columns are next to those of embeddings, where both are projected.
-DESCRIPTORS_BESIDE = 0.5
-RECALL_WEIGHTS = (1.0, 1.25, 1.5, 2.0, 3.0)
-PARTS = 9
 
 Progress = Callable[[str], None]
 
@@ -97,19 +82,7 @@ class Study:
         embedded.spaces["embedding"] = slice(0, embedded.train.shape[1])
         if features == EMBEDDINGS:
             return embedded
-        described = self.with_landmarks
-        return described if features == FIFTEEN else beside(embedded, described)
-
-    @cached_property
-    def with_landmarks(self) -> Columns:
-        """Fifteen descriptors, and their leading components: unlike these, columns for linear methods."""
-        fifteen = self.fifteen
-        self.tell("Measuring all images by fifteen descriptors")
-        landmarks = LandmarkFeatures(fifteen.features)
-        train = landmarks.fit_transform(fifteen.train)
-        near = Columns(as_floats(train), as_floats(landmarks.transform(fifteen.test)), {})
-        near.spaces["landmarks"] = slice(0, train.shape[1])
-        return beside(near, fifteen)
+        return self.fifteen if features == FIFTEEN else beside(embedded, self.fifteen)
 
     def ours(self, features: str) -> KeywordAnnotator:
         """Our best with these features, learned from the training images; what recall counts is chosen there too."""
@@ -117,11 +90,13 @@ class Study:
             columns = self.columns(features)
             self.tell(f"Learning keywords from {features}")
             annotator = KeywordAnnotator(
-                scorers(columns), n_neighbors=FADING_NEIGHBORS, n_keywords=N_KEYWORDS, order="worth"
+                features=columns.spaces,
+                n_neighbors=FADING_NEIGHBORS,
+                n_keywords=N_KEYWORDS,
+                order="worth",
+                recall_weight="auto",
             )
-            annotator.fit(columns.train, self.train.keywords)
-            rows = cross_validated_worth(annotator, self.train.keywords)
-            self.learned[features] = annotator.set_recall_weight(best_row(rows)["recall_weight"])
+            self.learned[features] = annotator.fit(columns.train, self.train.keywords)
         return self.learned[features]
 
     def _described(self, descriptors: list[Any]) -> Columns:
@@ -154,59 +129,14 @@ def beside(first: Columns, second: Columns) -> Columns:
     return Columns(np.hstack([first.train, second.train]), np.hstack([first.test, second.test]), spaces)
 
 
-def scorers(columns: Columns) -> dict[str, Any]:
-    """The estimators that score keywords, for the columns there are."""
-    said: dict[str, Any] = {}
-    spaces = columns.spaces
-    linear = [name for name in ("embedding", "landmarks") if name in spaces]
-    if "embedding" in spaces:
-        said["embedding"] = (TransformedNeighbors(_only(spaces, "embedding")), fading(FADE_UNIT))
-    if columns.features:
-        said["descriptors"] = (JointNeighbors(columns.features), fading(FADE_JOINT))
-    for names in dict.fromkeys([*((name,) for name in linear), tuple(linear)]):
-        projected = TransformedNeighbors(make_pipeline(_only(spaces, *names), KeywordProjection()))
-        said[f"{' and '.join(names)}, projected"] = (projected, fading(FADE_PROJECTED))
-    said["regression"] = KeywordRegression(_only(spaces, *linear))
-    return said
-
-
-def fading(bandwidths: tuple[float, ...]) -> list[Relevance]:
-    return [Relevance("distance", bandwidth=bandwidth) for bandwidth in bandwidths]
-
-
-def _only(spaces: dict[str, slice], *names: str) -> FunctionTransformer:
-    scales = {"landmarks": DESCRIPTORS_BESIDE} if len(names) > 1 else {}
-    chosen = [(spaces[name], scales.get(name, 1.0)) for name in names]
-    return FunctionTransformer(take_columns, kw_args={"chosen": chosen})
-
-
-def take_columns(X: np.ndarray, chosen: list[tuple[slice, float]]) -> np.ndarray:
-    """Some of the columns, each range at a scale of its own.
-
-    >>> take_columns(np.array([[1.0, 2.0, 3.0]]), [(slice(0, 1), 1.0), (slice(2, 3), 0.5)])
-    array([[1. , 1.5]])
-    """
-    return np.hstack([X[:, columns] * scale for columns, scale in chosen])
-
-
 def cross_validated_worth(annotator: KeywordAnnotator, keywords: Any) -> list[dict[str, Any]]:
     """Measures by what recall counts, on parts of the held-out rows that are about as large as the test set."""
     truth, p = csr_array(keywords)[annotator.held_out_rows_], annotator.held_out_proba_
-    part = np.random.default_rng(0).permutation(len(p)) % PARTS
-    rows = []
-    for weight in RECALL_WEIGHTS:
-        worth = Worth.learn(p, N_KEYWORDS, recall_weight=weight)
-        said = as_table(most(worth.scores(p), N_KEYWORDS), p.shape[1])
-        measured = [keyword_measures(truth[part == one], said[part == one]) for one in range(PARTS)]
-        mean = {name: float(np.mean([found[name] for found in measured])) for name in measured[0]}
-        rows.append({"recall_weight": weight, **percent(mean), "N+": round(mean["words_found"], 1)})
-    best = best_row(rows)
-    return [{**row, "chosen": row is best} for row in rows]
-
-
-def best_row(rows: list[dict[str, Any]]) -> dict[str, Any]:
-    """The row of highest F1, the harmonic mean of precision and recall."""
-    return max(rows, key=lambda row: float(2 * row["P"] * row["R"] / max(row["P"] + row["R"], 1e-9)))
+    chosen = annotator.worth_.recall_weight if annotator.worth_ is not None else None
+    return [
+        {"recall_weight": row["recall_weight"], **percent(row), "chosen": row["recall_weight"] == chosen}
+        for row in measures_by_recall_weight(p, truth, N_KEYWORDS)
+    ]
 
 
 def percent(found: dict[str, float]) -> dict[str, Any]:
@@ -215,4 +145,8 @@ def percent(found: dict[str, float]) -> dict[str, Any]:
     >>> percent({"precision": 0.31416, "recall": 0.5, "words_found": 149})
     {'P': 31.42, 'R': 50.0, 'N+': 149}
     """
-    return {"P": round(100 * found["precision"], 2), "R": round(100 * found["recall"], 2), "N+": found["words_found"]}
+    return {
+        "P": round(100 * found["precision"], 2),
+        "R": round(100 * found["recall"], 2),
+        "N+": round(found["words_found"], 1),
+    }

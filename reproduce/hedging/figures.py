@@ -21,7 +21,6 @@ from nearsay.decision.guarantee import setting_for
 from nearsay.displays.hedged_answers import hedged_answers, verdicts
 from nearsay.errors import InputError, unknown_name
 from nearsay.metrics.specificity import semantic_similarities
-from nearsay.taxonomy.words import words_for_nodes
 from reproduce.hedging import tin200
 from reproduce.hedging.ilsvrc65 import halves, load_outputs
 from reproduce.hedging.learned_metrics import EUCLIDEAN, METRICS
@@ -50,7 +49,6 @@ from reproduce.hedging.published import (
     LEARNED_DATA,
     SLOW,
     TABLE_1,
-    TIN200,
     notes_for,
 )
 
@@ -293,9 +291,8 @@ def _figure_8(study: Study, data: str) -> dict[str, Any]:
     flat, hedged = (np.array(verdicts(truth, said[name], taxonomy)) for name in ("Flat", "DARTS"))
     recovered = np.flatnonzero((flat == "wrong") & np.isin(hedged, ["right", "hedged"]))
     shown = recovered[evenly(len(recovered), min(ANSWERS, len(recovered)))]
-    words = words_for_nodes(taxonomy, tin200.load_words()) if data == TIN200 else None
     few = {name: [names[row] for row in shown] for name, names in said.items()}
-    rows = hedged_answers(few, truth[shown], taxonomy, names=words)
+    rows = hedged_answers(few, truth[shown], taxonomy)
     was_right = flat == "right"
     told = (
         f"Of {np.sum(flat == 'wrong'):,} wrong flat answers DARTS puts {len(recovered):,} right; of {was_right.sum():,}"
@@ -312,7 +309,7 @@ def _figure_9(study: Study, data: str) -> dict[str, Any]:
     labels = np.asarray(images.train.y)[near.indices[query, :NEIGHBORS_SHOWN]].tolist()
     truth = np.asarray(images.test.y)[query]
     alike = semantic_similarities([truth] * len(labels), labels, images.taxonomy)
-    words = words_for_nodes(images.taxonomy, tin200.load_words())
+    words = images.taxonomy.node_words
     rows = [
         {
             "query": query,
@@ -361,6 +358,18 @@ def _metrics(study: Study, data: str) -> dict[str, Any]:
     return compare(DATA_OF["metrics"] if data == EVERY_SET else [data], study.tell)
 
 
+def _ours(study: Study, data: str) -> dict[str, Any]:
+    from reproduce.hedging.ours import curve_rows
+
+    return curve_rows(study.images(data), SAFE, study.tell)
+
+
+def _splits(study: Study, data: str) -> dict[str, Any]:
+    from reproduce.hedging.ours import promise_in_splits
+
+    return {"rows": promise_in_splits(study.images(data), study.k, study.tell)}
+
+
 MAKERS: dict[str, Callable[[Study, str], dict[str, Any]]] = {
     "lambda": _lambda,
     "promise": _promise,
@@ -373,4 +382,6 @@ MAKERS: dict[str, Callable[[Study, str], dict[str, Any]]] = {
     "9": _figure_9,
     "table1": _table_1,
     "metrics": _metrics,
+    "ours": _ours,
+    "splits": _splits,
 }

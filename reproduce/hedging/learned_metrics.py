@@ -149,6 +149,7 @@ def tune(candidates: Candidates, X: np.ndarray, y: np.ndarray, known: np.ndarray
         n_neighbors=VOTING_NEIGHBORS,
         X_valid=X[asked],
         y_valid=y[asked],
+        keep_learner=True,
     )
 
 

@@ -13,7 +13,7 @@ from typing import Any
 import numpy as np
 
 from nearsay.decision.envelope import AccuracyCurve, OperatingPoints, accuracy_curve, operating_points
-from nearsay.decision.guarantee import setting_for
+from nearsay.decision.guarantee import most_specific, setting_for
 from nearsay.metrics.specificity import breakdown, f_scores, semantic_similarity
 from nearsay.taxonomy.taxonomy import Taxonomy
 
@@ -157,7 +157,8 @@ def compared_with_fixed_threshold(outputs: Outputs) -> dict[str, Any]:
     Returns
     -------
     dict with "points", "less_specific" (how many of them DARTS says less at), "least" and "at_accuracy" (the
-    smallest difference of normalized gains, and where).
+    smallest difference of normalized gains, and where), and "best_less_specific": how many the better of both rules
+    says less at, chosen for each accuracy as HedgedClassifier does.
     """
     darts, fixed = (outputs.curve(outputs.judged, rule) for rule in ("darts", "fixed-threshold"))
     says = fixed.normalized_gain > 0
@@ -169,7 +170,18 @@ def compared_with_fixed_threshold(outputs: Outputs) -> dict[str, Any]:
         "less_specific": int((more < -ROUNDING).sum()),
         "least": float(more[least]),
         "at_accuracy": float(accuracy[least]),
+        "best_less_specific": int((_most_of_both(darts, fixed, accuracy) - fixed.gain[says] < -ROUNDING).sum()),
     }
+
+
+def _most_of_both(darts: AccuracyCurve, fixed: AccuracyCurve, accuracies: np.ndarray) -> np.ndarray:
+    """The gain that ``most_specific`` finds at each of these accuracies."""
+    said = {}
+    for accuracy in np.unique(accuracies).tolist():
+        way, (setting,) = most_specific([{"all": darts}, {"all": fixed}], accuracy)
+        curve = (darts, fixed)[way]
+        said[accuracy] = curve.gain[curve.place(setting)]
+    return np.array([said[accuracy] for accuracy in accuracies.tolist()])
 
 
 def most_said_at(curve: AccuracyCurve, accuracy: Any) -> np.ndarray:

@@ -33,7 +33,8 @@ def text_notes(made: Row) -> list[str]:
         where = f"says less at {less} of" if less else "says no less at any of"
         told.append(
             f"{one['classifier']}: DARTS {where} the {one['points']:,} operating points of the fixed threshold; the"
-            f" smallest difference of gains is {one['least']:+.4f}, at accuracy {one['at_accuracy']:.4f}."
+            f" smallest difference of gains is {one['least']:+.4f}, at accuracy {one['at_accuracy']:.4f}. The better of"
+            f" both rules, as HedgedClassifier takes it, says less at {one['best_less_specific'] or 'none'} of them."
         )
     if made["figure"] == "metrics":
         told = [words for one in made["summary"] for words in _done_without(one["metric"], made["rows"])]
@@ -189,6 +190,29 @@ def _metrics(made: Row) -> list[TextTable]:
     return [TextTable(_title(made), ("data",), heads, sections)]
 
 
+def _ours(made: Row) -> list[TextTable]:
+    lines = [
+        [one["classifier"], one["rule"], f"{one['judged_gain']:.4f}", *_pair(one), f"{one['seconds']:.0f}"]
+        for one in made["summary"]
+    ]
+    heads = ("test\ngain", "acc\ngot", "gain\nthere", "seconds\nto fit")
+    return [TextTable(_title(made), ("classifier", "rule"), heads, [lines])]
+
+
+def _splits(made: Row) -> list[TextTable]:
+    sections = [
+        [[what, f"{row['asked']:g}", f"{row['accuracy']:.4f}", *_kept(row)] for row in rows]
+        for what, rows in _by(made["rows"], "what").items()
+    ]
+    heads = ("asked", "got", "kept by\nall rows", "kept by\nrows left over")
+    return [TextTable(_title(made), ("in each split",), heads, sections)]
+
+
+def _kept(row: Row) -> list[str]:
+    shares = (row["kept_by_all"], row["kept_by_rows_left_over"])
+    return ["" if share is None else f"{share:.3f}" for share in shares]
+
+
 TABLES: dict[str, Callable[[Row], list[TextTable]]] = {
     "lambda": _lambda,
     "promise": _promise,
@@ -201,6 +225,8 @@ TABLES: dict[str, Callable[[Row], list[TextTable]]] = {
     "9": _figure_9,
     "table1": _table_1,
     "metrics": _metrics,
+    "ours": _ours,
+    "splits": _splits,
 }
 
 
@@ -312,17 +338,15 @@ def _draw_answers(made: Row) -> dict[str, Any]:
 def _draw_neighbors(made: Row) -> dict[str, Any]:
     from nearsay.displays.similar_neighbors import SimilarNeighborsDisplay
     from nearsay.posterior.classifier import NeighborClassifier
-    from nearsay.taxonomy.words import words_for_nodes
-    from reproduce.hedging.tin200 import load_images, load_words
+    from reproduce.hedging.tin200 import load_images
 
     images, query = load_images(), made["rows"][0]["query"]
-    fitted = NeighborClassifier(len(made["rows"])).fit(images.train.X, images.train.y)
+    fitted = NeighborClassifier(len(made["rows"]), posterior="proportional").fit(images.train.X, images.train.y)
     display = SimilarNeighborsDisplay.from_estimator(
         fitted,
         images.test.X[query],
         np.asarray(images.test.y)[query],
         taxonomy=images.taxonomy,
-        names=words_for_nodes(images.taxonomy, load_words()),
     )
     return {"": display}
 
@@ -335,4 +359,5 @@ PICTURES: dict[str, Callable[[Row], dict[str, Any]]] = {
     "7": _draw_bars,
     "8": _draw_answers,
     "9": _draw_neighbors,
+    "ours": _draw_curves,
 }

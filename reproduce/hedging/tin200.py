@@ -14,9 +14,7 @@ from typing import Any
 import numpy as np
 
 from nearsay.arrays import evenly
-from nearsay.data.catalog import data_folders
 from nearsay.data.datasets import load_dataset
-from nearsay.data.files import read_rows
 from nearsay.data.rows import LabeledRows
 from nearsay.decision.calibration import calibrate, hold_out
 from nearsay.neighbors.index import NeighborIndex
@@ -88,7 +86,7 @@ def some_classes(images: Images, classes: Iterable[Any]) -> Images:
     kept = sorted(classes)
     paths = [path for path in images.taxonomy.to_paths() if path[-1] in kept]
     train, test = (rows.take(np.flatnonzero(np.isin(np.asarray(rows.y), kept))) for rows in (images.train, images.test))
-    return Images(train, test, Taxonomy.from_paths(paths).with_leaves(kept))
+    return Images(train, test, Taxonomy.from_paths(paths).with_leaves(kept).with_words(images.taxonomy.words))
 
 
 def first_columns(images: Images, n: int) -> Images:
@@ -114,16 +112,6 @@ def unit_length(images: Images) -> Images:
 def _changed(images: Images, change: Callable[[np.ndarray], np.ndarray]) -> Images:
     train, test = (replace(rows, X=change(rows.X), feature_groups={}) for rows in (images.train, images.test))
     return Images(train, test, images.taxonomy)
-
-
-def load_words() -> dict[str, str]:
-    """The words of every class, by its WordNet id; none where the file is gone."""
-    for folder in data_folders():
-        place = folder / "tin200" / "classes.csv"
-        if place.exists():
-            classes = read_rows(place, label="words", id="wnid")
-            return dict(zip(np.asarray(classes.ids).tolist(), np.asarray(classes.y).tolist(), strict=True))
-    return {}
 
 
 @dataclass(frozen=True)

@@ -38,7 +38,7 @@ def ways(rows: LabeledRows, *, auto: bool) -> dict[str, Any]:
     """What is compared: classifiers by name."""
     ours: dict[str, Any] = {
         "rank&votesplit": NeighborClassifier(AUTO, posterior="rank&votesplit"),
-        "pooled": NeighborClassifier(posterior="pooled"),
+        "pooled": NeighborClassifier(5, posterior="pooled"),
     }
     if auto:
         ours["auto, one group"] = fused_by_choice(LabeledRows(rows.X, rows.y))

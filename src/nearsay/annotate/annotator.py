@@ -1,14 +1,15 @@
 """Keywords for new items from the keywords of labeled ones, with a probability each and the neighbors as evidence.
 
-scorers ──► scores ──► probabilities ──► the few words to give
-               ▲             ▲                  ▲
-rows left out ─┴─────────────┴──────────────────┘  everything is learned from rows that the scorers have not seen
+scorers ──► those that help ──► scores ──► probabilities ──► the few words to give
+                  ▲               ▲             ▲                  ▲
+rows left out ────┴───────────────┴─────────────┴──────────────────┘  learned from rows that scorers have not seen
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import dataclass
+from html import escape
 from typing import Any
 
 import numpy as np
@@ -17,26 +18,42 @@ from sklearn.base import BaseEstimator
 from sklearn.model_selection import KFold
 from sklearn.utils.validation import check_is_fitted
 
+from nearsay.annotate.auto_scorers import RELEVANCES, auto_scorers
 from nearsay.annotate.calibration import KeywordCalibration
-from nearsay.annotate.keyword_scorers import KeywordScorer, as_scorers
-from nearsay.annotate.word_selection import Worth, most
+from nearsay.annotate.keyword_columns import KeywordColumns
+from nearsay.annotate.keyword_scorers import KeywordScorer, as_relevances, as_scorers
+from nearsay.annotate.scorer_choice import ScorerChoices, choose_scorers
+from nearsay.annotate.word_selection import Worth, best_recall_weight, most
 from nearsay.arrays import as_rows, check_n_neighbors, evenly, row_blocks
 from nearsay.data.keywords import Keywords, rows_and_keywords
+from nearsay.data.rows import as_ids
 from nearsay.errors import InputError
+from nearsay.learn.keyword_projection import some_words
 from nearsay.metrics.keywords import keyword_measures
 from nearsay.neighbors.table import NeighborTable
+from nearsay.posterior.evidence import InWords, InWordsList, names_of
 from nearsay.settings import check_choice, check_number, check_whole
 
 # By what the words of an item are put in order.
 ORDERS = ("score", "probability", "worth")
+# Recipes with a name: what is learned where it helps, and neighbors alone.
+AUTO, NEAREST = "auto", "nearest"
 # Folds where no row can be left out alone.
 FOLDS = 5
 # Pairs of row and word that probabilities are learned from: with 260 words 8,000 rows, with 100,000 words 20.
 MOST_PAIRS = 2**21
+GIVERS_SHOWN = 5
+
+# Rows that are asked about in any case. Where they are a fifth of all or less, one model that lacks them all does.
+MOST_PAST_CASES = 10_000
+
+
+# Rows to learn from, and rows to ask about.
+Fold = tuple[np.ndarray, np.ndarray]
 
 
 @dataclass(frozen=True)
-class Annotation:
+class Annotation(InWords):
     """The keywords of one item, best first, with the neighbors as evidence.
 
     Attributes
@@ -47,6 +64,11 @@ class Annotation:
     distances : (n_neighbors,)
     given_by : list of lists of int
         For every word, the row numbers of the neighbors that have it, nearest first.
+    ids : list or None
+        The names of the neighbors, where ``fit`` was given names.
+
+    >>> print(Annotation(["sky"], [0.75], np.array([4, 7]), np.array([0.1, 0.2]), [[7]]))
+    sky    75 %  1 of 2 neighbors: 7
     """
 
     words: list[Any]
@@ -54,34 +76,59 @@ class Annotation:
     neighbors: np.ndarray
     distances: np.ndarray
     given_by: list[list[int]]
+    ids: list[Any] | None = None
 
-    def __str__(self) -> str:
-        """A line a word: the word, its probability, and how many neighbors have it.
-
-        >>> print(Annotation(["sky"], [0.75], np.array([4, 7]), np.array([0.1, 0.2]), [[7]]))
-        sky    75 %  1 of 2 neighbors: 7
-        """
+    @property
+    def text(self) -> str:
+        """A line a word: the word, its probability, and how many neighbors have it."""
         width = max((len(str(word)) for word in self.words), default=0)
         lines = []
-        for word, p, rows in zip(self.words, self.probabilities, self.given_by, strict=True):
-            shown = ", ".join(map(str, rows[:5])) + (", …" if len(rows) > 5 else "")
-            said = f"{len(rows)} of {len(self.neighbors)} neighbors" + (f": {shown}" if rows else "")
-            lines.append(f"{word:<{width}}  {100 * p:4.0f} %  {said}")
+        for word, p, givers in zip(self.words, self.probabilities, self._givers(), strict=True):
+            said = f"{len(givers)} of {len(self.neighbors)} neighbors" + (f": {_few(givers)}" if givers else "")
+            lines.append(f"{word!s:<{width}}  {100 * p:4.0f} %  {said}")
         return "\n".join(lines)
+
+    def to_dict(self) -> dict[str, Any]:
+        """Everything, the text too, as values that ``json.dumps`` takes."""
+        return {**super().to_dict(), "neighbors": self.neighbors.tolist(), "distances": self.distances.tolist()}
+
+    def _repr_html_(self) -> str:
+        rows = "".join(
+            f"<tr><td>{escape(str(word))}</td><td>{100 * p:.0f} %</td><td>{escape(_few(givers))}</td></tr>"
+            for word, p, givers in zip(self.words, self.probabilities, self._givers(), strict=True)
+        )
+        head = f"<tr><th>word</th><th>probability</th><th>given by, of {len(self.neighbors)} neighbors</th></tr>"
+        return f"<table><thead>{head}</thead><tbody>{rows}</tbody></table>"
+
+    def _givers(self) -> list[list[Any]]:
+        """For every word what the neighbors that have it are called: by name, or by row number."""
+        if self.ids is None:
+            return list(self.given_by)
+        name = dict(zip(self.neighbors.tolist(), self.ids, strict=True))
+        return [[name[row] for row in rows] for rows in self.given_by]
+
+
+def _few(givers: list[Any]) -> str:
+    return ", ".join(map(str, givers[:GIVERS_SHOWN])) + (", …" if len(givers) > GIVERS_SHOWN else "")
 
 
 class KeywordAnnotator(BaseEstimator):
-    """Keywords from labeled neighbors.
+    """Keywords from labeled neighbors, and from what can be learned beside them.
 
     Parameters
     ----------
-    neighbors : None, an estimator, or a list or dict of them, default=None
-        What scores the keywords: ``JointNeighbors``, ``RankBoostNeighbors``, ``TransformedNeighbors``, …, any
+    neighbors : "auto", "nearest", an estimator, or a list or dict of them, default="auto"
+        What scores the keywords. "auto" tries the nearest rows, the nearest after canonical correlation with keywords
+        and ridge regression, and uses what helps on past cases; ``choices_`` shows it. "nearest" (or None) takes the
+        nearest rows alone. Or ``JointNeighbors``, ``RankBoostNeighbors``, ``TransformedNeighbors``, …, any
         estimator with ``fit(X, Y)`` and ``neighbors(X, k)``; or any with ``fit(X, Y)`` and ``scores(X)``, such as
-        ``KeywordRegression``. Several are combined. None finds neighbors in all columns by Euclidean distance.
+        ``KeywordRegression``. Several are combined.
         An estimator may come with its own relevances: ``(estimator, relevance)`` or ``(estimator, [relevance, …])``.
-    relevance : str or Relevance, default="distance"
+    features : None, {name: columns} or {name: (columns, distance)}, default=None
+        The feature spaces that "auto" and "nearest" see; None is one, all columns by Euclidean distance.
+    relevance : None, str, Relevance or a list of them, default=None
         How neighbors pass their keywords on: "prior" (the paper's), "count", "rank", "distance", "exp-z", "transfer".
+        None is "distance", and in "auto" the same at two sharpnesses.
     n_neighbors : int, default=20
         Neighbors that pass keywords on, or all rows if there are fewer.
     n_keywords : int or None, default=5
@@ -91,46 +138,61 @@ class KeywordAnnotator(BaseEstimator):
     order : {"probability", "score", "worth"}, default="probability"
         Which words come first: the most likely ones, those of highest relevance (of a single scorer), or those that are
         expected to add most to precision and recall in the mean over words, which gives rare words more often.
-    recall_weight : float, default=1.0
-        For "worth": how much recall counts relative to precision.
+    recall_weight : float or "auto", default=1.0
+        For "worth": how much recall counts relative to precision. "auto" takes, from 1 to 3, what gives past cases the
+        highest F1.
     cv : int or None, default=None
         How to score the rows that probabilities are learned from. None leaves one row out at a time, and uses five
         folds for estimators that learn from keywords; a number uses that many folds for all.
+    words : None or list, default=None
+        The names of the columns where keywords come as a table without names; where they come as lists, all words that
+        may occur, in the order of the columns of answers. None takes what there is.
 
     Attributes
     ----------
     words_ : (n_words,) array
         The words, in the order of the columns of answers.
+    choices_ : ScorerChoices, or None where ``neighbors`` is not "auto"
+        The scorers that were tried, what each is worth and which are used; prints as a table.
     calibration_ : KeywordCalibration
     held_out_rows_, held_out_proba_ : (n_seen,) and (n_seen, n_words)
         Rows, and the probabilities of their words by scorers that had not seen them: what to expect for new
-        items. All rows, or as many in even steps as make two million pairs of row and word.
+        items. All rows, or in even steps 10,000 of them, or as many as make two million pairs of row and word.
     worth_ : Worth, or None where ``order`` is another
     n_features_in_ : int
+    ids_ : (n_rows,) the names of the training rows, or None where none were given to ``fit``.
 
     Examples
     --------
     >>> X = [[0], [1], [2], [10], [11], [12]]
     >>> Y = [["cat"], ["cat", "milk"], ["cat", "milk"], ["dog"], ["dog", "bone"], ["dog", "bone"]]
-    >>> annotator = KeywordAnnotator(n_neighbors=3, n_keywords=2).fit(X, Y)
+    >>> annotator = KeywordAnnotator("nearest", n_neighbors=3, n_keywords=2).fit(X, Y)
     >>> answer = annotator.annotate([[11.2]])[0]
     >>> answer.words, answer.given_by
     (['dog', 'bone'], [[4, 5, 3], [4, 5]])
     """
 
+    ids_: np.ndarray | None = None  # files of earlier versions hold none
+    # Files of earlier versions hold annotators without these.
+    _columns: KeywordColumns | None = None
+    _finder: KeywordScorer | None = None
+
     def __init__(
         self,
-        neighbors: Any = None,
+        neighbors: Any = AUTO,
         *,
-        relevance: Any = "distance",
+        features: Any = None,
+        relevance: Any = None,
         n_neighbors: int = 20,
         n_keywords: int | None = 5,
         min_probability: float = 0.0,
         order: str = "probability",
-        recall_weight: float = 1.0,
+        recall_weight: float | str = 1.0,
         cv: int | None = None,
+        words: Any = None,
     ) -> None:
         self.neighbors = neighbors
+        self.features = features
         self.relevance = relevance
         self.n_neighbors = n_neighbors
         self.n_keywords = n_keywords
@@ -138,8 +200,9 @@ class KeywordAnnotator(BaseEstimator):
         self.order = order
         self.recall_weight = recall_weight
         self.cv = cv
+        self.words = words
 
-    def fit(self, X: Any, Y: Any) -> KeywordAnnotator:
+    def fit(self, X: Any, Y: Any, *, ids: Any = None) -> KeywordAnnotator:
         """Store the labeled items, and learn probabilities from scores.
 
         Parameters
@@ -147,33 +210,54 @@ class KeywordAnnotator(BaseEstimator):
         X : (n_rows, n_columns)
         Y : the keywords of every row, a table of zeros and ones (dense or sparse) or lists of words.
             Rows may have none.
+        ids : (n_rows,) names of the rows, strings or whole numbers, or None
+            What ``annotate`` calls the neighbors by. Rows may share a name.
         """
-        rows, keywords = rows_and_keywords(X, Y)
+        given = Keywords.of(Y)
+        rows, keywords = rows_and_keywords(X, given if self.words is None else given.with_words(self.words))
         self._check(rows, keywords)
-        named = as_scorers(self.neighbors, self.relevance, self.n_neighbors)
-        if self.order == "score" and sum(scorer.n_scores for scorer in named) > 1:
-            raise InputError("order='score' goes by one relevance; got several. Use 'probability' or 'worth'.")
+        self.ids_ = as_ids(ids, len(rows))
         self.n_features_in_ = rows.shape[1]
         self.words_, self._named = keywords.words, keywords.named
         self._keywords = keywords.matrix
         self._sparse = issparse(Y)
-        self._scorers = [scorer.fit(rows, self._keywords) for scorer in named]
-        seen = evenly(len(rows), max(2, MOST_PAIRS // len(self.words_)))
-        scores = self._past_scores(named, rows, seen)
-        past = csr_array(self._keywords[seen])
-        share = np.asarray(self._keywords.mean(axis=0)).ravel()
+        seen = evenly(len(rows), max(2, min(MOST_PAST_CASES, MOST_PAIRS // len(self.words_))))
+        past, share = csr_array(self._keywords[seen]), np.asarray(self._keywords.mean(axis=0)).ravel()
+        folds = self._folds(len(rows), seen)
+        shown, tried = self._tried(rows, folds)
+        # What can leave rows out is fitted once, for past cases and for new ones.
+        ready = [
+            one.fit(shown[one.sees_columns], self._keywords) if self._leaves_out(one) else None
+            for one in tried.values()
+        ]
+        said = self._past_scores(list(tried.values()), ready, shown, seen, folds)
+        self.choices_: ScorerChoices | None = None
+        if self._columns is not None:
+            self.choices_ = choose_scorers(dict(zip(tried, said, strict=True)), past, share)
+        self._scorers, scores, first_finder = [], [], None
+        for (name, one), fitted, each in zip(tried.items(), ready, said, strict=True):
+            if self.choices_ is None or name in self.choices_.used:
+                self._scorers.append(fitted or one.fit(shown[one.sees_columns], self._keywords))
+                scores += each
+            if one.finds and first_finder is None:
+                first_finder = fitted
+        # Where no scorer that is used finds neighbors, the nearest rows are the evidence.
+        self._finder = None if any(one.finds for one in self._scorers) else first_finder
         self.calibration_ = KeywordCalibration.learn(scores, past, share)
         self.held_out_rows_, self.held_out_proba_ = seen, self.calibration_.past(scores, past)
         return self.set_recall_weight(self.recall_weight)
 
-    def set_recall_weight(self, recall_weight: float) -> KeywordAnnotator:
+    def set_recall_weight(self, recall_weight: float | str) -> KeywordAnnotator:
         """Change the weight of recall. Only ``worth_`` is learned again; nothing is searched."""
         check_is_fitted(self, "calibration_")
-        check_number("recall_weight", recall_weight, 0)
+        _check_recall_weight(recall_weight)
         self.recall_weight = recall_weight
         self.worth_ = None
         if self.order == "worth":
-            self.worth_ = Worth.learn(self.held_out_proba_, self._n_given(), recall_weight=recall_weight)
+            p, n_given = self.held_out_proba_, self._n_given()
+            if isinstance(recall_weight, str):
+                recall_weight = best_recall_weight(p, csr_array(self._keywords[self.held_out_rows_]), n_given)
+            self.worth_ = Worth.learn(p, n_given, recall_weight=recall_weight)
         return self
 
     def scores(self, X: Any) -> list[np.ndarray]:
@@ -201,12 +285,12 @@ class KeywordAnnotator(BaseEstimator):
         table.sort_indices()
         return table if self._sparse else table.toarray()
 
-    def annotate(self, X: Any) -> list[Annotation]:
+    def annotate(self, X: Any) -> InWordsList[Annotation]:
         """The words of each item, best first, with probabilities and the neighbors that have them.
 
         With several scorers, the neighbors shown are those of the first that finds any.
         """
-        return [self._annotation(*chosen) for chosen in self._chosen(self._rows(X))]
+        return InWordsList(self._annotation(*chosen) for chosen in self._chosen(self._rows(X)))
 
     def score(self, X: Any, Y: Any) -> float:
         """The F1 of precision and recall in the mean over words, as annotation is judged.
@@ -224,7 +308,9 @@ class KeywordAnnotator(BaseEstimator):
     def _check(self, rows: np.ndarray, keywords: Keywords) -> None:
         check_choice("order", self.order, ORDERS)
         check_number("min_probability", self.min_probability, 0, 1)
-        check_number("recall_weight", self.recall_weight, 0)
+        _check_recall_weight(self.recall_weight)
+        if isinstance(self.neighbors, str):
+            check_choice("neighbors", self.neighbors, (AUTO, NEAREST), " You can also pass estimators.")
         if self.n_keywords is not None:
             check_whole("n_keywords", self.n_keywords, least=1)
         if self.cv is not None:
@@ -241,46 +327,73 @@ class KeywordAnnotator(BaseEstimator):
 
     def _ask(self, rows: np.ndarray) -> tuple[list[np.ndarray], NeighborTable]:
         """The scores of all scorers, and the neighbors of the first that finds any; each searches once."""
+        shown = [rows, rows if self._columns is None else self._columns.transform(rows)]
         scores: list[np.ndarray] = []
         tables: list[NeighborTable] = []
         for scorer in self._scorers:
             if scorer.finds:
-                tables.append(scorer.table(rows))
+                tables.append(scorer.table(shown[scorer.sees_columns]))
                 scores += scorer.scores_of(tables[-1], self._keywords)
             else:
-                scores += scorer.scores(rows, self._keywords)
+                scores += scorer.scores(shown[scorer.sees_columns], self._keywords)
+        if self._finder is not None:
+            tables.append(self._finder.table(shown[self._finder.sees_columns]))
         nobody = NeighborTable(np.empty((len(rows), 0), np.int64), np.empty((len(rows), 0)))
         return scores, tables[0] if tables else nobody
 
-    def _past_scores(self, named: list[KeywordScorer], rows: np.ndarray, seen: np.ndarray) -> list[np.ndarray]:
-        """The scores of the rows ``seen`` by scorers that have not seen them: one (n_seen, n_words) per relevance."""
-        in_folds = [one for one in named if self.cv is not None or not one.leaves_out]
-        by_folds = iter(self._scores_in_folds(in_folds, rows, seen))
-        scores = []
-        for unfitted, fitted in zip(named, self._scorers, strict=True):
-            if unfitted in in_folds:
-                scores += next(by_folds)
-            else:
-                scores += fitted.left_out_scores(seen, self._keywords)
-        return scores
+    def _tried(self, rows: np.ndarray, folds: list[Fold]) -> tuple[list[np.ndarray], dict[str, KeywordScorer]]:
+        """The rows and the columns made of them, of which each scorer sees one, and the scorers by name."""
+        self._columns = None
+        if isinstance(self.neighbors, str) and self.neighbors == AUTO:
+            if self.order == "score":
+                raise InputError("order='score' goes by one relevance; neighbors='auto' has several. Use 'nearest'.")
+            relevances = RELEVANCES if self.relevance is None else as_relevances(self.relevance)
+            self._columns = KeywordColumns(self.features)
+            columns = self._columns.fit_transform(rows, self._keywords)
+            tells = all(some_words(csr_array(self._keywords[others])).nnz for others, _ in folds)
+            made = self._columns, columns, self._keywords, relevances, self.n_neighbors
+            return [rows, columns], auto_scorers(*made, tells=tells)
+        given = as_scorers(self.neighbors, self.relevance, self.n_neighbors, self.features)
+        if self.order == "score" and sum(scorer.n_scores for scorer in given) > 1:
+            raise InputError("order='score' goes by one relevance; got several. Use 'probability' or 'worth'.")
+        return [rows, rows], {str(number): scorer for number, scorer in enumerate(given)}
 
-    def _scores_in_folds(
-        self, named: list[KeywordScorer], rows: np.ndarray, seen: np.ndarray
+    def _leaves_out(self, scorer: KeywordScorer) -> bool:
+        return self.cv is None and scorer.leaves_out
+
+    def _folds(self, n_rows: int, seen: np.ndarray) -> list[Fold]:
+        """Rows to learn from, and rows to ask about that are not among them; all rows ``seen`` are asked once."""
+        every = np.arange(n_rows)
+        if self.cv is None and FOLDS * len(seen) <= n_rows:
+            return [(np.setdiff1d(every, seen), seen)]
+        n_folds = min(FOLDS, n_rows) if self.cv is None else self.cv
+        return [
+            (others, np.intersect1d(fold, seen))
+            for others, fold in KFold(n_folds, shuffle=True, random_state=0).split(every)
+        ]
+
+    def _past_scores(
+        self,
+        tried: list[KeywordScorer],
+        ready: list[KeywordScorer | None],
+        shown: list[np.ndarray],
+        seen: np.ndarray,
+        folds: list[Fold],
     ) -> list[list[np.ndarray]]:
-        """For each of these scorers the scores of the rows ``seen``, by copies that learned from other folds."""
-        if not named:
-            return []
-        place = np.full(len(rows), -1)
-        place[seen] = np.arange(len(seen))
+        """For each scorer the scores of the rows ``seen`` without them: one (n_seen, n_words) per relevance."""
         shape = (len(seen), len(self.words_))
-        scores = [[np.empty(shape) for _ in range(one.n_scores)] for one in named]
-        n_folds = min(FOLDS, len(rows)) if self.cv is None else self.cv
-        for others, fold in KFold(n_folds, shuffle=True, random_state=0).split(rows):
-            asked = fold[place[fold] >= 0]
-            known, keywords = rows[others], csr_array(self._keywords[others])
-            for one, out in zip(named, scores, strict=True):
-                for every, said in zip(out, one.fit(known, keywords).scores(rows[asked], keywords), strict=True):
-                    every[place[asked]] = said
+        scores = [
+            fitted.left_out_scores(seen, self._keywords) if fitted else [np.empty(shape) for _ in range(one.n_scores)]
+            for one, fitted in zip(tried, ready, strict=True)
+        ]
+        in_folds = [(one, out) for one, fitted, out in zip(tried, ready, scores, strict=True) if fitted is None]
+        for others, asked in folds if in_folds else ():
+            keywords, place = csr_array(self._keywords[others]), np.searchsorted(seen, asked)
+            for one, out in in_folds:
+                rows = shown[one.sees_columns]
+                said = one.fit(rows[others], keywords).scores(rows[asked], keywords)
+                for every, some in zip(out, said, strict=True):
+                    every[place] = some
         return scores
 
     def _n_given(self) -> int:
@@ -314,4 +427,10 @@ class KeywordAnnotator(BaseEstimator):
             neighbors=near,
             distances=table.distances[0][there],
             given_by=[near[column].tolist() for column in has.T],
+            ids=names_of(near, self.ids_),
         )
+
+
+def _check_recall_weight(given: Any) -> None:
+    if not (isinstance(given, str) and given == AUTO):
+        check_number("recall_weight", given, 0, otherwise=', or "auto"')

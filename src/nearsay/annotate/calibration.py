@@ -74,6 +74,11 @@ class KeywordCalibration:
         array([[0.5],
                [0. ]])
         """
+        return cls.shared(scores, keywords, share)._with_own(scores, keywords)
+
+    @classmethod
+    def shared(cls, scores: Sequence[np.ndarray], keywords: csr_array, share: np.ndarray) -> KeywordCalibration:
+        """The same with one sigmoid for all words: quick, and enough to hold scorers against each other."""
         if not scores or any(said.shape != keywords.shape for said in scores):
             raise InputError(
                 f"Every scorer must score every row and word: arrays of shape {keywords.shape}; got"
@@ -86,13 +91,20 @@ class KeywordCalibration:
         n_words = keywords.shape[1]
         start = np.append(np.zeros(2 * len(scores)), [1.0, 0.0])
         shared = cls(usual, start, np.log(odds), np.ones(n_words), np.zeros(n_words))
-        shared = replace(shared, weights=shared._best_weights(scores, keywords))
-        return shared._with_own(scores, keywords)
+        return replace(shared, weights=shared._best_weights(scores, keywords))
 
     def proba(self, scores: Sequence[np.ndarray]) -> np.ndarray:
         """The probability of every word: (n_rows, n_words)."""
         probability: np.ndarray = expit(self.slopes * self._log_odds(scores) + self.shifts)
         return probability
+
+    def losses(self, scores: Sequence[np.ndarray], keywords: csr_array) -> np.ndarray:
+        """The log loss of every row, over all words: (n_rows,)."""
+        said = self.slopes * self._log_odds(scores) + self.shifts
+        surprise: np.ndarray = (
+            np.logaddexp(0.0, said).sum(axis=1) - np.asarray(keywords.multiply(said).sum(axis=1)).ravel()
+        )
+        return surprise
 
     def past(self, scores: Sequence[np.ndarray], keywords: csr_array) -> np.ndarray:
         """The probabilities of the rows this was learned from, but no row with a say in the sigmoids of its words.

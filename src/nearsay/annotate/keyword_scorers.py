@@ -7,7 +7,7 @@ fit, scores     ─────────────────────�
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
@@ -51,11 +51,13 @@ class KeywordScorer:
     estimator : with ``fit(X, Y)`` and either ``neighbors(X, k)`` or ``scores(X)``
     relevances : how neighbors become scores; empty for an estimator with ``scores``
     n_neighbors : how many neighbors are asked for; 0 for an estimator with ``scores``
+    sees_columns : whether it sees the columns that an annotator made of the rows, where it made any
     """
 
     estimator: Any
     relevances: tuple[Relevance | str, ...] = ()
     n_neighbors: int = 0
+    sees_columns: bool = True
 
     @property
     def finds(self) -> bool:
@@ -80,7 +82,7 @@ class KeywordScorer:
     def fit(self, X: np.ndarray, keywords: csr_array) -> KeywordScorer:
         """A copy fitted on these rows and their keywords."""
         k = min(self.n_neighbors, len(X)) if self.finds else 0
-        return KeywordScorer(clone(self.estimator).fit(X, keywords), self.relevances, k)
+        return replace(self, estimator=clone(self.estimator).fit(X, keywords), n_neighbors=k)
 
     def table(self, X: np.ndarray) -> NeighborTable:
         """The neighbors of every query, once fitted."""
@@ -103,27 +105,32 @@ class KeywordScorer:
         return [as_score(relevance)(table, keywords) for relevance in self.relevances]
 
 
-def as_scorers(neighbors: Any, relevance: Any, n_neighbors: int) -> list[KeywordScorer]:
+def as_scorers(neighbors: Any, relevance: Any, n_neighbors: int, features: Any = None) -> list[KeywordScorer]:
     """Read the ``neighbors`` parameter of an annotator.
 
     Parameters
     ----------
-    neighbors : None, an estimator, or several of them in a list or dict
+    neighbors : "nearest", None, an estimator, or several of them in a list or dict
         An estimator may come with its own relevance, (estimator, relevance), or with several,
-        (estimator, [relevance, …]). None is ``JointNeighbors()``.
+        (estimator, [relevance, …]). "nearest", or None, is ``JointNeighbors(features)``.
     relevance : for estimators that find neighbors and come without one.
     n_neighbors : for every estimator that finds neighbors.
 
     >>> len(as_scorers([JointNeighbors(), (JointNeighbors(), ["prior", "rank"])], "count", 5)[1].relevances)
     2
     """
+    if neighbors is None or isinstance(neighbors, str):
+        neighbors = JointNeighbors(features)
+    elif features is not None:
+        raise InputError(
+            "features is for neighbors='auto' and neighbors='nearest'; estimators take their own, such as"
+            " JointNeighbors(features)."
+        )
     return [_as_scorer(one, relevance, n_neighbors) for one in _each(neighbors)]
 
 
 def _each(neighbors: Any) -> Iterator[Any]:
-    if neighbors is None:
-        yield JointNeighbors()
-    elif isinstance(neighbors, Mapping):
+    if isinstance(neighbors, Mapping):
         yield from neighbors.values()
     elif isinstance(neighbors, list):
         yield from neighbors
@@ -142,9 +149,14 @@ def _as_scorer(given: Any, relevance: Any, n_neighbors: int) -> KeywordScorer:
         return KeywordScorer(estimator)
     if not hasattr(estimator, "neighbors"):
         raise InputError(f"{estimator!r} has neither neighbors(X, k) nor scores(X), so it cannot score keywords.")
+    return KeywordScorer(estimator, as_relevances("distance" if relevance is None else relevance), n_neighbors)
+
+
+def as_relevances(relevance: Any) -> tuple[Relevance | str, ...]:
+    """One relevance or several, each of them known."""
     several = relevance if isinstance(relevance, Sequence) and not isinstance(relevance, str) else [relevance]
     if not several:
-        raise InputError(f"{estimator!r} got an empty list of relevances. Pass at least one, such as 'prior'.")
+        raise InputError("relevance is an empty list of relevances. Pass at least one, such as 'prior'.")
     for one in several:
         as_score(one)  # fail early on unknown names
-    return KeywordScorer(estimator, tuple(several), n_neighbors)
+    return tuple(several)

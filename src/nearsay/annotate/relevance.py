@@ -38,11 +38,14 @@ class Relevance:
     bandwidth : float or None
         For "distance": how much farther a neighbor that counts 1/e is. None
         takes the mean distance from a query's first neighbor to its others.
+    sharpness : float above 0, default=1.0
+        For "distance" without a bandwidth: what that mean is divided by.
     """
 
     kind: str = "prior"
     decay: float = DECAY
     bandwidth: float | None = None
+    sharpness: float = 1.0
 
     def scores(self, table: NeighborTable, keywords: csr_array) -> np.ndarray:
         """One number for every query and word: (n_queries, n_words). Missing neighbors say nothing.
@@ -102,6 +105,7 @@ def _by_distance(relevance: Relevance, table: NeighborTable) -> np.ndarray:
     farther = np.where(there, distances - distances[:, :1], 0.0)
     if relevance.bandwidth is None:
         mean = farther.sum(axis=1, keepdims=True) / np.maximum(there.sum(axis=1, keepdims=True) - 1, 1)
+        mean = mean / check_number("sharpness", relevance.sharpness, 0, closed="right")
         bandwidth = np.where(mean > 0, mean, 1.0)  # where all are equally near, all count alike
     else:
         width = check_number("bandwidth", relevance.bandwidth, 0, closed="right", otherwise=", or None")

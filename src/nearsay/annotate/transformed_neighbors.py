@@ -48,7 +48,7 @@ class TransformedNeighbors(BaseEstimator):
     @property
     def learns_from_keywords(self) -> bool:
         """Whether keywords may have a part in who is near."""
-        return self.transformer is not None
+        return self.transformer is not None and getattr(self.transformer, "learns_from_keywords", True)
 
     def fit(self, X: Any, Y: Any) -> TransformedNeighbors:
         """Learn the transformer and hold the rows it gives.

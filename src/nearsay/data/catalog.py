@@ -28,6 +28,16 @@ COREL5K_FILES = (
     "embeddings.npz",
 )
 
+# Tables whose last column is the class, as name.csv in one folder.
+SMALL_TABLES = {
+    "glass": '"Glass Identification" (German, 1987)',
+    "satimage": '"Statlog (Landsat Satellite)" (Srinivasan, 1993)',
+    "segment": '"Image Segmentation" (Vision Group, University of Massachusetts, 1990)',
+    "vehicle": '"Statlog (Vehicle Silhouettes)" (Mowforth, Shepherd, 1987)',
+    "vowel": '"Connectionist Bench (Vowel Recognition)" (Deterding, Niranjan, Robinson)',
+    "yeast": '"Yeast" (Nakai, 1996)',
+}
+
 
 @dataclass(frozen=True)
 class Entry:
@@ -39,7 +49,7 @@ class Entry:
         ``module:function``, imported when it is called: listing the table imports nothing. It takes the folder in
         which the files lie (a taxonomy: its one file), then the options.
     kind : str
-        What it gives: labeled rows, annotated images or a taxonomy.
+        What it gives: labeled rows, annotated rows, annotated images or a taxonomy.
     folder : str
         Where the files lie, below one of ``data_folders()``.
     files : tuple of str
@@ -100,6 +110,7 @@ def _lacking(place: Path, files: Iterable[str]) -> str:
 DATASETS = {
     "iris": Entry("nearsay.data.datasets:read_iris"),
     "wine": Entry("nearsay.data.datasets:read_wine"),
+    "breast_cancer": Entry("nearsay.data.datasets:read_breast_cancer"),
     "digits": Entry("nearsay.data.datasets:read_digits"),
     "seeds": Entry(
         "nearsay.data.datasets:read_seeds",
@@ -128,6 +139,22 @@ DATASETS = {
         " by a PCA of the training rows, as X_train, y_train, X_test, y_test; classes.csv has columns index,"
         " wnid, words.",
     ),
+    "emotions": Entry(
+        "nearsay.data.annotated_rows:read_emotions",
+        kind="annotated rows",
+        folder="small",
+        files=("emotions.mat",),
+        source='It is "emotions", music with moods (Trohidis, Tsoumakas, Kalliris, Vlahavas, 2008), saved by MATLAB as'
+        " X and Y.",
+    ),
+    "medical": Entry(
+        "nearsay.data.annotated_rows:read_medical",
+        kind="annotated rows",
+        folder="small",
+        files=("medical.mat",),
+        source='It is "medical", words of radiology reports with codes (Pestian and others, 2007), saved by MATLAB as'
+        " X and Y.",
+    ),
     "corel5k": Entry(
         "nearsay.data.corel5k:read_corel5k",
         kind="annotated images",
@@ -136,6 +163,15 @@ DATASETS = {
         source="It is Corel5K (Duygulu, Barnard, de Freitas, Forsyth, 2002) with the lists and annotations of"
         " Guillaumin et al. (2009).",
     ),
+}
+DATASETS |= {
+    name: Entry(
+        f"nearsay.data.datasets:read_{name}",
+        folder="small",
+        files=(f"{name}.csv",),
+        source=f"It is {title} in the UCI Machine Learning Repository, as a table whose last column is the class.",
+    )
+    for name, title in SMALL_TABLES.items()
 }
 
 TAXONOMIES = {
@@ -148,11 +184,12 @@ TAXONOMIES = {
         " children.",
     ),
     "tin200": Entry(
-        "nearsay.taxonomy.taxonomy:Taxonomy.from_csv",
+        "nearsay.taxonomy.named:read_tin200",
         kind="taxonomy",
         folder="tin200",
         files=("taxonomy.csv",),
-        source="It is the part of WordNet above the classes of Tiny ImageNet, as lines parent,child of WordNet ids.",
+        source="It is the part of WordNet above the classes of Tiny ImageNet, as lines parent,child of WordNet ids;"
+        " names.csv (node, words) beside it says what WordNet calls them.",
     ),
     "inat21": Entry(
         "nearsay.taxonomy.taxonomy:Taxonomy.from_csv",

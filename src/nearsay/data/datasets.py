@@ -25,6 +25,7 @@ from nearsay.data.rows import LabeledRows
 from nearsay.errors import InputError, SavedFileError, closest, unknown_name
 
 if TYPE_CHECKING:
+    from nearsay.data.annotated_rows import AnnotatedRows
     from nearsay.data.corel5k import AnnotatedImages
 
 SPECIMENS = 16
@@ -46,22 +47,35 @@ def load_dataset(name: Literal["corel5k"], **options: object) -> AnnotatedImages
 
 
 @overload
+def load_dataset(name: Literal["emotions", "medical"], **options: object) -> AnnotatedRows: ...  # type: ignore[overload-overlap]
+
+
+@overload
 def load_dataset(name: str, **options: object) -> LabeledRows: ...
 
 
 def load_dataset(name: str, **options: object) -> Any:
-    """Load one of the papers' data sets, ready to use: LabeledRows, or AnnotatedImages where images have keywords.
+    """Load one of the papers' data sets, ready to use: LabeledRows, or with keywords AnnotatedRows or AnnotatedImages.
 
     ================ ======================================================== ==============================
     name             what it is                                               options
     ================ ======================================================== ==============================
     iris             150 flowers, 4 measures, 3 species (scikit-learn)
     wine             178 wines, 13 measures, 3 growers (scikit-learn)
+    breast_cancer    569 tumors, 30 measures, benign or malignant (scikit-learn)
     digits           1797 images of 8 × 8 pixels, 10 digits (scikit-learn)
     seeds            210 wheat kernels, 7 measures, 3 varieties
+    glass            214 pieces of glass, 9 measures, 6 kinds
+    satimage         6435 places seen from space, 36 values, 6 soils
+    segment          2310 patches of images, 19 measures, 7 surfaces
+    vehicle          846 outlines of vehicles, 18 measures, 4 kinds
+    vowel            990 spoken vowels, 10 measures, 11 vowels
+    yeast            1484 proteins, 8 measures, 10 places in the cell
     leaves           1600 leaves, 3 × 64 features, 100 species                groups, join, missing_specimen
     mnist            70,000 images of 28 × 28 pixels, 10 digits               split, n
     tin200           25,000 images as 256 features, 200 classes               split
+    emotions         593 pieces of music, 72 features, some of 6 moods each
+    medical          978 radiology reports, 1449 words, some of 45 codes each
     corel5k          4,999 photographs with up to five keywords each          split
     ================ ======================================================== ==============================
 
@@ -78,7 +92,7 @@ def load_dataset(name: str, **options: object) -> Any:
     <LabeledRows iris: 150 rows × 4 columns (float64), 3 labels, groups: sepal length (1), sepal width (1), ...>
     >>> load_dataset("irsi")
     Traceback (most recent call last):
-    nearsay.errors.InputError: Unknown data set 'irsi' (did you mean 'iris'?). Known names: corel5k, digits, iris, ...
+    nearsay.errors.InputError: Unknown data set 'irsi' (did you mean 'iris'?). Known names: breast_cancer, corel5k, ...
     """
     if name not in DATASETS:
         raise unknown_name("data set", name, DATASETS)
@@ -120,6 +134,45 @@ def read_digits(_: Path) -> LabeledRows:
 def read_seeds(folder: Path) -> LabeledRows:
     rows = read_rows(folder / "seeds_dataset.txt", label=-1, groups=_one_column_each(WHEAT_FEATURES))
     return replace(rows, name="seeds")
+
+
+def read_breast_cancer(_: Path) -> LabeledRows:
+    from sklearn.datasets import load_breast_cancer
+
+    data = load_breast_cancer()
+    groups = _one_column_each(data.feature_names.tolist())
+    return LabeledRows(data.data, data.target_names[data.target], groups, name="breast_cancer")
+
+
+def read_glass(folder: Path) -> LabeledRows:
+    return _read_table(folder / "glass.csv")
+
+
+def read_satimage(folder: Path) -> LabeledRows:
+    return _read_table(folder / "satimage.csv", groups={})  # every column has the same name
+
+
+def read_segment(folder: Path) -> LabeledRows:
+    return _read_table(folder / "segment.csv")
+
+
+def read_vehicle(folder: Path) -> LabeledRows:
+    return _read_table(folder / "vehicle.csv")
+
+
+def read_vowel(folder: Path) -> LabeledRows:
+    return _read_table(folder / "vowel.csv")
+
+
+def read_yeast(folder: Path) -> LabeledRows:
+    return _read_table(folder / "yeast.csv")
+
+
+def _read_table(path: Path, groups: dict[str, slice] | None = None) -> LabeledRows:
+    """A table whose last column is the class; classes of several words stand in single quotes there."""
+    rows = read_rows(path, label=-1, groups=groups)
+    labels = np.asarray(rows.y).tolist()
+    return replace(rows, y=np.array([label.strip("'") if isinstance(label, str) else label for label in labels]))
 
 
 def load_corel5k(split: str = "train") -> AnnotatedImages:

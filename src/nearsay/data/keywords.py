@@ -70,6 +70,39 @@ class Keywords:
         shape = (len(sets), len(words))
         return cls(csr_array((np.ones(len(columns)), (rows, columns)), shape=shape), np.array(words))
 
+    def with_words(self, words: Any) -> Keywords:
+        """The same keywords with these words as columns: the names of a table's columns, or the vocabulary of lists.
+
+        >>> Keywords.of([["sun"], ["sky"]]).with_words(["sea", "sky", "sun"]).matrix.toarray()
+        array([[0., 0., 1.],
+               [0., 1., 0.]])
+        >>> Keywords.of([[0, 1], [1, 1]]).with_words(["sky", "sun"]).lists()
+        [['sun'], ['sky', 'sun']]
+        """
+        if isinstance(words, str | bytes) or not isinstance(words, Iterable):
+            raise InputError(f"words must be a list, such as ['sky', 'sun']; got {words!r}.")
+        names = list(words)
+        try:
+            place = {word: column for column, word in enumerate(names)}
+        except TypeError as error:
+            raise InputError(f"words must be a list of words, such as ['sky', 'sun']; got {words!r}.") from error
+        if len(place) < len(names):
+            twice = next(word for word in names if names.count(word) > 1)
+            raise InputError(f"words lists {twice!r} twice; every word has one column.")
+        if not self.named:
+            if len(names) != len(self.words):
+                raise InputError(
+                    f"words must name every column of the keywords: {len(self.words)} columns; got {len(names)} words."
+                )
+            return Keywords(self.matrix, np.array(names))
+        missing = [word for word in self.words.tolist() if word not in place]
+        if missing:
+            raise InputError(
+                f"{len(missing)} of the keywords are not among words, such as {missing[0]!r}."
+                " Add them, or leave words out."
+            )
+        return Keywords(_in_columns(self, place), np.array(names))
+
     def lists(self) -> list[list[Any]]:
         """The words of every item, in the order of ``words``.
 

@@ -187,6 +187,27 @@ def _as_numbers(X: Any) -> np.ndarray:
     return array
 
 
+def as_ids(ids: Any, n_rows: int) -> np.ndarray | None:
+    """Names of the rows of a collection, strings or whole numbers, as an array; None stays None.
+
+    >>> as_ids(["a.png", 7], 2)
+    array(['a.png', 7], dtype=object)
+    >>> as_ids([0.5, 1.5], 2)
+    Traceback (most recent call last):
+    nearsay.errors.InputError: ids must be strings or whole numbers; row 0 has 0.5 (float). Try [str(name) for ...
+    """
+    if ids is None:
+        return None
+    names = _as_values(ids, n_rows, "ids", "ids")
+    for row, name in enumerate(names.tolist()):
+        if not isinstance(name, str | int) or isinstance(name, bool):
+            raise InputError(
+                f"ids must be strings or whole numbers; row {row} has {name!r} ({type(name).__name__})."
+                " Try [str(name) for name in ids]."
+            )
+    return names
+
+
 def _as_values(values: Any, n_rows: int, name: str, what: str) -> np.ndarray:
     """Labels or ids as a one-dimensional array; values of unlike kinds stay themselves, as objects."""
     if not hasattr(values, "__len__"):

@@ -48,7 +48,7 @@ def save(thing: Any, path: str | os.PathLike[str]) -> None:
     >>> import tempfile
     >>> from pathlib import Path
     >>> from nearsay.posterior.classifier import NeighborClassifier
-    >>> clf = NeighborClassifier(1).fit([[0.0], [1.0]], ["low", "high"])
+    >>> clf = NeighborClassifier(1, posterior="proportional").fit([[0.0], [1.0]], ["low", "high"])
     >>> path = Path(tempfile.mkdtemp()) / "levels.nearsay"
     >>> save(clf, path)
     >>> load(path).predict([[0.7]])

@@ -53,16 +53,18 @@ def read_text(
     """Rows of a text table: delimiter and header are found, and an unreadable cell is named by line and column."""
     try:
         with open(path, encoding="utf-8-sig", newline="") as file:
-            numbers, labels, ids, found = _read_lines(file, path.name, label, id, header)
+            numbers, labels, ids, names = _read_lines(file, path.name, label, id, header)
     except UnicodeDecodeError as error:
         raise InputError(f"{path.name} is not UTF-8 text ({error}). Save it again as UTF-8.") from error
-    return LabeledRows(numbers, labels, found if groups is None else groups, ids, path.stem)
+    if groups is None:
+        groups = groups_of(names, path.name)
+    return LabeledRows(numbers, labels, groups, ids, path.stem)
 
 
 def _read_lines(
     file: IO[str], source: str, label: Column | None, id: Column | None, header: bool | None
-) -> tuple[np.ndarray, np.ndarray | None, np.ndarray | None, dict[str, slice]]:
-    """(numbers, labels, ids, feature groups) of a text table."""
+) -> tuple[np.ndarray, np.ndarray | None, np.ndarray | None, list[str]]:
+    """(numbers, labels, ids, names of the columns of numbers) of a text table; no names where it has no header."""
     sample = _first_lines(file)
     file.seek(0)
     delimiter = _delimiter(sample)
@@ -96,7 +98,7 @@ def _read_lines(
         np.frombuffer(numbers).reshape(-1, len(columns.features)),
         None if columns.label is None else _values(labels, columns.label, quoted),
         None if columns.id is None else _values(ids, columns.id, quoted),
-        {} if names is None else groups_of([names[column] for column in columns.features], source),
+        [] if names is None else [names[column] for column in columns.features],
     )
 
 

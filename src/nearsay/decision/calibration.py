@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -14,6 +15,7 @@ from sklearn.utils.validation import check_is_fitted
 
 from nearsay.arrays import check_row_numbers, places_among
 from nearsay.errors import InputError
+from nearsay.posterior.classifier import is_auto
 from nearsay.validation import checked_labels
 
 # One row in so many is held out where a part of the rows is.
@@ -22,6 +24,9 @@ HELD_OUT = 5
 # Rows that both teach and judge lean on each other: the share of right answers among them scatters around that of new
 # rows with 1 to 2 times the variance of as many rows held out (measured over posteriors, k and n; docs/guarantees.md).
 LEFT_OUT_ROWS_WORTH_ONE = 2
+
+# What a hedge may take instead of the posterior that a classifier chose for itself.
+FINE_POSTERIORS = ("weighted", "pooled")
 
 
 @dataclass(frozen=True)
@@ -52,6 +57,53 @@ class Calibration:
     rows_worth_one: int = 1
 
 
+class FoldModels(ClassifierMixin, BaseEstimator):
+    """Models that were each fitted without one fold, answering together by the mean of their probabilities.
+
+    A model fitted on all rows would be surer than those that judged the rows, and what was read from their answers
+    would not hold for its own. The mean of those that judged is never surer than they are.
+
+    Attributes
+    ----------
+    estimators_ : the models, one for each fold.
+    fitted_on_ : the row numbers that each was fitted on.
+    classes_ : (n_classes,) all labels; to a model that has not seen one, it has probability 0.
+    """
+
+    def __init__(self, estimators: Sequence[Any] = ()) -> None:
+        self.estimators = estimators
+
+    @classmethod
+    def of(cls, models: Sequence[Any], fitted_on: Sequence[np.ndarray], classes: np.ndarray) -> FoldModels:
+        """The fitted models as one classifier of these classes."""
+        together = cls(list(models))
+        together.estimators_, together.fitted_on_, together.classes_ = together.estimators, list(fitted_on), classes
+        for name in ("n_features_in_", "feature_names_in_"):
+            if hasattr(models[0], name) and not _takes_distances(models[0]):
+                setattr(together, name, getattr(models[0], name))
+        return together
+
+    def predict_proba(self, X: Any) -> np.ndarray:
+        """(n_rows, n_classes), columns as in ``classes_``."""
+        total: Any = 0.0
+        for model, rows in zip(self.estimators_, self.fitted_on_, strict=True):
+            # Distances are to all training rows; a model knows those it was fitted on.
+            known = np.asarray(X)[:, rows] if _takes_distances(model) else X
+            total = total + among(self.classes_, model, proba(model, known))
+        mean: np.ndarray = total / len(self.estimators_)
+        return mean
+
+    def predict(self, X: Any) -> np.ndarray:
+        """The most probable label of every row; the first at ties."""
+        best: np.ndarray = self.classes_[self.predict_proba(X).argmax(axis=1)]
+        return best
+
+
+def _takes_distances(model: Any) -> bool:
+    """Whether rows are given as their distances to the training rows."""
+    return bool(get_tags(model).input_tags.pairwise)
+
+
 class AroundClassifier(MetaEstimatorMixin, ClassifierMixin, BaseEstimator):
     """Base of what makes a promise about the answers of any classifier with ``predict_proba``."""
 
@@ -74,6 +126,13 @@ class AroundClassifier(MetaEstimatorMixin, ClassifierMixin, BaseEstimator):
         check_is_fitted(self, "estimator_")
         return proba(self.estimator_, X)
 
+    def _explained(self, X: Any) -> tuple[np.ndarray, Any]:
+        """The probabilities of the estimator, and its evidence for each row, None where it explains nothing."""
+        check_is_fitted(self, "estimator_")
+        found = self.estimator_.explain(X) if hasattr(self.estimator_, "explain") else None
+        p = getattr(found, "probabilities", None)  # as predict_proba gives them, from the same search
+        return self.predict_proba(X) if p is None else p, found
+
     def __sklearn_tags__(self) -> Any:
         tags = super().__sklearn_tags__()
         inner = get_tags(self.estimator)
@@ -93,7 +152,7 @@ def calibrate(estimator: Any, X: Any, y: Any, cv: Any) -> Calibration:
         every class is held out, with a fixed seed; of classes of one row, a
         fifth is drawn, but stays with the estimator. "prefit": the estimator is fitted already, on
         other rows. An int or splitter: it is fitted without each fold and
-        asked about it, then fitted on all rows.
+        asked about it; these models answer together (``FoldModels``).
     """
     X, y = _checked(estimator, X, y)
     if isinstance(cv, str) and cv == "prefit":
@@ -114,6 +173,25 @@ def calibrate(estimator: Any, X: Any, y: Any, cv: Any) -> Calibration:
     return _cross_validated(estimator, X, y, cv)
 
 
+def other_posteriors(found: Calibration, X: Any, y: Any) -> Iterator[Calibration]:
+    """The same neighbors with other posteriors, where the classifier was left to choose its own; otherwise none.
+
+    It chose by log posterior, over all rows. What says the most at a high accuracy may be another one of those that
+    weigh neighbors finely; each is calibrated as the one chosen was, with its own best number of neighbors.
+    """
+    settings = found.estimator.get_params()
+    for prefix in ("", "base__"):
+        # Only the pool hears a model beside the neighbors.
+        if is_auto(settings.get(f"{prefix}posterior")) and settings.get(f"{prefix}beside") is None:
+            tried = {one.posterior: one for one in reversed(found.estimator.choices_)}  # of each, the best is kept
+            tried.pop(found.estimator.choices_.chosen.posterior, None)
+            for name in [name for name in FINE_POSTERIORS if name in tried]:
+                k = tried[name].n_neighbors
+                others = {"posterior": name} if k is None else {"posterior": name, "n_neighbors": k}
+                other = clone(found.estimator).set_params(**{prefix + name: value for name, value in others.items()})
+                yield calibrate(other, X, y, None)
+
+
 def _checked(estimator: Any, X: Any, y: Any) -> tuple[Any, np.ndarray]:
     if y is None:
         raise InputError("fit requires y to be passed, but the target y is None. Pass a label for every row.")
@@ -130,19 +208,24 @@ def _checked(estimator: Any, X: Any, y: Any) -> tuple[Any, np.ndarray]:
 
 
 def _cross_validated(estimator: Any, X: Any, y: np.ndarray, cv: Any) -> Calibration:
-    fitted = clone(estimator).fit(X, y)
-    rows, p, unseen = [], [], []
+    classes = np.unique(y)
+    models, fitted_on, rows, p, unseen = [], [], [], [], []
     for train, fold in _folds(cv, X, y):
         model = clone(estimator).fit(*_safe_split(estimator, X, y, train))
-        known = np.zeros((len(fold), len(fitted.classes_)))  # a class that is only in this fold gets probability 0
-        known[:, columns(model.classes_, np.asarray(fitted.classes_))] = proba(
-            model, _safe_split(estimator, X, None, fold, train)[0]
-        )
+        models.append(model)
+        fitted_on.append(train)
         rows.append(fold)
-        p.append(known)
+        p.append(among(classes, model, proba(model, _safe_split(estimator, X, None, fold, train)[0])))
         unseen.append(~np.isin(y[fold], model.classes_))
     parts = (y[np.concatenate(rows)], np.concatenate(p), np.concatenate(unseen))
-    return Calibration(fitted, *parts, rows_worth_one=LEFT_OUT_ROWS_WORTH_ONE)
+    return Calibration(FoldModels.of(models, fitted_on, classes), *parts, rows_worth_one=LEFT_OUT_ROWS_WORTH_ONE)
+
+
+def among(classes: np.ndarray, model: Any, p: np.ndarray) -> np.ndarray:
+    """What a model says of its own classes, in the columns of all; one that it has not seen gets 0."""
+    known = np.zeros((len(p), len(classes)))
+    known[:, columns(np.asarray(model.classes_), classes)] = p
+    return known
 
 
 def hold_out(y: np.ndarray) -> tuple[np.ndarray, np.ndarray, np.ndarray]:

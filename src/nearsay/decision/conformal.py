@@ -20,6 +20,7 @@ import numpy as np
 from sklearn.utils.validation import check_is_fitted
 
 from nearsay.decision.calibration import AroundClassifier, columns
+from nearsay.decision.set_evidence import SetEvidenceList, set_evidence
 from nearsay.errors import InputError
 from nearsay.settings import check_choice, check_flag
 
@@ -125,7 +126,8 @@ class ConformalClassifier(AroundClassifier):
         such rows counts as not covered. "prefit": the
         estimator is fitted already, on other rows, and ``fit`` only
         calibrates. An int or splitter: the estimator is fitted without each
-        fold and asked about it, then fitted on all rows.
+        fold and asked about it; these models answer together, by the mean of
+        their probabilities.
 
         "split" and "prefit" carry the finite-sample guarantee, whatever the
         estimator. The others come close where leaving a row or a fold out
@@ -152,7 +154,8 @@ class ConformalClassifier(AroundClassifier):
     Examples
     --------
     >>> from nearsay.posterior.classifier import NeighborClassifier
-    >>> known = NeighborClassifier(3, model_failure=0.0).fit([[0], [1], [2], [10], [11], [12]], list("aaabbb"))
+    >>> known = NeighborClassifier(3, model_failure=0.0, posterior="proportional")
+    >>> known = known.fit([[0], [1], [2], [10], [11], [12]], list("aaabbb"))
     >>> sets = ConformalClassifier(known, coverage=0.75, cv="prefit").fit([[3], [5], [7], [9]], ["a", "a", "a", "b"])
     >>> sets.thresholds_.round(3)                    # 7 is an 'a' that got 1/3: the fourth of four scores
     array([0.667, 0.667])
@@ -215,6 +218,26 @@ class ConformalClassifier(AroundClassifier):
         order = np.argsort(-p, axis=1, kind="stable")
         inside = np.take_along_axis(self._sets(p), order, axis=1)
         return [self.classes_[row[keep]].tolist() for row, keep in zip(order, inside, strict=True)]
+
+    def explain(self, X: Any) -> SetEvidenceList:
+        """Why each row got its set: a ``SetEvidence`` each.
+
+        Each member with its probability, the level promised, and where the estimator explains itself, its evidence,
+        such as the neighbors. The list carries ``sets`` and ``probabilities``, equal to what ``predict_set`` and
+        ``predict_proba`` give.
+        """
+        p, found = self._explained(X)
+        sets = self._sets(p)
+        items = set_evidence(
+            sets,
+            p,
+            self.classes_,
+            found,
+            coverage=self.coverage,
+            per_class=self.per_class,
+            n_calibration=self.n_calibration_,
+        )
+        return SetEvidenceList(items, sets=sets, probabilities=p)
 
     def predict(self, X: Any) -> np.ndarray:
         """The one label that the estimator predicts."""

@@ -56,11 +56,17 @@ class OperatingPoints:
         points = np.arange(starts[-1]) + np.repeat(self.starts[chosen] - starts[:-1], counts)
         return OperatingPoints(self.rule, starts, self.settings[points], self.nodes[points])
 
-    def at(self, setting: float) -> np.ndarray:
-        """The node numbers that the rule gives at this setting: (n_queries,)."""
-        begun = np.concatenate([[0], np.cumsum(self.settings <= setting)])
-        said: np.ndarray = self.nodes[self.starts[:-1] + np.diff(begun[self.starts]) - 1]
+    def at(self, setting: Any) -> np.ndarray:
+        """The node numbers that the rule gives at this setting, one for all queries or one for each: (n_queries,)."""
+        said: np.ndarray = self.nodes[self.places(setting)]
         return said
+
+    def places(self, setting: Any) -> np.ndarray:
+        """The numbers of the points that hold at this setting: (n_queries,)."""
+        of_points = np.repeat(np.broadcast_to(setting, len(self)), np.diff(self.starts))
+        begun = np.concatenate([[0], np.cumsum(self.settings <= of_points)])
+        holding: np.ndarray = self.starts[:-1] + np.diff(begun[self.starts]) - 1
+        return holding
 
 
 @dataclass(frozen=True)

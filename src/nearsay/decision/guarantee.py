@@ -7,6 +7,9 @@ A promise is one whole number: how many of the validation rows must get a right 
 * ``exact``: the smallest setting of all.
 * ``fixed-sequence``: the smallest before the first failure, coming from the safe end. With it a
   confidence holds for the setting that was found, not only for one named beforehand.
+
+``most_specific`` chooses among several rules or classifiers too: of all settings that keep the
+promise, the one that says the most.
 """
 
 from __future__ import annotations
@@ -29,6 +32,9 @@ if TYPE_CHECKING:
     from nearsay.taxonomy.taxonomy import Taxonomy
 
 HALVINGS = 25
+
+# Bits: gains are sums over many rows, and equal ones may differ by this much.
+SAME_GAIN = 1e-9
 
 # Between which settings the thresholds are searched for by bisection (that of DARTS is computed).
 BRACKETS = {"fixed-threshold": (0.0, 1.0), "flat-reject": (0.0, 1.0), "flat-reject-calibrated": (-100.0, 100.0)}
@@ -204,9 +210,93 @@ def _search_by_branch(
             whose = f"Branch {name!r}: "
             settings[place] = _search(curve, accuracy, confidence, method, whose, rows_worth_one, stacklevel=4)
         else:
-            words = f"No validation row looks like branch {name!r}: rows that do will get the root. Pass more rows."
-            warnings.warn(words, UserWarning, stacklevel=3)
+            warnings.warn(_no_row(name), UserWarning, stacklevel=3)
     return settings
+
+
+def most_specific(
+    ways: Sequence[Mapping[Any, AccuracyCurve | None]],
+    accuracy: float,
+    confidence: float | None = None,
+    *,
+    rows_worth_one: int = 1,
+) -> tuple[int, np.ndarray]:
+    """Find which of several ways to answer says the most while it keeps an accuracy, and at which settings.
+
+    A way is a rule, a classifier, or both. Of all its settings that keep the accuracy, the one with the largest gain is
+    taken in each branch, the smallest of equal ones; of all ways, the one with the largest gain over all rows, the
+    first of equal ones. So no other setting of any way keeps the accuracy on these rows and says more.
+
+    With a confidence a way may use the settings that fixed-sequence testing accepts: all of them hold together. To
+    choose among m ways is paid for: each is held to confidence 1 − (1 − confidence) / m, so that all of them hold
+    together, and with them the one chosen.
+
+    Parameters
+    ----------
+    ways : sequence of {branch: AccuracyCurve or None}
+        All of the same rows, as ``curves_by_branch`` gives them.
+    rows_worth_one : as in ``right_answers_needed``.
+
+    Returns
+    -------
+    place, settings : int, (n_branches,)
+        Which way, and its settings; +inf, with a warning, for a branch in which only the root keeps the accuracy.
+
+    >>> careful = AccuracyCurve("darts", np.array([0.0, 1.0]), np.array([6, 9]), np.array([1.8, 1.2]), 10, 2.0)
+    >>> other = AccuracyCurve("fixed-threshold", np.array([0.0, 0.5]), np.array([6, 8]), np.array([1.6, 1.3]), 10, 2.0)
+    >>> most_specific([{"all": careful}, {"all": other}], 0.8)
+    (1, array([0.5]))
+    >>> most_specific([{"all": careful}, {"all": other}], 0.9)
+    (0, array([1.]))
+    """
+    check_promise(accuracy, confidence)
+    tested = None if confidence is None else 1 - (1 - confidence) / len(ways)
+    found = [
+        [
+            _most_gain(curve, accuracy, tested, rows_worth_one) if curve is not None else NOTHING
+            for curve in way.values()
+        ]
+        for way in ways
+    ]
+    n_rows = sum(curve.n_rows for curve in ways[0].values() if curve is not None)
+    place = _largest([math.fsum(gain * n / n_rows for _, gain, n in of_way) for of_way in found])
+    settings = np.array([setting for setting, _, _ in found[place]])
+    for (name, curve), setting in zip(ways[place].items(), settings, strict=True):
+        whose = f"Branch {name!r}: " if len(settings) > 1 else ""
+        if curve is None:
+            warnings.warn(_no_row(name), UserWarning, stacklevel=3)
+        elif setting == math.inf:
+            needed = right_answers_needed(curve.n_rows, accuracy, tested, rows_worth_one=rows_worth_one)
+            words = _not_kept(curve, accuracy, confidence, needed, setting, rows_worth_one, len(ways))
+            warnings.warn(whose + words, UserWarning, stacklevel=3)
+    return place, settings
+
+
+# Of a branch without rows: the root, and nothing said.
+NOTHING = (math.inf, 0.0, 0)
+
+
+def _most_gain(
+    curve: AccuracyCurve, accuracy: float, confidence: float | None, rows_worth_one: int
+) -> tuple[float, float, int]:
+    """The setting that says the most of those that keep the promise, its gain, and how many rows that is a mean of."""
+    needed = right_answers_needed(curve.n_rows, accuracy, confidence, rows_worth_one=rows_worth_one)
+    keeping = np.flatnonzero(curve.n_right >= needed) if confidence is None else _before_failure(curve, needed)
+    keeping = keeping[curve.settings[keeping] < math.inf]
+    if not len(keeping):
+        return math.inf, 0.0, curve.n_rows
+    best = keeping[_largest(curve.gain[keeping])]
+    return float(curve.settings[best]), float(curve.gain[best]), curve.n_rows
+
+
+def _largest(gains: Any) -> int:
+    """The place of the first of the largest gains; those that differ by the rounding of a sum are equal.
+
+    >>> _largest([0.5, 0.7, 0.1 + 0.6])
+    1
+    """
+    gains = np.asarray(gains)
+    return int(np.flatnonzero(gains >= gains.max() - SAME_GAIN)[0])
 
 
 def branch_of(p_leaf: Any, taxonomy: Taxonomy, branches: Sequence[Any]) -> np.ndarray:
@@ -261,8 +351,8 @@ def right_answers_needed(
     more rarely than 1 − confidence. Answers that lean on each other scatter more: ``rows_worth_one`` of them
     count as one answer that does not.
 
-    >>> right_answers_needed(100, 0.55), right_answers_needed(100, 0.55, 0.95)
-    (55, 64)
+    >>> right_answers_needed(100, 0.55), right_answers_needed(100, 0.55, 0.95), right_answers_needed(6, 5 / 6)
+    (55, 64, 5)
     >>> right_answers_needed(100, 0.55, 0.95, rows_worth_one=2) / 2, right_answers_needed(50, 0.55, 0.95)
     (34.0, 34)
     >>> right_answers_needed(4, 0.5, 0.95)             # 4 of 4 show no more than .05 ** (1/4) = .473
@@ -271,7 +361,8 @@ def right_answers_needed(
     if accuracy == 0:
         return 0  # there is nothing to keep, nor to be confident of
     if confidence is None:
-        return math.ceil(n_rows * Fraction(repr(float(accuracy))))  # 0.55 as typed: in binary it is a little more
+        needed = math.ceil(n_rows * Fraction(repr(float(accuracy))))  # 0.55 as typed: in binary it is a little more
+        return needed - ((needed - 1) / n_rows >= accuracy)  # an accuracy that some rows had is kept by as many
     few, enough = 0, n_rows + 1
     while enough - few > 1:
         middle = (few + enough) // 2
@@ -302,6 +393,13 @@ def check_share(name: str, share: Any, *, ends: bool) -> None:
         raise InputError(f"{name} is a share between 0 and 1, such as 0.95; got {share!r}.")
 
 
+def check_promise(accuracy: Any, confidence: Any) -> None:
+    """Say what is wrong with an accuracy and a confidence, which may be None."""
+    check_share("accuracy", accuracy, ends=True)
+    if confidence is not None:
+        check_share("confidence", confidence, ends=False)
+
+
 # ------------------------------------------------------------------ searches
 
 
@@ -315,10 +413,8 @@ def _search(
     stacklevel: int = 3,
 ) -> float:
     check_choice("method", method, SEARCHES)
-    check_share("accuracy", accuracy, ends=True)
-    if confidence is not None:
-        check_share("confidence", confidence, ends=False)
-    elif method == "fixed-sequence":
+    check_promise(accuracy, confidence)
+    if confidence is None and method == "fixed-sequence":
         raise InputError(
             'method="fixed-sequence" is a way to keep a confidence. Pass one, such as 0.95, or method="exact".'
         )
@@ -352,11 +448,16 @@ def _exact(curve: AccuracyCurve, accuracy: float, needed: int) -> float:
 
 
 def _fixed_sequence(curve: AccuracyCurve, accuracy: float, needed: int) -> float:
+    passed = _before_failure(curve, needed)
+    return float(curve.settings[passed[0]]) if len(passed) else math.inf
+
+
+def _before_failure(curve: AccuracyCurve, needed: int) -> np.ndarray:
+    """The steps that are passed before the first failure, coming from the safe end."""
     # Were the promise broken at some setting, the search would have to pass the largest such setting first,
     # one that no data has chosen; and one test at this level passes it wrongly no more often than the level says.
     failing = np.flatnonzero(curve.n_right < needed)
-    after = failing[-1] + 1 if len(failing) else 0
-    return float(curve.settings[after]) if after < len(curve.settings) else math.inf
+    return np.arange(failing[-1] + 1 if len(failing) else 0, len(curve.settings))
 
 
 SEARCHES: dict[str, Callable[[AccuracyCurve, float, int], float]] = {
@@ -370,12 +471,22 @@ def _keeps(curve: AccuracyCurve, setting: float, needed: int) -> bool:
     return bool(curve.n_right[curve.place(setting)] >= needed)
 
 
+def _no_row(branch: Any) -> str:
+    return f"No validation row looks like branch {branch!r}: rows that do will get the root. Pass more rows."
+
+
 def _not_kept(
-    curve: AccuracyCurve, accuracy: float, confidence: float | None, needed: int, setting: float, rows_worth_one: int
+    curve: AccuracyCurve,
+    accuracy: float,
+    confidence: float | None,
+    needed: int,
+    setting: float,
+    rows_worth_one: int,
+    n_ways: int = 1,
 ) -> str:
     promise = f"An accuracy of {accuracy:g}" + (f" with confidence {confidence:g}" if confidence is not None else "")
     if confidence is not None and needed > curve.n_rows:
-        least = _rows_needed(accuracy, confidence, rows_worth_one)
+        least = _rows_needed(accuracy, 1 - (1 - confidence) / n_ways, rows_worth_one)
         why = f" takes at least {least:g} rows, all of them right; got {curve.n_rows}."
     else:
         why = f" takes {needed} right answers to {curve.n_rows} rows, and none but the root was shown to keep it."

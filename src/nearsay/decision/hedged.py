@@ -2,18 +2,22 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 from sklearn.utils.validation import check_is_fitted
 
 from nearsay.arrays import as_labels
-from nearsay.decision.calibration import AroundClassifier
+from nearsay.decision.calibration import AroundClassifier, Calibration, other_posteriors
 from nearsay.decision.envelope import AccuracyCurve, accuracy_curve, operating_points
-from nearsay.decision.guarantee import branch_of_leaves, check_share, curves_by_branch, setting_for, settings_for
+from nearsay.decision.guarantee import branch_of_leaves, check_promise, check_share, curves_by_branch, most_specific
+from nearsay.decision.hedge_evidence import HedgeEvidenceList, hedge_evidence
+from nearsay.decision.records import PastAnswers, past_answers
 from nearsay.decision.rules import RULES, SUM_TOLERANCE, block_by_block, node_probabilities
 from nearsay.errors import InputError
+from nearsay.posterior.named import AUTO
 from nearsay.settings import check_choice
 from nearsay.taxonomy.taxonomy import Taxonomy
 
@@ -21,17 +25,37 @@ from nearsay.taxonomy.taxonomy import Taxonomy
 ANYTHING = "anything"
 NO_ANSWER = -1
 
+# DARTS says the most where probabilities are right; where they are not quite, a plain threshold may say more.
+RULES_TO_TRY = ("darts", "fixed-threshold")
+
+
+@dataclass(frozen=True)
+class Way:
+    """One way to answer: a fitted classifier and a rule, and how it did on the calibration rows.
+
+    ``by_branch`` has the curve of each branch of the promise, None for one without rows; ``curve`` that of all rows.
+    """
+
+    estimator: Any
+    curve: AccuracyCurve
+    by_branch: dict[Any, AccuracyCurve | None]
+    past: PastAnswers | None
+
 
 class HedgedClassifier(AroundClassifier):
     """Names nodes of a taxonomy instead of classes, as specific as the accuracy asked for allows.
 
     Around any classifier with ``predict_proba``. How careful to be is calibrated
     on rows that the classifier has not seen; another accuracy needs no refit.
+    What is left open, the rule here and the posterior of neighbors, is chosen
+    by what says the most at the accuracy asked for.
 
     Parameters
     ----------
     estimator : classifier with ``predict_proba``
-        It is cloned before it is fitted, except with ``cv="prefit"``.
+        It is cloned before it is fitted, except with ``cv="prefit"``. Neighbors
+        with ``posterior="auto"`` are also tried with the other posteriors
+        that weigh neighbors finely, "weighted" and "pooled".
     taxonomy : Taxonomy or None, default=None
         Its nodes include every class; a class may be an inner node ("some
         dog"), whose probability is divided among the leaves below it.
@@ -45,14 +69,18 @@ class HedgedClassifier(AroundClassifier):
         that new rows do, though the setting was searched for (fixed-sequence
         testing). Rows that the estimator was also fitted on (leave-one-out,
         folds) are correlated: two of them count as one that was held out.
-    rule : {"darts", "fixed-threshold", "flat-reject", "flat-reject-calibrated"}, default="darts"
-        How answers become less specific.
+        Where one of m ways to answer is chosen, each is held to confidence
+        1 − (1 − ``confidence``) / m.
+    rule : {"auto", "darts", "fixed-threshold", "flat-reject", "flat-reject-calibrated"}, default="auto"
+        How answers become less specific. "auto": "darts" or
+        "fixed-threshold", whichever says more at the accuracy asked for.
     cv : None, "split", "prefit", int or splitter, default=None
         Where the calibration probabilities come from. None: the estimator's
         own leave-one-out probabilities where it has ``leave_one_out_proba``,
         so that no data is held out; otherwise as "split", which holds a
         fifth of every class out. "prefit": the estimator is fitted already,
-        on other rows. An int or splitter: folds.
+        on other rows. An int or splitter: folds; the models fitted without
+        each of them answer together, by the mean of their probabilities.
     branches : names of nodes or None, default=None
         None: the promise is for all rows together. Otherwise for the rows of
         each branch by itself: those whose most probable leaf stands under it,
@@ -63,8 +91,10 @@ class HedgedClassifier(AroundClassifier):
 
     Attributes
     ----------
-    estimator_ : the fitted classifier.
+    estimator_ : the fitted classifier; with folds, ``estimator_.estimators_`` are the fitted ones.
     classes_ : (n_classes,) its labels.
+    rule_ : str
+        The rule in use.
     taxonomy_ : the taxonomy used.
     settings_ : (n_branches,)
         For each of ``branches`` the reward shift of DARTS, or the threshold of another rule; +inf always
@@ -81,7 +111,8 @@ class HedgedClassifier(AroundClassifier):
     >>> pets = Taxonomy.from_nested({"pet": {"dog": ["corgi", "poodle"], "cat": {}}})
     >>> X = [[0.0], [1.0], [2.0], [6.0], [6.5], [10.0], [11.0], [12.0], [50.0], [51.0], [52.0]]
     >>> y = ["corgi"] * 3 + ["poodle", "corgi"] + ["poodle"] * 3 + ["cat"] * 3
-    >>> hedged = HedgedClassifier(NeighborClassifier(3, model_failure=0.0), pets, accuracy=1.0).fit(X, y)
+    >>> knn = NeighborClassifier(3, posterior="proportional", model_failure=0.0)
+    >>> hedged = HedgedClassifier(knn, pets, accuracy=1.0).fit(X, y)
     >>> hedged.predict([[1.0], [6.2], [51.0]])
     array(['corgi', 'dog', 'cat'], dtype='<U6')
     >>> hedged.predict_path([[6.2]])
@@ -95,7 +126,7 @@ class HedgedClassifier(AroundClassifier):
         accuracy: float = 0.9,
         *,
         confidence: float | None = None,
-        rule: str = "darts",
+        rule: str = AUTO,
         cv: Any = None,
         branches: Sequence[Any] | None = None,
     ) -> None:
@@ -123,16 +154,30 @@ class HedgedClassifier(AroundClassifier):
         self._names = _as_array(self.taxonomy_.nodes)
         branches = [self.taxonomy_.root] if self.branches is None else self.branches
         self._branch_of_leaves = branch_of_leaves(self.taxonomy_, branches)
-        p_leaf = self._leaf_probabilities(found.probabilities)
-        points = operating_points(p_leaf, self.taxonomy_, self.rule)
-        self._curve = accuracy_curve(points, found.labels, self.taxonomy_)
         self._rows_worth_one = found.rows_worth_one
-        self._curves_of_branches = None
-        if self.branches is not None:
-            branch = self._branch_of_leaves[p_leaf.argmax(axis=1)]
-            self._curves_of_branches = curves_by_branch(points, found.labels, branch, branches, self.taxonomy_)
+        offered = [found, *(other_posteriors(found, X, y) if self.cv is None else [])]
+        self._ways = [way for one in offered for way in self._ways_of(one, branches)]
         self._read_settings()
         return self
+
+    def _ways_of(self, found: Calibration, branches: Sequence[Any]) -> Iterator[Way]:
+        """A way to answer for each rule, with the classifier of this calibration."""
+        p_leaf = self._leaf_probabilities(found.probabilities)
+        branch = self._branch_of_leaves[p_leaf.argmax(axis=1)]
+        for rule in RULES_TO_TRY if self.rule == AUTO else (self.rule,):
+            points = operating_points(p_leaf, self.taxonomy_, rule)
+            yield Way(
+                found.estimator,
+                accuracy_curve(points, found.labels, self.taxonomy_),
+                curves_by_branch(points, found.labels, branch, branches, self.taxonomy_),
+                past_answers(points, p_leaf, found.labels, branch, self.taxonomy_),
+            )
+
+    @property
+    def rule_(self) -> str:
+        """The rule in use."""
+        check_is_fitted(self, "estimator_")
+        return self._curve.rule
 
     @property
     def setting_(self) -> float:
@@ -151,7 +196,7 @@ class HedgedClassifier(AroundClassifier):
         return self
 
     def curve(self) -> AccuracyCurve:
-        """Accuracy and gain of the calibration rows at every setting there is."""
+        """Accuracy and gain of the calibration rows at every setting there is of the rule in use."""
         check_is_fitted(self, "estimator_")
         return self._curve
 
@@ -165,6 +210,20 @@ class HedgedClassifier(AroundClassifier):
         """The names from the root down to that node, for every row."""
         nodes = self._nodes(self.predict_proba(X))
         return [self.taxonomy_.path(self.taxonomy_.nodes[node]) for node in nodes]
+
+    def explain(self, X: Any) -> HedgeEvidenceList:
+        """Why each row got its answer: a ``HedgeEvidence`` each, in the words of the taxonomy.
+
+        The path down to the node with the probability of each step, how often past cases answered at a probability
+        like this were right, and where the estimator explains itself, its evidence, such as the neighbors. The list
+        carries ``predictions`` and ``probabilities``, equal to what ``predict`` and ``predict_proba`` give.
+        """
+        p, found = self._explained(X)
+        nodes, p_node = self._nodes(p), node_probabilities(self._leaf_probabilities(p), self.taxonomy_)
+        past = self._way.past
+        records = None if past is None else past.record(self.settings_, nodes, p_node[np.arange(len(nodes)), nodes])
+        items = hedge_evidence(nodes, p_node, self.taxonomy_, self.accuracy, self.confidence, records, found)
+        return HedgeEvidenceList(items, predictions=self._names[nodes], probabilities=p)
 
     def predict_proba_nodes(self, X: Any) -> np.ndarray:
         """The probability of every node, inner ones too: (n_rows, n_nodes), columns as in ``taxonomy_.nodes``."""
@@ -183,7 +242,7 @@ class HedgedClassifier(AroundClassifier):
             setting: Any = self.settings_[0]
             if len(self.settings_) > 1:
                 setting = self.settings_[self._branch_of_leaves[p_leaf.argmax(axis=1)]]
-            return RULES[self.rule](p_leaf, self.taxonomy_, setting)
+            return RULES[self.rule_](p_leaf, self.taxonomy_, setting)
 
         return block_by_block(decide, len(p), self.taxonomy_)
 
@@ -213,24 +272,30 @@ class HedgedClassifier(AroundClassifier):
         return ordered
 
     def _read_settings(self) -> None:
-        method = "exact" if self.confidence is None else "fixed-sequence"
-        how = (self.accuracy, self.confidence, method)
-        if self._curves_of_branches is None:
-            self.settings_ = np.array([setting_for(self._curve, *how, rows_worth_one=self._rows_worth_one)])
-        else:
-            self.settings_ = settings_for(self._curves_of_branches, *how, rows_worth_one=self._rows_worth_one)
+        """Take the way that says the most at the accuracy asked for, and its settings."""
+        curves = [way.by_branch for way in self._ways]
+        place, self.settings_ = most_specific(
+            curves, self.accuracy, self.confidence, rows_worth_one=self._rows_worth_one
+        )
+        self._way = self._ways[place]
+        self.estimator_, self._curve = self._way.estimator, self._way.curve
+
+    def __setstate__(self, state: Mapping[str, Any]) -> None:
+        super().__setstate__(state)
+        if "estimator_" in state and "_ways" not in state:  # written when there was one way, and no record of it
+            by_branch = state["_curves_of_branches"] or {self.taxonomy_.root: self._curve}
+            self._way = Way(self.estimator_, self._curve, by_branch, None)
+            self._ways = [self._way]
 
     def _check_settings(self) -> None:
-        check_choice("rule", self.rule, RULES)
+        check_choice("rule", self.rule, (AUTO, *RULES))
         if self.taxonomy is not None and not isinstance(self.taxonomy, Taxonomy):
             raise InputError(
                 f"taxonomy must be a Taxonomy (Taxonomy.from_edges, from_paths, …); got {self.taxonomy!r}."
             )
         if self.taxonomy is not None and self.branches is not None:
             branch_of_leaves(self.taxonomy, self.branches)  # fail before the estimator is fitted, which may take long
-        check_share("accuracy", self.accuracy, ends=True)
-        if self.confidence is not None:
-            check_share("confidence", self.confidence, ends=False)
+        check_promise(self.accuracy, self.confidence)
 
 
 def _as_array(names: Sequence[Any]) -> np.ndarray:

@@ -8,6 +8,7 @@ from nearsay.displays.hedged_answers import HedgedAnswersDisplay as HedgedAnswer
 from nearsay.displays.k_curve import KCurveDisplay as KCurveDisplay
 from nearsay.displays.keyword_curve import KeywordCurveDisplay as KeywordCurveDisplay
 from nearsay.displays.neighborhood import NeighborhoodDisplay as NeighborhoodDisplay
+from nearsay.displays.records_kept import RecordDisplay as RecordDisplay
 from nearsay.displays.regions import DecisionRegionsDisplay as DecisionRegionsDisplay
 from nearsay.displays.reliability import ReliabilityDisplay as ReliabilityDisplay
 from nearsay.displays.similar_neighbors import SimilarNeighborsDisplay as SimilarNeighborsDisplay

@@ -39,7 +39,7 @@ class EvidenceDisplay:
     >>> import nearsay as ns
     >>> from nearsay.displays import EvidenceDisplay
     >>> X, y = [[0, 0, 0, 9], [0, 0, 9, 0], [9, 9, 0, 0]], ["low", "low", "high"]
-    >>> clf = ns.NeighborClassifier(n_neighbors=2).fit(X, y)
+    >>> clf = ns.NeighborClassifier(n_neighbors=2, posterior="proportional").fit(X, y)
     >>> EvidenceDisplay.from_estimator(clf, [[0, 0, 8, 1]], images=X).neighbor_images.shape
     (2, 2, 2)
     """

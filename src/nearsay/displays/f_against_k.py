@@ -51,7 +51,7 @@ class FScoreDisplay:
             for k, own in by_k.items():
                 hedged = drawing.check_hedged(own)
                 p_leaf = drawing.leaf_probabilities(hedged, X)
-                scores[method][k] = best_f_score(measured_curve(y, p_leaf, hedged.taxonomy_, hedged.rule))
+                scores[method][k] = best_f_score(measured_curve(y, p_leaf, hedged.taxonomy_, hedged.rule_))
         return cls.from_scores(scores, ax=ax)
 
     @classmethod

@@ -144,7 +144,7 @@ def hedge_on_tree(
         What the neighbors say, leaves or not; each vote counts once for every node above.
     true_label : name of a node, optional
     names : {node: word}, optional
-        What nodes are called; others by their name (``words_for_nodes`` makes them).
+        What nodes are called, by default the taxonomy's own words.
     share : float, default=0.05
 
     >>> tree = Taxonomy.from_nested({"R": {"A": ["a1", "a2"], "B": ["b1", "b2"]}})
@@ -168,6 +168,7 @@ def hedge_on_tree(
     tree = pruned(taxonomy, p_node >= share, named)
     numbers = taxonomy.check_labels(tree.nodes)
     count = None if votes is None else _votes_of_nodes(votes, taxonomy)
+    words = taxonomy.node_words if names is None else names
     shift = setting if rule == "darts" and math.isfinite(setting) else None
 
     def seen(place: int) -> HedgedNode:
@@ -175,7 +176,7 @@ def hedge_on_tree(
         probability, gain = float(p_node[node]), float(taxonomy.information[node])
         return HedgedNode(
             name=name,
-            word=word_of(name, names),
+            word=word_of(name, words),
             parents=tuple(tree.nodes[parent] for parent in tree.parents[place]),
             depth=int(tree.depths[place]),
             probability=probability,

@@ -41,7 +41,8 @@ class HedgeDisplay:
     >>> pets = ns.Taxonomy.from_nested({"pet": {"dog": ["corgi", "poodle"], "cat": {}}})
     >>> X = [[0.0], [1.0], [2.0], [6.0], [6.5], [10.0], [11.0], [12.0], [50.0], [51.0], [52.0]]
     >>> y = ["corgi"] * 3 + ["poodle", "corgi"] + ["poodle"] * 3 + ["cat"] * 3
-    >>> hedged = ns.HedgedClassifier(ns.NeighborClassifier(3, model_failure=0.0), pets, accuracy=1.0).fit(X, y)
+    >>> knn = ns.NeighborClassifier(3, model_failure=0.0, posterior="proportional")
+    >>> hedged = ns.HedgedClassifier(knn, pets, accuracy=1.0).fit(X, y)
     >>> hedge = HedgeDisplay.from_estimator(hedged, [[6.2]]).hedge
     >>> hedge.answer, hedge["dog"].votes, hedge["poodle"].votes
     ('dog', 3, 2)
@@ -72,7 +73,7 @@ class HedgeDisplay:
         y : name of a node, optional
             Its true label.
         names : {node: word}, optional
-            What nodes are called; others by their name (``words_for_nodes`` makes them).
+            What nodes are called, by default the taxonomy's own words.
         share : float, default=0.05
             Nodes less probable than that are left out.
         ax : matplotlib axes, optional
@@ -89,7 +90,7 @@ class HedgeDisplay:
             p_leaf,
             taxonomy=tree,
             setting=hedged.settings_[branch],
-            rule=hedged.rule,
+            rule=hedged.rule_,
             votes=hedged.estimator_.explain(row)[0].votes if around_neighbors else None,
             names=names,
             share=share,

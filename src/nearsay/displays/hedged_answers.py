@@ -60,7 +60,7 @@ def hedged_answers(
         As ``HedgedClassifier.predict`` gives them.
     y_true : (n_queries,) names of nodes
     names : {node: word}, optional
-        What nodes are called; others by their name.
+        What nodes are called, by default the taxonomy's own words.
 
     >>> pets = Taxonomy.from_nested({"pet": {"dog": ["corgi", "poodle"], "cat": {}}})
     >>> hedged_answers({"flat": ["corgi"], "darts": ["dog"]}, ["poodle"], pets)
@@ -73,13 +73,14 @@ def hedged_answers(
     if taken:
         raise InputError(f"A method cannot be called {taken[0]!r}: a column of every row is. Choose another word.")
     truth = list(y_true)
+    words = taxonomy.node_words if names is None else names
     judged = {method: verdicts(truth, said, taxonomy) for method, said in answers.items()}
     listed = {method: list(said) for method, said in answers.items()}  # a Series would be asked by its index
     return [
         {
             QUERY: query,
-            **{method: word_of(said[query], names) for method, said in listed.items()},
-            TRUE: word_of(label, names),
+            **{method: word_of(said[query], words) for method, said in listed.items()},
+            TRUE: word_of(label, words),
             RIGHT: {method: verdict[query] != "wrong" for method, verdict in judged.items()},
             VERDICT: {method: verdict[query] for method, verdict in judged.items()},
         }
@@ -170,7 +171,7 @@ class HedgedAnswersDisplay:
         query_images : (n_queries, height, width), optional
             The queries as pictures. Square images may also come as rows.
         names : {node: word}, optional
-            What nodes are called; others by their name (``words_for_nodes`` makes them).
+            What nodes are called, by default the taxonomy's own words.
         ax : matplotlib axes, optional
             Where to draw; a new figure by default.
         """

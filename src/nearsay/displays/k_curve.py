@@ -32,7 +32,7 @@ class KCurveDisplay:
     >>> import nearsay as ns
     >>> from nearsay.displays import KCurveDisplay
     >>> X, y = [[0], [1], [2], [10], [11], [12]], [0, 0, 0, 1, 1, 1]
-    >>> clf = ns.NeighborClassifier(n_neighbors="auto").fit(X, y)
+    >>> clf = ns.NeighborClassifier(n_neighbors="auto", posterior="proportional").fit(X, y)
     >>> KCurveDisplay.from_estimator(clf).chosen == clf.n_neighbors_
     True
     """

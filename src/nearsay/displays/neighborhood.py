@@ -33,7 +33,7 @@ class NeighborhoodDisplay:
     >>> import nearsay as ns
     >>> from nearsay.displays import NeighborhoodDisplay
     >>> X, y = [[0, 0], [2, 0], [2, 2], [9, 9]], ["low", "low", "high", "high"]
-    >>> three = ns.NeighborClassifier(n_neighbors=3).fit(X, y)
+    >>> three = ns.NeighborClassifier(n_neighbors=3, posterior="proportional").fit(X, y)
     >>> NeighborhoodDisplay.from_estimator(three, X, y, query=[1, 0]).evidence.label
     'low'
     """

@@ -40,7 +40,7 @@ class DecisionRegionsDisplay:
     >>> import nearsay as ns
     >>> from nearsay.displays import DecisionRegionsDisplay
     >>> X, y = [[0, 0], [2, 0], [2, 2]], ["low", "low", "high"]
-    >>> one = ns.NeighborClassifier(n_neighbors=1).fit(X, y)
+    >>> one = ns.NeighborClassifier(n_neighbors=1, posterior="proportional").fit(X, y)
     >>> len(DecisionRegionsDisplay.from_estimator(one, X, y, resolution=20).cells.polygons)
     3
     """

@@ -109,31 +109,36 @@ class ReliabilityDisplay:
     def plot(self, ax: Any = None) -> ReliabilityDisplay:
         """Draw on ``ax``, beside earlier curves, or on a new figure."""
         ax = drawing.fresh_axes(5.2, 5.0) if ax is None else ax
-        before = sum(line.get_gid() == CURVE for line in ax.lines)
-        if before == 0:
-            ax.axline((1, 1), slope=1, color=drawing.PALE_INK, linewidth=1.0, linestyle="--", zorder=0)
-        color = drawing.FEW_COLORS[before % len(drawing.FEW_COLORS)]
-        confidence, accuracy, n_rows = self.bins
-        low, high = likely_range(accuracy, n_rows)
-        ax.vlines(confidence, low, high, color=color, linewidth=1.2, alpha=0.45, zorder=1)
-        ax.plot(
-            confidence,
-            accuracy,
-            color=color,
-            linewidth=1.4,
-            marker=drawing.marker(before),
-            markersize=6,
-            markeredgecolor="white",
-            label=drawing.as_written(f"{self.name} (ECE {self.calibration_error:.3f})"),
-            gid=CURVE,
-            zorder=3,
-        )
-        _fit_square(ax)
-        ax.set(xlabel="confidence in the answer", ylabel="share of answers that are right")
-        ax.legend(loc="best", frameon=False)
-        drawing.quiet(ax)
+        draw_bins(ax, self.bins, f"{self.name} (ECE {self.calibration_error:.3f})", "confidence in the answer")
         self.ax_, self.figure_ = ax, ax.figure
         return self
+
+
+def draw_bins(ax: Any, bins: ReliabilityBins, label: str, said: str) -> None:
+    """What was said, bin by bin, against the share that was right, beside what is drawn there already."""
+    before = sum(line.get_gid() == CURVE for line in ax.lines)
+    if before == 0:
+        ax.axline((1, 1), slope=1, color=drawing.PALE_INK, linewidth=1.0, linestyle="--", zorder=0)
+    color = drawing.FEW_COLORS[before % len(drawing.FEW_COLORS)]
+    confidence, accuracy, n_rows = bins
+    low, high = likely_range(accuracy, n_rows)
+    ax.vlines(confidence, low, high, color=color, linewidth=1.2, alpha=0.45, zorder=1)
+    ax.plot(
+        confidence,
+        accuracy,
+        color=color,
+        linewidth=1.4,
+        marker=drawing.marker(before),
+        markersize=6,
+        markeredgecolor="white",
+        label=drawing.as_written(label),
+        gid=CURVE,
+        zorder=3,
+    )
+    _fit_square(ax)
+    ax.set(xlabel=said, ylabel="share of answers that are right")
+    ax.legend(loc="best", frameon=False)
+    drawing.quiet(ax)
 
 
 def _fit_square(ax: Any) -> None:

@@ -41,7 +41,8 @@ class SimilarNeighborsDisplay:
 
     >>> import nearsay as ns
     >>> pets = ns.Taxonomy.from_nested({"pet": {"dog": ["corgi", "poodle"], "cat": {}}})
-    >>> clf = ns.NeighborClassifier(n_neighbors=3).fit([[0.0], [1.0], [3.0], [9.0]], ["corgi", "poodle", "cat", "cat"])
+    >>> clf = ns.NeighborClassifier(n_neighbors=3, posterior="proportional")
+    >>> clf = clf.fit([[0.0], [1.0], [3.0], [9.0]], ["corgi", "poodle", "cat", "cat"])
     >>> SimilarNeighborsDisplay.from_estimator(clf, [[0.2]], taxonomy=pets).similarities
     array([1. , 0.5, 0. ])
     """
@@ -94,7 +95,7 @@ class SimilarNeighborsDisplay:
         query_image : (height, width), optional
             The image of the row; with ``images`` by default the row itself, folded to a square.
         names : {node: word}, optional
-            What nodes are called; others by their name (``words_for_nodes`` makes them).
+            What nodes are called, by default the taxonomy's own words.
         ax : matplotlib axes, optional
             Where to draw; a new figure by default.
         """
@@ -137,7 +138,7 @@ class SimilarNeighborsDisplay:
             query_image=None if query_image is None else drawing.as_image(query_image),
             neighbor_images=None if images is None else drawing.images_of(evidence.neighbors[:MOST_NEIGHBORS], images),
             true_label=true_label,
-            names=names,
+            names=taxonomy.node_words if names is None else names,
         ).plot(ax=ax)
 
     def plot(self, ax: Any = None) -> SimilarNeighborsDisplay:

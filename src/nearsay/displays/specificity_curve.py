@@ -73,7 +73,7 @@ class AccuracySpecificityDisplay:
         for method, own in drawing.estimators_by_method(estimator).items():
             hedged = drawing.check_hedged(own)
             p_leaf = drawing.leaf_probabilities(hedged, X)
-            curves[method] = measured_curve(y, p_leaf, hedged.taxonomy_, hedged.rule)
+            curves[method] = measured_curve(y, p_leaf, hedged.taxonomy_, hedged.rule_)
         return cls.from_curves(curves, published=published, asked=asked, ax=ax)
 
     @classmethod

@@ -142,7 +142,7 @@ class TaxonomyDisplay:
         return self
 
     def _words(self) -> list[str]:
-        names = [drawing.shortened(str(name), MOST_LETTERS) for name in self.taxonomy.nodes]
+        names = [drawing.shortened(word, MOST_LETTERS) for word in self.taxonomy.node_words.values()]
         if self.values is None:
             return names
         return [

@@ -153,6 +153,7 @@ def _strongest(
     squared, vectors = eigh(square, subset_by_index=[len(square) - n_components, len(square) - 1])
     correlations = np.sqrt(np.maximum(squared[::-1], 0.0))
     found = correlations > 1e-9 * max(correlations[0], np.finfo(float).tiny)
+    found[0] = True  # where rows tell nothing about words, they all come to lie in one place
     vectors, correlations = vectors[:, ::-1][:, found], correlations[found]
     # Columns of between @ vectors are the left singular vectors times the correlations, which is the length asked for.
     scaled = vectors * correlations if n_columns <= n_words else between @ vectors

@@ -140,10 +140,18 @@ def reliability_bins(p: Any, y: Any, *, classes: Any = None, n_bins: int = 10) -
     ReliabilityBins(confidence=array([0.6, 0.9]), accuracy=array([0.5, 1. ]), n_rows=array([2, 2]))
     """
     p, columns = _checked(p, y, classes)
+    return bins_of(p.max(axis=1), p.argmax(axis=1) == columns, n_bins)
+
+
+def bins_of(confidence: np.ndarray, right: np.ndarray, n_bins: int) -> ReliabilityBins:
+    """The same, from the confidence in each answer and whether it was right; (n,) each, n at least 1.
+
+    >>> bins_of(np.array([0.9, 0.6, 0.9, 0.6]), np.array([True, False, True, True]), n_bins=2)
+    ReliabilityBins(confidence=array([0.6, 0.9]), accuracy=array([0.5, 1. ]), n_rows=array([2, 2]))
+    """
     if isinstance(n_bins, bool) or not isinstance(n_bins, int | np.integer) or n_bins < 1:
         raise InputError(f"n_bins must be a whole number of at least 1; got {n_bins!r}.")
-    right = p.argmax(axis=1) == columns
-    levels, level = np.unique(p.max(axis=1), return_inverse=True)
+    levels, level = np.unique(confidence, return_inverse=True)
     share_right = np.bincount(level, right, minlength=len(levels)) / np.bincount(level, minlength=len(levels))
 
     level = np.sort(level)
@@ -153,8 +161,8 @@ def reliability_bins(p: Any, y: Any, *, classes: Any = None, n_bins: int = 10) -
     one_level_goes_on = level[start[:-1]] == level[stop[1:] - 1]
     start = start[np.concatenate([[True], ~one_level_goes_on])]
     n_rows = np.diff([*start, len(level)])
-    confidence, accuracy = (np.add.reduceat(values[level], start) / n_rows for values in (levels, share_right))
-    return ReliabilityBins(confidence, accuracy, n_rows)
+    said, accuracy = (np.add.reduceat(values[level], start) / n_rows for values in (levels, share_right))
+    return ReliabilityBins(said, accuracy, n_rows)
 
 
 def _checked(p: Any, y: Any, classes: Any) -> tuple[np.ndarray, np.ndarray]:

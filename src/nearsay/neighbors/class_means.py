@@ -53,7 +53,8 @@ def fill_means(
         """Queries with one class; of its rows those that may be nearest are given, or all are measured."""
         number = int(asked[pairs[0]])
         width = rows.size(number) if candidates is None else candidates.shape[1]
-        for some in row_blocks(len(pairs), size=max(1, DISTANCES_AT_ONCE // width)):
+        most = max(1, DISTANCES_AT_ONCE // width)
+        for some in row_blocks(len(pairs), size=search.rows_.block_size(most)):
             lines, places = np.divmod(pairs[some], n_near)
             itself = left_out[lines] if len(left_out) else left_out
             far = _distances(
@@ -121,7 +122,10 @@ def _distances(
     """How far the candidates are from some queries, or all rows of the class; +inf where there is none."""
     numbers = rows.of(number)
     if candidates is None and rows.grouped is not None:
-        far = search.distance_.block(Q, rows.grouped.rows_at(rows.places(number)))
+        far, first = np.empty((len(Q), len(numbers))), rows.places(number).start
+        for part in row_blocks(len(numbers), size=search.rows_.block_size(len(numbers))):
+            held = rows.grouped.rows_at(slice(first + part.start, first + part.stop))
+            far[:, part] = search.distance_.block(Q, held)
         if len(left_out):
             far[numbers == left_out[:, None]] = np.inf
         return far

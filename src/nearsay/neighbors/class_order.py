@@ -9,6 +9,7 @@ more, only those met among the nearest rows are, and every other class lies ``be
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Self
 
@@ -108,3 +109,11 @@ def classes_in_order(rows: np.ndarray, distances: np.ndarray, numbers: np.ndarra
     for q in np.flatnonzero(crowded):
         numbers[q] = np.lexsort((rows[q], distances[q]))
     in_that_order(rows, distances, numbers, nearest)
+
+
+def joined_classes(parts: Sequence[NearestClasses]) -> NearestClasses:
+    """What is known of some queries, and of others after them."""
+    numbers, nearest, means, beyond = (
+        np.concatenate(arrays) for arrays in zip(*(p.arrays for p in parts), strict=True)
+    )
+    return NearestClasses(numbers, nearest, means, beyond, parts[0].members)

@@ -100,6 +100,11 @@ class LabeledNeighbors:
     def _from_saved(cls, state: dict[str, Any]) -> LabeledNeighbors:
         return cls(**state)
 
+    @property
+    def live_numbers(self) -> np.ndarray:
+        """Numbers of the rows that can be found."""
+        return self.search.rows_.live_numbers
+
     def __len__(self) -> int:
         """How many rows can be found."""
         return self.search.rows_.n_live

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from collections.abc import Sequence
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 import numpy as np
@@ -10,7 +11,7 @@ from scipy.sparse import csr_array
 
 from nearsay.arrays import check_row_numbers
 from nearsay.errors import InputError
-from nearsay.neighbors.class_order import NearestClasses
+from nearsay.neighbors.class_order import NearestClasses, joined_classes
 
 
 @dataclass(frozen=True)
@@ -25,6 +26,10 @@ class NeighborTable:
         Their distances; +inf where there is no neighbor.
     classes : NearestClasses, optional
         The classes by their nearest member, for who asked for them.
+    further : tuple of NearestClasses
+        The same in further views of the rows, for a posterior that hears several.
+    said : (n_queries, n_classes) float64, optional
+        Log probabilities of a model that is asked beside the neighbors.
 
     >>> table = NeighborTable(np.array([[3, 1, 2]]), np.array([[0.0, 0.5, 0.5]]))
     >>> table.first(2).indices
@@ -34,6 +39,8 @@ class NeighborTable:
     indices: np.ndarray
     distances: np.ndarray
     classes: NearestClasses | None = field(default=None, repr=False)
+    further: tuple[NearestClasses, ...] = field(default=(), repr=False)
+    said: np.ndarray | None = field(default=None, repr=False)
 
     def __post_init__(self) -> None:
         _check_array("indices", self.indices, "iu", "whole numbers")
@@ -55,7 +62,7 @@ class NeighborTable:
         """The ``k`` nearest alone: a smaller k never needs a new search."""
         if not 1 <= k <= self.n_neighbors:
             raise InputError(f"This table holds {self.n_neighbors} neighbors a query; {k} were asked for.")
-        return NeighborTable(self.indices[:, :k], self.distances[:, :k], self.classes)
+        return replace(self, indices=self.indices[:, :k], distances=self.distances[:, :k])
 
     def graph(self, n_rows: int, *, distances: bool = False) -> csr_array:
         """A sparse (n_queries, n_rows) matrix: 1, or the distance, where a row is a query's neighbor.
@@ -73,8 +80,28 @@ class NeighborTable:
     def __getitem__(self, rows: Any) -> NeighborTable:
         """The same table for some of the queries: a slice, their numbers, or a mask."""
         lines = rows if isinstance(rows, slice) else check_row_numbers(rows, len(self))
-        classes = None if self.classes is None else self.classes[lines]
-        return NeighborTable(self.indices[lines], self.distances[lines], classes)
+        return NeighborTable(
+            self.indices[lines],
+            self.distances[lines],
+            None if self.classes is None else self.classes[lines],
+            tuple(view[lines] for view in self.further),
+            None if self.said is None else self.said[lines],
+        )
+
+
+def joined(tables: Sequence[NeighborTable]) -> NeighborTable:
+    """The lines of several tables, one after the other; all of one width, and with classes of the same kind.
+
+    >>> table = NeighborTable(np.array([[3, 1]]), np.array([[0.0, 0.5]]))
+    >>> joined([table, table]).indices.tolist()
+    [[3, 1], [3, 1]]
+    """
+    classes = [table.classes for table in tables if table.classes is not None]
+    return NeighborTable(
+        np.concatenate([table.indices for table in tables]),
+        np.concatenate([table.distances for table in tables]),
+        joined_classes(classes) if classes else None,
+    )
 
 
 def _check_array(name: str, given: Any, kinds: str, expected: str) -> None:

@@ -5,4 +5,5 @@ from nearsay.posterior.evidence import EvidenceList as EvidenceList
 from nearsay.posterior.fused import FusedClassifier as FusedClassifier
 from nearsay.posterior.fused_evidence import FusedEvidence as FusedEvidence
 from nearsay.posterior.fused_evidence import GroupEvidence as GroupEvidence
+from nearsay.posterior.label_scores import LabelScores as LabelScores
 from nearsay.posterior.named import POSTERIORS as POSTERIORS

@@ -12,14 +12,11 @@ from __future__ import annotations
 from abc import ABC, abstractmethod
 from collections.abc import Iterator, Sequence
 from copy import copy
-from typing import Any, Self, TypeAlias
+from typing import Any, Self
 
 import numpy as np
 
 from nearsay.neighbors.table import NeighborTable
-
-# For each query, how many past cases were like it, and in how many of them the answer was right.
-Record: TypeAlias = tuple[np.ndarray, np.ndarray]
 
 FOLDS = 5
 # Where what was learned cannot be taken back case by case, it is learned so many times anew. With fewer folds much less
@@ -75,10 +72,6 @@ class Posterior(ABC):
     def proba(self, table: NeighborTable) -> np.ndarray:
         """Probabilities (n_queries, n_classes) for the neighbors of new queries; every row sums to 1."""
 
-    def record(self, table: NeighborTable) -> Record | None:
-        """How many past cases were like each query, and in how many the answer was right; None if none are kept."""
-        return None
-
     def tables(self) -> list[Any]:
         """Its CaseTables to look at, if it keeps any."""
         return []
@@ -93,6 +86,16 @@ class Posterior(ABC):
         if not self.needs_past_cases or np.bincount(self.labels_, minlength=1).max() < 2:
             return self.proba(table)  # no case taught anything; none does where every class has one row
         return self._proba_by_folds(table, rows)
+
+    def recorded_proba(self, table: NeighborTable, rows: np.ndarray | None = None) -> np.ndarray:
+        """The same, for records, which ask how many cases of one probability were right.
+
+        By default as above. A posterior that takes cases back from counts
+        answers here with all of them counted: a right case that is taken back
+        leaves one right case fewer, so that its probability is a step lower
+        than that of a wrong one beside it, and would tell the two apart.
+        """
+        return self.leave_one_out_proba(table, rows)
 
     def _proba_by_folds(self, table: NeighborTable, rows: np.ndarray | None = None) -> np.ndarray:
         """The same by folds alone."""
@@ -121,10 +124,6 @@ class GroupPosterior(Posterior):
     @abstractmethod
     def leave_one_out_groups(self, tables: Sequence[NeighborTable], rows: np.ndarray | None = None) -> np.ndarray:
         """``leave_one_out_proba``, from the tables of all groups."""
-
-    @abstractmethod
-    def record_groups(self, tables: Sequence[NeighborTable]) -> Record:
-        """``record``, from the tables of all groups."""
 
     @abstractmethod
     def speaks_for(self, tables: Sequence[NeighborTable], these: np.ndarray, others: np.ndarray) -> np.ndarray:

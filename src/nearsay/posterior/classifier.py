@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from functools import cached_property, partial
+from functools import partial
 from typing import Any, Literal
 
 import numpy as np
@@ -13,27 +13,48 @@ from sklearn.utils import check_consistent_length, column_or_1d
 from sklearn.utils.multiclass import check_classification_targets
 from sklearn.utils.validation import check_is_fitted
 
-from nearsay.arrays import row_blocks
+from nearsay.arrays import evenly, row_blocks
+from nearsay.data.rows import as_ids
 from nearsay.distances.distance import Distance
 from nearsay.distances.functions import FunctionDistance, PrecomputedDistance
 from nearsay.distances.named import Metric, as_distance, with_parameters
 from nearsay.errors import InputError
 from nearsay.neighbors.table import NeighborTable
 from nearsay.parallel import in_jobs
-from nearsay.posterior.base import Posterior
-from nearsay.posterior.evidence import EvidenceList, evidence
+from nearsay.posterior.base import GroupPosterior, Posterior
+from nearsay.posterior.beside import ModelBeside
+from nearsay.posterior.evidence import Evidence, EvidenceList, evidence
 from nearsay.posterior.feature_group import View
 from nearsay.posterior.k_curve import KCurve, PastVotes, largest_k
-from nearsay.posterior.model_choice import Candidate, Choices, Chooser, neighbors_to_try, views_to_try
-from nearsay.posterior.named import AUTO, POSTERIORS, PosteriorName, as_posterior, name_of
+from nearsay.posterior.label_scores import LabelScores
+from nearsay.posterior.model_choice import (
+    CRITERIA,
+    Candidate,
+    Choices,
+    Chooser,
+    looks_to_try,
+    mapped_views,
+    members_asked,
+    neighbors_to_try,
+    views_to_try,
+)
+from nearsay.posterior.named import AUTO, FEW, POSTERIORS, PosteriorName, as_posterior, name_of
 from nearsay.posterior.novelty import Novelty
 from nearsay.posterior.own import OwnPosterior, PosteriorLike
-from nearsay.posterior.past_cases import PastCases, possible_members, rows_not_judged
+from nearsay.posterior.past_cases import MAX_PAST_CASES, PastCases, possible_members, rows_judged, rows_not_judged
+from nearsay.posterior.priors import Priors, PriorsLike
 from nearsay.posterior.proportional import check_smoothing
+from nearsay.posterior.records import Records, records_of_answers
+from nearsay.posterior.row_maps import STANDARDIZED, unequal_columns
+from nearsay.posterior.views import Views
 from nearsay.posterior.votes import check_tie_break, lift, neighbor_labels, winners
 from nearsay.search.choose import SearchBackend
-from nearsay.settings import check_randomness, with_hints
+from nearsay.settings import check_choice, check_randomness, check_whole, with_hints
 from nearsay.validation import checked_labels, checked_rows, checked_rows_and_labels
+
+# Metrics by name in which a column of large numbers drowns the others; and how many past cases say whether it should.
+SCALES_MATTER = ("euclidean", "l2")
+CASES_TO_SCALE_BY = 1000
 
 # What users of scikit-learn's KNeighborsClassifier, and of faiss, look for.
 INSTEAD = {
@@ -51,28 +72,35 @@ class NeighborClassifier(ClassifierMixin, BaseEstimator):
 
     Parameters
     ----------
-    n_neighbors : int or "auto", default=5
-        How many neighbors have a say; at most the number of training rows.
-        "auto" tries every k up to √n (at least 30, at most 200, never more
-        than the other rows), leaving each training row out once, and takes
-        the k with the largest mean log posterior; where equal the more
-        accurate, then the smaller. One leave-one-out search serves every k.
-        The votes decide, smoothed as asked for, whatever ``posterior`` is used
-        in the end; only with ``posterior="auto"`` or ``metric="auto"`` are
-        both tried together.
-    posterior : str, (str, dict) or object, default="proportional"
-        How neighbors become probabilities: a name ("proportional",
-        "weighted", "dist&votesplit", "confmat", "rank", "rank&votesplit",
-        "confmat&rank", "confmat&rank&votesplit", "pooled"), a name with its
-        options, or an object with ``fit(table, labels, n_classes)`` and
-        ``proba(table)``, which is copied before it is fitted. ``table`` in
-        ``fit`` holds the ``n_neighbors_`` nearest *other* rows of every
-        training row, and labels are class numbers. "auto" takes the one with
-        the largest leave-one-out log posterior; ``choices_`` shows them all.
+    n_neighbors : int or "auto", default="auto"
+        How many neighbors vote, and are shown as evidence; at most the number
+        of training rows. "auto" tries a few from 1 to 30 with every posterior
+        that is tried, and takes what past cases do best with. Where the
+        posterior is given, it tries every k up to √n (at least 30, at most
+        200, never more than the other rows), and the votes decide, smoothed
+        as asked for: the largest mean log posterior, where equal the more
+        accurate, then the smaller (``k_curve_``). One search serves every k.
+    posterior : str, (str, dict) or object, default="auto"
+        How neighbors become probabilities: a name ("proportional": the share
+        of votes, "weighted", "dist&votesplit", "confmat", "rank",
+        "rank&votesplit", "confmat&rank", "confmat&rank&votesplit", "pooled"),
+        a name with its options, or an object with ``fit(table, labels,
+        n_classes)`` and ``proba(table)``, which is copied before it is
+        fitted. ``table`` in ``fit`` holds the ``n_neighbors_`` nearest
+        *other* rows of every training row, and labels are class numbers.
+        "auto" asks up to ``max_past_cases`` training rows about the others:
+        votes, weighted votes and the pool are judged on them (with
+        ``metric="auto"`` every name), the pool is taken unless another is
+        clearly better, and none that is less accurate than the best plain
+        votes by more than a standard error. ``choices_`` shows all of them.
+        Euclidean columns of unequal scale are standardized first where that
+        is clearly better.
     metric : str, function of two items, or Distance, default="euclidean"
         With a function, items need not be vectors: a list of strings will do.
-        "precomputed" takes X as distances to the training rows. "auto"
-        chooses among a few by leave-one-out log posterior.
+        "precomputed" takes X as distances to the training rows. "auto" looks
+        at the rows in up to nine ways (as they are, their directions,
+        standardized, whitened within classes, …); the pool hears all of them
+        together. The most trustworthy answers, for as many searches.
     metric_params : dict or None, default=None
         Parameters of the metric: ``metric="minkowski", metric_params={"p": 3}``.
     search : str or search object, default="auto"
@@ -87,6 +115,21 @@ class NeighborClassifier(ClassifierMixin, BaseEstimator):
         but not including 1. Above zero, no class ever gets probability 0.
     smoothing : {"model_failure", "add-one"}, default="model_failure"
         (1−Δ)·votes/K + Δ/C with Δ = ``model_failure``, or (votes+1)/(K+C).
+    beside : classifier or None, default=None
+        A model of yours with ``fit`` and ``predict_proba``, asked beside the
+        neighbors: what it says of rows it was fitted without, fold by fold, joins the
+        pool, and past cases say how much it counts. One that is fitted already goes
+        with ``fit(X, y, beside_proba=…)``.
+    criterion : {"log_posterior", "accuracy"}, default="log_posterior"
+        What "auto" chooses by.
+    max_past_cases : int or None, default=10_000
+        How many training rows of a larger collection are asked about the others, to learn
+        from and to choose by; with several views fewer, so that ``fit`` takes about as long as four
+        searches of that many. None asks all.
+    priors : "uniform", (n_classes,) numbers, {label: number} or None, default=None
+        How often each class is to be expected among the queries, in the order
+        of ``classes_``. The frequencies of the training rows are divided out
+        of the probabilities, and these are put in. None leaves them as they are.
     random_state : int, RandomState or None, default=0
         Seed of "random" ties and of the rows sampled for novelty in a large
         collection. None is the same as 0: nothing here differs from run to
@@ -106,14 +149,15 @@ class NeighborClassifier(ClassifierMixin, BaseEstimator):
     index_ : NeighborIndex over the training rows.
     labels_ : (n_rows,) the class number of every training row.
     posterior_ : the fitted posterior; of an object of yours, the copy that was fitted.
+    ids_ : (n_rows,) the names of the training rows, or None where none were given to ``fit``.
     n_features_in_, feature_names_in_ : as in scikit-learn, where X is a table of numbers.
 
     Examples
     --------
     Three neighbors of 1.5 stand at 1, 0 and 3; two of them say "low".
 
-    >>> clf = NeighborClassifier(n_neighbors=3, model_failure=0.0)
-    >>> clf = clf.fit([[0.0], [1.0], [3.0], [8.0]], ["low", "low", "high", "high"])
+    >>> clf = NeighborClassifier(n_neighbors=3, posterior="proportional", model_failure=0.0)
+    >>> clf = clf.fit([[-1.0], [0.0], [1.0], [3.0], [8.0], [9.0]], ["low", "low", "low", "high", "high", "high"])
     >>> clf.predict([[1.5]])
     array(['low'], dtype='<U4')
     >>> clf.predict_proba([[1.5]]).round(3)             # in the order of classes_: high, low
@@ -121,24 +165,33 @@ class NeighborClassifier(ClassifierMixin, BaseEstimator):
     >>> print(clf.explain([[1.5]])[0])
     'low' with probability 0.67.
     2 of 3 neighbors say 'low', the nearest too (0.5 away); 1 says 'high'.
-    Novelty 0.00: it lies farther from its neighbors than about 0% of the rows here.
+    Of 5 past cases with a probability like this, 5 were right.
+    Novelty 0.04: about 4% of the rows here are less unusual.
     """
 
     k_curve_: KCurve
     choices_: Choices
+    # Files of earlier versions hold none of these.
+    ids_: np.ndarray | None = None
+    _priors: Priors | None = None
+    _records: Records | None = None
 
     @with_hints(INSTEAD)
     def __init__(
         self,
-        n_neighbors: int | Literal["auto"] = 5,
+        n_neighbors: int | Literal["auto"] = "auto",
         *,
-        posterior: PosteriorName | tuple[PosteriorName, dict[str, Any]] | PosteriorLike = "proportional",
+        posterior: PosteriorName | tuple[PosteriorName, dict[str, Any]] | PosteriorLike = "auto",
         metric: Metric | Literal["auto"] | Sequence[Metric | Literal["auto"]] = "euclidean",
         metric_params: Mapping[str, Any] | None = None,
         search: SearchBackend = "auto",
         tie_break: Literal["nearest", "random", "first"] = "nearest",
         model_failure: float = 0.01,
         smoothing: Literal["model_failure", "add-one"] = "model_failure",
+        beside: Any = None,
+        criterion: Literal["log_posterior", "accuracy"] = "log_posterior",
+        max_past_cases: int | None = MAX_PAST_CASES,
+        priors: PriorsLike = None,
         random_state: int | np.random.RandomState | None = 0,
         n_jobs: int | None = None,
     ) -> None:
@@ -149,12 +202,16 @@ class NeighborClassifier(ClassifierMixin, BaseEstimator):
         self.tie_break = tie_break
         self.model_failure = model_failure
         self.smoothing = smoothing
+        self.beside = beside
+        self.criterion = criterion
+        self.max_past_cases = max_past_cases
+        self.priors = priors
         self.random_state = random_state
         self.metric_params = metric_params
         self.n_jobs = n_jobs
 
     @in_jobs
-    def fit(self, X: Any, y: Any) -> NeighborClassifier:
+    def fit(self, X: Any, y: Any, *, ids: Any = None, beside_proba: Any = None) -> NeighborClassifier:
         """Hold the rows and their labels; with ``n_neighbors="auto"`` choose k.
 
         Parameters
@@ -162,15 +219,20 @@ class NeighborClassifier(ClassifierMixin, BaseEstimator):
         X : (n_rows, n_columns) numbers (array, pandas or polars DataFrame), or items that ``distance`` compares.
             They are held, not copied.
         y : (n_rows,) labels: strings, whole numbers or booleans.
+        ids : (n_rows,) names of the rows, strings or whole numbers, or None
+            What ``explain`` calls the neighbors by. Rows may share a name.
+        beside_proba : (n_rows, n_classes), optional
+            What ``beside``, fitted already, said of these rows before it had seen them, columns in sorted
+            order of the labels. It is then taken as it is, and not fitted again.
         """
-        check_tie_break(self.tie_break)
-        check_smoothing(self.smoothing, self.model_failure)
-        if not is_auto(self.posterior):
-            self.fresh_posterior(self.posterior)  # fail early on unknown names
+        self._check_settings(beside_proba)
         X, y = self._check_training(X, y)
         if not is_auto(self.n_neighbors):
             check_n_neighbors(self.n_neighbors, len(X))
         self.classes_, self.labels_ = np.unique(y, return_inverse=True)
+        self.ids_ = as_ids(ids, len(self.labels_))
+        self._priors = Priors.of(self.priors, self.classes_, self.labels_)
+        self._records = None
         self._seed = seed_of(self.random_state)
         for earlier in ("k_curve_", "choices_"):
             if hasattr(self, earlier):
@@ -178,33 +240,93 @@ class NeighborClassifier(ClassifierMixin, BaseEstimator):
         views = views_to_try(
             {"all": None}, [self._metric], self.search, X, self.labels_, len(self.classes_), n_jobs=self.n_jobs
         )
-        makers = posteriors_to_try(self)
-        way = self._way(views, makers, len(X))
-        self._hold(views[way.views[0]])
+        makers = posteriors_to_try(self, every=is_auto(self._metric))
+        views |= self._further_views(X, makers, len(views))
+        beside = None
+        if self.beside is not None:
+            beside = ModelBeside(self.beside, self.classes_).fit(X, y, self.labels_, beside_proba)
+        if self._chooses:
+            if len(views) > 1 and not is_auto(self._metric):
+                views = self._of_one_scale(views, makers)
+            way = self._choose(views, makers, beside)
+        else:
+            # Where k alone is left open, the largest to try.
+            k = largest_k(len(X)) if is_auto(self.n_neighbors) else int(self.n_neighbors)
+            way = Candidate(next(iter(makers)), k, tuple(views))
+            self._hold(tuple(views.values()), beside)
         self._learn(makers[way.posterior](), way.n_neighbors)
         self._novelty = Novelty(self._past, self.n_neighbors_)
         return self
 
-    def _way(
-        self, views: dict[tuple[int, int], View], makers: Mapping[str, Callable[[], Posterior]], n_rows: int
-    ) -> Candidate:
-        """What was asked for; where that leaves a posterior or a distance open, what past cases choose.
+    def _further_views(
+        self, X: Any, makers: Mapping[str, Callable[[], Posterior]], first: int
+    ) -> dict[tuple[int, int], View]:
+        """Views of mapped rows: all that are worth a try for "auto"; otherwise columns of one scale, where open."""
+        if is_auto(self._metric):
+            hears_several = any(isinstance(make(), GroupPosterior) for make in makers.values())
+            looks = looks_to_try(X, self.labels_) if hears_several else []
+        else:
+            scales_open = self._chooses and isinstance(self.metric, str) and self.metric in SCALES_MATTER
+            looks = [STANDARDIZED] if scales_open and unequal_columns(X) else []
+        more = mapped_views(looks, X, self.labels_, len(self.classes_), n_jobs=self.n_jobs)
+        return {(0, first + number): view for number, view in enumerate(more)}
 
-        Where it leaves k alone open, that of the way is the largest to try.
-        """
-        auto = is_auto(self.n_neighbors)
-        if not self._chooses:
-            return Candidate(next(iter(makers)), largest_k(n_rows) if auto else int(self.n_neighbors), tuple(views))
-        ks = neighbors_to_try(n_rows - 1) if auto else [int(self.n_neighbors)]
-        chooser = Chooser(views, makers, self.labels_, len(self.classes_), ks=ks)
-        way = chooser.choose(together=False)
+    def _of_one_scale(
+        self, views: dict[tuple[int, int], View], makers: Mapping[str, Callable[[], Posterior]]
+    ) -> dict[tuple[int, int], View]:
+        """The rows as they are, or standardized where a few past cases are clearly better off."""
+        few = evenly(len(self.labels_), CASES_TO_SCALE_BY)
+        chooser = Chooser(views, makers, self.labels_, len(self.classes_), ks=[1], rows=few)
+        key = chooser.view_to_show().views[0]
+        return {key: views[key]}
+
+    def _check_settings(self, beside_proba: Any) -> None:
+        check_tie_break(self.tie_break)
+        check_smoothing(self.smoothing, self.model_failure)
+        check_choice("criterion", self.criterion, CRITERIA)
+        if self.max_past_cases is not None:
+            check_whole("max_past_cases", self.max_past_cases, least=1)
+        if not is_auto(self.posterior):
+            posterior = self.fresh_posterior(self.posterior)  # fail early on unknown names
+            if self.beside is not None and not isinstance(posterior, GroupPosterior):
+                raise InputError(
+                    f"posterior={self.posterior!r} hears neighbors alone, and cannot weigh the model beside them."
+                    ' Pass posterior="pooled" or "auto", or beside=None.'
+                )
+        if self.beside is None and beside_proba is not None:
+            raise InputError("beside_proba holds what a model said, but there is none: pass it as beside.")
+
+    def _choose(
+        self,
+        views: dict[tuple[int, int], View],
+        makers: Mapping[str, Callable[[], Posterior]],
+        beside: ModelBeside | None,
+    ) -> Candidate:
+        """What past cases choose, where a posterior or a metric was left open; their tables are kept."""
+        n_rows, n_classes = len(self.labels_), len(self.classes_)
+        ks = neighbors_to_try(n_rows - 1) if is_auto(self.n_neighbors) else [int(self.n_neighbors)]
+        members = members_asked(makers, self.labels_)
+        rows = rows_judged(n_rows, max(ks), members, n_classes, len(views), self.max_past_cases)
+        chooser = Chooser(
+            views,
+            makers,
+            self.labels_,
+            n_classes,
+            ks=ks,
+            rows=np.arange(n_rows) if rows is None else rows,
+            said=None if beside is None else beside.past_cases(rows),
+            criterion=self.criterion,
+        )
+        way = chooser.choose_one_group()
         self.choices_ = chooser.report()
+        self._hold([views[key] for key in way.views], beside if way.beside else None)
+        self._past.keep(chooser.table(way), rows)
         return way
 
-    def _hold(self, view: View) -> None:
-        self.index_ = view.index_
-        self._labeled = view.labeled_
-        self._past = PastCases(view.labeled_, self._seed)
+    def _hold(self, views: Sequence[View], beside: ModelBeside | None) -> None:
+        self._views = Views(views, beside)
+        self.index_ = views[0].index_
+        self._past = PastCases(self._views, self._seed, n_views=len(views), max_past_cases=self.max_past_cases)
 
     def _learn(self, posterior: Posterior, k: int) -> None:
         """Fit the posterior to past cases; where k is still open, choose it on the same ones."""
@@ -223,11 +345,6 @@ class NeighborClassifier(ClassifierMixin, BaseEstimator):
         if not posterior.needs_past_cases:
             return None, None
         return self._past.judged(k, self._members, every_row=not posterior.takes_rows)
-
-    @cached_property
-    def _members(self) -> tuple[int, ...] | None:
-        """What is asked of the classes; ``fit`` sets it, but files of earlier versions do not hold it."""
-        return possible_members(self._posterior.members, self.labels_)
 
     @property
     def _chooses(self) -> bool:
@@ -256,7 +373,7 @@ class NeighborClassifier(ClassifierMixin, BaseEstimator):
     def neighbors(self, X: Any) -> NeighborTable:
         """The ``n_neighbors_`` nearest training rows of every query: the one search behind every answer."""
         check_is_fitted(self)
-        return self._labeled.query(self._check_queries(X), self.n_neighbors_, self._members, input_name="X")
+        return self._views.query(self._check_queries(X), self.n_neighbors_, self._members)
 
     def kneighbors(self, X: Any = None, n_neighbors: int | None = None, return_distance: bool = True) -> Any:
         """(distances, indices) of the nearest training rows, or the indices alone, as in scikit-learn.
@@ -265,7 +382,7 @@ class NeighborClassifier(ClassifierMixin, BaseEstimator):
         """
         check_is_fitted(self)
         asked = self.n_neighbors_ if n_neighbors is None else n_neighbors
-        return self.index_.kneighbors(None if X is None else self._check_queries(X), asked, return_distance)
+        return self.index_.kneighbors(None if X is None else self._seen(X), asked, return_distance)
 
     def kneighbors_graph(
         self,
@@ -276,7 +393,11 @@ class NeighborClassifier(ClassifierMixin, BaseEstimator):
         """Who is whose neighbor: a sparse (n_queries, n_rows) matrix of ones, or of distances."""
         check_is_fitted(self)
         asked = self.n_neighbors_ if n_neighbors is None else n_neighbors
-        return self.index_.kneighbors_graph(None if X is None else self._check_queries(X), asked, mode)
+        return self.index_.kneighbors_graph(None if X is None else self._seen(X), asked, mode)
+
+    def _seen(self, X: Any) -> Any:
+        """Queries as the index takes them."""
+        return self._views.views[0].seen(self._check_queries(X))
 
     @in_jobs
     def leave_one_out_proba(self) -> np.ndarray:
@@ -293,19 +414,41 @@ class NeighborClassifier(ClassifierMixin, BaseEstimator):
         """
         check_is_fitted(self)
         p = np.empty((len(self.labels_), len(self.classes_)))
-        k = self.n_neighbors_
-        table, rows = self._past_cases(self._posterior, k)
+        table, rows = self._past_cases(self._posterior, self.n_neighbors_)
         if table is None:
-            table, rows = self._past.judged(k, self._members)
-        judged = self._posterior.leave_one_out_proba(table, rows)
-        for part in self._blocks(len(table)):
-            self._settle(judged[part], table[part])
-        p[slice(None) if rows is None else rows] = judged
+            table, rows = self._past.judged(self.n_neighbors_, self._members)
+        p[slice(None) if rows is None else rows] = self._settled(
+            self._posterior.leave_one_out_proba(table, rows), table
+        )
         for others in rows_not_judged(rows, len(p)):
-            table = self._labeled.leave_one_out(k, self._members, others)
+            table = self._views.leave_one_out(self.n_neighbors_, self._members, others)
             for part, p_part, _ in self._answers(table):
                 p[others[part]] = p_part
         return p
+
+    def label_scores(self) -> LabelScores:
+        """How well each training row's label fits what the others say: ``order`` has likely mistakes first.
+
+        From ``leave_one_out_proba``, so that no row speaks for its own label.
+
+        >>> X, y = [[0.0], [0.1], [0.2], [0.3], [5.0], [5.1], [5.2]], list("aabaddd")
+        >>> found = NeighborClassifier(2, posterior="proportional").fit(X, y).label_scores()
+        >>> int(found.order[0]), found.suggested[found.order[0]]
+        (2, np.str_('a'))
+        """
+        return LabelScores.from_probabilities(self.leave_one_out_proba(), self.labels_, self.classes_)
+
+    def _record_of(self, p: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+        """How many past cases had a probability like each p, and how many of them were right."""
+        if self._records is None:
+            table, rows = self._past_cases(self._posterior, self.n_neighbors_)
+            if table is None:  # nothing was learned from any row, so that a few will do
+                table, rows = self._past.sampled(self.n_neighbors_, self._members), self._past.sample()
+                table = table.first(self.n_neighbors_)
+            past = self._settled(self._posterior.recorded_proba(table, rows), table)
+            truth = self.labels_ if rows is None else self.labels_[rows]
+            self._records = records_of_answers(past, truth, np.bincount(self.labels_), self._priors)
+        return self._records.like(p)
 
     @in_jobs
     def predict(self, X: Any) -> np.ndarray:
@@ -330,8 +473,12 @@ class NeighborClassifier(ClassifierMixin, BaseEstimator):
         return p
 
     @in_jobs
-    def explain(self, X: Any) -> EvidenceList:
+    def explain(self, X: Any) -> EvidenceList[Evidence]:
         """The evidence for every query: an ``Evidence`` each, from one search.
+
+        The record beside each probability counts training rows, each answered
+        by others; the first call asks them, which takes about as long as
+        ``leave_one_out_proba``.
 
         The list also carries ``predictions``, ``probabilities`` and ``table``,
         equal to what ``predict``, ``predict_proba`` and ``neighbors`` give, so
@@ -343,10 +490,45 @@ class NeighborClassifier(ClassifierMixin, BaseEstimator):
         found = []
         for part, p[part], best[part] in self._answers(table):
             few = table[part]
-            said, novelty = neighbor_labels(few, self.labels_), self._novelty.of(few)
-            record = self._posterior.record(few)
-            found += evidence(few, said, best[part], p[part], novelty, self.classes_, record)
+            said, record = neighbor_labels(few, self.labels_), self._record_of(p[part].max(axis=1))
+            novelty, twins = self._novelty_of(few, p[part]), self._novelty.twins(few)
+            found += evidence(few, said, best[part], p[part], novelty, self.classes_, record, self.ids_, twins)
         return EvidenceList(found, predictions=self._names(best), probabilities=p, table=table)
+
+    @in_jobs
+    def novelty(self, X: Any, *, by_class: bool = False) -> np.ndarray:
+        """How unusual each query is, from 0 to 1: the share of training rows that are less unusual: (n_queries,).
+
+        It is high where the nearest row is far, where neighbors are farther
+        than they are from one another, and where their labels disagree, each
+        compared with what is usual among training rows. A value of 0.97 is
+        seen on 3 in 100 rows of the kind that the training rows are.
+
+        Parameters
+        ----------
+        X : queries, as for ``predict``.
+        by_class : bool, default=False
+            Compare with training rows of the predicted class alone, where it has
+            10 or more of them: some classes are wide, others narrow.
+
+        NaN in a collection of one row. The first call asks the training rows about each other, or a sample of 2,000
+        where they are more than 5,000, unless ``fit`` did. In such a large
+        collection rows that are met as neighbors for the first time are
+        searched too: up to five for a query.
+        """
+        table = self.neighbors(X)
+        novelty = np.empty(len(table))
+        for part, p, best in self._answers(table):
+            novelty[part] = self._novelty_of(table[part], p, best if by_class else None)
+        return novelty
+
+    def _novelty_of(self, table: NeighborTable, p: np.ndarray, classes: np.ndarray | None = None) -> np.ndarray:
+        return self._novelty.of(table, p.max(axis=1), past_sureness=self._sureness, classes=classes)
+
+    def _sureness(self) -> np.ndarray:
+        """The largest probability of each row that is sampled for novelty, answered by the others."""
+        table = self._past.sampled(self.n_neighbors_, self._members).first(self.n_neighbors_)
+        return np.concatenate([p.max(axis=1) for _, p, _ in self._answers(table)])
 
     def _answers(self, table: NeighborTable) -> Iterator[tuple[slice, np.ndarray, np.ndarray]]:
         """(queries, their probabilities, the winning class numbers), a block of queries at a time."""
@@ -358,14 +540,21 @@ class NeighborClassifier(ClassifierMixin, BaseEstimator):
         # About eight arrays of a block's size come and go; together they should stay in the cache.
         return row_blocks(n_queries, row_bytes=8 * 8 * len(self.classes_))
 
+    def _settled(self, p: np.ndarray, table: NeighborTable) -> np.ndarray:
+        for part in self._blocks(len(table)):
+            self._settle(p[part], table[part])
+        return p
+
     def _settle(self, p: np.ndarray, table: NeighborTable) -> np.ndarray:
-        """The winning class numbers, each raised in ``p`` above those equal to it."""
+        """The winning class numbers, each raised in ``p`` above those equal to it; priors are put in first."""
         expected = (len(table), len(self.classes_))
         if p.shape != expected:
             raise InputError(
                 f"The posterior {self.posterior!r} gave probabilities of shape {p.shape};"
                 f" {expected} (queries × classes) is expected."
             )
+        if self._priors is not None:
+            self._priors.put_in(p)
         best = winners(p, table, self.labels_, self.tie_break, self._seed)
         lift(p, best)
         return best
@@ -388,7 +577,7 @@ class NeighborClassifier(ClassifierMixin, BaseEstimator):
         return X, y
 
     def _check_queries(self, X: Any) -> Any:
-        distance = self._labeled.search.distance_
+        distance = self._views.first.search.distance_
         if _is_for_tables(distance, X):
             finite = isinstance(distance, FunctionDistance)  # as in fit
             return checked_rows(self, X, finite=finite, reset=False, ensure_min_samples=0)
@@ -403,9 +592,14 @@ class NeighborClassifier(ClassifierMixin, BaseEstimator):
         return tags
 
 
-def posteriors_to_try(classifier: NeighborClassifier) -> dict[str, Callable[[], Posterior]]:
-    """What makes a fresh posterior, with the smoothing that a classifier asks for, by name: all of them for "auto"."""
-    names = POSTERIORS if is_auto(classifier.posterior) else [classifier.posterior]
+def posteriors_to_try(classifier: NeighborClassifier, *, every: bool) -> dict[str, Callable[[], Posterior]]:
+    """What makes a fresh posterior, with the smoothing that a classifier asks for, by name.
+
+    For "auto" these are the few that do best on most data, or ``every`` one.
+    """
+    names: Any = [classifier.posterior]
+    if is_auto(classifier.posterior):
+        names = POSTERIORS if every else FEW
     return {name_of(name): partial(classifier.fresh_posterior, name) for name in names}
 
 

@@ -43,12 +43,6 @@ def confusion(truth: np.ndarray, predicted: np.ndarray, n_classes: int) -> spars
     return sparse.csc_matrix((ones, (truth, predicted)), shape=(n_classes, n_classes))
 
 
-def record_of_winner(counts: sparse.csc_matrix, winner: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-    """How many cases were predicted as the winner, and in how many of them it was right; 0 without a winner (−1)."""
-    cases, right = of_predicted(counts), counts.diagonal()
-    return np.where(winner >= 0, cases[winner], 0), np.where(winner >= 0, right[winner], 0)
-
-
 def _share(right: np.ndarray, cases: np.ndarray, of_all: np.ndarray | float) -> np.ndarray:
     """How often it was right; without a case as often as all are."""
     share: np.ndarray = np.where(cases > 0, right / np.maximum(cases, 1), of_all)
@@ -95,10 +89,6 @@ class Confmat(Tabulated):
         np.fill_diagonal(probability, self.right_)
         classes = list(range(self.n_classes_))
         return [CaseTable("confmat", AXES, (classes, classes), self.counts_.toarray(), probability)]
-
-    def record(self, table: NeighborTable) -> tuple[np.ndarray, np.ndarray]:
-        """How many past cases were given the label that wins here, and in how many of them it was right."""
-        return record_of_winner(self.counts_, self.elected(table)[0])
 
     def _check(self) -> None:
         super()._check()
@@ -208,6 +198,10 @@ class ConfmatRank(Posterior):
             p[counted] = self.ranks_.without(table[counted], rows[counted]).proba(table[counted])
         return p
 
+    def recorded_proba(self, table: NeighborTable, rows: np.ndarray | None = None) -> np.ndarray:
+        """What a query with the neighbors of each past case would be told: all cases of a cell the same."""
+        return self.proba(table)
+
     def _left_out(self, table: NeighborTable, rows: np.ndarray) -> np.ndarray:
         from nearsay.posterior.past_case_table_kernels import give_columns_left_out
 
@@ -225,10 +219,6 @@ class ConfmatRank(Posterior):
                 *cases, by_class, starts, ranks.past_reading_, alike, winner[alike], self.model_failure, p
             )
         return p
-
-    def record(self, table: NeighborTable) -> tuple[np.ndarray, np.ndarray]:
-        """How many past cases were given the label that wins here, and in how many of them it was right."""
-        return record_of_winner(self.counts_, self.ranks_.elected(table)[0])
 
     def tables(self) -> list[CaseTable]:
         """The table as it can be shown, and the table of ranks behind it."""

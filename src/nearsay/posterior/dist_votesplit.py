@@ -67,8 +67,6 @@ class DistVotesplit(Tabulated):
     ----------
     counts_ : (2, n_voters_, 20) whole numbers
         Neighbors of past cases with the label of their case, and with another one, by votes and distance.
-    cases_ : (2, n_voters_, 20) whole numbers
-        Past cases whose vote was wrong, and right, by votes and by the distance of the nearest neighbor.
     low_, width_ : float
         Where the first bin begins and how wide each is: from 0 to the largest distance in the table
         given to ``fit``. Whatever is farther falls in the last bin.
@@ -83,32 +81,16 @@ class DistVotesplit(Tabulated):
         axes = ("votes of the winner", "distance")
         return [CaseTable("dist&votesplit", axes, (votes, middles), self.counts_.sum(axis=0), self.past_reading_)]
 
-    def record(self, table: NeighborTable) -> tuple[np.ndarray, np.ndarray]:
-        """How many past cases had as clear a vote and as near a neighbor, and in how many the vote was right."""
-        wrong, right = self.cases_[:, self.past_votes_like(table) - 1, self._bins(table)]
-        found = table.indices[:, 0] >= 0
-        return np.where(found, wrong + right, 0), np.where(found, right, 0)
-
-    def _bins(self, table: NeighborTable) -> np.ndarray:
-        """The bin of each nearest neighbor."""
-        from nearsay.posterior.past_case_table_kernels import distance_bins
-
-        bins: np.ndarray = distance_bins(table.distances[:, 0], self.low_, self.width_, N_BINS)
-        return bins
-
     def _clear(self, table: NeighborTable) -> None:
         distances = table.distances[:, : self.n_voters_]
         known = distances[np.isfinite(distances)]
         self.low_ = float(known.min(initial=0.0))  # below 0 where distances stand for a learned score
         self.width_ = (float(known.max(initial=self.low_)) - self.low_) / N_BINS
         self.counts_ = np.zeros((2, self.n_voters_, N_BINS), np.int64)
-        self.cases_ = np.zeros((2, self.n_voters_, N_BINS), np.int64)
 
     def _count(self, table: NeighborTable, truth: np.ndarray, times: int) -> None:
-        winner, votes = self.elected_past(table)
-        self.cases_ = self.cases_.copy()
-        np.add.at(self.cases_, ((winner == truth).astype(np.int64), votes - 1, self._bins(table)), times)
-        self.counts_ = self.counts_ + times * self._neighbors_of(table, truth, votes - 1, self.n_voters_)
+        lines = self.elected_past(table)[1] - 1
+        self.counts_ = self.counts_ + times * self._neighbors_of(table, truth, lines, self.n_voters_)
 
     def _neighbors_of(self, table: NeighborTable, truth: np.ndarray, lines: np.ndarray, n_lines: int) -> np.ndarray:
         """The neighbors of cases, right and wrong, by the line of their case and by distance: (2, n_lines, 20)."""

@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 from collections import Counter
+from collections.abc import Iterator
 from dataclasses import asdict, dataclass
 from html import escape
-from typing import Any
+from typing import Any, TypeVar
 
 import numpy as np
 
+from nearsay.errors import require
 from nearsay.neighbors.table import NeighborTable
 
 PROBABILITIES_SHOWN = 5
@@ -22,6 +24,13 @@ class InWords:
     @property
     def text(self) -> str:
         """The evidence in a few sentences, one a line."""
+        raise NotImplementedError
+
+    def rows(self) -> list[dict[str, Any]]:
+        """A dict of plain values for every neighbor: a line each in ``to_frame``."""
+        raise NotImplementedError
+
+    def _repr_html_(self) -> str:
         raise NotImplementedError
 
     def __str__(self) -> str:
@@ -51,19 +60,23 @@ class Evidence(InWords):
     labels : list
         What each of these neighbors says.
     novelty : float or None
-        How unusual the distance to the k-th neighbor is, from 0 to 1 (see ``Novelty``).
+        How unusual the query is, from 0 to 1: the share of rows here that are less unusual (see ``Novelty``).
         None in a collection of one row.
-    record : dict or None
-        ``{"cases": 412, "right": 407}``: how many past cases were like this one, and in how many the answer
-        was right. None where the posterior keeps no such record.
+    record : dict
+        ``{"cases": 412, "right": 407}``: how many past cases had a probability like this one, and how many of them were
+        right.
+    ids : list or None
+        The names of these neighbors, where ``fit`` was given names.
+    twin : int or None
+        The row that the query repeats: the nearest, where it is equal to it or far nearer than is usual between rows.
 
     >>> found = Evidence("cat", 0.66, {"cat": 0.66, "dog": 0.34}, {"cat": 2, "dog": 1},
     ...                  [7, 2, 4], [0.25, 0.5, 1.0], ["cat", "dog", "cat"], 0.4, {"cases": 40, "right": 31})
     >>> print(found)
     'cat' with probability 0.66.
     2 of 3 neighbors say 'cat', the nearest too (0.25 away); 1 says 'dog'.
-    Of 40 past cases like this 31 were right.
-    Novelty 0.40: it lies farther from its neighbors than about 40% of the rows here.
+    Of 40 past cases with a probability like this, 31 were right.
+    Novelty 0.40: about 40% of the rows here are less unusual.
     """
 
     label: Any
@@ -74,20 +87,27 @@ class Evidence(InWords):
     distances: list[float]
     labels: list[Any]
     novelty: float | None
-    record: dict[str, int] | None = None
+    record: dict[str, int]
+    ids: list[Any] | None = None
+    twin: int | None = None
 
     @property
     def text(self) -> str:
         """The evidence in a few sentences, one a line."""
         answer = f"{self.label!r} with probability {self.probability:.2f}."
         vote = in_words(self.label, self.votes, self.labels, self.distances)
-        record = [] if self.record is None else [record_in_words(self.record)]
-        return "\n".join([answer, vote, *record, _novelty_in_words(self)])
+        return "\n".join([answer, vote, record_in_words(self.record), *_twin_in_words(self), _novelty_in_words(self)])
+
+    def rows(self) -> list[dict[str, Any]]:
+        """A dict for every neighbor, nearest first."""
+        answer = {"label": self.label, "probability": self.probability}
+        return [{**answer, **each} for each in neighbor_rows(self.neighbors, self.ids, self.labels, self.distances)]
 
     def _repr_html_(self) -> str:
         rows = "".join(
-            f"<tr><td>{row}</td><td>{escape(str(label))}</td><td>{distance:.3g}</td></tr>"
-            for row, label, distance in zip(self.neighbors, self.labels, self.distances, strict=True)
+            f"<tr><td>{escape(str(each['id']))}</td><td>{escape(str(each['says']))}</td>"
+            f"<td>{each['distance']:.3g}</td></tr>"
+            for each in self.rows()
         )
         return (
             f"<div><p>{escape(self.text).replace(chr(10), '<br>')}</p>"
@@ -95,26 +115,64 @@ class Evidence(InWords):
         )
 
 
-class EvidenceList(list[Evidence]):
+E = TypeVar("E", bound=InWords)
+
+
+class InWordsList(list[E]):
+    """What can be read, for each query in turn; in a notebook one below the other."""
+
+    def _repr_html_(self) -> str:
+        return "".join(item._repr_html_() for item in self)
+
+
+class EvidenceList(InWordsList[E]):
     """The evidence of each query in turn, and the arrays it was made from: nothing needs a second search.
 
     Attributes
     ----------
     predictions : (n_queries,) as ``predict`` gives them.
     probabilities : (n_queries, n_classes) as ``predict_proba`` gives them.
-    table : NeighborTable
+    table : NeighborTable, or a list of them, as ``neighbors`` gives it.
     """
 
     def __init__(
-        self, items: list[Evidence], *, predictions: np.ndarray, probabilities: np.ndarray, table: NeighborTable
+        self,
+        items: list[E],
+        *,
+        predictions: np.ndarray,
+        probabilities: np.ndarray,
+        table: NeighborTable | list[NeighborTable],
     ) -> None:
         super().__init__(items)
         self.predictions = predictions
         self.probabilities = probabilities
         self.table = table
 
-    def _repr_html_(self) -> str:
-        return "".join(item._repr_html_() for item in self)
+    def to_frame(self) -> Any:
+        """A pandas DataFrame with a line for every neighbor of every query.
+
+        Columns are the number of the query, its answer (``label`` and
+        ``probability``), and of the neighbor its ``rank`` (1 is the nearest),
+        ``row``, ``id`` (its name; the row number where ``fit`` was given
+        none), what it ``says`` and its ``distance``. Where there are feature
+        groups, ``group`` and ``metric`` say which one found it.
+        """
+        pandas = require("pandas", "pandas")
+        return pandas.DataFrame([{"query": i, **row} for i, item in enumerate(self) for row in item.rows()])
+
+
+def neighbor_rows(
+    rows: list[int], ids: list[Any] | None, labels: list[Any], distances: list[float]
+) -> Iterator[dict[str, Any]]:
+    """A dict for every neighbor, nearest first."""
+    names: list[Any] = rows if ids is None else ids
+    for rank, (row, name, label, far) in enumerate(zip(rows, names, labels, distances, strict=True), start=1):
+        yield {"rank": rank, "row": row, "id": name, "says": label, "distance": far}
+
+
+def names_of(rows: np.ndarray, ids: np.ndarray | None) -> list[Any] | None:
+    """The names of some rows, as plain values; None where rows have none."""
+    return None if ids is None else ids[rows].tolist()
 
 
 def evidence(
@@ -124,7 +182,9 @@ def evidence(
     probabilities: np.ndarray,
     novelty: np.ndarray,
     classes: np.ndarray,
-    record: tuple[np.ndarray, np.ndarray] | None = None,
+    record: tuple[np.ndarray, np.ndarray],
+    ids: np.ndarray | None = None,
+    twins: np.ndarray | None = None,
 ) -> list[Evidence]:
     """Put the arrays of some queries into one plain object for each.
 
@@ -138,7 +198,9 @@ def evidence(
         NaN where there is nothing to compare with.
     classes : (n_classes,)
         Labels by class number.
-    record : (cases, right) of each query, where the posterior keeps a record.
+    record : (cases, right) of each query.
+    ids : (n_rows,) names of the rows, where they have names.
+    twins : (n_queries,) the row that each repeats, −1 for none.
     """
     names = classes.tolist()
     found = []
@@ -155,7 +217,9 @@ def evidence(
                 distances=table.distances[i, here].tolist(),
                 labels=labels,
                 novelty=None if np.isnan(novelty[i]) else float(novelty[i]),
-                record=None if record is None else {"cases": int(record[0][i]), "right": int(record[1][i])},
+                record={"cases": int(record[0][i]), "right": int(record[1][i])},
+                ids=names_of(table.indices[i, here], ids),
+                twin=None if twins is None or twins[i] < 0 else int(twins[i]),
             )
         )
     return found
@@ -201,24 +265,28 @@ def in_words(label: Any, votes: dict[Any, int], labels: list[Any], distances: li
 
 
 def record_in_words(record: dict[str, int]) -> str:
-    """What happened before, from the cell of the table that the probability was read from.
+    """What became of past cases that were about as sure.
 
     >>> record_in_words({"cases": 1, "right": 1})
-    'The one past case like this was right.'
+    'The one past case with a probability like this was right.'
     """
-    cases, right = record["cases"], record["right"]
+    cases, right, like = record["cases"], record["right"], "with a probability like this"
     if cases == 0:
-        return "No past case was like this."
+        return "No past case had a probability like this."
     if cases == 1:
-        return f"The one past case like this was {'right' if right else 'wrong'}."
-    return f"Of {cases} past cases like this {right or 'none'} {'was' if right == 1 else 'were'} right."
+        return f"The one past case {like} was {'right' if right else 'wrong'}."
+    return f"Of {cases} past cases {like}, {right or 'none'} {'was' if right == 1 else 'were'} right."
+
+
+def _twin_in_words(found: Evidence) -> list[str]:
+    if found.twin is None:
+        return []
+    near = "at distance 0" if found.distances[0] == 0 else "far nearer to it than rows here are to each other"
+    return [f"A twin of row {found.twin}: {near}."]
 
 
 def _novelty_in_words(found: Evidence) -> str:
     if found.novelty is None:
-        return "The collection has one row, so nothing says what distance is usual."
-    warning = " Unusually far from everything known here." if found.novelty >= UNUSUAL else ""
-    return (
-        f"Novelty {found.novelty:.2f}: it lies farther from its neighbors than about"
-        f" {found.novelty:.0%} of the rows here.{warning}"
-    )
+        return "The collection has one row, so nothing says what is usual."
+    warning = " Unlike what is known here." if found.novelty >= UNUSUAL else ""
+    return f"Novelty {found.novelty:.2f}: about {found.novelty:.0%} of the rows here are less unusual.{warning}"

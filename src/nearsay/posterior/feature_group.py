@@ -1,4 +1,4 @@
-"""One feature group seen by one distance: which rows have it, who their neighbors are, in numbers of the whole."""
+"""One feature group seen in one way: which rows have it, who their neighbors are, in numbers of the whole."""
 
 from __future__ import annotations
 
@@ -13,8 +13,9 @@ from nearsay.distances.named import as_distance
 from nearsay.errors import InputError
 from nearsay.neighbors.class_order import NearestClasses
 from nearsay.neighbors.index import NeighborIndex
-from nearsay.neighbors.table import NeighborTable
+from nearsay.neighbors.table import NeighborTable, joined
 from nearsay.posterior.past_cases import PastCases
+from nearsay.posterior.row_maps import LearnedLooks, Look
 
 
 class View:
@@ -32,6 +33,7 @@ class View:
         Whether a row that the distance cannot measure counts as lacking the
         group, instead of being an error. For distances that the user did not
         ask for.
+    look, looks : how the rows are mapped before they are measured, and the maps of the collection.
     """
 
     def __init__(
@@ -42,6 +44,8 @@ class View:
         search: Any = "auto",
         *,
         forgiving: bool = False,
+        look: Look | None = None,
+        looks: LearnedLooks | None = None,
         n_jobs: int | None = None,
     ) -> None:
         self.group = group
@@ -49,12 +53,24 @@ class View:
         self.distance: Distance = as_distance(distance)
         self.search = search
         self.forgiving = forgiving
+        self.look = look
+        self.looks = looks
         self.n_jobs = n_jobs
+
+    @property
+    def seen_by(self) -> str:
+        """The distance, or the map before it, for people."""
+        return self.distance.name if self.look is None else self.look.name
 
     @property
     def name(self) -> str:
         """The group and the distance, for people."""
-        return f"{self.group} ({self.distance.name})"
+        return f"{self.group} ({self.seen_by})"
+
+    @property
+    def knows_labels(self) -> bool:
+        """Whether distances are learned from the labels."""
+        return self.look is not None and self.look.knows_labels
 
     def fit(self, X: Any, labels: np.ndarray, n_classes: int) -> View:
         """Hold the rows of X that have the group."""
@@ -67,7 +83,7 @@ class View:
         self.n_rows = len(X)
         self.rows_ = here
         try:
-            self.index_ = NeighborIndex(self.distance, self.search, n_jobs=self.n_jobs).fit(self._checked(rows))
+            self.index_ = NeighborIndex(self.distance, self.search, n_jobs=self.n_jobs).fit(self.seen(rows))
         except InputError as error:
             raise self._placed(error, X) from None
         self.labeled_ = self.index_.with_labels(labels[here], n_classes)
@@ -84,7 +100,7 @@ class View:
         """The ``k`` nearest rows of every query that has the group; −1 and +inf where there are fewer."""
         rows, here = self._present(X)
         try:
-            table = self.labeled_.query(self._checked(rows), k, members, input_name="X")
+            table = self.labeled_.query(self.seen(rows), k, members, input_name="X")
         except InputError as error:
             placed = self._placed(error, X)
             if placed is not error or not self.forgiving:
@@ -96,6 +112,8 @@ class View:
 
     def past_cases(self, k: int, members: tuple[int, ...] | None, rows: np.ndarray | None = None) -> NeighborTable:
         """The same for the rows themselves, each left out of its own neighbors: all of them, or some."""
+        if self.knows_labels:
+            return self._past_by_folds(k, members, np.arange(self.n_rows) if rows is None else rows)
         if rows is None:
             table, _ = self.past_.judged(k, members, every_row=True)
             return self._spread(table, self.rows_, self.n_rows)
@@ -110,8 +128,28 @@ class View:
             return X, np.arange(len(X))
         return _with_group(np.ascontiguousarray(X[:, self.columns]))
 
-    def _checked(self, rows: Any) -> Any:
-        """What a function of the user's would not look at; any other distance looks at the numbers itself."""
+    def _past_by_folds(self, k: int, members: tuple[int, ...] | None, rows: np.ndarray) -> NeighborTable:
+        """Past cases as they look to maps that have not seen them."""
+        assert self.look is not None
+        assert self.looks is not None
+        parts, places = [], []
+        fold = self.looks.fold[rows]
+        for number in np.unique(fold):
+            here = np.flatnonzero(fold == number)
+            mapped = self.looks.without(int(number), self.look)(self.looks.X)
+            index = NeighborIndex(self.distance, self.search, n_jobs=self.n_jobs).fit(mapped)
+            labeled = index.with_labels(self.labeled_.labels, self.labeled_.n_classes)
+            parts.append(labeled.leave_one_out(k, members, rows[here]))
+            places.append(here)
+        return joined(parts)[np.argsort(np.concatenate(places))]
+
+    def seen(self, rows: Any) -> Any:
+        """Rows as they are measured.
+
+        What a function of the user's would not look at is checked; any other distance looks at the numbers itself.
+        """
+        if self.look is not None and self.looks is not None:
+            return self.looks.whole(self.look)(as_rows(rows))
         return as_rows(rows) if self.columns is not None and isinstance(self.distance, FunctionDistance) else rows
 
     def _placed(self, error: InputError, X: Any) -> InputError:

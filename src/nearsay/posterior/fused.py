@@ -13,18 +13,22 @@ from sklearn.utils.multiclass import check_classification_targets
 from sklearn.utils.validation import check_is_fitted
 
 from nearsay.arrays import row_blocks
+from nearsay.data.rows import as_ids
 from nearsay.distances.named import with_parameters
 from nearsay.errors import InputError
 from nearsay.neighbors.table import NeighborTable
 from nearsay.parallel import in_jobs
 from nearsay.posterior.base import Posterior
 from nearsay.posterior.classifier import NeighborClassifier, check_n_neighbors, is_auto, posteriors_to_try, seed_of
+from nearsay.posterior.evidence import EvidenceList
 from nearsay.posterior.feature_group import View
 from nearsay.posterior.fused_evidence import FusedEvidence, fused_evidence
 from nearsay.posterior.fusion import Fusion
 from nearsay.posterior.model_choice import Candidate, Choices, Chooser, neighbors_to_try, views_to_try
-from nearsay.posterior.past_cases import possible_members, rows_judged, rows_not_judged
+from nearsay.posterior.past_cases import possible_members, rows_judged, rows_not_judged, sample_of
+from nearsay.posterior.priors import Priors, PriorsLike, log_frequencies
 from nearsay.posterior.proportional import check_smoothing
+from nearsay.posterior.records import Records, records_of_answers
 from nearsay.posterior.votes import check_tie_break, neighbor_labels, winners
 from nearsay.settings import check_choice
 from nearsay.validation import checked_rows, checked_rows_and_labels
@@ -59,9 +63,11 @@ class FusedClassifier(ClassifierMixin, BaseEstimator):
         None is eq. (3). "learned" gives each group a power that makes past
         cases most likely, so that groups that repeat each other do not count
         twice.
-    priors : (n_classes,) numbers, {label: number} or None, default=None
-        How often each class is to be expected among the queries; the product
-        is multiplied by it (eq. 1). None takes all classes as equally likely.
+    priors : "uniform", (n_classes,) numbers, {label: number} or None, default=None
+        How often each class is to be expected among the queries, in the order
+        of ``classes_``. The frequencies of the training rows, which every
+        group that speaks brings into the product, are divided out, and these
+        are put in (eq. 1). None is the plain product.
 
     Attributes
     ----------
@@ -74,13 +80,15 @@ class FusedClassifier(ClassifierMixin, BaseEstimator):
     choices_ : Choices
         Only with "auto": everything that was tried, best first.
     labels_ : (n_rows,) the class number of every training row.
+    ids_ : (n_rows,) the names of the training rows, or None where none were given to ``fit``.
 
     Examples
     --------
     The first column says "low", the second has nothing to say about the query:
 
     >>> X = [[0.0, 5.0], [1.0, 6.0], [8.0, 5.0], [9.0, 6.0]]
-    >>> fused = FusedClassifier({"size": slice(0, 1), "hue": slice(1, 2)}, NeighborClassifier(2))
+    >>> votes = NeighborClassifier(2, posterior="proportional")
+    >>> fused = FusedClassifier({"size": slice(0, 1), "hue": slice(1, 2)}, votes)
     >>> fused = fused.fit(X, ["low", "low", "high", "high"])
     >>> fused.predict([[0.5, np.nan]])
     array(['low'], dtype='<U4')
@@ -90,6 +98,10 @@ class FusedClassifier(ClassifierMixin, BaseEstimator):
     """
 
     choices_: Choices
+    # Files of earlier versions hold none of these.
+    ids_: np.ndarray | None = None
+    _priors: Priors | None = None
+    _records: Records | None = None
 
     def __init__(
         self,
@@ -97,7 +109,7 @@ class FusedClassifier(ClassifierMixin, BaseEstimator):
         base: NeighborClassifier | None = None,
         *,
         exponents: str | None = None,
-        priors: Any = None,
+        priors: PriorsLike = None,
     ) -> None:
         self.feature_groups = feature_groups
         self.base = base
@@ -105,13 +117,14 @@ class FusedClassifier(ClassifierMixin, BaseEstimator):
         self.priors = priors
 
     @in_jobs
-    def fit(self, X: Any, y: Any) -> FusedClassifier:
+    def fit(self, X: Any, y: Any, *, ids: Any = None) -> FusedClassifier:
         """Hold the rows, search each group, and learn from the collection's own past cases.
 
         Parameters
         ----------
         X : (n_rows, n_columns) numbers; NaN where a row lacks a group.
         y : (n_rows,) labels.
+        ids : (n_rows,) names of the rows, as in ``NeighborClassifier.fit``.
         """
         base = self._check_settings()
         X, y = checked_rows_and_labels(self, X, y, finite=False)  # NaN may be missing groups; views look at the rest
@@ -119,7 +132,9 @@ class FusedClassifier(ClassifierMixin, BaseEstimator):
         if not is_auto(base.n_neighbors):
             check_n_neighbors(base.n_neighbors, len(X))
         self.classes_, self.labels_ = np.unique(y, return_inverse=True)
-        self._log_priors = _log_priors(self.priors, self.classes_)
+        self.ids_ = as_ids(ids, len(self.labels_))
+        self._priors = Priors.of(self.priors, self.classes_, self.labels_)
+        self._records = None
         self._seed = seed_of(base.random_state)
         groups = _as_groups(self.feature_groups, X.shape[1], getattr(self, "feature_names_in_", None))
         if hasattr(self, "choices_"):
@@ -128,7 +143,7 @@ class FusedClassifier(ClassifierMixin, BaseEstimator):
         distances = given if isinstance(given, list) else [given]
         views = views_to_try(groups, distances, base.search, X, self.labels_, len(self.classes_), n_jobs=base.n_jobs)
         _warn_of_empty_rows(views.values(), len(X))
-        makers = posteriors_to_try(base)
+        makers = posteriors_to_try(base, every=True)
         way = self._way(base, views, makers, len(X))
         self.views_ = [views[key] for key in way.views]
         self.n_neighbors_ = way.n_neighbors
@@ -159,12 +174,15 @@ class FusedClassifier(ClassifierMixin, BaseEstimator):
         if posterior.takes_rows:
             n, k, n_classes = len(self.labels_), self.n_neighbors_, len(self.classes_)
             self._rows_judged = rows_judged(n, k, self._members, n_classes, len(self.views_))
-        if posterior.needs_past_cases or self.exponents == "learned":
+        if self._learns_from_past_cases(posterior):
             tables = self._past_cases(self._rows_judged)
         shown = np.stack([view.shown for view in self.views_])
         self.posterior_ = Fusion(posterior, self.exponents)
         self.posterior_.fit(tables, self.labels_, len(self.classes_), self._rows_judged, shown=shown)
         self.exponents_ = self.posterior_.exponents_
+
+    def _learns_from_past_cases(self, posterior: Posterior) -> bool:
+        return posterior.needs_past_cases or self.exponents == "learned"
 
     def _past_cases(self, rows: np.ndarray | None) -> list[NeighborTable]:
         return [view.past_cases(self.n_neighbors_, self._members, rows) for view in self.views_]
@@ -215,11 +233,33 @@ class FusedClassifier(ClassifierMixin, BaseEstimator):
         return p
 
     @in_jobs
-    def explain(self, X: Any) -> list[FusedEvidence]:
-        """The evidence for every query, group by group, from one search."""
+    def explain(self, X: Any) -> EvidenceList[FusedEvidence]:
+        """The evidence for every query, group by group, from one search.
+
+        The list also carries ``predictions``, ``probabilities`` and ``table``,
+        equal to what ``predict``, ``predict_proba`` and ``neighbors`` give.
+        Records are as in ``NeighborClassifier``.
+        """
         tables = self.neighbors(X)
         p, best = self._answer(tables)
-        return fused_evidence(self.posterior_, self.views_, tables, p, best, self.labels_, self.classes_)
+        record = self._record_of(p.max(axis=1, initial=0.0))
+        found = fused_evidence(
+            self.posterior_, self.views_, tables, p, best, self.labels_, self.classes_, record, self.ids_
+        )
+        return EvidenceList(found, predictions=self._names(best), probabilities=p, table=tables)
+
+    def _record_of(self, p: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+        """How many past cases had a probability like each p, and how many of them were right."""
+        if self._records is None:
+            rows = np.arange(len(self.labels_)) if self._rows_judged is None else self._rows_judged
+            if self._learns_from_past_cases(self.posterior_.posterior):
+                tables = self._past_cases(rows)
+                past = self._settled(self.posterior_.recorded_proba(tables), tables)[0]
+            else:  # nothing was learned from any row, so that a few will do
+                rows = sample_of(rows, self._seed)
+                past = self._answer(self._past_cases(rows))[0]
+            self._records = records_of_answers(past, self.labels_[rows], np.bincount(self.labels_), self._priors)
+        return self._records.like(p)
 
     def _answer(self, tables: list[NeighborTable]) -> tuple[np.ndarray, np.ndarray]:
         """Probabilities and the winning class numbers."""
@@ -227,15 +267,28 @@ class FusedClassifier(ClassifierMixin, BaseEstimator):
 
     def _settled(self, p: np.ndarray, tables: list[NeighborTable]) -> tuple[np.ndarray, np.ndarray]:
         """Probabilities times priors, ties broken, and the winning class numbers."""
-        if self._log_priors is not None:
-            p *= np.exp(self._log_priors)
-            p /= p.sum(axis=1, keepdims=True)
+        if self._priors is not None:
+            self._priors.put_in(p, self._log_frequencies(tables))
         tie_break = (self.base or NeighborClassifier()).tie_break
         best = np.empty(len(p), np.int64)
         for part in row_blocks(len(p), row_bytes=8 * 4 * len(self.classes_)):
             few = [table[part] for table in tables]
             best[part] = settle_ties(p[part], few, self.labels_, tie_break, self._seed)
         return p, best
+
+    def _log_frequencies(self, tables: list[NeighborTable]) -> np.ndarray:
+        """The training frequencies that are in the answers to each query, as logs: (n_queries, n_classes).
+
+        Every group that has a say in a product brings them with it, to the
+        power of its exponent; a pool holds them once.
+        """
+        speaks = np.stack([table.indices[:, 0] >= 0 for table in tables], axis=1)
+        n_classes = len(self.classes_)
+        if self.posterior_.pools:
+            return np.outer(speaks.any(axis=1), log_frequencies(self.labels_, n_classes))
+        of_groups = [log_frequencies(view.labeled_.labels, n_classes) for view in self.views_]
+        brought: np.ndarray = (speaks * self.exponents_) @ np.stack(of_groups)
+        return brought
 
     def _names(self, numbers: np.ndarray) -> np.ndarray:
         names: np.ndarray = self.classes_[numbers]
@@ -250,6 +303,11 @@ class FusedClassifier(ClassifierMixin, BaseEstimator):
         base = NeighborClassifier() if self.base is None else self.base
         if not isinstance(base, NeighborClassifier):
             raise InputError(f"base must be a NeighborClassifier, which every feature group then uses; got {base!r}.")
+        if base.priors is not None:
+            raise InputError(
+                f"base has priors={base.priors!r}, but the answers of groups are multiplied before priors are put in."
+                " Pass them to FusedClassifier(priors=…) instead."
+            )
         if self.exponents is not None:
             check_choice("exponents", self.exponents, EXPONENTS, " None is the plain product.")
         check_tie_break(base.tie_break)
@@ -350,24 +408,3 @@ def _warn_of_empty_rows(views: Iterable[View], n_rows: int) -> None:
             " there is nothing to compare them by, so they are left aside.",
             stacklevel=3,
         )
-
-
-def _log_priors(priors: Any, classes: np.ndarray) -> np.ndarray | None:
-    if priors is None:
-        return None
-    if isinstance(priors, Mapping):
-        names = classes.tolist()
-        if set(priors) != set(names):
-            raise InputError(f"priors must name every class once: {names}; got {list(priors)}.")
-        priors = [priors[name] for name in names]
-    try:
-        values = np.asarray(priors, dtype=np.float64)
-    except (TypeError, ValueError):  # no numbers: said below
-        values = np.empty(0)
-    if values.shape != classes.shape or not np.isfinite(values).all() or (values <= 0).any():
-        raise InputError(
-            f"priors must be one number above 0 for each of the {len(classes)} classes, in the order of classes_"
-            f" (or {{label: number}}); got {priors!r}."
-        )
-    log_priors: np.ndarray = np.log(values / values.sum())
-    return log_priors

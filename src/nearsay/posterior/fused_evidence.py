@@ -10,7 +10,15 @@ from typing import Any
 import numpy as np
 
 from nearsay.neighbors.table import NeighborTable
-from nearsay.posterior.evidence import InWords, in_words, most_probable, record_in_words, votes_of
+from nearsay.posterior.evidence import (
+    InWords,
+    in_words,
+    most_probable,
+    names_of,
+    neighbor_rows,
+    record_in_words,
+    votes_of,
+)
 from nearsay.posterior.feature_group import View
 from nearsay.posterior.fusion import Fusion
 
@@ -25,8 +33,8 @@ class GroupEvidence:
     neighbors, distances, labels, votes : as in ``Evidence``; empty where the query lacks the group.
     factor : float
         How many times as likely this group alone makes the answer as the runner-up; below 1 it counts against it.
-    record : dict or None
-        ``{"cases": …, "right": …}``: past cases like this in this group.
+    ids : list or None
+        The names of these neighbors, where ``fit`` was given names.
     """
 
     group: str
@@ -36,7 +44,7 @@ class GroupEvidence:
     labels: list[Any]
     votes: dict[Any, int]
     factor: float
-    record: dict[str, int] | None
+    ids: list[Any] | None = None
 
 
 @dataclass(frozen=True)
@@ -48,8 +56,9 @@ class FusedEvidence(InWords):
     label, probability, probabilities : as in ``Evidence``.
     runner_up : the second most probable label; None with one class.
     groups : list of GroupEvidence
-    record : dict or None
-        Past cases like this, where the groups are pooled.
+    record : dict
+        ``{"cases": 412, "right": 407}``: how many past cases had a probability like this one, and how many of them were
+        right.
     """
 
     label: Any
@@ -57,16 +66,14 @@ class FusedEvidence(InWords):
     probabilities: dict[Any, float]
     runner_up: Any
     groups: list[GroupEvidence]
-    record: dict[str, int] | None
+    record: dict[str, int]
 
     @property
     def text(self) -> str:
         """The evidence in a few sentences: the answer, then a line for each group."""
         lines = [f"{self.label!r} with probability {self.probability:.2f}."]
         lines += [f"{group.group} ({group.metric}): {self._said_by(group)}" for group in self.groups]
-        if self.record is not None:
-            lines.append(record_in_words(self.record))
-        return "\n".join(lines)
+        return "\n".join([*lines, record_in_words(self.record)])
 
     def _said_by(self, group: GroupEvidence) -> str:
         if not group.neighbors:
@@ -74,16 +81,25 @@ class FusedEvidence(InWords):
         words = in_words(self.label, group.votes, group.labels, group.distances)
         if self.runner_up is not None:
             words += f" {_times(group.factor)} as likely as {self.runner_up!r}."
-        return words if group.record is None else f"{words} {record_in_words(group.record)}"
+        return words
+
+    def rows(self) -> list[dict[str, Any]]:
+        """A dict for every neighbor in every group."""
+        answer = {"label": self.label, "probability": self.probability}
+        return [
+            {**answer, "group": group.group, "metric": group.metric, **neighbor}
+            for group in self.groups
+            for neighbor in neighbor_rows(group.neighbors, group.ids, group.labels, group.distances)
+        ]
 
     def _repr_html_(self) -> str:
         rows = "".join(
             f"<tr><td>{escape(group.group)}</td><td>{escape(group.metric)}</td>"
             f"<td>{escape(', '.join(f'{label}: {count}' for label, count in group.votes.items()) or 'missing')}</td>"
-            f"<td>{_times(group.factor)}</td></tr>"
+            f"<td>{_times(group.factor)}</td><td>{escape(', '.join(map(str, group.ids or group.neighbors)))}</td></tr>"
             for group in self.groups
         )
-        head = "<tr><th>group</th><th>distance</th><th>votes</th><th>against the runner-up</th></tr>"
+        head = "<tr><th>group</th><th>distance</th><th>votes</th><th>against the runner-up</th><th>rows</th></tr>"
         text = escape(self.text).replace("\n", "<br>")
         return f"<div><p>{text}</p><table><thead>{head}</thead><tbody>{rows}</tbody></table></div>"
 
@@ -96,15 +112,15 @@ def fused_evidence(
     best: np.ndarray,
     labels: np.ndarray,
     classes: np.ndarray,
+    record: tuple[np.ndarray, np.ndarray],
+    ids: np.ndarray | None = None,
 ) -> list[FusedEvidence]:
-    """Put the arrays of some queries into one plain object for each."""
+    """Put the arrays of some queries into one plain object for each; arguments as in ``evidence``."""
     names = classes.tolist()
     others = p.copy()
     others[np.arange(len(p)), best] = -np.inf
     runner_up = others.argmax(axis=1)
     factors = np.exp(np.clip(fusion.speaks_for(tables, best, runner_up), -700, 700))
-    whole = fusion.record(tables)
-    records = fusion.records(tables)
     found = []
     for i, winner in enumerate(best):
         groups = []
@@ -121,7 +137,7 @@ def fused_evidence(
                     labels=said,
                     votes=votes_of(said),
                     factor=float(factors[i, s]),
-                    record=_record_of(records[s], i) if len(rows) else None,
+                    ids=names_of(rows, ids),
                 )
             )
         found.append(
@@ -131,14 +147,10 @@ def fused_evidence(
                 probabilities=most_probable(p[i], winner, names),
                 runner_up=names[runner_up[i]] if len(names) > 1 else None,
                 groups=groups,
-                record=_record_of(whole, i),
+                record={"cases": int(record[0][i]), "right": int(record[1][i])},
             )
         )
     return found
-
-
-def _record_of(record: tuple[np.ndarray, np.ndarray] | None, i: int) -> dict[str, int] | None:
-    return None if record is None else {"cases": int(record[0][i]), "right": int(record[1][i])}
 
 
 def _times(factor: float) -> str:

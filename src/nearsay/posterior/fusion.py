@@ -10,14 +10,14 @@ underflow nor lose a class.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from copy import copy
 
 import numpy as np
 
 from nearsay.arrays import evenly, row_blocks
 from nearsay.neighbors.table import NeighborTable
-from nearsay.posterior.base import GroupPosterior, Posterior, Record, splits
+from nearsay.posterior.base import GroupPosterior, Posterior, splits
 from nearsay.posterior.log_linear import Cases, fit_weights, likeliest, stack
 
 MOST_CASES = 20_000
@@ -96,6 +96,15 @@ class Fusion:
         Of each group as its posterior does it; learned exponents are learned
         anew without each fifth of the cases.
         """
+        return self._past_proba(tables, lambda posterior: posterior.leave_one_out_proba)
+
+    def recorded_proba(self, tables: Sequence[NeighborTable]) -> np.ndarray:
+        """The same for records, as ``Posterior.recorded_proba``."""
+        return self._past_proba(tables, lambda posterior: posterior.recorded_proba)
+
+    def _past_proba(
+        self, tables: Sequence[NeighborTable], way: Callable[[Posterior], Callable[..., np.ndarray]]
+    ) -> np.ndarray:
         if self._joint is not None:
             return self._joint.leave_one_out_groups(tables, self._rows)
         total = np.zeros((len(tables[0]), self.n_classes_))
@@ -103,7 +112,7 @@ class Fusion:
             self.posteriors_, tables, self._shown, self._exponents_left_out.T, strict=True
         ):
             here = has_group(table)
-            p = posterior.leave_one_out_proba(table[here], self._rows[here])
+            p = way(posterior)(table[here], self._rows[here])
             log_p = self._spread_log(p, here, len(table), shown)
             log_p *= exponent[:, None]
             total += log_p
@@ -125,15 +134,10 @@ class Fusion:
         log_p = [log_p[query, these] - log_p[query, others] for log_p in self._logs(tables)]
         return np.stack(log_p, axis=1) * self.exponents_
 
-    def record(self, tables: Sequence[NeighborTable]) -> Record | None:
-        """Past cases like each query, and how many were right; None where each group has a record of its own."""
-        return None if self._joint is None else self._joint.record_groups(tables)
-
-    def records(self, tables: Sequence[NeighborTable]) -> list[Record | None]:
-        """The same for each group; None where it keeps none."""
-        if self._joint is not None:
-            return [None] * len(tables)
-        return [posterior.record(table) for posterior, table in zip(self.posteriors_, tables, strict=True)]
+    @property
+    def pools(self) -> bool:
+        """Whether one posterior takes all groups at once."""
+        return self._joint is not None
 
     def _product(self, tables: Sequence[NeighborTable]) -> np.ndarray:
         total = np.zeros((len(tables[0]), self.n_classes_))

@@ -52,11 +52,11 @@ class Cases:
 
 
 def likeliest(features: np.ndarray, truth: np.ndarray, closeness: np.ndarray) -> Cases:
-    """Keep the nearest 32 classes of each case, and one stand-in for all the others.
+    """Keep the nearest 32 classes of each case, the true one, and a stand-in for the next 32, the next 64, and so on.
 
-    What is left out has next to no say in the likelihood, and with thousands
-    of classes it is nearly everything. The true class is always kept. The
-    stand-in has the others' mean features, and counts as many classes.
+    What is far has little say in the likelihood each, and with thousands of
+    classes it is nearly everything. A stand-in has the mean features of its
+    classes, and counts as many; they are about equally far, so that it says nearly what they would.
 
     Parameters
     ----------
@@ -70,11 +70,23 @@ def likeliest(features: np.ndarray, truth: np.ndarray, closeness: np.ndarray) ->
     n, n_classes, n_weights = features.shape
     if n_classes <= CANDIDATES + 1:
         return Cases(features, np.zeros((n, n_classes)), truth)
-    kept, place = np.empty((n, CANDIDATES + 1, n_weights)), np.empty(n, np.int64)
-    keep_nearest(features, closeness, truth, kept, place)
-    offsets = np.zeros((n, CANDIDATES + 1))
-    offsets[:, -1] = np.log(n_classes - CANDIDATES)
+    # How far down the order the classes that are kept reach, and those behind each stand-in.
+    ends = np.unique([min(CANDIDATES << doubling, n_classes) for doubling in range(n_classes.bit_length())])
+    kept, place = np.empty((n, n_candidates(n_classes), n_weights)), np.empty(n, np.int64)
+    offsets = np.zeros(kept.shape[:2])
+    keep_nearest(features, np.argsort(closeness, axis=1, kind="stable"), truth, ends, kept, offsets, place)
     return Cases(kept, offsets, place)
+
+
+def n_candidates(n_classes: int) -> int:
+    """How many candidates a case has: all classes, or the nearest, the true one and the stand-ins.
+
+    >>> n_candidates(33), n_candidates(34), n_candidates(65), n_candidates(10_000)
+    (33, 34, 35, 42)
+    """
+    if n_classes <= CANDIDATES + 1:
+        return n_classes
+    return CANDIDATES + 1 + (-(-n_classes // CANDIDATES) - 1).bit_length()
 
 
 def stack(parts: list[Cases]) -> Cases:
@@ -146,12 +158,3 @@ def fit_weights(
             break
         weights, now = weights - step, trial
     return weights, p_true
-
-
-def answers(cases: Cases, weights: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-    """How sure the pool was in each case, and whether the class it was surest of was the true one."""
-    scores = cases.offsets - cases.features @ weights
-    scores -= scores.max(axis=1, keepdims=True)
-    p = np.exp(scores)
-    sure: np.ndarray = p.max(axis=1) / p.sum(axis=1)
-    return sure, p.argmax(axis=1) == cases.truth

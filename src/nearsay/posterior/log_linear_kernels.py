@@ -7,7 +7,6 @@ import math
 import numpy as np
 
 from nearsay.compiling import compiled
-from nearsay.search.screening.selection_kernels import kth_smallest
 
 # Curvature only says how far to step, so classes less likely than this need not be heard for it.
 NEGLIGIBLE = 1e-7
@@ -65,40 +64,40 @@ def add_cases(features, offsets, truth, weights, p_true, gradient, curvature):  
 
 
 @compiled
-def keep_nearest(features, closeness, truth, kept, place):  # type: ignore[no-untyped-def]
-    """Keep each case's nearest candidates and its true one; the last one kept is the mean of all others.
+def keep_nearest(features, order, truth, ends, kept, offsets, place):  # type: ignore[no-untyped-def]
+    """Keep each case's nearest classes, its true one, and the means of others, as far down the order as ``ends`` say.
 
-    ``kept`` (cases × one more than are kept × weights) and ``place``, where the truth went, are filled in.
+    ``kept`` (cases × candidates × weights), ``offsets``, the logs of how many
+    classes each stands for, and ``place``, where the truth went, are filled in.
     """
-    n, n_classes, n_weights = features.shape
-    n_kept = kept.shape[1] - 1
-    far, total = np.empty(n_classes), np.empty(n_weights)
+    n, n_weights = features.shape[0], features.shape[2]
+    n_near = ends[0]
     for i in range(n):
-        far[:] = closeness[i]
-        far[truth[i]] = -np.inf
-        bound = kth_smallest(far, n_kept)
-        ties = n_kept  # how many at the bound itself there is room for
-        for c in range(n_classes):
-            if c == truth[i] or closeness[i, c] < bound:
-                ties -= 1
-        total[:] = 0.0
-        t = 0
-        for c in range(n_classes):
-            stays = c == truth[i] or closeness[i, c] < bound
-            if not stays and closeness[i, c] == bound and ties > 0:
-                stays = True
-                ties -= 1
-            if stays:
-                for j in range(n_weights):
-                    kept[i, t, j] = features[i, c, j]
-                if c == truth[i]:
-                    place[i] = t
-                t += 1
-            else:
-                for j in range(n_weights):
-                    total[j] += features[i, c, j]
+        place[i] = -1
+        for t in range(n_near):
+            for j in range(n_weights):
+                kept[i, t, j] = features[i, order[i, t], j]
+            if order[i, t] == truth[i]:
+                place[i] = t
         for j in range(n_weights):
-            kept[i, n_kept, j] = total[j] / (n_classes - n_kept)
+            kept[i, n_near, j] = features[i, truth[i], j]
+        if place[i] < 0:
+            place[i] = n_near
+        else:
+            offsets[i, n_near] = -np.inf  # it is there already
+        for group in range(1, ends.shape[0]):
+            t, count = n_near + group, 0
+            for j in range(n_weights):
+                kept[i, t, j] = 0.0
+            for rank in range(ends[group - 1], ends[group]):
+                c = order[i, rank]
+                if c != truth[i]:
+                    count += 1
+                    for j in range(n_weights):
+                        kept[i, t, j] += features[i, c, j]
+            for j in range(n_weights):
+                kept[i, t, j] /= max(count, 1)
+            offsets[i, t] = math.log(count) if count else -np.inf
 
 
 @compiled

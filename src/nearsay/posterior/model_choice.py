@@ -1,13 +1,15 @@
 """Which posterior, which k, which distances, which feature groups: what the past cases say, before any query.
 
-    distance × posterior ──► k ──► more distances (a pool can hear several) ──► fewer of them, fewer groups
+    one group:       view to show ──► posterior ──► k ──► all views pooled?          (``choose_one_group``)
+    several groups:  distance × posterior ──► k ──► more distances ──► fewer of them, fewer groups  (``choose``)
 
 Every step asks what gives the truth of past cases the largest mean log
 probability. A case is judged by posteriors that were fitted without it, on
 neighbors that are not itself, so a rich posterior wins nothing by rote. And
 with many ways to try and few cases to tell them apart, the best is often only
 lucky: what was to be expected stays, unless the best beats it by more than
-the cases' own scatter.
+the cases' own scatter. And no probability is worth a wrong answer: what is
+less accurate than the best plain votes, by more than that scatter, is passed over.
 """
 
 from __future__ import annotations
@@ -15,6 +17,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from html import escape
+from time import perf_counter
 from typing import Any
 
 import numpy as np
@@ -27,6 +30,8 @@ from nearsay.posterior.feature_group import View
 from nearsay.posterior.fusion import NOTHING, Fusion, left_out_folds
 from nearsay.posterior.named import AUTO
 from nearsay.posterior.past_cases import possible_members
+from nearsay.posterior.row_maps import STANDARDIZED, WHITENED, LearnedLooks, Look, unequal_columns
+from nearsay.posterior.views import with_further
 
 # Choosing needs no more cases than this; the chosen posterior is then fitted to all of them.
 CASES_TO_CHOOSE_BY = 5000
@@ -38,9 +43,12 @@ LEADERS = 3
 
 CLEARLY = 2.0  # standard errors
 
-# What to expect before any case was asked.
+# What to expect before any case was asked; and what answers may not fall behind.
 EXPECTED = "pooled"
+PLAIN_VOTES = "proportional"
 SHOWN = 20
+
+CRITERIA = ("log_posterior", "accuracy")
 
 # Rows as they are, their directions, and amounts; one that a row does not allow (a root of a negative number, the
 # direction of nothing) is not tried. All are searched by products, so that trying them takes no longer than using them.
@@ -58,6 +66,10 @@ class CandidateScore:
     log_posterior : float
         Mean natural log of the probability given to the true class.
     accuracy : float
+    beside : bool
+        Whether the model that is asked beside had a say.
+    seconds : float
+        How long it took to fit and ask it.
     """
 
     posterior: str
@@ -66,6 +78,8 @@ class CandidateScore:
     groups: tuple[str, ...]
     log_posterior: float
     accuracy: float
+    beside: bool = False
+    seconds: float = 0.0
 
 
 class Choices(list[CandidateScore]):
@@ -75,20 +89,23 @@ class Choices(list[CandidateScore]):
     >>> scores = [CandidateScore("rank", None, (name,), ("all",), log_p, 0.91) for name, log_p in found.items()]
     >>> print(Choices(scores, chosen=scores[0], n_cases=120))           # the other is not clearly better
     chosen by the log posterior of 120 past cases
-      posterior    k  distances  groups  log posterior  accuracy
-      rank         -  l2         all           -0.2000     91.0%
-    * rank         -  l1         all           -0.2100     91.0%
+      posterior    k  distances  groups  log posterior  accuracy  seconds
+      rank         -  l2         all           -0.2000     91.0%     0.00
+    * rank         -  l1         all           -0.2100     91.0%     0.00
     """
 
-    def __init__(self, tried: Sequence[CandidateScore], chosen: CandidateScore, n_cases: int) -> None:
-        super().__init__(sorted(tried, key=lambda one: (-one.log_posterior, -one.accuracy)))
+    def __init__(
+        self, tried: Sequence[CandidateScore], chosen: CandidateScore, n_cases: int, criterion: str = CRITERIA[0]
+    ) -> None:
+        super().__init__(sorted(tried, key=lambda one: [-value for value in _merits(one, criterion)]))
         self.chosen = chosen
         self.n_cases = n_cases
+        self.criterion = criterion
 
     @property
     def why(self) -> str:
         """One line that says by what was chosen."""
-        return f"chosen by the log posterior of {self.n_cases} past cases"
+        return f"chosen by the {self.criterion.replace('_', ' ')} of {self.n_cases} past cases"
 
     def rows(self) -> list[dict[str, Any]]:
         """Plain values, for JSON and for tables."""
@@ -100,6 +117,8 @@ class Choices(list[CandidateScore]):
                 "groups": list(one.groups),
                 "log_posterior": one.log_posterior,
                 "accuracy": one.accuracy,
+                "beside": one.beside,
+                "seconds": one.seconds,
                 "chosen": one is self.chosen,
             }
             for one in self
@@ -129,14 +148,21 @@ class Choices(list[CandidateScore]):
         return f"<table>{head}<tbody>{body}</tbody></table>"
 
 
-_HEAD = ("posterior", "k", "distances", "groups", "log posterior", "accuracy")
-_NUMBERS = (1, 4, 5)
+_HEAD = ("posterior", "k", "distances", "groups", "log posterior", "accuracy", "seconds")
+_NUMBERS = (1, 4, 5, 6)
 
 
 def _cells(one: CandidateScore) -> tuple[str, ...]:
     k = "-" if one.n_neighbors is None else str(one.n_neighbors)
-    joined = ", ".join(one.distances), ", ".join(one.groups)
-    return one.posterior, k, *joined, f"{one.log_posterior:.4f}", f"{one.accuracy:.1%}"
+    joined = " + ".join(one.distances), ", ".join(one.groups)
+    posterior = f"{one.posterior} + model" if one.beside else one.posterior
+    return posterior, k, *joined, f"{one.log_posterior:.4f}", f"{one.accuracy:.1%}", f"{one.seconds:.2f}"
+
+
+def _merits(one: CandidateScore, criterion: str) -> tuple[float, float]:
+    """What is compared first, and where that is equal."""
+    both = one.log_posterior, one.accuracy
+    return both if criterion == CRITERIA[0] else (both[1], both[0])
 
 
 @dataclass(frozen=True)
@@ -146,6 +172,7 @@ class Candidate:
     posterior: str
     n_neighbors: int
     views: tuple[tuple[int, int], ...]
+    beside: bool = False
 
 
 class Chooser:
@@ -158,6 +185,11 @@ class Chooser:
     posteriors : {name: function that gives a fresh posterior}
     labels : (n_rows,) class numbers of the collection.
     exponents : as in ``Fusion``.
+    rows : (n_cases,)
+        Numbers of the rows to choose by; by default, an even choice.
+    said : (n_cases, n_classes), optional
+        What a model that is asked beside says of them.
+    criterion : "log_posterior" or "accuracy"
     """
 
     def __init__(
@@ -169,6 +201,9 @@ class Chooser:
         *,
         ks: Sequence[int],
         exponents: str | None = None,
+        rows: np.ndarray | None = None,
+        said: np.ndarray | None = None,
+        criterion: str = CRITERIA[0],
     ) -> None:
         self.views = views
         self.posteriors = posteriors
@@ -176,15 +211,23 @@ class Chooser:
         self.labels = labels
         self.n_classes = n_classes
         self.exponents = exponents
-        self.rows = evenly(len(labels), CASES_TO_CHOOSE_BY)
+        self.criterion = criterion
+        self.rows = evenly(len(labels), CASES_TO_CHOOSE_BY) if rows is None else rows
         # A class of one row is never right when that row is left out, whatever is chosen.
-        self.rows = self.rows[np.bincount(labels)[labels[self.rows]] > 1]
-        asked = [possible_members(make().members, labels) for make in posteriors.values()]
-        of_classes = [members for members in asked if members is not None]
-        members = tuple(sorted(set().union(*of_classes))) if of_classes else None
-        self._tables = {key: view.past_cases(max(ks), members, self.rows) for key, view in views.items()}
+        judged = np.flatnonzero(np.bincount(labels)[labels[self.rows]] > 1)
+        judged = judged[evenly(len(judged), CASES_TO_CHOOSE_BY)]
+        members = members_asked(posteriors, labels)
+        # Votes are asked of plain views only.
+        self._all = {
+            key: view.past_cases(1 if view.knows_labels else max(ks), members, self.rows) for key, view in views.items()
+        }
+        self._all_said = said
+        everyone = len(judged) == len(self.rows)
+        self._tables = self._all if everyone else {key: table[judged] for key, table in self._all.items()}
+        self.said = said if said is None or everyone else said[judged]
+        self.rows = self.rows[judged]
         self._tried: dict[Candidate, CandidateScore] = {}
-        self._log_p: dict[Candidate, np.ndarray] = {}
+        self._merit: dict[Candidate, np.ndarray] = {}  # what the criterion says of each case
 
     def choose(self, *, together: bool) -> Candidate:
         """The way to take: step by step, as drawn above.
@@ -198,7 +241,7 @@ class Chooser:
         expected = EXPECTED if EXPECTED in self.posteriors else next(iter(self.posteriors))
         pools_all = together and isinstance(self.posteriors[expected](), GroupPosterior)
         best = Candidate(expected, k, sum(alone, ()) if pools_all else alone[0])
-        rival = self._likeliest([Candidate(p, k, views) for views in alone for p in self.posteriors])
+        rival = self._best([Candidate(p, k, views) for views in alone for p in self.posteriors])
         # Votes of another k change a posterior somewhat, not the whole order: only the leaders are worth the time.
         leaders = sorted(self.posteriors, key=lambda p: -self._judge(replace(rival, posterior=p)).log_posterior)
         others = [replace(rival, posterior=p, n_neighbors=each) for p in leaders[:LEADERS] for each in self.ks]
@@ -207,6 +250,50 @@ class Chooser:
             best = self._while_clearly_better(best, lambda way: self._wider(way, alone))
             best = self._while_clearly_better(best, self._narrower)
         self._chosen = self._judge(best)
+        return best
+
+    def choose_one_group(self) -> Candidate:
+        """The way to take where all views are of one group: the first of its views shows the neighbors.
+
+        Only what knows no labels is shown, and asked for votes. The pool is expected to do best, of all views
+        together and with the model beside.
+        """
+        shown = self.view_to_show()
+        k, lead = shown.n_neighbors, shown.posterior
+        expected = shown
+        if isinstance(self.posteriors[lead](), GroupPosterior):
+            others = tuple(key for key in self.views if key not in shown.views)
+            expected = replace(shown, views=shown.views + others, beside=self.said is not None)
+        at_k = [replace(shown, posterior=p) for p in self.posteriors]
+        leaders = sorted(at_k, key=lambda way: -self._judge(way).log_posterior)[:LEADERS]
+        votes = [way for way in at_k if way.posterior == PLAIN_VOTES]
+        others_k = [replace(way, n_neighbors=each) for way in dict.fromkeys([*leaders, *votes]) for each in self.ks]
+        best = self._guarded(self._clearly_best(expected, [*at_k, *others_k]))
+        if not self._counts_votes(best) and votes:  # neighbors are shown: as many as make the best votes
+            k = self._best([way for way in others_k if way.posterior == PLAIN_VOTES]).n_neighbors
+            best = replace(best, n_neighbors=k)
+        self._chosen = self._judge(best)
+        return best
+
+    def view_to_show(self) -> Candidate:
+        """The one view to take, of those that know no labels: the first, unless another is clearly better."""
+        lead = EXPECTED if EXPECTED in self.posteriors else next(iter(self.posteriors))
+        k = self.ks[len(self.ks) // 2]
+        plain = [Candidate(lead, k, (key,)) for key, view in self.views.items() if not view.knows_labels]
+        return self._clearly_best(plain[0], plain[1:])
+
+    def _guarded(self, best: Candidate) -> Candidate:
+        """The way, unless it is clearly less accurate than the best plain votes: then the likeliest that is not.
+
+        Clearly is by more than a standard error of that accuracy.
+        """
+        votes = [self._tried[way].accuracy for way in self._tried if way.posterior == PLAIN_VOTES]
+        if not votes or not len(self.rows):
+            return best
+        enough = max(votes) - np.sqrt(max(votes) * (1 - max(votes)) / len(self.rows))
+        for way in [best, *sorted(self._tried, key=lambda way: -self._tried[way].log_posterior)]:
+            if self._judge(way).accuracy >= enough:
+                return way if way.n_neighbors else replace(way, n_neighbors=best.n_neighbors)
         return best
 
     def _views_of_each_distance(self) -> list[tuple[tuple[int, int], ...]]:
@@ -229,9 +316,13 @@ class Chooser:
                 fewer += [replace(way, views=tuple(v for v in way.views if v[part] != one)) for one in parts]
         return fewer
 
+    def table(self, way: Candidate) -> NeighborTable:
+        """The past cases of all rows that were asked, as the views of a way see them."""
+        return with_further([self._all[key] for key in way.views], self._all_said if way.beside else None)
+
     def report(self) -> Choices:
         """Everything tried so far."""
-        return Choices(list(self._tried.values()), self._chosen, len(self.rows))
+        return Choices(list(self._tried.values()), self._chosen, len(self.rows), self.criterion)
 
     def _while_clearly_better(self, best: Candidate, steps: Callable[[Candidate], list[Candidate]]) -> Candidate:
         while True:
@@ -240,17 +331,17 @@ class Chooser:
                 return best
             best = better
 
-    def _likeliest(self, ways: Sequence[Candidate]) -> Candidate:
-        return max(ways, key=lambda way: self._judge(way).log_posterior)
+    def _best(self, ways: Sequence[Candidate]) -> Candidate:
+        return max(ways, key=lambda way: _merits(self._judge(way), self.criterion))
 
     def _clearly_best(self, expected: Candidate, others: Sequence[Candidate]) -> Candidate:
-        """The way with the largest log posterior, if that is more than chance; otherwise what was expected.
+        """The best way by the criterion, if that is more than chance; otherwise what was expected.
 
         Chance is two standard errors of the difference, case by case: the best of dozens of equally good ways
         comes out about that much ahead.
         """
-        rival = self._likeliest([expected, *others])
-        gain = self._log_p[self._plain(rival)] - self._log_p[self._plain(expected)]
+        rival = self._best([expected, *others])
+        gain = self._merit[self._plain(rival)] - self._merit[self._plain(expected)]
         return rival if len(gain) and gain.mean() > CLEARLY * gain.std() / np.sqrt(len(gain)) else expected
 
     def _judge(self, way: Candidate) -> CandidateScore:
@@ -261,23 +352,31 @@ class Chooser:
 
     def _plain(self, way: Candidate) -> Candidate:
         """The same k for posteriors that no k changes: what is the same is tried once."""
-        return way if self.posteriors[way.posterior]().counts_votes else replace(way, n_neighbors=0)
+        return way if self._counts_votes(way) else replace(way, n_neighbors=0)
+
+    def _counts_votes(self, way: Candidate) -> bool:
+        return self.posteriors[way.posterior]().counts_votes
 
     def _try(self, way: Candidate) -> CandidateScore:
+        start = perf_counter()
         k = way.n_neighbors or 1
         tables = [self._tables[key].first(k) for key in way.views]
+        if way.beside:
+            tables[0] = replace(tables[0], said=self.said)
         views = [self.views[key] for key in way.views]
         shown = np.stack([view.shown for view in views])
         fusion = Fusion(self.posteriors[way.posterior](), self.exponents)
         log_p, right = self._left_out(fusion, tables, shown)
-        self._log_p[way] = log_p
+        self._merit[way] = log_p if self.criterion == CRITERIA[0] else right.astype(np.float64)
         return CandidateScore(
             way.posterior,
             way.n_neighbors or None,
-            tuple(dict.fromkeys(view.distance.name for view in views)),
+            tuple(dict.fromkeys(view.seen_by for view in views)),
             tuple(dict.fromkeys(view.group for view in views)),
             float(np.mean(log_p)) if len(log_p) else float("-inf"),
             float(np.mean(right)) if len(right) else 0.0,
+            way.beside,
+            perf_counter() - start,
         )
 
     def _left_out(
@@ -289,6 +388,13 @@ class Chooser:
             log_p.append(np.log(np.maximum(p[np.arange(len(p)), truth], NOTHING)))
             right.append(p.argmax(axis=1) == truth)
         return np.concatenate(log_p), np.concatenate(right)
+
+
+def members_asked(posteriors: Mapping[str, Callable[[], Posterior]], labels: np.ndarray) -> tuple[int, ...] | None:
+    """What any of the posteriors asks of the classes; None where none does."""
+    asked = [possible_members(make().members, labels) for make in posteriors.values()]
+    of_classes = [members for members in asked if members is not None]
+    return tuple(sorted(set().union(*of_classes))) if of_classes else None
 
 
 def views_to_try(
@@ -320,6 +426,31 @@ def views_to_try(
         if refused and not any(group == number for group, _ in views):
             raise refused[0]
     return views
+
+
+def looks_to_try(X: np.ndarray, labels: np.ndarray) -> list[Look]:
+    """Maps of the rows that are worth a try: to columns of one scale, where they are not, and whitened in several ways.
+
+    Whitened ones only where there is something to learn: two classes, and two columns.
+    """
+    looks = [STANDARDIZED] if unequal_columns(X) else []
+    if np.count_nonzero(np.bincount(labels)) > 1 and X.shape[1] > 1:
+        looks += WHITENED
+    return looks
+
+
+def mapped_views(
+    looks: Sequence[Look], X: Any, labels: np.ndarray, n_classes: int, *, n_jobs: int | None = None
+) -> list[View]:
+    """Fitted views of mapped rows; none where their numbers are too large or too small to be squared twice."""
+    learned = LearnedLooks(looks, X, labels)
+    try:
+        return [
+            View("all", None, "euclidean", look=look, looks=learned, n_jobs=n_jobs).fit(X, labels, n_classes)
+            for look in looks
+        ]
+    except InputError:
+        return []
 
 
 def _spelled_out(distances: Sequence[Any]) -> Iterator[tuple[Any, bool]]:

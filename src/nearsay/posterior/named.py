@@ -47,6 +47,10 @@ POSTERIORS: dict[str, Callable[..., Posterior]] = {
 }
 
 
+# What "auto" tries where time counts: plain votes, votes that weigh, and the pool, which is nearly always taken.
+FEW = ("pooled", "proportional", "weighted")
+
+
 def as_posterior(posterior: Any, *, model_failure: float, smoothing: str) -> Posterior:
     """Give a fresh posterior for a name, a name with its options, or an object.
 

@@ -9,7 +9,7 @@ from typing import Any, Protocol
 import numpy as np
 
 from nearsay.neighbors.table import NeighborTable
-from nearsay.posterior.base import Posterior, Record
+from nearsay.posterior.base import Posterior
 
 
 class PosteriorLike(Protocol):
@@ -27,7 +27,7 @@ def as_one(posterior: Any) -> Posterior:
 class OwnPosterior(Posterior):
     """Wraps an object that has ``fit(table, labels, n_classes)`` and ``proba(table)``, and maybe more of a Posterior.
 
-    What else it has (``needs_past_cases``, ``record``, …) is used; a method
+    What else it has (``needs_past_cases``, ``tables``, …) is used; a method
     that is missing is the one of Posterior. The only place that looks.
 
     If its ``fit`` takes no ``rows``, and some rows are to teach it, it is
@@ -73,9 +73,9 @@ class OwnPosterior(Posterior):
         p: np.ndarray = self.own.leave_one_out_proba(table, rows)
         return p
 
-    def record(self, table: NeighborTable) -> Record | None:
-        """The object's record, if it keeps one."""
-        return self.own.record(self._among_known(table)) if hasattr(self.own, "record") else None
+    def recorded_proba(self, table: NeighborTable, rows: np.ndarray | None = None) -> np.ndarray:
+        """What the object says of past cases, by folds: how its own method leaves one out is not known here."""
+        return super().leave_one_out_proba(table, rows)
 
     def tables(self) -> list[Any]:
         """The object's tables, if it keeps any."""

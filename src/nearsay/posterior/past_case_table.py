@@ -209,6 +209,10 @@ class Tabulated(Posterior):
             p[counted] = self._left_out(table[counted], rows[counted])
         return p
 
+    def recorded_proba(self, table: NeighborTable, rows: np.ndarray | None = None) -> np.ndarray:
+        """What a query with the neighbors of each past case would be told: all cases of a cell the same."""
+        return self.proba(table)
+
     def elected(self, table: NeighborTable) -> tuple[np.ndarray, np.ndarray]:
         """The most voted label of every query and its votes."""
         return elected(table, self.labels_, self.n_classes_, self.n_neighbors_)
@@ -216,11 +220,6 @@ class Tabulated(Posterior):
     def elected_past(self, table: NeighborTable) -> tuple[np.ndarray, np.ndarray]:
         """The same for past cases, which have fewer voters where classes are small."""
         return elected(table, self.labels_, self.n_classes_, self.n_voters_)
-
-    def past_votes_like(self, table: NeighborTable) -> np.ndarray:
-        """The votes of past cases, 1 … K', that compare best with those of each query."""
-        like: np.ndarray = np.rint(self._matching()[self.elected(table)[1]]).astype(np.int64)
-        return like
 
     def read_between(self, past: np.ndarray) -> np.ndarray:
         """What v = 0 … K votes of a query read from ``past`` (K', …), which has a line for 1 … K' votes."""

@@ -191,15 +191,6 @@ def distance_bin(distance, low, width, n_bins):  # type: ignore[no-untyped-def]
 
 
 @compiled
-def distance_bins(distances, low, width, n_bins):  # type: ignore[no-untyped-def]
-    """The bin of each distance."""
-    bins = np.empty(len(distances), np.int64)
-    for i in range(len(distances)):
-        bins[i] = distance_bin(distances[i], low, width, n_bins)
-    return bins
-
-
-@compiled
 def count_distances(indices, distances, labels, truth, cells, low, width, same, other):  # type: ignore[no-untyped-def]
     """Add every neighbor of every case at its distance bin and the cell of its case, by whether its label was right."""
     for i in range(indices.shape[0]):

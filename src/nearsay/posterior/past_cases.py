@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
+from typing import Protocol
 
 import numpy as np
 
 from nearsay.arrays import row_blocks, rows_within
 from nearsay.errors import InputError
 from nearsay.neighbors.class_order import MEMBERS_OF_NEAREST
-from nearsay.neighbors.labeled import LIST_ALL_UP_TO, ROWS_ASKED, LabeledNeighbors
+from nearsay.neighbors.labeled import LIST_ALL_UP_TO, ROWS_ASKED
 from nearsay.neighbors.table import NeighborTable
 
 ROWS_AT_ONCE = 4096
@@ -19,26 +20,29 @@ TABLE_BYTES = 256 << 20
 # (one standard error is at most √(¼ / 10,000)), and a few weights far better; asking a million rows would take a
 # hundred times as long, for a digit that answers do not need.
 MAX_PAST_CASES = 10_000
+# Where several views of the rows are judged, fewer rows are, so that all of them together take no longer than so
+# many searches of that many.
+SEARCHES = 4
 SAMPLE_ABOVE = 5000
 SAMPLE_SIZE = 2000
 
 
-def left_out_blocks(labeled: LabeledNeighbors, k: int) -> Iterator[tuple[np.ndarray, NeighborTable]]:
+def left_out_blocks(asked: Asked, k: int) -> Iterator[tuple[np.ndarray, NeighborTable]]:
     """The whole leave-one-out table, as (row numbers, their neighbors) that need not be held together."""
-    live = labeled.search.rows_.live_numbers
+    live = asked.live_numbers
     for block in row_blocks(len(live), size=ROWS_AT_ONCE):
-        yield live[block], labeled.leave_one_out(k, rows=live[block])
+        yield live[block], asked.leave_one_out(k, rows=live[block])
 
 
 def possible_members(members: Sequence[int] | None, labels: np.ndarray) -> tuple[int, ...] | None:
     """The numbers of members to ask for, where a posterior asks for these; None where it asks for no classes.
 
-    Left out, a row leaves one fewer in its class: a mean over more than those
-    would be of other things for the true class than for others. So a number that
-    the usual class could not fill is lowered.
+    Left out, a row leaves one fewer in its class, and a mean over most of a class tells that it is the one
+    that lacks a row: weights would learn to know the true class by that. So no number is more than a quarter of the
+    usual class, or four where it has as many others.
 
-    >>> possible_members((1, 4, 16), np.array([0, 0, 0, 1, 1, 1]))
-    (1, 2)
+    >>> possible_members((1, 4, 16, 64), np.repeat([0, 1], 40)), possible_members((1, 4), np.repeat([0, 1], 3))
+    ((1, 4, 10), (1, 2))
     """
     if members is None:
         return None
@@ -46,7 +50,7 @@ def possible_members(members: Sequence[int] | None, labels: np.ndarray) -> tuple
     if numbers.dtype.kind not in "iu" or numbers.min(initial=1) < 1:
         raise InputError(f"members must be whole numbers of at least 1, such as (1, 4); got {members!r}.")
     usual = int(np.median(np.bincount(labels)[labels])) if len(labels) else 1
-    return tuple(np.unique(np.minimum(numbers, max(1, usual - 1))).tolist())
+    return tuple(np.unique(np.minimum(numbers, max(1, min(4, usual - 1), usual // 4))).tolist())
 
 
 def rows_judged(
@@ -71,7 +75,8 @@ def rows_judged(
     if members is not None:
         n_listed = n_classes if n_classes <= LIST_ALL_UP_TO else max(k, ROWS_ASKED)
         line += 8 * (n_listed * (2 if members else 1) + min(n_listed, MEMBERS_OF_NEAREST) * len(members) + 1)
-    most = rows_within(TABLE_BYTES, line * n_groups, most=min(n_rows, max_past_cases or n_rows))
+    limit = n_rows if max_past_cases is None else min(max_past_cases, SEARCHES * max_past_cases // n_groups)
+    most = rows_within(TABLE_BYTES, line * n_groups, most=max(1, min(n_rows, limit)))
     if most == n_rows:
         return None
     return np.sort(np.random.default_rng(0).choice(n_rows, most, replace=False))
@@ -84,30 +89,64 @@ def rows_not_judged(rows: np.ndarray | None, n_rows: int) -> Iterator[np.ndarray
         yield others[part]
 
 
-class PastCases:
-    """The rows of a labeled search, each asked about the others; what is asked for again is kept.
+def sample_of(rows: np.ndarray, seed: int) -> np.ndarray:
+    """All of these rows, or of more than 5,000 a seeded sample of 2,000, in order."""
+    if len(rows) <= SAMPLE_ABOVE:
+        return rows
+    return np.sort(np.random.default_rng(seed).choice(rows, SAMPLE_SIZE, replace=False))
 
-    A pass over all rows also remembers the distances of a few, for novelty:
+
+class Asked(Protocol):
+    """Rows that can be asked about each other: a ``LabeledNeighbors``, or several views of one."""
+
+    @property
+    def labels(self) -> np.ndarray: ...
+    @property
+    def n_classes(self) -> int: ...
+    @property
+    def live_numbers(self) -> np.ndarray: ...
+    def __len__(self) -> int: ...
+    def leave_one_out(
+        self, k: int, members: tuple[int, ...] | None = None, rows: np.ndarray | None = None
+    ) -> NeighborTable: ...
+
+
+class PastCases:
+    """The rows of a collection, each asked about the others; what is asked for again is kept.
+
+    A pass over all rows also remembers the neighbors of a few, for novelty:
     of every row in a collection of up to 5,000, otherwise of a seeded sample
     of 2,000. Without such a pass those rows are searched when first asked for.
     ``max_past_cases`` is how many rows of a larger collection are judged; None for all.
     """
 
-    max_past_cases: int | None = MAX_PAST_CASES  # where a file of an earlier version does not say
+    _sampled_table: NeighborTable | None = None
 
     def __init__(
-        self, labeled: LabeledNeighbors, seed: int = 0, *, max_past_cases: int | None = MAX_PAST_CASES
+        self, asked: Asked, seed: int = 0, *, n_views: int = 1, max_past_cases: int | None = MAX_PAST_CASES
     ) -> None:
-        self.labeled = labeled
+        self.asked = asked
         self.seed = seed
+        self.n_views = n_views
         self.max_past_cases = max_past_cases
-        self._kept: dict[tuple[int, tuple[int, ...] | None], tuple[NeighborTable, np.ndarray | None]] = {}
-        self._sampled: np.ndarray | None = None
+        self._kept: tuple[NeighborTable, np.ndarray | None] | None = None
 
     @property
     def n_others(self) -> int:
         """How many rows a row has beside itself."""
-        return len(self.labeled) - 1
+        return len(self.asked) - 1
+
+    def rows(self, k: int, members: tuple[int, ...] | None) -> np.ndarray | None:
+        """Numbers of the rows that are judged; None for all."""
+        return rows_judged(
+            len(self.asked.labels), k, members, self.asked.n_classes, self.n_views, max_past_cases=self.max_past_cases
+        )
+
+    def keep(self, table: NeighborTable, rows: np.ndarray | None) -> None:
+        """Remember the table of the rows that are judged: it serves every smaller k, and everything it tells."""
+        self._kept = table, rows
+        if rows is None:
+            self._remember(table[self.sample()])
 
     def judged(
         self, k: int, members: tuple[int, ...] | None, *, every_row: bool = False
@@ -116,35 +155,60 @@ class PastCases:
 
         ``every_row`` asks for all of them, however large the table.
         """
-        rows = rows_judged(
-            len(self.labeled.labels), k, members, self.labeled.n_classes, max_past_cases=self.max_past_cases
-        )
+        if (
+            self._kept is not None
+            and _tells(self._kept[0], k, members)
+            and not (every_row and self._kept[1] is not None)
+        ):
+            table, rows = self._kept
+            return table.first(k), rows
+        rows = self.rows(k, members)
         if every_row and rows is not None:
-            return self.labeled.leave_one_out(k, members), None  # too large to be kept
-        if (k, members) not in self._kept:
-            table = self.labeled.leave_one_out(k, members, rows)
-            self._kept = {(k, members): (table, rows)}
-            if rows is None:
-                self._sampled = table.distances[self.sample()]
-        return self._kept[k, members]
+            return self.asked.leave_one_out(k, members), None  # too large to be kept
+        self.keep(self.asked.leave_one_out(k, members, rows), rows)
+        assert self._kept is not None
+        return self._kept
 
     def sample(self) -> np.ndarray:
-        """Numbers of the rows whose distances are remembered, in order."""
-        live = self.labeled.search.rows_.live_numbers
-        if len(live) <= SAMPLE_ABOVE:
-            return live
-        return np.sort(np.random.default_rng(self.seed).choice(live, SAMPLE_SIZE, replace=False))
+        """Numbers of the rows whose neighbors are remembered, in order."""
+        return sample_of(self.asked.live_numbers, self.seed)
+
+    def sampled(self, k: int, members: tuple[int, ...] | None = None) -> NeighborTable:
+        """The ``k`` nearest others of the sampled rows, or more of them; ``members`` asks for their classes too."""
+        known = self._sampled_table
+        if members is None and known is not None and known.n_neighbors >= k:
+            return known
+        if self._kept is not None and self._kept[1] is None and _tells(self._kept[0], k, members):
+            return self._kept[0][self.sample()]
+        table = self.asked.leave_one_out(k, members, self.sample())
+        self._remember(table)
+        return table
+
+    def others_of(self, rows: np.ndarray, k: int) -> NeighborTable:
+        """The ``k`` nearest others of these rows, or more of them: looked up where all rows are sampled."""
+        if len(self.asked) > SAMPLE_ABOVE:
+            return self.asked.leave_one_out(k, rows=rows)
+        return self.sampled(k)[np.searchsorted(self.sample(), rows)]
 
     def blocks(self, k: int) -> Iterator[tuple[np.ndarray, NeighborTable]]:
         """The neighbors of live rows, ``k`` ≤ ``n_others``, block by block, so that they are never held together."""
         sample, kept = self.sample(), []
-        for rows, table in left_out_blocks(self.labeled, k):
-            kept.append(table.distances[np.isin(rows, sample)])
+        for rows, table in left_out_blocks(self.asked, k):
+            kept.append(table[np.isin(rows, sample)])
             yield rows, table
-        self._sampled = np.concatenate(kept)
+        self._remember(
+            NeighborTable(
+                np.concatenate([table.indices for table in kept]), np.concatenate([table.distances for table in kept])
+            )
+        )
 
-    def usual_distances(self, k: int) -> np.ndarray:
-        """How far the sampled rows are from their own k-th neighbor, smallest first; k ≤ ``n_others``."""
-        if self._sampled is None or self._sampled.shape[1] < k:
-            self._sampled = self.labeled.leave_one_out(k, rows=self.sample()).distances
-        return np.sort(self._sampled[:, k - 1])
+    def _remember(self, table: NeighborTable) -> None:
+        """Keep the neighbors of the sampled rows, without their classes."""
+        if self._sampled_table is None or self._sampled_table.n_neighbors < table.n_neighbors:
+            self._sampled_table = NeighborTable(table.indices, table.distances)
+
+
+def _tells(table: NeighborTable, k: int, members: tuple[int, ...] | None) -> bool:
+    """Whether a table tells of so many neighbors, and of these members of the classes."""
+    told = None if table.classes is None else table.classes.members
+    return table.n_neighbors >= k and (members is None or (told is not None and set(members) <= set(told)))

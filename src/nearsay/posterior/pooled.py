@@ -1,11 +1,12 @@
-"""The log-linear pool: how far each class is, in every feature group, weighed by what past cases teach.
+"""The log-linear pool: how far each class is, in every view of the rows, weighed by what past cases teach.
 
-    score of class c = −Σ_{s,k} b_{s,k} · log(mean distance of the k nearest members of c in feature group s)
+    score of class c = −Σ_{s,m} b_{s,m} · log(mean distance of the m nearest members of c in view s)
+                       + b_size · log(rows of c) + b_model · log(what a model beside says of c)
 
-A class as near as 1/2 of another's distance gains b·log 2: in d dimensions the
-density of a class falls with distance to the power d, so one weight a group
-says how many dimensions its distances are worth, and groups that say the same
-share it between them.
+One member says how near the class comes, many how dense it is around. A class
+as near as 1/2 of another's distance gains b·log 2: in d dimensions the density
+of a class falls with distance to the power d, so the weights of a view say how
+many dimensions its distances are worth, and views that say the same share them.
 """
 
 from __future__ import annotations
@@ -23,7 +24,7 @@ from nearsay.errors import InputError
 from nearsay.neighbors.class_order import MEMBERS_OF_NEAREST, NearestClasses
 from nearsay.neighbors.table import NeighborTable
 from nearsay.posterior.base import FOLDS_LEFT_OUT, GroupPosterior, splits
-from nearsay.posterior.log_linear import CANDIDATES, Cases, answers, fit_weights, likeliest, stack
+from nearsay.posterior.log_linear import Cases, fit_weights, likeliest, n_candidates, stack
 from nearsay.posterior.past_case_table import listed_classes
 from nearsay.posterior.past_cases import possible_members
 
@@ -41,8 +42,6 @@ UNTAUGHT = 1.0
 BELIEF = 0.1
 HALVINGS = 50
 
-CONFIDENCE_BINS = 10
-
 
 class Pooled(GroupPosterior):
     """Softmax of weighted log within-class distances; the weights by maximum likelihood on past cases.
@@ -52,7 +51,7 @@ class Pooled(GroupPosterior):
     model_failure : float, default=0.01
         The largest share of the probability that is spread evenly over all
         classes; how much of it is used is learned from past cases.
-    members : sequence of int, default=(1, 4)
+    members : sequence of int, default=(1, 4, 16, 64)
         How many nearest members of a class are averaged, one weight for each
         number. A number that the usual class could not fill when one of its
         rows is left out is lowered to what it can. Of a class with fewer
@@ -62,7 +61,12 @@ class Pooled(GroupPosterior):
 
     Attributes
     ----------
-    weights_ : (n_groups, n_numbers)
+    weights_ : (n_views, n_numbers)
+        Feature groups, and further views of the rows, each with its own.
+    size_weight_ : float
+        How much the log of a class's number of rows counts.
+    model_weight_ : float or None
+        How much the model counts that is asked beside; None without one.
     members_ : (n_numbers,) the numbers that are used.
     gaps_ : (n_groups, n_numbers)
     model_failure_ : float
@@ -82,7 +86,7 @@ class Pooled(GroupPosterior):
 
     counts_votes = False
 
-    def __init__(self, *, model_failure: float = 0.01, members: Sequence[int] = (1, 4)) -> None:
+    def __init__(self, *, model_failure: float = 0.01, members: Sequence[int] = (1, 4, 16, 64)) -> None:
         self.model_failure = model_failure
         self.members = members
 
@@ -100,31 +104,39 @@ class Pooled(GroupPosterior):
         """
         rows = np.arange(len(tables[0])) if rows is None else rows
         self.labels_, self.n_classes_ = labels, n_classes
-        groups = [listed_classes(table) for table in tables]
+        self._far_by_size = _far_by_size(np.bincount(labels, minlength=n_classes))
+        groups = _views(tables)
         self.members_ = _members_told(possible_members(self.members, labels), groups)
         self.floors_ = [FLOOR * _usual_distance(near) for near in groups]
         self.gaps_ = np.array([self._gaps(*group) for group in zip(groups, self.floors_, strict=True)])
-        cases = self._cases(tables, labels[rows], self._teachers(len(tables), rows))
+        cases = self._cases(tables, labels[rows], self._teachers(tables, rows))
         if len(cases) == 0:
             warnings.warn(
                 "Every class has one row, so leaving it out leaves nothing to learn the pool's weights from:"
                 " a distance half as long is taken to double the odds. Give at least two rows a class.",
                 stacklevel=2,
             )
-        self._learn(cases, len(tables))
-        self._record = np.zeros(0), np.zeros((2, CONFIDENCE_BINS), np.int64)
-        if len(cases):
-            self._record = _past_confidence(*answers(cases, self.weights_.ravel()))
+        self._learn(cases, len(groups), tables[0].said is not None)
         return self
 
-    def _learn(self, cases: Cases, n_groups: int, start: np.ndarray | None = None) -> None:
-        shape = (n_groups, len(self.members_))
+    def _learn(self, cases: Cases, n_views: int, has_model: bool, start: np.ndarray | None = None) -> None:
+        shape = (n_views, len(self.members_))
+        n_weights = n_views * len(self.members_)
         if len(cases) == 0:
-            self.weights_, self.model_failure_ = np.full(shape, UNTAUGHT), self.model_failure
-            return
-        weights, p_true = fit_weights(cases, center=0.0, start=start)
-        self.weights_ = weights.reshape(shape)
-        self.model_failure_ = min(self.model_failure, failure_share(p_true, self.n_classes_))
+            weights, self.model_failure_ = np.full(n_weights + has_model + 1, UNTAUGHT), self.model_failure
+            weights[-1] = 0.0
+        else:
+            weights, p_true = fit_weights(cases, center=0.0, start=start)
+            self.model_failure_ = min(self.model_failure, failure_share(p_true, self.n_classes_))
+        self.weights_ = weights[:n_weights].reshape(shape)
+        self.model_weight_ = float(weights[n_weights]) if has_model else None
+        self.size_weight_ = float(weights[-1])
+
+    @property
+    def _all_weights(self) -> np.ndarray:
+        """In the order of the features: views × numbers, the model, the size."""
+        model = [] if self.model_weight_ is None else [self.model_weight_]
+        return np.array([*self.weights_.ravel(), *model, self.size_weight_])
 
     def leave_one_out_proba(self, table: NeighborTable, rows: np.ndarray | None = None) -> np.ndarray:
         """Probabilities of past cases, one in ten at a time by the weights that the other nine teach.
@@ -140,12 +152,12 @@ class Pooled(GroupPosterior):
             return self.proba_groups(tables)
         rows = np.arange(len(self.labels_)) if rows is None else rows
         p = np.empty((len(rows), self.n_classes_))
-        teachers = self._teachers(len(tables), rows)
+        teachers = self._teachers(tables, rows)
         cases = self._cases(tables, self.labels_[rows], teachers)
         for taught, asked in splits(self.labels_[rows], FOLDS_LEFT_OUT):
             others = copy(self)
             some = cases[np.flatnonzero(np.isin(teachers, taught))]
-            others._learn(some, len(tables), start=self.weights_.ravel())
+            others._learn(some, len(self.weights_), self.model_weight_ is not None, start=self._all_weights)
             p[asked] = others.proba_groups([table[asked] for table in tables])
         return p
 
@@ -155,10 +167,11 @@ class Pooled(GroupPosterior):
 
     def proba_groups(self, tables: Sequence[NeighborTable]) -> np.ndarray:
         """Probabilities from several feature groups, the same as in ``fit_groups`` and in that order."""
-        if len(tables) == 1 and listed_classes(tables[0]).numbers.shape[1] < self.n_classes_:
-            return self._proba_of_listed(listed_classes(tables[0]))
+        views = _views(tables)
+        if len(views) == 1 and tables[0].said is None and views[0].numbers.shape[1] < self.n_classes_:
+            return self._proba_of_listed(views[0])
         p = np.empty((len(tables[0]), self.n_classes_))
-        for part in self._blocks(len(tables[0]), len(tables)):
+        for part in self._blocks(len(p), tables):
             p[part] = self._softmax(self._features(tables, part))
         return p
 
@@ -169,41 +182,34 @@ class Pooled(GroupPosterior):
         places = np.where(listed, np.arange(n_listed), -1)
         far = np.empty((n, n_listed + 1, len(self.members_)))
         self._fill_features([replace(near, numbers=places)], far)
-        n_alike = self.n_classes_ - listed.sum(axis=1)
+        # Of those that are not listed, only their sizes differ.
+        by_size = np.exp(-self.size_weight_ * (self._far_by_size - self._far_by_size.min()))
+        n_alike = by_size.sum() - np.where(listed, by_size[near.numbers], 0.0).sum(axis=1)
         scores = -(far @ self.weights_.ravel())
         scores[:, :-1][~listed] = -np.inf
         odds = np.exp(scores - scores.max(axis=1, keepdims=True))
+        odds[:, :-1] *= by_size[near.numbers]
         odds *= (1 - self.model_failure_) / (odds[:, :-1].sum(axis=1) + n_alike * odds[:, -1])[:, None]
-        odds += self.model_failure_ / self.n_classes_
-        p = np.repeat(odds[:, -1:], self.n_classes_, axis=1)
+        p: np.ndarray = odds[:, -1:] * by_size
         query, place = np.nonzero(listed)
         p[query, near.numbers[query, place]] = odds[query, place]
+        p += self.model_failure_ / self.n_classes_
         return p
-
-    def record(self, table: NeighborTable) -> tuple[np.ndarray, np.ndarray]:
-        """How many past cases the pool was about as sure of, and in how many of them it was right."""
-        return self.record_groups([table])
-
-    def record_groups(self, tables: Sequence[NeighborTable]) -> tuple[np.ndarray, np.ndarray]:
-        """The same from several feature groups."""
-        edges, (cases, right) = self._record
-        bins = np.searchsorted(edges, self.proba_groups(tables).max(axis=1), side="right")
-        return cases[bins], right[bins]
 
     def speaks_for(self, tables: Sequence[NeighborTable], these: np.ndarray, others: np.ndarray) -> np.ndarray:
         """How much each group raises the log odds of one class against another: (n_queries, n_groups)."""
         odds = np.empty((len(these), len(tables)))
-        for part in self._blocks(len(these), len(tables)):
-            features = self._features(tables, part)
+        for part in self._blocks(len(these), tables):
+            features = self._features(tables, part)[:, :, : self.weights_.size]
             query = np.arange(len(features))
             nearer = features[query, others[part]] - features[query, these[part]]
             odds[part] = (nearer.reshape(len(query), *self.weights_.shape) * self.weights_).sum(axis=2)
         return odds
 
-    def _teachers(self, n_groups: int, rows: np.ndarray) -> np.ndarray:
+    def _teachers(self, tables: Sequence[NeighborTable], rows: np.ndarray) -> np.ndarray:
         """The lines that weights are learned from: of all rows that are not alone in their class, or an even choice."""
         usable = np.flatnonzero(np.bincount(self.labels_, minlength=self.n_classes_)[self.labels_[rows]] > 1)
-        row_bytes = 8 * (min(self.n_classes_, CANDIDATES) + 1) * n_groups * len(self.members_)
+        row_bytes = 8 * n_candidates(self.n_classes_) * self._n_features(tables)
         teachers: np.ndarray = usable[evenly(len(usable), max(1, min(MOST_CASES, CASES_BYTES // row_bytes)))]
         return teachers
 
@@ -211,24 +217,32 @@ class Pooled(GroupPosterior):
         """What the weights are learned from."""
         parts = []
         everyone = len(usable) == len(truth)
-        for part in self._blocks(len(usable), len(tables)):
+        for part in self._blocks(len(usable), tables):
             features = self._features(tables, part if everyone else usable[part])
             nearest = np.zeros(features.shape[:2])
-            for first in range(0, features.shape[2], len(self.members_)):
+            for first in range(0, features.shape[2] - 1, len(self.members_)):  # nearest members, and the model if any
                 nearest += features[:, :, first]
             parts.append(likeliest(features, truth[usable[part]], nearest))
         if not parts:
             return Cases(np.empty((0, 1, 1)), np.empty((0, 1)), np.empty(0, np.int64))
         return stack(parts)
 
-    def _blocks(self, n_queries: int, n_groups: int) -> Iterator[slice]:
-        return row_blocks(n_queries, row_bytes=3 * 8 * self.n_classes_ * n_groups * len(self.members_))
+    def _n_features(self, tables: Sequence[NeighborTable]) -> int:
+        return len(_views(tables)) * len(self.members_) + (tables[0].said is not None) + 1
+
+    def _blocks(self, n_queries: int, tables: Sequence[NeighborTable]) -> Iterator[slice]:
+        return row_blocks(n_queries, row_bytes=3 * 8 * self.n_classes_ * self._n_features(tables))
 
     def _features(self, tables: Sequence[NeighborTable], part: slice | np.ndarray) -> np.ndarray:
-        """(queries of this part, classes, groups × numbers) log mean distances."""
-        groups = [listed_classes(table)[part] for table in tables]
-        out = np.empty((len(groups[0]), self.n_classes_, len(groups) * len(self.members_)))
-        self._fill_features(groups, out)
+        """(queries of this part, classes, features): views × numbers log mean distances, −log p of the model, size."""
+        views = [view[part] for view in _views(tables)]
+        out = np.empty((len(views[0]), self.n_classes_, self._n_features(tables)))
+        self._fill_features(views, out)
+        if tables[0].said is not None:
+            out[:, :, -2] = -tables[0].said[part]
+        # Of a query without any group nothing is known, not even that: all classes are alike.
+        told = np.any([view.numbers[:, 0] >= 0 for view in views], axis=0) | (tables[0].said is not None)
+        out[:, :, -1] = told[:, None] * self._far_by_size
         return out
 
     def _fill_features(self, groups: Sequence[NearestClasses], out: np.ndarray) -> None:
@@ -261,7 +275,7 @@ class Pooled(GroupPosterior):
         return gaps
 
     def _softmax(self, features: np.ndarray) -> np.ndarray:
-        scores = -(features @ self.weights_.ravel())
+        scores = -(features @ self._all_weights)
         scores -= scores.max(axis=1, keepdims=True)
         p: np.ndarray = np.exp(scores, out=scores)
         p /= p.sum(axis=1, keepdims=True)
@@ -270,12 +284,20 @@ class Pooled(GroupPosterior):
         return p
 
 
-def _past_confidence(sure: np.ndarray, right: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-    """Edges between bins of equally many past cases by confidence; cases and right answers in each."""
-    edges = np.quantile(sure, np.arange(1, CONFIDENCE_BINS) / CONFIDENCE_BINS)
-    bins = np.searchsorted(edges, sure, side="right")
-    counts = np.stack([np.bincount(bins, weights, CONFIDENCE_BINS) for weights in (None, right)])
-    return edges, counts.astype(np.int64)
+def _views(tables: Sequence[NeighborTable]) -> list[NearestClasses]:
+    """All that is known of the classes: in each group, and in further views of it."""
+    return [view for table in tables for view in (listed_classes(table), *table.further)]
+
+
+def _far_by_size(sizes: np.ndarray) -> np.ndarray:
+    """−log of how many rows each class has.
+
+    A class of one row is never the truth of a past case, so nothing is learned
+    about such: it counts as one of the usual size, neither helped nor harmed.
+    """
+    usual = np.median(sizes[sizes > 1]) if (sizes > 1).any() else 1.0
+    far: np.ndarray = -np.log(np.where(sizes > 1, sizes, usual))
+    return far
 
 
 def failure_share(p_true: np.ndarray, n_classes: int) -> float:

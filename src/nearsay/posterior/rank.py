@@ -56,8 +56,6 @@ class Rank(Tabulated):
     array([[3, 1, 0]])
     >>> rank.proba(table([[2]], [[1, 0]]))                      # one more case is spread over both ranks
     array([[0.3, 0.7]])
-    >>> rank.record(table([[2]], [[1, 0]]))                     # of 4 past cases the nearest label was right in 3
-    (array([4]), array([3]))
     """
 
     members = ()
@@ -67,11 +65,6 @@ class Rank(Tabulated):
         """The table as it can be shown."""
         return [CaseTable("rank", ("rank of the true label",), (self._ranks(),), self.counts_[0], self.reading_[0])]
 
-    def record(self, table: NeighborTable) -> tuple[np.ndarray, np.ndarray]:
-        """How many past cases fell in the cell of each query, and in how many of them the nearest label was right."""
-        cells, found = self._past_cells_like(table), table.indices[:, 0] >= 0
-        return np.where(found, self.counts_.sum(axis=1)[cells], 0), np.where(found, self.counts_[cells, 0], 0)
-
     def _ranks(self) -> list[int | str]:
         return [*range(1, self.n_classes_ + 1), "beyond"]
 
@@ -80,10 +73,6 @@ class Rank(Tabulated):
 
     def past_cells(self, table: NeighborTable) -> np.ndarray:
         """The line of ``counts_`` that each past case belongs to."""
-        return np.zeros(len(table), np.int64)
-
-    def _past_cells_like(self, table: NeighborTable) -> np.ndarray:
-        """The line of ``counts_`` that is most like each query."""
         return np.zeros(len(table), np.int64)
 
     def _cells(self, table: NeighborTable) -> np.ndarray:
@@ -161,9 +150,6 @@ class RankVotesplit(Rank):
 
     def past_cells(self, table: NeighborTable) -> np.ndarray:
         return self.elected_past(table)[1] - 1
-
-    def _past_cells_like(self, table: NeighborTable) -> np.ndarray:
-        return self.past_votes_like(table) - 1
 
     def _cells(self, table: NeighborTable) -> np.ndarray:
         return self.elected(table)[1]

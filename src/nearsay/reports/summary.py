@@ -14,12 +14,13 @@ def summarize(classifier: NeighborClassifier, X_test: Any, y_test: Any) -> dict[
     """What the classifier is and how it does on rows it has not seen, in plain values.
 
     >>> X, y = [[0], [1], [10], [11]], ["low", "low", "high", "high"]
-    >>> summary = summarize(NeighborClassifier(n_neighbors=1).fit(X, y), [[2], [9]], ["low", "high"])
+    >>> clf = NeighborClassifier(n_neighbors=1, posterior="proportional").fit(X, y)
+    >>> summary = summarize(clf, [[2], [9]], ["low", "high"])
     >>> summary["rows"], summary["k"], summary["accuracy"]
     (4, 1, 1.0)
     """
-    explained = classifier.explain(X_test)
-    return summarize_answers(classifier, explained.predictions, explained.probabilities, y_test)
+    p = classifier.predict_proba(X_test)
+    return summarize_answers(classifier, classifier.classes_[p.argmax(axis=1)], p, y_test)
 
 
 def summarize_answers(

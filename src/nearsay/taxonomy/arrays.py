@@ -2,17 +2,18 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from functools import cached_property
 from itertools import chain
+from types import MappingProxyType
 from typing import Any
 
 import numpy as np
 from scipy.sparse import csr_array
 
 from nearsay.errors import InputError
-from nearsay.taxonomy.checks import check_order, check_prior, not_in_the_tree
+from nearsay.taxonomy.checks import check_order, check_prior, check_words, not_in_the_tree
 from nearsay.taxonomy.edges import Name, as_name
 
 
@@ -23,13 +24,21 @@ class NodeArrays:
     nodes: tuple[Name, ...]
     parents: tuple[tuple[int, ...], ...]
     prior: np.ndarray | None
+    words: Mapping[Name, str]
 
-    def __init__(self, nodes: Iterable[Any], parents: Iterable[Iterable[int]], prior: Any = None) -> None:
+    def __init__(
+        self,
+        nodes: Iterable[Any],
+        parents: Iterable[Iterable[int]],
+        prior: Any = None,
+        words: Mapping[Any, str] | None = None,
+    ) -> None:
         assign = object.__setattr__  # the one way past a frozen class
         assign(self, "nodes", tuple(map(as_name, nodes)))
         assign(self, "parents", tuple(tuple(map(int, above)) for above in parents))
         check_order(self.nodes, self.parents)
         assign(self, "prior", None if prior is None else _read_only(check_prior(prior, self.leaves)))
+        assign(self, "words", MappingProxyType(check_words(words or {}, self.nodes)))
 
     def number(self, name: Any) -> int:
         """The number of the node of this name.

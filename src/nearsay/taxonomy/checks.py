@@ -49,6 +49,27 @@ def check_prior(prior: Any, leaves: Sequence[Name]) -> np.ndarray:
     return shares
 
 
+def check_words(words: Any, nodes: Sequence[Name]) -> dict[Name, str]:
+    """The words of nodes, in the order of the nodes; words of anything else are left out.
+
+    >>> check_words({"n2": "dog", "elsewhere": "?"}, ["n1", "n2"])
+    {'n2': 'dog'}
+    >>> check_words(["dog", "cat"], ["n1", "n2"])
+    Traceback (most recent call last):
+    nearsay.errors.InputError: words is a mapping from nodes to what they are called, {'n1': 'word'}; got list.
+    """
+    if not isinstance(words, Mapping):
+        raise InputError(
+            f"words is a mapping from nodes to what they are called, {{{nodes[0]!r}: 'word'}}; got"
+            f" {type(words).__name__}."
+        )
+    known = {name: words[name] for name in nodes if name in words}
+    for name, word in known.items():
+        if not isinstance(word, str) or not word.strip():
+            raise InputError(f"Node {name!r} is to be called {word!r}; a word is a text that is not empty.")
+    return known
+
+
 def leaf_weights(weights: Any, leaves: Sequence[Name]) -> np.ndarray:
     """A positive number for every leaf, from a list in their order or a mapping by name."""
     if isinstance(weights, Mapping):

@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
+import csv
 import json
 from pathlib import Path
 
 from nearsay.data.catalog import TAXONOMIES
-from nearsay.errors import SavedFileError, unknown_name
+from nearsay.errors import InputError, SavedFileError, unknown_name
 from nearsay.taxonomy.taxonomy import Taxonomy
 
 
@@ -17,7 +18,7 @@ def load_taxonomy(name: str) -> Taxonomy:
     name             what it is
     ================ ========================================================================
     ilsvrc65         57 dogs, cats, birds, boats and cars, 65 nodes, in the order of the DARTS authors
-    tin200           200 classes of Tiny ImageNet in WordNet, 413 nodes, named by WordNet id
+    tin200           200 classes of Tiny ImageNet in WordNet, 413 nodes, named by WordNet id, with their words
     inat21           10,000 species of iNaturalist 2021, 16,344 nodes
     ================ ========================================================================
 
@@ -30,6 +31,20 @@ def load_taxonomy(name: str) -> Taxonomy:
     entry = TAXONOMIES[name]
     taxonomy: Taxonomy = entry.read(entry.place(f"The taxonomy {name!r}") / entry.files[0])
     return taxonomy
+
+
+def read_tin200(path: Path) -> Taxonomy:
+    """Lines parent,child of WordNet ids, and beside them what WordNet calls each, where that file is there too."""
+    taxonomy = Taxonomy.from_csv(path)
+    names = path.with_name("names.csv")
+    if not names.exists():
+        return taxonomy
+    with names.open(encoding="utf-8", newline="") as file:
+        lines = list(csv.DictReader(file))
+    try:
+        return taxonomy.with_words({line["node"]: line["words"] for line in lines})
+    except (KeyError, InputError) as error:
+        raise SavedFileError(f"{names} does not hold columns node and words ({error}). Fetch it again.") from error
 
 
 def read_ilsvrc65(path: Path) -> Taxonomy:

@@ -34,6 +34,7 @@ from nearsay.taxonomy.edges import (
     write_edges,
 )
 from nearsay.taxonomy.text import drawn_as_text
+from nearsay.taxonomy.words import words_for_nodes
 
 
 @dataclass(frozen=True, eq=False, repr=False, init=False)
@@ -48,6 +49,7 @@ class Taxonomy(NodeArrays):
     nodes : names in order: leaves, then inner nodes, a child always before its parents, the root last
     parents : the numbers of each node's parents; none for the root alone
     prior : (n_leaves,) probabilities of the leaves, or None where all are equally likely
+    words : {node: word}, what nodes are called where their names are ids; any may be left out
 
     Examples
     --------
@@ -159,7 +161,7 @@ class Taxonomy(NodeArrays):
         """The taxonomy that ``to_dict`` wrote, every number checked."""
         if not isinstance(state, Mapping) or not {"nodes", "parents"} <= set(state):
             raise InputError(f"A saved taxonomy is a dict with nodes, parents and prior; got {type(state).__name__}.")
-        return cls(state["nodes"], state["parents"], state.get("prior"))
+        return cls(state["nodes"], state["parents"], state.get("prior"), dict(state.get("words", [])))
 
     # -------------------------------------------------------------- turned into
 
@@ -210,7 +212,9 @@ class Taxonomy(NodeArrays):
     def to_dict(self) -> dict[str, Any]:
         """Plain lists, for JSON and saved files; the same order of nodes comes back."""
         prior = None if self.prior is None else self.prior.tolist()
-        return {"nodes": list(self.nodes), "parents": [list(above) for above in self.parents], "prior": prior}
+        state = {"nodes": list(self.nodes), "parents": [list(above) for above in self.parents], "prior": prior}
+        # Pairs, because the keys of a JSON object are texts and names may be numbers.
+        return {**state, "words": [list(pair) for pair in self.words.items()]} if self.words else state
 
     def with_prior(self, prior: Any) -> Taxonomy:
         """The same taxonomy, with leaves that are not equally likely: ``information`` becomes −log2 of the mass.
@@ -224,9 +228,9 @@ class Taxonomy(NodeArrays):
         array([0.415, 2.   , 0.   ])
         """
         if prior is None:
-            return Taxonomy(self.nodes, self.parents)
+            return Taxonomy(self.nodes, self.parents, words=self.words)
         weights = leaf_weights(prior, self.leaves)
-        return Taxonomy(self.nodes, self.parents, weights / weights.sum())
+        return Taxonomy(self.nodes, self.parents, weights / weights.sum(), self.words)
 
     def with_leaves(self, leaves: Iterable[Any]) -> Taxonomy:
         """The same taxonomy with its leaves in another order, as ``classes_`` of a classifier; inner nodes stay.
@@ -238,9 +242,34 @@ class Taxonomy(NodeArrays):
         moved = self.check_labels(ordered).tolist()
         parents = (*(self.parents[leaf] for leaf in moved), *self.parents[self.n_leaves :])
         prior = None if self.prior is None else self.prior[moved]
-        return Taxonomy((*ordered, *self.nodes[self.n_leaves :]), parents, prior)
+        return Taxonomy((*ordered, *self.nodes[self.n_leaves :]), parents, prior, self.words)
+
+    def with_words(self, words: Mapping[Any, str]) -> Taxonomy:
+        """The same taxonomy, whose nodes are called by these words wherever they are shown.
+
+        Parameters
+        ----------
+        words : {node: word}
+            Any node may have one; words of anything else are left out. Answers stay names of nodes.
+
+        >>> tree = Taxonomy.from_nested({"n0": ["n1", "n2"]}).with_words({"n1": "dog, domestic dog", "n2": "cat"})
+        >>> tree.node_words
+        {'n1': 'dog', 'n2': 'cat', 'n0': 'anything'}
+        >>> tree.leaves
+        ('n1', 'n2')
+        """
+        return Taxonomy(self.nodes, self.parents, self.prior, words)
 
     # -------------------------------------------------------------- names
+
+    @cached_property
+    def node_words(self) -> dict[Name, str]:
+        """What every node is called: by ``words``, as ``words_for_nodes`` gives them; by its name where there are none.
+
+        >>> Taxonomy.from_nested({"pet": ["dog", "cat"]}).node_words
+        {'dog': 'dog', 'cat': 'cat', 'pet': 'pet'}
+        """
+        return words_for_nodes(self, self.words) if self.words else {name: str(name) for name in self.nodes}
 
     def path(self, name: Any) -> tuple[Name, ...]:
         """Names from the root down to this node; along the first parents where there are several."""
@@ -275,20 +304,24 @@ class Taxonomy(NodeArrays):
     def __eq__(self, other: object) -> bool:
         if not isinstance(other, Taxonomy):
             return NotImplemented
-        return (self.nodes, self.parents, _bytes(self.prior)) == (other.nodes, other.parents, _bytes(other.prior))
+        return self._content == other._content
 
     def __hash__(self) -> int:
         return self._hash
 
     @cached_property
     def _hash(self) -> int:  # of ten thousand names it takes a while, and every decision asks for it
-        return hash((self.nodes, self.parents, _bytes(self.prior)))
+        return hash(self._content)
+
+    @property
+    def _content(self) -> tuple[Any, ...]:
+        return self.nodes, self.parents, _bytes(self.prior), tuple(self.words.items())
 
     def __reduce__(self) -> tuple[Any, ...]:
-        return type(self), (self.nodes, self.parents, self.prior)
+        return type(self), (self.nodes, self.parents, self.prior, dict(self.words))
 
     def __str__(self) -> str:
-        return drawn_as_text(self)
+        return drawn_as_text(self, self.node_words)
 
     def __repr__(self) -> str:
         shape = "a tree" if self.is_tree else "a graph"

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
+from typing import Any
 
 from nearsay.taxonomy.arrays import NodeArrays
 
@@ -11,8 +12,8 @@ MOST_LINES = 70
 FEW_CHILDREN = 4
 
 
-def drawn_as_text(taxonomy: NodeArrays) -> str:
-    """One line per node, children below and to the right of their parent.
+def drawn_as_text(taxonomy: NodeArrays, words: Mapping[Any, str]) -> str:
+    """One line per node in its word, children below and to the right of their parent.
 
     Where that would be more than 70 lines, only the upper nodes are drawn, and
     some children of each: a line says how many more there are, and a node that
@@ -20,7 +21,7 @@ def drawn_as_text(taxonomy: NodeArrays) -> str:
     drawn in full below the first one; the others refer to that.
     """
     root = taxonomy.n_nodes - 1
-    return "\n".join([str(taxonomy.root), *_lines(taxonomy, root, _opened(taxonomy), "")])
+    return "\n".join([words[taxonomy.root], *_lines(taxonomy, words, root, _opened(taxonomy), "")])
 
 
 def _opened(taxonomy: NodeArrays) -> dict[int, tuple[int, ...]]:
@@ -40,19 +41,21 @@ def _opened(taxonomy: NodeArrays) -> dict[int, tuple[int, ...]]:
     return opened
 
 
-def _lines(taxonomy: NodeArrays, node: int, opened: dict[int, tuple[int, ...]], indent: str) -> Iterator[str]:
+def _lines(
+    taxonomy: NodeArrays, words: Mapping[Any, str], node: int, opened: dict[int, tuple[int, ...]], indent: str
+) -> Iterator[str]:
     children = opened[node]
     hidden = len(taxonomy.children[node]) - len(children)
     for place, child in enumerate(children, start=1):
         last = place == len(children) and not hidden
-        name, first_parent = taxonomy.nodes[child], taxonomy.parents[child][0]
+        word, first_parent = words[taxonomy.nodes[child]], taxonomy.parents[child][0]
         if first_parent != node:
-            yield f"{indent}{_corner(last)} {name} (as under {taxonomy.nodes[first_parent]})"
+            yield f"{indent}{_corner(last)} {word} (as under {words[taxonomy.nodes[first_parent]]})"
         elif child in opened:
-            yield f"{indent}{_corner(last)} {name}"
-            yield from _lines(taxonomy, child, opened, indent + ("   " if last else "│  "))
+            yield f"{indent}{_corner(last)} {word}"
+            yield from _lines(taxonomy, words, child, opened, indent + ("   " if last else "│  "))
         else:
-            yield f"{indent}{_corner(last)} {name}{_size(taxonomy, child)}"
+            yield f"{indent}{_corner(last)} {word}{_size(taxonomy, child)}"
     if hidden:
         yield f"{indent}{_corner(True)} … {hidden} more"
 

@@ -4,16 +4,16 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Mapping
-from itertools import chain, zip_longest
+from itertools import accumulate, chain, zip_longest
 from typing import Any
 
-from nearsay.taxonomy.taxonomy import Taxonomy
+from nearsay.taxonomy.arrays import NodeArrays
 
 EVERYTHING = "anything"
 EXAMPLES = 2
 
 
-def words_for_nodes(taxonomy: Taxonomy, words: Mapping[Any, str]) -> dict[Any, str]:
+def words_for_nodes(taxonomy: NodeArrays, words: Mapping[Any, str]) -> dict[Any, str]:
     """A word for every node, from those of the leaves.
 
     An inner node without a word is described by its leaves: "corgi or poodle", "one
@@ -25,9 +25,11 @@ def words_for_nodes(taxonomy: Taxonomy, words: Mapping[Any, str]) -> dict[Any, s
     ----------
     words : {node: word}
         Any node may have one. Of synonyms, "goldfish, Carassius auratus", the
-        first is taken, unless two nodes would then be called alike. A leaf
-        without a word keeps its name; words of other things are ignored.
+        first is taken; where two nodes would then be called alike, as many as
+        tell them apart. A leaf without a word keeps its name; words of other
+        things are ignored.
 
+    >>> from nearsay.taxonomy.taxonomy import Taxonomy
     >>> pets = Taxonomy.from_nested({"n0": {"n1": ["n4", "n5", "n6"], "n2": ["n7", "n8"], "n3": ["n9"]}})
     >>> words = {"n4": "corgi, Welsh corgi", "n5": "poodle", "n6": "pug", "n7": "tabby", "n8": "Manx", "n9": "ant"}
     >>> [words_for_nodes(pets, words)[name] for name in ("n4", "n1", "n2", "n3", "n0")]
@@ -57,12 +59,18 @@ def word_of(name: Any, names: Mapping[Any, str] | None) -> str:
 
 
 def _first_synonyms(words: dict[Any, str]) -> dict[Any, str]:
-    first = {name: word.partition(",")[0].strip() for name, word in words.items()}
-    often = Counter(first.values())
-    return {name: first[name] if often[first[name]] == 1 else word for name, word in words.items()}
+    """Of each node's synonyms as many as no other node begins with; all of them where that is not enough.
+
+    >>> _first_synonyms({1: "car, auto, machine", 2: "car, railcar", 3: "vessel", 4: "vessel, watercraft"})
+    {1: 'car, auto', 2: 'car, railcar', 3: 'vessel', 4: 'vessel, watercraft'}
+    """
+    synonyms = {name: [part.strip() for part in word.split(",")] for name, word in words.items()}
+    beginnings = {name: list(accumulate(parts, "{}, {}".format)) for name, parts in synonyms.items()}
+    often = Counter(chain.from_iterable(beginnings.values()))
+    return {name: next((said for said in of if often[said] == 1), of[-1]) for name, of in beginnings.items()}
 
 
-def _examples(node: int, taxonomy: Taxonomy, counts: list[int], of_children: list[list[int]]) -> list[int]:
+def _examples(node: int, taxonomy: NodeArrays, counts: list[int], of_children: list[list[int]]) -> list[int]:
     """Some leaves under the node: the first example of each branch, largest branch first, then their second ones."""
     if node < taxonomy.n_leaves:
         return [node]

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from nearsay.compiling import compiled
+from nearsay.compiling import only_compiled as compiled
 
 
 @compiled

@@ -1,0 +1,161 @@
+"""HedgedClassifier as it comes, on Tiny ImageNet: what it says at every accuracy, and how often its promise is kept."""
+
+from __future__ import annotations
+
+import inspect
+import time
+import warnings
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import numpy as np
+from sklearn.base import clone
+from sklearn.linear_model import LogisticRegression
+from sklearn.model_selection import StratifiedKFold
+from sklearn.pipeline import make_pipeline
+from sklearn.preprocessing import Normalizer
+
+from nearsay.decision.envelope import accuracy_curve, operating_points
+from nearsay.decision.guarantee import most_specific
+from nearsay.decision.hedged import RULES_TO_TRY, HedgedClassifier
+from nearsay.decision.rules import RULES
+from nearsay.posterior.classifier import NeighborClassifier
+from reproduce.hedging.methods import GRID, PROMISE_CONFIDENCE, PROMISED, most_said_at
+from reproduce.hedging.tin200 import FOLDS, Images, first_columns, some_classes
+
+SPLITS = 200
+# Rows that settings are read from in a split, where all rows were answered once.
+ROWS_TO_LEARN_FROM = 2000
+# Where everything is fitted anew in each split: so many classes and columns, and rows to fit on.
+FEW_CLASSES, FEW_COLUMNS, ROWS_TO_FIT_ON = 20, 32, 1000
+
+Tell = Callable[[str], None]
+
+
+def classifiers() -> dict[str, HedgedClassifier]:
+    """Neighbors alone and beside a linear model, and that model by itself; none is told more than its data."""
+    neighbors = NeighborClassifier(metric="auto")
+    linear = make_pipeline(Normalizer(), LogisticRegression(C=10.0, max_iter=200))
+    folds = StratifiedKFold(FOLDS, shuffle=True, random_state=0)
+    hedged = {"neighbors alone": HedgedClassifier(neighbors)}
+    if "beside" in inspect.signature(NeighborClassifier).parameters:
+        hedged["beside logistic regression"] = HedgedClassifier(clone(neighbors).set_params(beside=linear))
+    return {**hedged, "logistic regression": HedgedClassifier(linear, cv=folds)}
+
+
+def curve_rows(images: Images, safe: float, tell: Tell) -> dict[str, Any]:
+    """What test rows get along the accuracies asked for, and a summary of each classifier where ``safe`` is asked for.
+
+    Settings, rules and posteriors come from the training rows.
+    """
+    rows, summary = [], []
+    for name, hedged in classifiers().items():
+        tell(f"Fitting {name}")
+        begun = time.perf_counter()
+        hedged.set_params(taxonomy=images.taxonomy, accuracy=safe).fit(images.train.X, images.train.y)
+        seconds = time.perf_counter() - begun
+        truth = images.taxonomy.check_labels(np.asarray(images.test.y))
+        asked: dict[int, np.ndarray] = {}  # of each classifier that some accuracy calls for, its probabilities
+        for accuracy in dict.fromkeys((*GRID, safe)):
+            with warnings.catch_warnings():
+                warnings.filterwarnings("ignore", "An accuracy of")
+                hedged.set_accuracy(accuracy)
+            who = id(hedged.estimator_)
+            asked[who] = asked[who] if who in asked else hedged.predict_proba_nodes(images.test.X)
+            p_leaf = asked[who][:, : images.taxonomy.n_leaves]
+            said = RULES[hedged.rule_](p_leaf, images.taxonomy, hedged.setting_)
+            right = images.taxonomy.covers_label(said, truth)
+            gain = (images.taxonomy.information[said] * right).mean() / images.taxonomy.information.max()
+            row = {"classifier": name, "rule": hedged.rule_, "asked": accuracy, "accuracy": float(right.mean())}
+            rows.append({**row, "normalized_gain": float(gain)})
+            if accuracy == safe:
+                curve = accuracy_curve(operating_points(p_leaf, images.taxonomy), images.test.y, images.taxonomy)
+                summary.append(
+                    {**rows[-1], "judged_gain": float(most_said_at(curve, safe)), "seconds": round(seconds, 1)}
+                )
+    return {"rows": rows, "summary": summary}
+
+
+def promise_in_splits(images: Images, k: int, tell: Tell, splits: int = SPLITS) -> list[dict[str, Any]]:
+    """In how many splits the accuracy asked for with a confidence is kept: by all rows, and by the rows left over.
+
+    First every row is answered once by the votes of its ``k`` nearest others, and a split is some rows to read settings
+    from. Then everything is fitted anew in each split, on some rows of some classes, which the other rows judge.
+    """
+    tell("Answering every row by the others")
+    return [*_answered_once(images, k, splits), *_fitted_anew(images, tell, splits)]
+
+
+def _answered_once(images: Images, k: int, splits: int) -> list[dict[str, Any]]:
+    tree = images.taxonomy
+    X, y = _all_rows(images)
+    knn = NeighborClassifier(min(k, len(X) - 1), posterior="proportional", model_failure=0.0).fit(X, y)
+    p_leaf = np.zeros((len(y), tree.n_leaves))
+    p_leaf[:, tree.check_labels(knn.classes_)] = knn.leave_one_out_proba()
+    points = [operating_points(p_leaf, tree, rule) for rule in RULES_TO_TRY]
+    everyone = [accuracy_curve(of_rule, y, tree) for of_rule in points]
+    random, n = np.random.default_rng(0), min(ROWS_TO_LEARN_FROM, len(y) // 2)
+    of_all, of_rest = np.empty((2, splits, len(PROMISED)))
+    for split in range(splits):
+        drawn = random.choice(len(y), n, replace=False)
+        known = [accuracy_curve(of_rule.take(drawn), y[drawn], tree) for of_rule in points]
+        for place, accuracy in enumerate(PROMISED):
+            way, setting = _found(known, accuracy)
+            right = everyone[way].n_right[everyone[way].place(setting)]
+            of_all[split, place] = right / len(y)
+            of_rest[split, place] = (right - known[way].n_right[known[way].place(setting)]) / (len(y) - n)
+    return [
+        _kept(f"settings from {n:,} rows", accuracy, all_rows, rest)
+        for accuracy, all_rows, rest in zip(PROMISED, of_all.T, of_rest.T, strict=True)
+    ]
+
+
+def _fitted_anew(images: Images, tell: Tell, splits: int) -> list[dict[str, Any]]:
+    leaves = np.array(images.taxonomy.leaves)
+    few_columns = first_columns(images, FEW_COLUMNS)
+    got = np.empty((splits, len(PROMISED)))
+    for split in range(splits):
+        tell(f"Fitting anew, {split + 1} of {splits}")
+        random = np.random.default_rng(split)
+        chosen = random.choice(leaves, min(FEW_CLASSES, len(leaves)), replace=False)
+        few = some_classes(few_columns, chosen.tolist())
+        X, y = _all_rows(few)
+        order = random.permutation(len(y))
+        known, rest = np.split(order, [min(ROWS_TO_FIT_ON, len(y) // 2)])
+        hedged = HedgedClassifier(
+            NeighborClassifier(15, posterior="weighted"), few.taxonomy, confidence=PROMISE_CONFIDENCE
+        )
+        with warnings.catch_warnings():
+            warnings.filterwarnings("ignore", "An accuracy of")
+            hedged.fit(X[known], y[known])
+            p, truth = hedged.predict_proba_nodes(X[rest]), few.taxonomy.check_labels(y[rest])
+            for place, accuracy in enumerate(PROMISED):
+                hedged.set_accuracy(accuracy)
+                said = RULES[hedged.rule_](p[:, : few.taxonomy.n_leaves], few.taxonomy, hedged.setting_)
+                got[split, place] = few.taxonomy.covers_label(said, truth).mean()
+    what = f"fitted on {len(known):,} rows"
+    return [_kept(what, accuracy, None, rest) for accuracy, rest in zip(PROMISED, got.T, strict=True)]
+
+
+def _all_rows(images: Images) -> tuple[np.ndarray, np.ndarray]:
+    parts = images.train, images.test
+    return np.concatenate([part.X for part in parts]), np.concatenate([np.asarray(part.y) for part in parts])
+
+
+def _found(curves: Sequence[Any], accuracy: float) -> tuple[int, float]:
+    """As HedgedClassifier chooses with a confidence, without its warning."""
+    with warnings.catch_warnings():
+        warnings.filterwarnings("ignore", "An accuracy of")
+        way, (setting,) = most_specific([{"all": curve} for curve in curves], accuracy, PROMISE_CONFIDENCE)
+    return way, float(setting)
+
+
+def _kept(what: str, accuracy: float, of_all: np.ndarray | None, of_rest: np.ndarray) -> dict[str, Any]:
+    return {
+        "what": what,
+        "asked": accuracy,
+        "splits": len(of_rest),
+        "accuracy": float(of_rest.mean()),
+        "kept_by_all": None if of_all is None else float((of_all >= accuracy).mean()),
+        "kept_by_rows_left_over": float((of_rest >= accuracy).mean()),
+    }

@@ -1,0 +1,214 @@
+"""The columns that the scorers of a default annotator learn from: vectors in the view that suits them, and nearness.
+
+    vectors (Euclidean) ──► as given, standardized, unit length, … ──┬─► "vectors", to be searched
+                                                                     ├─► few enough columns ──► "linear"
+                                                                     └─► nearness to landmarks ──► "kernel"
+    others (histograms, …) ──────────────────────────────────────────┬─► searched as they are
+                                                                     └─► nearness to landmarks ──► "kernel of others"
+
+Views are held against each other by what the nearest rows say, each row left out once; that is all that keywords are
+used for, so one table of columns serves every fold.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from scipy.linalg import svd
+from scipy.sparse import csr_array
+from sklearn.base import BaseEstimator, TransformerMixin
+from sklearn.utils.extmath import randomized_svd
+from sklearn.utils.validation import check_is_fitted
+
+from nearsay.annotate.calibration import KeywordCalibration
+from nearsay.annotate.landmarks import LandmarkFeatures
+from nearsay.annotate.relevance import Relevance
+from nearsay.arrays import as_rows, evenly
+from nearsay.data.keywords import rows_and_keywords
+from nearsay.distances.vectors import Euclidean
+from nearsay.learn.keyword_projection import unit_length
+from nearsay.learn.linear_map import in_units
+from nearsay.neighbors.index import NeighborIndex
+from nearsay.neighbors.spaces import as_spaces
+
+VECTORS, LINEAR, KERNEL, KERNEL_OF_OTHERS = "vectors", "linear", "kernel", "kernel of others"
+# Linear methods hold the square of the number of columns. Of more columns than this, or than rows, come so many
+# leading directions, or all in which rows differ.
+MOST_COLUMNS, DIRECTIONS = 2000, 1000
+# Rows or columns up to which directions are exact.
+FACTORED_WHOLE = 1500
+LANDMARKS, COMPONENTS = 2000, 400
+# Rows among which views are compared, and rows asked there.
+COMPARED_AMONG, COMPARED_BY, PAIRS_COMPARED = 10_000, 1000, 2**18
+NEIGHBORS = 20
+
+
+def _as_given(X: np.ndarray) -> np.ndarray:
+    return X
+
+
+def _root(X: np.ndarray) -> np.ndarray:
+    return unit_length(np.sqrt(np.maximum(X, 0.0)))
+
+
+# How rows may be looked at before columns are brought to their scales.
+SHAPED: dict[str, Callable[[np.ndarray], np.ndarray]] = {
+    "as given": _as_given,
+    "standardized": _as_given,
+    "unit length": unit_length,
+    "square roots at unit length": _root,
+}
+
+
+@dataclass(frozen=True)
+class View:
+    """A way to look at some columns, such that the squared distance of a row from the mean is 1 on average.
+
+    Attributes
+    ----------
+    name : one of SHAPED
+    divisors : (n_columns,)
+
+    >>> View.of("standardized", np.array([[0.0, 0.0], [2.0, 60.0]])).columns(np.array([[1.0, 60.0]])).round(3)
+    array([[0.707, 1.414]])
+    """
+
+    name: str
+    divisors: np.ndarray
+
+    @classmethod
+    def of(cls, name: str, X: np.ndarray) -> View:
+        shaped = SHAPED[name](X)
+        spread = shaped.std(axis=0, dtype=np.float64)
+        # What rounding leaves of a constant column must not be blown up to the size of the others.
+        constant = spread <= 16 * np.finfo(np.float64).eps * np.abs(shaped).max(axis=0, initial=0.0)
+        spread[constant] = 0.0
+        if name == "standardized":
+            divisors = np.where(constant, 1.0, spread) * np.sqrt(max(int((~constant).sum()), 1))
+        else:
+            divisors = np.full(X.shape[1], np.sqrt((spread**2).sum()) or 1.0)
+        return cls(name, divisors)
+
+    def columns(self, X: np.ndarray) -> np.ndarray:
+        seen: np.ndarray = SHAPED[self.name](X) / self.divisors
+        return seen
+
+
+class KeywordColumns(TransformerMixin, BaseEstimator):
+    """Rows in columns that suit linear methods and searches alike.
+
+    Parameters
+    ----------
+    features : None, {name: columns} or {name: (columns, distance)}
+        The feature spaces; None is one, all columns by Euclidean distance.
+
+    Attributes
+    ----------
+    blocks_ : {name: slice}
+        Where the vectors, columns for linear methods and nearness to landmarks stand.
+    views_ : {name of a space: name of a view}
+        How the columns of each Euclidean space are seen.
+    others_ : {name: (slice, Distance)}
+        The other spaces, among the columns that came in.
+    """
+
+    def __init__(self, features: Any = None) -> None:
+        self.features = features
+
+    def fit(self, X: Any, Y: Any) -> KeywordColumns:
+        """Choose the views, and find the landmarks."""
+        self.fit_transform(X, Y)
+        return self
+
+    def fit_transform(self, X: Any, Y: Any) -> np.ndarray:
+        """The same as ``fit`` and then ``transform``; landmarks are not measured twice."""
+        rows, keywords = rows_and_keywords(X, Y)
+        spaces = as_spaces(self.features, rows.shape[1])
+        self.n_features_in_ = rows.shape[1]
+        self._vectors = [space for space in spaces if isinstance(space.distance, Euclidean)]
+        self.others_ = {
+            space.name: (space.columns, space.distance) for space in spaces if not isinstance(space.distance, Euclidean)
+        }
+        self._views = {space.name: self._view(rows[:, space.columns], keywords.matrix) for space in self._vectors}
+        self.views_ = {name: view.name for name, (_, view) in self._views.items()}
+        self._mean: np.ndarray | None = None
+        self._directions: np.ndarray | None = None
+        self._near: dict[str, LandmarkFeatures] = {}
+        self.blocks_: dict[str, slice] = {}
+        parts = []
+        if self._vectors:
+            vectors = self._seen(rows)
+            parts.append(self._block(VECTORS, vectors))
+            self.blocks_[LINEAR] = self.blocks_[VECTORS]
+            if vectors.shape[1] > min(MOST_COLUMNS, len(vectors)):
+                self._mean = vectors.mean(axis=0)
+                self._directions = leading_directions(vectors - self._mean, DIRECTIONS)
+                parts.append(self._block(LINEAR, (vectors - self._mean) @ self._directions.T))
+            parts.append(self._near_block(KERNEL, vectors, None))
+        if self.others_:
+            parts.append(self._near_block(KERNEL_OF_OTHERS, rows, self.others_))
+        return np.hstack(parts)
+
+    def transform(self, X: Any) -> np.ndarray:
+        """The columns of each row: (n_rows, n_columns_out)."""
+        check_is_fitted(self, "blocks_")
+        rows = as_rows(X, width=self.n_features_in_)
+        parts = []
+        if self._vectors:
+            vectors = self._seen(rows)
+            parts.append(vectors)
+            if self._directions is not None:
+                parts.append((vectors - self._mean) @ self._directions.T)
+            parts.append(self._near[KERNEL].transform(vectors))
+        if self.others_:
+            parts.append(self._near[KERNEL_OF_OTHERS].transform(rows))
+        return np.hstack(parts)
+
+    @property
+    def _width(self) -> int:
+        return max((block.stop for block in self.blocks_.values()), default=0)
+
+    def _block(self, name: str, columns: np.ndarray) -> np.ndarray:
+        self.blocks_[name] = slice(self._width, self._width + columns.shape[1])
+        return columns
+
+    def _near_block(self, name: str, columns: np.ndarray, features: Any) -> np.ndarray:
+        self._near[name] = LandmarkFeatures(features, n_landmarks=LANDMARKS, n_components=COMPONENTS)
+        return self._block(name, self._near[name].fit_transform(columns))
+
+    def _seen(self, rows: np.ndarray) -> np.ndarray:
+        """The Euclidean spaces beside each other, each in its view."""
+        units = [(rows[:, space.columns] / self._views[space.name][0], space.name) for space in self._vectors]
+        return np.hstack([self._views[name][1].columns(columns) for columns, name in units])
+
+    def _view(self, rows: np.ndarray, keywords: csr_array) -> tuple[float, View]:
+        """The unit of the columns, and the view in which the nearest rows say most about keywords."""
+        scaled, unit = in_units(rows)
+        scaled = scaled.astype(np.float64, copy=False)
+        names = [name for name in SHAPED if name != "square roots at unit length" or scaled.min() >= 0]
+        views = [View.of(name, scaled) for name in names]
+        return unit, min(views, key=lambda view: nearest_loss(view.columns(scaled), keywords))
+
+
+def leading_directions(centered: np.ndarray, most: int) -> np.ndarray:
+    """The directions in which rows differ most, at right angles: (at most ``most``, n_columns)."""
+    if min(centered.shape) <= FACTORED_WHOLE:
+        directions = svd(centered, full_matrices=False)[2][:most]
+    else:
+        directions = randomized_svd(centered, most, random_state=0)[2]
+    return np.asarray(directions)
+
+
+def nearest_loss(columns: np.ndarray, keywords: csr_array) -> float:
+    """The log loss, per row, of probabilities from the votes of the nearest other rows."""
+    among = evenly(len(columns), COMPARED_AMONG)
+    known = csr_array(keywords[among])
+    asked = evenly(len(among), max(2, min(COMPARED_BY, PAIRS_COMPARED // known.shape[1])))
+    index = NeighborIndex("sqeuclidean").fit(columns[among])
+    table = index.leave_one_out(min(NEIGHBORS, len(among) - 1), asked)
+    scores, past = [Relevance("distance").scores(table, known)], csr_array(known[asked])
+    share = np.asarray(known.mean(axis=0)).ravel()
+    return float(KeywordCalibration.shared(scores, past, share).losses(scores, past).mean())

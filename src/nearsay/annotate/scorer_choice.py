@@ -1,0 +1,146 @@
+"""Which scorers an annotator hears: the best one, then one after the other those that clearly lower the log loss."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from html import escape
+from typing import Any
+
+import numpy as np
+from scipy.sparse import csr_array
+
+from nearsay.annotate.calibration import KeywordCalibration
+from nearsay.arrays import evenly
+
+# Pairs of row and word by which scorers are held against each other: with 260 words 1,000 rows.
+MOST_PAIRS_JUDGED = 2**18
+
+Scores = Sequence[np.ndarray]
+
+
+@dataclass(frozen=True)
+class ScorerChoice:
+    """A scorer that was tried.
+
+    Attributes
+    ----------
+    scorer : str
+    alone : float
+        The log loss of past cases, in nats per item over all words, by this scorer alone.
+    without : float or None
+        The log loss if this one were left out of those that are used; None for one that is not used.
+    """
+
+    scorer: str
+    alone: float
+    without: float | None = None
+
+    @property
+    def used(self) -> bool:
+        return self.without is not None
+
+
+class ScorerChoices(Sequence[ScorerChoice]):
+    """All that was tried: first what is used, what counts most first. Prints as a table.
+
+    >>> used = [ScorerChoice("nearest", 1.9, 1.5), ScorerChoice("regression", 1.6, 1.7)]
+    >>> print(ScorerChoices([*used, ScorerChoice("projection", 2.0)], together=1.4, n_cases=120))
+    log loss of 120 past cases, per item: 1.4000
+      scorer       alone  without it
+    * regression  1.6000      1.7000
+    * nearest     1.9000      1.5000
+      projection  2.0000           -
+    """
+
+    def __init__(self, tried: Sequence[ScorerChoice], together: float, n_cases: int) -> None:
+        self._tried = sorted(tried, key=lambda one: (not one.used, -(one.without or 0.0), one.alone))
+        self.together = together
+        self.n_cases = n_cases
+
+    def __len__(self) -> int:
+        return len(self._tried)
+
+    def __getitem__(self, number: Any) -> Any:
+        return self._tried[number]
+
+    @property
+    def used(self) -> list[str]:
+        """The scorers that are heard."""
+        return [one.scorer for one in self if one.used]
+
+    @property
+    def why(self) -> str:
+        """One line that says by what was chosen."""
+        return f"log loss of {self.n_cases} past cases, per item: {self.together:.4f}"
+
+    def rows(self) -> list[dict[str, Any]]:
+        """Plain values, for JSON and for tables."""
+        return [{"scorer": one.scorer, "alone": one.alone, "without": one.without, "used": one.used} for one in self]
+
+    def __str__(self) -> str:
+        cells = [_HEAD, *map(_cells, self)]
+        widths = [max(len(row[column]) for row in cells) for column in range(len(_HEAD))]
+        lines = [self.why]
+        for number, row in enumerate(cells):
+            mark = "* " if number and self[number - 1].used else "  "
+            first, *numbers = (
+                cell.ljust(w) if c == 0 else cell.rjust(w) for c, (cell, w) in enumerate(zip(row, widths, strict=True))
+            )
+            lines.append(mark + "  ".join([first, *numbers]))
+        return "\n".join(lines)
+
+    def _repr_html_(self) -> str:
+        def line(cells: Sequence[str], tag: str) -> str:
+            return "<tr>" + "".join(f"<{tag}>{escape(cell)}</{tag}>" for cell in cells) + "</tr>"
+
+        body = "".join(line(_cells(one), "th" if one.used else "td") for one in self)
+        head = f"<caption>{escape(self.why)}</caption><thead>{line(_HEAD, 'th')}</thead>"
+        return f"<table>{head}<tbody>{body}</tbody></table>"
+
+
+_HEAD = ("scorer", "alone", "without it")
+
+
+def _cells(one: ScorerChoice) -> tuple[str, ...]:
+    return one.scorer, f"{one.alone:.4f}", "-" if one.without is None else f"{one.without:.4f}"
+
+
+def choose_scorers(scores: Mapping[str, Scores], keywords: csr_array, share: np.ndarray) -> ScorerChoices:
+    """Choose from scorers by the scores that they gave to rows they had not seen.
+
+    The one of least log loss is used. Of the others, the one that lowers it most joins, as long as it does so by more
+    than a standard error, and by more than what its weights would fit of pure chance: one nat of all rows for each.
+
+    Parameters
+    ----------
+    scores : {name: [(n_rows, n_words), …]}
+    keywords : (n_rows, n_words) zeros and ones
+    share : (n_words,)
+        Of all rows, those that have the word.
+    """
+    seen = evenly(keywords.shape[0], max(2, MOST_PAIRS_JUDGED // keywords.shape[1]))
+    known = csr_array(keywords[seen])
+    shown = {name: [said[seen] for said in each] for name, each in scores.items()}
+
+    def losses(names: Sequence[str]) -> np.ndarray:
+        heard = [said for name in names for said in shown[name]]
+        if not heard:  # how often each word is had says something by itself
+            heard = [np.zeros(known.shape)]
+        return KeywordCalibration.shared(heard, known, share).losses(heard, known)
+
+    alone = {name: losses([name]) for name in scores}
+    used = [min(alone, key=lambda name: float(alone[name].mean()))]
+    now = alone[used[0]]
+    while len(used) < len(scores):
+        tried = {name: losses([*used, name]) for name in scores if name not in used}
+        best = min(tried, key=lambda name: float(tried[name].mean()))
+        gain = now - tried[best]
+        by_chance = 2 * len(shown[best])
+        if not gain.sum() > by_chance + np.sqrt(len(gain)) * gain.std():
+            break
+        used.append(best)
+        now = tried[best]
+    without = {name: float(losses([one for one in used if one != name]).mean()) for name in used}
+    tried_all = [ScorerChoice(name, float(alone[name].mean()), without.get(name)) for name in scores]
+    return ScorerChoices(tried_all, float(now.mean()), len(seen))

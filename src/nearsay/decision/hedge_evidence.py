@@ -1,0 +1,200 @@
+"""Why a hedged answer was given: the way down the tree, the record of answers like it, and the neighbors."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from html import escape
+from typing import Any
+
+import numpy as np
+
+from nearsay.posterior.evidence import InWords
+from nearsay.taxonomy.taxonomy import Taxonomy
+
+LABELS_SHOWN = 3
+
+
+@dataclass(frozen=True)
+class PathStep:
+    """A node on the way down to the answer.
+
+    Attributes
+    ----------
+    node, word : its name, and what it is called.
+    probability : float
+    information : float
+        Bits that it says; 0 for the root.
+    """
+
+    node: Any
+    word: str
+    probability: float
+    information: float
+
+
+@dataclass(frozen=True)
+class HedgeEvidence(InWords):
+    """A hedged answer and what it rests on, in plain Python values.
+
+    Attributes
+    ----------
+    node, word : the answer, as ``predict`` gives it, and what it is called.
+    probability : float
+        The probability of the answer: of all classes at or below it.
+    path : list of PathStep
+        From the root down to the answer, first parents where a node has several.
+    most_probable : PathStep
+        The most probable leaf.
+    record : dict or None
+        ``{"cases": 100, "right": 96}``: how many past cases were answered at a probability like this, and how many of
+        these answers were right. None for the root, which says nothing.
+    accuracy, confidence : what was asked for.
+    votes : {word: count} or None
+        What the neighbors say, most votes first, as the tree calls it.
+    n_agree : int or None
+        How many neighbors say the answer, or something below it.
+    evidence : what the estimator says of its own answer (``Evidence``: neighbors, distances …), or None.
+
+    >>> step = PathStep("dog", "dog", 0.97, 0.6)
+    >>> corgi = PathStep("corgi", "corgi", 0.5, 1.6)
+    >>> print(HedgeEvidence("dog", "dog", 0.97, [PathStep("pet", "pet", 1.0, 0.0), step], corgi,
+    ...                     {"cases": 100, "right": 96}, 0.95, None, {"corgi": 8, "pug": 7}, 15, None))
+    dog with probability 0.97 (pet 1.00 › dog 0.97); the most probable class is corgi (0.50).
+    Of 100 past cases answered at a probability like this, 96 were right.
+    All 15 neighbors say so: 8 corgi, 7 pug.
+    Calibrated to be right in 95% of answers.
+    """
+
+    node: Any
+    word: str
+    probability: float
+    path: list[PathStep]
+    most_probable: PathStep
+    record: dict[str, int] | None
+    accuracy: float
+    confidence: float | None
+    votes: dict[str, int] | None
+    n_agree: int | None
+    evidence: Any
+
+    @property
+    def text(self) -> str:
+        """The evidence in a few sentences, one a line."""
+        way = " › ".join(f"{step.word} {step.probability:.2f}" for step in self.path)
+        answer = f"{self.word} with probability {self.probability:.2f} ({way})"
+        if self.most_probable.node != self.node:
+            sure = self.most_probable
+            answer += f"; the most probable class is {sure.word} ({sure.probability:.2f})"
+        lines = [f"{answer}.", self._record_in_words(), self._votes_in_words(), self._promise_in_words()]
+        return "\n".join(line for line in lines if line)
+
+    def _record_in_words(self) -> str:
+        if self.record is None:
+            return "It says nothing, so it is always right." if len(self.path) == 1 else ""
+        cases, right = self.record["cases"], self.record["right"]
+        if cases == 0:
+            return "No past case was answered at a probability like this."
+        if cases == 1:
+            return f"The one past case answered at a probability like this was {'right' if right else 'wrong'}."
+        verb = "was" if right == 1 else "were"
+        return f"Of {cases} past cases answered at a probability like this, {right or 'none'} {verb} right."
+
+    def _votes_in_words(self) -> str:
+        if not self.votes:
+            return ""
+        total = sum(self.votes.values())
+        who = f"All {total}" if self.n_agree == total else f"{self.n_agree or 'None'} of {total}"
+        shown = [f"{count} {word}" for word, count in list(self.votes.items())[:LABELS_SHOWN]]
+        others = total - sum(list(self.votes.values())[:LABELS_SHOWN])
+        listed = ", ".join([*shown, *([f"{others} something else"] if others else [])])
+        return f"{who} neighbor{'s' * (total != 1)} say{'s' * (self.n_agree == 1)} so: {listed}."
+
+    def _promise_in_words(self) -> str:
+        sure = "" if self.confidence is None else f", with confidence {self.confidence:g}"
+        return f"Calibrated to be right in {100 * self.accuracy:g}% of answers{sure}."
+
+    def to_dict(self) -> dict[str, Any]:
+        """Everything, the text too, as values that ``json.dumps`` takes."""
+        own = self.evidence.to_dict() if isinstance(self.evidence, InWords) else self.evidence
+        return {**super().to_dict(), "evidence": own}
+
+    def _repr_html_(self) -> str:
+        rows = "".join(
+            f"<tr><td>{escape(step.word)}</td><td>{step.probability:.3f}</td><td>{step.information:.2f}</td></tr>"
+            for step in self.path
+        )
+        head = "<tr><th>node</th><th>probability</th><th>bits</th></tr>"
+        own = self.evidence._repr_html_() if hasattr(self.evidence, "_repr_html_") else ""
+        text = escape(self.text).replace("\n", "<br>")
+        return f"<div><p>{text}</p><table><thead>{head}</thead><tbody>{rows}</tbody></table>{own}</div>"
+
+
+class HedgeEvidenceList(list[HedgeEvidence]):
+    """The evidence of each query in turn, with what ``predict`` and ``predict_proba`` give for all of them.
+
+    Attributes
+    ----------
+    predictions : (n_queries,) names of nodes.
+    probabilities : (n_queries, n_classes)
+    """
+
+    def __init__(self, items: list[HedgeEvidence], *, predictions: np.ndarray, probabilities: np.ndarray) -> None:
+        super().__init__(items)
+        self.predictions = predictions
+        self.probabilities = probabilities
+
+    def _repr_html_(self) -> str:
+        return "".join(item._repr_html_() for item in self)
+
+
+def hedge_evidence(
+    nodes: np.ndarray,
+    p_node: np.ndarray,
+    taxonomy: Taxonomy,
+    accuracy: float,
+    confidence: float | None,
+    records: Sequence[dict[str, int] | None] | None,
+    found: Sequence[Any] | None,
+) -> list[HedgeEvidence]:
+    """Put the arrays of some queries into one plain object for each.
+
+    Parameters
+    ----------
+    nodes : (n_queries,) node numbers of the answers.
+    p_node : (n_queries, n_nodes)
+    records, found : for each query its record, and what the estimator says of its own answer; None where there is none.
+    """
+    leaders = p_node[:, : taxonomy.n_leaves].argmax(axis=1)
+    listed = []
+    for i, (node, leader) in enumerate(zip(nodes.tolist(), leaders.tolist(), strict=True)):
+        path = taxonomy.check_labels(taxonomy.path(taxonomy.nodes[node])).tolist()
+        own = None if found is None else found[i]
+        votes = getattr(own, "votes", None)
+        listed.append(
+            HedgeEvidence(
+                node=taxonomy.nodes[node],
+                word=taxonomy.node_words[taxonomy.nodes[node]],
+                probability=float(p_node[i, node]),
+                path=[_step(step, p_node[i], taxonomy) for step in path],
+                most_probable=_step(leader, p_node[i], taxonomy),
+                record=None if records is None else records[i],
+                accuracy=float(accuracy),
+                confidence=confidence,
+                votes=None if votes is None else {taxonomy.node_words[label]: n for label, n in votes.items()},
+                n_agree=None if votes is None else _n_agree(votes, node, taxonomy),
+                evidence=own,
+            )
+        )
+    return listed
+
+
+def _step(node: int, p_node: np.ndarray, taxonomy: Taxonomy) -> PathStep:
+    name = taxonomy.nodes[node]
+    return PathStep(name, taxonomy.node_words[name], float(p_node[node]), float(taxonomy.information[node]))
+
+
+def _n_agree(votes: dict[Any, int], node: int, taxonomy: Taxonomy) -> int:
+    """How many votes are for the node or something below it."""
+    agrees = taxonomy.covers_label(node, taxonomy.check_labels(list(votes)))
+    return int(agrees @ np.fromiter(votes.values(), np.int64, len(votes)))

@@ -1,0 +1,96 @@
+"""How answers like this one did before: what past cases were told, how probable it was, how often it was right."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from nearsay.decision.envelope import OperatingPoints
+from nearsay.decision.rules import as_compared, node_probabilities, query_blocks
+from nearsay.taxonomy.taxonomy import Taxonomy
+
+# So many past cases are kept to tell of; a record needs no more.
+CASES_KEPT = 10_000
+
+# A record tells of so many cases, half of them less and half of them more probable than the answer, but of none that is
+# farther from it than this.
+CASES_TOLD, ALIKE = 100, 0.05
+
+
+@dataclass(frozen=True)
+class PastAnswers:
+    """What a rule says to past cases at every setting, how probable that is, and whether it is right.
+
+    Attributes
+    ----------
+    points : OperatingPoints of the cases.
+    p, right : (n_points,)
+    branch : (n_cases,) places in the branches of the promise.
+    root : int, the number of the node that says nothing.
+    """
+
+    points: OperatingPoints
+    p: np.ndarray
+    right: np.ndarray
+    branch: np.ndarray
+    root: int
+
+    def record(self, settings: np.ndarray, nodes: np.ndarray, p: np.ndarray) -> list[dict[str, int] | None]:
+        """For each answer, how many past cases were answered at a probability like this, and how many of them rightly.
+
+        Parameters
+        ----------
+        settings : (n_branches,)
+        nodes, p : (n_queries,) the answers and their probabilities.
+
+        Returns
+        -------
+        [{"cases": 100, "right": 96}, …]; None for the root, which says nothing and is always right.
+        """
+        said = self.points.places(settings[self.branch])
+        said = said[self.points.nodes[said] != self.root]
+        order = np.argsort(self.p[said], kind="stable")
+        past, right = self.p[said][order], np.concatenate([[0], np.cumsum(self.right[said][order])])
+        first, last = alike(past, p)
+        told = zip(nodes, last - first, right[last] - right[first], strict=True)
+        return [None if node == self.root else {"cases": int(n), "right": int(m)} for node, n, m in told]
+
+
+def alike(past: np.ndarray, p: Any) -> tuple[np.ndarray, np.ndarray]:
+    """Which of the rising probabilities ``past`` are like each of ``p``: from the first to before the last.
+
+    >>> alike(np.array([0.1, 0.5, 0.5, 0.54, 0.9]), [0.5, 0.3])
+    (array([1, 1]), array([4, 1]))
+    """
+    p = as_compared(np.asarray(p))
+    below, above = (np.searchsorted(past, p, side=side) for side in ("left", "right"))
+    wanted = np.maximum(CASES_TOLD - (above - below), 0)
+    first = np.maximum(below - (wanted + 1) // 2, np.searchsorted(past, p - ALIKE, side="left"))
+    last = np.minimum(above + (wanted + 1) // 2, np.searchsorted(past, p + ALIKE, side="right"))
+    return first, last
+
+
+def past_answers(
+    points: OperatingPoints, p_leaf: np.ndarray, labels: Any, branch: np.ndarray, taxonomy: Taxonomy
+) -> PastAnswers:
+    """Keep of labeled rows what their operating points tell; of many rows, some drawn with a fixed seed.
+
+    Parameters
+    ----------
+    points : OperatingPoints of the rows whose probabilities are ``p_leaf`` (n_rows, n_leaves).
+    labels : (n_rows,) names of nodes.
+    branch : (n_rows,)
+    """
+    # Drawn in any case: equally probable cases come in this order, and a record may tell of some of them only.
+    rows = np.random.default_rng(0).permutation(len(points))[:CASES_KEPT]
+    points, p_leaf, truth = points.take(rows), p_leaf[rows], taxonomy.check_labels(np.asarray(labels)[rows])
+    counts = np.diff(points.starts)
+    p = np.empty(len(points.nodes))
+    for part in query_blocks(len(rows), taxonomy):
+        of_part = slice(points.starts[part.start], points.starts[part.stop])
+        p_node = node_probabilities(p_leaf[part], taxonomy)
+        p[of_part] = p_node[np.repeat(np.arange(len(p_node)), counts[part]), points.nodes[of_part]]
+    right = taxonomy.covers_label(points.nodes, np.repeat(truth, counts))
+    return PastAnswers(points, as_compared(p), right, branch[rows], taxonomy.n_nodes - 1)

@@ -1,0 +1,149 @@
+"""Why a prediction set holds what it holds: each member with its probability, the promise, and the neighbors."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from html import escape
+from typing import Any
+
+import numpy as np
+
+from nearsay.posterior.evidence import InWords
+
+MEMBERS_SHOWN = 5
+
+
+@dataclass(frozen=True)
+class SetEvidence(InWords):
+    """A prediction set and what it rests on, in plain Python values.
+
+    Attributes
+    ----------
+    labels : list
+        The set, the most probable first, as ``predict_set_labels`` gives it.
+    probabilities : list of float
+        The probability of each of them.
+    n_classes : int
+        How many classes there are to hold.
+    coverage : float
+        How often sets were asked to hold the true class; of each class by itself where ``per_class`` is True.
+    per_class : bool
+    n_calibration : int
+        How many rows the promise was read from.
+    left_out : dict
+        ``{label: probability}`` of the most probable class that is not in the set; empty where all are.
+    evidence : what the estimator says of its own answer (``Evidence``: neighbors, distances …), or None.
+
+    >>> print(SetEvidence(["corgi", "pug"], [0.62, 0.3], 5, 0.9, False, 400, {"cat": 0.05}, None))
+    One of 'corgi' (0.62), 'pug' (0.30), 2 of 5 classes; not 'cat' (0.05).
+    Sets hold the true class in at least 90% of cases, by the record of 400 rows.
+    """
+
+    labels: list[Any]
+    probabilities: list[float]
+    n_classes: int
+    coverage: float
+    per_class: bool
+    n_calibration: int
+    left_out: dict[Any, float]
+    evidence: Any
+
+    @property
+    def text(self) -> str:
+        """The evidence in a few sentences, one a line."""
+        own = [] if self.evidence is None else str(self.evidence).splitlines()[1:]  # the first is its one answer
+        return "\n".join([self._set_in_words(), self._promise_in_words(), *own])
+
+    def _set_in_words(self) -> str:
+        pairs = list(zip(self.labels, self.probabilities, strict=True))
+        named = ", ".join(_with_probability(*pair) for pair in pairs[:MEMBERS_SHOWN])
+        more = f", … {len(pairs) - MEMBERS_SHOWN} more" if len(pairs) > MEMBERS_SHOWN else ""
+        first = "".join(_with_probability(*pair) for pair in self.left_out.items())
+        if not pairs:
+            return f"None of {self.n_classes} classes fits well enough; the best is {first}."
+        if not self.left_out:
+            return f"Any of {self.n_classes} classes: {named}{more}."
+        if len(pairs) == 1:
+            return f"{named} alone; not {first}."
+        return f"One of {named}{more}, {len(pairs)} of {self.n_classes} classes; not {first}."
+
+    def _promise_in_words(self) -> str:
+        whose = " of each class" if self.per_class else ""
+        share = f"{100 * self.coverage:g}% of cases{whose}"
+        return f"Sets hold the true class in at least {share}, by the record of {self.n_calibration:,} rows."
+
+    def to_dict(self) -> dict[str, Any]:
+        """Everything, the text too, as values that ``json.dumps`` takes."""
+        own = self.evidence.to_dict() if isinstance(self.evidence, InWords) else self.evidence
+        return {**super().to_dict(), "evidence": own}
+
+    def _repr_html_(self) -> str:
+        rows = "".join(
+            f"<tr><td>{escape(str(label))}</td><td>{p:.3f}</td></tr>"
+            for label, p in zip(self.labels, self.probabilities, strict=True)
+        )
+        text = escape(f"{self._set_in_words()}\n{self._promise_in_words()}").replace("\n", "<br>")
+        own = self.evidence._repr_html_() if hasattr(self.evidence, "_repr_html_") else ""
+        head = "<tr><th>class</th><th>probability</th></tr>"
+        return f"<div><p>{text}</p><table><thead>{head}</thead><tbody>{rows}</tbody></table>{own}</div>"
+
+
+class SetEvidenceList(list[SetEvidence]):
+    """The evidence of each query in turn, with what ``predict_set`` and ``predict_proba`` give for all of them.
+
+    Attributes
+    ----------
+    sets : (n_queries, n_classes) bool
+    probabilities : (n_queries, n_classes)
+    """
+
+    def __init__(self, items: list[SetEvidence], *, sets: np.ndarray, probabilities: np.ndarray) -> None:
+        super().__init__(items)
+        self.sets = sets
+        self.probabilities = probabilities
+
+    def _repr_html_(self) -> str:
+        return "".join(item._repr_html_() for item in self)
+
+
+def set_evidence(
+    sets: np.ndarray,
+    probabilities: np.ndarray,
+    classes: np.ndarray,
+    found: Sequence[Any] | None,
+    *,
+    coverage: float,
+    per_class: bool,
+    n_calibration: int,
+) -> list[SetEvidence]:
+    """Put the arrays of some queries into one plain object for each.
+
+    Parameters
+    ----------
+    sets, probabilities : (n_queries, n_classes), columns as ``classes``.
+    found : for each query what the estimator says of its own answer; None where it explains nothing.
+    """
+    names = classes.tolist()
+    order = np.argsort(-probabilities, axis=1, kind="stable")
+    listed = []
+    for i, by_rank in enumerate(order.tolist()):
+        members = [c for c in by_rank if sets[i, c]]
+        others = [c for c in by_rank if not sets[i, c]]
+        listed.append(
+            SetEvidence(
+                labels=[names[c] for c in members],
+                probabilities=[float(probabilities[i, c]) for c in members],
+                n_classes=len(names),
+                coverage=float(coverage),
+                per_class=per_class,
+                n_calibration=n_calibration,
+                left_out={names[c]: float(probabilities[i, c]) for c in others[:1]},
+                evidence=None if found is None else found[i],
+            )
+        )
+    return listed
+
+
+def _with_probability(label: Any, p: float) -> str:
+    return f"{label!r} ({p:.2f})"

@@ -1,0 +1,101 @@
+"""Records against truth: whether answers are right as often as past cases like them were."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+
+from nearsay.displays import drawing
+from nearsay.displays.reliability import draw_bins
+from nearsay.errors import InputError
+from nearsay.metrics.probability import ReliabilityBins, bins_of
+
+
+class RecordDisplay:
+    """How often past cases like the answers were right, against the answers; on the diagonal records are true.
+
+    Build it with :meth:`from_estimator` or :meth:`from_predictions`; with
+    ``ax=first.ax_`` several methods share the axes. Points are bins of equal
+    size, bars show where the true share lies nineteen times in twenty, the
+    legend the mean gap between the two. A record of few cases is off by
+    chance itself. An answer unlike every past case has none, and is left out.
+
+    Attributes
+    ----------
+    bins : ReliabilityBins
+        ``confidence`` (the share right in the records), ``accuracy`` and ``n_rows`` of each bin.
+    gap : float
+        The mean of \\|accuracy − confidence\\| over the answers.
+    name : str
+    figure_, ax_
+        Where it was drawn; there after ``plot``.
+
+    >>> import nearsay as ns
+    >>> clf = ns.NeighborClassifier(1, posterior="proportional").fit([[0.0], [1.0], [5.0], [6.0]], list("aabb"))
+    >>> display = ns.displays.RecordDisplay.from_estimator(clf, [[0.2], [5.5], [3.1]], ["a", "b", "a"], name="nearest")
+    >>> display.bins.confidence, display.bins.accuracy.round(2)
+    (array([1.]), array([0.67]))
+    """
+
+    def __init__(self, *, bins: ReliabilityBins, gap: float, name: str) -> None:
+        self.bins = bins
+        self.gap = gap
+        self.name = name
+
+    @classmethod
+    def from_estimator(
+        cls, estimator: Any, X: Any, y: Any, *, n_bins: int = 10, name: str | None = None, ax: Any = None
+    ) -> RecordDisplay:
+        """Draw the records of a fitted classifier.
+
+        Parameters
+        ----------
+        estimator : fitted classifier with ``explain``
+        X, y : rows that it was not fitted on, and their labels.
+        n_bins, name, ax
+            As in ``from_predictions``; the name is by default that of the class.
+        """
+        if not hasattr(estimator, "explain"):
+            raise InputError(
+                f"{type(estimator).__name__} has no explain, so its answers have no records. Pass a NeighborClassifier"
+                " or a FusedClassifier."
+            )
+        name = type(estimator).__name__ if name is None else name
+        return cls.from_predictions(y, estimator.explain(X), n_bins=n_bins, name=name, ax=ax)
+
+    @classmethod
+    def from_predictions(
+        cls, y_true: Any, evidence: Sequence[Any], *, n_bins: int = 10, name: str = "answers", ax: Any = None
+    ) -> RecordDisplay:
+        """Draw the records in evidence that ``explain`` gave before.
+
+        Parameters
+        ----------
+        y_true : (n,) true labels.
+        evidence : (n,) Evidence or FusedEvidence.
+        n_bins : int
+            How many bins of equal size, at most.
+        name : str
+            What the legend calls it.
+        ax : matplotlib axes, optional
+            Where to draw; a new figure by default.
+        """
+        truth = np.asarray(y_true).tolist()
+        if len(truth) != len(evidence):
+            raise InputError(f"Evidence of {len(evidence)} answers and {len(truth)} true labels do not fit together.")
+        recorded = [(one, label) for one, label in zip(evidence, truth, strict=True) if one.record["cases"]]
+        if not recorded:
+            raise InputError(f"None of the {len(evidence)} answers has a record of past cases; at least one must have.")
+        share = np.array([one.record["right"] / one.record["cases"] for one, _ in recorded])
+        bins = bins_of(share, np.array([one.label == label for one, label in recorded]), n_bins)
+        gap = float(bins.n_rows @ np.abs(bins.accuracy - bins.confidence)) / len(recorded)
+        return cls(bins=bins, gap=gap, name=name).plot(ax=ax)
+
+    def plot(self, ax: Any = None) -> RecordDisplay:
+        """Draw on ``ax``, beside earlier curves, or on a new figure."""
+        ax = drawing.fresh_axes(5.2, 5.0) if ax is None else ax
+        draw_bins(ax, self.bins, f"{self.name} (gap {self.gap:.3f})", "share right among past cases like the answer")
+        self.ax_, self.figure_ = ax, ax.figure
+        return self

@@ -1,0 +1,66 @@
+"""How well the label of every row fits what the other rows say: likely mistakes, the likeliest first."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from nearsay.errors import require
+
+
+@dataclass(frozen=True)
+class LabelScores:
+    """The label of each row, judged by the others.
+
+    Attributes
+    ----------
+    probability : (n_rows,)
+        How probable the row's own label is. Best where mistakes are any other label.
+    margin : (n_rows,)
+        The same less the largest probability of another label, from −1 to 1. Best where mistakes are look-alikes: a row
+        between two classes has a small probability of either, but only a wrong label has a clear rival.
+    labels : (n_rows,) the labels as they are.
+    suggested : (n_rows,) the most probable label of each row.
+    order : (n_rows,)
+        Row numbers, the likeliest mistake first: by the odds of the label against its strongest rival, nearly the
+        best of the two for either kind of mistake. Equal ones go by row.
+
+    >>> p = np.array([[0.9, 0.1], [0.8, 0.2], [0.3, 0.7]])
+    >>> found = LabelScores.from_probabilities(p, np.array([0, 1, 1]), np.array(["cat", "dog"]))
+    >>> found.margin.round(1), found.suggested
+    (array([ 0.8, -0.6,  0.4]), array(['cat', 'cat', 'dog'], dtype='<U3'))
+    >>> found.order
+    array([1, 2, 0])
+    """
+
+    probability: np.ndarray
+    margin: np.ndarray
+    labels: np.ndarray
+    suggested: np.ndarray
+    order: np.ndarray
+
+    @classmethod
+    def from_probabilities(cls, p: np.ndarray, labels: np.ndarray, classes: np.ndarray) -> LabelScores:
+        """From leave-one-out probabilities (n_rows, n_classes), the class number of every row, and the classes."""
+        rows = np.arange(len(p))
+        own = p[rows, labels]
+        others = p.copy()
+        others[rows, labels] = 0.0  # with one class there is no other
+        rival = others.max(axis=1)
+        order = np.argsort(own / (own + rival), kind="stable")  # as the odds, but finite
+        return cls(own, own - rival, classes[labels], classes[p.argmax(axis=1)], order)
+
+    def __len__(self) -> int:
+        return len(self.labels)
+
+    def __repr__(self) -> str:
+        doubted = int((self.margin < 0).sum())
+        return f"<LabelScores: {len(self)} rows, another label is more probable on {doubted}>"
+
+    def to_frame(self) -> Any:
+        """A pandas DataFrame, the likeliest mistake first: row, label, suggested, probability, margin."""
+        pandas = require("pandas", "pandas")
+        columns = {name: getattr(self, name)[self.order] for name in ("labels", "suggested", "probability", "margin")}
+        return pandas.DataFrame({"row": self.order, **columns}).rename(columns={"labels": "label"})

@@ -1,0 +1,209 @@
+"""Other ways to look at the same rows: columns of one scale, and directions weighed by what classes say of them.
+
+    rows ──► columns of one scale ──► directions in which a class spreads count less ──► unit length
+             (standardized)           (whitened), those that tell classes apart more    (whitened, unit length)
+
+A map that knows the labels has seen the row it is asked about, and would
+flatter itself: past cases are mapped by what the others taught, fold by fold.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import numpy as np
+from scipy.linalg import cholesky, eigh
+
+from nearsay.learn.linear_map import in_units
+from nearsay.learn.whitening import around_class_means, ledoit_wolf, pulling_metric, shrunk_covariance
+from nearsay.parallel import one_blas_thread
+from nearsay.posterior.base import folds
+
+# With more columns the directions are taken among this many principal ones: the time to find them grows with the cube.
+MOST_COLUMNS = 512
+# Spread of the widest column to that of the narrowest, from which on standardized columns are another view.
+UNEQUAL = 3.0
+# Rows that are mapped together: always so many, filled up, so that no digit of one depends on how many there are.
+ROWS_AT_ONCE = 64
+ROWS_TO_LEARN_FROM = 200_000
+
+
+@dataclass(frozen=True)
+class Look:
+    """How rows are looked at, before their distance is measured.
+
+    Attributes
+    ----------
+    name : for people.
+    power : float or None
+        How far within-class spread is evened out, from 0 (not at all) to 1; None leaves columns as they are.
+    pull : float
+        How much what regression says of the classes counts beside.
+    unit : bool
+        Whether rows are made as long as each other at the end.
+    """
+
+    name: str
+    power: float | None = None
+    pull: float = 0.0
+    unit: bool = False
+
+    @property
+    def knows_labels(self) -> bool:
+        """Whether the map is learned from labels, so that past cases need maps that have not seen theirs."""
+        return self.power is not None
+
+
+STANDARDIZED = Look("standardized")
+WHITENED = (
+    Look("whitened", power=0.5),
+    Look("whitened fully", power=1.0),
+    Look("whitened, pull 1", power=0.5, pull=1.0),
+    Look("whitened, pull 3", power=0.5, pull=3.0),
+    Look("whitened, pull 1, unit length", power=0.5, pull=1.0, unit=True),
+)
+
+
+@dataclass(frozen=True)
+class LinearMap:
+    """Rows, centered, times a matrix; at unit length where asked. The same digits for a row in any batch.
+
+    >>> LinearMap(np.array([1.0, 0.0]), np.array([[2.0, 0.0], [0.0, 1.0]]), unit=False)(np.array([[2.0, 3.0]]))
+    array([[2., 3.]])
+    """
+
+    center: np.ndarray
+    matrix: np.ndarray
+    unit: bool
+
+    def __call__(self, rows: np.ndarray) -> np.ndarray:
+        """The mapped rows: (n_rows, as many columns as the matrix), float32 where the rows are."""
+        dtype = np.float32 if rows.dtype in (np.float16, np.float32) else np.float64
+        mapped = np.empty((len(rows), self.matrix.shape[1]), dtype)
+        block = np.zeros((ROWS_AT_ONCE, len(self.center)))
+        with one_blas_thread():
+            for first in range(0, len(rows), ROWS_AT_ONCE):
+                some = rows[first : first + ROWS_AT_ONCE]
+                np.subtract(some, self.center, out=block[: len(some)])
+                mapped[first : first + len(some)] = self._finished(block @ self.matrix)[: len(some)]
+        return mapped
+
+    def _finished(self, mapped: np.ndarray) -> np.ndarray:
+        if not self.unit:
+            return mapped
+        lengths = np.sqrt((mapped * mapped).sum(axis=1, keepdims=True))
+        return np.asarray(mapped / np.where(lengths > 0, lengths, 1.0))
+
+
+def learn_maps(looks: Sequence[Look], X: np.ndarray, labels: np.ndarray) -> list[LinearMap]:
+    """A map for each look, from rows and their class numbers; what several have in common is found once.
+
+    Parameters
+    ----------
+    X : (n_rows, n_columns) finite numbers; at least one row.
+    labels : (n_rows,) class numbers.
+    """
+    X, labels = _some(X, labels)
+    X, unit = in_units(X)
+    center, spread = X.mean(axis=0), X.std(axis=0)
+    # A column that never differs says nothing; one of rounding errors alone is such a one too.
+    rounding = np.finfo(X.dtype).eps * np.maximum(np.abs(X).max(axis=0), np.finfo(np.float64).tiny)
+    scale = np.divide(1.0, spread, out=np.zeros_like(spread), where=spread > 8 * rounding)
+    made = [np.diag(scale)] * len(looks)
+    if any(look.knows_labels for look in looks):
+        standardized = (X - center) * scale
+        with one_blas_thread():
+            basis = _principal(standardized)
+            spreads = ClassSpread(standardized @ basis, np.unique(labels, return_inverse=True)[1])
+            back = scale[:, None] * basis
+            for number, look in enumerate(looks):
+                if look.power is not None:
+                    made[number] = back @ spreads.factor(look.power, look.pull)
+    return [LinearMap(center * unit, matrix / unit, look.unit) for look, matrix in zip(looks, made, strict=True)]
+
+
+def unequal_columns(X: np.ndarray) -> bool:
+    """Whether columns spread so unequally that standardized ones are another view; constant ones do not count.
+
+    >>> unequal_columns(np.array([[0.0, 0.0], [1.0, 2.0]])), unequal_columns(np.array([[0.0, 0.0], [1.0, 90.0]]))
+    (False, True)
+    """
+    spread = _some(X, np.zeros(len(X), np.int64))[0].std(axis=0)
+    spread = spread[spread > 0]
+    return len(spread) > 1 and bool(spread.max() > UNEQUAL * spread.min())
+
+
+class ClassSpread:
+    """How rows spread around the means of their classes, and which directions tell classes apart.
+
+    ``factor`` gives A with A Aᵀ = S^(−power) + pull · (what regression says), as ``WithinClassWhitening`` has it.
+    """
+
+    def __init__(self, X: np.ndarray, labels: np.ndarray) -> None:
+        centered = around_class_means(X, labels)
+        self._X, self._labels = X, labels
+        values, self._vectors = eigh(shrunk_covariance(centered, ledoit_wolf(centered)))
+        least = values[-1] * len(values) * np.finfo(np.float64).eps
+        self._values = np.maximum(values, least) if values[-1] > 0 else np.ones(len(values))
+        self._pulls: dict[float, np.ndarray] = {}
+
+    def factor(self, power: float, pull: float) -> np.ndarray:
+        """(n_columns, n_columns)"""
+        whitened: np.ndarray = self._vectors * self._values ** (-power / 2)
+        if not pull or self._labels.max(initial=0) == 0:
+            return whitened
+        M = whitened @ whitened.T
+        if power not in self._pulls:
+            self._pulls[power] = pulling_metric(self._X, self._labels, like=M)
+        lower: np.ndarray = cholesky(M + pull * self._pulls[power], lower=True)
+        return lower
+
+
+def _some(X: np.ndarray, labels: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    """The rows in float64; of very many an even choice, which tells as much of their spread."""
+    step = max(1, -(-len(X) // ROWS_TO_LEARN_FROM))
+    return np.asarray(X[::step], np.float64), labels[::step]
+
+
+def _principal(X: np.ndarray) -> np.ndarray:
+    """The directions in which centered rows spread most, at most 512 of them: (n_columns, n_directions)."""
+    n_columns = X.shape[1]
+    if n_columns <= MOST_COLUMNS:
+        return np.eye(n_columns)
+    from sklearn.utils.extmath import randomized_svd
+
+    n_directions = min(MOST_COLUMNS, len(X))
+    directions: np.ndarray = randomized_svd(X, n_directions, n_iter=2, random_state=0)[2].T
+    return directions
+
+
+class LearnedLooks:
+    """The maps of several looks at one collection: learned from all rows, and from all but a fold of them.
+
+    Parameters
+    ----------
+    X : (n_rows, n_columns) finite numbers, held.
+    labels : (n_rows,) class numbers.
+    """
+
+    def __init__(self, looks: Sequence[Look], X: np.ndarray, labels: np.ndarray) -> None:
+        self.looks = list(looks)
+        self.X = X
+        self.labels = labels
+        self.fold = folds(labels)
+        self._whole: list[LinearMap] | None = None
+        self._without: dict[int, list[LinearMap]] = {}
+
+    def whole(self, look: Look) -> LinearMap:
+        """The map for queries."""
+        if self._whole is None:
+            self._whole = learn_maps(self.looks, self.X, self.labels)
+        return self._whole[self.looks.index(look)]
+
+    def without(self, fold: int, look: Look) -> LinearMap:
+        """The map for the past cases of a fold, which it has not seen."""
+        if fold not in self._without:
+            seen = self.fold != fold
+            self._without[fold] = learn_maps(self.looks, self.X[seen], self.labels[seen])
+        return self._without[fold][self.looks.index(look)]

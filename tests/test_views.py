@@ -1,0 +1,294 @@
+"""Several views of the rows in one pool, a model beside them, and what "auto" makes of both."""
+
+from __future__ import annotations
+
+import warnings
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from scipy.spatial.distance import pdist
+from sklearn.base import clone
+from sklearn.datasets import load_digits, load_iris, load_wine
+from sklearn.linear_model import LogisticRegression
+from sklearn.naive_bayes import GaussianNB
+
+from nearsay.errors import InputError
+from nearsay.learn import WithinClassWhitening
+from nearsay.neighbors.index import NeighborIndex
+from nearsay.parallel import threads
+from nearsay.posterior import past_cases, row_maps
+from nearsay.posterior.base import folds
+from nearsay.posterior.beside import SPREAD, ModelBeside
+from nearsay.posterior.classifier import NeighborClassifier
+from nearsay.posterior.feature_group import View
+from nearsay.posterior.model_choice import Candidate, CandidateScore, Chooser
+from nearsay.posterior.named import FEW
+from nearsay.posterior.pooled import Pooled
+from nearsay.posterior.proportional import Proportional
+from nearsay.posterior.row_maps import STANDARDIZED, WHITENED, LearnedLooks, learn_maps
+from nearsay.posterior.views import with_further
+
+
+def blobs(n: int, n_classes: int = 3, n_columns: int = 4, seed: int = 0) -> tuple[np.ndarray, np.ndarray]:
+    random = np.random.default_rng(seed)
+    y = random.integers(0, n_classes, n)
+    centers = np.random.default_rng(99).normal(size=(n_classes, n_columns))
+    return (centers[y] + random.normal(size=(n, n_columns))) * (1, 100, 0.01, 5)[:n_columns], y
+
+
+# ---------------------------------------------------------------- maps
+
+
+@pytest.mark.parametrize("look", [STANDARDIZED, *WHITENED])
+@pytest.mark.parametrize("scale", [1.0, 2.0**400, 2.0**-400])
+def test_rows_are_as_far_apart_as_whitening_of_standardized_columns_says(look, scale):
+    X, y = blobs(120)
+    standardized = (X - X.mean(axis=0)) / X.std(axis=0)
+    expected = standardized
+    if look.power is not None:
+        expected = WithinClassWhitening(look.power, pull=look.pull).fit(standardized, y).transform(standardized)
+    if look.unit:
+        expected = expected / np.linalg.norm(expected, axis=1, keepdims=True)
+    [found] = learn_maps([look], X * scale, y)
+    if look.unit:  # directions from the mean of the rows, which whitening does not subtract
+        np.testing.assert_allclose(np.linalg.norm(found(X * scale), axis=1), 1)
+    np.testing.assert_allclose(pdist(found(X * scale)), pdist(expected), rtol=1e-6, atol=1e-9)
+
+
+@pytest.mark.parametrize("dtype", [np.float16, np.float32, np.float64])
+def test_a_row_is_mapped_alike_in_any_batch(dtype):
+    X, y = blobs(150)
+    X = (X / X.std(axis=0)).astype(dtype)
+    for found in learn_maps([STANDARDIZED, *WHITENED], X, y):
+        whole = found(X)
+        assert whole.dtype == (np.float64 if dtype == np.float64 else np.float32)
+        parts = [found(X[:1]), found(X[1:66]), found(X[66:])]
+        np.testing.assert_array_equal(np.concatenate(parts), whole)
+
+
+def test_constant_columns_and_rows_that_are_all_equal_are_mapped_to_finite_numbers():
+    X, y = blobs(60)
+    for rows in (np.hstack([X, np.full((60, 1), 7.0)]), np.full((60, 3), 2.5)):
+        for found in learn_maps([STANDARDIZED, *WHITENED], rows, y):
+            assert np.isfinite(found(rows)).all()
+
+
+def test_many_columns_are_whitened_in_their_principal_directions(monkeypatch):
+    random = np.random.default_rng(0)
+    X, y = random.normal(size=(80, 12)), random.integers(0, 3, 80)
+    monkeypatch.setattr(row_maps, "MOST_COLUMNS", 5)
+    few, unit = learn_maps([WHITENED[0], WHITENED[-1]], X, y)
+    assert few.matrix.shape == unit.matrix.shape == (12, 5)
+    monkeypatch.setattr(row_maps, "MOST_COLUMNS", 12)
+    assert learn_maps([WHITENED[0]], X, y)[0].matrix.shape == (12, 12)
+
+
+def test_past_cases_are_mapped_by_what_other_folds_teach():
+    X, y = blobs(50)
+    looks = LearnedLooks([WHITENED[2]], X, y)
+    fold = folds(y)
+    for number in range(5):
+        seen = fold != number
+        expected = learn_maps([WHITENED[2]], X[seen], y[seen])[0]
+        np.testing.assert_array_equal(looks.without(number, WHITENED[2]).matrix, expected.matrix)
+
+
+def test_past_cases_of_a_view_that_knows_labels_equal_the_loop():
+    X, y = blobs(40)
+    looks = LearnedLooks([WHITENED[3]], X, y)
+    view = View("all", None, "euclidean", look=WHITENED[3], looks=looks).fit(X, y, 3)
+    rows = np.array([3, 17, 0, 39, 8])
+    table = view.past_cases(4, (1, 4), rows)
+    for line, row in enumerate(rows):
+        mapped = looks.without(int(folds(y)[row]), WHITENED[3])(X)
+        distances = np.linalg.norm(mapped - mapped[row], axis=1)
+        distances[row] = np.inf
+        order = np.argsort(distances, kind="stable")[:4]
+        np.testing.assert_array_equal(table.indices[line], order)
+        np.testing.assert_allclose(table.distances[line], distances[order])
+        nearest = [distances[y == c].min() for c in table.classes.numbers[line]]
+        np.testing.assert_allclose(table.classes.nearest[line], nearest)
+
+
+# ---------------------------------------------------------------- one pool of all
+
+
+@given(seed=st.integers(0, 20), model=st.booleans())
+@settings(max_examples=10)
+def test_a_table_with_further_views_is_pooled_as_groups_are(seed, model):
+    X, y = blobs(60, seed=seed)
+    tables = [NeighborIndex().fit(rows).with_labels(y, 3).leave_one_out(5, (1, 4)) for rows in (X, X[:, :2], np.sin(X))]
+    pool = Pooled(members=(1, 4))
+    together = pool.fit(with_further(tables, None), y, 3)
+    p = together.proba(with_further(tables, None))
+    np.testing.assert_array_equal(p, Pooled(members=(1, 4)).fit_groups(tables, y, 3).proba_groups(tables))
+    if model:
+        said = np.log(np.random.default_rng(seed).dirichlet(np.ones(3), size=60))
+        heard = Pooled(members=(1, 4)).fit(with_further(tables, said), y, 3)
+        assert heard.model_weight_ is not None
+        features = heard._features([with_further(tables, said)], slice(None))
+        np.testing.assert_array_equal(features[:, :, -2], -said)
+
+
+def test_answers_of_many_views_depend_on_neither_threads_nor_batch():
+    X, y = load_digits(return_X_y=True)
+    X, Q, y = X[:300], X[300:370], y[:300]
+    answers = []
+    for count in (1, 2):
+        with threads(count):
+            clf = NeighborClassifier(metric="auto").fit(X, y)
+            assert len(clf.choices_.chosen.distances) > 1
+            answers.append((clf.predict_proba(Q), clf.leave_one_out_proba()))
+    np.testing.assert_array_equal(answers[0][0], answers[1][0])
+    np.testing.assert_array_equal(answers[0][1], answers[1][1])
+    np.testing.assert_array_equal(np.vstack([clf.predict_proba(Q[:9]), clf.predict_proba(Q[9:])]), answers[0][0])
+
+
+@pytest.mark.parametrize("estimator", [NeighborClassifier(metric="auto"), NeighborClassifier(beside=GaussianNB())])
+def test_neither_maps_nor_a_model_know_labels_drawn_by_lot(estimator):
+    repetitions, n = 6, 150
+    random = np.random.default_rng(0)
+    log_p = []
+    for _ in range(repetitions):
+        X, y = random.normal(size=(n, 6)), random.integers(0, 2, n)
+        p = clone(estimator).fit(X, y).leave_one_out_proba()
+        log_p.append(np.log(p[np.arange(n), y]).mean())
+    assert np.mean(log_p) < np.log(0.5) + 3 * np.std(log_p) / np.sqrt(repetitions) + 0.005
+
+
+def test_columns_of_unequal_scale_are_standardized_where_that_is_better_and_only_there():
+    wine = NeighborClassifier().fit(*load_wine(return_X_y=True))
+    assert wine.choices_.chosen.distances == ("standardized",)
+    X, y = load_wine(return_X_y=True)
+    distances, indices = wine.kneighbors(X[:3], 2)
+    standardized = (X - X.mean(axis=0)) / X.std(axis=0)
+    np.testing.assert_allclose(distances[:, 1], np.linalg.norm(standardized[:3] - standardized[indices[:, 1]], axis=1))
+    X, y = load_digits(return_X_y=True)
+    assert NeighborClassifier().fit(X[:600], y[:600]).choices_.chosen.distances == ("euclidean",)
+    as_given = NeighborClassifier(5, posterior="proportional").fit(*load_wine(return_X_y=True))
+    assert as_given.index_.search_.rows_.take(np.arange(1))[0, -1] == 1065.0
+
+
+def test_the_default_tries_a_few_and_counts_their_seconds():
+    clf = NeighborClassifier().fit(*load_iris(return_X_y=True))
+    assert {one.posterior for one in clf.choices_} == set(FEW)
+    assert all(one.seconds > 0 for one in clf.choices_)
+    assert clf.choices_.rows()[0]["seconds"] == clf.choices_[0].seconds
+
+
+def test_the_best_by_accuracy_is_taken_where_that_is_asked_for():
+    clf = NeighborClassifier(criterion="accuracy").fit(*load_iris(return_X_y=True))
+    assert clf.choices_[0].accuracy == max(one.accuracy for one in clf.choices_)
+    assert clf.choices_.why == "chosen by the accuracy of 150 past cases"
+    with pytest.raises(InputError, match="criterion"):
+        NeighborClassifier(criterion="acuracy").fit([[0.0], [1.0]], [0, 1])
+
+
+def test_what_is_less_accurate_than_plain_votes_is_passed_over():
+    def score(posterior: str, log_posterior: float, accuracy: float) -> CandidateScore:
+        return CandidateScore(posterior, 5, ("euclidean",), ("all",), log_posterior, accuracy)
+
+    chooser = Chooser.__new__(Chooser)
+    chooser.posteriors = {"pooled": Pooled, "proportional": Proportional, "weighted": Proportional}
+    chooser.rows = np.arange(400)
+    ways = [
+        Candidate("pooled", 0, ((0, 0),)),
+        *(Candidate(name, 5, ((0, 0),)) for name in ("weighted", "proportional")),
+    ]
+    for pooled, expected in ((0.79, "pooled"), (0.77, "weighted")):  # one standard error of .8 is .02
+        scores = score("pooled", -0.5, pooled), score("weighted", -0.7, 0.79), score("proportional", -0.9, 0.8)
+        chooser._tried = dict(zip(ways, scores, strict=True))
+        assert chooser._guarded(Candidate("pooled", 7, ((0, 0),))).posterior == expected
+
+
+def test_no_more_past_cases_are_asked_than_allowed(monkeypatch):
+    X, y = blobs(300)
+    for settings_ in ({}, {"metric": "auto"}, {"n_neighbors": 5, "posterior": "pooled"}):
+        clf = NeighborClassifier(max_past_cases=60, **settings_).fit(X, y)
+        table, rows = clf._past.judged(1, clf._members)
+        assert len(table) == len(rows) <= 60
+        assert clf.leave_one_out_proba().shape == (300, 3)
+    views = len(clf.fit(X, y)._views.views)
+    monkeypatch.setattr(past_cases, "SEARCHES", 1)
+    many = NeighborClassifier(max_past_cases=60, metric="auto").fit(X, y)
+    assert len(many._past.judged(1, many._members)[0]) < 60 >= views
+    with pytest.raises(InputError, match="max_past_cases"):
+        NeighborClassifier(max_past_cases=0).fit(X, y)
+
+
+# ---------------------------------------------------------------- a model beside
+
+
+def test_the_model_is_asked_about_rows_it_has_not_seen():
+    X, y = blobs(60)
+    classes = np.unique(y)
+    beside = ModelBeside(GaussianNB(), classes).fit(X, y, y)
+    fold = folds(y)
+    for row in range(60):
+        seen = fold != fold[row]
+        p = GaussianNB().fit(X[seen], y[seen]).predict_proba(X[[row]])[0]
+        np.testing.assert_allclose(beside.past_[row], np.log((1 - SPREAD) * p + SPREAD / 3), rtol=1e-5)
+    p = GaussianNB().fit(X, y).predict_proba(X[:5])
+    np.testing.assert_allclose(beside.said(X[:5]), np.log((1 - SPREAD) * p + SPREAD / 3))
+
+
+def test_the_answer_is_no_worse_than_that_of_the_model_or_the_neighbors():
+    X, y = blobs(900, n_classes=4, seed=3)
+    Q, truth = blobs(2000, n_classes=4, seed=4)
+
+    def lost(clf):
+        return -np.log(clf.fit(X, y).predict_proba(Q)[np.arange(len(Q)), truth])
+
+    both, neighbors, model = (
+        lost(clf) for clf in (NeighborClassifier(beside=GaussianNB()), NeighborClassifier(), GaussianNB())
+    )
+    for alone in (neighbors, model):
+        assert both.mean() < alone.mean() + alone.std() / np.sqrt(len(alone))
+
+
+def test_a_fitted_model_is_taken_with_what_it_said_before():
+    X, y = blobs(150)
+    model = LogisticRegression(max_iter=1000).fit(X[:50] / X.std(axis=0), y[:50])
+    P = model.predict_proba(X / X.std(axis=0))
+
+    class Asked(LogisticRegression):
+        def fit(self, X, y):
+            raise AssertionError("it is fitted already")
+
+        def predict_proba(self, X):
+            return model.predict_proba(X / np.array([1, 1, 1, 1]))
+
+    asked = Asked()
+    asked.classes_ = model.classes_
+    clf = NeighborClassifier(beside=asked).fit(X, y, beside_proba=P)
+    np.testing.assert_allclose(clf.predict_proba(X[:3]).sum(axis=1), 1)
+    for wrong, message in ((P[:10], "shape"), (P * 2, "sums to 1"), (-P, "sums to 1")):
+        with pytest.raises(InputError, match=message):
+            NeighborClassifier(beside=asked).fit(X, y, beside_proba=wrong)
+
+
+def test_a_class_that_a_fold_or_the_model_lacks_is_not_impossible():
+    X, y = blobs(60)
+    y = y.astype(object).astype(str)
+    y[0] = "rare"
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        clf = NeighborClassifier(beside=GaussianNB()).fit(X, y)
+        p = clf.predict_proba(X)
+    assert np.isfinite(np.log(p)).all()
+
+
+@pytest.mark.parametrize(
+    ("settings_", "fit", "message"),
+    [
+        ({"beside": GaussianNB(), "posterior": "rank", "n_neighbors": 3}, {}, "hears neighbors alone"),
+        ({"beside": GaussianNB}, {}, "Pass an object"),
+        ({"beside": 3}, {}, "predict_proba"),
+        ({}, {"beside_proba": np.ones((4, 2))}, "pass it as beside"),
+    ],
+)
+def test_what_cannot_stand_beside_is_said(settings_, fit, message):
+    with pytest.raises(InputError, match=message):
+        NeighborClassifier(**settings_).fit([[0.0], [1.0], [2.0], [3.0]], [0, 0, 1, 1], **fit)
