@@ -62,7 +62,7 @@ def load_dataset(name: str, **options: object) -> Any:
     ================ ======================================================== ==============================
     iris             150 flowers, 4 measures, 3 species (scikit-learn)
     wine             178 wines, 13 measures, 3 growers (scikit-learn)
-    breast_cancer    569 tumors, 30 measures, benign or malignant (scikit-learn)
+    breast_cancer    569 tumors, 30 measures, benign or not (scikit-learn)
     digits           1797 images of 8 × 8 pixels, 10 digits (scikit-learn)
     seeds            210 wheat kernels, 7 measures, 3 varieties
     glass            214 pieces of glass, 9 measures, 6 kinds
