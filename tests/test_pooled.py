@@ -17,8 +17,7 @@ from nearsay.neighbors.table import NeighborTable
 from nearsay.posterior import log_linear
 from nearsay.posterior.classifier import NeighborClassifier
 from nearsay.posterior.fused import FusedClassifier
-from nearsay.posterior.log_linear import Cases, fit_weights, likeliest
-from nearsay.posterior.log_linear_kernels import add_cases
+from nearsay.posterior.log_linear import Cases, add_cases, fit_weights, likeliest
 from nearsay.posterior.pooled import Pooled, failure_share
 
 

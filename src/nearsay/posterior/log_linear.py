@@ -14,6 +14,9 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from nearsay.arrays import row_blocks
+from nearsay.parallel import one_blas_thread
+
 STEPS = 50
 CLOSE_ENOUGH = 1e-6  # of the log likelihood of all cases together
 HALVINGS = 30
@@ -126,8 +129,6 @@ def fit_weights(
     >>> weights.round(3), p_true.round(3)
     (array([1.585]), array([0.75, 0.75, 0.75, 0.25]))
     """
-    from nearsay.posterior.log_linear_kernels import add_cases
-
     n_weights = cases.features.shape[2]
     weights = np.full(n_weights, center) if start is None else start
     if start is None and len(cases) >= MANY_CASES:
@@ -158,3 +159,33 @@ def fit_weights(
             break
         weights, now = weights - step, trial
     return weights, p_true
+
+
+def add_cases(
+    features: np.ndarray,
+    offsets: np.ndarray,
+    truth: np.ndarray,
+    weights: np.ndarray,
+    p_true: np.ndarray,
+    gradient: np.ndarray,
+    curvature: np.ndarray,
+) -> float:
+    """The negative log likelihood of all cases; its derivatives are added to what is there, ``p_true`` is filled in."""
+    lost = 0.0
+    n_candidates, n_weights = features.shape[1:]
+    with one_blas_thread():
+        for part in row_blocks(len(truth), row_bytes=3 * 8 * n_candidates * n_weights):
+            some, true = features[part], truth[part]
+            case = np.arange(len(true))
+            scores = offsets[part] - some @ weights
+            highest = scores.max(axis=1)
+            p = np.exp(scores - highest[:, None])
+            total = p.sum(axis=1)
+            lost += float((highest + np.log(total) - scores[case, true]).sum())
+            p /= total[:, None]
+            p_true[part] = p[case, true]
+            mean = (p[:, None, :] @ some)[:, 0]
+            gradient += (some[case, true] - mean).sum(axis=0)
+            apart = (np.sqrt(p)[:, :, None] * (some - mean[:, None, :])).reshape(-1, n_weights)
+            curvature += apart.T @ apart
+    return lost

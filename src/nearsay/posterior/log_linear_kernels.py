@@ -8,60 +8,6 @@ import numpy as np
 
 from nearsay.compiling import compiled
 
-# Curvature only says how far to step, so classes less likely than this need not be heard for it.
-NEGLIGIBLE = 1e-7
-# Beside a class whose score is higher by this much, another has no say at all.
-OUT_OF_QUESTION = 30.0
-
-
-@compiled
-def add_cases(features, offsets, truth, weights, p_true, gradient, curvature):  # type: ignore[no-untyped-def]
-    """The negative log likelihood of all cases; its derivatives are added to what is there."""
-    n, n_candidates, n_weights = features.shape
-    p, likely = np.empty(n_candidates), np.empty(n_candidates, np.int64)
-    mean, apart = np.empty(n_weights), np.empty(n_weights)
-    lost = 0.0
-    for i in range(n):
-        highest = -np.inf
-        for u in range(n_candidates):
-            score = offsets[i, u]
-            for j in range(n_weights):
-                score -= weights[j] * features[i, u, j]
-            p[u] = score
-            highest = max(highest, score)
-        true_score = p[truth[i]]
-        total = 0.0
-        n_likely = 0
-        for u in range(n_candidates):
-            if p[u] > highest - OUT_OF_QUESTION:
-                p[u] = math.exp(p[u] - highest)
-                total += p[u]
-                likely[n_likely] = u
-                n_likely += 1
-        lost += highest + math.log(total) - true_score
-        p_true[i] = math.exp(true_score - highest) / total
-        mean[:] = 0.0
-        for t in range(n_likely):
-            u = likely[t]
-            p[u] /= total
-            for j in range(n_weights):
-                mean[j] += p[u] * features[i, u, j]
-        for j in range(n_weights):
-            gradient[j] += features[i, truth[i], j] - mean[j]
-        for t in range(n_likely):
-            u = likely[t]
-            if p[u] > NEGLIGIBLE:
-                for j in range(n_weights):
-                    apart[j] = features[i, u, j] - mean[j]
-                for j in range(n_weights):
-                    weighed = p[u] * apart[j]
-                    for m in range(j + 1):
-                        curvature[j, m] += weighed * apart[m]
-    for j in range(n_weights):
-        for m in range(j):
-            curvature[m, j] = curvature[j, m]
-    return lost
-
 
 @compiled
 def keep_nearest(features, order, truth, ends, kept, offsets, place):  # type: ignore[no-untyped-def]
