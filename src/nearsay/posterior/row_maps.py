@@ -65,6 +65,10 @@ WHITENED = (
 )
 
 
+# The one that does best beside the rows as they are.
+WHITENED_BESIDE = WHITENED[2]
+
+
 @dataclass(frozen=True)
 class LinearMap:
     """Rows, centered, times a matrix; at unit length where asked. The same digits for a row in any batch.
