@@ -232,7 +232,7 @@ def test_items_without_labels_or_with_too_few_are_refused():
         NeighborClassifier(1, metric=letters_apart, posterior="proportional").fit(["a", "b"], [0])
 
 
-@pytest.mark.parametrize("options", [{"n_neighbors": 3}, {"n_neighbors": "auto"}])
+@pytest.mark.parametrize("options", [{"n_neighbors": 3, "posterior": "pooled"}, {"posterior": "weighted"}])
 def test_precomputed_distances_give_the_answers_of_the_rows_they_came_from(options):
     rng = np.random.default_rng(8)
     X, Q, y = rng.normal(size=(40, 3)), rng.normal(size=(15, 3)), rng.integers(0, 3, 40)

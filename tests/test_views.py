@@ -18,7 +18,7 @@ from nearsay.errors import InputError
 from nearsay.learn import WithinClassWhitening
 from nearsay.neighbors.index import NeighborIndex
 from nearsay.parallel import threads
-from nearsay.posterior import past_cases, row_maps
+from nearsay.posterior import classifier, past_cases, row_maps
 from nearsay.posterior.base import folds
 from nearsay.posterior.beside import SPREAD, ModelBeside
 from nearsay.posterior.classifier import NeighborClassifier
@@ -27,7 +27,7 @@ from nearsay.posterior.model_choice import Candidate, CandidateScore, Chooser
 from nearsay.posterior.named import FEW
 from nearsay.posterior.pooled import Pooled
 from nearsay.posterior.proportional import Proportional
-from nearsay.posterior.row_maps import STANDARDIZED, WHITENED, LearnedLooks, learn_maps
+from nearsay.posterior.row_maps import STANDARDIZED, WHITENED, WHITENED_BESIDE, LearnedLooks, learn_maps
 from nearsay.posterior.views import with_further
 
 
@@ -160,15 +160,28 @@ def test_neither_maps_nor_a_model_know_labels_drawn_by_lot(estimator):
 
 def test_columns_of_unequal_scale_are_standardized_where_that_is_better_and_only_there():
     wine = NeighborClassifier().fit(*load_wine(return_X_y=True))
-    assert wine.choices_.chosen.distances == ("standardized",)
+    assert wine.choices_.chosen.distances[0] == "standardized"
     X, y = load_wine(return_X_y=True)
     distances, indices = wine.kneighbors(X[:3], 2)
     standardized = (X - X.mean(axis=0)) / X.std(axis=0)
     np.testing.assert_allclose(distances[:, 1], np.linalg.norm(standardized[:3] - standardized[indices[:, 1]], axis=1))
     X, y = load_digits(return_X_y=True)
-    assert NeighborClassifier().fit(X[:600], y[:600]).choices_.chosen.distances == ("euclidean",)
+    assert NeighborClassifier().fit(X[:600], y[:600]).choices_.chosen.distances[0] == "euclidean"
     as_given = NeighborClassifier(5, posterior="proportional").fit(*load_wine(return_X_y=True))
     assert as_given.index_.search_.rows_.take(np.arange(1))[0, -1] == 1065.0
+
+
+@pytest.mark.parametrize(("n_rows", "looks"), [(120, ("euclidean", WHITENED_BESIDE.name)), (121, ("euclidean",))])
+def test_a_second_look_is_taken_by_default_where_a_search_costs_little(monkeypatch, n_rows, looks):
+    monkeypatch.setattr(classifier, "ROWS_TO_WHITEN", 120)
+    rng = np.random.default_rng(3)
+    labels = np.arange(n_rows) % 3
+    X = rng.normal(size=(n_rows, 4)) * [1, 1, 2, 2] + labels[:, None] * [1, 0, 0, 0]
+    tried = {one.distances for one in NeighborClassifier().fit(X, labels).choices_}
+    assert max(tried, key=len) == looks
+    # Where the metric is not left open, or no past cases are asked, rows are seen as they are given.
+    for asked in ({"metric": "manhattan"}, {"posterior": "pooled"}):
+        assert len(NeighborClassifier(**asked).fit(X, labels)._views.views) == 1
 
 
 def test_the_default_tries_a_few_and_counts_their_seconds():

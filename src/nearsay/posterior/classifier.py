@@ -55,8 +55,8 @@ from nearsay.validation import checked_labels, checked_rows, checked_rows_and_la
 # Metrics by name in which a column of large numbers drowns the others; and how many past cases say whether it should.
 SCALES_MATTER = ("euclidean", "l2")
 CASES_TO_SCALE_BY = 1000
-# Up to so many rows a second view, which has learned which directions tell classes apart, is searched by default: it
-# lowers the log loss by a quarter in the mean. In larger collections a search takes long enough not to be doubled unasked.
+# Up to so many rows a second view, which has learned which directions tell classes apart, is searched by default. In
+# larger collections a search takes long enough not to be doubled unasked.
 ROWS_TO_WHITEN = 20_000
 
 # What users of scikit-learn's KNeighborsClassifier, and of faiss, look for.
@@ -97,7 +97,8 @@ class NeighborClassifier(ClassifierMixin, BaseEstimator):
         clearly better, and none that is less accurate than the best plain
         votes by more than a standard error. ``choices_`` shows all of them.
         Euclidean columns of unequal scale are standardized first where that
-        is clearly better.
+        is clearly better, and up to 20,000 rows are searched a second time,
+        whitened within classes; the pool hears both.
     metric : str, function of two items, or Distance, default="euclidean"
         With a function, items need not be vectors: a list of strings will do.
         "precomputed" takes X as distances to the training rows. "auto" looks
