@@ -62,11 +62,12 @@ class VectorDistance(Distance):
         """What fills in a block: the compiled loop where numpy or Python would take long (``cost`` in nanoseconds)."""
         from nearsay.distances import vector_kernels
 
-        loop: Callable[..., None] = getattr(vector_kernels, self.kernel)
+        loop: Any = getattr(vector_kernels, self.kernel)
         if worth_compiling(cost):
-            return loop
+            return cast("Callable[..., None]", loop)
         done_without(cost)
-        return self._in_numpy or cast(Loop, loop).in_python
+        # Where it has been compiled before, numba's function stands in its place.
+        return self._in_numpy or (loop.in_python if isinstance(loop, Loop) else loop.py_func)
 
     def measure_formed(self, Q: np.ndarray, X: np.ndarray, candidates: np.ndarray, first: int, out: np.ndarray) -> None:
         """``measure`` for vectors in the form that the compiled loop compares; only where ``measures_formed``."""
