@@ -249,7 +249,7 @@ def test_scikit_learn_hands_the_weights_on() -> None:
         ([1.0, -1.0, 1.0, 1.0], r"not be negative; got -1\.0 for row 1"),
         ([1.0, 1.0, np.nan, 1.0], r"be finite; got nan for row 2"),
         ([1.0, np.inf, 1.0, 1.0], r"be finite; got inf for row 1"),
-        ([0.0] * 4, r"is 0 for all 4 rows"),
+        ([0.0] * 4, r"is zero for all 4 rows"),
         (["heavy"] * 4, r"must hold a number for every row; got \['heavy'"),
     ],
 )
