@@ -2,33 +2,40 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any, Literal
 
 import numpy as np
-from scipy.sparse import csr_array
 from sklearn.base import BaseEstimator, ClassifierMixin
-from sklearn.utils import _safe_indexing, check_consistent_length, column_or_1d
-from sklearn.utils.multiclass import check_classification_targets
+from sklearn.utils import _safe_indexing
 from sklearn.utils.validation import check_is_fitted
 
-from nearsay.arrays import evenly, places_among, row_blocks
+from nearsay.arrays import evenly, places_among
 from nearsay.data.rows import as_ids
-from nearsay.distances.distance import Distance
-from nearsay.distances.functions import FunctionDistance, PrecomputedDistance
+from nearsay.distances.functions import PrecomputedDistance
 from nearsay.distances.named import Metric, as_distance, with_parameters
-from nearsay.errors import InputError
 from nearsay.neighbors.table import NeighborTable
 from nearsay.parallel import in_jobs
+from nearsay.posterior.answers import Answers
 from nearsay.posterior.base import GroupPosterior, Posterior
 from nearsay.posterior.beside import ModelBeside
 from nearsay.posterior.evidence import Evidence, EvidenceList, evidence
 from nearsay.posterior.feature_group import View
-from nearsay.posterior.fitting import check_n_neighbors, fresh_posterior, is_auto, posteriors_to_try, seed_of
+from nearsay.posterior.fitting import (
+    check_answering,
+    check_beside,
+    check_learning,
+    check_n_neighbors,
+    checked_items,
+    checked_items_and_labels,
+    is_auto,
+    posteriors_to_try,
+    seed_of,
+)
 from nearsay.posterior.k_curve import KCurve, curve_of, largest_k
+from nearsay.posterior.kneighbors import KNeighbors
 from nearsay.posterior.label_scores import LabelScores
 from nearsay.posterior.model_choice import (
-    CRITERIA,
     Candidate,
     Choices,
     Chooser,
@@ -43,15 +50,13 @@ from nearsay.posterior.novelty import Novelty
 from nearsay.posterior.own import OwnPosterior, PosteriorLike
 from nearsay.posterior.past_cases import MAX_PAST_CASES, PastCases, possible_members, rows_judged, rows_not_judged
 from nearsay.posterior.priors import Priors, PriorsLike
-from nearsay.posterior.proportional import check_smoothing
 from nearsay.posterior.records import Records, records_of_answers
 from nearsay.posterior.row_maps import STANDARDIZED, WHITENED_BESIDE, unequal_columns
-from nearsay.posterior.row_weights import HoldsRowsThatCount, rows_that_count
+from nearsay.posterior.row_weights import rows_that_count
 from nearsay.posterior.views import Views
-from nearsay.posterior.votes import check_tie_break, lift, neighbor_labels, winners
+from nearsay.posterior.votes import neighbor_labels
 from nearsay.search.choose import SearchBackend
-from nearsay.settings import check_choice, check_whole, with_hints
-from nearsay.validation import checked_labels, checked_rows, checked_rows_and_labels
+from nearsay.settings import with_hints
 
 # Metrics by name in which a column of large numbers drowns the others; and how many past cases say whether it should.
 SCALES_MATTER = ("euclidean", "l2")
@@ -71,7 +76,7 @@ INSTEAD = {
 }
 
 
-class NeighborClassifier(HoldsRowsThatCount, ClassifierMixin, BaseEstimator):
+class NeighborClassifier(KNeighbors, ClassifierMixin, BaseEstimator):
     """Class probabilities from the labels of the nearest training rows, with the neighbors as evidence.
 
     Parameters
@@ -239,8 +244,11 @@ class NeighborClassifier(HoldsRowsThatCount, ClassifierMixin, BaseEstimator):
             What ``beside``, fitted already, said of these rows before it had seen them, columns in sorted
             order of the labels. It is then taken as it is, and not fitted again.
         """
-        self._check_settings(beside_proba)
-        X, y = self._check_training(X, y)
+        check_learning(self.criterion, self.max_past_cases)
+        check_answering(self)
+        check_beside(self.beside, beside_proba, self)
+        distance = None if is_auto(self._metric) else as_distance(self._metric)
+        X, y = checked_items_and_labels(self, distance, X, y)
         self.ids_ = as_ids(ids, len(y))
         self._held = self._aside = None  # until all is learned, rows are numbered as they are held
         held, self._weights = rows_that_count(sample_weight, len(y))
@@ -316,22 +324,6 @@ class NeighborClassifier(HoldsRowsThatCount, ClassifierMixin, BaseEstimator):
         chooser = Chooser(views, makers, self.labels_, len(self.classes_), ks=[1], rows=few, weights=self._weights)
         shown = chooser.view_to_show().views
         return {key: view for key, view in views.items() if key in shown or view.knows_labels}
-
-    def _check_settings(self, beside_proba: Any) -> None:
-        check_tie_break(self.tie_break)
-        check_smoothing(self.smoothing, self.model_failure)
-        check_choice("criterion", self.criterion, CRITERIA)
-        if self.max_past_cases is not None:
-            check_whole("max_past_cases", self.max_past_cases, least=1)
-        if not is_auto(self.posterior):
-            posterior = fresh_posterior(self, self.posterior)  # fail early on unknown names
-            if self.beside is not None and not isinstance(posterior, GroupPosterior):
-                raise InputError(
-                    f"posterior={self.posterior!r} hears neighbors alone, and cannot weigh the model beside them."
-                    ' Pass posterior="pooled" or "auto", or beside=None.'
-                )
-        if self.beside is None and beside_proba is not None:
-            raise InputError("beside_proba holds what a model said, but there is none: pass it as beside.")
 
     def _choose(
         self,
@@ -417,33 +409,11 @@ class NeighborClassifier(HoldsRowsThatCount, ClassifierMixin, BaseEstimator):
 
     def _neighbors(self, X: Any) -> NeighborTable:
         check_is_fitted(self)
-        return self._views.query(self._check_queries(X), self.n_neighbors_, self._members)
+        return self._asked(self._check_queries(X))
 
-    def kneighbors(self, X: Any = None, n_neighbors: int | None = None, return_distance: bool = True) -> Any:
-        """(distances, indices) of the nearest training rows, or the indices alone, as in scikit-learn.
-
-        With ``X=None`` the training rows are asked, each about the others; one of weight 0 has none (−1 and +inf).
-        """
-        table = self._nearest(X, n_neighbors)
-        return (table.distances, table.indices) if return_distance else table.indices
-
-    def kneighbors_graph(
-        self,
-        X: Any = None,
-        n_neighbors: int | None = None,
-        mode: Literal["connectivity", "distance"] = "connectivity",
-    ) -> csr_array:
-        """Who is whose neighbor: a sparse (n_queries, n_rows) matrix of ones, or of distances."""
-        check_choice("mode", mode, ("connectivity", "distance"))
-        return self._nearest(X, n_neighbors).graph(len(self.labels_), distances=mode == "distance")
-
-    def _nearest(self, X: Any, n_neighbors: int | None) -> NeighborTable:
-        """The nearest training rows of queries, or of each training row, by the index alone."""
-        check_is_fitted(self)
-        asked = self.n_neighbors_ if n_neighbors is None else n_neighbors
-        distances, indices = self.index_.kneighbors(None if X is None else self._seen(X), asked)
-        table = self._as_given(NeighborTable(indices, distances))
-        return table if X is not None else self._lines_given(table)
+    def _asked(self, X: Any) -> NeighborTable:
+        """The neighbors of queries that were checked."""
+        return self._views.query(X, self.n_neighbors_, self._members)
 
     def _seen(self, X: Any) -> Any:
         """Queries as the index takes them."""
@@ -463,12 +433,7 @@ class NeighborClassifier(HoldsRowsThatCount, ClassifierMixin, BaseEstimator):
         gives no data away. A row of weight 0 is answered as a query is.
         """
         check_is_fitted(self)
-        if self._held is None:
-            return self._left_out()
-        p = np.empty((len(self.labels_), len(self.classes_)))
-        p[self._held] = self._left_out()
-        p[self._numbers_aside] = self._probabilities(self._views.query(self._aside, self.n_neighbors_, self._members))
-        return p
+        return self._for_every_row(self._left_out(), lambda: self._answers.proba(self._asked(self._aside)))
 
     def _left_out(self) -> np.ndarray:
         """The same of the rows that are held."""
@@ -476,12 +441,12 @@ class NeighborClassifier(HoldsRowsThatCount, ClassifierMixin, BaseEstimator):
         table, rows = self._past_cases(self._posterior, self.n_neighbors_)
         if table is None:
             table, rows = self._past.judged(self.n_neighbors_, self._members)
-        p[slice(None) if rows is None else rows] = self._settled(
+        p[slice(None) if rows is None else rows] = self._answers.settled(
             self._posterior.leave_one_out_proba(table, rows), table
         )
         for others in rows_not_judged(rows, len(p)):
             table = self._views.leave_one_out(self.n_neighbors_, self._members, others)
-            for part, p_part, _ in self._answers(table):
+            for part, p_part, _ in self._answers.by_block(table):
                 p[others[part]] = p_part
         return p
 
@@ -504,7 +469,7 @@ class NeighborClassifier(HoldsRowsThatCount, ClassifierMixin, BaseEstimator):
             if table is None:  # nothing was learned from any row, so that a few will do
                 table, rows = self._past.sampled(self.n_neighbors_, self._members), self._past.sample()
                 table = table.first(self.n_neighbors_)
-            past = self._settled(self._posterior.recorded_proba(table, rows), table)
+            past = self._answers.settled(self._posterior.recorded_proba(table, rows), table)
             rows = np.arange(len(past)) if rows is None else rows
             self._records = records_of_answers(past, self._labels, rows, self._priors, self._weights)
         return self._records.like(p)
@@ -514,7 +479,7 @@ class NeighborClassifier(HoldsRowsThatCount, ClassifierMixin, BaseEstimator):
         """The most probable label of every query: (n_queries,). Equal probabilities go by ``tie_break``."""
         table = self._neighbors(X)
         best = np.empty(len(table), np.int64)
-        for part, _, winner in self._answers(table):
+        for part, _, winner in self._answers.by_block(table):
             best[part] = winner
         return self._names(best)
 
@@ -525,13 +490,8 @@ class NeighborClassifier(HoldsRowsThatCount, ClassifierMixin, BaseEstimator):
         The largest of a row is always the one that ``predict`` names: among
         equals, the winner by ``tie_break`` stands one rounding step higher.
         """
-        return self._probabilities(self._neighbors(X))
-
-    def _probabilities(self, table: NeighborTable) -> np.ndarray:
-        p = np.empty((len(table), len(self.classes_)))
-        for part, p_part, _ in self._answers(table):
-            p[part] = p_part
-        return p
+        table = self._neighbors(X)
+        return self._answers.proba(table)
 
     @in_jobs
     def explain(self, X: Any) -> EvidenceList[Evidence]:
@@ -549,7 +509,7 @@ class NeighborClassifier(HoldsRowsThatCount, ClassifierMixin, BaseEstimator):
         p = np.empty((len(table), len(self.classes_)))
         best = np.empty(len(table), np.int64)
         found = []
-        for part, p[part], best[part] in self._answers(table):
+        for part, p[part], best[part] in self._answers.by_block(table):
             few = table[part]
             said, record = neighbor_labels(few, self._labels), self._record_of(p[part].max(axis=1))
             novelty, twins = self._novelty_of(few, p[part]), self._numbers_given(self._novelty.twins(few))
@@ -580,7 +540,7 @@ class NeighborClassifier(HoldsRowsThatCount, ClassifierMixin, BaseEstimator):
         """
         table = self._neighbors(X)
         novelty = np.empty(len(table))
-        for part, p, best in self._answers(table):
+        for part, p, best in self._answers.by_block(table):
             novelty[part] = self._novelty_of(table[part], p, best if by_class else None)
         return novelty
 
@@ -590,60 +550,21 @@ class NeighborClassifier(HoldsRowsThatCount, ClassifierMixin, BaseEstimator):
     def _sureness(self) -> np.ndarray:
         """The largest probability of each row that is sampled for novelty, answered by the others."""
         table = self._past.sampled(self.n_neighbors_, self._members).first(self.n_neighbors_)
-        return np.concatenate([p.max(axis=1) for _, p, _ in self._answers(table)])
+        return np.concatenate([p.max(axis=1) for _, p, _ in self._answers.by_block(table)])
 
-    def _answers(self, table: NeighborTable) -> Iterator[tuple[slice, np.ndarray, np.ndarray]]:
-        """(queries, their probabilities, the winning class numbers), a block of queries at a time."""
-        for part in self._blocks(len(table)):
-            p = np.array(self._posterior.proba(table[part]), dtype=np.float64)
-            yield part, p, self._settle(p, table[part])
+    def _check_queries(self, X: Any) -> Any:
+        X = checked_items(self, self._views.first.search.distance_, X)
+        return X[:, self._held] if self._is_precomputed and self._held is not None else X
 
-    def _blocks(self, n_queries: int) -> Iterator[slice]:
-        # About eight arrays of a block's size come and go; together they should stay in the cache.
-        return row_blocks(n_queries, row_bytes=8 * 8 * len(self.classes_))
-
-    def _settled(self, p: np.ndarray, table: NeighborTable) -> np.ndarray:
-        for part in self._blocks(len(table)):
-            self._settle(p[part], table[part])
-        return p
-
-    def _settle(self, p: np.ndarray, table: NeighborTable) -> np.ndarray:
-        """The winning class numbers, each raised in ``p`` above those equal to it; priors are put in first."""
-        expected = (len(table), len(self.classes_))
-        if p.shape != expected:
-            raise InputError(
-                f"The posterior {self.posterior!r} gave probabilities of shape {p.shape};"
-                f" {expected} (queries × classes) is expected."
-            )
-        if self._priors is not None:
-            self._priors.put_in(p)
-        best = winners(p, table, self._labels, self.tie_break, self._seed)
-        lift(p, best)
-        return best
+    @property
+    def _answers(self) -> Answers:
+        """From neighbors to probabilities, as asked for."""
+        n_classes = len(self.classes_)
+        return Answers(self._posterior, self._labels, n_classes, self._priors, self.tie_break, self._seed)
 
     def _names(self, numbers: np.ndarray) -> np.ndarray:
         names: np.ndarray = self.classes_[numbers]
         return names
-
-    def _check_training(self, X: Any, y: Any) -> tuple[Any, np.ndarray]:
-        distance = None if is_auto(self._metric) else as_distance(self._metric)
-        if distance is None or _is_for_tables(distance, X):
-            # A function of the user's takes any items; every other distance looks at the numbers itself, in the index.
-            X, y = checked_rows_and_labels(self, X, y, finite=isinstance(distance, FunctionDistance))
-        else:
-            if y is None:
-                raise InputError("fit needs a label for every item, but y is None.")
-            check_consistent_length(X, y)
-            y = column_or_1d(checked_labels(y), warn=True)
-        check_classification_targets(y)
-        return X, y
-
-    def _check_queries(self, X: Any) -> Any:
-        distance = self._views.first.search.distance_
-        if _is_for_tables(distance, X):
-            finite = isinstance(distance, FunctionDistance)  # as in fit
-            X = checked_rows(self, X, finite=finite, reset=False, ensure_min_samples=0)
-        return X[:, self._held] if self._is_precomputed and self._held is not None else X
 
     @property
     def _is_precomputed(self) -> bool:
@@ -655,10 +576,3 @@ class NeighborClassifier(HoldsRowsThatCount, ClassifierMixin, BaseEstimator):
         tags = super().__sklearn_tags__()
         tags.input_tags.pairwise = self._is_precomputed
         return tags
-
-
-def _is_for_tables(distance: Distance, X: Any) -> bool:
-    """Whether X should be a table of numbers; otherwise its items are for the distance alone to judge."""
-    if not isinstance(distance, FunctionDistance):
-        return True
-    return len(getattr(X, "shape", ())) == 2 and not (isinstance(X, np.ndarray) and X.dtype.kind not in "fiub")

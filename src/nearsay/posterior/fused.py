@@ -22,16 +22,15 @@ from nearsay.posterior.base import Posterior
 from nearsay.posterior.classifier import NeighborClassifier
 from nearsay.posterior.evidence import EvidenceList
 from nearsay.posterior.feature_group import View
-from nearsay.posterior.fitting import check_n_neighbors, fresh_posterior, is_auto, posteriors_to_try, seed_of
+from nearsay.posterior.fitting import check_answering, check_n_neighbors, is_auto, posteriors_to_try, seed_of
 from nearsay.posterior.fused_evidence import FusedEvidence, fused_evidence
 from nearsay.posterior.fusion import Fusion
 from nearsay.posterior.model_choice import Candidate, Choices, Chooser, neighbors_to_try, views_to_try
 from nearsay.posterior.past_cases import possible_members, rows_judged, rows_not_judged, sample_of
 from nearsay.posterior.priors import Priors, PriorsLike, log_frequencies
-from nearsay.posterior.proportional import check_smoothing
 from nearsay.posterior.records import Records, records_of_answers
 from nearsay.posterior.row_weights import HoldsRowsThatCount, rows_that_count
-from nearsay.posterior.votes import check_tie_break, neighbor_labels, winners
+from nearsay.posterior.votes import neighbor_labels, winners
 from nearsay.settings import check_choice
 from nearsay.validation import checked_rows, checked_rows_and_labels
 
@@ -243,12 +242,7 @@ class FusedClassifier(HoldsRowsThatCount, ClassifierMixin, BaseEstimator):
         posteriors and the exponents learned from, as in ``NeighborClassifier``.
         """
         check_is_fitted(self)
-        if self._held is None:
-            return self._left_out()
-        p = np.empty((len(self.labels_), len(self.classes_)))
-        p[self._held] = self._left_out()
-        p[self._numbers_aside] = self._answer(self._neighbors_of(self._aside))[0]
-        return p
+        return self._for_every_row(self._left_out(), lambda: self._answer(self._neighbors_of(self._aside))[0])
 
     def _left_out(self) -> np.ndarray:
         """The same of the rows that are held."""
@@ -346,10 +340,7 @@ class FusedClassifier(HoldsRowsThatCount, ClassifierMixin, BaseEstimator):
             )
         if self.exponents is not None:
             check_choice("exponents", self.exponents, EXPONENTS, " None is the plain product.")
-        check_tie_break(base.tie_break)
-        check_smoothing(base.smoothing, base.model_failure)
-        if not is_auto(base.posterior):
-            fresh_posterior(base, base.posterior)
+        check_answering(base)
         return base
 
     def __sklearn_tags__(self) -> Any:

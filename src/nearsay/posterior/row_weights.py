@@ -6,6 +6,7 @@ sample_weight ──► rows of weight 0: left aside, as if they had not been gi
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -124,11 +125,15 @@ class HoldsRowsThatCount:
         indices[self._held], distances[self._held] = table.indices, table.distances
         return NeighborTable(indices, distances)
 
-    @property
-    def _numbers_aside(self) -> np.ndarray:
-        """Numbers in X of the rows that are left aside."""
-        held = np.arange(len(self.labels_)) if self._held is None else self._held
-        return np.setdiff1d(np.arange(len(self.labels_)), held)
+    def _for_every_row(self, of_held: np.ndarray, of_aside: Callable[[], np.ndarray]) -> np.ndarray:
+        """A line for every row in X, from what is known of the rows held, and of those left aside if there are any."""
+        if self._held is None:
+            return of_held
+        aside = np.ones(len(self.labels_), np.bool_)
+        aside[self._held] = False
+        lines = np.empty((len(aside), *of_held.shape[1:]))
+        lines[self._held], lines[aside] = of_held, of_aside()
+        return lines
 
     def _numbers_given(self, rows: np.ndarray) -> np.ndarray:
         """Numbers in X of rows by their numbers here; −1 stays."""
