@@ -36,7 +36,7 @@ ONLY_WHERE_NAMED = ("tin200",)
 
 @dataclass(frozen=True)
 class Split:
-    """Rows to learn from and rows to ask about; labels are class numbers."""
+    """Rows to learn from, ``X`` labeled ``y``, and rows to ask about, ``Q`` with their true labels."""
 
     X: np.ndarray
     y: np.ndarray
@@ -52,7 +52,10 @@ def read(name: str) -> LabeledRows:
 
 
 def splits(rows: LabeledRows, n_splits: int, *, raw: bool = False) -> Iterator[Split]:
-    """Random splits with 30 % of every class held out, seeds from 0; columns standardized by the rows to learn from."""
+    """Random splits with 30 % of every class held out, seeds from 0; columns standardized by the rows to learn from.
+
+    Labels are class numbers.
+    """
     from sklearn.model_selection import train_test_split
     from sklearn.preprocessing import StandardScaler
 

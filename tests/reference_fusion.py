@@ -72,9 +72,18 @@ def softmax(scores: Sequence[float]) -> list[float]:
 
 
 def pooled(
-    groups: Sequence[np.ndarray], y: np.ndarray, queries: Sequence[np.ndarray], members: Sequence[int], largest: float
+    groups: Sequence[np.ndarray],
+    y: np.ndarray,
+    queries: Sequence[np.ndarray],
+    members: Sequence[int],
+    largest: float,
+    row_weights: np.ndarray | None = None,
 ) -> tuple[np.ndarray, np.ndarray]:
-    """Weights (that of the class size last) and probabilities of the pool; ``largest`` is the model failure allowed."""
+    """Weights (that of the class size last) and probabilities of the pool.
+
+    ``largest`` is the model failure allowed, ``row_weights`` what each row counts for.
+    """
+    counts_for = np.ones(len(y)) if row_weights is None else row_weights / np.mean(row_weights)
     members = usable_members(y, members)
     floors = [floor_of(X, y) for X in groups]
     n_classes = int(y.max()) + 1
@@ -82,22 +91,25 @@ def pooled(
     def of(rows: Sequence[np.ndarray], left_out: int | None) -> np.ndarray:
         parts = [features(X, y, q, left_out, members, floor) for X, q, floor in zip(groups, rows, floors, strict=True)]
         rows_of = [int((y == c).sum()) for c in range(n_classes)]
-        usual = statistics.median([n for n in rows_of if n > 1])
-        sizes = [-math.log(n if n > 1 else usual) for n in rows_of]
+        together = [float(counts_for[y == c].sum()) for c in range(n_classes)]
+        usual = statistics.median([size for n, size in zip(rows_of, together, strict=True) if n > 1])
+        sizes = [-math.log(size if n > 1 else usual) for n, size in zip(rows_of, together, strict=True)]
         return np.array([[*(value for part in parts for value in part[c]), sizes[c]] for c in range(n_classes)])
 
-    cases = [(of([X[i] for X in groups], i), int(y[i])) for i in range(len(y)) if (y == y[i]).sum() > 1]
+    usable = [i for i in range(len(y)) if (y == y[i]).sum() > 1]
+    cases = [(of([X[i] for X in groups], i), int(y[i])) for i in usable]
+    worth = [float(counts_for[i]) for i in usable]
 
     def loss(weights: np.ndarray) -> float:
         lost = PRECISION / 2 * float(weights @ weights)
-        for table, truth in cases:
-            lost -= math.log(max(softmax([-float(row @ weights) for row in table])[truth], 1e-300))
+        for (table, truth), w in zip(cases, worth, strict=True):
+            lost -= w * math.log(max(softmax([-float(row @ weights) for row in table])[truth], 1e-300))
         return lost
 
     found = minimize(loss, np.zeros(len(groups) * len(members) + 1), method="BFGS", options={"gtol": 1e-9})
     weights = found.x
     p_true = [softmax([-float(row @ weights) for row in table])[truth] for table, truth in cases]
-    share = min(largest, most_likely_failure(p_true, n_classes))
+    share = min(largest, most_likely_failure(p_true, n_classes, worth))
     answers = []
     for q in zip(*queries, strict=True):
         p = softmax([-float(row @ weights) for row in of(list(q), None)])
@@ -105,10 +117,12 @@ def pooled(
     return weights, np.array(answers)
 
 
-def most_likely_failure(p_true: Sequence[float], n_classes: int) -> float:
+def most_likely_failure(p_true: Sequence[float], n_classes: int, worth: Sequence[float] | None = None) -> float:
+    worth = [1.0] * len(p_true) if worth is None else worth
+
     def lost(log_odds: float) -> float:
         share = 1 / (1 + math.exp(-log_odds))
-        total = sum(math.log((1 - share) * p + share / n_classes) for p in p_true)
+        total = sum(w * math.log((1 - share) * p + share / n_classes) for p, w in zip(p_true, worth, strict=True))
         return -(total + BELIEF * math.log(share) + BELIEF * math.log(1 - share))
 
     found = minimize_scalar(lost, bounds=(-40, 20), method="bounded", options={"xatol": 1e-10})

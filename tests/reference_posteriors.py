@@ -2,13 +2,15 @@
 
 A line is what one query (or one row, left out) sees: the labels of its
 neighbors, nearest first, their distances, and the classes by their nearest
-member. A missing neighbor is not in the line.
+member. A missing neighbor is not in the line. A past case is its line, its true
+label and what it counts for: 1, or the weight of its row (1 in the mean).
 """
 
 from __future__ import annotations
 
 import math
 from collections.abc import Sequence
+from fractions import Fraction
 from typing import NamedTuple
 
 import reference
@@ -32,11 +34,24 @@ def line(X: Sequence, y: Sequence[int], query: Sequence[float], k: int, n_listed
     return Line([int(y[row]) for _, row in near], [d for d, _ in near], [row for _, row in near], classes[:n_listed])
 
 
-def past_lines(X: Sequence, y: Sequence[int], k: int, n_listed: int) -> list[tuple[Line, int]]:
-    """The lines of all rows that have another row of their class, and their labels."""
+Case = tuple[Line, int, Fraction]
+
+
+def past_lines(
+    X: Sequence, y: Sequence[int], k: int, n_listed: int, weights: Sequence[float] | None = None
+) -> list[Case]:
+    """The past cases of all rows that have another row of their class."""
+    worth = relative(weights) if weights is not None else [Fraction(1)] * len(X)
     return [
-        (line(X, y, X[i], k, n_listed, left_out=i), int(y[i])) for i in range(len(X)) if list(y).count(int(y[i])) > 1
+        (line(X, y, X[i], k, n_listed, left_out=i), int(y[i]), worth[i])
+        for i in range(len(X))
+        if list(y).count(int(y[i])) > 1
     ]
+
+
+def relative(weights: Sequence[float]) -> list[Fraction]:
+    exact = [Fraction(float(w)) for w in weights]
+    return [w * len(exact) / sum(exact) for w in exact]
 
 
 def winner(said: Sequence[int]) -> int:
@@ -62,7 +77,7 @@ def between(past: Sequence[Sequence[float]], v: int, y: Sequence[int], k: int) -
 
 
 def with_failure(p: Sequence[float], model_failure: float) -> list[float]:
-    return [(1 - model_failure) * value / sum(p) + model_failure / len(p) for value in p]
+    return [(1 - model_failure) * float(value / sum(p)) + model_failure / len(p) for value in p]
 
 
 # ---------------------------------------------------------------- ranks
@@ -112,17 +127,19 @@ def by_rank(table: Sequence[float], classes: Sequence[int], n_classes: int) -> l
     return [value / sum(p) for value in p]
 
 
-def rank_counts(past: list[tuple[Line, int]], n_classes: int) -> list[int]:
-    ranks = [true_rank(case.classes, truth, n_classes) for case, truth in past]
-    return [ranks.count(r) for r in range(n_classes + 1)]
+def rank_counts(past: list[Case], n_classes: int) -> list[Fraction]:
+    counts = [Fraction(0)] * (n_classes + 1)
+    for case, truth, worth in past:
+        counts[true_rank(case.classes, truth, n_classes)] += worth
+    return counts
 
 
-def past_rank_tables(past: list[tuple[Line, int]], y: Sequence[int], k: int, n_classes: int) -> list[list[float]]:
+def past_rank_tables(past: list[Case], y: Sequence[int], k: int, n_classes: int) -> list[list[float]]:
     """P(rank given v votes) for v = 1 … K'."""
     expected, n_voters = rank_table(rank_counts(past, n_classes)), voters(y, k)
     tables = []
     for v in range(n_voters, 0, -1):
-        alike = [(case, truth) for case, truth in past if past_votes(case, n_voters) == v]
+        alike = [case for case in past if past_votes(case[0], n_voters) == v]
         tables.insert(0, shrunk(rank_counts(alike, n_classes), expected))
         expected = tables[0] if tables[0][0] < expected[0] else expected
     return tables
@@ -147,11 +164,11 @@ def rank_votesplit(past: list, query: Line, y: Sequence[int], k: int, n_classes:
 
 def confmat(past: list, query: Line, y: Sequence[int], k: int, n_classes: int, normalize: str = "row") -> list[float]:
     n_voters = voters(y, k)
-    pairs = [(truth, winner(case.said[:n_voters])) for case, truth in past]
+    pairs = [(truth, winner(case.said[:n_voters]), worth) for case, truth, worth in past]
     said = winner(query.said)
     cases = [pair for pair in pairs if pair[0 if normalize == "row" else 1] == said]
     cases = cases or pairs
-    right = sum(truth == predicted for truth, predicted in cases) / len(cases)
+    right = sum(w for truth, predicted, w in cases if truth == predicted) / sum(w for _, _, w in cases)
     if n_classes == 1:
         return [1.0]
     return [right if c == said else (1 - right) / (n_classes - 1) for c in range(n_classes)]
@@ -163,9 +180,9 @@ def confmat_column(past: list, query: Line, y: Sequence[int], k: int, n_classes:
 
 def _confmat_of(past: list, tables: list[list[float]], query: Line, n_classes: int) -> list[float]:
     matrix = [[1.0] * n_classes for _ in range(n_classes)]
-    for (case, truth), table in zip(past, tables, strict=True):
+    for (case, truth, worth), table in zip(past, tables, strict=True):
         for c, p in enumerate(by_rank(table, case.classes, n_classes)):
-            matrix[truth][c] += p
+            matrix[truth][c] += worth * p
     column = [row[winner(query.said)] / sum(row) for row in matrix]
     return [value / sum(column) for value in column]
 
@@ -176,7 +193,7 @@ def confmat_rank(past: list, query: Line, y: Sequence[int], k: int, n_classes: i
 
 def confmat_rank_votesplit(past: list, query: Line, y: Sequence[int], k: int, n_classes: int) -> list[float]:
     tables, n_voters = past_rank_tables(past, y, k, n_classes), voters(y, k)
-    return _confmat_of(past, [tables[past_votes(case, n_voters) - 1] for case, _ in past], query, n_classes)
+    return _confmat_of(past, [tables[past_votes(case, n_voters) - 1] for case, _, _ in past], query, n_classes)
 
 
 # ---------------------------------------------------------------- distance and votes
@@ -184,19 +201,19 @@ def confmat_rank_votesplit(past: list, query: Line, y: Sequence[int], k: int, n_
 
 def dist_votesplit(past: list, query: Line, y: Sequence[int], k: int, n_classes: int) -> list[float]:
     n_voters, n_bins = voters(y, k), 20
-    largest = max(d for case, _ in past for d in case.distances[:n_voters])
+    largest = max(d for case, _, _ in past for d in case.distances[:n_voters])
 
     def bin_of(d: float) -> int:
         if d == 0:
             return 0
         return n_bins - 1 if d >= largest else min(int(d / (largest / n_bins)), n_bins - 1)
 
-    same = [[0] * n_bins for _ in range(n_voters)]
-    other = [[0] * n_bins for _ in range(n_voters)]
-    for case, truth in past:
+    same = [[Fraction(0)] * n_bins for _ in range(n_voters)]
+    other = [[Fraction(0)] * n_bins for _ in range(n_voters)]
+    for case, truth, worth in past:
         v = past_votes(case, n_voters)
         for label, d in zip(case.said[:n_voters], case.distances[:n_voters], strict=True):
-            (same if label == truth else other)[v - 1][bin_of(d)] += 1
+            (same if label == truth else other)[v - 1][bin_of(d)] += worth
     n_same, n_other = sum(map(sum, same)), sum(map(sum, other))
     of_all = (n_same + 0.5) / (n_same + n_other + 1)
     readings = []
@@ -214,11 +231,21 @@ def dist_votesplit(past: list, query: Line, y: Sequence[int], k: int, n_classes:
 # ---------------------------------------------------------------- weights
 
 
-def log_likelihood(weights: Sequence[float], right: Sequence[Sequence[int]]) -> float:
-    """Σ log Σ w_i over the right neighbors, of the cases that have one."""
+def votes(query: Line, weights: Sequence[float], n_classes: int) -> list[float]:
+    """What the neighbors that say each class weigh together; ``weights`` are those of all rows."""
+    return [
+        sum(weights[row] for row, label in zip(query.rows, query.said, strict=True) if label == c)
+        for c in range(n_classes)
+    ]
+
+
+def log_likelihood(
+    weights: Sequence[float], right: Sequence[Sequence[int]], worth: Sequence[float] | None = None
+) -> float:
+    """Σ worth · log Σ w_i over the right neighbors, of the cases that have one."""
     return sum(
-        math.log(max(sum(w for w, hit in zip(weights, case, strict=True) if hit), 1e-300))
-        for case in right
+        w_case * math.log(max(sum(w for w, hit in zip(weights, case, strict=True) if hit), 1e-300))
+        for case, w_case in zip(right, worth or [1.0] * len(right), strict=True)
         if any(case)
     )
 

@@ -19,10 +19,11 @@ from labeled import (
     queries_for,
     said_by_loop,
 )
+from nearsay.arrays import row_blocks
 from nearsay.errors import InputError
 from nearsay.neighbors.index import NeighborIndex
 from nearsay.neighbors.table import NeighborTable
-from nearsay.posterior import classifier as classifier_module
+from nearsay.posterior import answers
 from nearsay.posterior.classifier import NeighborClassifier
 from nearsay.posterior.proportional import Proportional
 from nearsay.posterior.votes import TIE_RULES, count_votes, neighbor_labels, winners
@@ -118,8 +119,7 @@ def test_small_blocks_of_queries_give_the_same_answers(rule, monkeypatch):
     X, y = rng.integers(0, 4, (60, 2)).astype(float), rng.integers(0, 5, 60)
     clf = NeighborClassifier(4, tie_break=rule, posterior="proportional").fit(X, y)
     whole = clf.predict(X), clf.predict_proba(X)
-    blocks = classifier_module.row_blocks
-    monkeypatch.setattr(classifier_module, "row_blocks", lambda n, **_: blocks(n, size=7))
+    monkeypatch.setattr(answers, "row_blocks", lambda n, **_: row_blocks(n, size=7))
     np.testing.assert_array_equal(clf.predict(X), whole[0])
     np.testing.assert_array_equal(clf.predict_proba(X), whole[1])
 

@@ -12,6 +12,7 @@ from types import SimpleNamespace
 
 import numpy as np
 import pytest
+from sklearn.datasets import load_iris
 from typer.testing import CliRunner
 
 import nearsay
@@ -19,6 +20,7 @@ from nearsay.cli import app
 from nearsay.data.catalog import DATASETS
 from nearsay.errors import DatasetNotFound
 from nearsay.posterior.classifier import NeighborClassifier
+from nearsay.posterior.named import POSTERIORS
 from nearsay.reports.installation import NOT_A_CAPABILITY, describe_installation, requirements
 from nearsay.reports.summary import summarize
 from nearsay.reports.tour import telling_queries
@@ -106,7 +108,21 @@ def test_a_summary_is_what_a_loop_over_the_answers_finds():
     assert summary["mean_log10_posterior"] == pytest.approx(np.mean(np.log10(p)))
     assert (summary["rows"], summary["columns"], summary["classes"], summary["queries"]) == (30, 3, 2, 10)
     assert (summary["k"], summary["k_chosen"], summary["metric"]) == (3, False, "euclidean")
+    assert (summary["posterior"], summary["chosen_by"], summary["views"]) == ("proportional", None, ["euclidean"])
     json.dumps(summary, allow_nan=False)
+
+
+@pytest.mark.parametrize("posterior", ["auto", "rank", ("confmat", {"normalize": "column"})])
+@pytest.mark.parametrize("metric", ["auto", "euclidean"])
+@pytest.mark.parametrize("k", ["auto", 3])
+def test_the_summary_says_what_was_chosen_and_never_that_a_choice_was_left_open(posterior, metric, k):
+    X, y = load_iris(return_X_y=True)
+    clf = NeighborClassifier(k, posterior=posterior, metric=metric).fit(X[::2], y[::2])
+    summary = summarize(clf, X[1::2], y[1::2])
+    assert summary["posterior"] in (["rank", "confmat"] if posterior != "auto" else POSTERIORS)
+    assert (summary["chosen_by"] is None) == (posterior != "auto" and metric != "auto")
+    assert summary["k_chosen"] == (k == "auto")
+    assert "auto" not in [summary["posterior"], *summary["views"]]
 
 
 # ---------------------------------------------------------------- the doctor

@@ -152,7 +152,7 @@ def test_rows_that_are_all_alike_leave_the_share_of_each_word(value, n_rows):
         ([1.0, -2.0], "must not be negative; got -2.0 for row 1"),
         ([np.nan, 1.0], "must be finite; got nan for row 0"),
         ([1.0, np.inf], "must be finite; got inf for row 1"),
-        ([0.0, 0.0], "is 0 for all 2 rows"),
+        ([0.0, 0.0], "is zero for all 2 rows"),
         (["much", "little"], "must hold a number for every row"),
     ],
 )

@@ -32,7 +32,7 @@ def test_the_derivatives_are_those_of_the_likelihood():
 
     def loss(weights: np.ndarray) -> tuple[float, np.ndarray, np.ndarray]:
         gradient, curvature = np.zeros(3), np.zeros((3, 3))
-        lost = add_cases(cases.features, cases.offsets, cases.truth, weights, np.empty(30), gradient, curvature)
+        lost = add_cases(cases, weights, np.empty(30), gradient, curvature)
         return lost, gradient, curvature
 
     at = np.array([0.3, -0.2, 0.7])
@@ -49,7 +49,7 @@ def test_weights_are_where_the_gradient_is_zero(seed, center, precision):
     cases = some_cases(seed)
     weights, p_true = fit_weights(cases, center, precision)
     gradient = precision * (weights - center)
-    add_cases(cases.features, cases.offsets, cases.truth, weights, np.empty(30), gradient, np.zeros((3, 3)))
+    add_cases(cases, weights, np.empty(30), gradient, np.zeros((3, 3)))
     assert np.abs(gradient).max() < 1e-6
     scores = cases.offsets - cases.features @ weights
     expected = np.exp(scores) / np.exp(scores).sum(axis=1, keepdims=True)

@@ -20,6 +20,7 @@ from labeled import count_searches
 from nearsay.errors import DatasetNotFound
 from nearsay.neighbors.index import NeighborIndex
 from nearsay.posterior import past_cases
+from nearsay.posterior.fitting import fresh_posterior
 from nearsay.posterior.records import OF_CHANCE, REACHES, Records
 
 
@@ -182,7 +183,7 @@ def test_the_record_counts_past_cases_as_others_answered_them(name):
     p = clf.leave_one_out_proba()
     if name not in ("proportional", "weighted", "pooled"):  # tables: as a query with these neighbors is answered
         table = NeighborIndex().fit(X).with_labels(y).leave_one_out(7, ())
-        p = clf.fresh_posterior(name).fit(table, y, 2).proba(table)
+        p = fresh_posterior(clf, name).fit(table, y, 2).proba(table)
     right, sure = (p.argmax(axis=1) == y).tolist(), p.max(axis=1).tolist()
     for one in clf.explain(X[:20] + 0.1):
         assert tuple(one.record.values()) == like_by_loop(sure, right, one.probability)

@@ -206,11 +206,14 @@ def test_what_is_less_accurate_than_plain_votes_is_passed_over():
     chooser = Chooser.__new__(Chooser)
     chooser.posteriors = {"pooled": Pooled, "proportional": Proportional, "weighted": Proportional}
     chooser.rows = np.arange(400)
+    few = np.where(np.arange(400) < 100, 1.0, 1e-9)  # a hundred cases count, and one standard error of .8 is .04
     ways = [
         Candidate("pooled", 0, ((0, 0),)),
         *(Candidate(name, 5, ((0, 0),)) for name in ("weighted", "proportional")),
     ]
-    for pooled, expected in ((0.79, "pooled"), (0.77, "weighted")):  # one standard error of .8 is .02
+    # One standard error of .8 is .02.
+    for worth, pooled, expected in ((None, 0.79, "pooled"), (None, 0.77, "weighted"), (few, 0.77, "pooled")):
+        chooser._worth = worth
         scores = score("pooled", -0.5, pooled), score("weighted", -0.7, 0.79), score("proportional", -0.9, 0.8)
         chooser._tried = dict(zip(ways, scores, strict=True))
         assert chooser._guarded(Candidate("pooled", 7, ((0, 0),))).posterior == expected

@@ -148,7 +148,7 @@ def test_no_weights_of_rows_nearby_are_likelier(collection: Any, seed: int) -> N
         return total
 
     several = np.bincount(y)[y] > 1
-    weights = weights_by_row(table[several], y, y[several])
+    weights = weights_by_row(table[several], y, np.flatnonzero(several))
     scores = np.log(weights / (1 - weights))
     for scale in (0.01, 0.3):
         moved = scores + scale * np.random.default_rng(seed).normal(size=len(scores))

@@ -10,7 +10,6 @@ from __future__ import annotations
 import math
 import warnings
 from collections.abc import Callable, Iterable
-from dataclasses import dataclass
 from functools import partial
 from itertools import islice
 from typing import Any
@@ -23,6 +22,7 @@ from nearsay.data.datasets import load_dataset
 from nearsay.neighbors.index import nearest
 from nearsay.parallel import in_parallel
 from nearsay.posterior.votes import count_votes, neighbor_labels, winners
+from reproduce.data_sets import Split
 from reproduce.hedging import tin200
 from reproduce.hedging.learned_metrics import METRICS, VOTING_NEIGHBORS, Candidates, tune
 from reproduce.hedging.published import LEAVES, MNIST_50, TIN57, TIN200_50
@@ -44,16 +44,6 @@ FOLDS = 5
 
 # Points above the Euclidean distance that are counted as a clear gain.
 CLEAR_GAIN = 2.0
-
-
-@dataclass(frozen=True)
-class Split:
-    """Rows to learn from, ``X`` labeled ``y``, and rows to be judged, ``Q`` with their true labels."""
-
-    X: np.ndarray
-    y: np.ndarray
-    Q: np.ndarray
-    truth: np.ndarray
 
 
 def leaf_splits(group: str) -> list[Split]:

@@ -216,7 +216,7 @@ def check_sample_weight(sample_weight: Any, n_rows: int) -> np.ndarray:
             row = int(wrong.argmax())
             raise InputError(f"sample_weight must {what}; got {weights[row]} for row {row}.")
     if not weights.any():
-        raise InputError(f"sample_weight is 0 for all {n_rows} rows. At least one row must count.")
+        raise InputError(f"sample_weight is zero for all {n_rows} rows. At least one row must count.")
     # Only proportions matter, and sums of these do not overflow. A power of two rounds nothing.
     return np.asarray(np.ldexp(weights, -np.frexp(weights.max())[1]))
 

@@ -85,8 +85,8 @@ def _summary_table(summary: dict[str, Any], *, title: str) -> Table:
         {
             "collection": f"{summary['rows']} rows of {summary['columns']} numbers, {summary['classes']} classes",
             "neighbors": f"k = {summary['k']}" + (", chosen by leave-one-out" if summary["k_chosen"] else ""),
-            "posterior": summary["posterior"],
-            "metric": summary["metric"],
+            "posterior": summary["posterior"] + (f", {summary['chosen_by']}" if summary["chosen_by"] else ""),
+            "metric": " + ".join(summary["views"]),
             "search": f"{summary['search']} ({summary['search_why']})",
             "asked": f"{summary['queries']} queries",
             "accuracy": f"{summary['accuracy']:.1%}",

@@ -15,7 +15,7 @@ from sklearn.utils.validation import check_is_fitted
 
 from nearsay.arrays import check_row_numbers, places_among
 from nearsay.errors import InputError
-from nearsay.posterior.classifier import is_auto
+from nearsay.posterior.fitting import is_auto
 from nearsay.validation import checked_labels
 
 # One row in so many is held out where a part of the rows is.

@@ -12,7 +12,7 @@ from nearsay.errors import InputError
 from nearsay.metrics.probability import accuracy, mean_log_posterior
 from nearsay.neighbors.table import NeighborTable
 from nearsay.posterior.classifier import NeighborClassifier
-from nearsay.posterior.k_curve import KCurve, PastVotes, largest_k
+from nearsay.posterior.k_curve import KCurve, curve_of, largest_k
 
 
 class KCurveDisplay:
@@ -124,11 +124,20 @@ def _curve_of_rows(estimator: Any, X: Any, y: Any) -> KCurve:
         raise InputError(f"A k curve is that of a NeighborClassifier; got {type(estimator).__name__}.")
     if y is None:
         raise InputError("X needs the labels y of its rows; got None.")
-    most = max(largest_k(len(estimator.labels_)), estimator.n_neighbors_)
-    distances, indices = estimator.kneighbors(X, most)
+    known, weights = estimator._labels, estimator._weights
+    most = max(largest_k(len(known)), estimator.n_neighbors_)
+    distances, indices = estimator.index_.kneighbors(estimator._seen(X), most)
     truth = drawing.label_numbers(y, estimator.classes_, count=len(indices))
-    votes = PastVotes(most, len(estimator.classes_), tie_break=estimator.tie_break, seed=estimator._seed)
-    # The rows stand behind those the classifier was fitted on; none of them is a neighbor.
-    labels = np.concatenate([estimator.labels_, truth])
-    votes.add(NeighborTable(indices, distances), labels, np.arange(len(estimator.labels_), len(labels)))
-    return votes.curve(model_failure=estimator.model_failure, smoothing=estimator.smoothing)
+    # The rows stand behind those the classifier was fitted on; none of them is a neighbor, and each counts once.
+    rows = np.arange(len(known), len(known) + len(truth))
+    return curve_of(
+        [(rows, NeighborTable(indices, distances))],
+        np.concatenate([known, truth]),
+        len(estimator.classes_),
+        most,
+        weights=None if weights is None else weights.with_more(len(rows)),
+        model_failure=estimator.model_failure,
+        smoothing=estimator.smoothing,
+        tie_break=estimator.tie_break,
+        seed=estimator._seed,
+    )

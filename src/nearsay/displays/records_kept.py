@@ -7,13 +7,12 @@ from typing import Any
 
 import numpy as np
 
-from nearsay.displays import drawing
-from nearsay.displays.reliability import draw_bins
+from nearsay.displays.reliability import BinsDisplay
 from nearsay.errors import InputError
 from nearsay.metrics.probability import ReliabilityBins, bins_of
 
 
-class RecordDisplay:
+class RecordDisplay(BinsDisplay):
     """How often past cases like the answers were right, against the answers; on the diagonal records are true.
 
     Build it with :meth:`from_estimator` or :meth:`from_predictions`; with
@@ -38,6 +37,8 @@ class RecordDisplay:
     >>> display.bins.confidence, display.bins.accuracy.round(2)
     (array([1.]), array([0.67]))
     """
+
+    said = "share right among past cases like the answer"
 
     def __init__(self, *, bins: ReliabilityBins, gap: float, name: str) -> None:
         self.bins = bins
@@ -93,9 +94,6 @@ class RecordDisplay:
         gap = float(bins.n_rows @ np.abs(bins.accuracy - bins.confidence)) / len(recorded)
         return cls(bins=bins, gap=gap, name=name).plot(ax=ax)
 
-    def plot(self, ax: Any = None) -> RecordDisplay:
-        """Draw on ``ax``, beside earlier curves, or on a new figure."""
-        ax = drawing.fresh_axes(5.2, 5.0) if ax is None else ax
-        draw_bins(ax, self.bins, f"{self.name} (gap {self.gap:.3f})", "share right among past cases like the answer")
-        self.ax_, self.figure_ = ax, ax.figure
-        return self
+    @property
+    def _legend(self) -> str:
+        return f"{self.name} (gap {self.gap:.3f})"

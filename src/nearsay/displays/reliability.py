@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Any, Self
 
 import numpy as np
 
@@ -28,7 +28,27 @@ def likely_range(share: np.ndarray, count: np.ndarray) -> tuple[np.ndarray, np.n
     return middle - half, middle + half
 
 
-class ReliabilityDisplay:
+class BinsDisplay:
+    """What was said of answers, in bins, against the share that was right: a curve that should follow the diagonal."""
+
+    bins: ReliabilityBins
+    # What the horizontal axis shows.
+    said: str
+
+    @property
+    def _legend(self) -> str:
+        """What the legend calls the curve."""
+        raise NotImplementedError
+
+    def plot(self, ax: Any = None) -> Self:
+        """Draw on ``ax``, beside earlier curves, or on a new figure."""
+        ax = drawing.fresh_axes(5.2, 5.0) if ax is None else ax
+        draw_bins(ax, self.bins, self._legend, self.said)
+        self.ax_, self.figure_ = ax, ax.figure
+        return self
+
+
+class ReliabilityDisplay(BinsDisplay):
     """Confidence in the answers against the share that was right; on the diagonal the probabilities are calibrated.
 
     Build it with :meth:`from_estimator` or :meth:`from_predictions`; with
@@ -51,6 +71,8 @@ class ReliabilityDisplay:
     >>> display.ax_.get_legend().get_texts()[0].get_text()
     'votes (ECE 0.100)'
     """
+
+    said = "confidence in the answer"
 
     def __init__(self, *, bins: ReliabilityBins, calibration_error: float, name: str) -> None:
         self.bins = bins
@@ -106,12 +128,9 @@ class ReliabilityDisplay:
         bins = reliability_bins(y_prob, y_true, classes=classes, n_bins=n_bins)
         return cls(bins=bins, calibration_error=error, name=name).plot(ax=ax)
 
-    def plot(self, ax: Any = None) -> ReliabilityDisplay:
-        """Draw on ``ax``, beside earlier curves, or on a new figure."""
-        ax = drawing.fresh_axes(5.2, 5.0) if ax is None else ax
-        draw_bins(ax, self.bins, f"{self.name} (ECE {self.calibration_error:.3f})", "confidence in the answer")
-        self.ax_, self.figure_ = ax, ax.figure
-        return self
+    @property
+    def _legend(self) -> str:
+        return f"{self.name} (ECE {self.calibration_error:.3f})"
 
 
 def draw_bins(ax: Any, bins: ReliabilityBins, label: str, said: str) -> None:

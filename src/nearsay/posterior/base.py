@@ -17,6 +17,7 @@ from typing import Any, Self
 import numpy as np
 
 from nearsay.neighbors.table import NeighborTable
+from nearsay.posterior.row_weights import RowWeights
 
 FOLDS = 5
 # Where what was learned cannot be taken back case by case, it is learned so many times anew. With fewer folds much less
@@ -43,9 +44,14 @@ class Posterior(ABC):
     ``takes_rows = True``
         False says that it learns from a whole collection better than from
         some of its rows: ``fit`` gets the past cases of all, however many.
+    ``takes_weights = False``
+        True says that it makes use of ``weights``. Otherwise rows that do not
+        all count the same are refused.
 
     Attributes
     ----------
+    weights : RowWeights or None
+        How much every row counts, as a neighbor and as a past case; set before ``fit``. None is the same for all.
     labels_ : (n_rows,) the class numbers given to ``fit``.
     n_classes_ : int
     """
@@ -54,7 +60,9 @@ class Posterior(ABC):
     members: Sequence[int] | None = None
     counts_votes: bool = True
     takes_rows: bool = True
+    takes_weights: bool = False
 
+    weights: RowWeights | None = None
     labels_: np.ndarray
     n_classes_: int
 

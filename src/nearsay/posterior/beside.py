@@ -13,7 +13,7 @@ from typing import Any
 
 import numpy as np
 from sklearn.base import clone
-from sklearn.utils.validation import check_is_fitted
+from sklearn.utils.validation import check_is_fitted, has_fit_parameter
 
 from nearsay.errors import InputError
 from nearsay.posterior.base import splits
@@ -42,7 +42,14 @@ class ModelBeside:
         self.model = model
         self.classes = classes
 
-    def fit(self, X: Any, y: np.ndarray, labels: np.ndarray, held_out: Any = None) -> ModelBeside:
+    def fit(
+        self,
+        X: Any,
+        y: np.ndarray,
+        labels: np.ndarray,
+        held_out: Any = None,
+        sample_weight: np.ndarray | None = None,
+    ) -> ModelBeside:
         """Fit a clone to all rows, and others to four fifths of them; or take the model as it is.
 
         Parameters
@@ -50,20 +57,32 @@ class ModelBeside:
         labels : (n_rows,) class numbers of y.
         held_out : (n_rows, n_classes), optional
             What the model said of these rows before it had seen them. It must be fitted, and is not fitted again.
+        sample_weight : (n_rows,), optional
+            How much each row counts; a model that is fitted here must take it.
         """
         if held_out is not None:
             self.model_ = self.model
             check_is_fitted(self.model_)
             self.past_ = self._logs(_checked(held_out, (len(labels), len(self.classes)))).astype(np.float32)
             return self
+        if sample_weight is not None and not has_fit_parameter(self.model, "sample_weight"):
+            raise InputError(
+                f"Rows were given a sample_weight, but the fit of beside={self.model!r} takes none. Pass a model whose"
+                " fit takes it, or fit the model yourself and pass beside_proba, what it says of rows it has not seen."
+            )
+
+        def fitted(rows: Any) -> Any:
+            weights = {} if sample_weight is None else {"sample_weight": sample_weight[rows]}
+            return clone(self.model).fit(X[rows], y[rows], **weights)
+
         self.past_ = np.empty((len(labels), len(self.classes)), np.float32)
         for taught, asked in splits(labels):
             if len(np.unique(labels[taught])) > 1:
-                self.model_ = clone(self.model).fit(X[taught], y[taught])
+                self.model_ = fitted(taught)
                 self.past_[asked] = self.said(X[asked])
             else:  # few models can be fitted to one class
                 self.past_[asked] = -np.log(len(self.classes))
-        self.model_ = clone(self.model).fit(X, y)
+        self.model_ = fitted(slice(None))
         return self
 
     def past_cases(self, rows: np.ndarray | None = None) -> np.ndarray:

@@ -2,33 +2,40 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
-from functools import partial
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any, Literal
 
 import numpy as np
-from scipy.sparse import csr_array
 from sklearn.base import BaseEstimator, ClassifierMixin
-from sklearn.utils import check_consistent_length, column_or_1d
-from sklearn.utils.multiclass import check_classification_targets
+from sklearn.utils import _safe_indexing
 from sklearn.utils.validation import check_is_fitted
 
-from nearsay.arrays import evenly, row_blocks
+from nearsay.arrays import evenly, places_among
 from nearsay.data.rows import as_ids
-from nearsay.distances.distance import Distance
-from nearsay.distances.functions import FunctionDistance, PrecomputedDistance
+from nearsay.distances.functions import PrecomputedDistance
 from nearsay.distances.named import Metric, as_distance, with_parameters
-from nearsay.errors import InputError
 from nearsay.neighbors.table import NeighborTable
 from nearsay.parallel import in_jobs
+from nearsay.posterior.answers import Answers
 from nearsay.posterior.base import GroupPosterior, Posterior
 from nearsay.posterior.beside import ModelBeside
 from nearsay.posterior.evidence import Evidence, EvidenceList, evidence
 from nearsay.posterior.feature_group import View
-from nearsay.posterior.k_curve import KCurve, PastVotes, largest_k
+from nearsay.posterior.fitting import (
+    check_answering,
+    check_beside,
+    check_learning,
+    check_n_neighbors,
+    checked_items,
+    checked_items_and_labels,
+    is_auto,
+    posteriors_to_try,
+    seed_of,
+)
+from nearsay.posterior.k_curve import KCurve, curve_of, largest_k
+from nearsay.posterior.kneighbors import KNeighbors
 from nearsay.posterior.label_scores import LabelScores
 from nearsay.posterior.model_choice import (
-    CRITERIA,
     Candidate,
     Choices,
     Chooser,
@@ -38,19 +45,18 @@ from nearsay.posterior.model_choice import (
     neighbors_to_try,
     views_to_try,
 )
-from nearsay.posterior.named import AUTO, FEW, POSTERIORS, PosteriorName, as_posterior, name_of
+from nearsay.posterior.named import PosteriorName
 from nearsay.posterior.novelty import Novelty
 from nearsay.posterior.own import OwnPosterior, PosteriorLike
 from nearsay.posterior.past_cases import MAX_PAST_CASES, PastCases, possible_members, rows_judged, rows_not_judged
 from nearsay.posterior.priors import Priors, PriorsLike
-from nearsay.posterior.proportional import check_smoothing
 from nearsay.posterior.records import Records, records_of_answers
 from nearsay.posterior.row_maps import STANDARDIZED, WHITENED_BESIDE, unequal_columns
+from nearsay.posterior.row_weights import rows_that_count
 from nearsay.posterior.views import Views
-from nearsay.posterior.votes import check_tie_break, lift, neighbor_labels, winners
+from nearsay.posterior.votes import neighbor_labels
 from nearsay.search.choose import SearchBackend
-from nearsay.settings import check_choice, check_randomness, check_whole, with_hints
-from nearsay.validation import checked_labels, checked_rows, checked_rows_and_labels
+from nearsay.settings import with_hints
 
 # Metrics by name in which a column of large numbers drowns the others; and how many past cases say whether it should.
 SCALES_MATTER = ("euclidean", "l2")
@@ -70,7 +76,7 @@ INSTEAD = {
 }
 
 
-class NeighborClassifier(ClassifierMixin, BaseEstimator):
+class NeighborClassifier(KNeighbors, ClassifierMixin, BaseEstimator):
     """Class probabilities from the labels of the nearest training rows, with the neighbors as evidence.
 
     Parameters
@@ -150,8 +156,8 @@ class NeighborClassifier(ClassifierMixin, BaseEstimator):
         Only with ``n_neighbors="auto"``: arrays ``k``, ``accuracy`` and ``log_posterior``.
     choices_ : Choices
         Only with "auto" for the posterior or the distance: everything that was tried, best first; prints as a table.
-    index_ : NeighborIndex over the training rows.
-    labels_ : (n_rows,) the class number of every training row.
+    index_ : NeighborIndex over the training rows; it holds, and numbers, only those that have a weight above 0.
+    labels_ : (n_rows,) the class number of every training row; −1 where all rows of its class have weight 0.
     posterior_ : the fitted posterior; of an object of yours, the copy that was fitted.
     ids_ : (n_rows,) the names of the training rows, or None where none were given to ``fit``.
     n_features_in_, feature_names_in_ : as in scikit-learn, where X is a table of numbers.
@@ -215,7 +221,9 @@ class NeighborClassifier(ClassifierMixin, BaseEstimator):
         self.n_jobs = n_jobs
 
     @in_jobs
-    def fit(self, X: Any, y: Any, *, ids: Any = None, beside_proba: Any = None) -> NeighborClassifier:
+    def fit(
+        self, X: Any, y: Any, sample_weight: Any = None, *, ids: Any = None, beside_proba: Any = None
+    ) -> NeighborClassifier:
         """Hold the rows and their labels; with ``n_neighbors="auto"`` choose k.
 
         Parameters
@@ -223,19 +231,48 @@ class NeighborClassifier(ClassifierMixin, BaseEstimator):
         X : (n_rows, n_columns) numbers (array, pandas or polars DataFrame), or items that ``distance`` compares.
             They are held, not copied.
         y : (n_rows,) labels: strings, whole numbers or booleans.
+        sample_weight : (n_rows,) numbers of at least 0, optional
+            How much each row counts: its vote as a neighbor ("proportional",
+            "weighted", and the votes behind ``k_curve_``), and what it
+            teaches as a past case (tables, weights, choices, records).
+            Only proportions matter. A row of weight 0 is left aside, as if it
+            had not been given, but rows keep their numbers. A row of weight
+            2 is one neighbor, not two: distances, k, members of a class,
+            views and novelty know no weights.
         ids : (n_rows,) names of the rows, strings or whole numbers, or None
             What ``explain`` calls the neighbors by. Rows may share a name.
         beside_proba : (n_rows, n_classes), optional
             What ``beside``, fitted already, said of these rows before it had seen them, columns in sorted
             order of the labels. It is then taken as it is, and not fitted again.
         """
-        self._check_settings(beside_proba)
-        X, y = self._check_training(X, y)
+        check_learning(self.criterion, self.max_past_cases)
+        check_answering(self)
+        check_beside(self.beside, beside_proba, self)
+        distance = None if is_auto(self._metric) else as_distance(self._metric)
+        X, y = checked_items_and_labels(self, distance, X, y)
+        self.ids_ = as_ids(ids, len(y))
+        self._held = self._aside = None  # until all is learned, rows are numbered as they are held
+        held, self._weights = rows_that_count(sample_weight, len(y))
+        if held is None:
+            return self._fit_rows(X, y, beside_proba)
+        if beside_proba is not None and len(beside_proba) == len(y):
+            beside_proba = _safe_indexing(beside_proba, held)
+        self._fit_rows(self._taken(X, held, held), y[held], beside_proba)
+        self.labels_ = places_among(self.classes_, y)
+        self._held, self._aside = held, self._taken(X, np.setdiff1d(np.arange(len(y)), held), held)
+        return self
+
+    def _taken(self, X: Any, rows: np.ndarray, held: np.ndarray) -> Any:
+        """Some of the rows; of distances, those to the rows that are held."""
+        taken = _safe_indexing(X, rows)
+        return taken[:, held] if self._is_precomputed else taken
+
+    def _fit_rows(self, X: Any, y: np.ndarray, beside_proba: Any) -> NeighborClassifier:
+        """Fit to rows that all count."""
         if not is_auto(self.n_neighbors):
             check_n_neighbors(self.n_neighbors, len(X))
         self.classes_, self.labels_ = np.unique(y, return_inverse=True)
-        self.ids_ = as_ids(ids, len(self.labels_))
-        self._priors = Priors.of(self.priors, self.classes_, self.labels_)
+        self._priors = Priors.of(self.priors, self.classes_, self.labels_, self._weights)
         self._records = None
         self._seed = seed_of(self.random_state)
         for earlier in ("k_curve_", "choices_"):
@@ -244,11 +281,12 @@ class NeighborClassifier(ClassifierMixin, BaseEstimator):
         views = views_to_try(
             {"all": None}, [self._metric], self.search, X, self.labels_, len(self.classes_), n_jobs=self.n_jobs
         )
-        makers = posteriors_to_try(self, every=is_auto(self._metric))
+        makers = posteriors_to_try(self, every=is_auto(self._metric), weights=self._weights)
         views |= self._further_views(X, makers, len(views))
         beside = None
         if self.beside is not None:
-            beside = ModelBeside(self.beside, self.classes_).fit(X, y, self.labels_, beside_proba)
+            weights = None if self._weights is None else self._weights.relative
+            beside = ModelBeside(self.beside, self.classes_).fit(X, y, self.labels_, beside_proba, weights)
         if self._chooses:
             if sum(not view.knows_labels for view in views.values()) > 1 and not is_auto(self._metric):
                 views = self._of_one_scale(views, makers)
@@ -284,25 +322,9 @@ class NeighborClassifier(ClassifierMixin, BaseEstimator):
     ) -> dict[tuple[int, int], View]:
         """The rows as they are, or standardized where a few past cases are clearly better off."""
         few = evenly(len(self.labels_), CASES_TO_SCALE_BY)
-        chooser = Chooser(views, makers, self.labels_, len(self.classes_), ks=[1], rows=few)
+        chooser = Chooser(views, makers, self.labels_, len(self.classes_), ks=[1], rows=few, weights=self._weights)
         shown = chooser.view_to_show().views
         return {key: view for key, view in views.items() if key in shown or view.knows_labels}
-
-    def _check_settings(self, beside_proba: Any) -> None:
-        check_tie_break(self.tie_break)
-        check_smoothing(self.smoothing, self.model_failure)
-        check_choice("criterion", self.criterion, CRITERIA)
-        if self.max_past_cases is not None:
-            check_whole("max_past_cases", self.max_past_cases, least=1)
-        if not is_auto(self.posterior):
-            posterior = self.fresh_posterior(self.posterior)  # fail early on unknown names
-            if self.beside is not None and not isinstance(posterior, GroupPosterior):
-                raise InputError(
-                    f"posterior={self.posterior!r} hears neighbors alone, and cannot weigh the model beside them."
-                    ' Pass posterior="pooled" or "auto", or beside=None.'
-                )
-        if self.beside is None and beside_proba is not None:
-            raise InputError("beside_proba holds what a model said, but there is none: pass it as beside.")
 
     def _choose(
         self,
@@ -324,6 +346,7 @@ class NeighborClassifier(ClassifierMixin, BaseEstimator):
             rows=np.arange(n_rows) if rows is None else rows,
             said=None if beside is None else beside.past_cases(rows),
             criterion=self.criterion,
+            weights=self._weights,
         )
         way = chooser.choose_one_group()
         self.choices_ = chooser.report()
@@ -363,45 +386,35 @@ class NeighborClassifier(ClassifierMixin, BaseEstimator):
     def _metric(self) -> Any:
         return with_parameters(self.metric, self.metric_params)
 
-    def fresh_posterior(self, posterior: Any) -> Posterior:
-        """A posterior for this name or object, with the smoothing asked for here."""
-        return as_posterior(posterior, model_failure=self.model_failure, smoothing=self.smoothing)
-
     def _curve(self, table: NeighborTable | None, rows: np.ndarray | None, k: int) -> KCurve:
         if k == 0:  # one row has no others to be judged by
             return KCurve(np.empty(0, np.int64), np.empty(0), np.empty(0))
-        votes = PastVotes(k, len(self.classes_), tie_break=self.tie_break, seed=self._seed)
         numbers = np.arange(len(self.labels_)) if rows is None else rows
         parts = self._past.blocks(k) if table is None else [(numbers, table)]
-        for these, part in parts:
-            votes.add(part, self.labels_, these)
-        return votes.curve(model_failure=self.model_failure, smoothing=self.smoothing)
+        return curve_of(
+            parts,
+            self.labels_,
+            len(self.classes_),
+            k,
+            weights=self._weights,
+            model_failure=self.model_failure,
+            smoothing=self.smoothing,
+            tie_break=self.tie_break,
+            seed=self._seed,
+        )
 
     @in_jobs
     def neighbors(self, X: Any) -> NeighborTable:
         """The ``n_neighbors_`` nearest training rows of every query: the one search behind every answer."""
-        check_is_fitted(self)
-        return self._views.query(self._check_queries(X), self.n_neighbors_, self._members)
+        return self._as_given(self._neighbors(X))
 
-    def kneighbors(self, X: Any = None, n_neighbors: int | None = None, return_distance: bool = True) -> Any:
-        """(distances, indices) of the nearest training rows, or the indices alone, as in scikit-learn.
-
-        With ``X=None`` the training rows are asked, each about the others.
-        """
+    def _neighbors(self, X: Any) -> NeighborTable:
         check_is_fitted(self)
-        asked = self.n_neighbors_ if n_neighbors is None else n_neighbors
-        return self.index_.kneighbors(None if X is None else self._seen(X), asked, return_distance)
+        return self._asked(self._check_queries(X))
 
-    def kneighbors_graph(
-        self,
-        X: Any = None,
-        n_neighbors: int | None = None,
-        mode: Literal["connectivity", "distance"] = "connectivity",
-    ) -> csr_array:
-        """Who is whose neighbor: a sparse (n_queries, n_rows) matrix of ones, or of distances."""
-        check_is_fitted(self)
-        asked = self.n_neighbors_ if n_neighbors is None else n_neighbors
-        return self.index_.kneighbors_graph(None if X is None else self._seen(X), asked, mode)
+    def _asked(self, X: Any) -> NeighborTable:
+        """The neighbors of queries that were checked."""
+        return self._views.query(X, self.n_neighbors_, self._members)
 
     def _seen(self, X: Any) -> Any:
         """Queries as the index takes them."""
@@ -418,19 +431,23 @@ class NeighborClassifier(ClassifierMixin, BaseEstimator):
         each tenth of the cases. What stays is that the row is a neighbor of
         others, and that k and the posterior, where "auto" chose them, were
         chosen with it among the cases. For thresholds and guarantees, this
-        gives no data away.
+        gives no data away. A row of weight 0 is answered as a query is.
         """
         check_is_fitted(self)
-        p = np.empty((len(self.labels_), len(self.classes_)))
+        return self._for_every_row(self._left_out(), lambda: self._answers.proba(self._asked(self._aside)))
+
+    def _left_out(self) -> np.ndarray:
+        """The same of the rows that are held."""
+        p = np.empty((len(self._labels), len(self.classes_)))
         table, rows = self._past_cases(self._posterior, self.n_neighbors_)
         if table is None:
             table, rows = self._past.judged(self.n_neighbors_, self._members)
-        p[slice(None) if rows is None else rows] = self._settled(
+        p[slice(None) if rows is None else rows] = self._answers.settled(
             self._posterior.leave_one_out_proba(table, rows), table
         )
         for others in rows_not_judged(rows, len(p)):
             table = self._views.leave_one_out(self.n_neighbors_, self._members, others)
-            for part, p_part, _ in self._answers(table):
+            for part, p_part, _ in self._answers.by_block(table):
                 p[others[part]] = p_part
         return p
 
@@ -453,17 +470,17 @@ class NeighborClassifier(ClassifierMixin, BaseEstimator):
             if table is None:  # nothing was learned from any row, so that a few will do
                 table, rows = self._past.sampled(self.n_neighbors_, self._members), self._past.sample()
                 table = table.first(self.n_neighbors_)
-            past = self._settled(self._posterior.recorded_proba(table, rows), table)
-            truth = self.labels_ if rows is None else self.labels_[rows]
-            self._records = records_of_answers(past, truth, np.bincount(self.labels_), self._priors)
+            past = self._answers.settled(self._posterior.recorded_proba(table, rows), table)
+            rows = np.arange(len(past)) if rows is None else rows
+            self._records = records_of_answers(past, self._labels, rows, self._priors, self._weights)
         return self._records.like(p)
 
     @in_jobs
     def predict(self, X: Any) -> np.ndarray:
         """The most probable label of every query: (n_queries,). Equal probabilities go by ``tie_break``."""
-        table = self.neighbors(X)
+        table = self._neighbors(X)
         best = np.empty(len(table), np.int64)
-        for part, _, winner in self._answers(table):
+        for part, _, winner in self._answers.by_block(table):
             best[part] = winner
         return self._names(best)
 
@@ -474,11 +491,8 @@ class NeighborClassifier(ClassifierMixin, BaseEstimator):
         The largest of a row is always the one that ``predict`` names: among
         equals, the winner by ``tie_break`` stands one rounding step higher.
         """
-        table = self.neighbors(X)
-        p = np.empty((len(table), len(self.classes_)))
-        for part, p_part, _ in self._answers(table):
-            p[part] = p_part
-        return p
+        table = self._neighbors(X)
+        return self._answers.proba(table)
 
     @in_jobs
     def explain(self, X: Any) -> EvidenceList[Evidence]:
@@ -492,16 +506,17 @@ class NeighborClassifier(ClassifierMixin, BaseEstimator):
         equal to what ``predict``, ``predict_proba`` and ``neighbors`` give, so
         you can get all of them from a single search.
         """
-        table = self.neighbors(X)
+        table = self._neighbors(X)
         p = np.empty((len(table), len(self.classes_)))
         best = np.empty(len(table), np.int64)
         found = []
-        for part, p[part], best[part] in self._answers(table):
+        for part, p[part], best[part] in self._answers.by_block(table):
             few = table[part]
-            said, record = neighbor_labels(few, self.labels_), self._record_of(p[part].max(axis=1))
-            novelty, twins = self._novelty_of(few, p[part]), self._novelty.twins(few)
+            said, record = neighbor_labels(few, self._labels), self._record_of(p[part].max(axis=1))
+            novelty, twins = self._novelty_of(few, p[part]), self._numbers_given(self._novelty.twins(few))
+            few = self._as_given(few)
             found += evidence(few, said, best[part], p[part], novelty, self.classes_, record, self.ids_, twins)
-        return EvidenceList(found, predictions=self._names(best), probabilities=p, table=table)
+        return EvidenceList(found, predictions=self._names(best), probabilities=p, table=self._as_given(table))
 
     @in_jobs
     def novelty(self, X: Any, *, by_class: bool = False) -> np.ndarray:
@@ -524,9 +539,9 @@ class NeighborClassifier(ClassifierMixin, BaseEstimator):
         collection rows that are met as neighbors for the first time are
         searched too: up to five for a query.
         """
-        table = self.neighbors(X)
+        table = self._neighbors(X)
         novelty = np.empty(len(table))
-        for part, p, best in self._answers(table):
+        for part, p, best in self._answers.by_block(table):
             novelty[part] = self._novelty_of(table[part], p, best if by_class else None)
         return novelty
 
@@ -536,108 +551,29 @@ class NeighborClassifier(ClassifierMixin, BaseEstimator):
     def _sureness(self) -> np.ndarray:
         """The largest probability of each row that is sampled for novelty, answered by the others."""
         table = self._past.sampled(self.n_neighbors_, self._members).first(self.n_neighbors_)
-        return np.concatenate([p.max(axis=1) for _, p, _ in self._answers(table)])
+        return np.concatenate([p.max(axis=1) for _, p, _ in self._answers.by_block(table)])
 
-    def _answers(self, table: NeighborTable) -> Iterator[tuple[slice, np.ndarray, np.ndarray]]:
-        """(queries, their probabilities, the winning class numbers), a block of queries at a time."""
-        for part in self._blocks(len(table)):
-            p = np.array(self._posterior.proba(table[part]), dtype=np.float64)
-            yield part, p, self._settle(p, table[part])
+    def _check_queries(self, X: Any) -> Any:
+        X = checked_items(self, self._views.first.search.distance_, X)
+        return X[:, self._held] if self._is_precomputed and self._held is not None else X
 
-    def _blocks(self, n_queries: int) -> Iterator[slice]:
-        # About eight arrays of a block's size come and go; together they should stay in the cache.
-        return row_blocks(n_queries, row_bytes=8 * 8 * len(self.classes_))
-
-    def _settled(self, p: np.ndarray, table: NeighborTable) -> np.ndarray:
-        for part in self._blocks(len(table)):
-            self._settle(p[part], table[part])
-        return p
-
-    def _settle(self, p: np.ndarray, table: NeighborTable) -> np.ndarray:
-        """The winning class numbers, each raised in ``p`` above those equal to it; priors are put in first."""
-        expected = (len(table), len(self.classes_))
-        if p.shape != expected:
-            raise InputError(
-                f"The posterior {self.posterior!r} gave probabilities of shape {p.shape};"
-                f" {expected} (queries × classes) is expected."
-            )
-        if self._priors is not None:
-            self._priors.put_in(p)
-        best = winners(p, table, self.labels_, self.tie_break, self._seed)
-        lift(p, best)
-        return best
+    @property
+    def _answers(self) -> Answers:
+        """From neighbors to probabilities, as asked for."""
+        n_classes = len(self.classes_)
+        return Answers(self._posterior, self._labels, n_classes, self._priors, self.tie_break, self._seed)
 
     def _names(self, numbers: np.ndarray) -> np.ndarray:
         names: np.ndarray = self.classes_[numbers]
         return names
 
-    def _check_training(self, X: Any, y: Any) -> tuple[Any, np.ndarray]:
-        distance = None if is_auto(self._metric) else as_distance(self._metric)
-        if distance is None or _is_for_tables(distance, X):
-            # A function of the user's takes any items; every other distance looks at the numbers itself, in the index.
-            X, y = checked_rows_and_labels(self, X, y, finite=isinstance(distance, FunctionDistance))
-        else:
-            if y is None:
-                raise InputError("fit needs a label for every item, but y is None.")
-            check_consistent_length(X, y)
-            y = column_or_1d(checked_labels(y), warn=True)
-        check_classification_targets(y)
-        return X, y
-
-    def _check_queries(self, X: Any) -> Any:
-        distance = self._views.first.search.distance_
-        if _is_for_tables(distance, X):
-            finite = isinstance(distance, FunctionDistance)  # as in fit
-            return checked_rows(self, X, finite=finite, reset=False, ensure_min_samples=0)
-        return X
+    @property
+    def _is_precomputed(self) -> bool:
+        """Whether X holds distances, not rows."""
+        named = isinstance(self.metric, str) and self.metric == PrecomputedDistance.name
+        return named or isinstance(self.metric, PrecomputedDistance)
 
     def __sklearn_tags__(self) -> Any:
         tags = super().__sklearn_tags__()
-        given = self.metric
-        tags.input_tags.pairwise = isinstance(given, PrecomputedDistance) or (
-            isinstance(given, str) and given == PrecomputedDistance.name
-        )
+        tags.input_tags.pairwise = self._is_precomputed
         return tags
-
-
-def posteriors_to_try(classifier: NeighborClassifier, *, every: bool) -> dict[str, Callable[[], Posterior]]:
-    """What makes a fresh posterior, with the smoothing that a classifier asks for, by name.
-
-    For "auto" these are the few that do best on most data, or ``every`` one.
-    """
-    names: Any = [classifier.posterior]
-    if is_auto(classifier.posterior):
-        names = POSTERIORS if every else FEW
-    return {name_of(name): partial(classifier.fresh_posterior, name) for name in names}
-
-
-def is_auto(given: Any) -> bool:
-    """Whether the choice was left to the past cases."""
-    return isinstance(given, str) and given == AUTO
-
-
-def _is_for_tables(distance: Distance, X: Any) -> bool:
-    """Whether X should be a table of numbers; otherwise its items are for the distance alone to judge."""
-    if not isinstance(distance, FunctionDistance):
-        return True
-    return len(getattr(X, "shape", ())) == 2 and not (isinstance(X, np.ndarray) and X.dtype.kind not in "fiub")
-
-
-def seed_of(random_state: Any) -> int:
-    """A seed from what scikit-learn calls a random state; None is 0."""
-    randomness = check_randomness(random_state)
-    if random_state is None or isinstance(random_state, int | np.integer):
-        return int(random_state or 0)
-    return int(randomness.randint(2**31 - 1))
-
-
-def check_n_neighbors(n_neighbors: Any, n_rows: int) -> None:
-    """Say what is wrong with a number of neighbors."""
-    whole = isinstance(n_neighbors, int | np.integer) and not isinstance(n_neighbors, bool)
-    if not whole or n_neighbors < 1:
-        raise InputError(f'n_neighbors must be a whole number of at least 1, or "auto"; got {n_neighbors!r}.')
-    if n_neighbors > n_rows:
-        raise InputError(
-            f"n_neighbors={n_neighbors}, but there are n_samples={n_rows} rows to be neighbors."
-            f" Ask for at most {n_rows}, or fit more rows."
-        )

@@ -12,7 +12,7 @@ from nearsay.arrays import row_blocks
 from nearsay.errors import unknown_name
 from nearsay.neighbors.table import NeighborTable
 from nearsay.posterior.base import Posterior
-from nearsay.posterior.past_case_table import CaseTable, Tabulated, listed_classes, past_cases, telling
+from nearsay.posterior.past_case_table import CaseTable, Tabulated, listed_classes, past_cases, telling, worth_of
 from nearsay.posterior.rank import Rank, RankVotesplit
 
 # Cells of the confusion matrix held dense at a time (32 MB) while probability is accumulated.
@@ -37,15 +37,14 @@ NORMALIZATIONS: dict[str, Callable[[sparse.csc_matrix], np.ndarray]] = {
 }
 
 
-def confusion(truth: np.ndarray, predicted: np.ndarray, n_classes: int) -> sparse.csc_matrix:
-    """How many cases of each true class (row) were predicted as each class (column)."""
-    ones = np.ones(len(truth), np.int64)
-    return sparse.csc_matrix((ones, (truth, predicted)), shape=(n_classes, n_classes))
+def confusion(truth: np.ndarray, predicted: np.ndarray, n_classes: int, worth: np.ndarray) -> sparse.csc_matrix:
+    """How many cases of each true class (row) were predicted as each class (column), each as often as it is worth."""
+    return sparse.csc_matrix((worth, (truth, predicted)), shape=(n_classes, n_classes))
 
 
 def _share(right: np.ndarray, cases: np.ndarray, of_all: np.ndarray | float) -> np.ndarray:
     """How often it was right; without a case as often as all are."""
-    share: np.ndarray = np.where(cases > 0, right / np.maximum(cases, 1), of_all)
+    share: np.ndarray = np.where(cases > 0, right / np.where(cases > 0, cases, 1), of_all)
     return share
 
 
@@ -88,7 +87,7 @@ class Confmat(Tabulated):
         probability = np.tile(others, (self.n_classes_, 1))
         np.fill_diagonal(probability, self.right_)
         classes = list(range(self.n_classes_))
-        return [CaseTable("confmat", AXES, (classes, classes), self.counts_.toarray(), probability)]
+        return [CaseTable("confmat", AXES, (classes, classes), self.in_cases(self.counts_.toarray()), probability)]
 
     def _check(self) -> None:
         super()._check()
@@ -96,14 +95,14 @@ class Confmat(Tabulated):
             raise unknown_name("normalization", self.normalize, NORMALIZATIONS)
 
     def _clear(self, table: NeighborTable) -> None:
-        self.counts_ = sparse.csc_matrix((self.n_classes_, self.n_classes_), dtype=np.int64)
+        self.counts_ = sparse.csc_matrix((self.n_classes_, self.n_classes_), dtype=self._zeros().dtype)
 
-    def _count(self, table: NeighborTable, truth: np.ndarray, times: int) -> None:
-        self.counts_ = self.counts_ + times * confusion(truth, self.elected_past(table)[0], self.n_classes_)
+    def _count(self, table: NeighborTable, truth: np.ndarray, worth: np.ndarray) -> None:
+        self.counts_ = self.counts_ + confusion(truth, self.elected_past(table)[0], self.n_classes_, worth)
 
     def _read(self) -> None:
         right, cases = self.counts_.diagonal(), NORMALIZATIONS[self.normalize](self.counts_)
-        self.right_ = _share(right, cases, right.sum() / max(self.n_cases_, 1))
+        self.right_ = _share(right, cases, right.sum() / (self.counts_.sum() or 1))
 
     def _give(self, table: NeighborTable, p: np.ndarray) -> None:
         from nearsay.posterior.past_case_table_kernels import give_to_predicted
@@ -116,10 +115,10 @@ class Confmat(Tabulated):
 
         truth, predicted, winner = self.labels_[rows], self.elected_past(table)[0], self.elected(table)[0]
         right, cases = self.counts_.diagonal(), NORMALIZATIONS[self.normalize](self.counts_)
-        was_right = truth == predicted
-        own = truth if self.normalize == "row" else predicted
-        of_all = (right.sum() - was_right) / (self.n_cases_ - 1)
-        without = _share(right[winner] - (was_right & (own == winner)), cases[winner] - (own == winner), of_all)
+        was_right, worth = truth == predicted, worth_of(rows, self.weights)
+        here = (truth if self.normalize == "row" else predicted) == winner
+        of_all = (right.sum() - worth * was_right) / (self.counts_.sum() - worth)
+        without = _share(right[winner] - worth * (was_right & here), cases[winner] - worth * here, of_all)
         p = np.empty((len(table), self.n_classes_))
         give_to_predicted(winner, without, self.model_failure, p)
         return p
@@ -152,6 +151,7 @@ class ConfmatRank(Posterior):
     """
 
     members = ()
+    takes_weights = True
     name = "confmat&rank"
     ranking: type[Rank] = Rank
 
@@ -161,11 +161,15 @@ class ConfmatRank(Posterior):
     def fit(self, table: NeighborTable, labels: np.ndarray, n_classes: int, rows: np.ndarray | None = None) -> Self:
         """Count the past cases by rank, then add up the probabilities that these counts give to the same cases."""
         self.labels_, self.n_classes_ = labels, n_classes
-        self.ranks_ = self.ranking(model_failure=self.model_failure).fit(table, labels, n_classes, rows)
-        table, truth = past_cases(table, labels, rows)
-        self.counts_ = confusion(truth, self.ranks_.elected_past(table)[0], n_classes)
-        mass, tail = self._accumulated(table, truth, n_classes)
-        row_totals = n_classes + of_true(self.counts_)  # each case adds 1 to its row, and each cell starts at 1
+        self.ranks_ = self.ranking(model_failure=self.model_failure)
+        self.ranks_.weights = self.weights
+        self.ranks_.fit(table, labels, n_classes, rows)
+        table, rows = past_cases(table, labels, rows)
+        worth = worth_of(rows, self.weights)
+        self.counts_ = confusion(labels[rows], self.ranks_.elected_past(table)[0], n_classes, worth)
+        mass, tail = self._accumulated(table, labels[rows], self.ranks_.in_cases(worth), n_classes)
+        # Each case adds what it is worth to its row, and each cell starts at 1.
+        row_totals = n_classes + self.ranks_.in_cases(of_true(self.counts_))
         self.base_ = (1 + tail) / row_totals
         self.extra_ = sparse.csc_matrix(sparse.diags(1 / row_totals) @ mass)
         return self
@@ -210,7 +214,8 @@ class ConfmatRank(Posterior):
         # Who lists a class, and where: a column is added up from these alone.
         by_class = np.argsort(numbers, axis=None, kind="stable")
         starts = np.searchsorted(numbers.ravel()[by_class], np.arange(self.n_classes_ + 1))
-        cases = (numbers, n_listed, truth, self.ranks_.past_cells(table), of_true(self.counts_))
+        worth, n_true = self.ranks_.in_cases(worth_of(rows, self.weights)), self.ranks_.in_cases(of_true(self.counts_))
+        cases = (numbers, n_listed, truth, worth, self.ranks_.past_cells(table), n_true)
         winner = self.ranks_.elected(table)[0]
         p = np.empty((len(table), self.n_classes_))
         for alike, ranks in self.ranks_.without_each(table, rows):
@@ -226,12 +231,12 @@ class ConfmatRank(Posterior):
         classes = list(range(len(columns)))
         probability = columns / columns.sum(axis=0)
         return [
-            CaseTable(self.name, AXES, (classes, classes), self.counts_.toarray(), probability),
+            CaseTable(self.name, AXES, (classes, classes), self.ranks_.in_cases(self.counts_.toarray()), probability),
             *self.ranks_.tables(),
         ]
 
     def _accumulated(
-        self, table: NeighborTable, truth: np.ndarray, n_classes: int
+        self, table: NeighborTable, truth: np.ndarray, worth: np.ndarray, n_classes: int
     ) -> tuple[sparse.csc_matrix, np.ndarray]:
         """The probability each case gives, added up by true class: by class (a matrix), and to every class (tail).
 
@@ -244,7 +249,7 @@ class ConfmatRank(Posterior):
         for columns in row_blocks(n_classes, size=max(1, CELLS_AT_ONCE // n_classes)):
             mass = np.zeros((n_classes, columns.stop - columns.start))
             tail[:] = 0
-            accumulate_by_rank(numbers, truth, cells, self.ranks_.past_reading_, columns.start, mass, tail)
+            accumulate_by_rank(numbers, truth, worth, cells, self.ranks_.past_reading_, columns.start, mass, tail)
             stretches.append(sparse.csc_matrix(mass))
         return sparse.csc_matrix(sparse.hstack(stretches)), tail
 

@@ -8,7 +8,7 @@ import numpy as np
 
 from nearsay.arrays import row_blocks
 from nearsay.neighbors.table import NeighborTable
-from nearsay.posterior.past_case_table import CaseTable, Tabulated
+from nearsay.posterior.past_case_table import CaseTable, Tabulated, worth_of
 
 N_BINS = 20
 
@@ -79,29 +79,33 @@ class DistVotesplit(Tabulated):
         middles = (self.low_ + self.width_ * (np.arange(N_BINS) + 0.5)).tolist()
         votes = list(range(1, self.n_voters_ + 1))
         axes = ("votes of the winner", "distance")
-        return [CaseTable("dist&votesplit", axes, (votes, middles), self.counts_.sum(axis=0), self.past_reading_)]
+        cases = self.in_cases(self.counts_.sum(axis=0))
+        return [CaseTable("dist&votesplit", axes, (votes, middles), cases, self.past_reading_)]
 
     def _clear(self, table: NeighborTable) -> None:
         distances = table.distances[:, : self.n_voters_]
         known = distances[np.isfinite(distances)]
         self.low_ = float(known.min(initial=0.0))  # below 0 where distances stand for a learned score
         self.width_ = (float(known.max(initial=self.low_)) - self.low_) / N_BINS
-        self.counts_ = np.zeros((2, self.n_voters_, N_BINS), np.int64)
+        self.counts_ = self._zeros(2, self.n_voters_, N_BINS)
 
-    def _count(self, table: NeighborTable, truth: np.ndarray, times: int) -> None:
+    def _count(self, table: NeighborTable, truth: np.ndarray, worth: np.ndarray) -> None:
         lines = self.elected_past(table)[1] - 1
-        self.counts_ = self.counts_ + times * self._neighbors_of(table, truth, lines, self.n_voters_)
+        self.counts_ = self.counts_ + self._neighbors_of(table, truth, worth, lines, self.n_voters_)
 
-    def _neighbors_of(self, table: NeighborTable, truth: np.ndarray, lines: np.ndarray, n_lines: int) -> np.ndarray:
+    def _neighbors_of(
+        self, table: NeighborTable, truth: np.ndarray, worth: np.ndarray, lines: np.ndarray, n_lines: int
+    ) -> np.ndarray:
         """The neighbors of cases, right and wrong, by the line of their case and by distance: (2, n_lines, 20)."""
         from nearsay.posterior.past_case_table_kernels import count_distances
 
-        near, counts = table.first(self.n_voters_), np.zeros((2, n_lines, N_BINS), np.int64)
-        count_distances(near.indices, near.distances, self.labels_, truth, lines, self.low_, self.width_, *counts)
+        near, counts = table.first(self.n_voters_), self._zeros(2, n_lines, N_BINS)
+        cases = (truth, worth, lines)
+        count_distances(near.indices, near.distances, self.labels_, *cases, self.low_, self.width_, *counts)
         return counts
 
     def _read(self) -> None:
-        self.past_reading_ = right_at_even_odds(*self.counts_)
+        self.past_reading_ = right_at_even_odds(*self.in_cases(self.counts_))
         self.reading_ = self.read_between(self.past_reading_)
 
     def _give(self, table: NeighborTable, p: np.ndarray) -> None:
@@ -116,22 +120,24 @@ class DistVotesplit(Tabulated):
     def _left_out(self, table: NeighborTable, rows: np.ndarray) -> np.ndarray:
         p = np.empty((len(table), self.n_classes_))
         for part in row_blocks(len(table), row_bytes=8 * 16 * N_BINS):
-            here, truth = table[part], self.labels_[rows[part]]
-            self._give_from(here, np.arange(len(here)), self._readings_without_each(here, truth), p[part])
+            here = table[part]
+            self._give_from(here, np.arange(len(here)), self._readings_without_each(here, rows[part]), p[part])
         for line in self._ends_of_bins(table):
             others = np.delete(np.arange(len(table)), line)
             without = copy(self).fit(table[others], self.labels_, self.n_classes_, rows[others])
             p[line] = without.proba(table[line : line + 1])[0]
         return p
 
-    def _readings_without_each(self, table: NeighborTable, truth: np.ndarray) -> np.ndarray:
+    def _readings_without_each(self, table: NeighborTable, rows: np.ndarray) -> np.ndarray:
         """The line that each counted case reads when its own neighbors are not counted: (n_cases, 20)."""
-        own = self._neighbors_of(table, truth, np.arange(len(table)), len(table))
+        own = self._neighbors_of(
+            table, self.labels_[rows], worth_of(rows, self.weights), np.arange(len(table)), len(table)
+        )
         own_line = self.elected_past(table)[1] - 1
-        of_all = _of_all(*(self.counts_.sum(axis=(1, 2))[:, None] - own.sum(axis=2)))[:, None]
+        of_all = _of_all(*self.in_cases(self.counts_.sum(axis=(1, 2))[:, None] - own.sum(axis=2)))[:, None]
 
         def past_reading(lines: np.ndarray) -> np.ndarray:
-            same, other = self.counts_[:, lines] - np.where(lines == own_line, 1, 0)[:, None] * own
+            same, other = self.in_cases(self.counts_[:, lines] - np.where(lines == own_line, 1, 0)[:, None] * own)
             return _at_even_odds(same, other, of_all)
 
         return self.between(past_reading, self.elected(table)[1])

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import warnings
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from functools import cached_property
+from functools import cached_property, partial
 from typing import Any
 
 import numpy as np
@@ -12,24 +12,25 @@ from sklearn.base import BaseEstimator, ClassifierMixin
 from sklearn.utils.multiclass import check_classification_targets
 from sklearn.utils.validation import check_is_fitted
 
-from nearsay.arrays import row_blocks
+from nearsay.arrays import places_among, row_blocks
 from nearsay.data.rows import as_ids
 from nearsay.distances.named import with_parameters
 from nearsay.errors import InputError
 from nearsay.neighbors.table import NeighborTable
 from nearsay.parallel import in_jobs
 from nearsay.posterior.base import Posterior
-from nearsay.posterior.classifier import NeighborClassifier, check_n_neighbors, is_auto, posteriors_to_try, seed_of
+from nearsay.posterior.classifier import NeighborClassifier
 from nearsay.posterior.evidence import EvidenceList
 from nearsay.posterior.feature_group import View
+from nearsay.posterior.fitting import check_answering, check_n_neighbors, is_auto, posteriors_to_try, seed_of
 from nearsay.posterior.fused_evidence import FusedEvidence, fused_evidence
 from nearsay.posterior.fusion import Fusion
 from nearsay.posterior.model_choice import Candidate, Choices, Chooser, neighbors_to_try, views_to_try
 from nearsay.posterior.past_cases import possible_members, rows_judged, rows_not_judged, sample_of
 from nearsay.posterior.priors import Priors, PriorsLike, log_frequencies
-from nearsay.posterior.proportional import check_smoothing
 from nearsay.posterior.records import Records, records_of_answers
-from nearsay.posterior.votes import check_tie_break, neighbor_labels, winners
+from nearsay.posterior.row_weights import HoldsRowsThatCount, rows_that_count
+from nearsay.posterior.votes import neighbor_labels, winners
 from nearsay.settings import check_choice
 from nearsay.validation import checked_rows, checked_rows_and_labels
 
@@ -38,7 +39,7 @@ EXPONENTS = ("learned",)
 SAME = 1e-13
 
 
-class FusedClassifier(ClassifierMixin, BaseEstimator):
+class FusedClassifier(HoldsRowsThatCount, ClassifierMixin, BaseEstimator):
     """Class probabilities from several feature groups: the product of what their neighbors say.
 
     Each group has its own neighbors and its own posterior; the groups are
@@ -79,7 +80,7 @@ class FusedClassifier(ClassifierMixin, BaseEstimator):
     n_neighbors_ : int
     choices_ : Choices
         Only with "auto": everything that was tried, best first.
-    labels_ : (n_rows,) the class number of every training row.
+    labels_ : (n_rows,) the class number of every training row; −1 where all rows of its class have weight 0.
     ids_ : (n_rows,) the names of the training rows, or None where none were given to ``fit``.
 
     Examples
@@ -117,23 +118,36 @@ class FusedClassifier(ClassifierMixin, BaseEstimator):
         self.priors = priors
 
     @in_jobs
-    def fit(self, X: Any, y: Any, *, ids: Any = None) -> FusedClassifier:
+    def fit(self, X: Any, y: Any, sample_weight: Any = None, *, ids: Any = None) -> FusedClassifier:
         """Hold the rows, search each group, and learn from the collection's own past cases.
 
         Parameters
         ----------
         X : (n_rows, n_columns) numbers; NaN where a row lacks a group.
         y : (n_rows,) labels.
+        sample_weight : (n_rows,) numbers of at least 0, optional
+            How much each row counts, as in ``NeighborClassifier.fit``.
         ids : (n_rows,) names of the rows, as in ``NeighborClassifier.fit``.
         """
         base = self._check_settings()
         X, y = checked_rows_and_labels(self, X, y, finite=False)  # NaN may be missing groups; views look at the rest
         check_classification_targets(y)
+        self.ids_ = as_ids(ids, len(y))
+        self._held = self._aside = None  # until all is learned, rows are numbered as they are held
+        held, self._weights = rows_that_count(sample_weight, len(y))
+        if held is None:
+            return self._fit_rows(base, X, y)
+        self._fit_rows(base, X[held], y[held])
+        self.labels_ = places_among(self.classes_, y)
+        self._held, self._aside = held, np.delete(X, held, axis=0)
+        return self
+
+    def _fit_rows(self, base: NeighborClassifier, X: np.ndarray, y: np.ndarray) -> FusedClassifier:
+        """Fit to rows that all count."""
         if not is_auto(base.n_neighbors):
             check_n_neighbors(base.n_neighbors, len(X))
         self.classes_, self.labels_ = np.unique(y, return_inverse=True)
-        self.ids_ = as_ids(ids, len(self.labels_))
-        self._priors = Priors.of(self.priors, self.classes_, self.labels_)
+        self._priors = Priors.of(self.priors, self.classes_, self.labels_, self._weights)
         self._records = None
         self._seed = seed_of(base.random_state)
         groups = _as_groups(self.feature_groups, X.shape[1], getattr(self, "feature_names_in_", None))
@@ -143,7 +157,7 @@ class FusedClassifier(ClassifierMixin, BaseEstimator):
         distances = given if isinstance(given, list) else [given]
         views = views_to_try(groups, distances, base.search, X, self.labels_, len(self.classes_), n_jobs=base.n_jobs)
         _warn_of_empty_rows(views.values(), len(X))
-        makers = posteriors_to_try(base, every=True)
+        makers = posteriors_to_try(base, every=True, weights=self._weights)
         way = self._way(base, views, makers, len(X))
         self.views_ = [views[key] for key in way.views]
         self.n_neighbors_ = way.n_neighbors
@@ -162,7 +176,9 @@ class FusedClassifier(ClassifierMixin, BaseEstimator):
         if not left_open:
             return Candidate(next(iter(makers)), int(base.n_neighbors), tuple(views))
         ks = neighbors_to_try(n_rows - 1) if is_auto(base.n_neighbors) else [int(base.n_neighbors)]
-        chooser = Chooser(views, makers, self.labels_, len(self.classes_), ks=ks, exponents=self.exponents)
+        chooser = Chooser(
+            views, makers, self.labels_, len(self.classes_), ks=ks, exponents=self.exponents, weights=self._weights
+        )
         way = chooser.choose(together=True)
         self.choices_ = chooser.report()
         return way
@@ -190,19 +206,24 @@ class FusedClassifier(ClassifierMixin, BaseEstimator):
     @cached_property
     def _members(self) -> tuple[int, ...] | None:
         """What is asked of the classes; ``fit`` sets it, but files of earlier versions do not hold it."""
-        return possible_members(self.posterior_.posterior.members, self.labels_)
+        return possible_members(self.posterior_.posterior.members, self._labels)
 
     @in_jobs
     def neighbors(self, X: Any) -> list[NeighborTable]:
         """For each of ``views_`` the nearest training rows of every query; −1 all along where it lacks the group."""
+        return [self._as_given(table) for table in self._neighbors(X)]
+
+    def _neighbors(self, X: Any) -> list[NeighborTable]:
         check_is_fitted(self)
-        X = checked_rows(self, X, finite=False, reset=False, ensure_min_samples=0)
+        return self._neighbors_of(checked_rows(self, X, finite=False, reset=False, ensure_min_samples=0))
+
+    def _neighbors_of(self, X: np.ndarray) -> list[NeighborTable]:
         return [view.neighbors(X, self.n_neighbors_, self._members) for view in self.views_]
 
     @in_jobs
     def predict(self, X: Any) -> np.ndarray:
         """The most probable label of every query: (n_queries,)."""
-        return self._names(self._answer(self.neighbors(X))[1])
+        return self._names(self._answer(self._neighbors(X))[1])
 
     @in_jobs
     def predict_proba(self, X: Any) -> np.ndarray:
@@ -211,7 +232,7 @@ class FusedClassifier(ClassifierMixin, BaseEstimator):
         A query without any group gets the priors. Among equals the one that
         ``predict`` names stands one rounding step higher.
         """
-        return self._answer(self.neighbors(X))[0]
+        return self._answer(self._neighbors(X))[0]
 
     @in_jobs
     def leave_one_out_proba(self) -> np.ndarray:
@@ -221,12 +242,16 @@ class FusedClassifier(ClassifierMixin, BaseEstimator):
         posteriors and the exponents learned from, as in ``NeighborClassifier``.
         """
         check_is_fitted(self)
+        return self._for_every_row(self._left_out(), lambda: self._answer(self._neighbors_of(self._aside))[0])
+
+    def _left_out(self) -> np.ndarray:
+        """The same of the rows that are held."""
         rows = self._rows_judged
         tables = self._past_cases(rows)
         judged = self._settled(self.posterior_.leave_one_out_proba(tables), tables)[0]
         if rows is None:
             return judged
-        p = np.empty((len(self.labels_), len(self.classes_)))
+        p = np.empty((len(self._labels), len(self.classes_)))
         p[rows] = judged
         for others in rows_not_judged(rows, len(p)):
             p[others] = self._answer(self._past_cases(others))[0]
@@ -240,25 +265,25 @@ class FusedClassifier(ClassifierMixin, BaseEstimator):
         equal to what ``predict``, ``predict_proba`` and ``neighbors`` give.
         Records are as in ``NeighborClassifier``.
         """
-        tables = self.neighbors(X)
+        tables = self._neighbors(X)
         p, best = self._answer(tables)
         record = self._record_of(p.max(axis=1, initial=0.0))
-        found = fused_evidence(
-            self.posterior_, self.views_, tables, p, best, self.labels_, self.classes_, record, self.ids_
-        )
-        return EvidenceList(found, predictions=self._names(best), probabilities=p, table=tables)
+        shown = [self._as_given(table) for table in tables]
+        speaks_for = partial(self.posterior_.speaks_for, tables)
+        found = fused_evidence(speaks_for, self.views_, shown, p, best, self.labels_, self.classes_, record, self.ids_)
+        return EvidenceList(found, predictions=self._names(best), probabilities=p, table=shown)
 
     def _record_of(self, p: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
         """How many past cases had a probability like each p, and how many of them were right."""
         if self._records is None:
-            rows = np.arange(len(self.labels_)) if self._rows_judged is None else self._rows_judged
+            rows = np.arange(len(self._labels)) if self._rows_judged is None else self._rows_judged
             if self._learns_from_past_cases(self.posterior_.posterior):
                 tables = self._past_cases(rows)
                 past = self._settled(self.posterior_.recorded_proba(tables), tables)[0]
             else:  # nothing was learned from any row, so that a few will do
                 rows = sample_of(rows, self._seed)
                 past = self._answer(self._past_cases(rows))[0]
-            self._records = records_of_answers(past, self.labels_[rows], np.bincount(self.labels_), self._priors)
+            self._records = records_of_answers(past, self._labels, rows, self._priors, self._weights)
         return self._records.like(p)
 
     def _answer(self, tables: list[NeighborTable]) -> tuple[np.ndarray, np.ndarray]:
@@ -273,7 +298,7 @@ class FusedClassifier(ClassifierMixin, BaseEstimator):
         best = np.empty(len(p), np.int64)
         for part in row_blocks(len(p), row_bytes=8 * 4 * len(self.classes_)):
             few = [table[part] for table in tables]
-            best[part] = settle_ties(p[part], few, self.labels_, tie_break, self._seed)
+            best[part] = settle_ties(p[part], few, self._labels, tie_break, self._seed)
         return p, best
 
     def _log_frequencies(self, tables: list[NeighborTable]) -> np.ndarray:
@@ -285,8 +310,13 @@ class FusedClassifier(ClassifierMixin, BaseEstimator):
         speaks = np.stack([table.indices[:, 0] >= 0 for table in tables], axis=1)
         n_classes = len(self.classes_)
         if self.posterior_.pools:
-            return np.outer(speaks.any(axis=1), log_frequencies(self.labels_, n_classes))
-        of_groups = [log_frequencies(view.labeled_.labels, n_classes) for view in self.views_]
+            return np.outer(speaks.any(axis=1), log_frequencies(self._labels, n_classes, self._weights))
+        of_groups = [
+            log_frequencies(
+                view.labeled_.labels, n_classes, None if self._weights is None else self._weights[view.rows_]
+            )
+            for view in self.views_
+        ]
         brought: np.ndarray = (speaks * self.exponents_) @ np.stack(of_groups)
         return brought
 
@@ -310,10 +340,7 @@ class FusedClassifier(ClassifierMixin, BaseEstimator):
             )
         if self.exponents is not None:
             check_choice("exponents", self.exponents, EXPONENTS, " None is the plain product.")
-        check_tie_break(base.tie_break)
-        check_smoothing(base.smoothing, base.model_failure)
-        if not is_auto(base.posterior):
-            base.fresh_posterior(base.posterior)
+        check_answering(base)
         return base
 
     def __sklearn_tags__(self) -> Any:

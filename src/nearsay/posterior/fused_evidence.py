@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from html import escape
 from typing import Any
@@ -20,7 +20,6 @@ from nearsay.posterior.evidence import (
     votes_of,
 )
 from nearsay.posterior.feature_group import View
-from nearsay.posterior.fusion import Fusion
 
 
 @dataclass(frozen=True)
@@ -105,7 +104,7 @@ class FusedEvidence(InWords):
 
 
 def fused_evidence(
-    fusion: Fusion,
+    speaks_for: Callable[[np.ndarray, np.ndarray], np.ndarray],
     views: Sequence[View],
     tables: Sequence[NeighborTable],
     p: np.ndarray,
@@ -115,12 +114,15 @@ def fused_evidence(
     record: tuple[np.ndarray, np.ndarray],
     ids: np.ndarray | None = None,
 ) -> list[FusedEvidence]:
-    """Put the arrays of some queries into one plain object for each; arguments as in ``evidence``."""
+    """Put the arrays of some queries into one plain object for each; arguments as in ``evidence``.
+
+    ``speaks_for(these, others)`` says how much each group raises the log odds of one class against another.
+    """
     names = classes.tolist()
     others = p.copy()
     others[np.arange(len(p)), best] = -np.inf
     runner_up = others.argmax(axis=1)
-    factors = np.exp(np.clip(fusion.speaks_for(tables, best, runner_up), -700, 700))
+    factors = np.exp(np.clip(speaks_for(best, runner_up), -700, 700))
     found = []
     for i, winner in enumerate(best):
         groups = []

@@ -12,6 +12,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
 from copy import copy
+from dataclasses import replace
 
 import numpy as np
 
@@ -19,6 +20,7 @@ from nearsay.arrays import evenly, row_blocks
 from nearsay.neighbors.table import NeighborTable
 from nearsay.posterior.base import GroupPosterior, Posterior, splits
 from nearsay.posterior.log_linear import Cases, fit_weights, likeliest, stack
+from nearsay.posterior.row_weights import relative_weights
 
 MOST_CASES = 20_000
 # Eq. (3) is every exponent at 1. That is the belief to start from; a few dozen hard cases outweigh it.
@@ -168,11 +170,12 @@ class Fusion:
         lines: list[np.ndarray] = []
         plain = Fusion(self.posterior)
         for fold, of_fold in left_out_folds(plain, tables, self._labels, self.n_classes_, self._rows, self._shown):
-            truth = self._labels[self._rows[fold]]
+            rows = self._rows[fold]
             for part in row_blocks(len(fold), row_bytes=8 * 4 * self.n_classes_ * len(tables)):
                 logs = plain._logs([table[part] for table in of_fold])
                 far = np.stack([-log_p for log_p in logs], axis=2)
-                parts.append(likeliest(far, truth[part], far.sum(axis=2)))
+                worth = relative_weights(self.posterior.weights, rows[part])
+                parts.append(likeliest(far, self._labels[rows[part]], far.sum(axis=2), worth))
             lines.append(fold)
         cases = stack(parts)
         self.exponents_ = _powers(cases)
@@ -188,7 +191,7 @@ def _powers(cases: Cases) -> np.ndarray:
     """The most likely exponents, none below 0: a group that would count against its own best guess is left out."""
     counted = np.arange(cases.features.shape[2])
     while len(counted):
-        some = Cases(cases.features[:, :, counted], cases.offsets, cases.truth)
+        some = replace(cases, features=cases.features[:, :, counted])
         powers, _ = fit_weights(some, center=1.0, precision=EXPONENT_PRECISION)
         if powers.min() >= 0:
             break

@@ -4,19 +4,26 @@ A smaller k is the first columns of the table, so one pass along each row
 counts the votes for all of them. What is kept are whole numbers: for each k,
 in how many past cases v neighbors said the true label, and in how many it
 won. They add up over blocks of rows in any order, and every smoothing reads
-its log posterior from the same counts.
+its log posterior from the same counts. Where rows have weights, votes are no
+whole numbers, and the log posteriors themselves are added up.
 """
 
 from __future__ import annotations
 
 import math
+from collections.abc import Iterable
 from typing import NamedTuple
 
 import numpy as np
 
+from nearsay.arrays import row_blocks
 from nearsay.neighbors.table import NeighborTable
 from nearsay.posterior.proportional import SMOOTHINGS
-from nearsay.posterior.votes import check_tie_break, neighbor_labels, neighborhood_numbers
+from nearsay.posterior.row_weights import RowWeights
+from nearsay.posterior.votes import check_tie_break, neighbor_labels, neighborhood_numbers, winners
+
+# Votes for all classes are held at once for so many pairs of a case and a class.
+PAIRS_AT_ONCE = 1 << 20
 
 FEW_NEIGHBORS = 30
 MANY_NEIGHBORS = 200
@@ -101,3 +108,101 @@ class PastVotes:
             log_p = np.log(p)
         seen = np.where(self.true_votes > 0, log_p, 0.0)  # 0 cases of probability 0 count as nothing, not as NaN
         return KCurve(k, self.right / self.n_cases, (self.true_votes * seen).sum(axis=1) / self.n_cases)
+
+
+class WeightedPastVotes:
+    """How well the weighted votes of k = 1 … ``k`` neighbors did; each case counts as much as its row.
+
+    Parameters
+    ----------
+    weights : RowWeights
+        Of all rows of the collection.
+    model_failure, smoothing, tie_break, seed : as in ``NeighborClassifier``.
+
+    >>> table = NeighborTable(np.array([[1, 2], [0, 2], [1, 0]]), np.array([[1.0, 3.0], [1.0, 2.0], [2.0, 3.0]]))
+    >>> past = WeightedPastVotes(2, n_classes=2, weights=RowWeights.of(np.array([1.0, 1.0, 2.0])))
+    >>> past.add(table, labels=np.array([0, 0, 1]), rows=np.array([0, 1, 2])).curve().accuracy
+    array([0.5, 0. ])
+    """
+
+    def __init__(
+        self,
+        k: int,
+        n_classes: int,
+        weights: RowWeights,
+        *,
+        model_failure: float = 0.01,
+        smoothing: str = "model_failure",
+        tie_break: str = "nearest",
+        seed: int = 0,
+    ) -> None:
+        check_tie_break(tie_break)
+        self.n_classes = n_classes
+        self.weights = weights
+        self.model_failure = model_failure
+        self.smoothing = smoothing
+        self.tie_break = tie_break
+        self.seed = seed
+        self.worth = 0.0
+        self.log_posterior, self.right = np.zeros((2, k))
+
+    def add(self, table: NeighborTable, labels: np.ndarray, rows: np.ndarray) -> WeightedPastVotes:
+        """Count the cases of a leave-one-out table: line i is about row ``rows[i]``."""
+        for part in row_blocks(len(table), size=max(1, PAIRS_AT_ONCE // self.n_classes)):
+            self._add(table[part], labels, rows[part])
+        return self
+
+    def _add(self, table: NeighborTable, labels: np.ndarray, rows: np.ndarray) -> None:
+        said, truth = neighbor_labels(table, labels), labels[rows]
+        worth = self.weights.values[rows]
+        case = np.arange(len(rows))
+        votes, cast = np.zeros((len(rows), self.n_classes)), np.zeros(len(rows))
+        for j in range(table.n_neighbors):
+            there = np.flatnonzero(said[:, j] >= 0)
+            weight = self.weights.values[table.indices[there, j]]
+            votes[there, said[there, j]] += weight
+            cast[there] += weight
+            true_votes, all_votes = self.weights.in_rows(votes[case, truth]), self.weights.in_rows(cast)
+            p = SMOOTHINGS[self.smoothing](true_votes, all_votes, self.n_classes, self.model_failure)
+            with np.errstate(divide="ignore"):
+                self.log_posterior[j] += worth @ np.log(p)
+            best = winners(votes, table.first(j + 1), labels, self.tie_break, self.seed)
+            self.right[j] += worth @ (best == truth)
+        self.worth += worth.sum()
+
+    def curve(self) -> KCurve:
+        """Accuracy and mean log posterior for every k. A probability of 0 for a true label gives −inf."""
+        k = np.arange(1, len(self.right) + 1)
+        return KCurve(k, self.right / self.worth, self.log_posterior / self.worth)
+
+
+def curve_of(
+    cases: Iterable[tuple[np.ndarray, NeighborTable]],
+    labels: np.ndarray,
+    n_classes: int,
+    k: int,
+    *,
+    weights: RowWeights | None = None,
+    model_failure: float = 0.01,
+    smoothing: str = "model_failure",
+    tie_break: str = "nearest",
+    seed: int = 0,
+) -> KCurve:
+    """The curve of some cases, as (row numbers, their neighbors); ``labels`` and ``weights`` are those of all rows."""
+    if weights is None:
+        votes = PastVotes(k, n_classes, tie_break=tie_break, seed=seed)
+        for rows, table in cases:
+            votes.add(table, labels, rows)
+        return votes.curve(model_failure=model_failure, smoothing=smoothing)
+    weighted = WeightedPastVotes(
+        k,
+        n_classes,
+        weights,
+        model_failure=model_failure,
+        smoothing=smoothing,
+        tie_break=tie_break,
+        seed=seed,
+    )
+    for rows, table in cases:
+        weighted.add(table, labels, rows)
+    return weighted.curve()

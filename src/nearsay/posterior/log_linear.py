@@ -41,20 +41,26 @@ class Cases:
         Log of how many classes a candidate stands for: 0 for one, −inf for none.
     truth : (n_cases,) int64
         Which candidate is the true class.
+    worth : (n_cases,) float64, optional
+        How much the log likelihood of each case counts; 1 for all by default.
     """
 
     features: np.ndarray
     offsets: np.ndarray
     truth: np.ndarray
+    worth: np.ndarray | None = None
 
     def __len__(self) -> int:
         return len(self.truth)
 
     def __getitem__(self, some: slice | np.ndarray) -> Cases:
-        return Cases(*(np.ascontiguousarray(part[some]) for part in (self.features, self.offsets, self.truth)))
+        features, offsets, truth = (
+            np.ascontiguousarray(each[some]) for each in (self.features, self.offsets, self.truth)
+        )
+        return Cases(features, offsets, truth, None if self.worth is None else self.worth[some])
 
 
-def likeliest(features: np.ndarray, truth: np.ndarray, closeness: np.ndarray) -> Cases:
+def likeliest(features: np.ndarray, truth: np.ndarray, closeness: np.ndarray, worth: np.ndarray | None = None) -> Cases:
     """Keep the nearest 32 classes of each case, the true one, and a stand-in for the next 32, the next 64, and so on.
 
     What is far has little say in the likelihood each, and with thousands of
@@ -67,18 +73,20 @@ def likeliest(features: np.ndarray, truth: np.ndarray, closeness: np.ndarray) ->
     truth : (n_cases,) class numbers.
     closeness : (n_cases, n_classes)
         What decides who is near; smaller is nearer.
+    worth : (n_cases,), optional
+        As in ``Cases``.
     """
     from nearsay.posterior.log_linear_kernels import keep_nearest
 
     n, n_classes, n_weights = features.shape
     if n_classes <= CANDIDATES + 1:
-        return Cases(features, np.zeros((n, n_classes)), truth)
+        return Cases(features, np.zeros((n, n_classes)), truth, worth)
     # How far down the order the classes that are kept reach, and those behind each stand-in.
     ends = np.unique([min(CANDIDATES << doubling, n_classes) for doubling in range(n_classes.bit_length())])
     kept, place = np.empty((n, n_candidates(n_classes), n_weights)), np.empty(n, np.int64)
     offsets = np.zeros(kept.shape[:2])
     keep_nearest(features, np.argsort(closeness, axis=1, kind="stable"), truth, ends, kept, offsets, place)
-    return Cases(kept, offsets, place)
+    return Cases(kept, offsets, place, worth)
 
 
 def n_candidates(n_classes: int) -> int:
@@ -94,10 +102,12 @@ def n_candidates(n_classes: int) -> int:
 
 def stack(parts: list[Cases]) -> Cases:
     """Cases of several blocks of rows as one."""
+    worth = [part.worth for part in parts if part.worth is not None]
     return Cases(
         np.concatenate([part.features for part in parts]),
         np.concatenate([part.offsets for part in parts]),
         np.concatenate([part.truth for part in parts]),
+        np.concatenate(worth) if worth else None,
     )
 
 
@@ -139,7 +149,7 @@ def fit_weights(
 
     def loss(at: np.ndarray) -> float:
         gradient[:], curvature[:] = precision * (at - center), precision * np.eye(n_weights)
-        lost: float = add_cases(cases.features, cases.offsets, cases.truth, at, p_true, gradient, curvature)
+        lost: float = add_cases(cases, at, p_true, gradient, curvature)
         return lost + precision / 2 * float(((at - center) ** 2).sum())
 
     now = loss(weights)
@@ -162,30 +172,26 @@ def fit_weights(
 
 
 def add_cases(
-    features: np.ndarray,
-    offsets: np.ndarray,
-    truth: np.ndarray,
-    weights: np.ndarray,
-    p_true: np.ndarray,
-    gradient: np.ndarray,
-    curvature: np.ndarray,
+    cases: Cases, weights: np.ndarray, p_true: np.ndarray, gradient: np.ndarray, curvature: np.ndarray
 ) -> float:
     """The negative log likelihood of all cases; its derivatives are added to what is there, ``p_true`` is filled in."""
     lost = 0.0
-    n_candidates, n_weights = features.shape[1:]
+    n_candidates, n_weights = cases.features.shape[1:]
     with one_blas_thread():
-        for part in row_blocks(len(truth), row_bytes=3 * 8 * n_candidates * n_weights):
-            some, true = features[part], truth[part]
+        for part in row_blocks(len(cases), row_bytes=3 * 8 * n_candidates * n_weights):
+            some, true = cases.features[part], cases.truth[part]
+            worth = np.ones(len(true)) if cases.worth is None else cases.worth[part]
             case = np.arange(len(true))
-            scores = offsets[part] - some @ weights
+            scores = cases.offsets[part] - some @ weights
             highest = scores.max(axis=1)
             p = np.exp(scores - highest[:, None])
             total = p.sum(axis=1)
-            lost += float((highest + np.log(total) - scores[case, true]).sum())
+            lost += float((worth * (highest + np.log(total) - scores[case, true])).sum())
             p /= total[:, None]
             p_true[part] = p[case, true]
             mean = (p[:, None, :] @ some)[:, 0]
-            gradient += (some[case, true] - mean).sum(axis=0)
+            gradient += (worth[:, None] * (some[case, true] - mean)).sum(axis=0)
+            p *= worth[:, None]
             apart = (np.sqrt(p)[:, :, None] * (some - mean[:, None, :])).reshape(-1, n_weights)
             curvature += apart.T @ apart
     return lost

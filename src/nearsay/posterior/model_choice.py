@@ -31,6 +31,7 @@ from nearsay.posterior.fusion import NOTHING, Fusion, left_out_folds
 from nearsay.posterior.named import AUTO
 from nearsay.posterior.past_cases import possible_members
 from nearsay.posterior.row_maps import STANDARDIZED, WHITENED, LearnedLooks, Look, unequal_columns
+from nearsay.posterior.row_weights import RowWeights, relative_weights
 from nearsay.posterior.views import with_further
 
 # Choosing needs no more cases than this; the chosen posterior is then fitted to all of them.
@@ -190,6 +191,8 @@ class Chooser:
     said : (n_cases, n_classes), optional
         What a model that is asked beside says of them.
     criterion : "log_posterior" or "accuracy"
+    weights : RowWeights, optional
+        How much each row of the collection counts as a case.
     """
 
     def __init__(
@@ -204,6 +207,7 @@ class Chooser:
         rows: np.ndarray | None = None,
         said: np.ndarray | None = None,
         criterion: str = CRITERIA[0],
+        weights: RowWeights | None = None,
     ) -> None:
         self.views = views
         self.posteriors = posteriors
@@ -228,6 +232,7 @@ class Chooser:
         self.rows = self.rows[judged]
         self._tried: dict[Candidate, CandidateScore] = {}
         self._merit: dict[Candidate, np.ndarray] = {}  # what the criterion says of each case
+        self._worth = relative_weights(weights, self.rows)  # how much each case counts
 
     def choose(self, *, together: bool) -> Candidate:
         """The way to take: step by step, as drawn above.
@@ -290,7 +295,9 @@ class Chooser:
         votes = [self._tried[way].accuracy for way in self._tried if way.posterior == PLAIN_VOTES]
         if not votes or not len(self.rows):
             return best
-        enough = max(votes) - np.sqrt(max(votes) * (1 - max(votes)) / len(self.rows))
+        # Uneven cases tell as much as fewer even ones (Kish's effective sample size).
+        n = len(self.rows) if self._worth is None else self._worth.sum() ** 2 / (self._worth**2).sum()
+        enough = max(votes) - np.sqrt(max(votes) * (1 - max(votes)) / n)
         for way in [best, *sorted(self._tried, key=lambda way: -self._tried[way].log_posterior)]:
             if self._judge(way).accuracy >= enough:
                 return way if way.n_neighbors else replace(way, n_neighbors=best.n_neighbors)
@@ -342,7 +349,10 @@ class Chooser:
         """
         rival = self._best([expected, *others])
         gain = self._merit[self._plain(rival)] - self._merit[self._plain(expected)]
-        return rival if len(gain) and gain.mean() > CLEARLY * gain.std() / np.sqrt(len(gain)) else expected
+        if not len(gain):
+            return expected
+        mean, error = mean_and_error(gain, self._worth)
+        return rival if mean > CLEARLY * error else expected
 
     def _judge(self, way: Candidate) -> CandidateScore:
         way = self._plain(way)
@@ -367,14 +377,14 @@ class Chooser:
         shown = np.stack([view.shown for view in views])
         fusion = Fusion(self.posteriors[way.posterior](), self.exponents)
         log_p, right = self._left_out(fusion, tables, shown)
-        self._merit[way] = log_p if self.criterion == CRITERIA[0] else right.astype(np.float64)
+        self._merit[way] = log_p if self.criterion == CRITERIA[0] else right
         return CandidateScore(
             way.posterior,
             way.n_neighbors or None,
             tuple(dict.fromkeys(view.seen_by for view in views)),
             tuple(dict.fromkeys(view.group for view in views)),
-            float(np.mean(log_p)) if len(log_p) else float("-inf"),
-            float(np.mean(right)) if len(right) else 0.0,
+            float(np.average(log_p, weights=self._worth)) if len(log_p) else float("-inf"),
+            float(np.average(right, weights=self._worth)) if len(right) else 0.0,
             way.beside,
             perf_counter() - start,
         )
@@ -382,12 +392,29 @@ class Chooser:
     def _left_out(
         self, fusion: Fusion, tables: Sequence[NeighborTable], shown: np.ndarray
     ) -> tuple[np.ndarray, np.ndarray]:
-        log_p, right = [np.empty(0)], [np.empty(0)]
+        """The log probability given to the truth of each case, and whether it won; none where a case has no others."""
+        log_p, right = np.empty((2, len(self.rows)))
+        n_asked = 0
         for lines, asked in left_out_folds(fusion, tables, self.labels, self.n_classes, self.rows, shown):
             p, truth = fusion.proba(asked), self.labels[self.rows[lines]]
-            log_p.append(np.log(np.maximum(p[np.arange(len(p)), truth], NOTHING)))
-            right.append(p.argmax(axis=1) == truth)
-        return np.concatenate(log_p), np.concatenate(right)
+            log_p[lines] = np.log(np.maximum(p[np.arange(len(p)), truth], NOTHING))
+            right[lines] = p.argmax(axis=1) == truth
+            n_asked += len(lines)
+        return log_p[:n_asked], right[:n_asked]
+
+
+def mean_and_error(values: np.ndarray, worth: np.ndarray | None) -> tuple[float, float]:
+    """The mean of some cases, and its standard error; ``worth`` is how much each counts, the same by default.
+
+    >>> mean_and_error(np.array([1.0, 3.0]), None)
+    (2.0, 0.7071067811865475)
+    >>> mean_and_error(np.array([1.0, 3.0]), np.array([1.0, 3.0]))[0]
+    2.5
+    """
+    mean = np.average(values, weights=worth)
+    if worth is None:
+        return float(mean), float(values.std() / np.sqrt(len(values)))
+    return float(mean), float(np.sqrt(((worth * (values - mean)) ** 2).sum()) / worth.sum())
 
 
 def members_asked(posteriors: Mapping[str, Callable[[], Posterior]], labels: np.ndarray) -> tuple[int, ...] | None:

@@ -30,6 +30,7 @@ class OwnPosterior(Posterior):
     What else it has (``needs_past_cases``, ``tables``, …) is used; a method
     that is missing is the one of Posterior. The only place that looks.
 
+    If its ``fit`` takes a ``sample_weight``, it is told how much each of the labeled rows counts, 1 in the mean.
     If its ``fit`` takes no ``rows``, and some rows are to teach it, it is
     fitted to a collection of these rows only: others are nobody's neighbors.
     """
@@ -40,23 +41,28 @@ class OwnPosterior(Posterior):
         self.members = getattr(own, "members", Posterior.members)
         self.counts_votes = getattr(own, "counts_votes", Posterior.counts_votes)
         self.takes_rows = "rows" in inspect.signature(own.fit).parameters
+        self.takes_weights = "sample_weight" in inspect.signature(own.fit).parameters
         self._known: np.ndarray | None = None
 
     def __copy__(self) -> OwnPosterior:
         """Another to be fitted: only the object itself knows which of its parts can be shared."""
-        return OwnPosterior(deepcopy(self.own))
+        other = OwnPosterior(deepcopy(self.own))
+        other.weights = self.weights
+        return other
 
     def fit(self, table: Any, labels: np.ndarray, n_classes: int, rows: np.ndarray | None = None) -> OwnPosterior:
         """Fit the object."""
         self.labels_, self.n_classes_ = labels, n_classes
         every_row = rows is None or np.array_equal(rows, np.arange(len(labels)))
         self._known = None if every_row or self.takes_rows else rows
+        weights = None if self.weights is None else self.weights.relative
         if every_row:
-            self.own.fit(table, labels, n_classes)
+            self.own.fit(table, labels, n_classes, **_if_any(sample_weight=weights))
         elif self.takes_rows:
-            self.own.fit(table, labels, n_classes, rows=rows)
+            self.own.fit(table, labels, n_classes, rows=rows, **_if_any(sample_weight=weights))
         else:
-            self.own.fit(self._among_known(table), labels[rows], n_classes)
+            known = None if weights is None else weights[rows]
+            self.own.fit(self._among_known(table), labels[rows], n_classes, **_if_any(sample_weight=known))
         return self
 
     def proba(self, table: NeighborTable) -> np.ndarray:
@@ -83,6 +89,10 @@ class OwnPosterior(Posterior):
 
     def _among_known(self, table: NeighborTable) -> NeighborTable:
         return table if self._known is None else among(table, self._known, len(self.labels_))
+
+
+def _if_any(**given: Any) -> dict[str, Any]:
+    return {name: value for name, value in given.items() if value is not None}
 
 
 def among(table: NeighborTable, rows: np.ndarray, n_rows: int) -> NeighborTable:

@@ -2,8 +2,8 @@
 
 Every row of the collection was once a query: left out by its number, its
 neighbors voted, and its true label is known. Such *past cases* are counted in
-cells that a new query can be matched with. Counts are whole numbers and add
-up in any order; what is read from them is computed from the counts alone.
+cells that a new query can be matched with. Counts are whole numbers, or sums of
+weights that are as exact, and add up in any order; what is read from them is computed from the counts alone.
 
 Left out, a class has one row fewer than a query will find. With n rows a
 class and K ≥ n neighbors, a past case can get n−1 right votes where a query
@@ -28,6 +28,7 @@ from nearsay.neighbors.class_order import NearestClasses
 from nearsay.neighbors.table import NeighborTable
 from nearsay.posterior.base import Posterior
 from nearsay.posterior.proportional import Proportional, check_smoothing
+from nearsay.posterior.row_weights import RowWeights
 
 
 @dataclass(frozen=True)
@@ -112,12 +113,13 @@ def elected(table: NeighborTable, labels: np.ndarray, n_classes: int, n_voters: 
 
 
 def past_cases(table: NeighborTable, labels: np.ndarray, rows: np.ndarray | None) -> tuple[NeighborTable, np.ndarray]:
-    """The lines of a leave-one-out table that something can be learned from, and their true labels.
+    """The lines of a leave-one-out table that something can be learned from, and the rows they are about.
 
     Left out are rows without any neighbor, and the only row of a class: no other row has its label.
     """
-    truth, tells = labels if rows is None else labels[rows], telling(table, labels, rows)
-    return (table, truth) if tells.all() else (table[tells], truth[tells])
+    tells = telling(table, labels, rows)
+    rows = np.arange(len(labels)) if rows is None else rows
+    return (table, rows) if tells.all() else (table[tells], rows[tells])
 
 
 def telling(table: NeighborTable, labels: np.ndarray, rows: np.ndarray | None) -> np.ndarray:
@@ -125,6 +127,11 @@ def telling(table: NeighborTable, labels: np.ndarray, rows: np.ndarray | None) -
     truth = labels if rows is None else labels[rows]
     tells: np.ndarray = (np.bincount(labels, minlength=1)[truth] > 1) & (table.indices[:, 0] >= 0)
     return tells
+
+
+def worth_of(rows: np.ndarray, weights: RowWeights | None) -> np.ndarray:
+    """How often the case of each row is counted: once, or as often as the row weighs. Sums are exact."""
+    return np.ones(len(rows), np.int64) if weights is None else weights.values[rows]
 
 
 def warn_of_no_past_cases(labels: np.ndarray) -> None:
@@ -152,11 +159,16 @@ def listed_classes(table: NeighborTable) -> NearestClasses:
 class Tabulated(Posterior):
     """Base of the posteriors that count past cases in a table.
 
+    Where rows have weights, a past case counts as much as its row; what it is
+    matched by (who is elected, with how many votes) goes by heads.
+
     ``fit`` starts from zero and adds every case; ``add`` adds more of them,
     so a collection can be counted in blocks, and ``without`` takes some back.
     Where every class has one row only, there is nothing to count: a warning
     says so, and the votes alone are used.
     """
+
+    takes_weights = True
 
     def __init__(self, *, model_failure: float = 0.01) -> None:
         self.model_failure = model_failure
@@ -189,6 +201,7 @@ class Tabulated(Posterior):
         """Probabilities (n_queries, n_classes); every row sums to 1. Without any neighbor all classes are alike."""
         if not self.n_cases_:
             votes = Proportional(model_failure=self.model_failure)
+            votes.weights = self.weights
             return votes.fit(None, self.labels_, self.n_classes_).proba(table)
         p = np.empty((len(table), self.n_classes_))
         self._give(table, p)
@@ -245,8 +258,8 @@ class Tabulated(Posterior):
         """Start all counts from zero; ``table`` holds the first cases to come."""
         raise NotImplementedError
 
-    def _count(self, table: NeighborTable, truth: np.ndarray, times: int) -> None:
-        """Add cases whose true labels are ``truth``, or take them back (−1 times); earlier arrays stay as they were."""
+    def _count(self, table: NeighborTable, truth: np.ndarray, worth: np.ndarray) -> None:
+        """Add cases whose true labels are ``truth``, each as often as it is worth; earlier arrays stay as they were."""
         raise NotImplementedError
 
     def _read(self) -> None:
@@ -261,7 +274,16 @@ class Tabulated(Posterior):
         """The probabilities of counted cases, two or more, each without itself."""
         raise NotImplementedError
 
-    def _take(self, table: NeighborTable, truth: np.ndarray, times: int) -> None:
-        self.n_cases_ += times * len(truth)
-        self._count(table, truth, times)
+    def _take(self, table: NeighborTable, rows: np.ndarray, times: int) -> None:
+        """Count the cases of these rows, or take them back (−1 times)."""
+        self.n_cases_ += times * len(rows)
+        self._count(table, self.labels_[rows], times * worth_of(rows, self.weights))
         self._read()
+
+    def _zeros(self, *shape: int) -> np.ndarray:
+        """Counts to start from."""
+        return np.zeros(shape, np.int64 if self.weights is None else np.float64)
+
+    def in_cases(self, counts: Any) -> Any:
+        """What was counted, as a number of cases: where rows have weights, of such as weigh as much as the mean."""
+        return counts if self.weights is None else self.weights.in_rows(counts)

@@ -85,8 +85,10 @@ def give_by_rank(numbers, cells, reading, model_failure, p):  # type: ignore[no-
 
 
 @compiled
-def accumulate_by_rank(numbers, truth, cells, reading, first, mass, tail):  # type: ignore[no-untyped-def]
+def accumulate_by_rank(numbers, truth, worth, cells, reading, first, mass, tail):  # type: ignore[no-untyped-def]
     """Add the probability each case gives to the classes from ``first`` on, in the row of its true class.
+
+    It counts as much as the case is worth.
 
     What a case gives to every unlisted class goes to ``tail`` of its row, once; ``mass`` (n_classes, columns)
     holds what listed classes get beside that, so that a case costs as much as it lists classes.
@@ -99,11 +101,11 @@ def accumulate_by_rank(numbers, truth, cells, reading, first, mass, tail):  # ty
             share, scale = (1.0 - total) / (n_classes - n_listed), 1.0
         else:
             share, scale = 0.0, 1.0 / total
-        tail[truth[i]] += share
+        tail[truth[i]] += worth[i] * share
         for r in range(n_listed):
             column = numbers[i, r] - first
             if 0 <= column < columns:
-                mass[truth[i], column] += scale * here[r] - share
+                mass[truth[i], column] += worth[i] * (scale * here[r] - share)
 
 
 @compiled
@@ -125,7 +127,7 @@ def give_column(base, starts, classes, extra, predicted, model_failure, p):  # t
 
 @compiled
 def give_columns_left_out(  # type: ignore[no-untyped-def]
-    numbers, n_listed, truth, cells, n_true, by_class, starts, reading, alike, predicted, model_failure, p
+    numbers, n_listed, truth, worth, cells, n_true, by_class, starts, reading, alike, predicted, model_failure, p
 ):
     """Give each of the cases ``alike`` the column of its predicted class, as all cases but itself fill it.
 
@@ -144,7 +146,7 @@ def give_columns_left_out(  # type: ignore[no-untyped-def]
         total = up_to[cells[i], n_listed[i] - 1]
         if n_listed[i] < n_classes:
             share[i] = (1.0 - total) / (n_classes - n_listed[i])
-            tail[truth[i]] += share[i]
+            tail[truth[i]] += worth[i] * share[i]
         else:
             scale[i] = 1.0 / total
     column = np.empty(n_classes)
@@ -154,14 +156,14 @@ def give_columns_left_out(  # type: ignore[no-untyped-def]
             column[:] = tail
             for place in by_class[starts[c] : starts[c + 1]]:
                 i, r = place // width, place % width
-                column[truth[i]] += scale[i] * reading[cells[i], r] - share[i]
+                column[truth[i]] += worth[i] * (scale[i] * reading[cells[i], r] - share[i])
         i = alike[a]
         own = share[i]
         for r in range(n_listed[i]):
             if numbers[i, r] == c:
                 own = scale[i] * reading[cells[i], r]
         p[i, :] = column / (n_classes + n_true)
-        p[i, truth[i]] = (column[truth[i]] - own) / (n_classes + n_true[truth[i]] - 1)
+        p[i, truth[i]] = (column[truth[i]] - worth[i] * own) / (n_classes + n_true[truth[i]] - worth[i])
         p[i, :] = p[i] * ((1.0 - model_failure) / _total(p[i])) + spread
 
 
@@ -191,16 +193,19 @@ def distance_bin(distance, low, width, n_bins):  # type: ignore[no-untyped-def]
 
 
 @compiled
-def count_distances(indices, distances, labels, truth, cells, low, width, same, other):  # type: ignore[no-untyped-def]
-    """Add every neighbor of every case at its distance bin and the cell of its case, by whether its label was right."""
+def count_distances(indices, distances, labels, truth, worth, cells, low, width, same, other):  # type: ignore[no-untyped-def]
+    """Add every neighbor of every case at its distance bin and the cell of its case, by whether its label was right.
+
+    It counts as much as its case is worth.
+    """
     for i in range(indices.shape[0]):
         for j in range(indices.shape[1]):
             if indices[i, j] >= 0:
                 b = distance_bin(distances[i, j], low, width, same.shape[1])
                 if labels[indices[i, j]] == truth[i]:
-                    same[cells[i], b] += 1
+                    same[cells[i], b] += worth[i]
                 else:
-                    other[cells[i], b] += 1
+                    other[cells[i], b] += worth[i]
 
 
 @compiled

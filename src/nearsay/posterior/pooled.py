@@ -3,6 +3,10 @@
     score of class c = −Σ_{s,m} b_{s,m} · log(mean distance of the m nearest members of c in view s)
                        + b_size · log(rows of c) + b_model · log(what a model beside says of c)
 
+Where rows have weights, the log likelihood of a past case counts as much as its
+row, and so does a row in the size of its class; distances, and means of them, are
+the same for all.
+
 One member says how near the class comes, many how dense it is around. A class
 as near as 1/2 of another's distance gains b·log 2: in d dimensions the density
 of a class falls with distance to the power d, so the weights of a view say how
@@ -27,6 +31,7 @@ from nearsay.posterior.base import FOLDS_LEFT_OUT, GroupPosterior, splits
 from nearsay.posterior.log_linear import Cases, fit_weights, likeliest, n_candidates, stack
 from nearsay.posterior.past_case_table import listed_classes
 from nearsay.posterior.past_cases import possible_members
+from nearsay.posterior.row_weights import relative_weights
 
 # Weights are few: more cases than this teach them nothing, and this much memory holds them.
 MOST_CASES = 20_000
@@ -85,6 +90,7 @@ class Pooled(GroupPosterior):
     """
 
     counts_votes = False
+    takes_weights = True
 
     def __init__(self, *, model_failure: float = 0.01, members: Sequence[int] = (1, 4, 16, 64)) -> None:
         self.model_failure = model_failure
@@ -104,12 +110,14 @@ class Pooled(GroupPosterior):
         """
         rows = np.arange(len(tables[0])) if rows is None else rows
         self.labels_, self.n_classes_ = labels, n_classes
-        self._far_by_size = _far_by_size(np.bincount(labels, minlength=n_classes))
+        worth = None if self.weights is None else self.weights.values
+        sizes = np.bincount(labels, minlength=n_classes)
+        self._far_by_size = _far_by_size(sizes, np.bincount(labels, worth, minlength=n_classes))
         groups = _views(tables)
         self.members_ = _members_told(possible_members(self.members, labels), groups)
         self.floors_ = [FLOOR * _usual_distance(near) for near in groups]
         self.gaps_ = np.array([self._gaps(*group) for group in zip(groups, self.floors_, strict=True)])
-        cases = self._cases(tables, labels[rows], self._teachers(tables, rows))
+        cases = self._cases(tables, rows, self._teachers(tables, rows))
         if len(cases) == 0:
             warnings.warn(
                 "Every class has one row, so leaving it out leaves nothing to learn the pool's weights from:"
@@ -127,7 +135,7 @@ class Pooled(GroupPosterior):
             weights[-1] = 0.0
         else:
             weights, p_true = fit_weights(cases, center=0.0, start=start)
-            self.model_failure_ = min(self.model_failure, failure_share(p_true, self.n_classes_))
+            self.model_failure_ = min(self.model_failure, failure_share(p_true, self.n_classes_, cases.worth))
         self.weights_ = weights[:n_weights].reshape(shape)
         self.model_weight_ = float(weights[n_weights]) if has_model else None
         self.size_weight_ = float(weights[-1])
@@ -153,7 +161,7 @@ class Pooled(GroupPosterior):
         rows = np.arange(len(self.labels_)) if rows is None else rows
         p = np.empty((len(rows), self.n_classes_))
         teachers = self._teachers(tables, rows)
-        cases = self._cases(tables, self.labels_[rows], teachers)
+        cases = self._cases(tables, rows, teachers)
         for taught, asked in splits(self.labels_[rows], FOLDS_LEFT_OUT):
             others = copy(self)
             some = cases[np.flatnonzero(np.isin(teachers, taught))]
@@ -213,16 +221,17 @@ class Pooled(GroupPosterior):
         teachers: np.ndarray = usable[evenly(len(usable), max(1, min(MOST_CASES, CASES_BYTES // row_bytes)))]
         return teachers
 
-    def _cases(self, tables: Sequence[NeighborTable], truth: np.ndarray, usable: np.ndarray) -> Cases:
-        """What the weights are learned from."""
+    def _cases(self, tables: Sequence[NeighborTable], rows: np.ndarray, usable: np.ndarray) -> Cases:
+        """What the weights are learned from: the ``usable`` lines, line i being about row ``rows[i]``."""
         parts = []
-        everyone = len(usable) == len(truth)
+        everyone = len(usable) == len(rows)
         for part in self._blocks(len(usable), tables):
             features = self._features(tables, part if everyone else usable[part])
             nearest = np.zeros(features.shape[:2])
             for first in range(0, features.shape[2] - 1, len(self.members_)):  # nearest members, and the model if any
                 nearest += features[:, :, first]
-            parts.append(likeliest(features, truth[usable[part]], nearest))
+            taught = rows[usable[part]]
+            parts.append(likeliest(features, self.labels_[taught], nearest, relative_weights(self.weights, taught)))
         if not parts:
             return Cases(np.empty((0, 1, 1)), np.empty((0, 1)), np.empty(0, np.int64))
         return stack(parts)
@@ -289,22 +298,22 @@ def _views(tables: Sequence[NeighborTable]) -> list[NearestClasses]:
     return [view for table in tables for view in (listed_classes(table), *table.further)]
 
 
-def _far_by_size(sizes: np.ndarray) -> np.ndarray:
-    """−log of how many rows each class has.
+def _far_by_size(sizes: np.ndarray, worth: np.ndarray) -> np.ndarray:
+    """−log of how much the rows of each class count together; ``sizes`` says how many they are.
 
     A class of one row is never the truth of a past case, so nothing is learned
     about such: it counts as one of the usual size, neither helped nor harmed.
     """
-    usual = np.median(sizes[sizes > 1]) if (sizes > 1).any() else 1.0
-    far: np.ndarray = -np.log(np.where(sizes > 1, sizes, usual))
+    usual = np.median(worth[sizes > 1]) if (sizes > 1).any() else 1.0
+    far: np.ndarray = -np.log(np.where(sizes > 1, worth, usual))
     return far
 
 
-def failure_share(p_true: np.ndarray, n_classes: int) -> float:
+def failure_share(p_true: np.ndarray, n_classes: int, worth: np.ndarray | None = None) -> float:
     """How much probability should be spread evenly, judged by what past cases gave to the truth.
 
     The share Δ that makes (1−Δ)·p + Δ/C most likely, with a tenth of a case
-    of belief that the model may fail.
+    of belief that the model may fail. ``worth`` is how much each case counts.
 
     >>> failure_share(np.array([0.9] * 99 + [1e-6]), n_classes=10) > 0.01 > failure_share(np.full(100, 0.9), 10) > 0
     True
@@ -313,7 +322,8 @@ def failure_share(p_true: np.ndarray, n_classes: int) -> float:
     low, high = 0.0, 1.0
     for _ in range(HALVINGS):  # the log likelihood is concave in Δ: where it rises, the best lies above
         share = (low + high) / 2
-        rise = float(np.sum((even - p_true) / ((1 - share) * p_true + share * even)))
+        rises = (even - p_true) / ((1 - share) * p_true + share * even)
+        rise = float(np.sum(rises if worth is None else worth * rises))
         rise += BELIEF / share - BELIEF / (1 - share)
         low, high = (share, high) if rise > 0 else (low, share)
     return high

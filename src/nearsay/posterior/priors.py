@@ -16,6 +16,7 @@ from numpy.typing import ArrayLike
 
 from nearsay.errors import InputError
 from nearsay.posterior.fusion import normalized
+from nearsay.posterior.row_weights import RowWeights
 
 UNIFORM = "uniform"
 PriorsLike: TypeAlias = Literal["uniform"] | Mapping[Any, float] | ArrayLike | None
@@ -41,11 +42,13 @@ class Priors:
         self.log_frequencies = log_frequencies
 
     @classmethod
-    def of(cls, given: PriorsLike, classes: np.ndarray, labels: np.ndarray) -> Priors | None:
+    def of(
+        cls, given: PriorsLike, classes: np.ndarray, labels: np.ndarray, weights: RowWeights | None = None
+    ) -> Priors | None:
         """What an estimator was given, checked; None leaves probabilities as training rows taught them."""
         if given is None:
             return None
-        return cls(np.log(_shares(given, classes)), log_frequencies(labels, len(classes)))
+        return cls(np.log(_shares(given, classes)), log_frequencies(labels, len(classes), weights))
 
     def put_in(self, p: np.ndarray, log_frequencies: np.ndarray | None = None) -> None:
         """Exchange the frequencies in probabilities (n_queries, n_classes) for the priors, in place.
@@ -65,10 +68,13 @@ class Priors:
         return weights
 
 
-def log_frequencies(labels: np.ndarray, n_classes: int) -> np.ndarray:
-    """The log share of each class among the labels; 0, which changes nothing, for a class that is not there."""
-    counts = np.bincount(labels, minlength=n_classes)
-    logs: np.ndarray = np.log(np.where(counts > 0, counts, len(labels)) / max(len(labels), 1))
+def log_frequencies(labels: np.ndarray, n_classes: int, weights: RowWeights | None = None) -> np.ndarray:
+    """The log share of each class among the labels; 0, which changes nothing, for a class that is not there.
+
+    Where rows have weights, it is the share of these.
+    """
+    counts = np.bincount(labels, None if weights is None else weights.values, minlength=n_classes)
+    logs: np.ndarray = np.log(np.where(counts > 0, counts, counts.sum()) / (counts.sum() or 1))
     return logs
 
 

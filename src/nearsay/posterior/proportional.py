@@ -22,7 +22,7 @@ def keep_for_failure(votes: np.ndarray, cast: np.ndarray, n_classes: int, model_
     >>> keep_for_failure(np.array([3, 1]), np.array([4, 4]), n_classes=2, model_failure=0.1)
     array([0.725, 0.275])
     """
-    p: np.ndarray = votes / np.maximum(cast, 1)
+    p: np.ndarray = votes / np.where(cast > 0, cast, 1)
     p *= 1 - model_failure  # in place: with thousands of classes each new array costs as much as the arithmetic
     p += np.where(cast > 0, model_failure, 1.0) / n_classes
     return p
@@ -56,7 +56,8 @@ class Proportional(Posterior):
     smoothing : {"model_failure", "add-one"}, default="model_failure"
         (1−Δ)·votes/K + Δ/C with Δ = ``model_failure``, or (votes+1)/(K+C),
         which does not use ``model_failure``. C is the number of classes, K
-        the number of neighbors; a missing neighbor does not count.
+        the number of neighbors; a missing neighbor does not count. Where rows
+        have weights, votes and K are sums of them (1 in the mean of all rows).
 
     >>> table = NeighborTable(np.array([[0, 1, 2]]), np.array([[0.0, 0.0, 0.0]]))
     >>> labels = np.array([0, 0, 1])
@@ -67,6 +68,7 @@ class Proportional(Posterior):
     """
 
     needs_past_cases = False
+    takes_weights = True
 
     def __init__(self, *, model_failure: float = 0.01, smoothing: str = "model_failure") -> None:
         self.model_failure = model_failure
@@ -83,8 +85,13 @@ class Proportional(Posterior):
 
     def proba(self, table: NeighborTable) -> np.ndarray:
         """Probabilities (n_queries, n_classes); every row sums to 1."""
-        votes = count_votes(neighbor_labels(table, self.labels_), self.n_classes_)
-        cast = np.count_nonzero(table.indices >= 0, axis=1, keepdims=True)
+        said, there = neighbor_labels(table, self.labels_), table.indices >= 0
+        if self.weights is None:
+            votes, cast = count_votes(said, self.n_classes_), np.count_nonzero(there, axis=1, keepdims=True)
+        else:
+            weights = np.where(there, self.weights.values[table.indices], 0.0)
+            votes = self.weights.in_rows(count_votes(said, self.n_classes_, weights))
+            cast = self.weights.in_rows(weights.sum(axis=1, keepdims=True))
         return SMOOTHINGS[self.smoothing](votes, cast, self.n_classes_, self.model_failure)
 
 

@@ -12,7 +12,7 @@ from collections.abc import Iterator
 import numpy as np
 
 from nearsay.neighbors.table import NeighborTable
-from nearsay.posterior.past_case_table import CaseTable, Tabulated, listed_classes
+from nearsay.posterior.past_case_table import CaseTable, Tabulated, listed_classes, worth_of
 
 # A rank counted ten times is known to about a third of itself (1/√10). Where each past case is judged by the table of
 # the others (100 classes of 4 to 15 leaves), anything from 10 up does equally well; below, chance looks like a pattern.
@@ -63,7 +63,8 @@ class Rank(Tabulated):
 
     def tables(self) -> list[CaseTable]:
         """The table as it can be shown."""
-        return [CaseTable("rank", ("rank of the true label",), (self._ranks(),), self.counts_[0], self.reading_[0])]
+        cases = self.in_cases(self.counts_[0])
+        return [CaseTable("rank", ("rank of the true label",), (self._ranks(),), cases, self.reading_[0])]
 
     def _ranks(self) -> list[int | str]:
         return [*range(1, self.n_classes_ + 1), "beyond"]
@@ -80,11 +81,11 @@ class Rank(Tabulated):
         return np.zeros(len(table), np.int64)
 
     def _clear(self, table: NeighborTable) -> None:
-        self.counts_ = np.zeros((self._n_cells(), self.n_classes_ + 1), np.int64)
+        self.counts_ = self._zeros(self._n_cells(), self.n_classes_ + 1)
 
-    def _count(self, table: NeighborTable, truth: np.ndarray, times: int) -> None:
+    def _count(self, table: NeighborTable, truth: np.ndarray, worth: np.ndarray) -> None:
         self.counts_ = self.counts_.copy()
-        np.add.at(self.counts_, (self.past_cells(table), self._true_ranks(table, truth)), times)
+        np.add.at(self.counts_, (self.past_cells(table), self._true_ranks(table, truth)), worth)
 
     def _true_ranks(self, table: NeighborTable, truth: np.ndarray) -> np.ndarray:
         """The column of ``counts_`` that each past case belongs to."""
@@ -94,7 +95,7 @@ class Rank(Tabulated):
         return ranks
 
     def _read(self) -> None:
-        self.reading_ = rank_probabilities(self.counts_[0])[None, :]
+        self.reading_ = rank_probabilities(self.in_cases(self.counts_[0]))[None, :]
         self.past_reading_ = self.reading_
 
     def _give(self, table: NeighborTable, p: np.ndarray) -> None:
@@ -109,10 +110,15 @@ class Rank(Tabulated):
         return p
 
     def without_each(self, table: NeighborTable, rows: np.ndarray) -> Iterator[tuple[np.ndarray, Rank]]:
-        """For the counted cases of each cell of ``counts_``: their lines, and the ranks without one of them."""
+        """For the counted cases of each cell of ``counts_``: their lines, and the ranks without one of them.
+
+        Cases of one cell that are not worth the same come apart.
+        """
         cells = self.past_cells(table) * (self.n_classes_ + 1) + self._true_ranks(table, self.labels_[rows])
-        order = np.argsort(cells, kind="stable")
-        for alike in np.split(order, np.flatnonzero(np.diff(cells[order])) + 1):
+        worth = worth_of(rows, self.weights)
+        order = np.lexsort((worth, cells))
+        differs = (np.diff(cells[order]) != 0) | (np.diff(worth[order]) != 0)
+        for alike in np.split(order, np.flatnonzero(differs) + 1):
             yield alike, self.without(table[alike[:1]], rows[alike[:1]])
 
 
@@ -143,7 +149,8 @@ class RankVotesplit(Rank):
         """The table as it can be shown."""
         axes = ("votes of the winner", "rank of the true label")
         votes = list(range(1, self.n_voters_ + 1))
-        return [CaseTable("rank&votesplit", axes, (votes, self._ranks()), self.counts_, self.past_reading_)]
+        cases = self.in_cases(self.counts_)
+        return [CaseTable("rank&votesplit", axes, (votes, self._ranks()), cases, self.past_reading_)]
 
     def _n_cells(self) -> int:
         return self.n_voters_
@@ -155,7 +162,8 @@ class RankVotesplit(Rank):
         return self.elected(table)[1]
 
     def _read(self) -> None:
-        self.past_reading_ = shrunk_by_votes(self.counts_, rank_probabilities(self.counts_.sum(axis=0)))
+        counts = self.in_cases(self.counts_)
+        self.past_reading_ = shrunk_by_votes(counts, rank_probabilities(self.in_cases(self.counts_.sum(axis=0))))
         self.reading_ = self.read_between(self.past_reading_)
 
 

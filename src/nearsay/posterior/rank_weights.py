@@ -17,7 +17,7 @@ TOLERANCE = 1e-10
 MOST_STEPS = 200
 
 
-def decreasing_weights(right: np.ndarray) -> np.ndarray:
+def decreasing_weights(right: np.ndarray, worth: np.ndarray | None = None) -> np.ndarray:
     """The weights w_1 ≥ … ≥ w_k ≥ 0, summing to 1, that make the true labels of past cases likeliest.
 
     Parameters
@@ -26,6 +26,8 @@ def decreasing_weights(right: np.ndarray) -> np.ndarray:
         Whether the neighbor at each rank has the label of its case. A missing
         neighbor has not. Cases without any right neighbor are passed over: no
         weights could help them.
+    worth : (n_cases,) above 0, optional
+        How much the log likelihood of each case counts; 1 for all by default.
 
     Without any case all weights are equal.
 
@@ -37,7 +39,8 @@ def decreasing_weights(right: np.ndarray) -> np.ndarray:
     array([0.5, 0.5])
     """
     n_ranks = right.shape[1]
-    patterns, n_cases = _distinct(right[right.any(axis=1)])
+    helped = right.any(axis=1)
+    patterns, n_cases = _distinct(right[helped], None if worth is None else worth[helped])
     if not len(patterns):
         return np.full(n_ranks, 1 / n_ranks)
     first_j = np.arange(1, n_ranks + 1)
@@ -90,9 +93,9 @@ def _newton_step(likelihood: np.ndarray, share: np.ndarray, mixture: np.ndarray)
     return mixture
 
 
-def _distinct(right: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-    """The different rows, and how often each occurs: there are few, however many cases."""
+def _distinct(right: np.ndarray, worth: np.ndarray | None) -> tuple[np.ndarray, np.ndarray]:
+    """The different rows, and how often each occurs, or what its cases are worth: there are few, however many cases."""
     packed = np.packbits(right, axis=1)
     keys = np.ascontiguousarray(packed).view(np.dtype((np.void, packed.shape[1]))).ravel()
-    _, first, n_cases = np.unique(keys, return_index=True, return_counts=True)
-    return right[first], n_cases
+    _, first, which = np.unique(keys, return_index=True, return_inverse=True)
+    return right[first], np.bincount(which, worth, minlength=len(first))

@@ -12,6 +12,7 @@ from __future__ import annotations
 import numpy as np
 
 from nearsay.posterior.priors import Priors
+from nearsay.posterior.row_weights import RowWeights, relative_weights
 
 # How far a case may be from p, as an angle: arcsin √p is as uncertain at every p, by 1/(2√n) after n cases. 0.1 is ±0.1
 # around 0.5, ±0.06 around 0.9, and from 0.99 up at 1. Cases may crowd on one side (most are sure), so reaches are tried
@@ -87,15 +88,22 @@ class Records:
         return start, stop
 
 
-def records_of_answers(p: np.ndarray, truth: np.ndarray, class_sizes: np.ndarray, priors: Priors | None) -> Records:
-    """Records of the leave-one-out answers to some rows, from their probabilities and true class numbers.
+def records_of_answers(
+    p: np.ndarray, labels: np.ndarray, rows: np.ndarray, priors: Priors | None, weights: RowWeights | None = None
+) -> Records:
+    """Records of the leave-one-out answers to some rows of a collection with these class numbers.
 
     The only row of its class is left aside: without it nobody could have
-    given the right answer. With priors, past cases count as often as these say.
+    given the right answer. Past cases count as much as their rows do: a
+    probability that was learned from weighted cases is true of these. With
+    priors, they count as often as these say.
     """
-    tells = class_sizes[truth] > 1
-    p, truth = p[tells], truth[tells]
-    weight = None if priors is None else priors.case_weights(truth)
+    tells = np.bincount(labels)[labels[rows]] > 1
+    p, rows = p[tells], rows[tells]
+    truth = labels[rows]
+    weight = relative_weights(weights, rows)
+    if priors is not None:
+        weight = priors.case_weights(truth) * (1.0 if weight is None else weight)
     return Records.of(p.max(axis=1, initial=0.0), p.argmax(axis=1) == truth, weight)
 
 

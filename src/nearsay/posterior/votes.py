@@ -25,15 +25,18 @@ def neighbor_labels(table: NeighborTable, labels: np.ndarray) -> np.ndarray:
     return said
 
 
-def count_votes(said: np.ndarray, n_classes: int) -> np.ndarray:
-    """How many neighbors say each class: (n_queries, n_classes) whole numbers.
+def count_votes(said: np.ndarray, n_classes: int, weights: np.ndarray | None = None) -> np.ndarray:
+    """How many neighbors say each class: (n_queries, n_classes) whole numbers; or how much they weigh together.
+
+    ``weights`` (n_queries, k) are those of the neighbors.
 
     >>> count_votes(np.array([[0, 2, 0], [1, -1, -1]]), n_classes=3)
     array([[2, 0, 1],
            [0, 1, 0]])
     """
     query, _ = cast = np.nonzero(said >= 0)
-    votes = np.bincount(query * n_classes + said[cast], minlength=len(said) * n_classes)
+    weights = None if weights is None else weights[cast]
+    votes = np.bincount(query * n_classes + said[cast], weights, minlength=len(said) * n_classes)
     return votes.reshape(len(said), n_classes)
 
 

@@ -13,6 +13,7 @@ from nearsay.posterior.base import Posterior
 from nearsay.posterior.past_case_table import CaseTable, past_cases, warn_of_no_past_cases
 from nearsay.posterior.proportional import check_smoothing
 from nearsay.posterior.rank_weights import decreasing_weights
+from nearsay.posterior.row_weights import RowWeights, relative_weights
 from nearsay.posterior.votes import neighbor_labels
 
 # Rows that always or never were right would have scores that run to infinity, so a score is pulled to 0 (weight
@@ -22,16 +23,25 @@ from nearsay.posterior.votes import neighbor_labels
 SPREAD_OF_SCORES = 2.0
 
 
-def weights_by_rank(table: NeighborTable, labels: np.ndarray, truth: np.ndarray) -> np.ndarray:
-    """Weights of the neighbors 1 … k, summing to 1, never larger than that of a nearer one."""
+def weights_by_rank(
+    table: NeighborTable, labels: np.ndarray, rows: np.ndarray, given: RowWeights | None = None
+) -> np.ndarray:
+    """Weights of the neighbors 1 … k, summing to 1, never larger than that of a nearer one.
+
+    Line i is about row ``rows[i]``, and counts as much as that row does; its neighbors are taken as equals.
+    """
+    right = neighbor_labels(table, labels) == labels[rows][:, None]
     with one_blas_thread():
-        return decreasing_weights(neighbor_labels(table, labels) == truth[:, None])
+        return decreasing_weights(right, relative_weights(given, rows))
 
 
-def weights_by_row(table: NeighborTable, labels: np.ndarray, truth: np.ndarray) -> np.ndarray:
+def weights_by_row(
+    table: NeighborTable, labels: np.ndarray, rows: np.ndarray, given: RowWeights | None = None
+) -> np.ndarray:
     """Weights from 0 to 1 of every row of the collection, as the neighbor of other rows.
 
-    A row that is nobody's neighbor keeps ½.
+    A row that is nobody's neighbor keeps ½. Line i is about row ``rows[i]``; where rows have weights ``given``, it
+    counts as much as that row does, and the neighbors have both weights, multiplied.
     """
     from scipy.optimize import minimize
     from scipy.special import expit
@@ -39,13 +49,18 @@ def weights_by_row(table: NeighborTable, labels: np.ndarray, truth: np.ndarray) 
     from nearsay.posterior.weighted_kernels import surprise_of_weights
 
     # No weights could help a case without a right neighbor.
-    helped = (neighbor_labels(table, labels) == truth[:, None]).any(axis=1)
-    indices, truth = table.indices[helped], truth[helped]
+    helped = (neighbor_labels(table, labels) == labels[rows][:, None]).any(axis=1)
+    indices, truth = table.indices[helped], labels[rows[helped]]
+    as_neighbor = np.ones(len(labels)) if given is None else given.relative
+    as_case = as_neighbor[rows[helped]]
 
     def surprise(scores: np.ndarray) -> tuple[float, np.ndarray]:
         slope = scores / SPREAD_OF_SCORES**2
         pull = float(scores @ slope) / 2
-        return pull + surprise_of_weights(expit(scores), indices, labels, truth, slope), slope
+        learned = expit(scores)
+        return pull + surprise_of_weights(
+            learned * as_neighbor, 1.0 - learned, indices, labels, truth, as_case, slope
+        ), slope
 
     with one_blas_thread():  # the vectors are short: threads would wait for each other longer than they work
         found = minimize(surprise, np.zeros(len(labels)), jac=True, method="L-BFGS-B")
@@ -71,9 +86,9 @@ class Weighted(Posterior):
     Attributes
     ----------
     weights_ : (n_neighbors,) summing to 1, or (n_rows,) from 0 to 1
-        By rank or by row.
+        By rank or by row. Where rows were given weights, each neighbor has both, multiplied.
     right_ : (n_neighbors,) whole numbers
-        Past cases whose neighbor at each rank had their label.
+        Past cases whose neighbor at each rank had their label; where rows have weights, how many these count for.
 
     Of three neighbors with weights ½, ⅓ and ⅙ the first and the last say 0:
 
@@ -82,6 +97,8 @@ class Weighted(Posterior):
     >>> weighted.proba(NeighborTable(np.array([[0, 1, 2]]), np.zeros((1, 3)))).round(3)
     array([[0.667, 0.333]])
     """
+
+    takes_weights = True
 
     def __init__(self, *, model_failure: float = 0.01, by: str = "rank") -> None:
         self.model_failure = model_failure
@@ -98,9 +115,10 @@ class Weighted(Posterior):
         warn_of_no_past_cases(labels)
         self.labels_ = labels
         self.n_classes_ = n_classes
-        table, truth = past_cases(table, labels, rows)
-        self.right_ = (neighbor_labels(table, labels) == truth[:, None]).sum(axis=0)
-        self.weights_ = LEARNERS[self.by](table, labels, truth)
+        table, rows = past_cases(table, labels, rows)
+        right, worth = neighbor_labels(table, labels) == labels[rows][:, None], relative_weights(self.weights, rows)
+        self.right_ = right.sum(axis=0) if worth is None else worth @ right
+        self.weights_ = LEARNERS[self.by](table, labels, rows, self.weights)
         return self
 
     def proba(self, table: NeighborTable) -> np.ndarray:
@@ -111,7 +129,14 @@ class Weighted(Posterior):
         from nearsay.posterior.weighted_kernels import give_by_weight
 
         p = np.empty((len(table), self.n_classes_))
-        give_by_weight(table.indices, self.labels_, self.weights_, self.by == "row", self.model_failure, p)
+        weights = (
+            self.weights_[table.indices]
+            if self.by == "row"
+            else np.broadcast_to(self.weights_[: table.n_neighbors], table.indices.shape)
+        )
+        if self.weights is not None:
+            weights = weights * self.weights.values[table.indices]
+        give_by_weight(table.indices, self.labels_, np.ascontiguousarray(weights), self.model_failure, p)
         return p
 
     def tables(self) -> list[CaseTable]:

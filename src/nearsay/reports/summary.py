@@ -8,6 +8,8 @@ import numpy as np
 
 from nearsay.metrics.probability import accuracy, mean_log_posterior
 from nearsay.posterior.classifier import NeighborClassifier
+from nearsay.posterior.fitting import is_auto
+from nearsay.posterior.named import name_of
 
 
 def summarize(classifier: NeighborClassifier, X_test: Any, y_test: Any) -> dict[str, Any]:
@@ -27,16 +29,18 @@ def summarize_answers(
     classifier: NeighborClassifier, predictions: np.ndarray, probabilities: np.ndarray, y_test: Any
 ) -> dict[str, Any]:
     """The same from answers computed before, so that nothing is searched twice."""
-    index, posterior = classifier.index_, classifier.posterior
-    classes = classifier.classes_
+    index, classes = classifier.index_, classifier.classes_
+    choices = getattr(classifier, "choices_", None)  # where nothing was left open, there are none
     return {
         "rows": index.search_.rows_.n_live,
         "columns": getattr(classifier, "n_features_in_", None),  # items that are not vectors have none
         "classes": len(classes),
         "k": classifier.n_neighbors_,
-        "k_chosen": hasattr(classifier, "k_curve_"),
-        "posterior": posterior if isinstance(posterior, str) else type(posterior).__name__,
+        "k_chosen": is_auto(classifier.n_neighbors),
+        "posterior": name_of(classifier.posterior) if choices is None else choices.chosen.posterior,
+        "chosen_by": None if choices is None else choices.why,
         "metric": index.search_.distance_.name,
+        "views": [index.search_.distance_.name] if choices is None else list(choices.chosen.distances),
         "search": index.chosen_.name,
         "search_why": index.chosen_.why,
         "queries": len(predictions),
