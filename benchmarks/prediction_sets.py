@@ -56,7 +56,9 @@ def run(tiny: bool) -> Rows:
     return rows
 
 
-def data_sets(names: tuple[str, ...] = DATA_SETS, n_made_up: int = MOST_ROWS) -> Iterator[tuple[str, np.ndarray, np.ndarray]]:
+def data_sets(
+    names: tuple[str, ...] = DATA_SETS, n_made_up: int = MOST_ROWS
+) -> Iterator[tuple[str, np.ndarray, np.ndarray]]:
     """Rows and class numbers, as they are: nothing is standardized."""
     for name in names:
         if name == MADE_UP:
