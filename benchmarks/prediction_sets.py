@@ -28,7 +28,7 @@ from reproduce.others.peers import PEERS
 
 COVERAGE = 0.9
 SPLITS = 50
-MOST_ROWS = 2000
+MOST_ROWS = 1000
 MADE_UP = "blobs"
 DATA_SETS = ("vowel", "yeast", "segment", "digits", "satimage", "leaves", MADE_UP)
 OURS = "nearsay"
