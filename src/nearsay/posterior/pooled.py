@@ -141,8 +141,9 @@ class Pooled(GroupPosterior):
     def leave_one_out_proba(self, table: NeighborTable, rows: np.ndarray | None = None) -> np.ndarray:
         """Probabilities of past cases, one in ten at a time by the weights that the other nine teach.
 
-        What else ``fit`` took from the table, the usual distance and the usual
-        size of a class, does not tell the label of a case, and stays.
+        The class of a case counts one row less, as it does when the case is
+        new. What else ``fit`` took from the table, the usual distance and the
+        usual size of a class, does not tell the label of a case, and stays.
         """
         return self.leave_one_out_groups([table], rows)
 
@@ -158,8 +159,25 @@ class Pooled(GroupPosterior):
             others = copy(self)
             some = cases[np.flatnonzero(np.isin(teachers, taught))]
             others._learn(some, len(self.weights_), self.model_weight_ is not None, start=self._all_weights)
-            p[asked] = others.proba_groups([table[asked] for table in tables])
+            some_tables = [table[asked] for table in tables]
+            p[asked] = others._without_the_case(
+                others.proba_groups(some_tables), some_tables, self.labels_[rows[asked]]
+            )
         return p
+
+    def _without_the_case(self, p: np.ndarray, tables: Sequence[NeighborTable], own: np.ndarray) -> np.ndarray:
+        """The same with one row less in the class of each case: it is not there when the case is new.
+
+        A size only scales the odds of its class, so the others' shares keep their proportions.
+        """
+        sizes = np.bincount(self.labels_, minlength=self.n_classes_)
+        farther = _far_by_size(sizes - 1, usual=_usual_size(sizes)) - _far_by_size(sizes)
+        odds = np.where(_told(_views(tables), tables), np.exp(-self.size_weight_ * farther[own]), 1.0)
+        even, cases = self.model_failure_ / self.n_classes_, np.arange(len(p))
+        p = p - even
+        share = p[cases, own] / (1 - self.model_failure_)
+        p[cases, own] *= odds
+        return p / (1 + share * (odds - 1))[:, None] + even
 
     def proba(self, table: NeighborTable) -> np.ndarray:
         """Probabilities (n_queries, n_classes) from one feature group; every row sums to 1."""
@@ -241,8 +259,7 @@ class Pooled(GroupPosterior):
         if tables[0].said is not None:
             out[:, :, -2] = -tables[0].said[part]
         # Of a query without any group nothing is known, not even that: all classes are alike.
-        told = np.any([view.numbers[:, 0] >= 0 for view in views], axis=0) | (tables[0].said is not None)
-        out[:, :, -1] = told[:, None] * self._far_by_size
+        out[:, :, -1] = _told(views, tables)[:, None] * self._far_by_size
         return out
 
     def _fill_features(self, groups: Sequence[NearestClasses], out: np.ndarray) -> None:
@@ -289,15 +306,24 @@ def _views(tables: Sequence[NeighborTable]) -> list[NearestClasses]:
     return [view for table in tables for view in (listed_classes(table), *table.further)]
 
 
-def _far_by_size(sizes: np.ndarray) -> np.ndarray:
+def _told(views: Sequence[NearestClasses], tables: Sequence[NeighborTable]) -> np.ndarray:
+    """Of which queries anything is known: (n_queries,) bool."""
+    told: np.ndarray = np.any([view.numbers[:, 0] >= 0 for view in views], axis=0) | (tables[0].said is not None)
+    return told
+
+
+def _far_by_size(sizes: np.ndarray, usual: float | None = None) -> np.ndarray:
     """−log of how many rows each class has.
 
     A class of one row is never the truth of a past case, so nothing is learned
     about such: it counts as one of the usual size, neither helped nor harmed.
     """
-    usual = np.median(sizes[sizes > 1]) if (sizes > 1).any() else 1.0
-    far: np.ndarray = -np.log(np.where(sizes > 1, sizes, usual))
+    far: np.ndarray = -np.log(np.where(sizes > 1, sizes, _usual_size(sizes) if usual is None else usual))
     return far
+
+
+def _usual_size(sizes: np.ndarray) -> float:
+    return float(np.median(sizes[sizes > 1])) if (sizes > 1).any() else 1.0
 
 
 def failure_share(p_true: np.ndarray, n_classes: int) -> float:
