@@ -83,7 +83,8 @@ def _answers(
 
     Several accuracies may call for several classifiers; each is asked once.
     """
-    tree, asked = hedged.taxonomy_, {}
+    tree = hedged.taxonomy_
+    asked: dict[int, np.ndarray] = {}
     for accuracy in accuracies:
         with warnings.catch_warnings():
             warnings.filterwarnings("ignore", "An accuracy of")

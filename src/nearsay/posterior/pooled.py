@@ -177,7 +177,9 @@ class Pooled(GroupPosterior):
         p = p - even
         share = p[cases, own] / (1 - self.model_failure_)
         p[cases, own] *= odds
-        return p / (1 + share * (odds - 1))[:, None] + even
+        p /= (1 + share * (odds - 1))[:, None]
+        p += even
+        return p
 
     def proba(self, table: NeighborTable) -> np.ndarray:
         """Probabilities (n_queries, n_classes) from one feature group; every row sums to 1."""
