@@ -9,6 +9,7 @@ ranks as the number of classes grows, for the same queries and the same first hu
 from __future__ import annotations
 
 import time
+from collections.abc import Sequence
 
 import numpy as np
 from threadpoolctl import threadpool_limits
@@ -65,13 +66,14 @@ def case(kind: str, n: int, n_classes: int, n_asked: int, *, repeats: int) -> di
     }
 
 
-def answers(n_classes: int) -> dict[str, object]:
+def answers(n_classes: int, posteriors: Sequence[str] = ("pooled", "rank")) -> dict[str, float]:
+    """Six rows of each class in 12 columns; ten queries of each of the first hundred."""
     centers = np.random.default_rng(7).normal(size=(n_classes, 12))
     y, truth = np.repeat(np.arange(n_classes), 6), np.repeat(np.arange(100), 10)
     X = centers[y] + 0.8 * np.random.default_rng(8).normal(size=(len(y), 12))
     Q = centers[truth] + 0.8 * np.random.default_rng(9).normal(size=(len(truth), 12))
-    row: dict[str, object] = {"classes": n_classes}
-    for posterior in ("pooled", "rank"):
+    row: dict[str, float] = {"classes": n_classes}
+    for posterior in posteriors:
         p = ns.NeighborClassifier(15, posterior=posterior).fit(X, y).predict_proba(Q)
         row[f"{posterior}: accuracy"] = accuracy(p.argmax(axis=1), truth)
         row[f"{posterior}: log loss"] = -mean_log_posterior(p, truth)

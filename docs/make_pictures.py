@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
+from unittest.mock import patch
 
 import make_architecture
 import make_pictures_annotation
@@ -21,9 +22,12 @@ from sklearn.model_selection import train_test_split
 from sklearn.neighbors import KNeighborsClassifier
 
 import nearsay as ns
+from benchmarks.classes import answers
 from nearsay.displays.drawing import FEW_COLORS, PALE_INK, marker, quiet
 from nearsay.displays.taxonomy_picture import TaxonomyDisplay
 from nearsay.metrics.probability import mean_log_posterior
+from nearsay.neighbors import labeled
+from nearsay.posterior import past_cases
 from nearsay.reports.tour import take_tour
 from nearsay.taxonomy.taxonomy import Taxonomy
 
@@ -107,6 +111,34 @@ def records() -> Any:
         clf = ns.NeighborClassifier(5, posterior=posterior).fit(X, y)
         ax = ns.displays.RecordDisplay.from_estimator(clf, X_test, y_test, name=posterior, ax=ax).ax_
     return ax.figure
+
+
+def many_classes() -> Any:
+    """The same queries, of the same hundred classes, as ever more classes are added: all listed, and 128 at most."""
+    counts = (100, 128, 129, 200, 1000)
+    ways = {"every class listed": labeled.LIST_ALL_UP_TO, "listed up to 128 classes only": 128}
+    figure = Figure(figsize=(8.6, 3.6), layout="constrained")
+    axes = figure.subplots(1, 2)
+    for number, (name, limit) in enumerate(ways.items()):
+        with patch.object(labeled, "LIST_ALL_UP_TO", limit), patch.object(past_cases, "LIST_ALL_UP_TO", limit):
+            found = [answers(n_classes, ("pooled",)) for n_classes in counts]
+        look = {
+            "color": FEW_COLORS[number],
+            "marker": marker(number),
+            "markersize": 5,
+            "label": name,
+            "zorder": -number,
+        }
+        for ax, measure in zip(axes, ("accuracy", "log loss"), strict=True):
+            ax.plot(counts, [row[f"pooled: {measure}"] for row in found], **look)
+    for ax, measure in zip(axes, ("accuracy", "log loss, nat"), strict=True):
+        ax.set_xscale("log")
+        ax.set_xticks((100, 128, 200, 500, 1000), ("100", "128", "200", "500", "1,000"))
+        ax.minorticks_off()
+        ax.set(xlabel="classes", ylabel=measure)
+        quiet(ax)
+    axes[0].legend(frameon=False)
+    return figure
 
 
 def training_size() -> Any:
@@ -248,6 +280,7 @@ PICTURES: dict[str, Callable[[], Any]] = {
     "k-curve": k_curve,
     "reliability": reliability,
     "records": records,
+    "many-classes": many_classes,
     "training-size": training_size,
     "case-tables": case_tables,
     "coverage": coverage,

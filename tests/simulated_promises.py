@@ -13,6 +13,7 @@ from collections.abc import Iterator
 from typing import Any, NamedTuple
 
 import numpy as np
+from sklearn.linear_model import LogisticRegression
 
 from nearsay.decision.conformal import ConformalClassifier
 from nearsay.decision.hedged import HedgedClassifier
@@ -37,6 +38,8 @@ ESTIMATORS: dict[str, Any] = {
     **{name: NeighborClassifier(5, posterior=name) for name in POSTERIORS},
     "weighted, by row": NeighborClassifier(5, posterior=("weighted", {"by": "row"})),
     "auto": NeighborClassifier("auto", posterior="auto"),
+    "every view": NeighborClassifier(metric="auto"),
+    "beside a model": NeighborClassifier(5, beside=LogisticRegression()),
     "fused, product": FusedClassifier(GROUPS, NeighborClassifier(5, posterior="rank&votesplit")),
     "fused, learned": FusedClassifier(GROUPS, NeighborClassifier(5, posterior="rank&votesplit"), exponents="learned"),
     "fused, pooled": FusedClassifier(GROUPS, NeighborClassifier(5, posterior="pooled")),
@@ -106,6 +109,19 @@ def coverages(
         covered = inside[np.flatnonzero(known), places].sum() / len(Q)
         found.append(Covered(covered, known.mean(), bool(np.isinf(sets.thresholds_).all()), inside.sum(axis=1).mean()))
     return found
+
+
+def plane_coverages(estimator: Any, n: int, asked: list[float], repetitions: int) -> np.ndarray:
+    """How often sets hold the class of new kinds and breeds: (repetitions, coverages), a new collection each time."""
+    random = np.random.default_rng((1, n))
+    got = np.empty((repetitions, len(asked)))
+    for repetition in range(repetitions):
+        sets = ConformalClassifier(estimator).fit(*kinds_and_breeds(random, n))
+        Q, _ = kinds_and_breeds(random, FRESH // 4)
+        likely = true_posterior(Q)[:, sets.classes_]  # without the noise of drawing labels
+        for place, coverage in enumerate(asked):
+            got[repetition, place] = (likely * sets.set_coverage(coverage).predict_set(Q)).sum(axis=1).mean()
+    return got
 
 
 def standard_error(share: float, repetitions: int) -> float:

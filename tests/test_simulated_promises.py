@@ -15,7 +15,7 @@ from nearsay.neighbors.find import nearest
 from nearsay.posterior.classifier import NeighborClassifier
 from nearsay.search.approximate import ApproximateSearch
 from nearsay.search.exact import ExactSearch
-from simulated_promises import ESTIMATORS, coverages, standard_error, true_accuracies
+from simulated_promises import ESTIMATORS, coverages, plane_coverages, standard_error, true_accuracies
 
 LONG = os.environ.get("NEARSAY_LONG_SIMULATIONS") == "1"
 SIZES, SET_SIZES = ([100, 300, 1000], [300, 1000]) if LONG else ([100], [300])
@@ -35,7 +35,7 @@ def _warnings_are_part_of_the_promise():
 @pytest.mark.parametrize("n", SIZES)
 @pytest.mark.parametrize("name", ESTIMATORS)
 def test_hedged_answers_are_as_right_as_promised_as_often_as_promised(name, n):
-    repetitions = OFTEN * (10 if name == "auto" else 40)  # choosing takes long
+    repetitions = OFTEN * (10 if name in ("auto", "every view") else 40)  # choosing takes long
     kept = (true_accuracies(ESTIMATORS[name], n, 0.8, CONFIDENCES, repetitions, FRESH) >= 0.8).mean(axis=0)
     for share, confidence in zip(kept, CONFIDENCES, strict=True):
         assert share >= confidence - 3 * standard_error(confidence, repetitions)
@@ -56,6 +56,14 @@ def test_sets_cover_a_long_tail_as_promised_or_say_that_they_cannot(cv, n_classe
     assert reachable or too_much.mean() > 0.5
     promised = min(0.9, seen.mean())
     assert share.mean() >= promised - 3 * share.std() / np.sqrt(repetitions)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("name", ["pooled", "auto", "every view", "beside a model"])
+def test_sets_around_fine_probabilities_cover_what_was_asked_for_and_hardly_more(name):
+    asked = [0.8, 0.9, 0.95]
+    found = plane_coverages(ESTIMATORS[name], 300, asked, OFTEN * 20)
+    assert (np.abs(found.mean(axis=0) - asked) <= 0.01 + 3 * found.std(axis=0) / np.sqrt(len(found))).all()
 
 
 def clustered(random, n):

@@ -2,14 +2,12 @@
 
 from __future__ import annotations
 
-import inspect
 import time
 import warnings
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from typing import Any
 
 import numpy as np
-from sklearn.base import clone
 from sklearn.linear_model import LogisticRegression
 from sklearn.model_selection import StratifiedKFold
 from sklearn.pipeline import make_pipeline
@@ -23,6 +21,10 @@ from nearsay.posterior.classifier import NeighborClassifier
 from reproduce.hedging.methods import GRID, PROMISE_CONFIDENCE, PROMISED, most_said_at
 from reproduce.hedging.tin200 import FOLDS, Images, first_columns, some_classes
 
+VOTES = 30
+ALONE = 'neighbors, metric="auto"'
+BESIDE = "beside logistic regression"
+
 SPLITS = 200
 # Rows that settings are read from in a split, where all rows were answered once.
 ROWS_TO_LEARN_FROM = 2000
@@ -33,14 +35,20 @@ Tell = Callable[[str], None]
 
 
 def classifiers() -> dict[str, HedgedClassifier]:
-    """Neighbors alone and beside a linear model, and that model by itself; none is told more than its data."""
-    neighbors = NeighborClassifier(metric="auto")
-    linear = make_pipeline(Normalizer(), LogisticRegression(C=10.0, max_iter=200))
+    """Neighbors by plain votes, as they come, in every view and beside a linear model; and that model by itself."""
+    linear = _linear()
     folds = StratifiedKFold(FOLDS, shuffle=True, random_state=0)
-    hedged = {"neighbors alone": HedgedClassifier(neighbors)}
-    if "beside" in inspect.signature(NeighborClassifier).parameters:
-        hedged["beside logistic regression"] = HedgedClassifier(clone(neighbors).set_params(beside=linear))
-    return {**hedged, "logistic regression": HedgedClassifier(linear, cv=folds)}
+    return {
+        "plain votes": HedgedClassifier(NeighborClassifier(VOTES, posterior="proportional", model_failure=0.0)),
+        "neighbors by default": HedgedClassifier(NeighborClassifier()),
+        ALONE: HedgedClassifier(NeighborClassifier(metric="auto")),
+        BESIDE: HedgedClassifier(NeighborClassifier(metric="auto", beside=linear)),
+        "logistic regression": HedgedClassifier(linear, cv=folds),
+    }
+
+
+def _linear() -> Any:
+    return make_pipeline(Normalizer(), LogisticRegression(C=10.0, max_iter=200))
 
 
 def curve_rows(images: Images, safe: float, tell: Tell) -> dict[str, Any]:
@@ -55,15 +63,7 @@ def curve_rows(images: Images, safe: float, tell: Tell) -> dict[str, Any]:
         hedged.set_params(taxonomy=images.taxonomy, accuracy=safe).fit(images.train.X, images.train.y)
         seconds = time.perf_counter() - begun
         truth = images.taxonomy.check_labels(np.asarray(images.test.y))
-        asked: dict[int, np.ndarray] = {}  # of each classifier that some accuracy calls for, its probabilities
-        for accuracy in dict.fromkeys((*GRID, safe)):
-            with warnings.catch_warnings():
-                warnings.filterwarnings("ignore", "An accuracy of")
-                hedged.set_accuracy(accuracy)
-            who = id(hedged.estimator_)
-            asked[who] = asked[who] if who in asked else hedged.predict_proba_nodes(images.test.X)
-            p_leaf = asked[who][:, : images.taxonomy.n_leaves]
-            said = RULES[hedged.rule_](p_leaf, images.taxonomy, hedged.setting_)
+        for accuracy, p_leaf, said in _answers(hedged, images.test.X, dict.fromkeys((*GRID, safe))):
             right = images.taxonomy.covers_label(said, truth)
             gain = (images.taxonomy.information[said] * right).mean() / images.taxonomy.information.max()
             row = {"classifier": name, "rule": hedged.rule_, "asked": accuracy, "accuracy": float(right.mean())}
@@ -76,22 +76,57 @@ def curve_rows(images: Images, safe: float, tell: Tell) -> dict[str, Any]:
     return {"rows": rows, "summary": summary}
 
 
+def _answers(
+    hedged: HedgedClassifier, X: np.ndarray, accuracies: Iterable[float]
+) -> Iterator[tuple[float, np.ndarray, np.ndarray]]:
+    """Each accuracy, the probabilities of the leaves and the nodes said where it is asked for.
+
+    Several accuracies may call for several classifiers; each is asked once.
+    """
+    tree = hedged.taxonomy_
+    asked: dict[int, np.ndarray] = {}
+    for accuracy in accuracies:
+        with warnings.catch_warnings():
+            warnings.filterwarnings("ignore", "An accuracy of")
+            hedged.set_accuracy(accuracy)
+        who = id(hedged.estimator_)
+        asked[who] = asked[who] if who in asked else hedged.predict_proba_nodes(X)[:, : tree.n_leaves]
+        yield accuracy, asked[who], RULES[hedged.rule_](asked[who], tree, hedged.setting_)
+
+
 def promise_in_splits(images: Images, k: int, tell: Tell, splits: int = SPLITS) -> list[dict[str, Any]]:
     """In how many splits the accuracy asked for with a confidence is kept: by all rows, and by the rows left over.
 
-    First every row is answered once by the votes of its ``k`` nearest others, and a split is some rows to read settings
-    from. Then everything is fitted anew in each split, on some rows of some classes, which the other rows judge.
+    First every row is answered once, by training rows other than itself, and a split is some rows to read settings
+    from: with the votes of ``k`` neighbors, with every view of them, and with a linear model beside. Then everything is
+    fitted anew in each split, on some rows of some classes, which the other rows judge.
     """
-    tell("Answering every row by the others")
-    return [*_answered_once(images, k, splits), *_fitted_anew(images, tell, splits)]
+    once = {
+        f"votes of {k}": NeighborClassifier(k, posterior="proportional", model_failure=0.0),
+        ALONE: NeighborClassifier(metric="auto"),
+        BESIDE: NeighborClassifier(metric="auto", beside=_linear()),
+    }
+    anew = {
+        "weighted votes of 15": NeighborClassifier(15, posterior="weighted"),
+        ALONE: NeighborClassifier(metric="auto"),
+    }
+    rows = []
+    for name, classifier in once.items():
+        tell(f"Answering every row: {name}")
+        rows += _answered_once(images, name, classifier, splits)
+    for name, classifier in anew.items():
+        rows += _fitted_anew(images, name, classifier, tell, splits)
+    return rows
 
 
-def _answered_once(images: Images, k: int, splits: int) -> list[dict[str, Any]]:
+def _answered_once(images: Images, name: str, classifier: NeighborClassifier, splits: int) -> list[dict[str, Any]]:
     tree = images.taxonomy
-    X, y = _all_rows(images)
-    knn = NeighborClassifier(min(k, len(X) - 1), posterior="proportional", model_failure=0.0).fit(X, y)
+    y = _all_rows(images)[1]
+    classifier.fit(images.train.X, images.train.y)
     p_leaf = np.zeros((len(y), tree.n_leaves))
-    p_leaf[:, tree.check_labels(knn.classes_)] = knn.leave_one_out_proba()
+    p_leaf[:, tree.check_labels(classifier.classes_)] = np.concatenate(
+        [classifier.leave_one_out_proba(), classifier.predict_proba(images.test.X)]
+    )
     points = [operating_points(p_leaf, tree, rule) for rule in RULES_TO_TRY]
     everyone = [accuracy_curve(of_rule, y, tree) for of_rule in points]
     random, n = np.random.default_rng(0), min(ROWS_TO_LEARN_FROM, len(y) // 2)
@@ -105,35 +140,33 @@ def _answered_once(images: Images, k: int, splits: int) -> list[dict[str, Any]]:
             of_all[split, place] = right / len(y)
             of_rest[split, place] = (right - known[way].n_right[known[way].place(setting)]) / (len(y) - n)
     return [
-        _kept(f"settings from {n:,} rows", accuracy, all_rows, rest)
+        _kept(f"{name}: settings from {n:,} rows", accuracy, all_rows, rest)
         for accuracy, all_rows, rest in zip(PROMISED, of_all.T, of_rest.T, strict=True)
     ]
 
 
-def _fitted_anew(images: Images, tell: Tell, splits: int) -> list[dict[str, Any]]:
+def _fitted_anew(
+    images: Images, name: str, classifier: NeighborClassifier, tell: Tell, splits: int
+) -> list[dict[str, Any]]:
     leaves = np.array(images.taxonomy.leaves)
     few_columns = first_columns(images, FEW_COLUMNS)
     got = np.empty((splits, len(PROMISED)))
     for split in range(splits):
-        tell(f"Fitting anew, {split + 1} of {splits}")
+        tell(f"Fitting {name} anew, {split + 1} of {splits}")
         random = np.random.default_rng(split)
         chosen = random.choice(leaves, min(FEW_CLASSES, len(leaves)), replace=False)
         few = some_classes(few_columns, chosen.tolist())
         X, y = _all_rows(few)
         order = random.permutation(len(y))
         known, rest = np.split(order, [min(ROWS_TO_FIT_ON, len(y) // 2)])
-        hedged = HedgedClassifier(
-            NeighborClassifier(15, posterior="weighted"), few.taxonomy, confidence=PROMISE_CONFIDENCE
-        )
+        hedged = HedgedClassifier(classifier, few.taxonomy, confidence=PROMISE_CONFIDENCE)
+        truth = few.taxonomy.check_labels(y[rest])
         with warnings.catch_warnings():
             warnings.filterwarnings("ignore", "An accuracy of")
             hedged.fit(X[known], y[known])
-            p, truth = hedged.predict_proba_nodes(X[rest]), few.taxonomy.check_labels(y[rest])
-            for place, accuracy in enumerate(PROMISED):
-                hedged.set_accuracy(accuracy)
-                said = RULES[hedged.rule_](p[:, : few.taxonomy.n_leaves], few.taxonomy, hedged.setting_)
-                got[split, place] = few.taxonomy.covers_label(said, truth).mean()
-    what = f"fitted on {len(known):,} rows"
+        for place, (_, _, said) in enumerate(_answers(hedged, X[rest], PROMISED)):
+            got[split, place] = few.taxonomy.covers_label(said, truth).mean()
+    what = f"{name}: fitted on {len(known):,} rows"
     return [_kept(what, accuracy, None, rest) for accuracy, rest in zip(PROMISED, got.T, strict=True)]
 
 

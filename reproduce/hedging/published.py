@@ -160,9 +160,9 @@ _NOTES = {
         " the test rows together.",
     ],
     "splits": [
-        "First every row is answered once, by the votes of its nearest others, and in each split settings are read from"
-        " some rows. Then weighted votes of 15 neighbors are fitted anew in each split, on some rows of 20 classes in"
-        " 32 columns, and their settings are read from these rows too, each left out once.",
+        "First every row is answered once, by training rows other than itself, and in each split settings are read from"
+        " some rows. Then classifiers are fitted anew in each split, on some rows of 20 classes in 32 columns, and"
+        " their settings are read from these rows too, each left out once.",
         "The promise is about new rows, drawn as those were that settings are read from: from all rows. The rows left"
         " over are not quite that: where the ones drawn come out easy, the others are harder.",
     ],

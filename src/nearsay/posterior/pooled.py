@@ -110,9 +110,8 @@ class Pooled(GroupPosterior):
         """
         rows = np.arange(len(tables[0])) if rows is None else rows
         self.labels_, self.n_classes_ = labels, n_classes
-        worth = None if self.weights is None else self.weights.values
-        sizes = np.bincount(labels, minlength=n_classes)
-        self._far_by_size = _far_by_size(sizes, np.bincount(labels, worth, minlength=n_classes))
+        sizes, worth = self._sizes()
+        self._far_by_size = _far_by_size(sizes, worth, _usual_size(sizes, worth))
         groups = _views(tables)
         self.members_ = _members_told(possible_members(self.members, labels), groups)
         self.floors_ = [FLOOR * _usual_distance(near) for near in groups]
@@ -149,8 +148,9 @@ class Pooled(GroupPosterior):
     def leave_one_out_proba(self, table: NeighborTable, rows: np.ndarray | None = None) -> np.ndarray:
         """Probabilities of past cases, one in ten at a time by the weights that the other nine teach.
 
-        What else ``fit`` took from the table, the usual distance and the usual
-        size of a class, does not tell the label of a case, and stays.
+        The class of a case counts one row less, as it does when the case is
+        new. What else ``fit`` took from the table, the usual distance and the
+        usual size of a class, does not tell the label of a case, and stays.
         """
         return self.leave_one_out_groups([table], rows)
 
@@ -166,7 +166,32 @@ class Pooled(GroupPosterior):
             others = copy(self)
             some = cases[np.flatnonzero(np.isin(teachers, taught))]
             others._learn(some, len(self.weights_), self.model_weight_ is not None, start=self._all_weights)
-            p[asked] = others.proba_groups([table[asked] for table in tables])
+            some_tables = [table[asked] for table in tables]
+            p[asked] = others._without_the_case(others.proba_groups(some_tables), some_tables, rows[asked])
+        return p
+
+    def _sizes(self) -> tuple[np.ndarray, np.ndarray]:
+        """How many rows each class has, and how much they count together."""
+        values = None if self.weights is None else self.weights.values
+        sizes = np.bincount(self.labels_, minlength=self.n_classes_)
+        return sizes, np.bincount(self.labels_, values, minlength=self.n_classes_)
+
+    def _without_the_case(self, p: np.ndarray, tables: Sequence[NeighborTable], rows: np.ndarray) -> np.ndarray:
+        """The same with one row less in the class of each case: it is not there when the case is new.
+
+        A size only scales the odds of its class, so the others' shares keep their proportions.
+        """
+        own, (sizes, worth) = self.labels_[rows], self._sizes()
+        case = 1 if self.weights is None else self.weights.values[rows]
+        without = _far_by_size(sizes[own] - 1, worth[own] - case, _usual_size(sizes, worth))
+        farther = without - self._far_by_size[own]
+        odds = np.where(_told(_views(tables), tables), np.exp(-self.size_weight_ * farther), 1.0)
+        even, cases = self.model_failure_ / self.n_classes_, np.arange(len(p))
+        p = p - even
+        share = p[cases, own] / (1 - self.model_failure_)
+        p[cases, own] *= odds
+        p /= (1 + share * (odds - 1))[:, None]
+        p += even
         return p
 
     def proba(self, table: NeighborTable) -> np.ndarray:
@@ -250,8 +275,7 @@ class Pooled(GroupPosterior):
         if tables[0].said is not None:
             out[:, :, -2] = -tables[0].said[part]
         # Of a query without any group nothing is known, not even that: all classes are alike.
-        told = np.any([view.numbers[:, 0] >= 0 for view in views], axis=0) | (tables[0].said is not None)
-        out[:, :, -1] = told[:, None] * self._far_by_size
+        out[:, :, -1] = _told(views, tables)[:, None] * self._far_by_size
         return out
 
     def _fill_features(self, groups: Sequence[NearestClasses], out: np.ndarray) -> None:
@@ -298,15 +322,24 @@ def _views(tables: Sequence[NeighborTable]) -> list[NearestClasses]:
     return [view for table in tables for view in (listed_classes(table), *table.further)]
 
 
-def _far_by_size(sizes: np.ndarray, worth: np.ndarray) -> np.ndarray:
+def _told(views: Sequence[NearestClasses], tables: Sequence[NeighborTable]) -> np.ndarray:
+    """Of which queries anything is known: (n_queries,) bool."""
+    told: np.ndarray = np.any([view.numbers[:, 0] >= 0 for view in views], axis=0) | (tables[0].said is not None)
+    return told
+
+
+def _far_by_size(sizes: np.ndarray, worth: np.ndarray, usual: float) -> np.ndarray:
     """−log of how much the rows of each class count together; ``sizes`` says how many they are.
 
     A class of one row is never the truth of a past case, so nothing is learned
     about such: it counts as one of the usual size, neither helped nor harmed.
     """
-    usual = np.median(worth[sizes > 1]) if (sizes > 1).any() else 1.0
     far: np.ndarray = -np.log(np.where(sizes > 1, worth, usual))
     return far
+
+
+def _usual_size(sizes: np.ndarray, worth: np.ndarray) -> float:
+    return float(np.median(worth[sizes > 1])) if (sizes > 1).any() else 1.0
 
 
 def failure_share(p_true: np.ndarray, n_classes: int, worth: np.ndarray | None = None) -> float:
