@@ -7,7 +7,7 @@
                                                                      └─► nearness to landmarks ──► "kernel of others"
 
 Views are held against each other by what the nearest rows say, each row left out once; that is all that keywords are
-used for. But no new row is a landmark, and the leading components of landmarks suit these better than other rows. So
+used for. But no new row is a landmark, and leading components do not treat landmarks as they treat other rows. So
 every fold has columns of its own, in which no row that it asks about is a landmark.
 """
 
