@@ -56,6 +56,21 @@ def test_what_is_told_of_many_classes_is_what_a_loop_finds_to_the_last_digit(mon
     check_lines(table, [0, 3, 41, 1150, 2298], X, labels, n_classes, removed)
 
 
+@pytest.mark.parametrize("spread", [1.0, 0.1, 1e-2, 1e-3, 1e-5, 1e-7])
+def test_rows_of_a_class_closer_than_eight_bits_can_tell_are_told_apart(monkeypatch, spread):
+    """The row that eight bits put first is often not the nearest, and sometimes nearly as far off as they allow."""
+    monkeypatch.setattr(screen, "MANY_PRODUCTS", 0)
+    monkeypatch.setattr(grouped, "fastest_products", lambda n_columns: Int8Products())
+    rng = np.random.default_rng(5)
+    centers, labels = rng.normal(size=(150, 16)), np.arange(3000) % 150
+    X = centers[labels] + spread * rng.normal(size=(3000, 16))
+    Q = centers[:20] + spread * rng.normal(size=(20, 16))
+    classes = ns.NeighborIndex(search="exact").fit(X).with_labels(labels).query(Q, 3, (1, 4)).classes
+    expected = reference.nearest_classes(X, labels, Q, (1, 4), reference.euclidean, n_listed=150)
+    for found, by_loop in zip(classes.arrays, expected, strict=True):
+        np.testing.assert_array_equal(found, by_loop)
+
+
 @pytest.mark.parametrize("distance", ["manhattan", "cosine", "sqeuclidean"])
 @pytest.mark.parametrize("search", ["exact", "trees"])
 def test_other_distances_and_searches_list_many_classes_as_a_loop_does(distance, search):
