@@ -14,7 +14,7 @@ from nearsay.metrics.probability import accuracy, mean_log_posterior
 from nearsay.neighbors import class_means, labeled
 from nearsay.neighbors.class_order import classes_in_order
 from nearsay.neighbors.table import NeighborTable
-from nearsay.posterior.past_cases import MAX_PAST_CASES, PastCases, rows_judged
+from nearsay.posterior.past_cases import FEWEST, LISTING, MAX_PAST_CASES, SEARCHES, PastCases, rows_judged
 from nearsay.search.by_class import grouped
 from nearsay.search.screening import screen
 from nearsay.search.screening.products import Float32Products, Int8Products
@@ -229,13 +229,31 @@ def test_classes_past_the_sixteenth_are_moved_as_far_as_the_sixteenth_usually_is
 # ---------------------------------------------------------------- as many past cases as are asked for
 
 
-@pytest.mark.parametrize("max_past_cases", [None, 1, 99, 100, 101, MAX_PAST_CASES])
-def test_no_more_rows_are_judged_than_asked_for(max_past_cases):
-    for n in (1, 100, 30_000):
-        rows = rows_judged(n, 5, (1, 4), 10, max_past_cases=max_past_cases)
+SIZES = [1, 100, 101, 9_999, 10_000, 10_001, 15_000, 39_999, 40_000, 1_000_000]
+
+
+@pytest.mark.parametrize("max_past_cases", [None, 1, 99, 100, 101, 2_500, MAX_PAST_CASES])
+@pytest.mark.parametrize("members", [None, (), (1, 4)])
+def test_no_more_rows_are_judged_than_asked_for(max_past_cases, members):
+    for n in SIZES[:7]:
+        rows = rows_judged(n, 5, members, 10, max_past_cases=max_past_cases)
         asked = n if max_past_cases is None else min(n, max_past_cases)
-        assert (n if rows is None else len(np.unique(rows))) == asked
-        assert (rows is None) == (asked == n)
+        judged = n if rows is None else len(np.unique(rows))
+        assert judged == asked or (members and n > MAX_PAST_CASES / 4 and FEWEST <= judged < asked)
+        assert (rows is None) == (judged == n)
+
+
+@pytest.mark.parametrize("n_views", [1, 2, 4, 5, 9, 20, 100])
+def test_fewer_rows_are_judged_in_a_larger_collection_and_nothing_jumps(n_views):
+    judged = [n if (rows := rows_judged(n, 5, (1, 4), 10, n_views)) is None else len(rows) for n in SIZES]
+    whole = SIZES.index(MAX_PAST_CASES)
+    assert max(judged) * n_views <= max(n_views, SEARCHES) * MAX_PAST_CASES
+    for n, many in zip(SIZES[whole:], judged[whole:], strict=True):  # times n: as much work as for the largest whole one
+        assert many * n <= max(MAX_PAST_CASES**2, MAX_PAST_CASES // LISTING * n)
+        assert many >= min(FEWEST, SEARCHES * MAX_PAST_CASES // n_views)
+    assert judged[whole:] == sorted(judged[whole:], reverse=True)
+    for n in (10_000, 39_999):
+        assert abs(judged[SIZES.index(n)] - judged[SIZES.index(n + 1)]) <= 1
 
 
 def test_past_cases_of_a_large_collection_are_those_of_some_rows():
