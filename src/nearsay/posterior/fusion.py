@@ -143,8 +143,8 @@ class Fusion:
     def _product(self, tables: Sequence[NeighborTable]) -> np.ndarray:
         if len(tables) == 1:  # a product of one is itself, and taking logs back and forth takes longer than all else
             (p,) = self._said(tables)
-            p /= p.sum(axis=1, keepdims=True)
-            return p
+            one: np.ndarray = p / p.sum(axis=1, keepdims=True)
+            return one
         total = np.zeros((len(tables[0]), self.n_classes_))
         for exponent, log_p in zip(self.exponents_, self._logs(tables), strict=True):
             log_p *= exponent
@@ -164,6 +164,8 @@ class Fusion:
 
     def _spread(self, p_here: np.ndarray, here: np.ndarray, n_lines: int, shown: np.ndarray) -> np.ndarray:
         """What a group says, for all lines: it says nothing of those that lack it."""
+        if len(here) == n_lines and shown.all():
+            return p_here
         p = np.full((n_lines, self.n_classes_), 1 / self.n_classes_)
         p[here] = p_here
         # A class that no row shows in this group is neither helped nor harmed by it.
@@ -230,9 +232,8 @@ def left_out_folds(
 
 
 def _log(p: np.ndarray) -> np.ndarray:
-    """Logs, in place."""
-    log_p: np.ndarray = np.log(np.maximum(p, NOTHING, out=p), out=p)
-    return log_p
+    log_p: np.ndarray = np.maximum(p, NOTHING)
+    return np.log(log_p, out=log_p)
 
 
 def normalized(log_p: np.ndarray) -> np.ndarray:
