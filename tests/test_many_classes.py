@@ -71,6 +71,30 @@ def test_rows_of_a_class_closer_than_eight_bits_can_tell_are_told_apart(monkeypa
         np.testing.assert_array_equal(found, by_loop)
 
 
+@pytest.mark.parametrize("n_classes", [3, 16, 17, 129])
+def test_the_mean_of_one_member_takes_no_second_look(monkeypatch, n_classes):
+    monkeypatch.delattr(class_means, "_distances")
+    X, labels = many_classes(4, 2200, n_classes + 10)
+    classes = ns.NeighborIndex(search="exact").fit(X).with_labels(labels % n_classes).leave_one_out(3, (1,)).classes
+    np.testing.assert_array_equal(classes.means[:, :, 0], classes.nearest[:, :16])
+
+
+@pytest.mark.parametrize("n_members", [2, 4, 10])
+@pytest.mark.parametrize(("few", "worth"), [(1, 0), (16, 0), (16, 1 << 40)])
+def test_small_classes_are_searched_or_measured_whole_to_the_same_digit(monkeypatch, n_members, few, worth):
+    monkeypatch.setattr(class_means, "FEW_WANTED", few)
+    monkeypatch.setattr(class_means, "WORTH_SEARCHING", worth)
+    rng = np.random.default_rng(6)
+    X, labels = rng.integers(0, 4, size=(2500, 5)) + 0.1 * rng.integers(0, 3, size=(2500, 5)), np.arange(2500) % 15
+    classes = ns.NeighborIndex(search="exact").fit(X).with_labels(labels).leave_one_out(3, (1, n_members)).classes
+    some = [0, 7, 1300]
+    expected = reference.nearest_classes(
+        X, labels, X[some], (1, n_members), reference.euclidean, n_listed=15, left_out=some
+    )
+    for found, by_loop in zip(classes[some].arrays, expected, strict=True):
+        np.testing.assert_array_equal(found, by_loop)
+
+
 @pytest.mark.parametrize("distance", ["manhattan", "cosine", "sqeuclidean"])
 @pytest.mark.parametrize("search", ["exact", "trees"])
 def test_other_distances_and_searches_list_many_classes_as_a_loop_does(distance, search):
@@ -91,6 +115,7 @@ WAYS: list[tuple[Any, str, int]] = [
     (labeled, "MEMBER_BYTES", 1 << 16),
     (class_means, "MEASURE_ALL_UP_TO", 64),
     (class_means, "MEASURE_ALL_UP_TO", 1000),
+    (class_means, "WORTH_SEARCHING", 0),
     (class_means, "PAIRS_A_TASK", 9),
     (class_means, "DISTANCES_AT_ONCE", 1),
     (grouped, "KEEP_UP_TO", 0),
@@ -248,7 +273,9 @@ def test_fewer_rows_are_judged_in_a_larger_collection_and_nothing_jumps(n_views)
     judged = [n if (rows := rows_judged(n, 5, (1, 4), 10, n_views)) is None else len(rows) for n in SIZES]
     whole = SIZES.index(MAX_PAST_CASES)
     assert max(judged) * n_views <= max(n_views, SEARCHES) * MAX_PAST_CASES
-    for n, many in zip(SIZES[whole:], judged[whole:], strict=True):  # times n: as much work as for the largest whole one
+    for n, many in zip(
+        SIZES[whole:], judged[whole:], strict=True
+    ):  # times n: as much work as for the largest whole one
         assert many * n <= max(MAX_PAST_CASES**2, MAX_PAST_CASES // LISTING * n)
         assert many >= min(FEWEST, SEARCHES * MAX_PAST_CASES // n_views)
     assert judged[whole:] == sorted(judged[whole:], reverse=True)

@@ -232,8 +232,8 @@ def left_out_folds(
 
 
 def _log(p: np.ndarray) -> np.ndarray:
-    log_p: np.ndarray = np.maximum(p, NOTHING)
-    return np.log(log_p, out=log_p)
+    log_p: np.ndarray = np.log(np.maximum(p, NOTHING))
+    return log_p
 
 
 def normalized(log_p: np.ndarray) -> np.ndarray:

@@ -71,7 +71,8 @@ def rows_judged(
     """Numbers of the rows that are asked as past cases, in order; None for all of them.
 
     At most ``max_past_cases`` (None: all), fewer where more than that many rows are asked for their classes or in
-    several views, and no more than a table has room for. Drawn with a fixed seed: a choice in even steps could meet the same class again and again.
+    several views, and no more than a table has room for. Drawn with a fixed seed: a choice in even steps could meet
+    the same class again and again.
 
     >>> rows_judged(9_000, 5, (1, 4), n_classes=10) is None, len(rows_judged(60_000, 5, None, n_classes=10))
     (True, 10000)
