@@ -2,7 +2,9 @@
 
 First the nearest rows with all classes by their nearest member, and the means of up to 64 members of the 16 nearest,
 beside the same search for the nearest rows alone, each row left out of its own neighbors: CPU time of one thread, so
-that other work on the machine does not count, and CPU time of two. Then accuracy and log loss of the pool and of the
+that other work on the machine does not count, and CPU time of two. Then what ``NeighborClassifier()`` and
+``metric="auto"`` take to fit, in searches for the neighbors of 10,000 rows, and with the answers to 1,000 queries, in
+searches for both. Then accuracy and log loss of the pool and of the
 ranks as the number of classes grows, for the same queries and the same first hundred classes: no cliff.
 """
 
@@ -29,6 +31,17 @@ CASES = [
     ("noise", 100_000, 10_000, 2_000),
 ]
 TINY_CASES = [("noise", 3_000, 200, 300), ("clusters", 3_000, 200, 300)]
+# Metric, rows, classes, columns, rows searched, queries. "auto" holds the rows of nine views, so fewer of them.
+FITS = [
+    ("euclidean", 20_000, 1_000, 128, 10_000, 1_000),
+    ("euclidean", 100_000, 10, 128, 10_000, 1_000),
+    ("euclidean", 100_000, 1_000, 128, 10_000, 1_000),
+    ("euclidean", 400_000, 1_000, 128, 10_000, 1_000),
+    ("auto", 2_000, 20, 50, 2_000, 1_000),
+    ("auto", 20_000, 1_000, 128, 10_000, 1_000),
+    ("auto", 100_000, 1_000, 128, 10_000, 1_000),
+]
+TINY_FITS = [("euclidean", 3_000, 200, 16, 300, 100), ("auto", 600, 20, 16, 300, 100)]
 SWEEP = [100, 128, 129, 200, 1_000, 10_000]
 TINY_SWEEP = [100, 128, 129]
 
@@ -36,6 +49,7 @@ TINY_SWEEP = [100, 128, 129]
 def run(tiny: bool) -> Rows:
     with threadpool_limits(1):
         costs = [case(*shape, repeats=1 if tiny else 3) for shape in (TINY_CASES if tiny else CASES)]
+        print_table("Fitting, one thread", [fitting(*shape) for shape in (TINY_FITS if tiny else FITS)])
     print_table("As the number of classes grows, k=15", [answers(n) for n in (TINY_SWEEP if tiny else SWEEP)])
     return costs
 
@@ -63,6 +77,35 @@ def case(kind: str, n: int, n_classes: int, n_asked: int, *, repeats: int) -> di
         "with classes": 1e6 * alone["classes"] / n_asked,
         "×": alone["classes"] / alone["rows"],
         "two threads ×": both["classes"] / both["rows"],
+    }
+
+
+def fitting(metric: str, n: int, n_classes: int, n_columns: int, n_asked: int, n_queries: int) -> dict[str, object]:
+    rng = np.random.default_rng(0)
+    centers = 0.5 * rng.standard_normal((n_classes, n_columns), dtype=np.float32)
+    y = rng.integers(0, n_classes, n)
+    X = rng.random((n, n_columns), dtype=np.float32) + centers[y]
+    Q = rng.random((n_queries, n_columns), dtype=np.float32) + centers[rng.integers(0, n_classes, n_queries)]
+    rows = np.sort(rng.choice(n, n_asked, replace=False))
+    ns.NeighborClassifier(metric=metric).fit(X[:600], y[:600]).predict_proba(Q[:50])  # compiles
+    index = ns.NeighborIndex(search="exact").fit(X)
+    index.query(Q[:100], K)
+    classifier = ns.NeighborClassifier(metric=metric)
+    with ns.threads(1):
+        works = {
+            "rows": lambda: index.leave_one_out(K, rows),
+            "queries": lambda: index.query(Q, K),
+            "fit": lambda: classifier.fit(X, y),
+            "answers": lambda: classifier.predict_proba(Q),
+        }
+        took = best_times(works, 1, time.process_time)
+    return {
+        "metric, rows, classes": f"{metric}, {n}×{n_columns}, {n_classes}",
+        "search, CPU s": took["rows"],
+        "fit": took["fit"],
+        "×": took["fit"] / took["rows"],
+        "answers": took["answers"],
+        "both, × searching rows and queries": (took["fit"] + took["answers"]) / (took["rows"] + took["queries"]),
     }
 
 

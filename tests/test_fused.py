@@ -16,11 +16,12 @@ import reference_fusion
 from labeled import labeled_rows, queries_for
 from nearsay.data.datasets import load_dataset
 from nearsay.errors import InputError
+from nearsay.neighbors.index import NeighborIndex
 from nearsay.neighbors.table import NeighborTable
 from nearsay.posterior.base import folds
 from nearsay.posterior.classifier import NeighborClassifier
 from nearsay.posterior.fused import FusedClassifier, settle_ties
-from nearsay.posterior.fusion import Fusion
+from nearsay.posterior.fusion import Fusion, left_out_folds
 from nearsay.posterior.named import POSTERIORS
 
 TWO = {"one": slice(0, 1), "two": slice(1, 2)}
@@ -135,6 +136,26 @@ def test_a_hundred_groups_and_ten_thousand_classes_do_not_underflow():
     np.testing.assert_allclose(p.sum(axis=1), 1, atol=1e-12)
     certain = Fusion(POSTERIORS["proportional"](model_failure=0.0)).fit([None] * 100, labels, n_classes)
     assert np.isfinite(certain.proba(tables)).all()
+
+
+@pytest.mark.parametrize("shown", [[True, True, True], [True, False, True]])
+def test_the_product_of_one_group_is_what_that_group_says(shown):
+    labels = np.array([0, 0, 1, 2])
+    table = NeighborTable(np.array([[0, 1, 3], [2, 3, 0], [-1, -1, -1]]), np.ones((3, 3)))
+    votes = POSTERIORS["proportional"](model_failure=0.0)
+    p = Fusion(votes).fit([None], labels, 3, shown=np.array([shown])).proba([table])
+    said = np.array([[2 / 3, 0, 1 / 3], [1 / 3, 1 / 3, 1 / 3], [1 / 3, 1 / 3, 1 / 3]])
+    said[:2, ~np.array(shown)] = 1 / 3  # of a class that no row shows in the group it says nothing
+    np.testing.assert_allclose(p, said / said.sum(axis=1, keepdims=True), atol=1e-15)
+
+
+@pytest.mark.parametrize("posterior", POSTERIORS)
+def test_past_cases_come_with_classes_only_for_who_asks_for_them(posterior):
+    X, y = np.arange(30.0)[:, None], np.arange(30) % 3
+    table = NeighborIndex().fit(X).with_labels(y).leave_one_out(5, (1, 2, 4))
+    asks = POSTERIORS[posterior]().members is not None
+    for _, (asked,) in left_out_folds(Fusion(POSTERIORS[posterior]()), [table], y, 3, np.arange(30), None):
+        assert (asked.classes is not None) == asks
 
 
 @pytest.mark.parametrize("posterior", ["proportional", "rank&votesplit", "confmat", "pooled"])

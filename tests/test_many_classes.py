@@ -14,7 +14,7 @@ from nearsay.metrics.probability import accuracy, mean_log_posterior
 from nearsay.neighbors import class_means, labeled
 from nearsay.neighbors.class_order import classes_in_order
 from nearsay.neighbors.table import NeighborTable
-from nearsay.posterior.past_cases import MAX_PAST_CASES, PastCases, rows_judged
+from nearsay.posterior.past_cases import FEWEST, LISTING, MAX_PAST_CASES, SEARCHES, PastCases, rows_judged
 from nearsay.search.by_class import grouped
 from nearsay.search.screening import screen
 from nearsay.search.screening.products import Float32Products, Int8Products
@@ -56,6 +56,45 @@ def test_what_is_told_of_many_classes_is_what_a_loop_finds_to_the_last_digit(mon
     check_lines(table, [0, 3, 41, 1150, 2298], X, labels, n_classes, removed)
 
 
+@pytest.mark.parametrize("spread", [1.0, 0.1, 1e-2, 1e-3, 1e-5, 1e-7])
+def test_rows_of_a_class_closer_than_eight_bits_can_tell_are_told_apart(monkeypatch, spread):
+    """The row that eight bits put first is often not the nearest, and sometimes nearly as far off as they allow."""
+    monkeypatch.setattr(screen, "MANY_PRODUCTS", 0)
+    monkeypatch.setattr(grouped, "fastest_products", lambda n_columns: Int8Products())
+    rng = np.random.default_rng(5)
+    centers, labels = rng.normal(size=(150, 16)), np.arange(3000) % 150
+    X = centers[labels] + spread * rng.normal(size=(3000, 16))
+    Q = centers[:20] + spread * rng.normal(size=(20, 16))
+    classes = ns.NeighborIndex(search="exact").fit(X).with_labels(labels).query(Q, 3, (1, 4)).classes
+    expected = reference.nearest_classes(X, labels, Q, (1, 4), reference.euclidean, n_listed=150)
+    for found, by_loop in zip(classes.arrays, expected, strict=True):
+        np.testing.assert_array_equal(found, by_loop)
+
+
+@pytest.mark.parametrize("n_classes", [3, 16, 17, 129])
+def test_the_mean_of_one_member_takes_no_second_look(monkeypatch, n_classes):
+    monkeypatch.delattr(class_means, "_distances")
+    X, labels = many_classes(4, 2200, n_classes + 10)
+    classes = ns.NeighborIndex(search="exact").fit(X).with_labels(labels % n_classes).leave_one_out(3, (1,)).classes
+    np.testing.assert_array_equal(classes.means[:, :, 0], classes.nearest[:, :16])
+
+
+@pytest.mark.parametrize("n_members", [2, 4, 10])
+@pytest.mark.parametrize(("few", "worth"), [(1, 0), (16, 0), (16, 1 << 40)])
+def test_small_classes_are_searched_or_measured_whole_to_the_same_digit(monkeypatch, n_members, few, worth):
+    monkeypatch.setattr(class_means, "FEW_WANTED", few)
+    monkeypatch.setattr(class_means, "WORTH_SEARCHING", worth)
+    rng = np.random.default_rng(6)
+    X, labels = rng.integers(0, 4, size=(2500, 5)) + 0.1 * rng.integers(0, 3, size=(2500, 5)), np.arange(2500) % 15
+    classes = ns.NeighborIndex(search="exact").fit(X).with_labels(labels).leave_one_out(3, (1, n_members)).classes
+    some = [0, 7, 1300]
+    expected = reference.nearest_classes(
+        X, labels, X[some], (1, n_members), reference.euclidean, n_listed=15, left_out=some
+    )
+    for found, by_loop in zip(classes[some].arrays, expected, strict=True):
+        np.testing.assert_array_equal(found, by_loop)
+
+
 @pytest.mark.parametrize("distance", ["manhattan", "cosine", "sqeuclidean"])
 @pytest.mark.parametrize("search", ["exact", "trees"])
 def test_other_distances_and_searches_list_many_classes_as_a_loop_does(distance, search):
@@ -76,6 +115,7 @@ WAYS: list[tuple[Any, str, int]] = [
     (labeled, "MEMBER_BYTES", 1 << 16),
     (class_means, "MEASURE_ALL_UP_TO", 64),
     (class_means, "MEASURE_ALL_UP_TO", 1000),
+    (class_means, "WORTH_SEARCHING", 0),
     (class_means, "PAIRS_A_TASK", 9),
     (class_means, "DISTANCES_AT_ONCE", 1),
     (grouped, "KEEP_UP_TO", 0),
@@ -214,13 +254,33 @@ def test_classes_past_the_sixteenth_are_moved_as_far_as_the_sixteenth_usually_is
 # ---------------------------------------------------------------- as many past cases as are asked for
 
 
-@pytest.mark.parametrize("max_past_cases", [None, 1, 99, 100, 101, MAX_PAST_CASES])
-def test_no_more_rows_are_judged_than_asked_for(max_past_cases):
-    for n in (1, 100, 30_000):
-        rows = rows_judged(n, 5, (1, 4), 10, max_past_cases=max_past_cases)
+SIZES = [1, 100, 101, 9_999, 10_000, 10_001, 15_000, 49_999, 50_000, 1_000_000]
+
+
+@pytest.mark.parametrize("max_past_cases", [None, 1, 99, 100, 101, 2_500, MAX_PAST_CASES])
+@pytest.mark.parametrize("members", [None, (), (1, 4)])
+def test_no_more_rows_are_judged_than_asked_for(max_past_cases, members):
+    for n in SIZES[:7]:
+        rows = rows_judged(n, 5, members, 10, max_past_cases=max_past_cases)
         asked = n if max_past_cases is None else min(n, max_past_cases)
-        assert (n if rows is None else len(np.unique(rows))) == asked
-        assert (rows is None) == (asked == n)
+        judged = n if rows is None else len(np.unique(rows))
+        assert judged == asked or (members and n > FEWEST and FEWEST <= judged < asked)
+        assert (rows is None) == (judged == n)
+
+
+@pytest.mark.parametrize("n_views", [1, 2, 4, 5, 9, 20, 100])
+def test_fewer_rows_are_judged_in_a_larger_collection_and_nothing_jumps(n_views):
+    judged = [n if (rows := rows_judged(n, 5, (1, 4), 10, n_views)) is None else len(rows) for n in SIZES]
+    whole = SIZES.index(MAX_PAST_CASES)
+    assert max(judged) * n_views <= max(n_views, SEARCHES) * MAX_PAST_CASES
+    for n, many in zip(
+        SIZES[whole:], judged[whole:], strict=True
+    ):  # times n: as much work as for the largest whole one
+        assert many * n <= max(MAX_PAST_CASES**2, MAX_PAST_CASES // LISTING * n)
+        assert many >= min(FEWEST, SEARCHES * MAX_PAST_CASES // n_views)
+    assert judged[whole:] == sorted(judged[whole:], reverse=True)
+    for n in (10_000, 49_999):
+        assert abs(judged[SIZES.index(n)] - judged[SIZES.index(n + 1)]) <= 1
 
 
 def test_past_cases_of_a_large_collection_are_those_of_some_rows():

@@ -22,8 +22,10 @@ from nearsay.parallel import in_parallel, shares
 from nearsay.search.by_class.grouped import GroupedRows
 from nearsay.search.protocol import NeighborSearch
 
-# A class of up to so many rows is measured whole, which takes less time than finding its nearest rows first.
+# A class of up to so many rows is measured whole, which takes less time than finding its nearest rows first. Where few
+# of its members are wanted, a smaller one is searched too, if so many distances are saved that the search is worth it.
 MEASURE_ALL_UP_TO = 256
+FEW_WANTED, WORTH_SEARCHING = 16, 1 << 16
 # Queries with their classes, in one task.
 PAIRS_A_TASK = 4096
 DISTANCES_AT_ONCE = 1 << 18  # of queries to the rows of a class: 2 MB
@@ -44,6 +46,9 @@ def fill_means(
     itself (or is empty).
     """
     n_near, n_members = classes.means.shape[1], classes.members[-1]
+    if n_members == 1:  # known already
+        classes.means[:, :, 0] = classes.nearest[:, :n_near]
+        return
     asked = classes.numbers[:, :n_near].ravel()
     by_class = np.argsort(asked, kind="stable")[np.count_nonzero(asked < 0) :]
     starts = np.flatnonzero(np.diff(asked[by_class], prepend=-1))
@@ -62,18 +67,20 @@ def fill_means(
             )
             classes.means[lines, places] = _means(far, members)
 
-    def fill_small(part: slice) -> None:
+    of_each = {int(asked[pairs[0]]): pairs for pairs in np.split(by_class, starts[1:]) if len(pairs)}
+    searched = [number for number, pairs in of_each.items() if rows.worth_searching(number, len(pairs), n_members)]
+    by_search = np.isin(np.arange(classes.numbers.shape[1]), searched)
+
+    def fill_whole(part: slice) -> None:
         for pairs in np.split(by_class[part], starts[(starts > part.start) & (starts < part.stop)] - part.start):
-            if not rows.large(int(asked[pairs[0]]), n_members):
+            if not by_search[asked[pairs[0]]]:
                 fill(pairs)
 
-    in_parallel(fill_small, shares(len(by_class), most=PAIRS_A_TASK))
-    for pairs in np.split(by_class, starts[1:]):
-        if len(pairs) and rows.large(int(asked[pairs[0]]), n_members):
-            for some in row_blocks(len(pairs), size=PAIRS_A_TASK):
-                _fill_large(
-                    rows, items, n_near, n_members + bool(len(left_out)), int(asked[pairs[0]]), pairs[some], fill
-                )
+    in_parallel(fill_whole, shares(len(by_class), most=PAIRS_A_TASK))
+    for number in searched:
+        pairs = of_each[number]
+        for some in row_blocks(len(pairs), size=PAIRS_A_TASK):
+            _fill_large(rows, items, n_near, n_members + bool(len(left_out)), number, pairs[some], fill)
 
 
 def _fill_large(
@@ -106,9 +113,13 @@ class RowsByClass:
     def size(self, number: int) -> int:
         return int(self._starts[number + 1] - self._starts[number])
 
-    def large(self, number: int, n_members: int) -> bool:
-        """Whether it is worth finding the nearest rows of a class before any is measured."""
-        return self.grouped is not None and self.size(number) > max(MEASURE_ALL_UP_TO, 2 * n_members)
+    def worth_searching(self, number: int, n_queries: int, n_members: int) -> bool:
+        """Whether it is worth finding the nearest rows of a class, for so many queries, before any is measured."""
+        size = self.size(number)
+        if self.grouped is None or size <= 2 * n_members:
+            return False
+        few_wanted = size > FEW_WANTED * n_members and size * n_queries > WORTH_SEARCHING
+        return size > MEASURE_ALL_UP_TO or few_wanted
 
 
 def _distances(

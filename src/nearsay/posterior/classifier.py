@@ -133,9 +133,10 @@ class NeighborClassifier(KNeighbors, ClassifierMixin, BaseEstimator):
     criterion : {"log_posterior", "accuracy"}, default="log_posterior"
         What "auto" chooses by.
     max_past_cases : int or None, default=10_000
-        How many training rows of a larger collection are asked about the others, to learn
-        from and to choose by; with several views fewer, so that ``fit`` takes about as long as four
-        searches of that many. None asks all.
+        How many training rows of a larger collection are asked about the others, at most, to learn
+        from and to choose by. Where all classes are listed (as the pool asks), fewer are, down to a
+        fifth from five times as many rows on, and with several views fewer too, so that ``fit`` takes
+        no longer than about four searches of that many. None asks all.
     priors : "uniform", (n_classes,) numbers, {label: number} or None, default=None
         How often each class is to be expected among the queries, in the order
         of ``classes_``. The frequencies of the training rows are divided out

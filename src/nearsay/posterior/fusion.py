@@ -115,7 +115,7 @@ class Fusion:
         ):
             here = has_group(table)
             p = way(posterior)(table[here], self._rows[here])
-            log_p = self._spread_log(p, here, len(table), shown)
+            log_p = _log(self._spread(p, here, len(table), shown))
             log_p *= exponent[:, None]
             total += log_p
         return normalized(total)
@@ -125,7 +125,7 @@ class Fusion:
         p = np.empty((len(tables[0]), self.n_classes_))
         for part in row_blocks(len(p), row_bytes=8 * 4 * self.n_classes_):
             here = [table[part] for table in tables]
-            p[part] = normalized(self._product(here)) if self._joint is None else self._joint.proba_groups(here)
+            p[part] = self._product(here) if self._joint is None else self._joint.proba_groups(here)
         return p
 
     def speaks_for(self, tables: Sequence[NeighborTable], these: np.ndarray, others: np.ndarray) -> np.ndarray:
@@ -142,27 +142,36 @@ class Fusion:
         return self._joint is not None
 
     def _product(self, tables: Sequence[NeighborTable]) -> np.ndarray:
+        if len(tables) == 1:  # a product of one is itself, and taking logs back and forth takes longer than all else
+            (p,) = self._said(tables)
+            one: np.ndarray = p / p.sum(axis=1, keepdims=True)
+            return one
         total = np.zeros((len(tables[0]), self.n_classes_))
         for exponent, log_p in zip(self.exponents_, self._logs(tables), strict=True):
             log_p *= exponent
             total += log_p
-        return total
+        return normalized(total)
 
     def _logs(self, tables: Sequence[NeighborTable]) -> Iterator[np.ndarray]:
         """The log posterior of each group in turn: (n_queries, n_classes)."""
+        return map(_log, self._said(tables))
+
+    def _said(self, tables: Sequence[NeighborTable]) -> Iterator[np.ndarray]:
+        """The posterior of each group in turn: (n_queries, n_classes)."""
         for posterior, table, shown in zip(self.posteriors_, tables, self._shown, strict=True):
             here = has_group(table)
             p = posterior.proba(table[here]) if len(here) else np.empty((0, self.n_classes_))
-            yield self._spread_log(p, here, len(table), shown)
+            yield self._spread(p, here, len(table), shown)
 
-    def _spread_log(self, p_here: np.ndarray, here: np.ndarray, n_lines: int, shown: np.ndarray) -> np.ndarray:
-        """The logs of what a group says, for all lines: it says nothing of those that lack it."""
+    def _spread(self, p_here: np.ndarray, here: np.ndarray, n_lines: int, shown: np.ndarray) -> np.ndarray:
+        """What a group says, for all lines: it says nothing of those that lack it."""
+        if len(here) == n_lines and shown.all():
+            return p_here
         p = np.full((n_lines, self.n_classes_), 1 / self.n_classes_)
         p[here] = p_here
         # A class that no row shows in this group is neither helped nor harmed by it.
         p[np.ix_(here, ~shown)] = 1 / self.n_classes_
-        log_p: np.ndarray = np.log(np.maximum(p, NOTHING, out=p), out=p)
-        return log_p
+        return p
 
     def _learn_exponents(self, tables: Sequence[NeighborTable]) -> None:
         """Exponents from posteriors that were fitted without the cases they are asked about."""
@@ -215,11 +224,18 @@ def left_out_folds(
     out of the table of cases it is judged by. At most 20,000 cases are used.
     """
     some = evenly(len(rows), MOST_CASES)
+    if fusion.posterior.members is None:  # who does not look at the classes is not handed copies of them
+        tables = [replace(table, classes=None, further=()) for table in tables]
     for others, fold in splits(labels[rows[some]]):
         taught, asked = some[others], some[fold]
         if len(taught):
             fusion.fit([table[taught] for table in tables], labels, n_classes, rows[taught], shown=shown)
             yield asked, [table[asked] for table in tables]
+
+
+def _log(p: np.ndarray) -> np.ndarray:
+    log_p: np.ndarray = np.log(np.maximum(p, NOTHING))
+    return log_p
 
 
 def normalized(log_p: np.ndarray) -> np.ndarray:

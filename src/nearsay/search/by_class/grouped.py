@@ -124,9 +124,9 @@ class GroupedRows:
         self, view: PreparedView, Q: np.ndarray, left_out: np.ndarray, k: int, lines: np.ndarray, see: See
     ) -> tuple[np.ndarray, np.ndarray]:
         from nearsay.search.by_class.stretch_kernels import (
+            as_listed,
             best_of_all,
-            lowest_of_groups,
-            narrow,
+            nearest_by_finer_scores,
             nearest_of_stretches,
         )
         from nearsay.search.screening.shortlist_kernels import Shortlists, list_length
@@ -135,12 +135,13 @@ class GroupedRows:
         queries, errors = view.products.prepare(exact)
         slack = view.slack(lengths, errors, Q)
         coarse = view is not self._fine
-        finer = self.prepared(Q) if coarse else None
         length = list_length(k)
         lists = Shortlists(slack, k, 4 * length + screen.COARSE_LIST if coarse else length, np.float32)
-        # Rounded up, so that adding it in float32 keeps what float64 would.
-        single = np.nextafter(slack.astype(np.float32), np.float32(np.inf))
-        own_places, full = self.place[left_out], np.zeros(len(Q), np.bool_)
+        slacks = [_rounded_up(slack)]
+        if coarse:
+            finer_queries, finer_slack = self.prepared(Q)
+            slacks += [_rounded_up((slack + finer_slack) / 2), _rounded_up(finer_slack)]
+        own, full = _OwnRows(self.place[left_out]), np.zeros(len(Q), np.bool_)
         space = np.empty(ROWS_AT_ONCE * len(Q), np.float32)  # blocks are as large, or smaller
         lowest_space = np.empty((max(len(stops) for stops, _ in self._groups), len(Q)), np.float32)
         most = max(len(firsts) for _, firsts in self._groups)
@@ -149,23 +150,20 @@ class GroupedRows:
             for (first, rows, half_norms), (stops, firsts) in zip(view.blocks(ROWS_AT_ONCE), self._groups, strict=True):
                 products = space[: len(rows) * len(Q)].reshape(len(rows), len(Q))
                 view.products.into(rows, queries, products)
-                _take_out(products, own_places, first)
+                own.take_out(products, first)
                 lowest, scored = lowest_space[: len(stops)], (products, half_norms, stops)
-                lowest_of_groups(*scored, lowest)
                 here = slice(first, first + len(rows))
+                room, counts = COARSE_ROOM * (len(firsts) - 1) + 64, np.zeros(len(Q), np.int64)
+                found = listed[:, : room + 1], counts
+                if coarse:
+                    finer = finer_queries, *(part[here] for part in self.prepared_rows())
+                    nearest_by_finer_scores(*scored, firsts, lowest, tuple(slacks), *finer, *found)
+                else:
+                    nearest_of_stretches(*scored, firsts, lowest, slacks[0], *found)
+                full |= counts == room
                 if k:
                     best_of_all(*scored, lowest, self.order[here], k, *lists.state(slice(None)))
-                room, counts = COARSE_ROOM * (len(firsts) - 1) + 64, np.zeros(len(Q), np.int64)
-                nearest_of_stretches(*scored, firsts, lowest, single, listed[:, : room + 1], counts)
-                full |= counts == room
-                candidates = listed[:, : counts.max()].copy()
-                candidates[np.arange(candidates.shape[1]) >= counts[:, None]] = -1
-                if finer is not None:
-                    fine_rows = (part[here] for part in self.prepared_rows())
-                    places = self._line_numbers[: len(rows)]
-                    width = narrow(candidates, finer[0], *fine_rows, places, self.labels[here], 1, finer[1])
-                    candidates = candidates[:, :width].copy()
-                see(lines, here, candidates)
+                see(lines, here, as_listed(*found))
         return lists.finish(), np.flatnonzero(full | lists.crowded)
 
     @cached_property
@@ -177,10 +175,6 @@ class GroupedRows:
             _cut(self.labels[part], LINES_BY_CLASS)
             for part in row_blocks(len(self.order), size=self.rows.block_size(ROWS_AT_ONCE))
         ]
-
-    @cached_property
-    def _line_numbers(self) -> np.ndarray:
-        return np.arange(ROWS_AT_ONCE)
 
     # ------------------------------------------------------------ several members of each class
 
@@ -274,10 +268,23 @@ class GroupedRows:
         return lists.finish()
 
 
-def _take_out(products: np.ndarray, places: np.ndarray, first: int) -> None:
-    """Put each query's own row out of its reach: the one at its place, where that is a line of these products."""
-    here = np.flatnonzero((places >= first) & (places < first + len(products)))
-    products[places[here] - first, here] = -np.inf
+def _rounded_up(slack: np.ndarray) -> np.ndarray:
+    """In float32, so that adding it there keeps what float64 would."""
+    up: np.ndarray = np.nextafter(slack.astype(np.float32), np.float32(np.inf))
+    return up
+
+
+class _OwnRows:
+    """The place of each query in the order of rows, −1 for none; empty where no query is a row."""
+
+    def __init__(self, places: np.ndarray) -> None:
+        self._queries = np.argsort(places, kind="stable")
+        self._places = places[self._queries]
+
+    def take_out(self, products: np.ndarray, first: int) -> None:
+        """Put each query's own row out of its reach, where that is a line of these products of rows ``first …``."""
+        here = slice(*np.searchsorted(self._places, [first, first + len(products)]))
+        products[self._places[here] - first, self._queries[here]] = -np.inf
 
 
 def _cut(labels: np.ndarray, most: int) -> tuple[np.ndarray, np.ndarray]:
@@ -304,7 +311,7 @@ class _Lists:
         n = len(slack)
         self._rows = rows
         self._slack = slack
-        self._own_places = rows.place[left_out]
+        self._own = _OwnRows(rows.place[left_out])
         self._members = np.empty((n, rows.room(n_members, COARSE_ROOM if coarse else ROOM) + 1), np.int64)
         self._counts = np.zeros(n, np.int64)
         self._bounds = np.full(n, np.inf, np.float32)
@@ -315,7 +322,7 @@ class _Lists:
         """Look at the products (rows × queries) of the rows at places ``first …``."""
         from nearsay.search.by_class.stretch_kernels import best_of_classes
 
-        _take_out(products, self._own_places, first)
+        self._own.take_out(products, first)
         places = slice(first, first + len(products))
         numbers, labels = self._rows.order[places], self._rows.labels[places]
         if first == 0 or self._rows.labels[first - 1] != labels[0]:

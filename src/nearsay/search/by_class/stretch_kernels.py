@@ -37,23 +37,31 @@ njit_nonan = partial(compiled, fastmath={"nnan", "nsz"})
 @njit_nonan
 def lowest_of_groups(products, half_norms, stops, lowest):  # type: ignore[no-untyped-def]
     """The lowest score of each query in every group of lines; group g ends before line ``stops[g]``."""
-    lowest[:] = np.inf
-    start = 0
     for g in range(stops.shape[0]):
-        low = lowest[g]
-        for r in range(start, stops[g]):
-            line, half_norm = products[r], half_norms[r]
-            for q in range(line.shape[0]):
-                low[q] = min(low[q], half_norm - line[q])
-        start = stops[g]
+        _lowest_of_group(products, half_norms, stops, g, lowest[g])
+
+
+@njit_nonan
+def _lowest_of_group(products, half_norms, stops, g, low):  # type: ignore[no-untyped-def]
+    low[:] = np.inf
+    for r in range(stops[g - 1] if g else 0, stops[g]):
+        line, half_norm = products[r], half_norms[r]
+        for q in range(line.shape[0]):
+            low[q] = min(low[q], half_norm - line[q])
+
+
+@njit_nonan
+def _just_above(score):  # type: ignore[no-untyped-def]
+    """As ``just_above``, for a sum that was rounded already, so that several queries are compared at a time."""
+    return score + abs(score) * ABOVE + SMALLEST
 
 
 @njit_nonan
 def nearest_of_stretches(products, half_norms, stops, firsts, lowest, slack, found, counts):  # type: ignore[no-untyped-def]
     """List the lines that can be the best of their stretch, which is groups ``firsts[s]`` to ``firsts[s + 1]``.
 
-    ``lowest`` holds the lowest scores of the groups. A query whose count reaches
-    the last place of ``found`` had more such lines than there was room for.
+    The lowest scores of the groups go to ``lowest``. They are taken stretch by stretch, whose lines are then still at
+    hand. A query whose count reaches the last place of ``found`` had more such lines than there was room for.
     """
     n_queries, last = products.shape[1], found.shape[1] - 1
     thresholds = np.empty(n_queries, products.dtype)
@@ -63,12 +71,11 @@ def nearest_of_stretches(products, half_norms, stops, firsts, lowest, slack, fou
         thresholds[:] = np.inf
         for g in range(firsts[s], firsts[s + 1]):
             low = lowest[g]
+            _lowest_of_group(products, half_norms, stops, g, low)
             for q in range(n_queries):
                 thresholds[q] = min(thresholds[q], low[q])
         for q in range(n_queries):
-            # As ``just_above``, for several queries at a time.
-            threshold = thresholds[q] + slack[q]
-            thresholds[q] = threshold + abs(threshold) * ABOVE + SMALLEST
+            thresholds[q] = _just_above(thresholds[q] + slack[q])
         for g in range(firsts[s], firsts[s + 1]):
             _mark_below(lowest[g], thresholds, marks)
             start = stops[g - 1] if g else 0
@@ -87,9 +94,81 @@ def nearest_of_stretches(products, half_norms, stops, firsts, lowest, slack, fou
 
 
 @njit_nonan
+def nearest_by_finer_scores(  # type: ignore[no-untyped-def]
+    products, half_norms, stops, firsts, lowest, slacks, queries, rows, finer_half_norms, found, counts
+):
+    """The same where scores are coarse, with a finer look at those lines that they cannot tell apart.
+
+    The true score of the best line b by coarse scores is known by its finer one, f(b), up to half of the finer slack.
+    So the best line has a coarse score of at most f(b) plus half of *both* slacks, which is little more than half as
+    far as the coarse slack reaches, and a finer score of at most f(b) plus the finer slack.
+    ``slacks`` are the coarse one, the mean of both, and the finer one, of each query.
+    """
+    n_queries, last = products.shape[1], found.shape[1] - 1
+    coarse, between, fine = slacks
+    lows, following, thresholds, limits = np.empty((4, n_queries), products.dtype)
+    groups, bests = np.empty((2, n_queries), np.int32)
+    marks = np.zeros(-(-n_queries // 8) * 8, np.uint8)
+    eights = marks.view(np.uint64)
+    for s in range(firsts.shape[0] - 1):
+        lows[:], following[:], thresholds[:] = np.inf, np.inf, -np.inf
+        for g in range(firsts[s], firsts[s + 1]):
+            _lowest_of_group(products, half_norms, stops, g, lowest[g])
+            _lowest_and_next(lowest[g], np.int32(g), lows, groups, following)
+        for q in range(n_queries):
+            if lows[q] == np.inf:
+                continue
+            g, bound = groups[q], _just_above(lows[q] + coarse[q])
+            best = within = 0
+            for r in range(stops[g - 1] if g else 0, stops[g]):
+                score = half_norms[r] - products[r, q]
+                best = r if score == lows[q] else best
+                within += 1 if bound > score else 0
+            found[q, counts[q]] = bests[q] = best
+            counts[q] = min(counts[q] + 1, last)
+            if within > 1 or bound > following[q]:
+                score = finer_half_norms[best] - _product(queries, q, rows, best)
+                thresholds[q], limits[q] = _just_above(score + between[q]), _just_above(score + fine[q])
+        for g in range(firsts[s], firsts[s + 1]):
+            _mark_below(lowest[g], thresholds, marks)
+            for e in range(eights.shape[0]):
+                if eights[e] == 0:
+                    continue
+                for q in range(8 * e, min(8 * e + 8, n_queries)):
+                    if marks[q] == 0:
+                        continue
+                    for r in range(stops[g - 1] if g else 0, stops[g]):
+                        if r == bests[q] or not thresholds[q] > half_norms[r] - products[r, q]:
+                            continue
+                        if limits[q] > finer_half_norms[r] - _product(queries, q, rows, r):
+                            found[q, counts[q]] = r
+                            counts[q] = min(counts[q] + 1, last)
+
+
+@compiled
+def as_listed(found, counts):  # type: ignore[no-untyped-def]
+    """What was found of each query, as wide as the longest list; −1 fills up."""
+    listed = np.full((found.shape[0], max(1, counts.max())), -1)
+    for q in range(found.shape[0]):
+        for place in range(counts[q]):
+            listed[q, place] = found[q, place]
+    return listed
+
+
+@njit_nonan
 def _mark_below(line, bounds, marks):  # type: ignore[no-untyped-def]
     for q in range(line.shape[0]):
         marks[q] = np.uint8(1) if bounds[q] > line[q] else np.uint8(0)
+
+
+@njit_nonan
+def _lowest_and_next(line, number, lowest, numbers, following):  # type: ignore[no-untyped-def]
+    """One line of scores more: the lowest of each query, the number of its line, and the second lowest."""
+    for q in range(line.shape[0]):
+        score, low, there = line[q], lowest[q], numbers[q]
+        following[q] = min(following[q], max(low, score))
+        numbers[q] = number if low > score else there
+        lowest[q] = min(low, score)
 
 
 @njit_nonan
