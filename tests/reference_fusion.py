@@ -89,7 +89,7 @@ def pooled(
     cases = [(of([X[i] for X in groups], i), int(y[i])) for i in range(len(y)) if (y == y[i]).sum() > 1]
 
     def loss(weights: np.ndarray) -> float:
-        lost = PRECISION / 2 * float(weights @ weights)
+        lost = PRECISION * math.sqrt(len(groups)) / 2 * float(weights @ weights)
         for table, truth in cases:
             lost -= math.log(max(softmax([-float(row @ weights) for row in table])[truth], 1e-300))
         return lost

@@ -18,7 +18,7 @@ from nearsay.errors import InputError
 from nearsay.learn import WithinClassWhitening
 from nearsay.neighbors.index import NeighborIndex
 from nearsay.parallel import threads
-from nearsay.posterior import past_cases, row_maps
+from nearsay.posterior import model_choice, past_cases, row_maps
 from nearsay.posterior.base import folds
 from nearsay.posterior.beside import SPREAD, ModelBeside
 from nearsay.posterior.classifier import NeighborClassifier
@@ -27,7 +27,7 @@ from nearsay.posterior.model_choice import Candidate, CandidateScore, Chooser
 from nearsay.posterior.named import FEW
 from nearsay.posterior.pooled import Pooled
 from nearsay.posterior.proportional import Proportional
-from nearsay.posterior.row_maps import STANDARDIZED, WHITENED, LearnedLooks, learn_maps
+from nearsay.posterior.row_maps import STANDARDIZED, STANDARDIZED_MANHATTAN, WHITENED, LearnedLooks, learn_maps
 from nearsay.posterior.views import with_further
 
 
@@ -95,6 +95,17 @@ def test_past_cases_are_mapped_by_what_other_folds_teach():
         np.testing.assert_array_equal(looks.without(number, WHITENED[2]).matrix, expected.matrix)
 
 
+def test_standardized_columns_are_also_measured_by_manhattan_distance_where_rows_are_not_too_many(monkeypatch):
+    X, y = blobs(50)
+    [view] = model_choice.mapped_views([STANDARDIZED_MANHATTAN], X, y, 3)
+    table = view.neighbors(X[:5], 3, None)
+    far = np.abs((X[:5, None] - X[table.indices]) / X.std(axis=0)).sum(axis=2)
+    np.testing.assert_allclose(table.distances, far)
+    for limit in (50, 49):
+        monkeypatch.setattr(model_choice, "ROWS_TO_MEASURE", limit)
+        assert (STANDARDIZED_MANHATTAN in model_choice.looks_to_try(X, y)) == (limit == 50)
+
+
 def test_past_cases_of_a_view_that_knows_labels_equal_the_loop():
     X, y = blobs(40)
     looks = LearnedLooks([WHITENED[3]], X, y)
@@ -125,11 +136,11 @@ def test_a_table_with_further_views_is_pooled_as_groups_are(seed, model):
     p = together.proba(with_further(tables, None))
     np.testing.assert_array_equal(p, Pooled(members=(1, 4)).fit_groups(tables, y, 3).proba_groups(tables))
     if model:
-        said = np.log(np.random.default_rng(seed).dirichlet(np.ones(3), size=60))
+        said = np.log(np.random.default_rng(seed).dirichlet(np.ones(3), size=(60, 2))).swapaxes(1, 2)
         heard = Pooled(members=(1, 4)).fit(with_further(tables, said), y, 3)
-        assert heard.model_weight_ is not None
+        assert heard.model_weights_.shape == (2,)
         features = heard._features([with_further(tables, said)], slice(None))
-        np.testing.assert_array_equal(features[:, :, -2], -said)
+        np.testing.assert_array_equal(features[:, :, -3:-1], -said)
 
 
 def test_answers_of_many_views_depend_on_neither_threads_nor_batch():

@@ -26,11 +26,19 @@ from nearsay.arrays import evenly
 from nearsay.errors import InputError
 from nearsay.neighbors.table import NeighborTable
 from nearsay.posterior.base import GroupPosterior, Posterior
+from nearsay.posterior.beside import ModelBeside, said_together
 from nearsay.posterior.feature_group import View
 from nearsay.posterior.fusion import NOTHING, Fusion, left_out_folds
 from nearsay.posterior.named import AUTO
 from nearsay.posterior.past_cases import possible_members
-from nearsay.posterior.row_maps import STANDARDIZED, WHITENED, LearnedLooks, Look, unequal_columns
+from nearsay.posterior.row_maps import (
+    STANDARDIZED,
+    STANDARDIZED_MANHATTAN,
+    WHITENED,
+    LearnedLooks,
+    Look,
+    unequal_columns,
+)
 from nearsay.posterior.views import with_further
 
 # Choosing needs no more cases than this; the chosen posterior is then fitted to all of them.
@@ -53,6 +61,8 @@ CRITERIA = ("log_posterior", "accuracy")
 # Rows as they are, their directions, and amounts; one that a row does not allow (a root of a negative number, the
 # direction of nothing) is not tried. All are searched by products, so that trying them takes no longer than using them.
 DISTANCES_TO_TRY = ("euclidean", "cosine", "hellinger")
+# What no product finds takes many times as long: in collections of up to so many rows it is worth that.
+ROWS_TO_MEASURE = 20_000
 
 
 @dataclass(frozen=True)
@@ -62,12 +72,12 @@ class CandidateScore:
     Attributes
     ----------
     posterior, n_neighbors : as in ``NeighborClassifier``; ``n_neighbors`` is None where it makes no difference.
-    distances, groups : names.
+    distances, groups : names; among the distances also those of models that are learned beside them.
     log_posterior : float
         Mean natural log of the probability given to the true class.
     accuracy : float
     beside : bool
-        Whether the model that is asked beside had a say.
+        Whether the user's own model had a say.
     seconds : float
         How long it took to fit and ask it.
     """
@@ -167,12 +177,12 @@ def _merits(one: CandidateScore, criterion: str) -> tuple[float, float]:
 
 @dataclass(frozen=True)
 class Candidate:
-    """A posterior by name, its k, and the views it hears, as (group, distance) numbers."""
+    """A posterior by name, its k, the views it hears, as (group, distance) numbers, and the models beside."""
 
     posterior: str
     n_neighbors: int
     views: tuple[tuple[int, int], ...]
-    beside: bool = False
+    models: tuple[int, ...] = ()
 
 
 class Chooser:
@@ -187,8 +197,8 @@ class Chooser:
     exponents : as in ``Fusion``.
     rows : (n_cases,)
         Numbers of the rows to choose by; by default, an even choice.
-    said : (n_cases, n_classes), optional
-        What a model that is asked beside says of them.
+    models : of ModelBeside
+        Models that may be asked beside.
     criterion : "log_posterior" or "accuracy"
     """
 
@@ -202,7 +212,7 @@ class Chooser:
         ks: Sequence[int],
         exponents: str | None = None,
         rows: np.ndarray | None = None,
-        said: np.ndarray | None = None,
+        models: Sequence[ModelBeside] = (),
         criterion: str = CRITERIA[0],
     ) -> None:
         self.views = views
@@ -221,10 +231,11 @@ class Chooser:
         self._all = {
             key: view.past_cases(1 if view.knows_labels else max(ks), members, self.rows) for key, view in views.items()
         }
-        self._all_said = said
+        self.models = list(models)
+        self._all_said = [model.past_cases(self.rows) for model in models]
         everyone = len(judged) == len(self.rows)
         self._tables = self._all if everyone else {key: table[judged] for key, table in self._all.items()}
-        self.said = said if said is None or everyone else said[judged]
+        self._said = self._all_said if everyone else [said[judged] for said in self._all_said]
         self.rows = self.rows[judged]
         self._tried: dict[Candidate, CandidateScore] = {}
         self._merit: dict[Candidate, np.ndarray] = {}  # what the criterion says of each case
@@ -256,14 +267,14 @@ class Chooser:
         """The way to take where all views are of one group: the first of its views shows the neighbors.
 
         Only what knows no labels is shown, and asked for votes. The pool is expected to do best, of all views
-        together and with the model beside.
+        together and with all models beside.
         """
         shown = self.view_to_show()
         k, lead = shown.n_neighbors, shown.posterior
         expected = shown
         if isinstance(self.posteriors[lead](), GroupPosterior):
             others = tuple(key for key in self.views if key not in shown.views)
-            expected = replace(shown, views=shown.views + others, beside=self.said is not None)
+            expected = replace(shown, views=shown.views + others, models=tuple(range(len(self.models))))
         at_k = [replace(shown, posterior=p) for p in self.posteriors]
         leaders = sorted(at_k, key=lambda way: -self._judge(way).log_posterior)[:LEADERS]
         votes = [way for way in at_k if way.posterior == PLAIN_VOTES]
@@ -318,7 +329,8 @@ class Chooser:
 
     def table(self, way: Candidate) -> NeighborTable:
         """The past cases of all rows that were asked, as the views of a way see them."""
-        return with_further([self._all[key] for key in way.views], self._all_said if way.beside else None)
+        said = said_together([self._all_said[number] for number in way.models])
+        return with_further([self._all[key] for key in way.views], said)
 
     def report(self) -> Choices:
         """Everything tried so far."""
@@ -361,9 +373,9 @@ class Chooser:
         start = perf_counter()
         k = way.n_neighbors or 1
         tables = [self._tables[key].first(k) for key in way.views]
-        if way.beside:
-            tables[0] = replace(tables[0], said=self.said)
+        tables[0] = replace(tables[0], said=said_together([self._said[number] for number in way.models]))
         views = [self.views[key] for key in way.views]
+        models = [self.models[number].name for number in way.models]
         shown = np.stack([view.shown for view in views])
         fusion = Fusion(self.posteriors[way.posterior](), self.exponents)
         log_p, right = self._left_out(fusion, tables, shown)
@@ -371,11 +383,11 @@ class Chooser:
         return CandidateScore(
             way.posterior,
             way.n_neighbors or None,
-            tuple(dict.fromkeys(view.seen_by for view in views)),
+            tuple(dict.fromkeys([*(view.seen_by for view in views), *(name for name in models if name)])),
             tuple(dict.fromkeys(view.group for view in views)),
             float(np.mean(log_p)) if len(log_p) else float("-inf"),
             float(np.mean(right)) if len(right) else 0.0,
-            way.beside,
+            None in models,
             perf_counter() - start,
         )
 
@@ -434,6 +446,8 @@ def looks_to_try(X: np.ndarray, labels: np.ndarray) -> list[Look]:
     Whitened ones only where there is something to learn: two classes, and two columns.
     """
     looks = [STANDARDIZED] if unequal_columns(X) else []
+    if X.shape[1] > 1 and len(X) <= ROWS_TO_MEASURE:
+        looks.append(STANDARDIZED_MANHATTAN)
     if np.count_nonzero(np.bincount(labels)) > 1 and X.shape[1] > 1:
         looks += WHITENED
     return looks
@@ -446,7 +460,7 @@ def mapped_views(
     learned = LearnedLooks(looks, X, labels)
     try:
         return [
-            View("all", None, "euclidean", look=look, looks=learned, n_jobs=n_jobs).fit(X, labels, n_classes)
+            View("all", None, look.distance, look=look, looks=learned, n_jobs=n_jobs).fit(X, labels, n_classes)
             for look in looks
         ]
     except InputError:
