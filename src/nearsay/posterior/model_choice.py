@@ -27,7 +27,7 @@ from nearsay.errors import InputError
 from nearsay.neighbors.table import NeighborTable
 from nearsay.posterior.base import GroupPosterior, Posterior
 from nearsay.posterior.beside import ModelBeside, said_together
-from nearsay.posterior.feature_group import View
+from nearsay.posterior.feature_group import View, present
 from nearsay.posterior.fusion import NOTHING, Fusion, left_out_folds
 from nearsay.posterior.named import AUTO
 from nearsay.posterior.past_cases import possible_members
@@ -35,6 +35,7 @@ from nearsay.posterior.row_maps import (
     STANDARDIZED,
     STANDARDIZED_MANHATTAN,
     WHITENED,
+    WHITENED_IN_ORDER,
     LearnedLooks,
     Look,
     unequal_columns,
@@ -251,7 +252,8 @@ class Chooser:
         alone = self._views_of_each_distance()
         expected = EXPECTED if EXPECTED in self.posteriors else next(iter(self.posteriors))
         pools_all = together and isinstance(self.posteriors[expected](), GroupPosterior)
-        best = Candidate(expected, k, sum(alone, ()) if pools_all else alone[0])
+        learned = tuple(key for key, view in self.views.items() if view.knows_labels)
+        best = Candidate(expected, k, sum(alone, ()) + learned if pools_all else alone[0])
         rival = self._best([Candidate(p, k, views) for views in alone for p in self.posteriors])
         # Votes of another k change a posterior somewhat, not the whole order: only the leaders are worth the time.
         leaders = sorted(self.posteriors, key=lambda p: -self._judge(replace(rival, posterior=p)).log_posterior)
@@ -308,9 +310,9 @@ class Chooser:
         return best
 
     def _views_of_each_distance(self) -> list[tuple[tuple[int, int], ...]]:
-        """All groups under one distance, for each distance that takes them all."""
+        """All groups under one distance, for each that takes them all and is not learned from labels."""
         groups = sorted({group for group, _ in self.views})
-        distances = sorted({distance for _, distance in self.views})
+        distances = sorted({distance for (_, distance), view in self.views.items() if not view.knows_labels})
         takes_all = [d for d in distances if all((group, d) in self.views for group in groups)]
         return [tuple((group, d) for group in groups) for d in takes_all]
 
@@ -454,17 +456,39 @@ def looks_to_try(X: np.ndarray, labels: np.ndarray) -> list[Look]:
 
 
 def mapped_views(
-    looks: Sequence[Look], X: Any, labels: np.ndarray, n_classes: int, *, n_jobs: int | None = None
+    looks: Sequence[Look],
+    X: Any,
+    labels: np.ndarray,
+    n_classes: int,
+    *,
+    group: str = "all",
+    columns: Any = None,
+    n_jobs: int | None = None,
 ) -> list[View]:
     """Fitted views of mapped rows; none where their numbers are too large or too small to be squared twice."""
-    learned = LearnedLooks(looks, X, labels)
+    rows, here = present(X, columns)
+    learned = LearnedLooks(looks, rows, labels[here])
     try:
         return [
-            View("all", None, look.distance, look=look, looks=learned, n_jobs=n_jobs).fit(X, labels, n_classes)
+            View(group, columns, look.distance, look=look, looks=learned, n_jobs=n_jobs).fit(X, labels, n_classes)
             for look in looks
         ]
     except InputError:
         return []
+
+
+def mapped_views_of_groups(
+    groups: Mapping[str, Any], first: int, most: int, X: Any, labels: np.ndarray, n_classes: int, n_jobs: int | None
+) -> dict[tuple[int, int], View]:
+    """Views of whitened columns of every group, with numbers from ``first``: up to ``most`` of them in all."""
+    looks = WHITENED_IN_ORDER[: max(0, most) // len(groups)]
+    views: dict[tuple[int, int], View] = {}
+    for number, (group, columns) in enumerate(groups.items()):
+        rows, here = present(X, columns)
+        worth = [look for look in looks if look in looks_to_try(rows, labels[here])]
+        mapped = mapped_views(worth, X, labels, n_classes, group=group, columns=columns, n_jobs=n_jobs)
+        views |= {(number, first + looks.index(look)): view for look, view in zip(worth, mapped, strict=False)}
+    return views
 
 
 def _spelled_out(distances: Sequence[Any]) -> Iterator[tuple[Any, bool]]:

@@ -69,8 +69,9 @@ WHITENED = (
 )
 
 
-# The one that does best beside the rows as they are.
+# The one that does best beside the rows as they are; and all, where there is room for some.
 WHITENED_BESIDE = WHITENED[2]
+WHITENED_IN_ORDER = (WHITENED_BESIDE, *(look for look in WHITENED if look != WHITENED_BESIDE))
 
 
 @dataclass(frozen=True)
