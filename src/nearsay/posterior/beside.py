@@ -24,7 +24,8 @@ from nearsay.settings import check_estimator
 # Some models give a class nothing at all; this share of every answer is spread evenly, so that no log runs away.
 SPREAD = 1e-4
 
-GAUSSIANS = {"Gaussian classes": GaussianClasses(), "Gaussian classes of ranks": GaussianClasses(scores=True)}
+# Classes as Gaussians, by the names that people read.
+GAUSSIANS = {"Gaussian": GaussianClasses(), "Gaussian ranks": GaussianClasses(scores=True)}
 
 
 class ModelBeside:

@@ -102,9 +102,9 @@ class NeighborClassifier(ClassifierMixin, BaseEstimator):
     metric : str, function of two items, or Distance, default="euclidean"
         With a function, items need not be vectors: a list of strings will do.
         "precomputed" takes X as distances to the training rows. "auto" looks
-        at the rows in up to nine ways (as they are, their directions,
+        at the rows in up to ten ways (as they are, their directions,
         standardized, whitened within classes, …); the pool hears all of them
-        together. The most trustworthy answers, for as many searches.
+        together, and classes as Gaussians beside. The most trustworthy answers, for as many searches.
     metric_params : dict or None, default=None
         Parameters of the metric: ``metric="minkowski", metric_params={"p": 3}``.
     search : str or search object, default="auto"
