@@ -11,12 +11,15 @@ from sklearn.datasets import load_wine
 
 from nearsay import load, save
 from nearsay.learn.whitening import around_class_means, ledoit_wolf, shrunk_covariance
+from nearsay.neighbors.index import NeighborIndex
 from nearsay.posterior import beside, gaussian_classes
 from nearsay.posterior.base import folds
-from nearsay.posterior.beside import GAUSSIANS, SPREAD, gaussians_beside
+from nearsay.posterior.beside import GAUSSIANS, SPREAD, gaussians_beside, said_together
 from nearsay.posterior.classifier import NeighborClassifier
 from nearsay.posterior.gaussian_classes import OUTERMOST, GaussianClasses
+from nearsay.posterior.pooled import Pooled
 from nearsay.posterior.row_maps import principal_directions
+from nearsay.posterior.views import with_further
 
 
 def clouds(n: int, n_classes: int = 3, n_columns: int = 4, seed: int = 0) -> tuple[np.ndarray, np.ndarray]:
@@ -158,3 +161,29 @@ def test_classifiers_that_hear_gaussians_answer_alike_from_a_file(tmp_path):
     again = load(tmp_path / "wine.nearsay")
     np.testing.assert_array_equal(again.predict_proba(X[:20]), clf.predict_proba(X[:20]))
     np.testing.assert_array_equal(again.leave_one_out_proba(), clf.leave_one_out_proba())
+
+
+@pytest.mark.parametrize("n_views", [1, 2, 5])
+@pytest.mark.parametrize("n_models", [0, 1, 3])
+def test_views_are_held_by_the_root_of_their_number_and_models_more_closely(n_views, n_models):
+    X, y = clouds(60)
+    table = NeighborIndex().fit(X).with_labels(y, 3).leave_one_out(1, (1, 4))
+    said = [np.log(np.random.default_rng(i).dirichlet(np.ones(3), size=60)) for i in range(n_models)]
+    tables = [with_further([table] * n_views, said_together(said))]
+    pool = Pooled(members=(1, 4)).fit_groups(tables, y, 3)
+    weights, features = pool._all_weights, pool._features(tables, slice(None))
+    odds = np.exp(-(features @ weights))
+    p = odds / odds.sum(axis=1, keepdims=True)
+    slope = (features[np.arange(60), y] - (p[:, :, None] * features).sum(axis=1)).sum(axis=0)
+    precision = [0.1 * np.sqrt(n_views)] * (2 * n_views) + [10.0] * n_models + [0.1 * np.sqrt(n_views)]
+    np.testing.assert_allclose(slope, -np.array(precision) * weights, atol=1e-4)
+
+
+def test_few_past_cases_that_are_all_right_do_not_make_a_model_certain():
+    """Where a model errs on none of 40 cases, it may err on the next."""
+    random = np.random.default_rng(0)
+    X, y = random.normal(size=(40, 3)), np.arange(40) % 2
+    table = NeighborIndex().fit(X).with_labels(y, 2).leave_one_out(1, (1, 4))
+    p = np.where(np.arange(2) == y[:, None], 0.9, 0.1)
+    pool = Pooled(members=(1, 4)).fit(with_further([table], said_together([np.log(p)])), y, 2)
+    assert 0 < pool.model_weights_[0] < 2

@@ -38,6 +38,11 @@ FLOOR = 0.3
 # With nothing to learn from, halving a distance doubles the odds.
 UNTAUGHT = 1.0
 
+# Views say much the same. Were it all, their weights would only add up, and the prior should hold each as many times as
+# closely; were it nothing, no closer. The truth lies between: by the root of their number. What a model says are
+# probabilities already, so its weight is less than 1, not a few: past cases that are all right would let it run off.
+MODEL_PRECISION = 10.0
+
 # Worth of the belief that the pool may fail, in cases; below one, so that past cases decide.
 BELIEF = 0.1
 HALVINGS = 50
@@ -126,9 +131,8 @@ class Pooled(GroupPosterior):
             weights, self.model_failure_ = np.full(n_weights + n_models + 1, UNTAUGHT), self.model_failure
             weights[-1] = 0.0
         else:
-            # Views say much the same. Were it all, their weights would only add up, and each should be held as many
-            # times as closely; were it nothing, no closer. The truth lies between.
-            precision = PRECISION * np.sqrt(n_views)
+            precision = np.full(n_weights + n_models + 1, PRECISION * np.sqrt(n_views))
+            precision[n_weights:-1] = MODEL_PRECISION
             weights, p_true = fit_weights(cases, center=0.0, precision=precision, start=start)
             self.model_failure_ = min(self.model_failure, failure_share(p_true, self.n_classes_))
         self.weights_ = weights[:n_weights].reshape(shape)
