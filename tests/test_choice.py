@@ -8,11 +8,12 @@ import pytest
 from labeled import letters_apart
 from nearsay.data.datasets import load_dataset
 from nearsay.posterior import model_choice as choice
+from nearsay.posterior.beside import GAUSSIANS
 from nearsay.posterior.classifier import NeighborClassifier
 from nearsay.posterior.fused import FusedClassifier
 from nearsay.posterior.fusion import Fusion, left_out_folds
 from nearsay.posterior.named import FEW, POSTERIORS
-from nearsay.posterior.row_maps import WHITENED
+from nearsay.posterior.row_maps import STANDARDIZED, STANDARDIZED_MANHATTAN, WHITENED
 
 
 @pytest.fixture(scope="module")
@@ -30,7 +31,8 @@ def test_all_ways_are_tried_and_the_table_says_which_was_taken(iris):
         assert clf.n_neighbors_ == best.n_neighbors
     assert {one.posterior for one in clf.choices_} == set(POSTERIORS)
     tried = {name for one in clf.choices_ for name in one.distances}
-    assert tried == {*choice.DISTANCES_TO_TRY, "standardized", *(look.name for look in WHITENED)}
+    looks = STANDARDIZED, STANDARDIZED_MANHATTAN, *WHITENED
+    assert tried == {*choice.DISTANCES_TO_TRY, *(look.name for look in looks), *GAUSSIANS}
     assert max(len(one.distances) for one in clf.choices_) == len(tried)  # all of them pooled
     lines = str(clf.choices_).splitlines()
     assert lines[0] == "chosen by the log posterior of 150 past cases"

@@ -18,16 +18,24 @@ from nearsay.errors import InputError
 from nearsay.learn import WithinClassWhitening
 from nearsay.neighbors.index import NeighborIndex
 from nearsay.parallel import threads
-from nearsay.posterior import classifier, past_cases, row_maps
+from nearsay.posterior import classifier, fused, model_choice, past_cases, row_maps
 from nearsay.posterior.base import folds
 from nearsay.posterior.beside import SPREAD, ModelBeside
 from nearsay.posterior.classifier import NeighborClassifier
 from nearsay.posterior.feature_group import View
+from nearsay.posterior.fused import FusedClassifier
 from nearsay.posterior.model_choice import Candidate, CandidateScore, Chooser
 from nearsay.posterior.named import FEW
 from nearsay.posterior.pooled import Pooled
 from nearsay.posterior.proportional import Proportional
-from nearsay.posterior.row_maps import STANDARDIZED, WHITENED, WHITENED_BESIDE, LearnedLooks, learn_maps
+from nearsay.posterior.row_maps import (
+    STANDARDIZED,
+    STANDARDIZED_MANHATTAN,
+    WHITENED,
+    WHITENED_BESIDE,
+    LearnedLooks,
+    learn_maps,
+)
 from nearsay.posterior.views import with_further
 
 
@@ -95,6 +103,17 @@ def test_past_cases_are_mapped_by_what_other_folds_teach():
         np.testing.assert_array_equal(looks.without(number, WHITENED[2]).matrix, expected.matrix)
 
 
+def test_standardized_columns_are_also_measured_by_manhattan_distance_where_rows_are_not_too_many(monkeypatch):
+    X, y = blobs(50)
+    [view] = model_choice.mapped_views([STANDARDIZED_MANHATTAN], X, y, 3)
+    table = view.neighbors(X[:5], 3, None)
+    far = np.abs((X[:5, None] - X[table.indices]) / X.std(axis=0)).sum(axis=2)
+    np.testing.assert_allclose(table.distances, far)
+    for limit in (50, 49):
+        monkeypatch.setattr(model_choice, "ROWS_TO_MEASURE", limit)
+        assert (STANDARDIZED_MANHATTAN in model_choice.looks_to_try(X, y)) == (limit == 50)
+
+
 def test_past_cases_of_a_view_that_knows_labels_equal_the_loop():
     X, y = blobs(40)
     looks = LearnedLooks([WHITENED[3]], X, y)
@@ -112,6 +131,47 @@ def test_past_cases_of_a_view_that_knows_labels_equal_the_loop():
         np.testing.assert_allclose(table.classes.nearest[line], nearest)
 
 
+@given(lacking=st.sets(st.integers(0, 39), max_size=12))
+@settings(max_examples=10, deadline=None)
+def test_past_cases_of_whitened_columns_equal_the_loop_where_rows_lack_them(lacking):
+    X, y = blobs(40)
+    X[sorted(lacking), 2] = np.nan
+    here = np.flatnonzero(~np.isnan(X[:, 2]))
+    [view] = model_choice.mapped_views([WHITENED[2]], X, y, 3, group="some", columns=[1, 2])
+    rows = np.array([3, 17, 0, 39, 8])
+    table = view.past_cases(4, (1, 4), rows)
+    for line, row in enumerate(rows):
+        if row in lacking:
+            assert (table.indices[line] == -1).all()
+            continue
+        fold = folds(y[here])[np.searchsorted(here, row)]
+        taught = here[folds(y[here]) != fold]
+        mapped = learn_maps([WHITENED[2]], X[np.ix_(taught, [1, 2])], y[taught])[0](X[np.ix_(here, [1, 2])])
+        distances = np.linalg.norm(mapped - mapped[np.searchsorted(here, row)], axis=1)
+        distances[here == row] = np.inf
+        order = np.argsort(distances, kind="stable")[:4]
+        np.testing.assert_array_equal(table.indices[line], here[order])
+        np.testing.assert_allclose(table.distances[line], distances[order])
+
+
+@pytest.mark.parametrize(("most", "whitened"), [(12, 3), (7, 0), (8, 1), (30, 5)])
+def test_feature_groups_are_pooled_with_their_whitened_columns_as_far_as_there_is_room(monkeypatch, most, whitened):
+    monkeypatch.setattr(fused, "MOST_VIEWS", most)
+    X, y = blobs(90)
+    X = X - X.min(axis=0)
+    X[:7, :2] = np.nan
+    groups = {"left": slice(0, 2), "right": slice(2, 4)}
+    clf = FusedClassifier(groups, NeighborClassifier(posterior="pooled", metric="auto")).fit(X, y)
+    views = {(group, name) for one in clf.choices_ for group in one.groups for name in one.distances}
+    looks = {look.name for look in WHITENED} & {name for _, name in views}
+    assert len(looks) == whitened
+    assert not looks or WHITENED[2].name in looks
+    p = clf.leave_one_out_proba()
+    np.testing.assert_allclose(p.sum(axis=1), 1)
+    np.testing.assert_array_equal(np.vstack([clf.predict_proba(X[:9]), clf.predict_proba(X[9:])]), clf.predict_proba(X))
+    assert len(clf.explain(X[:8])) == 8
+
+
 # ---------------------------------------------------------------- one pool of all
 
 
@@ -125,11 +185,11 @@ def test_a_table_with_further_views_is_pooled_as_groups_are(seed, model):
     p = together.proba(with_further(tables, None))
     np.testing.assert_array_equal(p, Pooled(members=(1, 4)).fit_groups(tables, y, 3).proba_groups(tables))
     if model:
-        said = np.log(np.random.default_rng(seed).dirichlet(np.ones(3), size=60))
+        said = np.log(np.random.default_rng(seed).dirichlet(np.ones(3), size=(60, 2))).swapaxes(1, 2)
         heard = Pooled(members=(1, 4)).fit(with_further(tables, said), y, 3)
-        assert heard.model_weight_ is not None
+        assert heard.model_weights_.shape == (2,)
         features = heard._features([with_further(tables, said)], slice(None))
-        np.testing.assert_array_equal(features[:, :, -2], -said)
+        np.testing.assert_array_equal(features[:, :, -3:-1], -said)
 
 
 def test_answers_of_many_views_depend_on_neither_threads_nor_batch():

@@ -28,8 +28,8 @@ class NeighborTable:
         The classes by their nearest member, for who asked for them.
     further : tuple of NearestClasses
         The same in further views of the rows, for a posterior that hears several.
-    said : (n_queries, n_classes) float64, optional
-        Log probabilities of a model that is asked beside the neighbors.
+    said : (n_queries, n_classes, n_models) float64, optional
+        Log probabilities of models that are asked beside the neighbors.
 
     >>> table = NeighborTable(np.array([[3, 1, 2]]), np.array([[0.0, 0.5, 0.5]]))
     >>> table.first(2).indices

@@ -9,6 +9,7 @@ these are asked of copies of it that were fitted without them, fold by fold.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
@@ -17,10 +18,14 @@ from sklearn.utils.validation import check_is_fitted, has_fit_parameter
 
 from nearsay.errors import InputError
 from nearsay.posterior.base import splits
+from nearsay.posterior.gaussian_classes import MOST_ANSWERS, GaussianClasses
 from nearsay.settings import check_estimator
 
 # Some models give a class nothing at all; this share of every answer is spread evenly, so that no log runs away.
 SPREAD = 1e-4
+
+# Classes as Gaussians, by the names that people read.
+GAUSSIANS = {"Gaussian": GaussianClasses(), "Gaussian ranks": GaussianClasses(scores=True)}
 
 
 class ModelBeside:
@@ -30,6 +35,7 @@ class ModelBeside:
     ----------
     model : a classifier with ``fit`` and ``predict_proba``; it is cloned, not fitted itself.
     classes : (n_classes,) the labels, sorted: the order of all columns here.
+    name : for people; None for a model of the user's.
 
     Attributes
     ----------
@@ -37,10 +43,11 @@ class ModelBeside:
     past_ : (n_rows, n_classes) float32 log probabilities of the training rows.
     """
 
-    def __init__(self, model: Any, classes: np.ndarray) -> None:
+    def __init__(self, model: Any, classes: np.ndarray, name: str | None = None) -> None:
         check_estimator("beside", model, "fit", "predict_proba")
         self.model = model
         self.classes = classes
+        self.name = name
 
     def fit(
         self,
@@ -101,6 +108,19 @@ class ModelBeside:
     def _logs(self, p: np.ndarray) -> np.ndarray:
         log_p: np.ndarray = np.log((1 - SPREAD) * p + SPREAD / len(self.classes))
         return log_p
+
+
+def gaussians_beside(X: np.ndarray, labels: np.ndarray, n_classes: int) -> list[ModelBeside]:
+    """Classes as Gaussians, of the columns and of their normal scores; none where rows × classes are too many."""
+    if len(X) * n_classes > MOST_ANSWERS:
+        return []
+    classes = np.arange(n_classes)
+    return [ModelBeside(model, classes, name).fit(X, labels, labels) for name, model in GAUSSIANS.items()]
+
+
+def said_together(of_models: Sequence[np.ndarray]) -> np.ndarray | None:
+    """What several models say, as one array (n_queries, n_classes, n_models); None without any."""
+    return np.stack(of_models, axis=2) if of_models else None
 
 
 def _checked(held_out: Any, expected: tuple[int, int]) -> np.ndarray:

@@ -112,24 +112,22 @@ class View:
 
     def past_cases(self, k: int, members: tuple[int, ...] | None, rows: np.ndarray | None = None) -> NeighborTable:
         """The same for the rows themselves, each left out of its own neighbors: all of them, or some."""
-        if self.knows_labels:
-            return self._past_by_folds(k, members, np.arange(self.n_rows) if rows is None else rows)
-        if rows is None:
+        if rows is None and not self.knows_labels:
             table, _ = self.past_.judged(k, members, every_row=True)
             return self._spread(table, self.rows_, self.n_rows)
+        rows = np.arange(self.n_rows) if rows is None else rows
         local = np.full(self.n_rows, -1)
         local[self.rows_] = np.arange(len(self.rows_))
         here = np.flatnonzero(local[rows] >= 0)
-        return self._spread(self.labeled_.leave_one_out(k, members, local[rows[here]]), here, len(rows))
+        left_out = self._past_by_folds if self.knows_labels else self.labeled_.leave_one_out
+        return self._spread(left_out(k, members, local[rows[here]]), here, len(rows))
 
     def _present(self, X: Any) -> tuple[Any, np.ndarray]:
         """The columns of the group, of the rows that have it, and the numbers of these rows."""
-        if self.columns is None:
-            return X, np.arange(len(X))
-        return _with_group(np.ascontiguousarray(X[:, self.columns]))
+        return present(X, self.columns)
 
     def _past_by_folds(self, k: int, members: tuple[int, ...] | None, rows: np.ndarray) -> NeighborTable:
-        """Past cases as they look to maps that have not seen them."""
+        """Past cases as they look to maps that have not seen them; rows are numbered among those with the group."""
         assert self.look is not None
         assert self.looks is not None
         parts, places = [], []
@@ -141,6 +139,8 @@ class View:
             labeled = index.with_labels(self.labeled_.labels, self.labeled_.n_classes)
             parts.append(labeled.leave_one_out(k, members, rows[here]))
             places.append(here)
+        if not parts:
+            return self.labeled_.leave_one_out(k, members, rows)
         return joined(parts)[np.argsort(np.concatenate(places))]
 
     def seen(self, rows: Any) -> Any:
@@ -176,6 +176,11 @@ class View:
         classes = NearestClasses.to_fill(n_lines, table.classes.numbers.shape[1], table.classes.members)
         classes[here] = table.classes
         return NeighborTable(indices, distances, classes)
+
+
+def present(X: Any, columns: Any) -> tuple[Any, np.ndarray]:
+    """Some columns of the rows that lack none of them, and the numbers of these rows; with None, X as it is."""
+    return (X, np.arange(len(X))) if columns is None else _with_group(np.ascontiguousarray(X[:, columns]))
 
 
 def _with_group(columns: np.ndarray) -> tuple[np.ndarray, np.ndarray]:

@@ -113,7 +113,7 @@ def stack(parts: list[Cases]) -> Cases:
 
 
 def fit_weights(
-    cases: Cases, center: float, precision: float = PRECISION, start: np.ndarray | None = None
+    cases: Cases, center: float, precision: float | np.ndarray = PRECISION, start: np.ndarray | None = None
 ) -> tuple[np.ndarray, np.ndarray]:
     """The most likely weights, and the probability they give the truth in each case.
 
@@ -121,7 +121,7 @@ def fit_weights(
     ----------
     center : float
         Where the prior has its mean, and the search its start.
-    precision : float
+    precision : float or (n_weights,)
         How strongly the prior holds the weights there: the inverse of its variance.
     start : (n_weights,)
         Another start, near the minimum: it saves steps, and changes nothing else.
@@ -149,9 +149,9 @@ def fit_weights(
     gradient, curvature = np.empty(n_weights), np.empty((n_weights, n_weights))
 
     def loss(at: np.ndarray) -> float:
-        gradient[:], curvature[:] = precision * (at - center), precision * np.eye(n_weights)
+        gradient[:], curvature[:] = precision * (at - center), precision * np.eye(n_weights)  # column by column
         lost: float = add_cases(cases, at, p_true, gradient, curvature)
-        return lost + precision / 2 * float(((at - center) ** 2).sum())
+        return lost + float((precision * (at - center) ** 2).sum()) / 2
 
     now = loss(weights)
     for _ in range(STEPS):

@@ -26,11 +26,20 @@ from nearsay.arrays import evenly
 from nearsay.errors import InputError
 from nearsay.neighbors.table import NeighborTable
 from nearsay.posterior.base import GroupPosterior, Posterior
-from nearsay.posterior.feature_group import View
+from nearsay.posterior.beside import ModelBeside, said_together
+from nearsay.posterior.feature_group import View, present
 from nearsay.posterior.fusion import NOTHING, Fusion, left_out_folds
 from nearsay.posterior.named import AUTO
 from nearsay.posterior.past_cases import possible_members
-from nearsay.posterior.row_maps import STANDARDIZED, WHITENED, LearnedLooks, Look, unequal_columns
+from nearsay.posterior.row_maps import (
+    STANDARDIZED,
+    STANDARDIZED_MANHATTAN,
+    WHITENED,
+    WHITENED_IN_ORDER,
+    LearnedLooks,
+    Look,
+    unequal_columns,
+)
 from nearsay.posterior.row_weights import RowWeights, relative_weights
 from nearsay.posterior.views import with_further
 
@@ -54,6 +63,8 @@ CRITERIA = ("log_posterior", "accuracy")
 # Rows as they are, their directions, and amounts; one that a row does not allow (a root of a negative number, the
 # direction of nothing) is not tried. All are searched by products, so that trying them takes no longer than using them.
 DISTANCES_TO_TRY = ("euclidean", "cosine", "hellinger")
+# What no product finds takes many times as long: in collections of up to so many rows it is worth that.
+ROWS_TO_MEASURE = 20_000
 
 
 @dataclass(frozen=True)
@@ -63,12 +74,12 @@ class CandidateScore:
     Attributes
     ----------
     posterior, n_neighbors : as in ``NeighborClassifier``; ``n_neighbors`` is None where it makes no difference.
-    distances, groups : names.
+    distances, groups : names; among the distances also those of models that are learned beside them.
     log_posterior : float
         Mean natural log of the probability given to the true class.
     accuracy : float
     beside : bool
-        Whether the model that is asked beside had a say.
+        Whether the user's own model had a say.
     seconds : float
         How long it took to fit and ask it.
     """
@@ -168,12 +179,12 @@ def _merits(one: CandidateScore, criterion: str) -> tuple[float, float]:
 
 @dataclass(frozen=True)
 class Candidate:
-    """A posterior by name, its k, and the views it hears, as (group, distance) numbers."""
+    """A posterior by name, its k, the views it hears, as (group, distance) numbers, and the models beside."""
 
     posterior: str
     n_neighbors: int
     views: tuple[tuple[int, int], ...]
-    beside: bool = False
+    models: tuple[int, ...] = ()
 
 
 class Chooser:
@@ -188,8 +199,8 @@ class Chooser:
     exponents : as in ``Fusion``.
     rows : (n_cases,)
         Numbers of the rows to choose by; by default, an even choice.
-    said : (n_cases, n_classes), optional
-        What a model that is asked beside says of them.
+    models : of ModelBeside
+        Models that may be asked beside.
     criterion : "log_posterior" or "accuracy"
     weights : RowWeights, optional
         How much each row of the collection counts as a case.
@@ -205,7 +216,7 @@ class Chooser:
         ks: Sequence[int],
         exponents: str | None = None,
         rows: np.ndarray | None = None,
-        said: np.ndarray | None = None,
+        models: Sequence[ModelBeside] = (),
         criterion: str = CRITERIA[0],
         weights: RowWeights | None = None,
     ) -> None:
@@ -225,10 +236,11 @@ class Chooser:
         self._all = {
             key: view.past_cases(1 if view.knows_labels else max(ks), members, self.rows) for key, view in views.items()
         }
-        self._all_said = said
+        self.models = list(models)
+        self._all_said = [model.past_cases(self.rows) for model in models]
         everyone = len(judged) == len(self.rows)
         self._tables = self._all if everyone else {key: table[judged] for key, table in self._all.items()}
-        self.said = said if said is None or everyone else said[judged]
+        self._said = self._all_said if everyone else [said[judged] for said in self._all_said]
         self.rows = self.rows[judged]
         self._tried: dict[Candidate, CandidateScore] = {}
         self._merit: dict[Candidate, np.ndarray] = {}  # what the criterion says of each case
@@ -245,7 +257,8 @@ class Chooser:
         alone = self._views_of_each_distance()
         expected = EXPECTED if EXPECTED in self.posteriors else next(iter(self.posteriors))
         pools_all = together and isinstance(self.posteriors[expected](), GroupPosterior)
-        best = Candidate(expected, k, sum(alone, ()) if pools_all else alone[0])
+        learned = tuple(key for key, view in self.views.items() if view.knows_labels)
+        best = Candidate(expected, k, sum(alone, ()) + learned if pools_all else alone[0])
         rival = self._best([Candidate(p, k, views) for views in alone for p in self.posteriors])
         # Votes of another k change a posterior somewhat, not the whole order: only the leaders are worth the time.
         leaders = sorted(self.posteriors, key=lambda p: -self._judge(replace(rival, posterior=p)).log_posterior)
@@ -261,14 +274,14 @@ class Chooser:
         """The way to take where all views are of one group: the first of its views shows the neighbors.
 
         Only what knows no labels is shown, and asked for votes. The pool is expected to do best, of all views
-        together and with the model beside.
+        together and with all models beside.
         """
         shown = self.view_to_show()
         k, lead = shown.n_neighbors, shown.posterior
         expected = shown
         if isinstance(self.posteriors[lead](), GroupPosterior):
             others = tuple(key for key in self.views if key not in shown.views)
-            expected = replace(shown, views=shown.views + others, beside=self.said is not None)
+            expected = replace(shown, views=shown.views + others, models=tuple(range(len(self.models))))
         at_k = [replace(shown, posterior=p) for p in self.posteriors]
         leaders = sorted(at_k, key=lambda way: -self._judge(way).log_posterior)[:LEADERS]
         votes = [way for way in at_k if way.posterior == PLAIN_VOTES]
@@ -304,9 +317,9 @@ class Chooser:
         return best
 
     def _views_of_each_distance(self) -> list[tuple[tuple[int, int], ...]]:
-        """All groups under one distance, for each distance that takes them all."""
+        """All groups under one distance, for each that takes them all and is not learned from labels."""
         groups = sorted({group for group, _ in self.views})
-        distances = sorted({distance for _, distance in self.views})
+        distances = sorted({distance for (_, distance), view in self.views.items() if not view.knows_labels})
         takes_all = [d for d in distances if all((group, d) in self.views for group in groups)]
         return [tuple((group, d) for group in groups) for d in takes_all]
 
@@ -325,7 +338,8 @@ class Chooser:
 
     def table(self, way: Candidate) -> NeighborTable:
         """The past cases of all rows that were asked, as the views of a way see them."""
-        return with_further([self._all[key] for key in way.views], self._all_said if way.beside else None)
+        said = said_together([self._all_said[number] for number in way.models])
+        return with_further([self._all[key] for key in way.views], said)
 
     def report(self) -> Choices:
         """Everything tried so far."""
@@ -371,9 +385,9 @@ class Chooser:
         start = perf_counter()
         k = way.n_neighbors or 1
         tables = [self._tables[key].first(k) for key in way.views]
-        if way.beside:
-            tables[0] = replace(tables[0], said=self.said)
+        tables[0] = replace(tables[0], said=said_together([self._said[number] for number in way.models]))
         views = [self.views[key] for key in way.views]
+        models = [self.models[number].name for number in way.models]
         shown = np.stack([view.shown for view in views])
         fusion = Fusion(self.posteriors[way.posterior](), self.exponents)
         log_p, right = self._left_out(fusion, tables, shown)
@@ -381,11 +395,11 @@ class Chooser:
         return CandidateScore(
             way.posterior,
             way.n_neighbors or None,
-            tuple(dict.fromkeys(view.seen_by for view in views)),
+            tuple(dict.fromkeys([*(view.seen_by for view in views), *(name for name in models if name)])),
             tuple(dict.fromkeys(view.group for view in views)),
             float(np.average(log_p, weights=self._worth)) if len(log_p) else float("-inf"),
             float(np.average(right, weights=self._worth)) if len(right) else 0.0,
-            way.beside,
+            None in models,
             perf_counter() - start,
         )
 
@@ -461,23 +475,47 @@ def looks_to_try(X: np.ndarray, labels: np.ndarray) -> list[Look]:
     Whitened ones only where there is something to learn: two classes, and two columns.
     """
     looks = [STANDARDIZED] if unequal_columns(X) else []
+    if X.shape[1] > 1 and len(X) <= ROWS_TO_MEASURE:
+        looks.append(STANDARDIZED_MANHATTAN)
     if np.count_nonzero(np.bincount(labels)) > 1 and X.shape[1] > 1:
         looks += WHITENED
     return looks
 
 
 def mapped_views(
-    looks: Sequence[Look], X: Any, labels: np.ndarray, n_classes: int, *, n_jobs: int | None = None
+    looks: Sequence[Look],
+    X: Any,
+    labels: np.ndarray,
+    n_classes: int,
+    *,
+    group: str = "all",
+    columns: Any = None,
+    n_jobs: int | None = None,
 ) -> list[View]:
     """Fitted views of mapped rows; none where their numbers are too large or too small to be squared twice."""
-    learned = LearnedLooks(looks, X, labels)
+    rows, here = present(X, columns)
+    learned = LearnedLooks(looks, rows, labels[here])
     try:
         return [
-            View("all", None, "euclidean", look=look, looks=learned, n_jobs=n_jobs).fit(X, labels, n_classes)
+            View(group, columns, look.distance, look=look, looks=learned, n_jobs=n_jobs).fit(X, labels, n_classes)
             for look in looks
         ]
     except InputError:
         return []
+
+
+def mapped_views_of_groups(
+    groups: Mapping[str, Any], first: int, most: int, X: Any, labels: np.ndarray, n_classes: int, n_jobs: int | None
+) -> dict[tuple[int, int], View]:
+    """Views of whitened columns of every group, with numbers from ``first``: up to ``most`` of them in all."""
+    looks = WHITENED_IN_ORDER[: max(0, most) // len(groups)]
+    views: dict[tuple[int, int], View] = {}
+    for number, (group, columns) in enumerate(groups.items()):
+        rows, here = present(X, columns)
+        worth = [look for look in looks if look in looks_to_try(rows, labels[here])]
+        mapped = mapped_views(worth, X, labels, n_classes, group=group, columns=columns, n_jobs=n_jobs)
+        views |= {(number, first + looks.index(look)): view for look, view in zip(worth, mapped, strict=False)}
+    return views
 
 
 def _spelled_out(distances: Sequence[Any]) -> Iterator[tuple[Any, bool]]:

@@ -1,7 +1,7 @@
 """The log-linear pool: how far each class is, in every view of the rows, weighed by what past cases teach.
 
     score of class c = −Σ_{s,m} b_{s,m} · log(mean distance of the m nearest members of c in view s)
-                       + b_size · log(rows of c) + b_model · log(what a model beside says of c)
+                       + b_size · log(rows of c) + Σ_t b_t · log(what model t beside says of c)
 
 Where rows have weights, the log likelihood of a past case counts as much as its
 row, and so does a row in the size of its class; distances, and means of them, are
@@ -28,7 +28,7 @@ from nearsay.errors import InputError
 from nearsay.neighbors.class_order import MEMBERS_OF_NEAREST, NearestClasses
 from nearsay.neighbors.table import NeighborTable
 from nearsay.posterior.base import FOLDS_LEFT_OUT, GroupPosterior, splits
-from nearsay.posterior.log_linear import Cases, fit_weights, likeliest, n_candidates, stack
+from nearsay.posterior.log_linear import PRECISION, Cases, fit_weights, likeliest, n_candidates, stack
 from nearsay.posterior.past_case_table import listed_classes
 from nearsay.posterior.past_cases import possible_members
 from nearsay.posterior.row_weights import relative_weights
@@ -42,6 +42,11 @@ FLOOR = 0.3
 
 # With nothing to learn from, halving a distance doubles the odds.
 UNTAUGHT = 1.0
+
+# Views say much the same. Were it all, their weights would only add up, and the prior should hold each as many times as
+# closely; were it nothing, no closer. The truth lies between: by the root of their number. What a model says are
+# probabilities already, so its weight is less than 1, not a few: past cases that are all right would let it run off.
+MODEL_PRECISION = 10.0
 
 # Worth of the belief that the pool may fail, in cases; below one, so that past cases decide.
 BELIEF = 0.1
@@ -70,8 +75,8 @@ class Pooled(GroupPosterior):
         Feature groups, and further views of the rows, each with its own.
     size_weight_ : float
         How much the log of a class's number of rows counts.
-    model_weight_ : float or None
-        How much the model counts that is asked beside; None without one.
+    model_weights_ : (n_models,)
+        How much each model counts that is asked beside.
     members_ : (n_numbers,) the numbers that are used.
     gaps_ : (n_groups, n_numbers)
     model_failure_ : float
@@ -123,27 +128,28 @@ class Pooled(GroupPosterior):
                 " a distance half as long is taken to double the odds. Give at least two rows a class.",
                 stacklevel=2,
             )
-        self._learn(cases, len(groups), tables[0].said is not None)
+        self._learn(cases, len(groups), _n_models(tables))
         return self
 
-    def _learn(self, cases: Cases, n_views: int, has_model: bool, start: np.ndarray | None = None) -> None:
+    def _learn(self, cases: Cases, n_views: int, n_models: int, start: np.ndarray | None = None) -> None:
         shape = (n_views, len(self.members_))
         n_weights = n_views * len(self.members_)
         if len(cases) == 0:
-            weights, self.model_failure_ = np.full(n_weights + has_model + 1, UNTAUGHT), self.model_failure
+            weights, self.model_failure_ = np.full(n_weights + n_models + 1, UNTAUGHT), self.model_failure
             weights[-1] = 0.0
         else:
-            weights, p_true = fit_weights(cases, center=0.0, start=start)
+            precision = np.full(n_weights + n_models + 1, PRECISION * np.sqrt(n_views))
+            precision[n_weights:-1] = MODEL_PRECISION
+            weights, p_true = fit_weights(cases, center=0.0, precision=precision, start=start)
             self.model_failure_ = min(self.model_failure, failure_share(p_true, self.n_classes_, cases.worth))
         self.weights_ = weights[:n_weights].reshape(shape)
-        self.model_weight_ = float(weights[n_weights]) if has_model else None
+        self.model_weights_ = weights[n_weights:-1]
         self.size_weight_ = float(weights[-1])
 
     @property
     def _all_weights(self) -> np.ndarray:
-        """In the order of the features: views × numbers, the model, the size."""
-        model = [] if self.model_weight_ is None else [self.model_weight_]
-        return np.array([*self.weights_.ravel(), *model, self.size_weight_])
+        """In the order of the features: views × numbers, models, the size."""
+        return np.array([*self.weights_.ravel(), *self.model_weights_, self.size_weight_])
 
     def leave_one_out_proba(self, table: NeighborTable, rows: np.ndarray | None = None) -> np.ndarray:
         """Probabilities of past cases, one in ten at a time by the weights that the other nine teach.
@@ -165,7 +171,7 @@ class Pooled(GroupPosterior):
         for taught, asked in splits(self.labels_[rows], FOLDS_LEFT_OUT):
             others = copy(self)
             some = cases[np.flatnonzero(np.isin(teachers, taught))]
-            others._learn(some, len(self.weights_), self.model_weight_ is not None, start=self._all_weights)
+            others._learn(some, len(self.weights_), len(self.model_weights_), start=self._all_weights)
             some_tables = [table[asked] for table in tables]
             p[asked] = others._without_the_case(others.proba_groups(some_tables), some_tables, rows[asked])
         return p
@@ -253,8 +259,9 @@ class Pooled(GroupPosterior):
         for part in self._blocks(len(usable), tables):
             features = self._features(tables, part if everyone else usable[part])
             nearest = np.zeros(features.shape[:2])
-            for first in range(0, features.shape[2] - 1, len(self.members_)):  # nearest members, and the model if any
-                nearest += features[:, :, first]
+            n_of_views = features.shape[2] - 1 - _n_models(tables)
+            for number in (*range(0, n_of_views, len(self.members_)), *range(n_of_views, features.shape[2] - 1)):
+                nearest += features[:, :, number]  # of nearest members, and of models
             taught = rows[usable[part]]
             parts.append(likeliest(features, self.labels_[taught], nearest, relative_weights(self.weights, taught)))
         if not parts:
@@ -262,18 +269,18 @@ class Pooled(GroupPosterior):
         return stack(parts)
 
     def _n_features(self, tables: Sequence[NeighborTable]) -> int:
-        return len(_views(tables)) * len(self.members_) + (tables[0].said is not None) + 1
+        return len(_views(tables)) * len(self.members_) + _n_models(tables) + 1
 
     def _blocks(self, n_queries: int, tables: Sequence[NeighborTable]) -> Iterator[slice]:
         return row_blocks(n_queries, row_bytes=3 * 8 * self.n_classes_ * self._n_features(tables))
 
     def _features(self, tables: Sequence[NeighborTable], part: slice | np.ndarray) -> np.ndarray:
-        """(queries of this part, classes, features): views × numbers log mean distances, −log p of the model, size."""
+        """(queries of this part, classes, features): views × numbers log mean distances, −log p of models, size."""
         views = [view[part] for view in _views(tables)]
         out = np.empty((len(views[0]), self.n_classes_, self._n_features(tables)))
         self._fill_features(views, out)
         if tables[0].said is not None:
-            out[:, :, -2] = -tables[0].said[part]
+            out[:, :, -1 - _n_models(tables) : -1] = -tables[0].said[part]
         # Of a query without any group nothing is known, not even that: all classes are alike.
         out[:, :, -1] = _told(views, tables)[:, None] * self._far_by_size
         return out
@@ -320,6 +327,10 @@ class Pooled(GroupPosterior):
 def _views(tables: Sequence[NeighborTable]) -> list[NearestClasses]:
     """All that is known of the classes: in each group, and in further views of it."""
     return [view for table in tables for view in (listed_classes(table), *table.further)]
+
+
+def _n_models(tables: Sequence[NeighborTable]) -> int:
+    return 0 if tables[0].said is None else tables[0].said.shape[2]
 
 
 def _told(views: Sequence[NearestClasses], tables: Sequence[NeighborTable]) -> np.ndarray:

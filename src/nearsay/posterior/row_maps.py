@@ -42,12 +42,14 @@ class Look:
         How much what regression says of the classes counts beside.
     unit : bool
         Whether rows are made as long as each other at the end.
+    distance : the name of the distance that is measured then.
     """
 
     name: str
     power: float | None = None
     pull: float = 0.0
     unit: bool = False
+    distance: str = "euclidean"
 
     @property
     def knows_labels(self) -> bool:
@@ -56,6 +58,8 @@ class Look:
 
 
 STANDARDIZED = Look("standardized")
+# One column far off counts for less than in Euclidean distance.
+STANDARDIZED_MANHATTAN = Look("standardized, manhattan", distance="manhattan")
 WHITENED = (
     Look("whitened", power=0.5),
     Look("whitened fully", power=1.0),
@@ -65,8 +69,9 @@ WHITENED = (
 )
 
 
-# The one that does best beside the rows as they are.
+# The one that does best beside the rows as they are; and all, where there is room for some.
 WHITENED_BESIDE = WHITENED[2]
+WHITENED_IN_ORDER = (WHITENED_BESIDE, *(look for look in WHITENED if look != WHITENED_BESIDE))
 
 
 @dataclass(frozen=True)
@@ -118,7 +123,7 @@ def learn_maps(looks: Sequence[Look], X: np.ndarray, labels: np.ndarray) -> list
     if any(look.knows_labels for look in looks):
         standardized = (X - center) * scale
         with one_blas_thread():
-            basis = _principal(standardized)
+            basis = principal_directions(standardized, MOST_COLUMNS)
             spreads = ClassSpread(standardized @ basis, np.unique(labels, return_inverse=True)[1])
             back = scale[:, None] * basis
             for number, look in enumerate(looks):
@@ -170,14 +175,17 @@ def _some(X: np.ndarray, labels: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
     return np.asarray(X[::step], np.float64), labels[::step]
 
 
-def _principal(X: np.ndarray) -> np.ndarray:
-    """The directions in which centered rows spread most, at most 512 of them: (n_columns, n_directions)."""
+def principal_directions(X: np.ndarray, most: int) -> np.ndarray:
+    """The directions in which centered rows spread most, at most so many: (n_columns, n_directions).
+
+    Those of the columns themselves where they are no more.
+    """
     n_columns = X.shape[1]
-    if n_columns <= MOST_COLUMNS:
+    if n_columns <= most:
         return np.eye(n_columns)
     from sklearn.utils.extmath import randomized_svd
 
-    n_directions = min(MOST_COLUMNS, len(X))
+    n_directions = min(most, len(X))
     directions: np.ndarray = randomized_svd(X, n_directions, n_iter=2, random_state=0)[2].T
     return directions
 

@@ -10,7 +10,7 @@ import numpy as np
 
 from nearsay.neighbors.labeled import LabeledNeighbors
 from nearsay.neighbors.table import NeighborTable
-from nearsay.posterior.beside import ModelBeside
+from nearsay.posterior.beside import ModelBeside, said_together
 from nearsay.posterior.feature_group import View
 
 
@@ -20,13 +20,13 @@ class Views:
     Parameters
     ----------
     views : fitted, over one collection; neighbors are those of the first.
-    beside : ModelBeside, optional
-        A model that is asked too.
+    models : of ModelBeside
+        Models that are asked too.
     """
 
-    def __init__(self, views: Sequence[View], beside: ModelBeside | None = None) -> None:
+    def __init__(self, views: Sequence[View], models: Sequence[ModelBeside] = ()) -> None:
         self.views = list(views)
-        self.beside = beside
+        self.models = list(models)
 
     @property
     def first(self) -> LabeledNeighbors:
@@ -53,26 +53,30 @@ class Views:
     def query(self, X: Any, k: int, members: tuple[int, ...] | None = None) -> NeighborTable:
         """The ``k`` nearest rows of every query in the first view, and its classes in all of them."""
         table = self.first.query(self.views[0].seen(X), k, members, input_name="X")
-        said = None if self.beside is None or members is None else self.beside.said(X)
-        return self._with_further(table, said, lambda view: view.neighbors(X, 1, members))
+        return self._with_further(table, lambda view: view.neighbors(X, 1, members), lambda model: model.said(X))
 
     def leave_one_out(
         self, k: int, members: tuple[int, ...] | None = None, rows: np.ndarray | None = None
     ) -> NeighborTable:
         """The same for every row (or for ``rows``) and the *other* rows; nothing learned has seen it."""
         table = self.views[0].past_cases(k, members, rows)
-        said = None if self.beside is None or members is None else self.beside.past_cases(rows)
-        return self._with_further(table, said, lambda view: view.past_cases(1, members, rows))
+        return self._with_further(
+            table, lambda view: view.past_cases(1, members, rows), lambda model: model.past_cases(rows)
+        )
 
     def _with_further(
-        self, table: NeighborTable, said: np.ndarray | None, ask: Callable[[View], NeighborTable]
+        self,
+        table: NeighborTable,
+        ask: Callable[[View], NeighborTable],
+        ask_model: Callable[[ModelBeside], np.ndarray],
     ) -> NeighborTable:
         if table.classes is None:  # who looks at the neighbors alone needs no more
             return table
+        said = said_together([ask_model(model) for model in self.models])
         return with_further([table, *(ask(view) for view in self.views[1:])], said)
 
 
 def with_further(tables: Sequence[NeighborTable], said: np.ndarray | None) -> NeighborTable:
-    """The first table, with what the others say of the classes, and with what a model says."""
+    """The first table, with what the others say of the classes, and with what models say."""
     further = tuple(table.classes for table in tables[1:] if table.classes is not None)
     return replace(tables[0], further=further, said=said)

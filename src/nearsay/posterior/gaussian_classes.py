@@ -1,0 +1,136 @@
+"""Classes as Gaussians: how likely a row is in the cloud of each class, told beside how far its members are.
+
+    rows ──► columns of one scale ──► directions, whitened ──► how far from the mean of a class, as it spreads
+             (or normal scores)
+
+Neighbors say what is near; the mean and the spread of all members say what a class is like where few of them are near.
+The spread of a class is its own as far as its rows tell, and that of all classes together for the rest.
+"""
+
+from __future__ import annotations
+
+from typing import Self
+
+import numpy as np
+from scipy.linalg import eigh
+from scipy.special import ndtri
+from sklearn.base import BaseEstimator, ClassifierMixin
+
+from nearsay.arrays import evenly
+from nearsay.parallel import one_blas_thread
+from nearsay.posterior.row_maps import ROWS_AT_ONCE, STANDARDIZED, ClassSpread, learn_maps, principal_directions
+
+# A spread of d columns takes d² numbers a class, and d² products a row and class. More principal directions than so
+# many say little more; where rows and classes are many, fewer are taken, so that no more products than these are.
+MOST_DIRECTIONS = 64
+MOST_PRODUCTS = 4e9
+# What is said of rows × classes is held; with more than these there is nothing said.
+MOST_ANSWERS = 1 << 24
+
+# Normal scores are read between so many values of a column, and are those of no more than 99 rows in 100.
+KNOTS = 1000
+OUTERMOST = 0.005
+# No number is farther out, so that squares stay finite.
+FARTHEST = 1e100
+
+
+class GaussianClasses(ClassifierMixin, BaseEstimator):
+    """Probabilities from one Gaussian a class, all classes taken as equally frequent.
+
+    The covariance of a class is that of its rows, mixed with the one within all
+    classes, which counts as many rows as there are columns.
+
+    Parameters
+    ----------
+    scores : bool, default=False
+        Whether columns are first replaced by their normal scores: the quantile
+        of each number among the training rows, as a standard normal has it.
+        Skewed columns, and those with values far out, then look like a Gaussian's.
+    """
+
+    def __init__(self, *, scores: bool = False) -> None:
+        self.scores = scores
+
+    def fit(self, X: np.ndarray, y: np.ndarray) -> Self:
+        """Learn means and covariances; X holds finite numbers, and there are at least two classes."""
+        self.classes_, labels = np.unique(y, return_inverse=True)
+        n, n_classes = len(labels), len(self.classes_)
+        [self._standardized] = learn_maps([STANDARDIZED], X, labels)
+        columns = self._columns(X)
+        self._quantiles = [_quantiles(column) for column in columns.T] if self.scores else []
+        columns = self._scored(columns)
+        with one_blas_thread():
+            n_directions = min(MOST_DIRECTIONS, max(1, int(np.sqrt(MOST_PRODUCTS / (n * n_classes)))))
+            basis = principal_directions(columns - columns.mean(axis=0), n_directions)
+            # Around their own means rows spread less than around the true ones; a class takes the place of a row.
+            unbiased = np.sqrt(max(n - n_classes, 1) / n)
+            self._whitening = unbiased * basis @ ClassSpread(columns @ basis, labels).factor(power=1.0, pull=0.0)
+            whitened = columns @ self._whitening
+            of_classes = [_factor(whitened[labels == c]) for c in range(n_classes)]
+        self._factors = np.hstack([factor for factor, _, _ in of_classes])
+        self._offsets = np.concatenate([mean @ factor for factor, mean, _ in of_classes])
+        self._half_log_det = np.array([half for _, _, half in of_classes])
+        return self
+
+    def predict_proba(self, X: np.ndarray) -> np.ndarray:
+        """Probabilities (n_queries, n_classes); the same digits for a row in any batch."""
+        far = np.empty((len(X), len(self.classes_)))
+        block = np.zeros((ROWS_AT_ONCE, len(self._whitening)))
+        with one_blas_thread():
+            for first in range(0, len(X), ROWS_AT_ONCE):
+                some = self._scored(self._columns(X[first : first + ROWS_AT_ONCE]))
+                block[: len(some)] = some
+                far[first : first + len(some)] = self._far(block)[: len(some)]
+        p: np.ndarray = np.exp(far.min(axis=1, keepdims=True) - far)
+        p /= p.sum(axis=1, keepdims=True)
+        return p
+
+    def _far(self, columns: np.ndarray) -> np.ndarray:
+        """Minus the log densities, up to what all classes have in common."""
+        apart = columns @ self._whitening @ self._factors - self._offsets
+        squares = (apart * apart).reshape(len(columns), len(self.classes_), -1)
+        far: np.ndarray = squares.sum(axis=2) / 2 + self._half_log_det
+        return far
+
+    def _columns(self, X: np.ndarray) -> np.ndarray:
+        return np.clip(self._standardized(X).astype(np.float64), -FARTHEST, FARTHEST)
+
+    def _scored(self, columns: np.ndarray) -> np.ndarray:
+        if not self.scores:
+            return columns
+        placed = zip(columns.T, self._quantiles, strict=True)
+        return np.stack([normal_scores(column, *quantiles) for column, quantiles in placed], axis=1)
+
+
+def _quantiles(column: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    """The values of a column, some of many, and the share of rows that lie below each, half of its equals among them.
+
+    >>> _quantiles(np.array([3.0, 1.0, 3.0, 8.0]))
+    (array([1., 3., 8.]), array([0.125, 0.5  , 0.875]))
+    """
+    values, counts = np.unique(column, return_counts=True)
+    shares = (np.cumsum(counts) - counts / 2) / len(column)
+    some = evenly(len(values), KNOTS)
+    return values[some], shares[some]
+
+
+def normal_scores(column: np.ndarray, values: np.ndarray, shares: np.ndarray) -> np.ndarray:
+    """Where a standard normal has as large a share below as lies below each number.
+
+    >>> normal_scores(np.array([1.0, 2.0, 9.0]), np.array([0.0, 2.0, 4.0]), np.array([0.16, 0.5, 0.84])).round(2)
+    array([-0.44,  0.  ,  0.99])
+    """
+    scores: np.ndarray = ndtri(np.clip(np.interp(column, values, shares), OUTERMOST, 1 - OUTERMOST))
+    return scores
+
+
+def _factor(rows: np.ndarray) -> tuple[np.ndarray, np.ndarray, float]:
+    """F with F Fᵀ the inverse covariance of a class, its mean, and half the log of the determinant of its covariance.
+
+    Rows are whitened, so that the covariance within all classes is the identity.
+    """
+    mean = rows.mean(axis=0)
+    centered = rows - mean
+    worth = rows.shape[1]
+    values, vectors = eigh((centered.T @ centered + worth * np.eye(worth)) / (len(rows) - 1 + worth))
+    return vectors / np.sqrt(values), mean, float(np.log(values).sum() / 2)
