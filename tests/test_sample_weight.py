@@ -5,7 +5,7 @@ from __future__ import annotations
 import warnings
 from collections.abc import Callable, Iterator
 from pathlib import Path
-from typing import Any
+from typing import Any, ClassVar
 
 import numpy as np
 import pytest
@@ -120,6 +120,18 @@ def test_records_count_past_cases_by_their_weight() -> None:
     assert all(record["right"] / record["cases"] == pytest.approx(p, abs=0.05) for p, record in records)
 
 
+@pytest.mark.parametrize("groups", [None, GROUPS])
+def test_priors_replace_the_weighted_frequencies(groups: Any) -> None:
+    X, y, weights = made_up()
+    base = NeighborClassifier(9, posterior="proportional")
+    make: Any = clone(base) if groups is None else FusedClassifier(groups, base)
+    plain = make.fit(X, y, weights).predict_proba(X)
+    found = make.set_params(priors="uniform").fit(X, y, weights).predict_proba(X)
+    times = 1 if groups is None else 2  # every group brings the frequencies with it
+    expected = plain / np.bincount(y, weights) ** times
+    np.testing.assert_allclose(found, expected / expected.sum(axis=1, keepdims=True), atol=1e-6)
+
+
 def test_rows_keep_their_numbers_where_some_weigh_nothing() -> None:
     X, y, weights = made_up()
     held = np.flatnonzero(weights)
@@ -166,10 +178,13 @@ def test_a_class_whose_rows_all_weigh_nothing_is_unknown() -> None:
 
 
 class HeardWeights:
-    """A posterior of a user's own that remembers what it was told of the rows."""
+    """A posterior of a user's own that remembers what it, and its copies, were told of the rows."""
+
+    everywhere: ClassVar[list[tuple[int, Any]]] = []
 
     def fit(self, table: Any, labels: np.ndarray, n_classes: int, sample_weight: Any = None) -> HeardWeights:
         self.heard, self.n_classes = (len(labels), sample_weight), n_classes
+        HeardWeights.everywhere.append(self.heard)
         return self
 
     def proba(self, table: Any) -> np.ndarray:
@@ -189,7 +204,9 @@ def test_a_posterior_of_ones_own_hears_the_weights_if_its_fit_takes_them() -> No
     clf = NeighborClassifier(3, posterior=HeardWeights()).fit(X, y, weights)
     expected = np.array(loops.relative(weights[weights > 0]), float)
     np.testing.assert_allclose(clf.posterior_.heard[1], expected, rtol=1e-6)
-    clf.leave_one_out_proba()
+    clf.leave_one_out_proba()  # by copies, which are told of some of the rows
+    assert len(HeardWeights.everywhere) > 1
+    assert all(len(heard) == n_labels for n_labels, heard in HeardWeights.everywhere)
     assert NeighborClassifier(3, posterior=HeardWeights()).fit(X, y).posterior_.heard == (60, None)
     NeighborClassifier(3, posterior=HearsNone()).fit(X, y, weights > 0)  # rows left out need no weights
     with pytest.raises(

@@ -136,8 +136,8 @@ class NeighborClassifier(KNeighbors, ClassifierMixin, BaseEstimator):
     max_past_cases : int or None, default=10_000
         How many training rows of a larger collection are asked about the others, at most, to learn
         from and to choose by. Where all classes are listed (as the pool asks), fewer are, down to a
-        fifth from five times as many rows on, and with several views fewer too, so that ``fit`` takes
-        no longer than about four searches of that many. None asks all.
+        fifth from five times as many rows on, and with several views fewer too, so that asking takes
+        about as long as four searches of that many; learning comes on top. None asks all.
     priors : "uniform", (n_classes,) numbers, {label: number} or None, default=None
         How often each class is to be expected among the queries, in the order
         of ``classes_``. The frequencies of the training rows are divided out
