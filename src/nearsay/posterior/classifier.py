@@ -62,8 +62,8 @@ from nearsay.settings import with_hints
 SCALES_MATTER = ("euclidean", "l2")
 CASES_TO_SCALE_BY = 1000
 # Up to so many rows a second view, which has learned which directions tell classes apart, is searched by default, and
-# classes are seen as Gaussians too: that lowers the log loss by a third in the mean. In larger collections a search
-# takes long enough not to be doubled unasked.
+# classes are seen as Gaussians too: that lowers the log loss on most data. In larger collections a search takes long
+# enough not to be doubled unasked.
 ROWS_TO_WHITEN = 20_000
 
 # What users of scikit-learn's KNeighborsClassifier, and of faiss, look for.
