@@ -1,9 +1,12 @@
 """Settings for all tests: drawings without a screen, and no time limit for a single example.
 
 The first example of a test may have to wait for a compiler, so a deadline
-would only measure the machine.
+would only measure the machine. Tests that draw examples and do not say how
+many draw twice as many where slow tests run too.
 """
 
+import os
+import sys
 import warnings
 
 import matplotlib
@@ -16,8 +19,9 @@ from nearsay.search.screening import screen
 from nearsay.search.screening.products import Int8Products
 
 matplotlib.use("Agg")
-settings.register_profile("nearsay", deadline=None)
-settings.load_profile("nearsay")
+settings.register_profile("nearsay", deadline=None, max_examples=30)
+settings.register_profile("thorough", deadline=None, max_examples=60)
+settings.load_profile("thorough" if os.environ.get("CI") or "--slow" in sys.argv else "nearsay")
 
 
 @pytest.fixture(autouse=True, scope="session")

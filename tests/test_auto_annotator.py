@@ -16,7 +16,7 @@ from nearsay.annotate import annotator as annotator_module
 from nearsay.annotate import keyword_columns
 from nearsay.annotate.annotator import KeywordAnnotator
 from nearsay.annotate.calibration import KeywordCalibration
-from nearsay.annotate.keyword_columns import SHAPED, KeywordColumns, TrainingColumns, View, leading_directions
+from nearsay.annotate.keyword_columns import SHAPED, KeywordColumns, View, leading_directions
 from nearsay.annotate.regression import SHRINKAGES, KeywordRegression
 from nearsay.annotate.relevance import Relevance
 from nearsay.annotate.scorer_choice import choose_scorers
@@ -230,47 +230,6 @@ def test_columns_of_new_rows_are_those_of_the_same_rows_when_fitted(most, exact,
     if most > 25:  # nothing is lost
         gaps = [((block[:, None] - block[None]) ** 2).sum(axis=2) for block in (vectors, linear)]
         np.testing.assert_allclose(*gaps, atol=1e-9)
-
-
-@pytest.mark.parametrize(("landmarks", "components"), [(100, 400), (100, 7), (20, 400), (20, 7)])
-@pytest.mark.parametrize("features", [None, {"a": slice(0, 3), "b": (slice(3, 6), "manhattan")}])
-def test_past_cases_are_seen_as_new_rows_are_and_never_as_landmarks(landmarks, components, features, monkeypatch):
-    monkeypatch.setattr(keyword_columns, "LANDMARKS", landmarks)
-    monkeypatch.setattr(keyword_columns, "COMPONENTS", components)
-    X, Y = mixed(50)
-    made = KeywordColumns(features).fit_columns(X, Y)
-    asked = np.arange(0, 50, 3)
-    columns = made.without(asked)
-    for block in made.near:
-        kept = np.setdiff1d(block.landmarks, asked)
-        near = block.nearness[np.ix_(kept, np.searchsorted(block.landmarks, kept))]
-        strengths, vectors = np.linalg.eigh(near)
-        leading = vectors[:, -components:] / np.sqrt(strengths[-components:])
-        expected = block.nearness[:, np.searchsorted(block.landmarks, kept)] @ leading
-        np.testing.assert_allclose(
-            columns[:, block.columns] @ columns[:, block.columns].T, expected @ expected.T, atol=1e-8
-        )
-    assert made.without(np.setdiff1d(np.arange(50), made.near[0].landmarks)) is made.columns
-
-
-@pytest.mark.parametrize("cv", [None, 2])
-@pytest.mark.parametrize("most", [90, 18])
-def test_no_fold_asks_about_a_landmark(cv, most, monkeypatch):
-    monkeypatch.setattr(annotator_module, "MOST_PAST_CASES", most)
-    made, asked_without = [], []
-
-    class Watched(TrainingColumns):
-        def without(self, rows):
-            made.append(self)
-            asked_without.extend(rows.tolist())
-            return super().without(rows)
-
-    monkeypatch.setattr(keyword_columns, "TrainingColumns", Watched)
-    X, Y = mixed(90)
-    fitted = KeywordAnnotator(cv=cv).fit(X, Y)
-    assert sorted(asked_without) == fitted.held_out_rows_.tolist()
-    if len(fitted._folds(90, fitted.held_out_rows_)) == 1:
-        assert not np.isin(made[0].near[0].landmarks, fitted.held_out_rows_).any()
 
 
 def test_leading_directions_are_those_of_largest_variance():

@@ -6,6 +6,7 @@ import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from scipy.special import log_softmax
 from scipy.stats import multivariate_normal, norm, rankdata
 from sklearn.datasets import load_wine
 
@@ -187,3 +188,21 @@ def test_few_past_cases_that_are_all_right_do_not_make_a_model_certain():
     p = np.where(np.arange(2) == y[:, None], 0.9, 0.1)
     pool = Pooled(members=(1, 4)).fit(with_further([table], said_together([np.log(p)])), y, 2)
     assert 0 < pool.model_weights_[0] < 2
+
+
+def test_a_model_that_is_far_too_sure_does_not_hide_the_classes_that_are_near():
+    """With more classes than are kept of a case, what ranges over hundreds decided alone which ones were."""
+    rng = np.random.default_rng(5)
+    centers = rng.normal(size=(90, 6))
+    y = np.repeat(np.arange(90), 6)
+    X = centers[y] + 0.5 * rng.normal(size=(len(y), 6))
+    table = NeighborIndex().fit(X).with_labels(y).leave_one_out(5, (1, 4))
+    blurred = centers + 1.2 * rng.normal(size=centers.shape)
+    sure = log_softmax(-40 * ((X[:, None] - blurred) ** 2).sum(axis=2), axis=1)
+    truth = np.arange(len(y)), y
+
+    def lost(table):
+        return -np.log(Pooled(members=(1, 4)).fit(table, y, 90).leave_one_out_proba(table)[truth]).mean()
+
+    alone, beside = lost(table), lost(with_further([table], said_together([sure])))
+    assert beside < alone + 0.02

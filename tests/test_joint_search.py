@@ -66,7 +66,7 @@ def check(table: ns.NeighborTable, expected: list) -> None:
     assert table.distances.tolist() == [[distance for distance, _ in line] for line in expected]
 
 
-@settings(max_examples=20)
+@settings(max_examples=8)
 @given(
     st.integers(0, 1000),
     st.lists(st.sampled_from([*METRICS, negative_product]), min_size=3, max_size=3),

@@ -64,6 +64,7 @@ def test_with_confidence_95_of_100_promises_are_kept(accuracies):
     assert (kept >= CONFIDENCE).all(), kept
 
 
+@pytest.mark.slow
 def test_with_confidence_so_many_are_kept_by_the_rows_left_over_too(accuracies):
     """But for chance: where the calibration rows came out easy, those left over are harder than all are."""
     kept = (accuracies[1][CONFIDENT] >= ACCURACIES).mean(axis=0)

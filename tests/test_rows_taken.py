@@ -50,7 +50,7 @@ def test_rows_in_either_order_of_bytes_are_the_same_rows(order: str, kind: str) 
     assert np.shares_memory(rows, given) == given.dtype.isnative
 
 
-@pytest.mark.parametrize("kind", ["f4", "f8", "i4"])
+@pytest.mark.parametrize("kind", ["f4", *(pytest.param(kind, marks=pytest.mark.slow) for kind in ("f8", "i4"))])
 @pytest.mark.parametrize("name", sorted(DISTANCES))
 def test_every_distance_takes_either_order_of_bytes(name: str, kind: str) -> None:
     if name == "precomputed":

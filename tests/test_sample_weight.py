@@ -221,7 +221,7 @@ def test_a_model_beside_is_fitted_with_the_weights_or_refused() -> None:
     held = weights > 0
     clf = NeighborClassifier(3, beside=LogisticRegression()).fit(X, y, weights)
     alone = LogisticRegression().fit(X[held], y[held], sample_weight=weights[held] / weights[held].mean())
-    np.testing.assert_allclose(clf._views.beside.model_.coef_, alone.coef_, rtol=1e-4)
+    np.testing.assert_allclose(clf._views.models[0].model_.coef_, alone.coef_, rtol=1e-4)
     with pytest.raises(InputError, match=r"fit of beside=KNeighborsClassifier\(\) takes none\. Pass a model whose"):
         NeighborClassifier(3, beside=KNeighborsClassifier()).fit(X, y, weights)
     said = np.full((60, 3), 1 / 3)

@@ -239,7 +239,7 @@ def peak_megabytes(work) -> float:
 
 
 @pytest.mark.parametrize("dtype", [np.uint8, np.float32, np.float64])
-@pytest.mark.parametrize("n_columns", [40_000, 150_000])
+@pytest.mark.parametrize("n_columns", [40_000, pytest.param(150_000, marks=pytest.mark.slow)])
 def test_wide_rows_take_little_memory_beside_their_own(dtype, n_columns):
     """Blocks are cut by bytes: 150 rows of 150,000 columns are 180 MB as float64, and were held several times over.
 

@@ -20,7 +20,7 @@ from nearsay.neighbors.index import NeighborIndex
 from nearsay.parallel import threads
 from nearsay.posterior import classifier, fused, model_choice, past_cases, row_maps
 from nearsay.posterior.base import folds
-from nearsay.posterior.beside import SPREAD, ModelBeside
+from nearsay.posterior.beside import GAUSSIANS, SPREAD, ModelBeside
 from nearsay.posterior.classifier import NeighborClassifier
 from nearsay.posterior.feature_group import View
 from nearsay.posterior.fused import FusedClassifier
@@ -109,9 +109,9 @@ def test_standardized_columns_are_also_measured_by_manhattan_distance_where_rows
     table = view.neighbors(X[:5], 3, None)
     far = np.abs((X[:5, None] - X[table.indices]) / X.std(axis=0)).sum(axis=2)
     np.testing.assert_allclose(table.distances, far)
-    for limit in (50, 49):
-        monkeypatch.setattr(model_choice, "ROWS_TO_MEASURE", limit)
-        assert (STANDARDIZED_MANHATTAN in model_choice.looks_to_try(X, y)) == (limit == 50)
+    for limit in (X.size, X.size - 1):
+        monkeypatch.setattr(model_choice, "NUMBERS_TO_MEASURE", limit)
+        assert (STANDARDIZED_MANHATTAN in model_choice.looks_to_try(X, y)) == (limit == X.size)
 
 
 def test_past_cases_of_a_view_that_knows_labels_equal_the_loop():
@@ -231,7 +231,9 @@ def test_columns_of_unequal_scale_are_standardized_where_that_is_better_and_only
     assert as_given.index_.search_.rows_.take(np.arange(1))[0, -1] == 1065.0
 
 
-@pytest.mark.parametrize(("n_rows", "looks"), [(120, ("euclidean", WHITENED_BESIDE.name)), (121, ("euclidean",))])
+@pytest.mark.parametrize(
+    ("n_rows", "looks"), [(120, ("euclidean", WHITENED_BESIDE.name, *GAUSSIANS)), (121, ("euclidean",))]
+)
 def test_a_second_look_is_taken_by_default_where_a_search_costs_little(monkeypatch, n_rows, looks):
     monkeypatch.setattr(classifier, "ROWS_TO_WHITEN", 120)
     rng = np.random.default_rng(3)

@@ -20,7 +20,7 @@ from sklearn.utils.validation import check_is_fitted
 
 from nearsay.annotate.auto_scorers import RELEVANCES, auto_scorers
 from nearsay.annotate.calibration import KeywordCalibration
-from nearsay.annotate.keyword_columns import KeywordColumns, TrainingColumns
+from nearsay.annotate.keyword_columns import KeywordColumns
 from nearsay.annotate.keyword_scorers import KeywordScorer, as_relevances, as_scorers
 from nearsay.annotate.scorer_choice import ScorerChoices, choose_scorers
 from nearsay.annotate.word_selection import Worth, best_recall_weight, most
@@ -224,14 +224,13 @@ class KeywordAnnotator(BaseEstimator):
         seen = evenly(len(rows), max(2, min(MOST_PAST_CASES, MOST_PAIRS // len(self.words_))))
         past, share = csr_array(self._keywords[seen]), np.asarray(self._keywords.mean(axis=0)).ravel()
         folds = self._folds(len(rows), seen)
-        made, tried = self._tried(rows, folds)
-        shown = [rows, made.columns]
+        shown, tried = self._tried(rows, folds)
         # What can leave rows out is fitted once, for past cases and for new ones.
         ready = [
             one.fit(shown[one.sees_columns], self._keywords) if self._leaves_out(one) else None
             for one in tried.values()
         ]
-        said = self._past_scores(list(tried.values()), ready, rows, made, seen, folds)
+        said = self._past_scores(list(tried.values()), ready, shown, seen, folds)
         self.choices_: ScorerChoices | None = None
         if self._columns is not None:
             self.choices_ = choose_scorers(dict(zip(tried, said, strict=True)), past, share)
@@ -342,23 +341,22 @@ class KeywordAnnotator(BaseEstimator):
         nobody = NeighborTable(np.empty((len(rows), 0), np.int64), np.empty((len(rows), 0)))
         return scores, tables[0] if tables else nobody
 
-    def _tried(self, rows: np.ndarray, folds: list[Fold]) -> tuple[TrainingColumns, dict[str, KeywordScorer]]:
-        """The columns made of the rows, of which scorers see one or the other, and the scorers by name."""
+    def _tried(self, rows: np.ndarray, folds: list[Fold]) -> tuple[list[np.ndarray], dict[str, KeywordScorer]]:
+        """The rows and the columns made of them, of which each scorer sees one, and the scorers by name."""
         self._columns = None
         if isinstance(self.neighbors, str) and self.neighbors == AUTO:
             if self.order == "score":
                 raise InputError("order='score' goes by one relevance; neighbors='auto' has several. Use 'nearest'.")
             relevances = RELEVANCES if self.relevance is None else as_relevances(self.relevance)
             self._columns = KeywordColumns(self.features)
-            # Of many rows only some are asked about: landmarks are found among the others.
-            made = self._columns.fit_columns(rows, self._keywords, folds[0][0] if len(folds) == 1 else None)
+            columns = self._columns.fit_transform(rows, self._keywords)
             tells = all(some_words(csr_array(self._keywords[others])).nnz for others, _ in folds)
-            given = self._columns, made.columns, self._keywords, relevances, self.n_neighbors
-            return made, auto_scorers(*given, tells=tells)
-        several = as_scorers(self.neighbors, self.relevance, self.n_neighbors, self.features)
-        if self.order == "score" and sum(scorer.n_scores for scorer in several) > 1:
+            made = self._columns, columns, self._keywords, relevances, self.n_neighbors
+            return [rows, columns], auto_scorers(*made, tells=tells)
+        given = as_scorers(self.neighbors, self.relevance, self.n_neighbors, self.features)
+        if self.order == "score" and sum(scorer.n_scores for scorer in given) > 1:
             raise InputError("order='score' goes by one relevance; got several. Use 'probability' or 'worth'.")
-        return TrainingColumns(rows, []), {str(number): scorer for number, scorer in enumerate(several)}
+        return [rows, rows], {str(number): scorer for number, scorer in enumerate(given)}
 
     def _leaves_out(self, scorer: KeywordScorer) -> bool:
         return self.cv is None and scorer.leaves_out
@@ -378,8 +376,7 @@ class KeywordAnnotator(BaseEstimator):
         self,
         tried: list[KeywordScorer],
         ready: list[KeywordScorer | None],
-        rows: np.ndarray,
-        made: TrainingColumns,
+        shown: list[np.ndarray],
         seen: np.ndarray,
         folds: list[Fold],
     ) -> list[list[np.ndarray]]:
@@ -392,10 +389,9 @@ class KeywordAnnotator(BaseEstimator):
         in_folds = [(one, out) for one, fitted, out in zip(tried, ready, scores, strict=True) if fitted is None]
         for others, asked in folds if in_folds else ():
             keywords, place = csr_array(self._keywords[others]), np.searchsorted(seen, asked)
-            shown = [rows, made.without(asked)]
             for one, out in in_folds:
-                seen_by = shown[one.sees_columns]
-                said = one.fit(seen_by[others], keywords).scores(seen_by[asked], keywords)
+                rows = shown[one.sees_columns]
+                said = one.fit(rows[others], keywords).scores(rows[asked], keywords)
                 for every, some in zip(out, said, strict=True):
                     every[place] = some
         return scores

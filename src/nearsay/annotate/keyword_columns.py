@@ -7,8 +7,7 @@
                                                                      └─► nearness to landmarks ──► "kernel of others"
 
 Views are held against each other by what the nearest rows say, each row left out once; that is all that keywords are
-used for. But no new row is a landmark, and leading components do not treat landmarks as they treat other rows. So
-every fold has columns of its own, in which no row that it asks about is a landmark.
+used for, so one table of columns serves every fold.
 """
 
 from __future__ import annotations
@@ -25,7 +24,7 @@ from sklearn.utils.extmath import randomized_svd
 from sklearn.utils.validation import check_is_fitted
 
 from nearsay.annotate.calibration import KeywordCalibration
-from nearsay.annotate.landmarks import LandmarkFeatures, strongest_components
+from nearsay.annotate.landmarks import LandmarkFeatures
 from nearsay.annotate.relevance import Relevance
 from nearsay.arrays import as_rows, evenly
 from nearsay.data.keywords import rows_and_keywords
@@ -98,53 +97,6 @@ class View:
         return seen
 
 
-@dataclass(frozen=True)
-class NearColumns:
-    """Columns made of nearness to landmarks.
-
-    Attributes
-    ----------
-    columns : slice
-        Where they stand.
-    landmarks : (n_landmarks,) row numbers, in order
-    nearness : (n_rows, n_landmarks)
-    """
-
-    columns: slice
-    landmarks: np.ndarray
-    nearness: np.ndarray
-
-    def without(self, rows: np.ndarray) -> np.ndarray:
-        """The same columns made with none of these rows for a landmark: (n_rows, n_columns)."""
-        kept = ~np.isin(self.landmarks, rows)
-        nearness, n_columns = self.nearness[:, kept], self.columns.stop - self.columns.start
-        made = nearness @ strongest_components(nearness[self.landmarks[kept]], n_columns)
-        # Fewer landmarks may span fewer directions.
-        return np.pad(made, ((0, 0), (0, n_columns - made.shape[1])))
-
-
-@dataclass(frozen=True)
-class TrainingColumns:
-    """The columns of the rows that a ``KeywordColumns`` was fitted to, also as if some of these rows were new.
-
-    Attributes
-    ----------
-    columns : (n_rows, n_columns)
-    near : those that are made of nearness to landmarks
-    """
-
-    columns: np.ndarray
-    near: list[NearColumns]
-
-    def without(self, rows: np.ndarray) -> np.ndarray:
-        """The columns with none of these rows for a landmark: (n_rows, n_columns)."""
-        changed = [block for block in self.near if np.isin(block.landmarks, rows).any()]
-        columns = self.columns.copy() if changed else self.columns
-        for block in changed:
-            columns[:, block.columns] = block.without(rows)
-        return columns
-
-
 class KeywordColumns(TransformerMixin, BaseEstimator):
     """Rows in columns that suit linear methods and searches alike.
 
@@ -173,10 +125,6 @@ class KeywordColumns(TransformerMixin, BaseEstimator):
 
     def fit_transform(self, X: Any, Y: Any) -> np.ndarray:
         """The same as ``fit`` and then ``transform``; landmarks are not measured twice."""
-        return self.fit_columns(X, Y).columns
-
-    def fit_columns(self, X: Any, Y: Any, among: np.ndarray | None = None) -> TrainingColumns:
-        """Fit, and give the columns of these rows; ``among`` are numbers of those that may be landmarks."""
         rows, keywords = rows_and_keywords(X, Y)
         spaces = as_spaces(self.features, rows.shape[1])
         self.n_features_in_ = rows.shape[1]
@@ -190,25 +138,19 @@ class KeywordColumns(TransformerMixin, BaseEstimator):
         self._directions: np.ndarray | None = None
         self._near: dict[str, LandmarkFeatures] = {}
         self.blocks_: dict[str, slice] = {}
-        parts: list[np.ndarray] = []
-        near: list[NearColumns] = []
+        parts = []
         if self._vectors:
             vectors = self._seen(rows)
-            self._block(VECTORS, vectors, parts)
+            parts.append(self._block(VECTORS, vectors))
             self.blocks_[LINEAR] = self.blocks_[VECTORS]
             if vectors.shape[1] > min(MOST_COLUMNS, len(vectors)):
                 self._mean = vectors.mean(axis=0)
                 self._directions = leading_directions(vectors - self._mean, DIRECTIONS)
-                self._block(LINEAR, (vectors - self._mean) @ self._directions.T, parts)
-        named: dict[str, tuple[np.ndarray, Any]] = {KERNEL: (vectors, None)} if self._vectors else {}
+                parts.append(self._block(LINEAR, (vectors - self._mean) @ self._directions.T))
+            parts.append(self._near_block(KERNEL, vectors, None))
         if self.others_:
-            named[KERNEL_OF_OTHERS] = rows, self.others_
-        for name, (seen, features) in named.items():
-            self._near[name] = LandmarkFeatures(features, n_landmarks=LANDMARKS, n_components=COMPONENTS)
-            landmarks, nearness = self._near[name].fit_nearness(seen, among)
-            self._block(name, self._near[name].components(nearness), parts)
-            near.append(NearColumns(self.blocks_[name], landmarks, nearness))
-        return TrainingColumns(np.hstack(parts), near)
+            parts.append(self._near_block(KERNEL_OF_OTHERS, rows, self.others_))
+        return np.hstack(parts)
 
     def transform(self, X: Any) -> np.ndarray:
         """The columns of each row: (n_rows, n_columns_out)."""
@@ -229,9 +171,13 @@ class KeywordColumns(TransformerMixin, BaseEstimator):
     def _width(self) -> int:
         return max((block.stop for block in self.blocks_.values()), default=0)
 
-    def _block(self, name: str, columns: np.ndarray, parts: list[np.ndarray]) -> None:
+    def _block(self, name: str, columns: np.ndarray) -> np.ndarray:
         self.blocks_[name] = slice(self._width, self._width + columns.shape[1])
-        parts.append(columns)
+        return columns
+
+    def _near_block(self, name: str, columns: np.ndarray, features: Any) -> np.ndarray:
+        self._near[name] = LandmarkFeatures(features, n_landmarks=LANDMARKS, n_components=COMPONENTS)
+        return self._block(name, self._near[name].fit_transform(columns))
 
     def _seen(self, rows: np.ndarray) -> np.ndarray:
         """The Euclidean spaces beside each other, each in its view."""

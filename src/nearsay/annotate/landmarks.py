@@ -77,29 +77,16 @@ class LandmarkFeatures(TransformerMixin, BaseEstimator):
 
     def fit_transform(self, X: Any, y: Any = None) -> np.ndarray:
         """The same as ``fit`` and then ``transform``; landmarks are not measured twice."""
-        return self.components(self.fit_nearness(X)[1])
-
-    def fit_nearness(self, X: Any, among: np.ndarray | None = None) -> tuple[np.ndarray, np.ndarray]:
-        """Fit, and tell how near every row is to every landmark.
-
-        Parameters
-        ----------
-        among : numbers of the rows that may be landmarks; None for all.
-
-        Returns
-        -------
-        (n_landmarks,) row numbers, in order, and (n_rows, n_landmarks)
-        """
-        chosen, known = self._learn(X, among)
+        chosen, nearness = self._learn(X)
         rows = as_rows(X)
-        nearness = np.empty((len(rows), len(chosen)))
-        nearness[chosen] = known
+        columns = np.empty((len(rows), self._components.shape[1]))
+        columns[chosen] = nearness @ self._components
         others = np.ones(len(rows), np.bool_)
         others[chosen] = False
-        nearness[others] = self._nearness(self.landmarks_.distances(rows[others]))
-        return chosen, nearness
+        columns[others] = self.transform(rows[others])
+        return columns
 
-    def _learn(self, X: Any, among: np.ndarray | None = None) -> tuple[np.ndarray, np.ndarray]:
+    def _learn(self, X: Any) -> tuple[np.ndarray, np.ndarray]:
         """Do what ``fit`` does; give the numbers of the landmarks and how near each is to each."""
         check_whole("n_landmarks", self.n_landmarks, least=1)
         check_whole("n_components", self.n_components, least=1)
@@ -107,46 +94,25 @@ class LandmarkFeatures(TransformerMixin, BaseEstimator):
         rows = as_rows(X)
         if not len(rows):
             raise InputError("X has no rows: there is nothing to be a landmark.")
-        chosen = evenly(len(rows), self.n_landmarks) if among is None else among[evenly(len(among), self.n_landmarks)]
+        chosen = evenly(len(rows), self.n_landmarks)
         self.n_features_in_ = rows.shape[1]
         self.landmarks_ = JointNeighbors(self.features, weights=self.weights).fit(rows[chosen])
         distances = self.landmarks_.distances()
         self.mean_distance_ = float(distances.mean()) or 1.0
         nearness = self._nearness(distances)
-        self._components = strongest_components(nearness, self.n_components)
+        strongest = [max(0, len(chosen) - self.n_components), len(chosen) - 1]
+        strengths, vectors = eigh(nearness, subset_by_index=strongest)
+        strong = strengths > FAINTEST * strengths[-1]
+        self._components = vectors[:, strong] / np.sqrt(strengths[strong])
         return chosen, nearness
 
     def transform(self, X: Any) -> np.ndarray:
         """The components of each row: (n_rows, n_components)."""
         check_is_fitted(self, "mean_distance_")
         rows = as_rows(X, width=self.n_features_in_)
-        return self.components(self._nearness(self.landmarks_.distances(rows)))
-
-    def components(self, nearness: np.ndarray) -> np.ndarray:
-        """The components of rows that are so near to the landmarks: (n_rows, n_components)."""
-        check_is_fitted(self, "mean_distance_")
-        columns: np.ndarray = nearness @ self._components
+        columns: np.ndarray = self._nearness(self.landmarks_.distances(rows)) @ self._components
         return columns
 
     def _nearness(self, distances: np.ndarray) -> np.ndarray:
         nearness: np.ndarray = np.exp(-self.sharpness * distances / self.mean_distance_)
         return nearness
-
-
-def strongest_components(nearness: np.ndarray, most: int) -> np.ndarray:
-    """What nearness to landmarks is multiplied by to give their leading components: (n_landmarks, at most ``most``).
-
-    Parameters
-    ----------
-    nearness : (n_landmarks, n_landmarks) of each to each.
-
-    >>> near = np.array([[1.0, 0.2], [0.2, 1.0]])
-    >>> columns = near @ strongest_components(near, 2)
-    >>> columns @ columns.T
-    array([[1. , 0.2],
-           [0.2, 1. ]])
-    """
-    strengths, vectors = eigh(nearness, subset_by_index=[max(0, len(nearness) - most), len(nearness) - 1])
-    strong = strengths > FAINTEST * strengths[-1]
-    components: np.ndarray = vectors[:, strong] / np.sqrt(strengths[strong])
-    return components

@@ -63,8 +63,9 @@ CRITERIA = ("log_posterior", "accuracy")
 # Rows as they are, their directions, and amounts; one that a row does not allow (a root of a negative number, the
 # direction of nothing) is not tried. All are searched by products, so that trying them takes no longer than using them.
 DISTANCES_TO_TRY = ("euclidean", "cosine", "hellinger")
-# What no product finds takes many times as long: in collections of up to so many rows it is worth that.
-ROWS_TO_MEASURE = 20_000
+# What no product finds takes many times as long, in proportion to the numbers a collection has: up to so many it is
+# worth that.
+NUMBERS_TO_MEASURE = 1 << 20
 
 
 @dataclass(frozen=True)
@@ -475,7 +476,7 @@ def looks_to_try(X: np.ndarray, labels: np.ndarray) -> list[Look]:
     Whitened ones only where there is something to learn: two classes, and two columns.
     """
     looks = [STANDARDIZED] if unequal_columns(X) else []
-    if X.shape[1] > 1 and len(X) <= ROWS_TO_MEASURE:
+    if X.shape[1] > 1 and X.size <= NUMBERS_TO_MEASURE:
         looks.append(STANDARDIZED_MANHATTAN)
     if np.count_nonzero(np.bincount(labels)) > 1 and X.shape[1] > 1:
         looks += WHITENED

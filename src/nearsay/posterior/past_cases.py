@@ -98,7 +98,8 @@ def _affordable(n_rows: int, max_past_cases: int, n_views: int, *, lists_all: bo
     most = max_past_cases
     if lists_all and n_rows > most:
         most = min(most, max(FEWEST, most // LISTING, most**2 // n_rows))
-    few = max(FEWEST, SEARCHES * most // n_views)
+    # Several views have more weights to learn, and are halved only where the collection is twice as large.
+    few = max(FEWEST, 2 * SEARCHES * most // n_views)
     return min(most, few, SEARCHES * max_past_cases // n_views)
 
 

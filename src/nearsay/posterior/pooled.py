@@ -261,7 +261,7 @@ class Pooled(GroupPosterior):
             nearest = np.zeros(features.shape[:2])
             n_of_views = features.shape[2] - 1 - _n_models(tables)
             for number in (*range(0, n_of_views, len(self.members_)), *range(n_of_views, features.shape[2] - 1)):
-                nearest += features[:, :, number]  # of nearest members, and of models
+                nearest += _from_nearest(features[:, :, number])  # of nearest members, and of models
             taught = rows[usable[part]]
             parts.append(likeliest(features, self.labels_[taught], nearest, relative_weights(self.weights, taught)))
         if not parts:
@@ -327,6 +327,16 @@ class Pooled(GroupPosterior):
 def _views(tables: Sequence[NeighborTable]) -> list[NearestClasses]:
     """All that is known of the classes: in each group, and in further views of it."""
     return [view for table in tables for view in (listed_classes(table), *table.further)]
+
+
+def _from_nearest(far: np.ndarray) -> np.ndarray:
+    """How much farther than the nearest class each one is, where the usual one is 1 farther.
+
+    What a model says may range over hundreds, and logs of distances over tenths: so they are heard alike.
+    """
+    farther = far - far.min(axis=1, keepdims=True)
+    usual = farther.mean(axis=1, keepdims=True)
+    return np.asarray(farther / np.where(usual > 0, usual, 1.0))
 
 
 def _n_models(tables: Sequence[NeighborTable]) -> int:
