@@ -18,12 +18,11 @@ from nearsay.errors import InputError
 from nearsay.learn import WithinClassWhitening
 from nearsay.neighbors.index import NeighborIndex
 from nearsay.parallel import threads
-from nearsay.posterior import classifier, fused, model_choice, past_cases, row_maps
+from nearsay.posterior import classifier, model_choice, past_cases, row_maps
 from nearsay.posterior.base import folds
 from nearsay.posterior.beside import GAUSSIANS, SPREAD, ModelBeside
 from nearsay.posterior.classifier import NeighborClassifier
 from nearsay.posterior.feature_group import View
-from nearsay.posterior.fused import FusedClassifier
 from nearsay.posterior.model_choice import Candidate, CandidateScore, Chooser
 from nearsay.posterior.named import FEW
 from nearsay.posterior.pooled import Pooled
@@ -152,24 +151,6 @@ def test_past_cases_of_whitened_columns_equal_the_loop_where_rows_lack_them(lack
         order = np.argsort(distances, kind="stable")[:4]
         np.testing.assert_array_equal(table.indices[line], here[order])
         np.testing.assert_allclose(table.distances[line], distances[order])
-
-
-@pytest.mark.parametrize(("most", "whitened"), [(12, 3), (7, 0), (8, 1), (30, 5)])
-def test_feature_groups_are_pooled_with_their_whitened_columns_as_far_as_there_is_room(monkeypatch, most, whitened):
-    monkeypatch.setattr(fused, "MOST_VIEWS", most)
-    X, y = blobs(90)
-    X = X - X.min(axis=0)
-    X[:7, :2] = np.nan
-    groups = {"left": slice(0, 2), "right": slice(2, 4)}
-    clf = FusedClassifier(groups, NeighborClassifier(posterior="pooled", metric="auto")).fit(X, y)
-    views = {(group, name) for one in clf.choices_ for group in one.groups for name in one.distances}
-    looks = {look.name for look in WHITENED} & {name for _, name in views}
-    assert len(looks) == whitened
-    assert not looks or WHITENED[2].name in looks
-    p = clf.leave_one_out_proba()
-    np.testing.assert_allclose(p.sum(axis=1), 1)
-    np.testing.assert_array_equal(np.vstack([clf.predict_proba(X[:9]), clf.predict_proba(X[9:])]), clf.predict_proba(X))
-    assert len(clf.explain(X[:8])) == 8
 
 
 # ---------------------------------------------------------------- one pool of all

@@ -18,21 +18,14 @@ from nearsay.distances.named import with_parameters
 from nearsay.errors import InputError
 from nearsay.neighbors.table import NeighborTable
 from nearsay.parallel import in_jobs
-from nearsay.posterior.base import GroupPosterior, Posterior
+from nearsay.posterior.base import Posterior
 from nearsay.posterior.classifier import NeighborClassifier
 from nearsay.posterior.evidence import EvidenceList
 from nearsay.posterior.feature_group import View
 from nearsay.posterior.fitting import check_answering, check_n_neighbors, is_auto, posteriors_to_try, seed_of
 from nearsay.posterior.fused_evidence import FusedEvidence, fused_evidence
 from nearsay.posterior.fusion import Fusion
-from nearsay.posterior.model_choice import (
-    Candidate,
-    Choices,
-    Chooser,
-    mapped_views_of_groups,
-    neighbors_to_try,
-    views_to_try,
-)
+from nearsay.posterior.model_choice import Candidate, Choices, Chooser, neighbors_to_try, views_to_try
 from nearsay.posterior.past_cases import possible_members, rows_judged, rows_not_judged, sample_of
 from nearsay.posterior.priors import Priors, PriorsLike, log_frequencies
 from nearsay.posterior.records import Records, records_of_answers
@@ -44,8 +37,6 @@ from nearsay.validation import checked_rows, checked_rows_and_labels
 EXPONENTS = ("learned",)
 # Products of the same numbers in another order differ in their last digits; they count as equal.
 SAME = 1e-13
-# With metric="auto" so many views of all groups are tried, whitened ones as long as there is room.
-MOST_VIEWS = 12
 
 
 class FusedClassifier(HoldsRowsThatCount, ClassifierMixin, BaseEstimator):
@@ -67,8 +58,7 @@ class FusedClassifier(HoldsRowsThatCount, ClassifierMixin, BaseEstimator):
         What each group uses: its ``n_neighbors``, ``posterior``, ``distance``
         and so on. "auto" for any of these chooses for all groups together, by
         the leave-one-out log posterior of the fused answer, and may leave a
-        group out; ``choices_`` shows what was tried. With ``metric="auto"`` the pool hears whitened
-        columns of each group too, up to 12 views in all. ``distance`` may also be
+        group out; ``choices_`` shows what was tried. ``metric`` may also be
         a list: each group is then seen by each of them.
     exponents : None or "learned", default=None
         None is eq. (3). "learned" gives each group a power that makes past
@@ -168,10 +158,6 @@ class FusedClassifier(HoldsRowsThatCount, ClassifierMixin, BaseEstimator):
         views = views_to_try(groups, distances, base.search, X, self.labels_, len(self.classes_), n_jobs=base.n_jobs)
         _warn_of_empty_rows(views.values(), len(X))
         makers = posteriors_to_try(base, every=True, weights=self._weights)
-        if is_auto(given) and any(isinstance(make(), GroupPosterior) for make in makers.values()):
-            first, room = max(place for _, place in views) + 1, MOST_VIEWS - len(views)
-            n_classes = len(self.classes_)
-            views |= mapped_views_of_groups(groups, first, room, X, self.labels_, n_classes, base.n_jobs)
         way = self._way(base, views, makers, len(X))
         self.views_ = [views[key] for key in way.views]
         self.n_neighbors_ = way.n_neighbors

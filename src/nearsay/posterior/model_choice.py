@@ -35,7 +35,6 @@ from nearsay.posterior.row_maps import (
     STANDARDIZED,
     STANDARDIZED_MANHATTAN,
     WHITENED,
-    WHITENED_IN_ORDER,
     LearnedLooks,
     Look,
     unequal_columns,
@@ -503,20 +502,6 @@ def mapped_views(
         ]
     except InputError:
         return []
-
-
-def mapped_views_of_groups(
-    groups: Mapping[str, Any], first: int, most: int, X: Any, labels: np.ndarray, n_classes: int, n_jobs: int | None
-) -> dict[tuple[int, int], View]:
-    """Views of whitened columns of every group, with numbers from ``first``: up to ``most`` of them in all."""
-    looks = WHITENED_IN_ORDER[: max(0, most) // len(groups)]
-    views: dict[tuple[int, int], View] = {}
-    for number, (group, columns) in enumerate(groups.items()):
-        rows, here = present(X, columns)
-        worth = [look for look in looks if look in looks_to_try(rows, labels[here])]
-        mapped = mapped_views(worth, X, labels, n_classes, group=group, columns=columns, n_jobs=n_jobs)
-        views |= {(number, first + looks.index(look)): view for look, view in zip(worth, mapped, strict=False)}
-    return views
 
 
 def _spelled_out(distances: Sequence[Any]) -> Iterator[tuple[Any, bool]]:

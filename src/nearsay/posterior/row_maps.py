@@ -69,9 +69,8 @@ WHITENED = (
 )
 
 
-# The one that does best beside the rows as they are; and all, where there is room for some.
+# The one that does best beside the rows as they are.
 WHITENED_BESIDE = WHITENED[2]
-WHITENED_IN_ORDER = (WHITENED_BESIDE, *(look for look in WHITENED if look != WHITENED_BESIDE))
 
 
 @dataclass(frozen=True)
