@@ -1,6 +1,6 @@
 # Everything below sets itself up: a virtual environment in .venv, filled from pyproject.toml.
 # TORCH=2.13.0 adds that version of torch, for the tests that otherwise skip; SLOW=1 the tests
-# on real data sets that take longest.
+# on real data sets that take longest, and a tiny run of every benchmark.
 PYTHON ?= python3
 BIN := .venv/bin
 comma := ,
@@ -10,9 +10,10 @@ comma := ,
 tour: .venv/core
 	$(BIN)/nearsay tour
 
+# Two workers with one thread of BLAS each: on two cores, more would wait for one another.
 test: lint
-	$(BIN)/python -m pytest -n 2 --dist loadfile $(if $(SLOW),--slow)
-	$(BIN)/python -m benchmarks --tiny
+	OMP_NUM_THREADS=1 OPENBLAS_NUM_THREADS=1 $(BIN)/python -m pytest -n 2 --dist loadfile $(if $(SLOW),--slow)
+	$(if $(SLOW),$(BIN)/python -m benchmarks --tiny)
 
 lint: .venv/dev
 	$(BIN)/ruff check .

@@ -2,7 +2,7 @@
 
 The first example of a test may have to wait for a compiler, so a deadline
 would only measure the machine. Tests that draw examples and do not say how
-many draw twice as many where slow tests run too.
+many draw more where slow tests run too.
 """
 
 import os
@@ -20,7 +20,7 @@ from nearsay.search.screening.products import Int8Products
 
 matplotlib.use("Agg")
 settings.register_profile("nearsay", deadline=None, max_examples=30)
-settings.register_profile("thorough", deadline=None, max_examples=60)
+settings.register_profile("thorough", deadline=None, max_examples=50)
 settings.load_profile("thorough" if os.environ.get("CI") or "--slow" in sys.argv else "nearsay")
 
 

@@ -74,7 +74,7 @@ def one_by_one(
 
 
 @pytest.mark.parametrize("make", COUNTS.values(), ids=COUNTS)
-@settings(max_examples=150, deadline=None)
+@settings(max_examples=60, deadline=None)
 @given(cases=past_cases())
 def test_a_case_taken_out_of_the_counts_leaves_those_of_a_fit_without_it(make: Any, cases: Any) -> None:
     table, y, n_classes, rows = cases
