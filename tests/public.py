@@ -17,3 +17,11 @@ ESTIMATORS: dict[str, type] = {
     for name, kind in PUBLIC.items()
     if (hasattr(kind, "get_params") or kind is ns.NeighborIndex) and "X" in inspect.signature(kind.fit).parameters
 }
+
+
+def declared(estimator: Any) -> dict[str, str]:
+    """Checks of scikit-learn that an estimator cannot pass, and why: of those that hold neighbors and weights, one."""
+    if not isinstance(estimator, ns.NeighborClassifier | ns.FusedClassifier):
+        return {}
+    repeated = "A row of weight 2 is one neighbor, not two; test_sample_weight.py checks that one of weight 0 is none."
+    return {"check_sample_weight_equivalence_on_dense_data": repeated}

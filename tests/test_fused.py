@@ -23,6 +23,7 @@ from nearsay.posterior.classifier import NeighborClassifier
 from nearsay.posterior.fused import FusedClassifier, settle_ties
 from nearsay.posterior.fusion import Fusion, left_out_folds
 from nearsay.posterior.named import POSTERIORS
+from public import declared
 
 TWO = {"one": slice(0, 1), "two": slice(1, 2)}
 
@@ -39,7 +40,8 @@ def iris(n: int | None = None) -> tuple[np.ndarray, np.ndarray]:
         FusedClassifier(base=NeighborClassifier(3, posterior="rank&votesplit"), exponents="learned"),
         FusedClassifier(base=NeighborClassifier(3, posterior="pooled", metric=["euclidean", "manhattan"])),
         FusedClassifier(base=NeighborClassifier("auto", posterior="auto", metric="auto")),
-    ]
+    ],
+    expected_failed_checks=declared,
 )
 def test_the_fused_classifier_passes_scikit_learns_checks(estimator, check):
     with warnings.catch_warnings():

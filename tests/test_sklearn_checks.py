@@ -20,12 +20,11 @@ from sklearn.utils.estimator_checks import parametrize_with_checks
 from nearsay.errors import InputError
 from nearsay.metrics.probability import accuracy
 from nearsay.posterior.classifier import NeighborClassifier
-from nearsay.posterior.fused import FusedClassifier
 from nearsay.posterior.named import POSTERIORS
 from nearsay.posterior.proportional import SMOOTHINGS
 from nearsay.posterior.votes import TIE_RULES
 from nearsay.search.exact import ExactSearch
-from public import ESTIMATORS
+from public import ESTIMATORS, declared
 
 
 def exported() -> list[BaseEstimator]:
@@ -55,14 +54,6 @@ OTHER_MOODS = [
     NeighborClassifier("auto", posterior="auto", metric="auto"),
     *(NeighborClassifier(3, posterior=name) for name in POSTERIORS),
 ]
-
-
-def declared(estimator: BaseEstimator) -> dict[str, str]:
-    """Checks that an estimator cannot pass, and why: of those that hold neighbors and take weights, one."""
-    if not isinstance(estimator, NeighborClassifier | FusedClassifier):
-        return {}
-    repeated = "A row of weight 2 is one neighbor, not two; test_sample_weight.py checks that one of weight 0 is none."
-    return {"check_sample_weight_equivalence_on_dense_data": repeated}
 
 
 def _passes(estimator, check):
