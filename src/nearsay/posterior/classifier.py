@@ -104,8 +104,9 @@ class NeighborClassifier(KNeighbors, ClassifierMixin, BaseEstimator):
         clearly better, and none that is less accurate than the best plain
         votes by more than a standard error. ``choices_`` shows all of them.
         Euclidean columns of unequal scale are standardized first where that
-        is clearly better, and up to 20,000 rows are searched a second time,
-        whitened within classes; the pool hears both.
+        is clearly better. Up to 20,000 rows are searched a second time,
+        whitened within classes, and classes are seen as Gaussians; the pool
+        hears all of these.
     metric : str, function of two items, or Distance, default="euclidean"
         With a function, items need not be vectors: a list of strings will do.
         "precomputed" takes X as distances to the training rows. "auto" looks
