@@ -11,7 +11,7 @@ import pytest
 import nearsay as ns
 import reference
 from nearsay.metrics.probability import accuracy, mean_log_posterior
-from nearsay.neighbors import class_means, labeled
+from nearsay.neighbors import class_means, class_search, labeled
 from nearsay.neighbors.class_order import classes_in_order
 from nearsay.neighbors.table import NeighborTable
 from nearsay.posterior.past_cases import FEWEST, LISTING, MAX_PAST_CASES, SEARCHES, PastCases, rows_judged
@@ -112,7 +112,7 @@ def test_other_distances_and_searches_list_many_classes_as_a_loop_does(distance,
 
 WAYS: list[tuple[Any, str, int]] = [
     (grouped, "QUERIES_BY_CLASS", 7),
-    (labeled, "MEMBER_BYTES", 1 << 16),
+    (class_search, "MEMBER_BYTES", 1 << 16),
     (class_means, "MEASURE_ALL_UP_TO", 64),
     (class_means, "MEASURE_ALL_UP_TO", 1000),
     (class_means, "WORTH_SEARCHING", 0),

@@ -5,33 +5,29 @@
     │ ant  │ bee│  cicada │ ──► │ best │best│  best   │ ──► nearest members of each class ──► classes, nearest first
     └──────┴────┴─────────┘     └──────┴────┴─────────┘
 
-Every row is looked at once (``search/by_class/grouped.py``), and what may be the nearest
-of its class is measured by the distance itself, as everywhere. Of the nearest classes
-more members are measured in a second look (``class_means.py``).
+Every row is looked at once, and what may be the nearest of its class is measured by the
+distance itself, as everywhere (``class_search.py``).
 With more than 10,000 classes only those met among the nearest rows are listed, so
 the search is that of the nearest rows, for a few more of them.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from functools import cached_property
 from itertools import pairwise
 from typing import Any
 
 import numpy as np
 
-from nearsay.arrays import check_n_neighbors, check_row_numbers, row_blocks, rows_within
+from nearsay.arrays import check_n_neighbors, check_row_numbers
 from nearsay.errors import InputError
-from nearsay.neighbors import dense, find
-from nearsay.neighbors.at_once import QUERIES_SCANNED, AllAtOnce
-from nearsay.neighbors.class_means import Items, RowsByClass, fill_means
-from nearsay.neighbors.class_order import MEMBERS_OF_NEAREST, NearestClasses, classes_in_order
-from nearsay.neighbors.class_table import ClassTable, no_members
+from nearsay.neighbors import find
+from nearsay.neighbors.class_order import NearestClasses
+from nearsay.neighbors.class_search import ClassSearch
+from nearsay.neighbors.class_table import ClassTable
 from nearsay.neighbors.table import NeighborTable
-from nearsay.parallel import in_jobs, in_parallel, shares
-from nearsay.search.by_class.grouped import GroupedRows
-from nearsay.search.by_class.small import MOST_CLASSES, SmallRows, is_small
+from nearsay.parallel import in_jobs
 from nearsay.search.protocol import NeighborSearch
 from nearsay.search.row_store import MOST_ROWS
 
@@ -41,14 +37,6 @@ LIST_ALL_UP_TO = 10_000
 # So many nearest rows are asked which classes they are of. Sixteen take 1.08 times as long to find as ten among
 # 100,000 rows of 128 columns of noise, the hardest case; 24 take 1.16 times as long, and 32 take 1.25 times.
 ROWS_ASKED = 16
-
-# The nearest of each class, and how far they are, take so much memory at once while the classes are put in order.
-MEMBER_BYTES = 64 << 20
-
-NONE_REMOVED = np.empty(0, np.bool_)
-ROWS_SCANNED = 1024
-
-Queries = Callable[[slice], Any]
 
 
 class LabeledNeighbors:
@@ -133,15 +121,12 @@ class LabeledNeighbors:
         if not self.lists_all:
             table = self._nearest_rows(Q, max(k, ROWS_ASKED))
             return self._with_classes_met(table, find.NOBODY, k, members, every_row=table.n_neighbors == live)
-        if self._goes_all_at_once(members) and not dense.serves(self.search, len(Q)):
-            table = self._at_once.nearest(Q, min(k, live), members)
-        else:
-            exact = self.search.exact or not live
-            table = self._all_classes(Q.__getitem__, len(Q), find.NOBODY, min(k, live) if exact else 0, members)
-            if not exact:
-                nearest = self._nearest_rows(Q, k)
-                table = NeighborTable(nearest.indices, nearest.distances, table.classes)
-        return _widened(self._with_means(table, lambda lines: _items(Q, lines), find.NOBODY), k)
+        exact = self.search.exact or not live
+        table = self._by_class.of_queries(Q, min(k, live) if exact else 0, members)
+        if not exact:
+            nearest = self._nearest_rows(Q, k)
+            table = NeighborTable(nearest.indices, nearest.distances, table.classes)
+        return _widened(table, k)
 
     @in_jobs
     def leave_one_out(self, k: int, members: Sequence[int] | None = None, rows: Any = None) -> NeighborTable:
@@ -163,21 +148,16 @@ class LabeledNeighbors:
         if members is None:
             return _widened(self._other_rows(k, rows), k)
         others = max(held.n_live - 1, 0)
-        numbers = np.arange(len(held)) if rows is None else rows
         if not self.lists_all:
+            numbers = np.arange(len(held)) if rows is None else rows
             table = self._other_rows(max(k, ROWS_ASKED), rows)
             return self._with_classes_met(table, numbers, k, members, every_row=table.n_neighbors == others)
-        if self._goes_all_at_once(members) and not dense.serves(self.search, len(numbers)):
-            few = min(k, others)
-            table = self._at_once.others(few, members) if rows is None else self._some_others(rows, few, members)
-        else:
-            exact = self.search.exact or not others
-            queries = self._rows_in(rows)
-            table = self._all_classes(queries, len(numbers), numbers, min(k, others) if exact else 0, members)
-            if not exact:
-                nearest = self._other_rows(k, rows)
-                table = NeighborTable(nearest.indices, nearest.distances, table.classes)
-        return _widened(self._with_means(table, lambda lines: held.take(numbers[lines]), numbers), k)
+        exact = self.search.exact or not others
+        table = self._by_class.of_rows(rows, min(k, others) if exact else 0, members)
+        if not exact:
+            nearest = self._other_rows(k, rows)
+            table = NeighborTable(nearest.indices, nearest.distances, table.classes)
+        return _widened(table, k)
 
     def _nearest_rows(self, Q: Any, k: int) -> NeighborTable:
         """The ``k`` nearest rows of checked queries, or as many as there are."""
@@ -190,27 +170,6 @@ class LabeledNeighbors:
         if found:
             return find.leave_one_out(self.search, found, rows)
         return find.no_neighbors(len(self.search.rows_) if rows is None else len(rows), 0)
-
-    def _all_classes(
-        self, queries: Queries, n_queries: int, left_out: np.ndarray, k: int, members: tuple[int, ...]
-    ) -> NeighborTable:
-        """The nearest rows, and all classes in order; their nearest members are held for some queries at a time."""
-        table = find.no_neighbors(n_queries, k)
-        classes = NearestClasses.to_fill(n_queries, self.n_classes, members)
-        size = rows_within(MEMBER_BYTES, 32 * self.n_classes, most=max(1, n_queries))
-        for part in row_blocks(n_queries, size=size):
-            some, found = self._find(_counted_from(part.start, queries), part.stop - part.start, left_out[part], k, 1)
-            table.indices[part], table.distances[part] = some.indices, some.distances
-            nearest = classes.nearest[part] if members else np.empty((len(some), self.n_classes))
-            classes_in_order(found.indices[:, :, 0], found.distances[:, :, 0], classes.numbers[part], nearest)
-        return NeighborTable(table.indices, table.distances, classes)
-
-    def _with_means(self, table: NeighborTable, items: Items, left_out: np.ndarray) -> NeighborTable:
-        """The table, with the mean distances of the nearest members filled in."""
-        assert table.classes is not None
-        if table.classes.members:
-            fill_means(self.search, self._rows_by_class, items, left_out, table.classes)
-        return table
 
     def _with_classes_met(
         self, table: NeighborTable, left_out: np.ndarray, k: int, members: tuple[int, ...], *, every_row: bool
@@ -238,7 +197,7 @@ class LabeledNeighbors:
         """
         n_members = _check_n_members(n_members)
         Q = find.checked_queries(self.search, Q)
-        return self._find(Q.__getitem__, len(Q), find.NOBODY, 0, n_members)[1]
+        return self._by_class.members_of_queries(Q, n_members)
 
     @in_jobs
     def leave_one_out_by_class(self, n_members: int = 1) -> ClassTable:
@@ -252,153 +211,15 @@ class LabeledNeighbors:
                [ 1, -1]])
         """
         n_members = _check_n_members(n_members)
-        numbers = np.arange(len(self.search.rows_))
-        return self._find(self._rows_in(None), len(numbers), numbers, 0, n_members)[1]
+        return self._by_class.members_of_rows(n_members)
 
-    # ------------------------------------------------------------ one pass for both
-
-    def _find(
-        self, queries: Queries, n_queries: int, left_out: np.ndarray, k: int, n_members: int
-    ) -> tuple[NeighborTable, ClassTable]:
-        """The ``k`` nearest rows (for one member of each class; otherwise 0), and the members of each class."""
-        table, members = find.no_neighbors(n_queries, k), no_members(n_queries, self.n_classes, n_members)
-
-        def fill(part: slice) -> None:
-            asked = queries(part), left_out[part], table[part], members[part]
-            if not self._by_product:
-                self._scan(*asked)
-            elif n_members == 1:
-                self._nearest_by_product(*asked)
-            else:
-                self._members_by_product(*asked)
-
-        held = self.search.rows_
-        if dense.serves(self.search, n_queries):
-            found = (table.indices, table.distances), (members.indices, members.distances)
-            dense.fill_classes(self.search, self.labels, queries(slice(0, n_queries)), left_out, *found)
-        else:
-            at_once = held.block_size(QUERIES_SCANNED)
-            if self._by_product:
-                rows = self._grouped
-                at_once = rows.queries_by_class if n_members == 1 else rows.queries_at_once(n_members)
-            in_parallel(fill, shares(n_queries, most=at_once))
-        if held.removed is not None and len(left_out):
-            gone = held.removed[left_out]
-            table.indices[gone], table.distances[gone] = -1, np.inf
-            members.indices[gone], members.distances[gone] = -1, np.inf
-        return table, members
-
-    def _nearest_by_product(
-        self, Q: np.ndarray, left_out: np.ndarray, table: NeighborTable, members: ClassTable
-    ) -> None:
-        """Measure what may be the nearest of all or of a class, and every row for the queries that are undecided."""
-        from nearsay.neighbors.order_kernels import nearest_of_classes
-
-        shape = members.indices.shape[:2]
-        indices, distances = members.indices.reshape(shape), members.distances.reshape(shape)
-
-        grouped = self._grouped
-
-        def see(lines: np.ndarray, places: slice, candidates: np.ndarray) -> None:
-            far = np.empty(candidates.shape)
-            asked = Q if len(lines) == len(Q) else Q[lines]
-            self.search.distance_.measure(asked, grouped.rows_at(places), candidates, 0, far)
-            rows = grouped.order[places], grouped.labels[places]
-            nearest_of_classes(lines, candidates, far, *rows, indices, distances)
-
-        nearest, undecided = grouped.nearest_of_classes(Q, left_out, table.n_neighbors, see)
-        if table.n_neighbors:
-            find.measure_and_order(self.search, Q, nearest, find.NOBODY, table)
-        self._scan_undecided(Q, left_out, undecided, table, members)
-
-    def _members_by_product(
-        self, Q: np.ndarray, left_out: np.ndarray, table: NeighborTable, members: ClassTable
-    ) -> None:
-        """The same for several members of each class."""
-        from nearsay.neighbors.order_kernels import nearest_of_each_class
-
-        found = self._grouped.candidates(Q, left_out, members.indices.shape[2])
-        measured = find.measured(self.search, Q, found.members)
-        nearest_of_each_class(found.members, measured, self.labels, members.indices, members.distances)
-        self._scan_undecided(Q, left_out, found.undecided, table, members)
-
-    def _scan_undecided(
-        self, Q: np.ndarray, left_out: np.ndarray, undecided: np.ndarray, table: NeighborTable, members: ClassTable
-    ) -> None:
-        for part in row_blocks(len(undecided), size=QUERIES_SCANNED):
-            again = undecided[part]
-            few = find.no_neighbors(len(again), table.n_neighbors), no_members(len(again), *members.indices.shape[1:])
-            self._scan(Q[again], left_out[again] if len(left_out) else find.NOBODY, *few)
-            table.indices[again], table.distances[again] = few[0].indices, few[0].distances
-            members.indices[again], members.distances[again] = few[1].indices, few[1].distances
-
-    def _rows_in(self, rows: np.ndarray | None) -> Queries:
-        """Gives the rows of the collection, or those of these numbers, some at a time."""
-        held = self.search.rows_
-        if rows is not None:
-            return lambda part: held.take(rows[part])
-        return lambda part: held.between(part.start, part.stop)
-
-    @property
-    def _by_product(self) -> bool:
-        return self.search.distance_.has_euclidean_form and self.search.rows_.n_live > 0
+    @cached_property
+    def _by_class(self) -> ClassSearch:
+        return ClassSearch(self.search, self.labels, self.n_classes)
 
     @cached_property
     def _class_sizes(self) -> np.ndarray:
         return np.bincount(self.labels[self.search.rows_.live_numbers], minlength=self.n_classes)
-
-    @cached_property
-    def _grouped(self) -> GroupedRows:
-        return GroupedRows(self.search.distance_, self.search.rows_, self.labels)
-
-    @cached_property
-    def _rows_by_class(self) -> RowsByClass:
-        if self._by_product:
-            return RowsByClass(self._grouped.order, self.labels, self.n_classes, self._grouped)
-        live = self.search.rows_.live_numbers
-        return RowsByClass(live[np.argsort(self.labels[live], kind="stable")], self.labels, self.n_classes, None)
-
-    def _some_others(self, rows: np.ndarray, k: int, members: tuple[int, ...]) -> NeighborTable:
-        table = self._at_once.nearest(self.search.rows_.take(rows), k, members, rows)
-        removed = self.search.rows_.removed
-        if removed is not None:
-            gone = removed[rows]
-            table.indices[gone], table.distances[gone] = -1, np.inf
-            assert table.classes is not None
-            table.classes.forget(gone)
-        return table
-
-    def _goes_all_at_once(self, members: tuple[int, ...]) -> bool:
-        # The nearest of each of a few classes has to be measured in any case, and all at once that takes longer.
-        pays = not members or self.n_classes > MEMBERS_OF_NEAREST
-        few = self.n_classes <= MOST_CLASSES
-        return pays and few and self.search.exact and is_small(self.search.distance_, self.search.rows_)
-
-    @cached_property
-    def _at_once(self) -> AllAtOnce:
-        return AllAtOnce(self.search, SmallRows(self._grouped, self.n_classes), self.labels, self._scanned)
-
-    def _scanned(self, Q: Any, left_out: np.ndarray, k: int) -> NeighborTable:
-        table, members = find.no_neighbors(len(Q), k), no_members(len(Q), self.n_classes, 1)
-        self._scan(Q, left_out, table, members)
-        return NeighborTable(table.indices, table.distances, members.in_order())
-
-    def _scan(self, Q: Any, left_out: np.ndarray, table: NeighborTable, members: ClassTable) -> None:
-        """Measure every row."""
-        from nearsay.neighbors.order_kernels import insert_block
-
-        rows = self.search.rows_
-        removed = NONE_REMOVED if rows.removed is None else rows.removed
-        for first, block in rows.blocks(rows.block_size(ROWS_SCANNED)):
-            insert_block(
-                self.search.distance_.block(Q, block, first),
-                first,
-                self.labels,
-                removed,
-                left_out,
-                (table.indices, table.distances),
-                (members.indices, members.distances),
-            )
 
 
 def _check_labels(labels: Any, n_rows: int, n_classes: int | None) -> tuple[np.ndarray, int]:
@@ -413,10 +234,6 @@ def _check_labels(labels: Any, n_rows: int, n_classes: int | None) -> tuple[np.n
     if labels.min(initial=0) < 0 or highest >= n_classes:
         raise InputError(f"Class numbers must lie in 0 … {n_classes - 1}; got {labels.min()} to {highest}.")
     return labels.astype(np.int64), n_classes
-
-
-def _counted_from(start: int, queries: Queries) -> Queries:
-    return lambda part: queries(slice(start + part.start, start + part.stop))
 
 
 def _check_members(members: Any) -> tuple[int, ...]:
@@ -449,7 +266,3 @@ def _widened(table: NeighborTable, k: int) -> NeighborTable:
         wide.distances[:, : table.n_neighbors] = table.distances
         table = NeighborTable(wide.indices, wide.distances, table.classes)
     return table
-
-
-def _items(Q: Any, lines: np.ndarray) -> Any:
-    return Q[lines] if isinstance(Q, np.ndarray) else [Q[line] for line in lines]
