@@ -12,7 +12,7 @@ import numpy as np
 
 from nearsay.arrays import row_blocks
 from nearsay.neighbors import find
-from nearsay.neighbors.class_order import NearestClasses
+from nearsay.neighbors.class_order import MEMBERS_OF_NEAREST, NearestClasses
 from nearsay.neighbors.table import NeighborTable
 from nearsay.parallel import in_parallel, shares
 from nearsay.search.by_class.small import Multiplied, OwnBlock, SmallRows
@@ -21,14 +21,14 @@ from nearsay.search.protocol import NeighborSearch
 QUERIES_SCANNED = 64
 
 # Measures every row for some queries, each without the row it is itself (of these numbers, where any are given),
-# and gives as many neighbors as it is told.
-Scan = Callable[[np.ndarray, np.ndarray, int], NeighborTable]
+# and gives as many neighbors as it is told, and the means of so many members.
+Scan = Callable[[np.ndarray, np.ndarray, int, tuple[int, ...]], NeighborTable]
 
 
 class AllAtOnce:
     """Tables with all classes listed, for the few rows of a search; ``scan`` answers what scores cannot decide.
 
-    Means are left to be filled in. With ``members`` () nothing is told but the order.
+    With ``members`` () nothing is told but the order.
     """
 
     def __init__(self, search: NeighborSearch, rows: SmallRows, labels: np.ndarray, scan: Scan) -> None:
@@ -87,13 +87,15 @@ class AllAtOnce:
             few = find.no_neighbors(len(Q), k)
             find.measure_and_order(self.search, Q, candidates, find.NOBODY, few)
             table.indices[lines], table.distances[lines] = few.indices, few.distances
-        found = self.rows.classes(queries, measured=bool(classes.members))
+        found = self.rows.classes(queries, max(classes.members, default=0), MEMBERS_OF_NEAREST)
         measured = find.measured(self.search, Q, found.members)
-        settle_classes(found.numbers, found.members, measured, self.labels, lines, classes.numbers, classes.nearest)
+        members = np.array(classes.members, np.int64)
+        settle_classes(found.numbers, found.members, measured, self.labels, members, lines, *classes.arrays[:3])
         undecided = np.flatnonzero(crowded | found.full)
         for part in row_blocks(len(undecided), size=QUERIES_SCANNED):
             again = undecided[part]
-            _put(self._scan(Q[again], left_out[again] if len(left_out) else left_out, k), table, lines[again])
+            itself = left_out[again] if len(left_out) else left_out
+            _put(self._scan(Q[again], itself, k, classes.members), table, lines[again])
 
 
 def _put(some: NeighborTable, table: NeighborTable, lines: np.ndarray) -> None:
@@ -101,6 +103,4 @@ def _put(some: NeighborTable, table: NeighborTable, lines: np.ndarray) -> None:
     assert some.classes is not None
     assert table.classes is not None
     table.indices[lines], table.distances[lines] = some.indices, some.distances
-    table.classes.numbers[lines] = some.classes.numbers
-    if table.classes.members:
-        table.classes.nearest[lines] = some.classes.nearest
+    table.classes[lines] = some.classes

@@ -19,7 +19,7 @@ from nearsay.arrays import row_blocks, rows_within
 from nearsay.neighbors import dense, find
 from nearsay.neighbors.at_once import QUERIES_SCANNED, AllAtOnce
 from nearsay.neighbors.class_means import Items, RowsByClass, fill_means
-from nearsay.neighbors.class_order import MEMBERS_OF_NEAREST, NearestClasses, classes_in_order
+from nearsay.neighbors.class_order import MEMBERS_OF_NEAREST, NearestClasses
 from nearsay.neighbors.class_table import ClassTable, no_members
 from nearsay.neighbors.table import NeighborTable
 from nearsay.parallel import in_parallel, shares
@@ -29,6 +29,17 @@ from nearsay.search.protocol import NeighborSearch
 
 # The nearest of each class, and how far they are, take so much memory at once while the classes are put in order.
 MEMBER_BYTES = 64 << 20
+
+# So many members of each class are found together with the rows, where members times rows of a class, or members times
+# queries, are no more than this: twice as fast with 160 rows a class as a second look at the nearest classes, as fast
+# with 1,000 rows and 4 members, and two to five times as fast for one query.
+MEMBERS_WITH_ROWS, MEMBERS_TIMES_ROWS, MEMBERS_TIMES_QUERIES = 16, 5000, 128
+# Up to so many queries, and queries times classes, all candidates go on one list, and are not measured block by block
+# of rows: that takes 0.75 to 0.8 times as long for one query, and as long for 16 queries in 100 classes, 4 in 1,000.
+FEW_QUERIES, QUERIES_TIMES_CLASSES = 16, 4096
+# With more rows a class, the nearest of each of a few classes takes less time with all products at once: 0.8 times as
+# long with 1,000, but 1.3 times as long with 250.
+ROWS_OF_CLASS_AT_ONCE = 512
 
 NONE_REMOVED = np.empty(0, np.bool_)
 ROWS_SCANNED = 1024
@@ -48,42 +59,63 @@ class ClassSearch:
 
     def of_queries(self, Q: Any, k: int, members: tuple[int, ...]) -> NeighborTable:
         """The ``k`` nearest rows of checked queries (no more than there are), and all classes."""
-        if self._goes_all_at_once(members) and not dense.serves(self.search, len(Q)):
-            table = self._at_once.nearest(Q, k, members)
+        found = self._found_with_rows(members, len(Q))
+        if self._goes_all_at_once(found, len(Q)):
+            table = self._at_once.nearest(Q, k, found)
         else:
-            table = self._all_classes(Q.__getitem__, len(Q), find.NOBODY, k, members)
-        return self._with_means(table, lambda lines: _items(Q, lines), find.NOBODY)
+            table = self._all_classes(Q.__getitem__, len(Q), find.NOBODY, k, found)
+        return self._with_means(table, members, lambda lines: _items(Q, lines), find.NOBODY)
 
     def of_rows(self, rows: np.ndarray | None, k: int, members: tuple[int, ...]) -> NeighborTable:
         """The same for all rows, or those of these numbers, and the other rows."""
         held = self.search.rows_
         numbers = np.arange(len(held)) if rows is None else rows
-        if self._goes_all_at_once(members) and not dense.serves(self.search, len(numbers)):
-            table = self._at_once.others(k, members) if rows is None else self._some_others(rows, k, members)
+        found = self._found_with_rows(members, len(numbers))
+        if self._goes_all_at_once(found, len(numbers)):
+            table = self._at_once.others(k, found) if rows is None else self._some_others(rows, k, found)
         else:
-            table = self._all_classes(self._rows_in(rows), len(numbers), numbers, k, members)
-        return self._with_means(table, lambda lines: held.take(numbers[lines]), numbers)
+            table = self._all_classes(self._rows_in(rows), len(numbers), numbers, k, found)
+        return self._with_means(table, members, lambda lines: held.take(numbers[lines]), numbers)
 
     def _all_classes(
         self, queries: Queries, n_queries: int, left_out: np.ndarray, k: int, members: tuple[int, ...]
     ) -> NeighborTable:
         """The nearest rows, and all classes in order; their nearest members are held for some queries at a time."""
+        n_members = max(members, default=1)
         table = find.no_neighbors(n_queries, k)
         classes = NearestClasses.to_fill(n_queries, self.n_classes, members)
-        size = rows_within(MEMBER_BYTES, 32 * self.n_classes, most=max(1, n_queries))
+        size = rows_within(MEMBER_BYTES, 16 * (n_members + 1) * self.n_classes, most=max(1, n_queries))
         for part in row_blocks(n_queries, size=size):
-            some, found = self._find(_counted_from(part.start, queries), part.stop - part.start, left_out[part], k, 1)
+            some, found = self._find(
+                _counted_from(part.start, queries), part.stop - part.start, left_out[part], k, n_members
+            )
             table.indices[part], table.distances[part] = some.indices, some.distances
-            nearest = classes.nearest[part] if members else np.empty((len(some), self.n_classes))
-            classes_in_order(found.indices[:, :, 0], found.distances[:, :, 0], classes.numbers[part], nearest)
+            found.put_in_order(classes[part])
         return NeighborTable(table.indices, table.distances, classes)
 
-    def _with_means(self, table: NeighborTable, items: Items, left_out: np.ndarray) -> NeighborTable:
-        """The table, with the mean distances of the nearest members filled in."""
-        assert table.classes is not None
-        if table.classes.members:
-            fill_means(self.search, self._rows_by_class, items, left_out, table.classes)
-        return table
+    def _found_with_rows(self, members: tuple[int, ...], n_queries: int) -> tuple[int, ...]:
+        """The members that are found together with the rows: those asked for, or one where a second look costs less."""
+        most = max(members, default=1)
+        if most == 1:
+            return members
+        few = most * n_queries <= MEMBERS_TIMES_QUERIES or (
+            most <= MEMBERS_WITH_ROWS and most * len(self.labels) <= MEMBERS_TIMES_ROWS * self.n_classes
+        )
+        one_pass = self.n_classes <= MEMBERS_OF_NEAREST or self._goes_all_at_once(members, n_queries)
+        return members if few and one_pass and not dense.serves(self.search, n_queries) else (1,)
+
+    def _with_means(
+        self, table: NeighborTable, members: tuple[int, ...], items: Items, left_out: np.ndarray
+    ) -> NeighborTable:
+        """The table, with the mean distances of so many nearest members."""
+        known = table.classes
+        assert known is not None
+        if known.members == members:
+            return table
+        means = np.full((*known.means.shape[:2], len(members)), np.inf)
+        classes = NearestClasses(known.numbers, known.nearest, means, known.beyond, members)
+        fill_means(self.search, self._rows_by_class, items, left_out, classes)
+        return NeighborTable(table.indices, table.distances, classes)
 
     # ------------------------------------------------------------ the nearest members of each class
 
@@ -101,14 +133,17 @@ class ClassSearch:
     def _find(
         self, queries: Queries, n_queries: int, left_out: np.ndarray, k: int, n_members: int
     ) -> tuple[NeighborTable, ClassTable]:
-        """The ``k`` nearest rows (for one member of each class; otherwise 0), and the members of each class."""
+        """The ``k`` nearest rows, and the nearest members of each class."""
         table, members = find.no_neighbors(n_queries, k), no_members(n_queries, self.n_classes, n_members)
+
+        few = n_queries <= FEW_QUERIES and n_queries * self.n_classes <= QUERIES_TIMES_CLASSES
+        by_block = n_members == 1 and not few
 
         def fill(part: slice) -> None:
             asked = queries(part), left_out[part], table[part], members[part]
             if not self._by_product:
                 self._scan(*asked)
-            elif n_members == 1:
+            elif by_block:
                 self._nearest_by_product(*asked)
             else:
                 self._members_by_product(*asked)
@@ -121,7 +156,7 @@ class ClassSearch:
             at_once = held.block_size(QUERIES_SCANNED)
             if self._by_product:
                 rows = self._grouped
-                at_once = rows.queries_by_class if n_members == 1 else rows.queries_at_once(n_members)
+                at_once = rows.queries_by_class if by_block else rows.queries_at_once(k, n_members)
             in_parallel(fill, shares(n_queries, most=at_once))
         if held.removed is not None and len(left_out):
             gone = held.removed[left_out]
@@ -155,10 +190,12 @@ class ClassSearch:
     def _members_by_product(
         self, Q: np.ndarray, left_out: np.ndarray, table: NeighborTable, members: ClassTable
     ) -> None:
-        """The same for several members of each class."""
+        """The same with all candidates on one list, and for several members of each class."""
         from nearsay.neighbors.order_kernels import nearest_of_each_class
 
-        found = self._grouped.candidates(Q, left_out, members.indices.shape[2])
+        found = self._grouped.candidates(Q, left_out, table.n_neighbors, members.indices.shape[2])
+        if table.n_neighbors:
+            find.measure_and_order(self.search, Q, found.nearest, find.NOBODY, table)
         measured = find.measured(self.search, Q, found.members)
         nearest_of_each_class(found.members, measured, self.labels, members.indices, members.distances)
         self._scan_undecided(Q, left_out, found.undecided, table, members)
@@ -205,20 +242,28 @@ class ClassSearch:
             table.classes.forget(gone)
         return table
 
-    def _goes_all_at_once(self, members: tuple[int, ...]) -> bool:
-        # The nearest of each of a few classes has to be measured in any case, and all at once that takes longer.
-        pays = not members or self.n_classes > MEMBERS_OF_NEAREST
-        few = self.n_classes <= MOST_CLASSES
-        return pays and few and self.search.exact and is_small(self.search.distance_, self.search.rows_)
+    def _goes_all_at_once(self, members: tuple[int, ...], n_queries: int) -> bool:
+        """Whether all products of a small collection are looked at together."""
+        if not self._at_once_pays(members, n_queries) or self.n_classes > MOST_CLASSES or not self.search.exact:
+            return False
+        return is_small(self.search.distance_, self.search.rows_) and not dense.serves(self.search, n_queries)
+
+    def _at_once_pays(self, members: tuple[int, ...], n_queries: int) -> bool:
+        if not members or self.n_classes > MEMBERS_OF_NEAREST:
+            return True
+        # The nearest of each of a few classes has to be measured in any case, and all at once that takes longer for
+        # several members, or in small classes.
+        large = len(self.labels) > ROWS_OF_CLASS_AT_ONCE * self.n_classes
+        return members == (1,) and (large or n_queries <= FEW_QUERIES)
 
     @cached_property
     def _at_once(self) -> AllAtOnce:
         return AllAtOnce(self.search, SmallRows(self._grouped, self.n_classes), self.labels, self._scanned)
 
-    def _scanned(self, Q: Any, left_out: np.ndarray, k: int) -> NeighborTable:
-        table, members = find.no_neighbors(len(Q), k), no_members(len(Q), self.n_classes, 1)
-        self._scan(Q, left_out, table, members)
-        return NeighborTable(table.indices, table.distances, members.in_order())
+    def _scanned(self, Q: Any, left_out: np.ndarray, k: int, members: tuple[int, ...]) -> NeighborTable:
+        table, found = find.no_neighbors(len(Q), k), no_members(len(Q), self.n_classes, max(members, default=1))
+        self._scan(Q, left_out, table, found)
+        return NeighborTable(table.indices, table.distances, found.in_order(members))
 
     def _scan(self, Q: Any, left_out: np.ndarray, table: NeighborTable, members: ClassTable) -> None:
         """Measure every row."""

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from functools import partial
+
 import numpy as np
 
 from nearsay.compiling import compiled
@@ -106,6 +108,69 @@ def insert_block(block, first, labels, removed, left_out, table, members):  # ty
             _insert(members[0][q, c], members[1][q, c], row, block[q, r])
 
 
+# Distances are numbers (never NaN), and only with that said are they compared several at a time.
+@partial(compiled, fastmath={"nnan", "nsz"})
+def _count_below(keys, key):  # type: ignore[no-untyped-def]
+    count = np.int32(0)
+    for t in range(keys.shape[0]):
+        count = np.int32(count + (np.int32(1) if key > keys[t] else np.int32(0)))
+    return np.int64(count)
+
+
+@compiled
+def _fill_means(distances, met, members, means):  # type: ignore[no-untyped-def]
+    """The mean of the members[j] first distances, or of all ``met`` of them where there are fewer."""
+    total, added = 0.0, 0
+    for j in range(members.shape[0]):
+        while added < min(members[j], met):
+            total += distances[added]
+            added += 1
+        means[j] = total / added
+
+
+@compiled
+def few_classes_in_order(indices, distances, members, numbers, nearest, means):  # type: ignore[no-untyped-def]
+    """The classes of each query by their nearest member, ties by its row number, and their means.
+
+    ``numbers``, ``nearest`` and ``means`` come filled with −1 and +inf. For few
+    classes: their ranks are counted, in float32, several at a time. What float32
+    cannot tell apart is put right afterward.
+    """
+    n_classes, n_members = distances.shape[1:]
+    keys, classes = np.empty(n_classes, np.float32), np.empty(n_classes, np.int64)
+    for q in range(indices.shape[0]):
+        listed = 0
+        for c in range(n_classes):
+            if indices[q, c, 0] >= 0:
+                keys[listed], classes[listed] = distances[q, c, 0], c
+                listed += 1
+        order = numbers[q]
+        for t in range(listed):
+            rank = _count_below(keys[:listed], keys[t])
+            while order[rank] >= 0:  # as far away as one before, in float32
+                rank += 1
+            order[rank] = classes[t]
+        for t in range(listed):
+            c = order[t]
+            far, row = distances[q, c, 0], indices[q, c, 0]
+            place = t
+            while place > 0:
+                before = order[place - 1]
+                nearer = distances[q, before, 0]
+                if nearer < far or (nearer == far and indices[q, before, 0] < row):
+                    break
+                order[place] = before
+                place -= 1
+            order[place] = c
+        for t in range(min(listed, nearest.shape[1])):
+            nearest[q, t] = distances[q, order[t], 0]
+        for t in range(min(listed, means.shape[1])):
+            c, met = order[t], 0
+            while met < n_members and indices[q, c, met] >= 0:
+                met += 1
+            _fill_means(distances[q, c], met, members, means[q, t])
+
+
 @compiled
 def in_that_order(rows, distances, numbers, nearest):  # type: ignore[no-untyped-def]
     """Fill in how far the nearest members are, in the order of ``numbers``, which becomes −1 where there is none."""
@@ -162,34 +227,47 @@ def nearest_of_classes(lines, candidates, measured, rows, labels, indices, dista
 
 
 @compiled
-def settle_classes(by_score, candidates, measured, labels, lines, numbers, nearest):  # type: ignore[no-untyped-def]
+def settle_classes(by_score, candidates, measured, labels, members, lines, numbers, nearest, means):  # type: ignore[no-untyped-def]
     """Let measured candidates correct an order of the classes that is right but for them; ties by row number.
 
     ``by_score`` (queries × classes) is that order, −1 fills up. Query q goes to
-    line ``lines[q]`` of ``numbers`` and ``nearest``, which come filled with −1 and +inf.
+    line ``lines[q]`` of ``numbers``, ``nearest`` and ``means``, which come filled
+    with −1 and +inf.
     """
     n_classes = numbers.shape[1]
-    rows, far = np.empty(n_classes, np.int64), np.empty(n_classes)  # −1 where no candidate is of the class
+    room = members[-1] if members.shape[0] else 1
+    rows, far = np.empty((n_classes, room), np.int64), np.empty((n_classes, room))
+    met = np.zeros(n_classes, np.int64)
     for q in range(by_score.shape[0]):
-        rows[:] = -1
+        met[:] = 0
         for t in range(candidates.shape[1]):
             row, distance = candidates[q, t], measured[q, t]
             if row < 0:
                 break
+            # As ``_insert``, which takes several times as long: handing an array to a function counts who holds it.
             c = labels[row]
-            if rows[c] < 0 or distance < far[c] or (distance == far[c] and row < rows[c]):
-                rows[c], far[c] = row, distance
+            place = met[c]
+            met[c] = min(place + 1, room)
+            while place > 0:
+                nearer = far[c, place - 1]
+                if nearer < distance or (nearer == distance and rows[c, place - 1] < row):
+                    break
+                if place < room:
+                    rows[c, place], far[c, place] = rows[c, place - 1], nearer
+                place -= 1
+            if place < room:
+                rows[c, place], far[c, place] = row, distance
         line = lines[q]
         for t in range(n_classes):
             c = by_score[q, t]
             if c < 0:  # so are all that follow
                 break
             place = t
-            if rows[c] >= 0:
+            if met[c] > 0:
                 while place > 0:
                     before = numbers[line, place - 1]
-                    nearer = rows[before] < 0 or far[before] < far[c]
-                    if nearer or (far[before] == far[c] and rows[before] < rows[c]):
+                    nearer = met[before] == 0 or far[before, 0] < far[c, 0]
+                    if nearer or (far[before, 0] == far[c, 0] and rows[before, 0] < rows[c, 0]):
                         break
                     numbers[line, place] = before
                     place -= 1
@@ -198,18 +276,9 @@ def settle_classes(by_score, candidates, measured, labels, lines, numbers, neare
             c = numbers[line, t]
             if c < 0:
                 break
-            nearest[line, t] = far[c]
-
-
-@compiled
-def _fill_means(distances, met, members, means):  # type: ignore[no-untyped-def]
-    """The mean of the members[j] first distances, or of all ``met`` of them where there are fewer."""
-    total, added = 0.0, 0
-    for j in range(members.shape[0]):
-        while added < min(members[j], met):
-            total += distances[added]
-            added += 1
-        means[j] = total / added
+            nearest[line, t] = far[c, 0]
+            if t < means.shape[1]:
+                _fill_means(far[c], met[c], members, means[line, t])
 
 
 @compiled

@@ -15,6 +15,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass
 from functools import cached_property
+from typing import TYPE_CHECKING
 
 import numpy as np
 
@@ -25,6 +26,9 @@ from nearsay.search.screening import screen
 from nearsay.search.screening.prepared_rows import KEEP_UP_TO, ROWS_AT_ONCE, Geometry, PreparedView
 from nearsay.search.screening.products import Float32Products, fastest_products
 from nearsay.search.screening.screen import join_looks
+
+if TYPE_CHECKING:
+    from nearsay.search.screening.shortlist_kernels import Shortlists
 
 # Not a power of two, as ROWS_AT_ONCE.
 QUERIES_AT_ONCE = 240
@@ -40,15 +44,19 @@ See = Callable[[np.ndarray, slice, np.ndarray], None]
 
 @dataclass(frozen=True)
 class Found:
-    """Row numbers that hold the nearest members of each class (−1 fills up), but not those of an undecided query.
+    """Row numbers that hold what is wanted (−1 fills up), but not those of an undecided query.
 
     Attributes
     ----------
+    nearest : (n_queries, at least k) int64
+        The nearest of all rows.
     members : (n_queries, n_listed) int64
+        The nearest members of each class.
     undecided : (n_undecided,) int64
         Numbers of those queries.
     """
 
+    nearest: np.ndarray
     members: np.ndarray
     undecided: np.ndarray
 
@@ -67,6 +75,7 @@ class GroupedRows:
         self.place = np.full(len(rows), -1, np.int64)  # of every row number in that order
         self.place[self.order] = np.arange(len(live))
         self._sizes = np.bincount(self.labels)
+        self._n_held: dict[int, int] = {}  # how many members there are, if so many of each class are wanted
         self.rows = rows
         self._geometry = Geometry(distance, rows)
         self._fine = PreparedView(self._geometry, Float32Products(), self.order)
@@ -84,7 +93,9 @@ class GroupedRows:
 
     def room(self, n_members: int, times: int) -> int:
         """Places for the members on a list: more than those wanted, for rows that cannot be told from them."""
-        return int(times * np.minimum(self._sizes, n_members).sum()) + 64
+        if n_members not in self._n_held:
+            self._n_held[n_members] = int(np.minimum(self._sizes, n_members).sum())
+        return times * self._n_held[n_members] + 64
 
     # ------------------------------------------------------------ the nearest of all, and the nearest of each class
 
@@ -176,35 +187,43 @@ class GroupedRows:
             for part in row_blocks(len(self.order), size=self.rows.block_size(ROWS_AT_ONCE))
         ]
 
-    # ------------------------------------------------------------ several members of each class
+    # ------------------------------------------------------------ the same with all that is found on one list
 
-    def queries_at_once(self, n_members: int) -> int:
+    def queries_at_once(self, k: int, n_members: int) -> int:
         """How many queries to search together."""
         times = ROOM if self._coarse is None else COARSE_ROOM
-        return max(1, min(self.rows.block_size(QUERIES_AT_ONCE), LISTED_AT_ONCE // self.room(n_members, times)))
+        listed = LISTED_AT_ONCE // (self.room(n_members, times) + 4 * k)
+        return max(1, min(self.rows.block_size(QUERIES_AT_ONCE), listed))
 
-    def candidates(self, Q: np.ndarray, left_out: np.ndarray, n_members: int) -> Found:
-        """Find the nearest ``n_members`` of each class; ``left_out`` as above."""
+    def candidates(self, Q: np.ndarray, left_out: np.ndarray, k: int, n_members: int) -> Found:
+        """Find the ``k`` nearest of all, and the nearest ``n_members`` of each class; ``left_out`` as above."""
         coarse = self._coarse
         if coarse is None:
-            return self._look(self._fine, Q, left_out, n_members)
-        found = self._narrowed(Q, self._look(coarse, Q, left_out, n_members), n_members)
+            return self._look(self._fine, Q, left_out, k, n_members)
+        found = self._narrowed(Q, self._look(coarse, Q, left_out, k, n_members), k, n_members)
         again = found.undecided
         if not len(again):
             return found
         if len(again) > len(Q) / 4:
             self._coarse = None  # these rows lie too close for so few digits, as other threads may find too
-        second = self._look(self._fine, Q[again], left_out[again] if len(left_out) else left_out, n_members)
-        return Found(join_looks(found.members, again, second.members), again[second.undecided])
+        second = self._look(self._fine, Q[again], left_out[again] if len(left_out) else left_out, k, n_members)
+        return Found(
+            join_looks(found.nearest, again, second.nearest) if k else found.nearest,
+            join_looks(found.members, again, second.members),
+            again[second.undecided],
+        )
 
-    def _narrowed(self, Q: np.ndarray, found: Found, n_members: int) -> Found:
+    def _narrowed(self, Q: np.ndarray, found: Found, k: int, n_members: int) -> Found:
         """Drop the candidates that float32 scores rule out."""
         from nearsay.search.by_class.stretch_kernels import narrow
 
         queries, slack = self.prepared(Q)
         finer = queries, *self.prepared_rows(), self.place
+        n_nearest = narrow(found.nearest, *finer, self._no_labels, k, slack) if k else 0
         width = narrow(found.members, *finer, self._label_of, n_members, slack)
-        return Found(found.members[:, :width], found.undecided)
+        return Found(found.nearest[:, :n_nearest], found.members[:, :width], found.undecided)
+
+    # ------------------------------------------------------------ one class
 
     def nearest_among(self, Q: np.ndarray, places: slice, k: int) -> np.ndarray:
         """Row numbers that hold the ``k`` nearest of the rows at these places; −1 fills up, and is all where undecided.
@@ -255,10 +274,10 @@ class GroupedRows:
         queries, lengths = self._fine.prepare(Q)
         return queries, self._fine.slack(lengths, np.zeros(len(Q)), Q)
 
-    def _look(self, view: PreparedView, Q: np.ndarray, left_out: np.ndarray, n_members: int) -> Found:
+    def _look(self, view: PreparedView, Q: np.ndarray, left_out: np.ndarray, k: int, n_members: int) -> Found:
         exact, lengths = view.prepare(Q)
         queries, errors = view.products.prepare(exact)
-        lists = _Lists(self, view.slack(lengths, errors, Q), left_out, n_members, coarse=view is not self._fine)
+        lists = _Lists(self, view.slack(lengths, errors, Q), left_out, k, n_members, coarse=view is not self._fine)
         space = np.empty(ROWS_AT_ONCE * len(Q), np.float32)  # blocks are as large, or smaller
         with view.products.on_one_thread():
             for first, rows, half_norms in view.blocks(ROWS_AT_ONCE):
@@ -266,6 +285,13 @@ class GroupedRows:
                 view.products.into(rows, queries, products)
                 lists.see(products, half_norms, first)
         return lists.finish()
+
+
+def list_best_of_all(products: np.ndarray, half_norms: np.ndarray, numbers: np.ndarray, lists: Shortlists) -> None:
+    """Add to the lists what can be among the nearest of all; ``numbers`` are the row numbers of the products' lines."""
+    from nearsay.search.by_class.stretch_kernels import best_of_all_lines
+
+    best_of_all_lines(products, half_norms, numbers, lists.k, *lists.state(slice(None)))
 
 
 def _rounded_up(slack: np.ndarray) -> np.ndarray:
@@ -283,6 +309,8 @@ class _OwnRows:
 
     def take_out(self, products: np.ndarray, first: int) -> None:
         """Put each query's own row out of its reach, where that is a line of these products of rows ``first …``."""
+        if not len(self._places):
+            return
         here = slice(*np.searchsorted(self._places, [first, first + len(products)]))
         products[self._places[here] - first, self._queries[here]] = -np.inf
 
@@ -306,9 +334,13 @@ class _Lists:
     """The candidates of some queries so far."""
 
     def __init__(
-        self, rows: GroupedRows, slack: np.ndarray, left_out: np.ndarray, n_members: int, *, coarse: bool
+        self, rows: GroupedRows, slack: np.ndarray, left_out: np.ndarray, k: int, n_members: int, *, coarse: bool
     ) -> None:
+        from nearsay.search.screening.shortlist_kernels import Shortlists, list_length
+
         n = len(slack)
+        length = list_length(k)
+        self._nearest = Shortlists(slack, k, 4 * length + screen.COARSE_LIST if coarse else length, np.float32)
         self._rows = rows
         self._slack = slack
         self._own = _OwnRows(rows.place[left_out])
@@ -325,6 +357,8 @@ class _Lists:
         self._own.take_out(products, first)
         places = slice(first, first + len(products))
         numbers, labels = self._rows.order[places], self._rows.labels[places]
+        if self._nearest.k:
+            list_best_of_all(products, half_norms, numbers, self._nearest)
         if first == 0 or self._rows.labels[first - 1] != labels[0]:
             self._bounds[:] = np.inf
         best_of_classes(
@@ -344,4 +378,5 @@ class _Lists:
         width = max(1, int(self._counts.max(initial=0)))
         members = self._members[:, :width]
         members[np.arange(width) >= self._counts[:, None]] = -1
-        return Found(members, np.flatnonzero(self._counts == self._members.shape[1] - 1))
+        full = self._counts == self._members.shape[1] - 1
+        return Found(self._nearest.finish(), members, np.flatnonzero(full | self._nearest.crowded))

@@ -27,7 +27,7 @@ import numpy as np
 from nearsay.arrays import row_blocks, row_width
 from nearsay.distances.distance import Distance
 from nearsay.parallel import in_parallel
-from nearsay.search.by_class.grouped import GroupedRows
+from nearsay.search.by_class.grouped import GroupedRows, list_best_of_all
 from nearsay.search.row_store import HeldRows
 from nearsay.search.screening.prepared_rows import KEEP_UP_TO
 
@@ -126,32 +126,31 @@ class SmallRows:
 
     def nearest(self, queries: Multiplied, k: int) -> tuple[np.ndarray, np.ndarray]:
         """Row numbers that hold the ``k`` nearest (−1 fills up), and whether there were too many to tell."""
-        from nearsay.search.by_class.stretch_kernels import LINES, best_of_all, lowest_of_groups
         from nearsay.search.screening.shortlist_kernels import Shortlists, list_length
 
         lists = Shortlists(queries.slack, k, list_length(k), np.float32)
-        lines = queries.products, self.grouped.prepared_rows()[1]
-        stops = np.append(np.arange(LINES, len(lines[1]), LINES), len(lines[1]))
-        lowest = np.empty((len(stops), len(queries.slack)), np.float32)
-        lowest_of_groups(*lines, stops, lowest)
-        best_of_all(*lines, stops, lowest, self.grouped.order, k, *lists.state(slice(None)))
+        list_best_of_all(queries.products, self.grouped.prepared_rows()[1], self.grouped.order, lists)
         return lists.finish(), lists.crowded
 
-    def classes(self, queries: Multiplied, *, measured: bool) -> ClassesFound:
-        """The classes in order, and the rows to measure: for that order, or all that may be nearest of their class."""
+    def classes(self, queries: Multiplied, n_members: int, n_near: int) -> ClassesFound:
+        """The classes in order, and the rows to measure: for that order, and for the members that are asked for.
+
+        These are the nearest ``n_members`` of the ``n_near`` nearest classes and the nearest of others, or none (0).
+        """
         from nearsay.search.by_class import small_kernels as small_loops
 
         products, slack = queries.products, queries.slack
         half_norms, n = self.grouped.prepared_rows()[1], len(slack)
         lowest = np.empty((self.n_classes, n), np.float32)
-        found = np.empty((n, self.grouped.room(1, ROOM) + 1), np.int64)
+        found = np.empty((n, self.grouped.room(max(1, n_members), ROOM) + 1), np.int64)
         counts, numbers = np.zeros(n, np.int64), np.empty((n, self.n_classes), np.int64)
         lines = products, half_norms, self.grouped.order, self._starts
-        if measured:
+        if n_members:
             places, following = np.empty(lowest.shape, np.int32), np.empty_like(lowest)
             small_loops.best_of_classes(products, half_norms, self._starts, lowest, places, following)
             self._order(lowest, numbers)
-            small_loops.nearest_of_classes(*lines, lowest, places, following, slack, found, counts)
+            best = lowest, places, following, numbers
+            small_loops.members_of_classes(*lines, *best, slack, n_members, n_near, found, counts)
         else:
             small_loops.lowest_of_classes(products, half_norms, self._starts, lowest)
             self._order(lowest, numbers)

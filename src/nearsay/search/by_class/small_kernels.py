@@ -102,18 +102,45 @@ def members_in_doubt(products, half_norms, rows, starts, lowest, numbers, slack,
             doubted = near_next
 
 
-@compiled
-def nearest_of_classes(products, half_norms, rows, starts, best, places, following, slack, found, counts):  # type: ignore[no-untyped-def]
-    """List what may be the nearest member of each class.
+@njit_nonan
+def members_of_classes(  # type: ignore[no-untyped-def]
+    products, half_norms, rows, starts, best, places, following, numbers, slack, m, n_near, found, counts
+):
+    """List what may be among the m nearest members of the ``n_near`` nearest classes, and the nearest of others.
 
     A query whose count reaches the last place of ``found`` had more of them than there was room for.
     """
     n_queries, last = counts.shape[0], found.shape[1] - 1
+    wanted = np.empty(n_queries, best.dtype)  # the score of the last member that is wanted of the class
+    near, scores, lowest = np.empty(n_queries, np.int64), np.empty_like(wanted), np.empty((m, n_queries), best.dtype)
+    bounds = np.full(n_queries, LARGEST)  # up to which the best score of a class makes it one of the nearest
+    if n_near < numbers.shape[1]:
+        for q in range(n_queries):
+            if numbers[q, n_near - 1] >= 0:
+                bounds[q] = min(np.float64(best[numbers[q, n_near - 1], q]) + slack[q], LARGEST)
     for c in range(best.shape[0]):
+        for q in range(n_queries):
+            wanted[q] = best[c, q]
+        n_here = 0
+        if m > 1:
+            for q in range(n_queries):
+                near[n_here] = q
+                n_here += 1 if best[c, q] <= bounds[q] else 0
+            lowest[:, :n_here] = np.inf
+            for r in range(starts[c], starts[c + 1]):
+                for i in range(n_here):
+                    scores[i] = half_norms[r] - products[r, near[i]]
+                for t in range(m):
+                    for i in range(n_here):  # several at a time
+                        score, low = scores[i], lowest[t, i]
+                        lowest[t, i] = min(score, low)
+                        scores[i] = max(score, low)
+            for i in range(n_here):
+                wanted[near[i]] = lowest[m - 1, i]
         for q in range(n_queries):
             if best[c, q] == np.inf:
                 continue
-            threshold = min(np.float64(best[c, q]) + slack[q], LARGEST)
+            threshold = min(np.float64(wanted[q]) + slack[q], LARGEST)
             count = counts[q]
             if following[c, q] > threshold:
                 found[q, count] = rows[places[c, q]]

@@ -35,13 +35,6 @@ njit_nonan = partial(compiled, fastmath={"nnan", "nsz"})
 
 
 @njit_nonan
-def lowest_of_groups(products, half_norms, stops, lowest):  # type: ignore[no-untyped-def]
-    """The lowest score of each query in every group of lines; group g ends before line ``stops[g]``."""
-    for g in range(stops.shape[0]):
-        _lowest_of_group(products, half_norms, stops, g, lowest[g])
-
-
-@njit_nonan
 def _lowest_of_group(products, half_norms, stops, g, low):  # type: ignore[no-untyped-def]
     low[:] = np.inf
     for r in range(stops[g - 1] if g else 0, stops[g]):
@@ -322,6 +315,18 @@ def best_of_all(  # type: ignore[no-untyped-def]
                         if due[q] == capacity and kept > capacity - capacity // 4:
                             crowded[q], thresholds[q] = True, -np.inf
                         due[q] = min(capacity, max(due[q], 2 * kept))
+
+
+@compiled
+def best_of_all_lines(products, half_norms, numbers, k, scores, rows, counts, thresholds, slack, due, crowded, scratch):  # type: ignore[no-untyped-def]
+    """The same, where the lowest scores of groups are not known yet."""
+    n_lines = products.shape[0]
+    stops = np.minimum(np.arange(LINES, n_lines + LINES, LINES), n_lines)
+    lowest = np.empty((stops.shape[0], products.shape[1]), products.dtype)
+    for g in range(stops.shape[0]):
+        _lowest_of_group(products, half_norms, stops, g, lowest[g])
+    lists = scores, rows, counts, thresholds, slack, due, crowded, scratch
+    best_of_all(products, half_norms, stops, lowest, numbers, k, *lists)
 
 
 # In whatever order it is added up: the slack allows for any.
