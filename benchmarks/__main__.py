@@ -8,7 +8,7 @@ import sys
 
 import benchmarks
 
-NOT_BENCHMARKS = {"__main__", "measuring", "metric_learn_peer", "skmultilearn_peer"}
+NOT_BENCHMARKS = {"__main__", "measuring", "metric_learn_peer", "skmultilearn_peer", "two_versions"}
 
 
 def main() -> int:
