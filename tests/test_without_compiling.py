@@ -240,6 +240,8 @@ def call_loops(monkeypatch: pytest.MonkeyPatch, X: np.ndarray, y: np.ndarray) ->
     tree = ns.Taxonomy.from_paths([("thing", f"kind {c % 7}", c) for c in reversed(range(40))])
     for metric, k in (("euclidean", 5), ("cosine", 70), ("manhattan", 3)):
         asked(ns.NeighborIndex(metric).fit(X[:100]), y[:100] % 9, X[:5] + 0.1, k, (1, 2))
+    many = ns.NeighborIndex(search="exact").fit(X).with_labels(np.arange(len(X)) % 150)
+    many.query(X[:40] + 0.1, 3, (1,))  # more classes than are counted, more queries than go on one list
     for posterior in POSTERIORS:
         answers(ns.NeighborClassifier(7, posterior=posterior), X[:120], y[:120], X[:9] + 0.1)
     for posterior, tie_break in ((Weighted(by="row"), "random"), ("proportional", "nearest")):
