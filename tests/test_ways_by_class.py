@@ -165,7 +165,8 @@ IN_ONE_GO, BY_CLASS = {"_fill_few"}, {"_distances"}
     [
         # Members with the rows: 16 of 312 rows a class, or 128 for one query; otherwise a second look.
         (3120, 10, 100, (1, 16), LIST),
-        (3120, 10, 100, (1, 17), BLOCKS | BY_CLASS),
+        (1000, 10, 100, (1, 16), LIST),
+        (1000, 10, 100, (1, 17), BLOCKS | BY_CLASS),
         (3130, 10, 100, (1, 16), BLOCKS | BY_CLASS),
         (3130, 10, 8, (1, 16), LIST),
         (3130, 10, 9, (1, 16), LIST | BY_CLASS),

@@ -8,10 +8,11 @@ Where only the *order* of the classes is wanted, hardly any row has to be
 measured: scores settle it unless two of them lie within the slack.
 
 What that gains over going block by block (``python -m benchmarks.small_collections``,
-one thread): 1.4 to 1.8 times as fast for the order of the classes of 1,600 or 2,000
-rows, left one out, 1.9 times for four members of each of 100 classes, and nothing
-for 150 rows. The nearest rows alone gained 1.2 times at most and lost for few rows,
-and several members of each of a few classes lost, so both go block by block. Timed
+one thread): 1.1 to 1.8 times as fast for the order of the classes of 1,600 or 2,000
+rows, left one out, and 1.9 times for four members of each of 100 classes; 150 rows
+lose, 1.5 times for 1,000 queries. The nearest rows alone gained 1.2 times at most and
+lost for few rows, and several members of each of a few classes lost, so both go block
+by block, as does one of each where classes are small (``neighbors/class_search.py``). Timed
 apart: copying half of the products (``times_others``) gains 1.1 times with 64
 columns, and 1.5 times with 256.
 """
