@@ -28,6 +28,8 @@ class Distance(ABC):
     # With t the squared Euclidean distance of two rows in that form: this distance is form_share · t, or its root.
     form_share: ClassVar[float] = 1.0
     form_squared: ClassVar[bool] = False
+    # Whether chosen pairs take no longer to measure, each, than all pairs of a block do.
+    pairs_are_quick: ClassVar[bool] = False
 
     def check(self, items: Any, *, name: str = "X", like: Any = None) -> Any:
         """Give the items as this distance needs them, or say what is wrong.

@@ -116,6 +116,7 @@ class Euclidean(VectorDistance):
     name = "euclidean"
     kernel = "euclidean"
     has_euclidean_form = True
+    pairs_are_quick = True
     squared: ClassVar[bool] = False
 
     def measure(self, Q: np.ndarray, X: np.ndarray, candidates: np.ndarray, first: int, out: np.ndarray) -> None:

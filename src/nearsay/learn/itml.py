@@ -13,7 +13,7 @@ from nearsay.arrays import as_rows
 from nearsay.errors import InputError, unknown_name
 from nearsay.learn.constraints import Pairs, class_distances, near_pairs, sample_pairs
 from nearsay.learn.linear_map import LearnedMetric, factor, progress_bar
-from nearsay.learn.whitening import around_class_means, ledoit_wolf, power_of, shrunk_covariance
+from nearsay.learn.whitening import around_class_means, power_of, trusted_covariance
 from nearsay.parallel import one_blas_thread
 from nearsay.settings import check_number, check_randomness, check_whole
 from nearsay.taxonomy.taxonomy import Taxonomy
@@ -275,12 +275,12 @@ def _identity(X: np.ndarray, labels: np.ndarray) -> np.ndarray:
 
 def _inverse_covariance(X: np.ndarray, labels: np.ndarray) -> np.ndarray:
     centered = X - X.mean(axis=0)
-    return power_of(shrunk_covariance(centered, ledoit_wolf(centered)), -1.0)
+    return power_of(trusted_covariance(centered), -1.0)
 
 
 def _within_class(X: np.ndarray, labels: np.ndarray) -> np.ndarray:
     centered = around_class_means(X, labels)
-    return power_of(shrunk_covariance(centered, ledoit_wolf(centered)), -0.5)
+    return power_of(trusted_covariance(centered), -0.5)
 
 
 PRIORS = {"identity": _identity, "covariance": _inverse_covariance, "within-class": _within_class}

@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Any, Self
 
 import numpy as np
+from scipy.sparse import csr_array
 from sklearn.utils.validation import _check_sample_weight
 
 from nearsay.errors import InputError
@@ -83,8 +84,9 @@ class WithinClassWhitening(LearnedMetric):
         weights = weights[counts]
         with one_blas_thread():
             centered = around_class_means(X, labels, weights)
-            self.shrinkage_ = ledoit_wolf(centered, weights) if auto else float(self.shrinkage)
-            within = shrunk_covariance(centered, self.shrinkage_, weights)
+            plain = covariance(centered, weights)
+            self.shrinkage_ = ledoit_wolf(centered, weights, plain) if auto else float(self.shrinkage)
+            within = shrunk(plain, self.shrinkage_)
             if self.pull:
                 M = power_of(within, -self.power)
                 self.components_ = factor(M + self.pull * pulling_metric(X, labels, weights, like=M))
@@ -117,16 +119,15 @@ def pulling_metric(
     """
     weights = np.ones(len(X)) if weights is None else weights
     centered = X - np.average(X, axis=0, weights=weights)
-    sums = np.zeros((labels.max() + 1, X.shape[1]))
-    np.add.at(sums, labels, weights[:, None] * centered)
+    sums = class_sums(centered, labels, weights)
     # Class means that are all the same but for rounding say nothing about classes.
     sums[np.abs(sums) <= np.finfo(np.float64).eps * weights.sum() * np.abs(X).max()] = 0.0
-    inverse = power_of(shrunk_covariance(centered, ledoit_wolf(centered, weights), weights), -1.0)
+    plain = covariance(centered, weights)
+    inverse = power_of(shrunk(plain, ledoit_wolf(centered, weights, plain)), -1.0)
     B = inverse @ sums.T
     M: np.ndarray = B @ B.T
-    covariance = shrunk_covariance(centered, 0.0, weights)
-    mean = np.einsum("ij,ij->", M, covariance)
-    return M * (np.einsum("ij,ij->", like, covariance) / mean) if mean > 0 else np.zeros_like(M)
+    mean = np.einsum("ij,ij->", M, plain)
+    return M * (np.einsum("ij,ij->", like, plain) / mean) if mean > 0 else np.zeros_like(M)
 
 
 def around_class_means(X: np.ndarray, labels: np.ndarray, weights: np.ndarray | None = None) -> np.ndarray:
@@ -136,41 +137,69 @@ def around_class_means(X: np.ndarray, labels: np.ndarray, weights: np.ndarray | 
     array([-1.,  1.,  0.])
     """
     weights = np.ones(len(X)) if weights is None else weights
-    order = np.argsort(labels, kind="stable")
-    sizes = np.bincount(labels)
-    sums = np.add.reduceat(weights[order, None] * X[order], np.cumsum(sizes) - sizes)
-    means = sums / np.bincount(labels, weights)[:, None]
+    means = class_sums(X, labels, weights) / np.bincount(labels, weights)[:, None]
     centered: np.ndarray = X - means[labels]
     return centered
 
 
-def ledoit_wolf(centered: np.ndarray, weights: np.ndarray | None = None) -> float:
+def class_sums(X: np.ndarray, labels: np.ndarray, weights: np.ndarray) -> np.ndarray:
+    """The weighted sum of the rows of each class, added up in order: (n_classes, n_features).
+
+    >>> class_sums(np.array([[1.0], [3.0], [9.0]]), np.array([1, 0, 1]), np.array([1.0, 1.0, 2.0]))
+    array([[ 3.],
+           [19.]])
+    """
+    members = csr_array((weights, (labels, np.arange(len(labels)))), shape=(labels.max() + 1, len(labels)))
+    return np.asarray(members @ X)
+
+
+def covariance(centered: np.ndarray, weights: np.ndarray | None = None) -> np.ndarray:
+    """The weighted mean of the products of centered columns: (n_features, n_features).
+
+    >>> covariance(np.array([[-1.0, 0.0], [1.0, 0.0]]))
+    array([[1., 0.],
+           [0., 0.]])
+    """
+    weights = np.ones(len(centered)) if weights is None else weights
+    scaled = np.sqrt(weights)[:, None] * centered  # a matrix times its own transpose is symmetric to the last bit
+    S: np.ndarray = scaled.T @ scaled / weights.sum()
+    return S
+
+
+def ledoit_wolf(centered: np.ndarray, weights: np.ndarray | None = None, S: np.ndarray | None = None) -> float:
     """The share of the identity that makes a covariance of so many rows most trustworthy (Ledoit and Wolf 2004).
 
     It is the share of the distance from the covariance to the identity that the scatter of the rows explains. As
-    scikit-learn's ``ledoit_wolf_shrinkage``, which takes no weights.
+    scikit-learn's ``ledoit_wolf_shrinkage``, which takes no weights. ``S`` is the covariance, where it is known.
     """
     weights = np.ones(len(centered)) if weights is None else weights
-    S = shrunk_covariance(centered, 0.0, weights)
+    S = covariance(centered, weights) if S is None else S
     gap = np.sum((S - S.trace() / len(S) * np.eye(len(S))) ** 2)
     fourth_moment = np.average(np.einsum("ij,ij->i", centered, centered) ** 2, weights=weights)
     scatter = max(fourth_moment - np.sum(S**2), 0.0) / weights.sum()
     return float(min(scatter / gap, 1.0)) if gap > 0 else 0.0
 
 
-def shrunk_covariance(centered: np.ndarray, shrinkage: float, weights: np.ndarray | None = None) -> np.ndarray:
-    """Covariance of centered rows, a share of the way to the identity times their mean variance.
+def shrunk(S: np.ndarray, shrinkage: float) -> np.ndarray:
+    """A covariance, a share of the way to the identity times its mean variance.
 
-    >>> shrunk_covariance(np.array([[-1.0, 0.0], [1.0, 0.0]]), shrinkage=0.2)  # variances 1 and 0, their mean ½
+    >>> shrunk(np.array([[1.0, 0.0], [0.0, 0.0]]), shrinkage=0.2)  # variances 1 and 0, their mean ½
     array([[0.9, 0. ],
            [0. , 0.1]])
     """
-    weights = np.ones(len(centered)) if weights is None else weights
-    scaled = np.sqrt(weights)[:, None] * centered  # a matrix times its own transpose is symmetric to the last bit
-    covariance = scaled.T @ scaled / weights.sum()
-    mean_variance = covariance.trace() / len(covariance)
-    mixed: np.ndarray = (1 - shrinkage) * covariance + shrinkage * mean_variance * np.eye(len(covariance))
+    mixed: np.ndarray = (1 - shrinkage) * S + shrinkage * (S.trace() / len(S)) * np.eye(len(S))
     return mixed
+
+
+def shrunk_covariance(centered: np.ndarray, shrinkage: float, weights: np.ndarray | None = None) -> np.ndarray:
+    """The covariance of centered rows, shrunk."""
+    return shrunk(covariance(centered, weights), shrinkage)
+
+
+def trusted_covariance(centered: np.ndarray) -> np.ndarray:
+    """The covariance of centered rows, shrunk as Ledoit and Wolf have it."""
+    S = covariance(centered)
+    return shrunk(S, ledoit_wolf(centered, S=S))
 
 
 def power_of(S: np.ndarray, exponent: float) -> np.ndarray:

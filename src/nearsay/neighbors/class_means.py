@@ -29,6 +29,8 @@ MEASURE_ALL_UP_TO = 256
 FEW_WANTED, WORTH_SEARCHING = 16, 1 << 16
 # Queries with their classes, in one task.
 PAIRS_A_TASK = 4096
+# Fewer distances than these take less time than a call for their class does.
+WORTH_A_CALL = 4096
 DISTANCES_AT_ONCE = 1 << 18  # of queries to the rows of a class: 2 MB
 # Of few queries all classes are measured in one go, up to so many distances for each class: 2 to 4 times as fast for
 # 16 queries in 100 or more classes, and as fast as class by class at 4,000.
@@ -50,6 +52,8 @@ def fill_means(
     itself (or is empty).
     """
     n_near, n_members = classes.means.shape[1], classes.members[-1]
+    if not len(classes):
+        return
     if rows.soon_measured(classes.numbers[:, :n_near]):
         _fill_few(search, rows, items, left_out, classes)
         return
@@ -80,7 +84,20 @@ def fill_means(
             if not by_search[asked[pairs[0]]]:
                 fill(pairs)
 
-    in_parallel(fill_whole, shares(len(by_class), most=PAIRS_A_TASK))
+    def fill_together(part: slice) -> None:
+        """The same, where few queries ask for each class: from one list of rows, as wide as the largest class."""
+        pairs = by_class[part][~by_search[asked[by_class[part]]]]
+        most = max(1, DISTANCES_AT_ONCE // max(1, int(rows.sizes(asked[pairs]).max(initial=0))))
+        for some in row_blocks(len(pairs), size=search.rows_.block_size(most)):
+            lines, places = np.divmod(pairs[some], n_near)
+            candidates = rows.listed(asked[pairs[some]])
+            far = find.measured(search, items(lines), candidates)
+            far[(candidates < 0) | (candidates == (left_out[lines][:, None] if len(left_out) else -1))] = np.inf
+            classes.means[lines, places] = _means(far, members)
+
+    n_distances = int(rows.sizes(asked[by_class]).sum())
+    one_list = search.distance_.pairs_are_quick and n_distances < WORTH_A_CALL * len(starts)
+    in_parallel(fill_together if one_list else fill_whole, shares(len(by_class), most=PAIRS_A_TASK))
     for number in searched:
         pairs = of_each[number]
         for some in row_blocks(len(pairs), size=PAIRS_A_TASK):
@@ -93,7 +110,7 @@ def _fill_few(
     """Fill in the means of few queries: all rows of their nearest classes are measured in one go."""
     n, n_near = classes.means.shape[:2]
     near = classes.numbers[:, :n_near]
-    candidates = rows.of_each(near)
+    candidates = rows.listed(near)
     far = find.measured(search, items(np.arange(n)), candidates.reshape(n, -1)).reshape(candidates.shape)
     far[candidates < 0] = np.inf
     if len(left_out):
@@ -133,17 +150,21 @@ class RowsByClass:
     def size(self, number: int) -> int:
         return int(self._starts[number + 1] - self._starts[number])
 
-    def of_each(self, numbers: np.ndarray) -> np.ndarray:
-        """The rows of all these classes, along one more axis; −1 fills up, and is all for a class of number −1."""
-        steps = np.arange(self._largest)
-        places = self._starts[numbers][..., None] + steps
-        inside = (places < self._starts[numbers + 1][..., None]) & (numbers[..., None] >= 0)
-        return np.where(inside, self._order[np.minimum(places, len(self._order) - 1)], -1)
-
     def soon_measured(self, numbers: np.ndarray) -> bool:
         """Whether all rows of these classes are so few that going class by class would take longer."""
         n_distances, n_classes = numbers.size * self._largest, min(numbers.size, len(self._starts) - 1)
         return worth_compiling(0) and n_distances <= min(DISTANCES_A_CLASS * n_classes, DISTANCES_AT_ONCE)
+
+    def sizes(self, numbers: np.ndarray) -> np.ndarray:
+        """How many rows each of these classes has."""
+        sizes: np.ndarray = self._starts[numbers + 1] - self._starts[numbers]
+        return sizes
+
+    def listed(self, numbers: np.ndarray) -> np.ndarray:
+        """The row numbers of each of these classes along one more axis, −1 behind and for a class of number −1."""
+        places = self._starts[numbers][..., None] + np.arange(self.sizes(numbers).max(initial=0))
+        here = (places < self._starts[numbers + 1][..., None]) & (numbers[..., None] >= 0)
+        return np.where(here, self._order[np.where(here, places, 0)], -1)
 
     def worth_searching(self, number: int, n_queries: int, n_members: int) -> bool:
         """Whether it is worth finding the nearest rows of a class, for so many queries, before any is measured."""

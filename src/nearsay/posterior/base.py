@@ -133,6 +133,20 @@ class GroupPosterior(Posterior):
     def leave_one_out_groups(self, tables: Sequence[NeighborTable], rows: np.ndarray | None = None) -> np.ndarray:
         """``leave_one_out_proba``, from the tables of all groups."""
 
+    def fit_and_leave_out(
+        self, tables: Sequence[NeighborTable], labels: np.ndarray, n_classes: int, rows: np.ndarray, n_folds: int
+    ) -> Iterator[tuple[np.ndarray, np.ndarray]]:
+        """``fit_groups``, and the probabilities of the same cases, a fold at a time, by what other folds taught.
+
+        Gives lines and their probabilities (n_lines, n_classes). A posterior that can use the features of a case in
+        every fold computes them once.
+        """
+        self.fit_groups(tables, labels, n_classes, rows)
+        for taught, asked in splits(labels[rows], n_folds):
+            others = copy(self)
+            others.fit_groups([table[taught] for table in tables], labels, n_classes, rows[taught])
+            yield asked, others.proba_groups([table[asked] for table in tables])
+
     @abstractmethod
     def speaks_for(self, tables: Sequence[NeighborTable], these: np.ndarray, others: np.ndarray) -> np.ndarray:
         """How much each group raises the log odds of one class against another: (n_queries, n_groups)."""

@@ -287,16 +287,17 @@ class NeighborClassifier(KNeighbors, ClassifierMixin, BaseEstimator):
         makers = posteriors_to_try(self, every=is_auto(self._metric), weights=self._weights)
         views |= self._further_views(X, makers, len(views))
         models = self._models(X, y, views, beside_proba)
+        fitted = None
         if self._chooses:
             if sum(not view.knows_labels for view in views.values()) > 1 and not is_auto(self._metric):
                 views = self._of_one_scale(views, makers)
-            way = self._choose(views, makers, models)
+            way, fitted = self._choose(views, makers, models)
         else:
             # Where k alone is left open, the largest to try.
             k = largest_k(len(X)) if is_auto(self.n_neighbors) else int(self.n_neighbors)
             way = Candidate(next(iter(makers)), k, tuple(views))
             self._hold(tuple(views.values()), models)
-        self._learn(makers[way.posterior](), way.n_neighbors)
+        self._learn(fitted or makers[way.posterior](), way.n_neighbors, is_fitted=fitted is not None)
         self._novelty = Novelty(self._past, self.n_neighbors_)
         return self
 
@@ -343,8 +344,11 @@ class NeighborClassifier(KNeighbors, ClassifierMixin, BaseEstimator):
         views: dict[tuple[int, int], View],
         makers: Mapping[str, Callable[[], Posterior]],
         models: Sequence[ModelBeside],
-    ) -> Candidate:
-        """What past cases choose, where a posterior or a metric was left open; their tables are kept."""
+    ) -> tuple[Candidate, Posterior | None]:
+        """What past cases choose, where a posterior or a metric was left open; their tables are kept.
+
+        The posterior comes with it where choosing has fitted it to all that are judged.
+        """
         n_rows, n_classes = len(self.labels_), len(self.classes_)
         ks = neighbors_to_try(n_rows - 1) if is_auto(self.n_neighbors) else [int(self.n_neighbors)]
         members = members_asked(makers, self.labels_)
@@ -364,22 +368,23 @@ class NeighborClassifier(KNeighbors, ClassifierMixin, BaseEstimator):
         self.choices_ = chooser.report()
         self._hold([views[key] for key in way.views], [models[number] for number in way.models])
         self._past.keep(chooser.table(way), rows)
-        return way
+        return way, chooser.fitted(way)
 
     def _hold(self, views: Sequence[View], models: Sequence[ModelBeside]) -> None:
         self._views = Views(views, models)
         self.index_ = views[0].index_
         self._past = PastCases(self._views, self._seed, n_views=len(views), max_past_cases=self.max_past_cases)
 
-    def _learn(self, posterior: Posterior, k: int) -> None:
-        """Fit the posterior to past cases; where k is still open, choose it on the same ones."""
+    def _learn(self, posterior: Posterior, k: int, *, is_fitted: bool = False) -> None:
+        """Fit the posterior to past cases, unless it is; where k is still open, choose it on the same ones."""
         self._members = possible_members(posterior.members, self.labels_)
         table, rows = self._past_cases(posterior, max(k, 1))
         if is_auto(self.n_neighbors) and not self._chooses:
             self.k_curve_ = self._curve(table, rows, k)
             k = self.k_curve_.best
         self.n_neighbors_ = k
-        posterior.fit(None if table is None else table.first(k), self.labels_, len(self.classes_), rows)
+        if not is_fitted:
+            posterior.fit(None if table is None else table.first(k), self.labels_, len(self.classes_), rows)
         self._posterior = posterior
         self.posterior_: Any = posterior.own if isinstance(posterior, OwnPosterior) else posterior
 

@@ -18,7 +18,7 @@ from sklearn.base import BaseEstimator, ClassifierMixin
 
 from nearsay.arrays import evenly
 from nearsay.parallel import one_blas_thread
-from nearsay.posterior.row_maps import ROWS_AT_ONCE, STANDARDIZED, ClassSpread, learn_maps, principal_directions
+from nearsay.posterior.row_maps import ROWS_AT_ONCE, STANDARDIZED, ClassSpread, along, learn_maps, principal_directions
 
 # A spread of d columns takes d² numbers a class, and d² products a row and class. More principal directions than so
 # many say little more; where rows and classes are many, fewer are taken, so that no more products than these are.
@@ -64,7 +64,7 @@ class GaussianClasses(ClassifierMixin, BaseEstimator):
             basis = principal_directions(columns - columns.mean(axis=0), n_directions)
             # Around their own means rows spread less than around the true ones; a class takes the place of a row.
             unbiased = np.sqrt(max(n - n_classes, 1) / n)
-            self._whitening = unbiased * basis @ ClassSpread(columns @ basis, labels).factor(power=1.0, pull=0.0)
+            self._whitening = unbiased * basis @ ClassSpread(along(columns, basis), labels).factor(power=1.0, pull=0.0)
             whitened = columns @ self._whitening
             of_classes = [_factor(whitened[labels == c]) for c in range(n_classes)]
         self._factors = np.hstack([factor for factor, _, _ in of_classes])

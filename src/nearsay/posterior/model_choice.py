@@ -25,7 +25,7 @@ import numpy as np
 from nearsay.arrays import evenly
 from nearsay.errors import InputError
 from nearsay.neighbors.table import NeighborTable
-from nearsay.posterior.base import GroupPosterior, Posterior
+from nearsay.posterior.base import FOLDS, GroupPosterior, Posterior
 from nearsay.posterior.beside import ModelBeside, said_together
 from nearsay.posterior.feature_group import View, present
 from nearsay.posterior.fusion import NOTHING, Fusion, left_out_folds
@@ -244,6 +244,8 @@ class Chooser:
         self.rows = self.rows[judged]
         self._tried: dict[Candidate, CandidateScore] = {}
         self._merit: dict[Candidate, np.ndarray] = {}  # what the criterion says of each case
+        self._pools: dict[Candidate, Posterior] = {}  # fitted to all cases, not by folds
+        self._everyone = everyone
         self._worth = relative_weights(weights, self.rows)  # how much each case counts
 
     def choose(self, *, together: bool) -> Candidate:
@@ -341,6 +343,10 @@ class Chooser:
         said = said_together([self._all_said[number] for number in way.models])
         return with_further([self._all[key] for key in way.views], said)
 
+    def fitted(self, way: Candidate) -> Posterior | None:
+        """The posterior of a way, where it was fitted to all rows that were asked; None otherwise."""
+        return self._pools.get(self._plain(way)) if self._everyone else None
+
     def report(self) -> Choices:
         """Everything tried so far."""
         return Choices(list(self._tried.values()), self._chosen, len(self.rows), self.criterion)
@@ -389,8 +395,7 @@ class Chooser:
         views = [self.views[key] for key in way.views]
         models = [self.models[number].name for number in way.models]
         shown = np.stack([view.shown for view in views])
-        fusion = Fusion(self.posteriors[way.posterior](), self.exponents)
-        log_p, right = self._left_out(fusion, tables, shown)
+        log_p, right = self._left_out(way, tables, shown)
         self._merit[way] = log_p if self.criterion == CRITERIA[0] else right
         return CandidateScore(
             way.posterior,
@@ -404,17 +409,31 @@ class Chooser:
         )
 
     def _left_out(
-        self, fusion: Fusion, tables: Sequence[NeighborTable], shown: np.ndarray
+        self, way: Candidate, tables: Sequence[NeighborTable], shown: np.ndarray
     ) -> tuple[np.ndarray, np.ndarray]:
         """The log probability given to the truth of each case, and whether it won; none where a case has no others."""
         log_p, right = np.empty((2, len(self.rows)))
         n_asked = 0
-        for lines, asked in left_out_folds(fusion, tables, self.labels, self.n_classes, self.rows, shown):
-            p, truth = fusion.proba(asked), self.labels[self.rows[lines]]
+        for lines, p in self._answers_left_out(way, tables, shown):
+            truth = self.labels[self.rows[lines]]
             log_p[lines] = np.log(np.maximum(p[np.arange(len(p)), truth], NOTHING))
             right[lines] = p.argmax(axis=1) == truth
             n_asked += len(lines)
         return log_p[:n_asked], right[:n_asked]
+
+    def _answers_left_out(
+        self, way: Candidate, tables: Sequence[NeighborTable], shown: np.ndarray
+    ) -> Iterator[tuple[np.ndarray, np.ndarray]]:
+        """Lines of cases and their probabilities, a fold at a time, by what the others taught."""
+        posterior = self.posteriors[way.posterior]()
+        if isinstance(posterior, GroupPosterior):
+            if len(self.rows) > 1:
+                yield from posterior.fit_and_leave_out(tables, self.labels, self.n_classes, self.rows, FOLDS)
+                self._pools[way] = posterior
+            return
+        fusion = Fusion(posterior, self.exponents)
+        for lines, asked in left_out_folds(fusion, tables, self.labels, self.n_classes, self.rows, shown):
+            yield lines, fusion.proba(asked)
 
 
 def mean_and_error(values: np.ndarray, worth: np.ndarray | None) -> tuple[float, float]:

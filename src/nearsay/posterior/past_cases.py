@@ -30,6 +30,9 @@ SEARCHES = 4
 # (tin200, and made-up clusters in 10 and in 1,000 classes; with 2,000 of the 5,148 of satimage it rose by 2 percent).
 LISTING = 5
 FEWEST = 2000
+# And a class that is listed, and learned from, takes about as long as looking at so many rows. So with many classes
+# fewer rows are judged in any collection: as many as are listed in one view in the time of one and a half searches.
+ROWS_A_CLASS = 200
 SAMPLE_ABOVE = 5000
 SAMPLE_SIZE = 2000
 
@@ -71,8 +74,8 @@ def rows_judged(
     """Numbers of the rows that are asked as past cases, in order; None for all of them.
 
     At most ``max_past_cases`` (None: all), fewer where more than that many rows are asked for their classes or in
-    several views, and no more than a table has room for. Drawn with a fixed seed: a choice in even steps could meet
-    the same class again and again.
+    several views, or where classes are many, and no more than a table has room for. Drawn with a fixed seed: a choice
+    in even steps could meet the same class again and again.
 
     >>> rows_judged(9_000, 5, (1, 4), n_classes=10) is None, len(rows_judged(60_000, 5, None, n_classes=10))
     (True, 10000)
@@ -80,6 +83,8 @@ def rows_judged(
     [9999, 5000, 2000]
     >>> [len(rows_judged(n, 5, (1, 4), n_classes=10, n_groups=10)) for n in (10_001, 20_000, 60_000)]    # ten views
     [4000, 4000, 2000]
+    >>> [len(rows_judged(20_000, 5, (1, 4), n_classes=n)) for n in (100, 200, 300, 1_000)]
+    [5000, 5000, 3750, 2000]
     >>> rows_judged(60_000, 5, (1, 4), n_classes=10, max_past_cases=None) is None
     True
     """
@@ -88,18 +93,22 @@ def rows_judged(
         n_listed = n_classes if n_classes <= LIST_ALL_UP_TO else max(k, ROWS_ASKED)
         line += 8 * (n_listed * (2 if members else 1) + min(n_listed, MEMBERS_OF_NEAREST) * len(members) + 1)
     lists_all = bool(members) and n_classes <= LIST_ALL_UP_TO
-    limit = n_rows if max_past_cases is None else _affordable(n_rows, max_past_cases, n_groups, lists_all=lists_all)
+    n_listed = n_classes if lists_all else 0
+    limit = n_rows if max_past_cases is None else _affordable(n_rows, max_past_cases, n_groups, n_listed)
     most = rows_within(TABLE_BYTES, line * n_groups, most=max(1, min(n_rows, limit)))
     if most == n_rows:
         return None
     return np.sort(np.random.default_rng(0).choice(n_rows, most, replace=False))
 
 
-def _affordable(n_rows: int, max_past_cases: int, n_views: int, *, lists_all: bool) -> int:
+def _affordable(n_rows: int, max_past_cases: int, n_views: int, n_listed: int) -> int:
     """How many rows can be judged in the time of ``SEARCHES`` searches for ``max_past_cases`` rows."""
     most = max_past_cases
-    if lists_all and n_rows > most:
+    if n_listed and n_rows > most:
         most = min(most, max(FEWEST, most // LISTING, most**2 // n_rows))
+    if n_listed:
+        in_time = 3 * max_past_cases * n_rows // (2 * (n_rows + ROWS_A_CLASS * n_listed))
+        most = min(most, max(FEWEST, in_time))
     # Several views have more weights to learn, and are halved only where the collection is twice as large.
     few = max(FEWEST, 2 * SEARCHES * most // n_views)
     return min(most, few, SEARCHES * max_past_cases // n_views)

@@ -113,7 +113,13 @@ class Pooled(GroupPosterior):
         Line i of every table is about row ``rows[i]``. A row that lacks a
         group has no neighbors and no classes there.
         """
-        rows = np.arange(len(tables[0])) if rows is None else rows
+        self._fit(tables, labels, n_classes, np.arange(len(tables[0])) if rows is None else rows)
+        return self
+
+    def _fit(
+        self, tables: Sequence[NeighborTable], labels: np.ndarray, n_classes: int, rows: np.ndarray
+    ) -> tuple[Cases, np.ndarray]:
+        """``fit_groups``; gives what was learned from, and which lines that is about."""
         self.labels_, self.n_classes_ = labels, n_classes
         sizes, worth = self._sizes()
         self._far_by_size = _far_by_size(sizes, worth, _usual_size(sizes, worth))
@@ -121,15 +127,16 @@ class Pooled(GroupPosterior):
         self.members_ = _members_told(possible_members(self.members, labels), groups)
         self.floors_ = [FLOOR * _usual_distance(near) for near in groups]
         self.gaps_ = np.array([self._gaps(*group) for group in zip(groups, self.floors_, strict=True)])
-        cases = self._cases(tables, rows, self._teachers(tables, rows))
+        teachers = self._teachers(tables, rows)
+        cases = self._cases(tables, rows, teachers)
         if len(cases) == 0:
             warnings.warn(
                 "Every class has one row, so leaving it out leaves nothing to learn the pool's weights from:"
                 " a distance half as long is taken to double the odds. Give at least two rows a class.",
-                stacklevel=2,
+                stacklevel=3,
             )
         self._learn(cases, len(groups), _n_models(tables))
-        return self
+        return cases, teachers
 
     def _learn(self, cases: Cases, n_views: int, n_models: int, start: np.ndarray | None = None) -> None:
         shape = (n_views, len(self.members_))
@@ -167,14 +174,34 @@ class Pooled(GroupPosterior):
         rows = np.arange(len(self.labels_)) if rows is None else rows
         p = np.empty((len(rows), self.n_classes_))
         teachers = self._teachers(tables, rows)
-        cases = self._cases(tables, rows, teachers)
-        for taught, asked in splits(self.labels_[rows], FOLDS_LEFT_OUT):
+        for lines, of_lines in self._by_folds(
+            self._cases(tables, rows, teachers), teachers, tables, rows, FOLDS_LEFT_OUT
+        ):
+            p[lines] = of_lines
+        return p
+
+    def fit_and_leave_out(
+        self, tables: Sequence[NeighborTable], labels: np.ndarray, n_classes: int, rows: np.ndarray, n_folds: int
+    ) -> Iterator[tuple[np.ndarray, np.ndarray]]:
+        """``fit_groups``, then lines and probabilities by folds, from features that are computed once."""
+        cases, teachers = self._fit(tables, labels, n_classes, rows)
+        return self._by_folds(cases, teachers, tables, rows, n_folds)
+
+    def _by_folds(
+        self,
+        cases: Cases,
+        teachers: np.ndarray,
+        tables: Sequence[NeighborTable],
+        rows: np.ndarray,
+        n_folds: int,
+    ) -> Iterator[tuple[np.ndarray, np.ndarray]]:
+        """Lines and their probabilities, by weights that the ``cases`` of the other folds teach."""
+        for taught, asked in splits(self.labels_[rows], n_folds):
             others = copy(self)
             some = cases[np.flatnonzero(np.isin(teachers, taught))]
             others._learn(some, len(self.weights_), len(self.model_weights_), start=self._all_weights)
             some_tables = [table[asked] for table in tables]
-            p[asked] = others._without_the_case(others.proba_groups(some_tables), some_tables, rows[asked])
-        return p
+            yield asked, others._without_the_case(others.proba_groups(some_tables), some_tables, rows[asked])
 
     def _sizes(self) -> tuple[np.ndarray, np.ndarray]:
         """How many rows each class has, and how much they count together."""

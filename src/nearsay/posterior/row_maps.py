@@ -16,9 +16,9 @@ import numpy as np
 from scipy.linalg import cholesky, eigh
 
 from nearsay.learn.linear_map import in_units
-from nearsay.learn.whitening import around_class_means, ledoit_wolf, pulling_metric, shrunk_covariance
+from nearsay.learn.whitening import around_class_means, pulling_metric, trusted_covariance
 from nearsay.parallel import one_blas_thread
-from nearsay.posterior.base import folds
+from nearsay.posterior.base import FOLDS, folds
 
 # With more columns the directions are taken among this many principal ones: the time to find them grows with the cube.
 MOST_COLUMNS = 512
@@ -27,6 +27,8 @@ UNEQUAL = 3.0
 # Rows that are mapped together: always so many, filled up, so that no digit of one depends on how many there are.
 ROWS_AT_ONCE = 64
 ROWS_TO_LEARN_FROM = 200_000
+# Each fold maps all rows anew. Of more rows than these two thirds teach a map about as much as four fifths do.
+MANY_ROWS, FOLDS_OF_MANY = 20_000, 3
 
 
 @dataclass(frozen=True)
@@ -123,7 +125,7 @@ def learn_maps(looks: Sequence[Look], X: np.ndarray, labels: np.ndarray) -> list
         standardized = (X - center) * scale
         with one_blas_thread():
             basis = principal_directions(standardized, MOST_COLUMNS)
-            spreads = ClassSpread(standardized @ basis, np.unique(labels, return_inverse=True)[1])
+            spreads = ClassSpread(along(standardized, basis), np.unique(labels, return_inverse=True)[1])
             back = scale[:, None] * basis
             for number, look in enumerate(looks):
                 if look.power is not None:
@@ -151,7 +153,7 @@ class ClassSpread:
     def __init__(self, X: np.ndarray, labels: np.ndarray) -> None:
         centered = around_class_means(X, labels)
         self._X, self._labels = X, labels
-        values, self._vectors = eigh(shrunk_covariance(centered, ledoit_wolf(centered)))
+        values, self._vectors = eigh(trusted_covariance(centered))
         least = values[-1] * len(values) * np.finfo(np.float64).eps
         self._values = np.maximum(values, least) if values[-1] > 0 else np.ones(len(values))
         self._pulls: dict[float, np.ndarray] = {}
@@ -189,6 +191,11 @@ def principal_directions(X: np.ndarray, most: int) -> np.ndarray:
     return directions
 
 
+def along(X: np.ndarray, directions: np.ndarray) -> np.ndarray:
+    """Rows in principal directions; those of the columns themselves (a square matrix) take no product."""
+    return X if len(directions) == directions.shape[1] else X @ directions
+
+
 class LearnedLooks:
     """The maps of several looks at one collection: learned from all rows, and from all but a fold of them.
 
@@ -202,7 +209,7 @@ class LearnedLooks:
         self.looks = list(looks)
         self.X = X
         self.labels = labels
-        self.fold = folds(labels)
+        self.fold = folds(labels, FOLDS if len(labels) <= MANY_ROWS else FOLDS_OF_MANY)
         self._whole: list[LinearMap] | None = None
         self._without: dict[int, list[LinearMap]] = {}
 

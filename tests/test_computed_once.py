@@ -1,0 +1,129 @@
+"""What fitting computes once and uses again: the features of past cases, and the posterior that choosing fitted."""
+
+from __future__ import annotations
+
+from copy import copy
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from nearsay.neighbors import class_means
+from nearsay.neighbors.index import NeighborIndex
+from nearsay.neighbors.table import NeighborTable
+from nearsay.posterior.base import GroupPosterior, splits
+from nearsay.posterior.classifier import NeighborClassifier
+from nearsay.posterior.past_cases import rows_judged
+from nearsay.posterior.pooled import Pooled
+
+
+def clouds(n: int, n_classes: int, seed: int = 0) -> tuple[np.ndarray, np.ndarray]:
+    """Rows around class centers, on a grid, so that many distances are equal."""
+    random = np.random.default_rng(seed)
+    y = random.permutation(np.arange(n) % n_classes)
+    centers = random.normal(scale=3, size=(n_classes, 3))
+    return np.round(centers[y] + random.normal(scale=2, size=(n, 3))), y
+
+
+def past_tables(X: np.ndarray, y: np.ndarray, members: tuple[int, ...]) -> list[NeighborTable]:
+    """The past cases of two views: the rows, and their directions."""
+    return [
+        NeighborIndex(metric).fit(X).with_labels(y).leave_one_out(1, members) for metric in ("euclidean", "manhattan")
+    ]
+
+
+def answers_one_by_one(pool: Pooled, tables: list[NeighborTable], y: np.ndarray, n_folds: int) -> np.ndarray:
+    """Each case by a pool that learned from scratch, from the other folds, and counts one row less in its class."""
+    p = np.empty((len(y), pool.n_classes_))
+    sizes = np.bincount(y, minlength=pool.n_classes_)
+    for taught, asked in splits(y, n_folds):
+        others = copy(pool)
+        lines = [table[taught] for table in tables]
+        others._learn(others._cases(lines, taught, np.arange(len(taught))), len(tables), 0)
+        for case in asked:
+            left = sizes - (np.arange(len(sizes)) == y[case])
+            others._far_by_size = -np.log(np.where(left > 1, left, np.median(sizes[sizes > 1])))
+            p[case] = others.proba_groups([table[case : case + 1] for table in tables])[0]
+    return p
+
+
+@given(seed=st.integers(0, 1000), n_classes=st.sampled_from([2, 5, 40]), n_folds=st.sampled_from([2, 5]))
+@settings(max_examples=15)
+def test_a_case_is_judged_by_what_the_other_folds_teach_from_scratch(seed, n_classes, n_folds):
+    X, y = clouds(3 * n_classes + 20, n_classes, seed)
+    pool = Pooled(members=(1, 2))
+    tables = past_tables(X, y, (1, 2))
+    p = np.full((len(y), n_classes), np.nan)
+    for lines, of_lines in pool.fit_and_leave_out(tables, y, n_classes, np.arange(len(y)), n_folds):
+        p[lines] = of_lines
+    np.testing.assert_allclose(p, answers_one_by_one(pool, tables, y, n_folds), atol=1e-5)
+    whole = Pooled(members=(1, 2)).fit_groups(tables, y, n_classes)
+    np.testing.assert_array_equal(pool.weights_, whole.weights_)
+
+
+def test_features_are_computed_once_and_not_in_every_fold(monkeypatch):
+    made = []
+    cases = Pooled._cases
+    monkeypatch.setattr(Pooled, "_cases", lambda *args: made.append(0) or cases(*args))
+    X, y = clouds(120, 4)
+    tables = past_tables(X, y, (1, 2))
+    list(Pooled(members=(1, 2)).fit_and_leave_out(tables, y, 4, np.arange(120), 5))
+    assert len(made) == 1
+
+
+def test_a_pool_that_computes_nothing_once_is_judged_by_folds_all_the_same():
+    X, y = clouds(120, 4)
+    tables, rows = past_tables(X, y, (1, 2)), np.arange(120)
+    slow, fast = np.empty((2, 120, 4))
+    for lines, p in GroupPosterior.fit_and_leave_out(Pooled(members=(1, 2)), tables, y, 4, rows, 5):
+        slow[lines] = p
+    for lines, p in Pooled(members=(1, 2)).fit_and_leave_out(tables, y, 4, rows, 5):
+        fast[lines] = p
+    # The usual distance is that of four fifths of the cases, and a class counts the case itself.
+    np.testing.assert_allclose(slow, fast, atol=0.05)
+
+
+@pytest.mark.parametrize("alone", [False, True], ids=["no class of one row", "a class of one row"])
+@pytest.mark.parametrize("metric", ["euclidean", "auto"])
+def test_the_posterior_that_choosing_fitted_is_the_one_that_fitting_again_gives(alone, metric):
+    X, y = clouds(90, 3)
+    if alone:
+        y[0] = 3
+    fitted = NeighborClassifier(metric=metric).fit(X, y)
+    assert isinstance(fitted.posterior_, Pooled)
+    table, rows = fitted._past.judged(fitted.n_neighbors_, fitted._members)
+    again = Pooled().fit(table, fitted.labels_, len(fitted.classes_), rows)
+    np.testing.assert_array_equal(fitted.posterior_._all_weights, again._all_weights)
+    assert fitted.posterior_.floors_ == again.floors_
+    assert fitted.posterior_.model_failure_ == again.model_failure_
+
+
+@given(
+    X=st.lists(st.lists(st.integers(0, 3), min_size=2, max_size=2), min_size=2, max_size=25),
+    seed=st.integers(0, 100),
+    members=st.sampled_from([(1, 2), (1, 3, 5), (4,)]),
+    metric=st.sampled_from(["euclidean", "sqeuclidean", "cosine", "manhattan"]),
+)
+@settings(max_examples=60)
+def test_members_are_as_far_in_one_list_as_class_by_class(X, seed, members, metric):
+    X = np.array(X, dtype=float) + (1 if metric == "cosine" else 0)
+    y = np.random.default_rng(seed).integers(0, 6, len(X))
+    found = []
+    for worth_a_call in (0, 1 << 40):
+        with pytest.MonkeyPatch.context() as patch:
+            patch.setattr(class_means, "WORTH_A_CALL", worth_a_call)
+            labeled = NeighborIndex(metric, search="exact").fit(X).with_labels(y, 6)
+            tables = labeled.leave_one_out(2, members), labeled.query(X[:3] + 0.5, 2, members)
+            found.append([table.classes.means for table in tables])
+    for by_class, in_one_list in zip(*found, strict=True):
+        np.testing.assert_array_equal(by_class, in_one_list)
+
+
+def test_the_more_classes_are_listed_the_fewer_rows_are_judged():
+    judged = [rows_judged(12_000, 5, (1, 4), n_classes=n) for n in (10, 100, 1_000, 10_000)]
+    few, more, many, most = (len(rows) for rows in judged)
+    assert few > 1.4 * more > 2 * many
+    assert many >= most > 0
+    assert rows_judged(2_000, 5, (1, 4), n_classes=500) is None
+    assert rows_judged(9_000, 5, None, n_classes=1_000) is None  # nobody asks for classes
