@@ -26,6 +26,7 @@ from nearsay.posterior.fitting import (
     check_beside,
     check_learning,
     check_n_neighbors,
+    checked_auto,
     checked_items,
     checked_items_and_labels,
     is_auto,
@@ -114,7 +115,8 @@ class NeighborClassifier(KNeighbors, ClassifierMixin, BaseEstimator):
         standardized, whitened within classes, …); the pool hears all of them
         together, and classes as Gaussians beside. The most trustworthy answers, for as many searches.
     metric_params : dict or None, default=None
-        Parameters of the metric: ``metric="minkowski", metric_params={"p": 3}``.
+        Parameters of the metric: ``metric="minkowski", metric_params={"p": 3}``. With "auto",
+        ``{"large_margin": True}`` lets LMNN learn one more view, which takes longer.
     search : str or search object, default="auto"
         How neighbors are found; ``index_.chosen_`` says what was chosen.
     tie_break : {"nearest", "random", "first"}, default="nearest"
@@ -309,7 +311,8 @@ class NeighborClassifier(KNeighbors, ClassifierMixin, BaseEstimator):
         """
         if is_auto(self._metric):
             hears_several = any(isinstance(make(), GroupPosterior) for make in makers.values())
-            looks = looks_to_try(X, self.labels_) if hears_several else []
+            large_margin = bool((self.metric_params or {}).get("large_margin", False))
+            looks = looks_to_try(X, self.labels_, large_margin=large_margin) if hears_several else []
         else:
             left_open = self._chooses and isinstance(self.metric, str) and self.metric in SCALES_MATTER
             looks = [STANDARDIZED] if left_open and unequal_columns(X) else []
@@ -401,6 +404,8 @@ class NeighborClassifier(KNeighbors, ClassifierMixin, BaseEstimator):
 
     @property
     def _metric(self) -> Any:
+        if is_auto(self.metric):
+            return checked_auto(self.metric, self.metric_params)
         return with_parameters(self.metric, self.metric_params)
 
     def _curve(self, table: NeighborTable | None, rows: np.ndarray | None, k: int) -> KCurve:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from functools import partial
 from typing import Any, Protocol
 
@@ -88,6 +88,21 @@ def check_answering(classifier: AsksForPosterior) -> None:
     check_smoothing(classifier.smoothing, classifier.model_failure)
     if not is_auto(classifier.posterior):
         fresh_posterior(classifier, classifier.posterior)
+
+
+def checked_auto(metric: Any, metric_params: Any) -> Any:
+    """The metric "auto"; an error where its parameters are none that it has.
+
+    >>> checked_auto("auto", {"p": 3})
+    Traceback (most recent call last):
+    nearsay.errors.InputError: metric="auto" takes metric_params={"large_margin": True or False}, or None; got {'p': 3}.
+    """
+    known = metric_params is None or (isinstance(metric_params, Mapping) and set(metric_params) <= {"large_margin"})
+    if not known or not all(isinstance(value, bool | np.bool_) for value in (metric_params or {}).values()):
+        raise InputError(
+            f'metric="auto" takes metric_params={{"large_margin": True or False}}, or None; got {metric_params!r}.'
+        )
+    return metric
 
 
 def check_learning(criterion: Any, max_past_cases: Any) -> None:

@@ -32,6 +32,7 @@ from nearsay.posterior.fusion import NOTHING, Fusion, left_out_folds
 from nearsay.posterior.named import AUTO
 from nearsay.posterior.past_cases import possible_members
 from nearsay.posterior.row_maps import (
+    LARGE_MARGIN,
     STANDARDIZED,
     STANDARDIZED_MANHATTAN,
     WHITENED,
@@ -97,6 +98,9 @@ class CandidateScore:
 class Choices(list[CandidateScore]):
     """All that was tried, best first; ``chosen`` is the one that was taken. Prints as a table.
 
+    ``view_seconds`` is how long it took to ask past cases in each view, learning its maps included. Maps that are
+    learned together count in the first view that needs them.
+
     >>> found = {"l1": -0.21, "l2": -0.2}
     >>> scores = [CandidateScore("rank", None, (name,), ("all",), log_p, 0.91) for name, log_p in found.items()]
     >>> print(Choices(scores, chosen=scores[0], n_cases=120))           # the other is not clearly better
@@ -113,6 +117,7 @@ class Choices(list[CandidateScore]):
         self.chosen = chosen
         self.n_cases = n_cases
         self.criterion = criterion
+        self.view_seconds: dict[str, float] = {}
 
     @property
     def why(self) -> str:
@@ -233,9 +238,11 @@ class Chooser:
         judged = judged[evenly(len(judged), CASES_TO_CHOOSE_BY)]
         members = members_asked(posteriors, labels)
         # Votes are asked of plain views only.
-        self._all = {
-            key: view.past_cases(1 if view.knows_labels else max(ks), members, self.rows) for key, view in views.items()
-        }
+        self._all, self._view_seconds = {}, {}
+        for key, view in views.items():
+            start = perf_counter()
+            self._all[key] = view.past_cases(1 if view.knows_labels else max(ks), members, self.rows)
+            self._view_seconds[view.name] = perf_counter() - start
         self.models = list(models)
         self._all_said = [model.past_cases(self.rows) for model in models]
         everyone = len(judged) == len(self.rows)
@@ -349,7 +356,9 @@ class Chooser:
 
     def report(self) -> Choices:
         """Everything tried so far."""
-        return Choices(list(self._tried.values()), self._chosen, len(self.rows), self.criterion)
+        found = Choices(list(self._tried.values()), self._chosen, len(self.rows), self.criterion)
+        found.view_seconds = self._view_seconds
+        return found
 
     def _while_clearly_better(self, best: Candidate, steps: Callable[[Candidate], list[Candidate]]) -> Candidate:
         while True:
@@ -488,16 +497,19 @@ def views_to_try(
     return views
 
 
-def looks_to_try(X: np.ndarray, labels: np.ndarray) -> list[Look]:
+def looks_to_try(X: np.ndarray, labels: np.ndarray, *, large_margin: bool = False) -> list[Look]:
     """Maps of the rows that are worth a try: to columns of one scale, where they are not, and whitened in several ways.
 
-    Whitened ones only where there is something to learn: two classes, and two columns.
+    Whitened ones only where there is something to learn: two classes, and two columns; with a large margin only where
+    that is asked for: LMNN can take several times as long as all else.
     """
     looks = [STANDARDIZED] if unequal_columns(X) else []
     if X.shape[1] > 1 and X.size <= NUMBERS_TO_MEASURE:
         looks.append(STANDARDIZED_MANHATTAN)
     if np.count_nonzero(np.bincount(labels)) > 1 and X.shape[1] > 1:
         looks += WHITENED
+        if large_margin:
+            looks.append(LARGE_MARGIN)
     return looks
 
 
@@ -513,10 +525,14 @@ def mapped_views(
 ) -> list[View]:
     """Fitted views of mapped rows; none where their numbers are too large or too small to be squared twice."""
     rows, here = present(X, columns)
-    learned = LearnedLooks(looks, rows, labels[here])
+    # LMNN is learned when its own view is asked for, so that the time it takes shows there.
+    parts = [[look for look in looks if look.large_margin == large_margin] for large_margin in (False, True)]
+    learned = [LearnedLooks(part, rows, labels[here]) for part in parts]
     try:
         return [
-            View(group, columns, look.distance, look=look, looks=learned, n_jobs=n_jobs).fit(X, labels, n_classes)
+            View(group, columns, look.distance, look=look, looks=learned[look.large_margin], n_jobs=n_jobs).fit(
+                X, labels, n_classes
+            )
             for look in looks
         ]
     except InputError:

@@ -1,7 +1,8 @@
 """Other ways to look at the same rows: columns of one scale, and directions weighed by what classes say of them.
 
-    rows ──► columns of one scale ──► directions in which a class spreads count less ──► unit length
-             (standardized)           (whitened), those that tell classes apart more    (whitened, unit length)
+    rows ──► columns of one scale ─┬► directions in which a class spreads count less ──► unit length
+             (standardized)        │  (whitened), those that tell classes apart more    (whitened, unit length)
+                                   └► rows of other classes a margin away (large margin)
 
 A map that knows the labels has seen the row it is asked about, and would
 flatter itself: past cases are mapped by what the others taught, fold by fold.
@@ -15,7 +16,9 @@ from dataclasses import dataclass
 import numpy as np
 from scipy.linalg import cholesky, eigh
 
-from nearsay.learn.linear_map import in_units
+from nearsay.learn.linear_map import factor, in_units
+from nearsay.learn.lmnn.solve import Problem, mixed_with_euclidean, solve
+from nearsay.learn.lmnn.targets import target_neighbors
 from nearsay.learn.whitening import around_class_means, pulling_metric, trusted_covariance
 from nearsay.parallel import one_blas_thread
 from nearsay.posterior.base import FOLDS, folds
@@ -42,6 +45,8 @@ class Look:
         How far within-class spread is evened out, from 0 (not at all) to 1; None leaves columns as they are.
     pull : float
         How much what regression says of the classes counts beside.
+    large_margin : bool
+        Whether LMNN then moves rows of other classes away from rows and their nearest fellows.
     unit : bool
         Whether rows are made as long as each other at the end.
     distance : the name of the distance that is measured then.
@@ -50,6 +55,7 @@ class Look:
     name: str
     power: float | None = None
     pull: float = 0.0
+    large_margin: bool = False
     unit: bool = False
     distance: str = "euclidean"
 
@@ -69,10 +75,15 @@ WHITENED = (
     Look("whitened, pull 3", power=0.5, pull=3.0),
     Look("whitened, pull 1, unit length", power=0.5, pull=1.0, unit=True),
 )
-
-
 # The one that does best beside the rows as they are.
 WHITENED_BESIDE = WHITENED[2]
+
+# A few steps of LMNN go most of the way. All the way, a few hundred rows are learned by heart.
+LARGE_MARGIN = Look("large margin", power=0.0, large_margin=True)
+LMNN_TARGETS = 3
+LMNN_STEPS = 10
+LMNN_TOLERANCE = 1e-4
+LMNN_SHRINKAGE = 1 / 3
 
 
 @dataclass(frozen=True)
@@ -129,8 +140,23 @@ def learn_maps(looks: Sequence[Look], X: np.ndarray, labels: np.ndarray) -> list
             back = scale[:, None] * basis
             for number, look in enumerate(looks):
                 if look.power is not None:
-                    made[number] = back @ spreads.factor(look.power, look.pull)
+                    made[number] = back @ spreads.factor(look.power, look.pull, large_margin=look.large_margin)
     return [LinearMap(center * unit, matrix / unit, look.unit) for look, matrix in zip(looks, made, strict=True)]
+
+
+def kept_apart(X: np.ndarray, labels: np.ndarray) -> np.ndarray:
+    """The map that a few steps of LMNN lead to: symmetric, (n_columns, n_columns).
+
+    The identity where there is one class, or no class of two rows.
+    """
+    sizes = np.bincount(labels)
+    if len(sizes) < 2 or sizes.max() < 2:
+        return np.eye(X.shape[1])
+    targets = target_neighbors(X, labels, min(LMNN_TARGETS, len(X) - 1))
+    problem = Problem(X, labels, targets, push=0.5, margins=np.ones((len(sizes), len(sizes))))
+    axes = np.eye(X.shape[1])
+    L = solve(problem, axes, max_iter=LMNN_STEPS, tol=LMNN_TOLERANCE, tell=lambda done, loss: None).point
+    return factor(mixed_with_euclidean(L.T @ L, problem, LMNN_SHRINKAGE))
 
 
 def unequal_columns(X: np.ndarray) -> bool:
@@ -158,8 +184,12 @@ class ClassSpread:
         self._values = np.maximum(values, least) if values[-1] > 0 else np.ones(len(values))
         self._pulls: dict[float, np.ndarray] = {}
 
-    def factor(self, power: float, pull: float) -> np.ndarray:
+    def factor(self, power: float, pull: float, *, large_margin: bool = False) -> np.ndarray:
         """(n_columns, n_columns)"""
+        if large_margin:
+            start = self.factor(power, pull)
+            apart: np.ndarray = start @ kept_apart(self._X @ start, self._labels)
+            return apart
         whitened: np.ndarray = self._vectors * self._values ** (-power / 2)
         if not pull or self._labels.max(initial=0) == 0:
             return whitened

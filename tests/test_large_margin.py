@@ -1,0 +1,134 @@
+"""LMNN as a view of the rows: what it learns, that past cases are seen without their labels, and where it is tried."""
+
+from __future__ import annotations
+
+import warnings
+
+import numpy as np
+import pytest
+from scipy.spatial.distance import pdist
+from sklearn.exceptions import ConvergenceWarning
+
+from nearsay.errors import InputError
+from nearsay.learn import LMNN
+from nearsay.posterior.base import folds
+from nearsay.posterior.classifier import NeighborClassifier
+from nearsay.posterior.model_choice import looks_to_try, mapped_views
+from nearsay.posterior.pooled import Pooled
+from nearsay.posterior.row_maps import (
+    LARGE_MARGIN,
+    LMNN_SHRINKAGE,
+    LMNN_STEPS,
+    LMNN_TARGETS,
+    WHITENED,
+    LearnedLooks,
+    kept_apart,
+    learn_maps,
+)
+
+ASKED = {"large_margin": True}
+
+
+def stripes(n: int, seed: int = 0) -> tuple[np.ndarray, np.ndarray]:
+    """Classes alternate along the first of four columns, and each is everywhere in the others."""
+    random = np.random.default_rng(seed)
+    y = random.integers(0, 8, n)
+    X = random.normal(size=(n, 4))
+    X[:, 0] = 0.5 * y + 0.08 * X[:, 0]
+    return X * (1, 30, 0.2, 5), y % 3
+
+
+@pytest.mark.parametrize("scale", [1.0, 2.0**400, 2.0**-400])
+def test_rows_are_as_far_apart_as_lmnn_of_standardized_columns_says(scale):
+    X, y = stripes(150)
+    standardized = (X - X.mean(axis=0)) / X.std(axis=0)
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", ConvergenceWarning)
+        lmnn = LMNN(LMNN_TARGETS, max_iter=LMNN_STEPS, shrinkage=LMNN_SHRINKAGE).fit(standardized, y)
+    [found] = learn_maps([LARGE_MARGIN], X * scale, y)
+    # Steps that stop early depend a little on the axes in which they are taken.
+    np.testing.assert_allclose(pdist(found(X * scale)), pdist(lmnn.transform(standardized)), rtol=3e-3)
+
+
+def test_the_column_that_tells_classes_apart_counts_most():
+    X, y = stripes(300)
+    [found] = learn_maps([LARGE_MARGIN], X, y)
+    counts = np.linalg.norm(found.matrix * X.std(axis=0)[:, None], axis=1)
+    assert counts.argmax() == 0
+    assert counts[0] > 1.2 * counts[1:].max()
+
+
+@pytest.mark.parametrize("labels", [[0, 0, 0, 0], [0, 1, 2, 3]], ids=["one class", "no class of two rows"])
+def test_where_nothing_can_be_kept_apart_directions_stay(labels):
+    X = np.random.default_rng(0).normal(size=(4, 3))
+    np.testing.assert_array_equal(kept_apart(X, np.array(labels)), np.eye(3))
+
+
+def test_a_class_that_a_fold_lacks_is_no_trouble():
+    X, y = stripes(60)
+    y[0] = 3  # the others of its fold are mapped by what was learned without it
+    p = NeighborClassifier(metric="auto", metric_params=ASKED).fit(X, y).predict_proba(X[:3])
+    np.testing.assert_allclose(p.sum(axis=1), 1)
+
+
+def test_past_cases_are_mapped_by_what_other_folds_teach():
+    X, y = stripes(60)
+    looks = LearnedLooks([LARGE_MARGIN], X, y)
+    for number in range(5):
+        seen = folds(y) != number
+        [expected] = learn_maps([LARGE_MARGIN], X[seen], y[seen])
+        np.testing.assert_array_equal(looks.without(number, LARGE_MARGIN).matrix, expected.matrix)
+
+
+def log_posterior_of_past_cases(X: np.ndarray, y: np.ndarray) -> float:
+    """What a pool of this view alone gives the truth of rows that are left out."""
+    n_classes, rows = y.max() + 1, np.arange(len(y))
+    [view] = mapped_views([LARGE_MARGIN], X, y, n_classes)
+    log_p = np.empty(len(y))
+    tables = [view.past_cases(1, (1, 4))]
+    for lines, p in Pooled(members=(1, 4)).fit_and_leave_out(tables, y, n_classes, rows, 5):
+        log_p[lines] = np.log(p[np.arange(len(lines)), y[lines]])
+    return float(log_p.mean())
+
+
+def test_labels_that_mean_nothing_do_not_look_good(monkeypatch):
+    random = np.random.default_rng(0)
+    X, y = random.normal(size=(160, 40)), random.integers(0, 4, 160)
+    by_chance = -np.log(4)
+    honest = log_posterior_of_past_cases(X, y)
+    assert honest < by_chance + 0.02
+    # Maps that have seen the cases would be believed:
+    monkeypatch.setattr(LearnedLooks, "without", lambda self, fold, look: self.whole(look))
+    assert log_posterior_of_past_cases(X, y) > honest + 0.2
+
+
+def test_auto_believes_no_labels_that_mean_nothing():
+    random = np.random.default_rng(1)
+    X, y = random.normal(size=(200, 30)), random.integers(0, 3, 200)
+    auto = NeighborClassifier(metric="auto", metric_params=ASKED).fit(X, y)
+    assert auto.choices_.chosen.log_posterior < -np.log(3) + 0.02
+
+
+def test_auto_hears_it_and_says_how_long_it_took():
+    X, y = stripes(300)
+    auto = NeighborClassifier(metric="auto", metric_params=ASKED).fit(X, y)
+    assert LARGE_MARGIN.name in auto.choices_.chosen.distances
+    seconds = auto.choices_.view_seconds
+    assert 0 < seconds["all (large margin)"] < 60
+    assert {f"all ({look.name})" for look in WHITENED} < set(seconds)
+
+
+def test_it_is_heard_only_where_it_is_asked_for():
+    X, y = stripes(60)
+    for plain in (NeighborClassifier(), NeighborClassifier(metric="auto")):
+        plain.fit(X, y)
+        assert all(LARGE_MARGIN.name not in one.distances for one in plain.choices_)
+    assert LARGE_MARGIN in looks_to_try(X, y, large_margin=True)
+    assert LARGE_MARGIN not in looks_to_try(X, np.zeros(60, np.int64), large_margin=True)
+
+
+@pytest.mark.parametrize("given", [{"p": 3}, {"large_margin": "yes"}, [("large_margin", True)]])
+def test_other_parameters_of_auto_are_answered_in_words(given):
+    X, y = stripes(20)
+    with pytest.raises(InputError, match="large_margin"):
+        NeighborClassifier(metric="auto", metric_params=given).fit(X, y)
