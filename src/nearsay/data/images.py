@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hashlib
 import os
 import threading
 import warnings
@@ -19,6 +20,10 @@ IMAGE_ENDINGS = frozenset({".png", ".jpg", ".jpeg", ".gif", ".bmp", ".tif", ".ti
 # Descriptors say what is seen at a glance; larger images are brought to this size, so that the scale of textures and
 # the time for an image do not depend on the camera.
 LONGEST_SIDE = 256
+
+# What Pillow refuses by default, and what is refused here even where that was switched off: a file of a few kilobytes
+# can claim pixels that would fill the memory.
+MOST_PIXELS = 178_956_970
 
 
 def read_image(path: str | os.PathLike[str]) -> np.ndarray:
@@ -50,12 +55,35 @@ def seen(path: str | os.PathLike[str], *, at_least: int | None = None) -> Any:
     try:
         # Pillow warns of large images and odd metadata; what matters here is whether the pixels can be had.
         with _without_warnings(), pillow.open(path) as image:
+            _check_size(*image.size)  # before anything is decoded
             if at_least is not None:
                 # A JPEG can be decoded at a half, a quarter or an eighth of its size; elsewhere this does nothing.
                 image.draft("RGB", (at_least, at_least))
             return _on_white(_with_eight_bits(operations.exif_transpose(image)))
     except Exception as error:  # a damaged file can surface as nearly any of them, by the kind of file
         raise InputError(f"{path} cannot be read as an image ({error}).") from error
+
+
+def _check_size(width: int, height: int) -> None:
+    if width * height > MOST_PIXELS:
+        raise InputError(f"{width:,} × {height:,} pixels; at most {MOST_PIXELS:,} are read. Make it smaller first")
+
+
+def content_hash(path: str | os.PathLike[str]) -> str:
+    """The SHA-256 of a file's bytes, in hexadecimal: what was made of a file stays good while this is the same.
+
+    >>> import tempfile
+    >>> with tempfile.TemporaryDirectory() as folder:
+    ...     file = Path(folder) / "empty.png"
+    ...     file.touch()
+    ...     content_hash(file)[:16]
+    'e3b0c44298fc1c14'
+    """
+    path = Path(path)
+    if not path.is_file():
+        raise FileNotFoundError(f"There is no file {path}.")
+    with path.open("rb") as file:
+        return hashlib.file_digest(file, "sha256").hexdigest()
 
 
 class _Silence:

@@ -1,5 +1,7 @@
+from nearsay.data.images import content_hash as content_hash
 from nearsay.data.images import image_files as image_files
 from nearsay.data.images import read_image as read_image
+from nearsay.describe.choose_encoder import default_encoder as default_encoder
 from nearsay.describe.descriptor import Descriptor as Descriptor
 from nearsay.describe.descriptor import ImageDescriptor as ImageDescriptor
 from nearsay.describe.encoder import Encoder as Encoder
@@ -7,7 +9,6 @@ from nearsay.describe.encoder import ImageEncoder as ImageEncoder
 from nearsay.describe.encoder import Preprocessing as Preprocessing
 from nearsay.describe.encoder_onnx import OnnxEncoder as OnnxEncoder
 from nearsay.describe.encoder_torch import TorchEncoder as TorchEncoder
-from nearsay.describe.encoder_torch import default_encoder as default_encoder
 from nearsay.describe.folder import ImageDescriptions as ImageDescriptions
 from nearsay.describe.folder import SkippedImage as SkippedImage
 from nearsay.describe.folder import describe_images as describe_images
@@ -15,3 +16,4 @@ from nearsay.describe.local import BagOfWords as BagOfWords
 from nearsay.describe.named import DESCRIPTORS as DESCRIPTORS
 from nearsay.describe.named import MAKADIA as MAKADIA
 from nearsay.describe.named import as_descriptor as as_descriptor
+from nearsay.describe.torch_file import read_torch_weights as read_torch_weights

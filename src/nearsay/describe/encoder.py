@@ -5,6 +5,7 @@ images ──► Preprocessing (size, crop, mean, std, layout) ──► the mod
 
 from __future__ import annotations
 
+import os
 from abc import ABC, abstractmethod
 from collections.abc import Iterable, Mapping
 from dataclasses import asdict, dataclass
@@ -13,6 +14,7 @@ from typing import Any, Protocol, runtime_checkable
 import numpy as np
 
 from nearsay.arrays import row_blocks
+from nearsay.data.images import read_image
 from nearsay.describe.descriptor import ImageDescriptor, as_image
 from nearsay.errors import InputError, require, unknown_name
 from nearsay.parallel import in_parallel
@@ -103,7 +105,7 @@ class Preprocessing:
 
     def _seen(self, image: Any) -> np.ndarray:
         pillow: Any = require("PIL.Image", "images")
-        pixels = as_image(image)
+        pixels = read_image(image) if isinstance(image, str | os.PathLike) else as_image(image)
         height, width = self.size
         box = middle(pixels.shape[0], pixels.shape[1], height, width) if self.crop else None
         filtered = pillow.Resampling[self.resampling.upper()]
@@ -164,10 +166,16 @@ class Encoder(ABC):
             )
 
     def encode(self, images: Iterable[Any]) -> np.ndarray:
-        """Vectors of many images, (h, w, 3) or gray (h, w) arrays of uint8 of any sizes: (n, columns) float32."""
+        """Vectors of many images: (n, columns) float32.
+
+        Images are (h, w, 3) or gray (h, w) arrays of uint8 of any sizes, or paths of files, which ``read_image`` reads
+        batch by batch. A damaged or huge file raises an InputError that names it; ``describe_images`` skips it.
+        """
+        if isinstance(images, str | os.PathLike):
+            raise InputError(f"encode takes many images; got one path. Pass a list: [{os.fspath(images)!r}].")
         images = list(images)
         if not images:
-            raise InputError("No images given. Pass at least one, as read_image gives it.")
+            raise InputError("No images given. Pass at least one: a path, or pixels as read_image gives them.")
         return np.concatenate(
             [self._encode_batch(images[rows]) for rows in row_blocks(len(images), size=self.batch_size)]
         )

@@ -11,7 +11,7 @@ import numpy as np
 
 from nearsay.describe.encoder import BATCH_SIZE, IMAGENET_MEAN, IMAGENET_STD, Encoder, Preprocessing, as_layout, as_size
 from nearsay.errors import InputError, require, unknown_name
-from nearsay.parallel import thread_count
+from nearsay.parallel import jobs, thread_count
 
 # Of the types a model may declare, those that prepared images can be given in.
 INPUT_TYPES = {"tensor(float)": np.float32, "tensor(float16)": np.float16, "tensor(double)": np.float64}
@@ -22,7 +22,7 @@ class OnnxEncoder(Encoder):
 
     Parameters
     ----------
-    path : the model's file
+    model : the model's file, or its bytes
         It must take one batch of images with three channels.
     size : int, (height, width) or None
         None where the model itself declares height and width.
@@ -33,9 +33,11 @@ class OnnxEncoder(Encoder):
     batch_size : int, default=32
         Images at once. A model that declares a fixed number gets that many, and the last batch is filled up.
     name : str or None
-        What the feature group is called; None for the name of the file.
+        What the feature group is called; None for the name of the file ("model" for bytes).
     metric : str, default="cosine"
         A name of ``nearsay.distances.DISTANCES``.
+    n_jobs : int or None
+        Threads that run the model, for as long as the encoder lives; None for as many as nearsay uses otherwise.
 
     What the file declares (number, type and shape of inputs, names of outputs) is compared with these when the encoder
     is made, and a mismatch is an InputError.
@@ -43,7 +45,7 @@ class OnnxEncoder(Encoder):
 
     def __init__(
         self,
-        path: str | os.PathLike[str],
+        model: str | os.PathLike[str] | bytes,
         *,
         size: int | tuple[int, int] | None = None,
         mean: float | Iterable[float] = IMAGENET_MEAN,
@@ -55,9 +57,11 @@ class OnnxEncoder(Encoder):
         batch_size: int = BATCH_SIZE,
         name: str | None = None,
         metric: str = "cosine",
+        n_jobs: int | None = None,
     ) -> None:
-        path = Path(path)
-        self._session = _opened(path)
+        path = Path("model") if isinstance(model, bytes) else Path(model)
+        with jobs(n_jobs):
+            self._session = _opened(model if isinstance(model, bytes) else path, path)
         self._input = _only_input(self._session, path)
         declared_batch, declared_size = _declared(self._input, layout, path)
         preprocessing = Preprocessing(
@@ -85,15 +89,17 @@ class OnnxEncoder(Encoder):
         return outputs[:n_images] if outputs.shape[:1] == batch.shape[:1] else outputs
 
 
-def _opened(path: Path) -> Any:
+def _opened(model: Path | bytes, path: Path) -> Any:
     runtime: Any = require("onnxruntime", "onnx")
-    if not path.is_file():
+    if isinstance(model, Path) and not model.is_file():
         raise FileNotFoundError(f"There is no file {path}.")
     options = runtime.SessionOptions()
     options.intra_op_num_threads = thread_count()
     options.log_severity_level = 3  # errors only: what it warns of is how a graph was simplified
     try:
-        return runtime.InferenceSession(str(path), options, providers=["CPUExecutionProvider"])
+        return runtime.InferenceSession(
+            model if isinstance(model, bytes) else str(model), options, providers=["CPUExecutionProvider"]
+        )
     except Exception as error:  # onnxruntime's errors have no base of their own
         raise InputError(f"{path} cannot be opened as an ONNX model ({error}).") from error
 

