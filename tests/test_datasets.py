@@ -11,7 +11,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from nearsay.data import AnnotatedImages, AnnotatedRows, LabeledRows, load_dataset
+from nearsay.data import AnnotatedImages, AnnotatedRows, EmojiPictures, LabeledRows, load_dataset
 from nearsay.data.catalog import DATASETS, SMALL_TABLES, TAXONOMIES, data_folders
 from nearsay.errors import DatasetNotFound, InputError, SavedFileError
 from nearsay.reports.installation import describe_installation
@@ -37,6 +37,7 @@ KINDS = {
     "labeled rows": LabeledRows,
     "annotated rows": AnnotatedRows,
     "annotated images": AnnotatedImages,
+    "emoji pictures": EmojiPictures,
     "taxonomy": Taxonomy,
 }
 EVERY = [(load_dataset, name) for name in DATASETS] + [(load_taxonomy, name) for name in TAXONOMIES]
@@ -94,7 +95,7 @@ def test_unknown_names_options_and_choices_are_refused_with_the_known_ones(tmp_p
         load_dataset("iris", split="train")
 
 
-@pytest.mark.parametrize("name", [name for name, dataset in DATASETS.items() if dataset.files])
+@pytest.mark.parametrize("name", [name for name, dataset in DATASETS.items() if dataset.files and not dataset.shipped])
 def test_a_missing_data_set_says_where_it_was_looked_for_and_what_to_fetch(
     monkeypatch: pytest.MonkeyPatch, tmp_path: Path, name: str
 ) -> None:

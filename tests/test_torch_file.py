@@ -16,7 +16,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from nearsay.describe.torch_file import MAGIC_NUMBER, read_torch_weights
+from nearsay.describe.torch_file import ALLOWED, MAGIC_NUMBER, read_torch_weights
 from nearsay.errors import SavedFileError
 
 # ------------------------------------------------------------------ what torch writes
@@ -199,6 +199,7 @@ def test_a_pickle_cannot_write_to_what_it_may_name(tmp_path):
     body = b"\x80\x02ctorch._utils\n_rebuild_tensor_v2\n}X\x04\x00\x00\x00evilK\x01sb."
     with pytest.raises(SavedFileError, match="not a state dict"):
         read_torch_weights(stream(tmp_path / "weights.pth", body))
+    assert not any(hasattr(thing, "evil") for thing in ALLOWED.values())
 
 
 @pytest.mark.parametrize("write", [stream, archive])

@@ -38,6 +38,9 @@ SMALL_TABLES = {
     "yeast": '"Yeast" (Nakai, 1996)',
 }
 
+# What comes with nearsay.
+SHIPPED_DATA = Path(__file__).parent
+
 
 @dataclass(frozen=True)
 class Entry:
@@ -49,13 +52,15 @@ class Entry:
         ``module:function``, imported when it is called: listing the table imports nothing. It takes the folder in
         which the files lie (a taxonomy: its one file), then the options.
     kind : str
-        What it gives: labeled rows, annotated rows, annotated images or a taxonomy.
+        What it gives: labeled rows, annotated rows, annotated images, emoji pictures or a taxonomy.
     folder : str
         Where the files lie, below one of ``data_folders()``.
     files : tuple of str
         What must lie there; none for what comes with scikit-learn.
     source : str
         Where they come from, in a sentence.
+    shipped : bool
+        Whether the files come with nearsay itself, and are looked for there only.
     """
 
     reader: str
@@ -63,6 +68,7 @@ class Entry:
     folder: str = ""
     files: tuple[str, ...] = ()
     source: str = ""
+    shipped: bool = False
 
     @property
     def read(self) -> Any:
@@ -70,21 +76,23 @@ class Entry:
 
     def find(self) -> Path | None:
         """The first place that holds every file, or None; any place will do where no file is needed."""
-        places = (folder / self.folder for folder in data_folders())
-        return next((place for place in places if all((place / file).exists() for file in self.files)), None)
+        return next((place for place in self._places() if all((place / file).exists() for file in self.files)), None)
 
     def place(self, what: str) -> Path:
         """The same, or an error that says where ``what`` was looked for and which files to put where."""
         found = self.find()
         if found is not None:
             return found
-        places = [folder / self.folder for folder in data_folders()]
+        places = self._places()
         looked = "; ".join(f"{place} ({_lacking(place, self.files)})" for place in places)
         unset = " (NEARSAY_DATA, which can name another place, is not set.)" if len(places) == 1 else ""
         raise DatasetNotFound(
             f"{what} is not on this machine. Looked in: {looked}.{unset} {self.source}"
             f" Put {', '.join(self.files)} into a folder {self.folder!r} at one of these places."
         )
+
+    def _places(self) -> list[Path]:
+        return [folder / self.folder for folder in ([SHIPPED_DATA] if self.shipped else data_folders())]
 
 
 def data_folders() -> list[Path]:
@@ -112,6 +120,14 @@ DATASETS = {
     "wine": Entry("nearsay.data.datasets:read_wine"),
     "breast_cancer": Entry("nearsay.data.datasets:read_breast_cancer"),
     "digits": Entry("nearsay.data.datasets:read_digits"),
+    "emoji": Entry(
+        "nearsay.data.emoji_pictures:read_emoji",
+        kind="emoji pictures",
+        folder="emoji",
+        files=("emoji.csv", "noto.png", "twemoji.png"),
+        source="It comes with nearsay: install it again.",
+        shipped=True,
+    ),
     "seeds": Entry(
         "nearsay.data.datasets:read_seeds",
         folder="seeds",
@@ -175,6 +191,22 @@ DATASETS |= {
 }
 
 TAXONOMIES = {
+    "emoji": Entry(
+        "nearsay.taxonomy.named:read_emoji",
+        kind="taxonomy",
+        folder="emoji",
+        files=("emoji.csv",),
+        source="It comes with nearsay: install it again.",
+        shipped=True,
+    ),
+    "emoji_characters": Entry(
+        "nearsay.taxonomy.named:read_emoji_characters",
+        kind="taxonomy",
+        folder="emoji",
+        files=("emoji.csv",),
+        source="It comes with nearsay: install it again.",
+        shipped=True,
+    ),
     "ilsvrc65": Entry(
         "nearsay.taxonomy.named:read_ilsvrc65",
         kind="taxonomy",

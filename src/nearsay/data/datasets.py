@@ -1,6 +1,6 @@
 """The papers' data sets, by name.
 
-Small ones come with scikit-learn. The others are read from the folder that the
+Small ones come with scikit-learn, and emoji with nearsay. The others are read from the folder that the
 environment variable NEARSAY_DATA names, else from the user's cache. Nothing is
 downloaded: the error for a missing set says which files to put where.
 """
@@ -27,6 +27,7 @@ from nearsay.errors import InputError, SavedFileError, closest, unknown_name
 if TYPE_CHECKING:
     from nearsay.data.annotated_rows import AnnotatedRows
     from nearsay.data.corel5k import AnnotatedImages
+    from nearsay.data.emoji_pictures import EmojiPictures
 
 SPECIMENS = 16
 WHEAT_FEATURES = (
@@ -47,6 +48,10 @@ def load_dataset(name: Literal["corel5k"], **options: object) -> AnnotatedImages
 
 
 @overload
+def load_dataset(name: Literal["emoji"], **options: object) -> EmojiPictures: ...  # type: ignore[overload-overlap]
+
+
+@overload
 def load_dataset(name: Literal["emotions", "medical"], **options: object) -> AnnotatedRows: ...  # type: ignore[overload-overlap]
 
 
@@ -55,7 +60,7 @@ def load_dataset(name: str, **options: object) -> LabeledRows: ...
 
 
 def load_dataset(name: str, **options: object) -> Any:
-    """Load one of the papers' data sets, ready to use: LabeledRows, or with keywords AnnotatedRows or AnnotatedImages.
+    """Load one of the papers' data sets, ready to use: LabeledRows, or what its keywords need.
 
     ================ ======================================================== ==============================
     name             what it is                                               options
@@ -77,10 +82,14 @@ def load_dataset(name: str, **options: object) -> Any:
     emotions         593 pieces of music, 72 features, some of 6 moods each
     medical          978 radiology reports, 1449 words, some of 45 codes each
     corel5k          4,999 photographs with up to five keywords each          split
+    emoji            1,911 emoji drawn by two artists, 97 subgroups, keywords split, every_subgroup
     ================ ======================================================== ==============================
 
     Where each measure has a name, it is a feature group of its own. ``split``
     is "train" (default), "test" or "all"; ``n`` keeps the first n rows.
+
+    emoji comes with nearsay (``EmojiPictures``). Train is every picture by one artist and half of the other's, test the
+    other half. ``every_subgroup=True`` has the flags of countries and the skin tones too: 99 subgroups.
 
     leaves: ``groups`` names some of shape, texture and margin. ``join="label"`` puts
     the features of one leaf together, by species and position within the species;

@@ -7,12 +7,13 @@ import json
 from pathlib import Path
 
 from nearsay.data.catalog import TAXONOMIES
+from nearsay.data.emoji_pictures import read_emoji_lines
 from nearsay.errors import InputError, SavedFileError, unknown_name
 from nearsay.taxonomy.taxonomy import Taxonomy
 
 
 def load_taxonomy(name: str) -> Taxonomy:
-    """Load one of the papers' taxonomies, from the folder that NEARSAY_DATA names or the user's cache.
+    """Load a taxonomy by name: those of the papers from the folder that NEARSAY_DATA names or the user's cache.
 
     ================ ========================================================================
     name             what it is
@@ -20,11 +21,13 @@ def load_taxonomy(name: str) -> Taxonomy:
     ilsvrc65         57 dogs, cats, birds, boats and cars, 65 nodes, in the order of the DARTS authors
     tin200           200 classes of Tiny ImageNet in WordNet, 413 nodes, named by WordNet id, with their words
     inat21           10,000 species of iNaturalist 2021, 16,344 nodes
+    emoji            99 subgroups of emoji in 10 groups; comes with nearsay
+    emoji_characters 1,911 emoji below them, with their names as words; comes with nearsay
     ================ ========================================================================
 
     >>> load_taxonomy("inat2021")
     Traceback (most recent call last):
-    nearsay.errors.InputError: Unknown taxonomy 'inat2021' (did you mean 'inat21'?). Known names: ilsvrc65, inat21, ...
+    nearsay.errors.InputError: Unknown taxonomy 'inat2021' (did you mean 'inat21'?). Known names: emoji, ...
     """
     if name not in TAXONOMIES:
         raise unknown_name("taxonomy", name, TAXONOMIES)
@@ -58,3 +61,18 @@ def read_ilsvrc65(path: Path) -> Taxonomy:
         return Taxonomy([node["words"].split(",")[0] for node in listed], parents)
     except (ValueError, KeyError, TypeError, IndexError) as error:
         raise SavedFileError(f"{path} does not hold the ILSVRC65 tree ({error}). Fetch it again.") from error
+
+
+def read_emoji(path: Path) -> Taxonomy:
+    """group → subgroup: the labels of the pictures are its leaves."""
+    lines = read_emoji_lines(path)
+    return Taxonomy.from_paths([(line["group"], line["subgroup"]) for line in lines], root="emoji")
+
+
+def read_emoji_characters(path: Path) -> Taxonomy:
+    """group → subgroup → character, whose name is its word: four of the names are also those of subgroups."""
+    lines = read_emoji_lines(path)
+    paths = [(line["group"], line["subgroup"], line["character"]) for line in lines]
+    taxonomy = Taxonomy.from_paths(paths, root="emoji")
+    words = {node: node for node in taxonomy.nodes} | {line["character"]: line["name"] for line in lines}
+    return taxonomy.with_words(words)
