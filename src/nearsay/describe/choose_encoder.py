@@ -45,9 +45,9 @@ def default_encoder(runtime: str = "auto", *, batch_size: int = BATCH_SIZE, n_jo
     raise missing[0]  # the smaller one to install
 
 
-def installed_encoder() -> Encoder | None:
+def installed_encoder(n_jobs: int | None = None) -> Encoder | None:
     """The default encoder, or None where nothing is installed that could run it."""
     try:
-        return default_encoder()
+        return default_encoder(n_jobs=n_jobs)
     except MissingExtra:
         return None

@@ -15,11 +15,14 @@ import numpy as np
 from nearsay.arrays import row_blocks
 from nearsay.data.images import image_files, read_image
 from nearsay.data.rows import LabeledRows
+from nearsay.describe.choose_encoder import installed_encoder
 from nearsay.describe.descriptor import ImageDescriptor
 from nearsay.describe.encoder import Encoder, ImageEncoder
 from nearsay.describe.named import MAKADIA, as_descriptor
 from nearsay.errors import InputError
 from nearsay.parallel import in_parallel, threads
+from nearsay.posterior.classifier import NeighborClassifier
+from nearsay.posterior.fused import FusedClassifier
 
 # Read before the encoders see them: a few batches, and at most 50 MB.
 IMAGES_AT_ONCE = 256
@@ -57,6 +60,20 @@ class ImageDescriptions:
         """The metric that suits each feature group."""
         return {descriptor.name: descriptor.metric for descriptor in self.descriptors}
 
+    def classifier(self) -> NeighborClassifier | FusedClassifier:
+        """A classifier that suits these rows, ready to be fitted: no two feature groups are mixed under one distance.
+
+        One group (an encoder's) is compared by its own metric. Several are fused, each with its own neighbors; where
+        their metrics differ, each group is seen by each of them, and past cases weigh the views.
+
+        >>> rows = LabeledRows(np.zeros((4, 2)), feature_groups={"lab": slice(0, 1), "gist": slice(1, 2)})
+        >>> ImageDescriptions(rows, (as_descriptor("lab"), as_descriptor("gist")), ()).classifier()
+        FusedClassifier(base=NeighborClassifier(metric='manhattan'), feature_groups={...})
+        """
+        metrics = list(dict.fromkeys(self.metrics.values()))
+        base = NeighborClassifier(metric=metrics[0] if len(metrics) == 1 else metrics)
+        return base if len(self.descriptors) == 1 else FusedClassifier(dict(self.rows.feature_groups), base)
+
     @property
     def preprocessing(self) -> dict[str, dict[str, Any]]:
         """How each encoder prepared the images; to be kept with the rows, it can be written as JSON."""
@@ -69,7 +86,7 @@ class ImageDescriptions:
 
 def describe_images(
     images: str | os.PathLike[str] | Iterable[str | os.PathLike[str]],
-    descriptors: Iterable[str | ImageDescriptor] | str = MAKADIA,
+    descriptors: Iterable[str | ImageDescriptor] | str | None = None,
     *,
     n_jobs: int | None = None,
     progress: bool = False,
@@ -80,8 +97,9 @@ def describe_images(
     ----------
     images : a folder, or paths of image files
         A folder is searched with the folders within it.
-    descriptors : names of ``DESCRIPTORS``, descriptors, or both
-        By default the seven of Makadia et al. (2008). An encoder (anything with ``encode(images)``) gets many at once.
+    descriptors : names of ``DESCRIPTORS``, descriptors, or both; or None
+        None for ``default_encoder()`` where it is installed, and the seven of Makadia et al. (2008) elsewhere. An
+        encoder (anything with ``encode(images)``) gets many at once.
     n_jobs : int or None
         Threads; None for as many as nearsay uses otherwise. The result does not depend on it (an encoder's only
         within float32 rounding).
@@ -102,6 +120,9 @@ def describe_images(
     >>> found.skipped[0].path.name
     'broken.png'
     """
+    if descriptors is None:
+        encoder = installed_encoder(n_jobs)
+        descriptors = MAKADIA if encoder is None else [encoder]
     listed = [descriptors] if isinstance(descriptors, str) else descriptors
     used = tuple(as_descriptor(descriptor) for descriptor in listed)
     names = [descriptor.name for descriptor in used]

@@ -6,6 +6,7 @@ from typing import Any
 
 from nearsay.describe.color import color_histogram, hsv, lab, rgb
 from nearsay.describe.descriptor import Descriptor, ImageDescriptor
+from nearsay.describe.layout import hog, thumbnail
 from nearsay.describe.shape import contour
 from nearsay.describe.texture import gabor, gabor_phases, gist, haar, haar_signs
 from nearsay.errors import InputError, unknown_name
@@ -27,6 +28,8 @@ DESCRIPTORS: dict[str, Descriptor] = {
         Descriptor("hsv_3x1", "manhattan", color_histogram(hsv, BAND_LEVELS, n_bands=3)),
         Descriptor("lab_3x1", "manhattan", color_histogram(lab, BAND_LEVELS, n_bands=3)),
         Descriptor("gist", "manhattan", gist),
+        Descriptor("thumbnail", "euclidean", thumbnail),
+        Descriptor("hog", "euclidean", hog),
         Descriptor("contour", "euclidean", contour),
     )
 }

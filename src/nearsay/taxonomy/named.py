@@ -74,5 +74,5 @@ def read_emoji_characters(path: Path) -> Taxonomy:
     lines = read_emoji_lines(path)
     paths = [(line["group"], line["subgroup"], line["character"]) for line in lines]
     taxonomy = Taxonomy.from_paths(paths, root="emoji")
-    words = {node: node for node in taxonomy.nodes} | {line["character"]: line["name"] for line in lines}
+    words = {node: str(node) for node in taxonomy.nodes} | {line["character"]: line["name"] for line in lines}
     return taxonomy.with_words(words)
