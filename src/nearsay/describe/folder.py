@@ -70,7 +70,7 @@ class ImageDescriptions:
         >>> ImageDescriptions(rows, (as_descriptor("lab"), as_descriptor("gist")), ()).classifier()
         FusedClassifier(base=NeighborClassifier(metric='manhattan'), feature_groups={...})
         """
-        metrics = list(dict.fromkeys(self.metrics.values()))
+        metrics: list[Any] = list(dict.fromkeys(self.metrics.values()))
         base = NeighborClassifier(metric=metrics[0] if len(metrics) == 1 else metrics)
         return base if len(self.descriptors) == 1 else FusedClassifier(dict(self.rows.feature_groups), base)
 
