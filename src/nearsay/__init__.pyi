@@ -1,4 +1,5 @@
 from nearsay import annotate as annotate
+from nearsay import collection as collection
 from nearsay import data as data
 from nearsay import decision as decision
 from nearsay import describe as describe

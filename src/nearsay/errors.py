@@ -20,6 +20,14 @@ class SavedFileError(NearsayError, ValueError):
     """A file is damaged, of an unknown kind, or from a newer version."""
 
 
+class StorageError(NearsayError, OSError):
+    """A collection on disk cannot be read or written; the message says what is damaged, missing or full."""
+
+
+class CollectionBusy(NearsayError, RuntimeError):
+    """Another process is writing to the collection; the message says which, where and since when."""
+
+
 class DatasetNotFound(NearsayError, FileNotFoundError):
     """A data set is not on this machine; the message says where it was looked for."""
 

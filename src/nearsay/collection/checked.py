@@ -1,0 +1,129 @@
+"""What may go into a collection: ids, labels, keywords, details and vectors, checked before a byte is written."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterable
+from typing import Any
+
+import numpy as np
+
+from nearsay.arrays import as_rows
+from nearsay.errors import InputError, unknown_name
+
+AUTHORS = ("person", "machine", "import")
+LARGEST = float(np.finfo(np.float32).max)
+
+
+def checked_ids(ids: Any) -> list[str]:
+    """A list of different strings, at least one."""
+    if isinstance(ids, str):
+        raise InputError(f"ids must be a list of strings; got the string {ids!r}. For one item pass [{ids!r}].")
+    found = [_text(one, "An id") for one in _listed(ids, "ids")]
+    if not found:
+        raise InputError("ids is empty; at least one item is needed.")
+    if "" in found:
+        raise InputError(f"An id must not be empty; that of item {found.index('')} is.")
+    if len(set(found)) < len(found):
+        seen: set[str] = set()
+        twice = next(one for one in found if one in seen or seen.add(one))  # type: ignore[func-returns-value]
+        raise InputError(f"The id {twice!r} is given twice. Each item can be named once per call.")
+    return found
+
+
+def checked_labels(labels: Any, n: int) -> list[str | None]:
+    """A string or None for each of ``n`` items."""
+    return [None if one is None else _text(one, "A label") for one in _aligned(labels, n, "labels")]
+
+
+def checked_keywords(keywords: Any, n: int) -> list[list[str] | None]:
+    """A list of strings or None for each of ``n`` items."""
+    checked: list[list[str] | None] = []
+    for words in _aligned(keywords, n, "keywords"):
+        if isinstance(words, str):
+            raise InputError(f"The keywords of an item must be a list of strings; got the string {words!r}.")
+        checked.append(None if words is None else [_text(word, "A keyword") for word in _listed(words, "keywords")])
+    return checked
+
+
+def checked_details(details: Any, n: int) -> list[dict[str, Any] | None]:
+    """A dict of plain JSON values or None for each of ``n`` items."""
+    checked = _aligned(details, n, "details")
+    for one in checked:
+        if one is not None and not isinstance(one, dict):
+            raise InputError(f"The details of an item must be a dict or None; got {one!r}.")
+    return [None if one is None else as_json(one, "details") for one in checked]
+
+
+def checked_vectors(X: Any, n: int, n_columns: int) -> np.ndarray:
+    """``n`` rows of finite float32 numbers."""
+    rows = as_rows(X)
+    if rows.shape != (n, n_columns):
+        raise InputError(
+            f"X must have one row of {n_columns} columns for each of the {n:,} ids; got shape {rows.shape}."
+        )
+    if rows.dtype.kind == "f" and rows.dtype.itemsize > 4 and max(rows.max(), -rows.min()) > LARGEST:
+        raise InputError(f"X has values beyond {LARGEST:.2g}, the largest that float32 holds. Scale the columns first.")
+    return np.ascontiguousarray(rows, dtype=np.float32)
+
+
+def checked_author(by: str, who: str) -> tuple[str, str]:
+    """One of ``AUTHORS``, and a name."""
+    if by not in AUTHORS:
+        raise unknown_name("kind of author", by, AUTHORS)
+    return by, _text(who, "who")
+
+
+def checked_flag(confirmed: Any) -> bool:
+    """True or False, and nothing that only looks like it: "no" would be true."""
+    if not isinstance(confirmed, bool | np.bool_):
+        raise InputError(f"confirmed must be True or False; got {confirmed!r}.")
+    return bool(confirmed)
+
+
+def checked_edges(edges: Any) -> list[list[str]] | None:
+    """(parent, child) pairs of strings, as lists, or None."""
+    if edges is None:
+        return None
+    pairs = [list(pair) if isinstance(pair, list | tuple) else [] for pair in _listed(edges, "edges")]
+    if any(len(pair) != 2 for pair in pairs):
+        raise InputError("A taxonomy is a list of (parent, child) pairs of strings, or None for no taxonomy.")
+    return [[_text(node, "A node") for node in pair] for pair in pairs]
+
+
+def as_json(value: Any, name: str) -> Any:
+    """A copy with nothing but what JSON gives back: dicts with string keys, lists, strings, numbers, booleans, None."""
+    try:
+        text = json.dumps(value, allow_nan=False, ensure_ascii=False)
+        text.encode()
+    except (TypeError, ValueError) as error:
+        raise InputError(
+            f"{name} must hold plain JSON values (strings, finite numbers, lists, dicts): {error}."
+        ) from error
+    return json.loads(text)
+
+
+def _listed(values: Any, name: str) -> list[Any]:
+    if isinstance(values, str | bytes | dict) or not isinstance(values, Iterable):
+        raise InputError(f"{name} must be a list; got {values!r}.")
+    return list(values)
+
+
+def _aligned(values: Any, n: int, name: str) -> list[Any]:
+    """One for each item; nothing given is None for all."""
+    if values is None:
+        return [None] * n
+    found = _listed(values, name)
+    if len(found) != n:
+        raise InputError(f"{name} must be as many as ids: {n:,}; got {len(found):,}.")
+    return found
+
+
+def _text(value: Any, name: str) -> str:
+    if not isinstance(value, str):
+        raise InputError(f"{name} must be a string; got {value!r} ({type(value).__name__}). Write it with str().")
+    try:
+        value.encode()
+    except UnicodeEncodeError as error:
+        raise InputError(f"{name} cannot be written as UTF-8: {value!r}. Correct it first.") from error
+    return str(value)

@@ -1,0 +1,166 @@
+"""The log of a collection: what changed, when, by whom, and what stood there before.
+
+    rows        [7, 9]                              the items concerned
+    before      {"label": ["oak", None]}            their columns as they were …
+    after       {"label": ["elm", "elm"]}           … and as they became
+
+Every event says both, so a version of the collection can be reached from either
+side: forward by replaying, backward by putting back. The digest of an event
+covers all events before it, so it names one history and no other.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import Any
+
+from nearsay.collection.database import Database
+
+COLUMNS = "number, kind, at, by, who, undoes, rows, before, after, vectors, digest"
+PAGE = 200
+
+
+@dataclass(frozen=True)
+class Event:
+    """One acknowledged change.
+
+    Attributes
+    ----------
+    number : int
+        1 for the first; the version of the collection right after it.
+    kind : str
+        ``add``, ``relabel``, ``keywords``, ``confirm``, ``forget``, ``undo``, ``settings``, ``taxonomy`` or ``keep``.
+    when : str
+        Time in UTC, ISO 8601.
+    by, who : str
+        What kind of author (``person``, ``machine``, ``import``), and which one.
+    rows : list of int
+        Row numbers of the items concerned; empty where the event is about the whole collection.
+    before, after : dict
+        Columns of these items, a list in the order of ``rows`` each; for settings, taxonomy and learned state
+        the value itself, under that name. What an added item was before is only that it was not alive.
+    undoes : int or None
+        The event whose change an ``undo`` took back.
+    vectors : str or None
+        SHA-256 of the vectors an ``add`` brought.
+    """
+
+    number: int
+    kind: str
+    when: str
+    by: str
+    who: str
+    rows: list[int]
+    before: dict[str, Any]
+    after: dict[str, Any]
+    undoes: int | None = None
+    vectors: str | None = None
+
+    @property
+    def changes_items(self) -> bool:
+        """Whether the event is about items, not about the collection as a whole."""
+        return bool(self.rows)
+
+
+def append_event(database: Database, event: Event) -> None:
+    """Write the event behind the last one, within the transaction that the caller holds."""
+    stored = _stored(event)
+    last = database.execute("SELECT digest FROM events ORDER BY number DESC LIMIT 1").fetchone()
+    digest = _digest("" if last is None else last[0], stored)
+    marks = ", ".join("?" * (len(stored) + 1))
+    database.execute(f"INSERT INTO events ({COLUMNS}) VALUES ({marks})", (*stored, digest))
+
+
+def read_event(database: Database, number: int) -> Event | None:
+    """One event, or None where there is none of that number."""
+    found = database.all(f"SELECT {COLUMNS} FROM events WHERE number = ?", (number,))
+    return _event(found[0]) if found else None
+
+
+def read_events(database: Database, after: int = 0, *, newest_first: bool = False) -> Iterator[Event]:
+    """All events after a number, a page at a time: a reader of a long log holds up nobody."""
+    direction, last = ("DESC", 1 << 62) if newest_first else ("ASC", after)
+    bounds = "number > ? AND number < ?" if newest_first else "number > ?"
+    while True:
+        values = (after, last) if newest_first else (last,)
+        page = database.all(
+            f"SELECT {COLUMNS} FROM events WHERE {bounds} ORDER BY number {direction} LIMIT {PAGE}", values
+        )
+        if not page:
+            return
+        yield from map(_event, page)
+        last = page[-1][0]
+
+
+def undone_events(database: Database) -> dict[int, int]:
+    """The events that are taken back at present, and by which undo.
+
+    An undo that was undone itself counts for nothing, so the newest are heard
+    first: nobody can have taken those back yet.
+    """
+    undone: dict[int, int] = {}
+    undos = "SELECT number, undoes FROM events WHERE undoes IS NOT NULL ORDER BY number DESC"
+    for number, undoes in database.all(undos):
+        if number not in undone:
+            undone[undoes] = number
+    return undone
+
+
+def digest_faults(database: Database) -> list[str]:
+    """What is wrong with the log itself: numbers left out, or an event that is not what was once written."""
+    faults, last, digest = [], 0, ""
+    while page := database.all(f"SELECT {COLUMNS} FROM events WHERE number > ? ORDER BY number LIMIT {PAGE}", (last,)):
+        for *stored, said in page:
+            if stored[0] != last + 1:
+                faults.append(f"Events {last + 1} to {stored[0] - 1} are missing from the log.")
+            digest = _digest(digest, stored)
+            if digest != said:
+                faults.append(f"Event {stored[0]} is not as it was written: its digest does not match.")
+                digest = said
+            last = stored[0]
+    return faults
+
+
+def last_digest(database: Database) -> str:
+    """The digest of the last event: it names the whole history."""
+    return database.one("SELECT digest FROM events ORDER BY number DESC LIMIT 1") or ""
+
+
+def _stored(event: Event) -> list[Any]:
+    columns = [_shortened(side, len(event.rows)) for side in (event.before, event.after)]
+    told = (event.number, event.kind, event.when, event.by, event.who, event.undoes)
+    return [*told, _json(event.rows), *map(_json, columns), event.vectors]
+
+
+def _event(stored: tuple[Any, ...]) -> Event:
+    number, kind, when, by, who, undoes, rows, before, after, vectors, _ = stored
+    numbers = json.loads(rows)
+    was, became = (_lengthened(json.loads(side), len(numbers)) for side in (before, after))
+    return Event(number, kind, when, by, who, numbers, was, became, undoes, vectors)
+
+
+def _shortened(columns: dict[str, Any], n: int) -> dict[str, Any]:
+    """Columns that say the same of every row say it once: an import of many items is one ``by``, not thousands.
+
+    The same object, that is: 1 and True are equal and yet not the same.
+    """
+    if n < 2:
+        return columns
+    return {name: said[:1] if all(one is said[0] for one in said) else said for name, said in columns.items()}
+
+
+def _lengthened(columns: dict[str, Any], n: int) -> dict[str, Any]:
+    if n < 2:
+        return columns
+    return {name: said * n if len(said) == 1 else said for name, said in columns.items()}
+
+
+def _digest(before: str, stored: list[Any]) -> str:
+    return hashlib.sha256(_json([before, *stored]).encode()).hexdigest()
+
+
+def _json(value: Any) -> str:
+    return json.dumps(value, ensure_ascii=False, separators=(",", ":"))

@@ -1,0 +1,160 @@
+"""The items of a collection at one version: read as they are now, and put back to what they were.
+
+    items now ──── newest event ──── … ──── event v + 1 ────► items at version v
+                   its ``before``           its ``before``
+
+Putting back costs as much as happened since, so recent versions come quickly.
+``replayed`` goes the other way, from nothing and forward, and must end at the
+same items: that is how a damaged table is found.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterable
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from nearsay.collection.database import Database
+from nearsay.collection.events import Event, read_events
+
+# Columns of an item that events change. ``id`` is given once, with the row.
+CHANGING = ("label", "keywords", "details", "confirmed", "by", "alive")
+AS_JSON = ("keywords", "details")
+AS_BOOL = ("confirmed", "alive")
+
+
+@dataclass(frozen=True, eq=False)
+class Items:
+    """Everything known about the items but their vectors, by row number.
+
+    Attributes
+    ----------
+    ids : (n_rows,) object
+        Strings. An id names one living item; forgotten rows may have the same.
+    labels : (n_rows,) object
+        A string, or None where there is none.
+    keywords, details : (n_rows,) object
+        A list of strings; a dict; None where nothing was said.
+    confirmed : (n_rows,) bool
+        Whether a label may count: a guess of a machine does not, before a person has agreed.
+    by : (n_rows,) object
+        Who gave the label: ``person``, ``machine`` or ``import``.
+    alive : (n_rows,) bool
+        False for rows that were forgotten. Their numbers are never used again.
+    version : int
+        The last event that is counted in.
+    """
+
+    ids: np.ndarray
+    labels: np.ndarray
+    keywords: np.ndarray
+    details: np.ndarray
+    confirmed: np.ndarray
+    by: np.ndarray
+    alive: np.ndarray
+    version: int
+
+    def __len__(self) -> int:
+        return len(self.ids)
+
+
+def items_at(database: Database, version: int) -> Items:
+    """The items right after an event; the caller holds one state of the database."""
+    columns = _columns_now(database)
+    for event in read_events(database, version, newest_first=True):
+        if event.kind == "add":
+            columns = {name: said[: event.rows[0]] for name, said in columns.items()}
+        else:
+            _put(columns, event.rows, event.before)
+    return _as_items(columns, version)
+
+
+def replayed(events: Iterable[Event]) -> Items:
+    """The items that all these events, from the first on, add up to."""
+    columns: dict[str, list[Any]] = {name: [] for name in ("id", *CHANGING)}
+    version = 0
+    for event in events:
+        if event.kind == "add":
+            for name, said in columns.items():
+                said += event.after[name]
+        else:
+            _put(columns, event.rows, event.after)
+        version = event.number
+    return _as_items(columns, version)
+
+
+def different(ours: Items, theirs: Items) -> list[int]:
+    """Rows that the two do not agree on, those that only one has included."""
+    n = min(len(ours), len(theirs))
+    names = ("ids", "labels", "keywords", "details", "confirmed", "by", "alive")
+    pairs = [(getattr(ours, name), getattr(theirs, name)) for name in names]
+    unlike = [row for row in range(n) if any(one[row] != other[row] for one, other in pairs)]
+    return unlike + list(range(n, max(len(ours), len(theirs))))
+
+
+def add_items(database: Database, rows: list[int], columns: dict[str, list[Any]]) -> None:
+    """Write new items, within the transaction that the caller holds."""
+    names = ("id", *CHANGING)
+    values = zip(rows, *(_stored(name, columns[name]) for name in names), strict=True)
+    marks = ", ".join("?" * (1 + len(names)))
+    database.execute_many(f"INSERT INTO items (row, {', '.join(names)}) VALUES ({marks})", values)
+
+
+def change_items(database: Database, rows: list[int], columns: dict[str, list[Any]]) -> None:
+    """Give items new values, within the transaction that the caller holds."""
+    values = zip(*(_stored(name, said) for name, said in columns.items()), rows, strict=True)
+    setting = ", ".join(f"{name} = ?" for name in columns)
+    database.execute_many(f"UPDATE items SET {setting} WHERE row = ?", values)
+
+
+def columns_of(database: Database, rows: list[int], names: Iterable[str]) -> dict[str, list[Any]]:
+    """Columns of some items as they are now, in the order of ``rows``."""
+    names = list(names)
+    statement = f"SELECT {', '.join(names)} FROM items WHERE row = ?"
+    found = [database.execute(statement, (row,)).fetchone() for row in rows]
+    return {name: _read(name, [said[place] for said in found]) for place, name in enumerate(names)}
+
+
+def _columns_now(database: Database) -> dict[str, list[Any]]:
+    names = ("id", *CHANGING)
+    found = database.all(f"SELECT {', '.join(names)} FROM items ORDER BY row")
+    columns = list(zip(*found, strict=True)) or [()] * len(names)
+    return {name: _read(name, list(said)) for name, said in zip(names, columns, strict=True)}
+
+
+def _put(columns: dict[str, list[Any]], rows: list[int], said: dict[str, Any]) -> None:
+    if not rows:
+        return
+    for name, values in said.items():
+        column = columns[name]
+        for row, value in zip(rows, values, strict=True):
+            column[row] = value
+
+
+def _stored(name: str, values: list[Any]) -> list[Any]:
+    if name in AS_JSON:
+        return [None if value is None else json.dumps(value, ensure_ascii=False) for value in values]
+    return values
+
+
+def _read(name: str, values: list[Any]) -> list[Any]:
+    if name in AS_JSON:
+        return [None if value is None else json.loads(value) for value in values]
+    return [bool(value) for value in values] if name in AS_BOOL else values
+
+
+def _as_items(columns: dict[str, list[Any]], version: int) -> Items:
+    ids, labels, keywords, details, by = (
+        _object_array(columns[name]) for name in ("id", "label", "keywords", "details", "by")
+    )
+    confirmed, alive = (np.array(columns[name], dtype=bool) for name in AS_BOOL)
+    return Items(ids, labels, keywords, details, confirmed, by, alive, version)
+
+
+def _object_array(values: list[Any]) -> np.ndarray:
+    array = np.empty(len(values), dtype=object)
+    array[:] = values
+    return array

@@ -1,0 +1,115 @@
+"""What a store tells without changing anything; all of it works beside a writer in another process."""
+
+from __future__ import annotations
+
+import json
+import os
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from nearsay.collection import backup, faults, kept, snapshot
+from nearsay.collection.database import Database
+from nearsay.collection.events import Event, read_events
+from nearsay.collection.items import Items, items_at
+from nearsay.collection.shards import Shards
+from nearsay.errors import InputError
+
+
+class ReadableStore:
+    """The part of ``Store`` that reads."""
+
+    def __init__(self, path: Path, database: Database) -> None:
+        self.path, self._database = path, database
+        self.n_columns: int = self._about("n_columns")
+        self._shards = Shards(database, path, self.n_columns)
+
+    def __repr__(self) -> str:
+        return f"<Store {self.path.name}: {self.n_rows:,} rows × {self.n_columns} columns, version {self.version}>"
+
+    @property
+    def n_rows(self) -> int:
+        """All rows ever added, forgotten ones too."""
+        last = self._database.one("SELECT max(row) FROM items")
+        return 0 if last is None else last + 1
+
+    @property
+    def version(self) -> int:
+        """The number of the last event; 0 where nothing happened yet."""
+        return self._database.one("SELECT max(number) FROM events") or 0
+
+    @property
+    def settings(self) -> dict[str, Any]:
+        """What was set for the collection as a whole."""
+        found: dict[str, Any] = self._about("settings")
+        return found
+
+    @property
+    def taxonomy(self) -> list[tuple[str, str]] | None:
+        """(parent, child) pairs, or None where there is no taxonomy."""
+        edges = self._about("taxonomy")
+        return None if edges is None else [(parent, child) for parent, child in edges]
+
+    def items(self, version: int | None = None) -> Items:
+        """Ids, labels and all else but the vectors, by row number: as they are, or right after an event."""
+        with self._database.one_state():
+            last = self.version
+            if version is not None and not 0 <= version <= last:
+                raise InputError(f"There is no version {version}; this collection has 0 (empty) to {last}.")
+            return items_at(self._database, last if version is None else version)
+
+    def row_of(self, id: str) -> int:
+        """The row number of a living item."""
+        row: int | None = self._database.one("SELECT row FROM items WHERE id = ? AND alive", (id,))
+        if row is None:
+            known = self._database.one("SELECT count(*) FROM items WHERE id = ?", (id,))
+            why = "was forgotten; undo that event, or add it anew" if known else "is in no row; see items().ids"
+            raise InputError(f"There is no item {id!r} in {self.path.name}: it {why}.")
+        return row
+
+    def vectors(self, rows: Sequence[int] | np.ndarray) -> np.ndarray:
+        """The vectors of some rows, forgotten ones too, in the order asked for; float32."""
+        wanted = np.asarray(rows)
+        n_rows = self.n_rows
+        if wanted.ndim != 1 or (wanted.size and wanted.dtype.kind not in "iu"):
+            raise InputError(f"rows must be a list of row numbers; got {rows!r}.")
+        if wanted.size and not (wanted.min() >= 0 and wanted.max() < n_rows):
+            raise InputError(f"Row numbers go from 0 to {n_rows - 1}; got {wanted.min()} to {wanted.max()}.")
+        return self._shards.rows(wanted)
+
+    def blocks(self) -> list[np.ndarray]:
+        """Vectors of all rows in order: sealed shards as read-only memory maps, the newest rows as an array.
+
+        Nothing is read from the sealed ones.
+        """
+        return self._shards.blocks()
+
+    def events(self, after: int = 0) -> Iterator[Event]:
+        """The log, oldest first, from the event behind ``after`` on."""
+        yield from read_events(self._database, after)
+
+    def kept(self, kind: str) -> tuple[int, Path] | None:
+        """The event that kept the latest state of a kind, and its folder; None where there is none."""
+        found = kept.latest_kept(self._database, kind)
+        return None if found is None else (found[0], self.path / kept.FOLDER / found[1]["folder"])
+
+    def backup(self, to: str | os.PathLike[str]) -> None:
+        """Copy the collection as it is into a new folder, checking every file; also while it is written to."""
+        backup.back_up(self._database, self.path, Path(os.path.abspath(to)))
+
+    def snapshot(self, path: str | os.PathLike[str]) -> Path:
+        """Write a JSON file that tells other machines where the vectors are; see ``Snapshot``.
+
+        Rows not sealed yet are written beside it as a shard of the snapshot
+        alone, so this works for a reader too and leaves the collection alone.
+        """
+        return snapshot.write_snapshot(self._database, self._shards, Path(os.path.abspath(path)))
+
+    def faults(self) -> list[str]:
+        """All that is wrong with the files, the log and the items; empty where nothing is. Reads everything."""
+        return faults.find_faults(self._database, self._shards, self.path)
+
+    def _about(self, name: str) -> Any:
+        return json.loads(self._database.one("SELECT value FROM about WHERE name = ?", (name,)))

@@ -1,0 +1,195 @@
+"""A collection the slow and obvious way: a notebook that copies everything after every event."""
+
+from __future__ import annotations
+
+import copy
+import random
+from typing import Any
+
+import numpy as np
+
+ITEM = ("id", "label", "keywords", "details", "confirmed", "by", "alive")
+
+
+class Refused(Exception):
+    """The notebook does not do this; a store must raise an InputError, and stay as it was."""
+
+
+class Notebook:
+    """Items as dicts, events as lists of (where, name, old value, new value), and a copy of all of it per version."""
+
+    def __init__(self, n_columns: int, settings: dict[str, Any] | None = None) -> None:
+        self.n_columns = n_columns
+        self.items: list[dict[str, Any]] = []
+        self.vectors: list[np.ndarray] = []
+        self.about: dict[str, Any] = {"settings": dict(settings or {}), "taxonomy": None}
+        self.events: list[dict[str, Any]] = []
+        self.pages = [self._page()]
+
+    @property
+    def version(self) -> int:
+        return len(self.events)
+
+    def _page(self) -> Any:
+        return copy.deepcopy((self.items, self.about))
+
+    def row_of(self, id: str) -> int:
+        found = [row for row, item in enumerate(self.items) if item["alive"] and item["id"] == id]
+        if not found:
+            raise Refused(id)
+        return found[0]
+
+    def living(self) -> list[str]:
+        return [item["id"] for item in self.items if item["alive"]]
+
+    def _write(self, kind: str, changes: list[tuple[Any, str, Any, Any]], **more: Any) -> int:
+        for where, name, _, new in changes:
+            if where == "about":
+                self.about[name] = new
+            elif where != "kept":
+                self.items[where][name] = new
+        self.events.append({"kind": kind, "changes": changes, "undone": False, "undoes": None, **more})
+        self.pages.append(self._page())
+        return self.version
+
+    def _change(self, kind: str, ids: list[str], columns: dict[str, list[Any]]) -> int:
+        rows = [self.row_of(id) for id in ids]
+        changes = [
+            (row, name, self.items[row][name], values[place])
+            for place, row in enumerate(rows)
+            for name, values in columns.items()
+        ]
+        return self._write(kind, changes)
+
+    def add(self, ids, X, labels=None, keywords=None, details=None, by="person", who="", confirmed=True):
+        n, first = len(ids), len(self.items)
+        if set(ids) & set(self.living()) or len(set(ids)) < n:
+            raise Refused(ids)
+        given = [one or [None] * n for one in (labels, keywords, details)]
+        for id, vector, label, words, more in zip(ids, X, *given, strict=True):
+            values = (id, label, words, more, confirmed, by, True)
+            self.items.append(dict(zip(ITEM, values, strict=True)))
+            self.vectors.append(np.asarray(vector, np.float32))
+        return self._write("add", [(row, "alive", False, True) for row in range(first, first + n)])
+
+    def relabel(self, ids, labels, by="person", who="", confirmed=True):
+        n = len(ids)
+        return self._change("relabel", ids, {"label": labels, "confirmed": [confirmed] * n, "by": [by] * n})
+
+    def set_keywords(self, ids, keywords, by="person", who="", confirmed=None):
+        flags = {} if confirmed is None else {"confirmed": [confirmed] * len(ids), "by": [by] * len(ids)}
+        return self._change("keywords", ids, {"keywords": keywords, **flags})
+
+    def confirm(self, ids, by="person", who=""):
+        return self._change("confirm", ids, {"confirmed": [True] * len(ids)})
+
+    def forget(self, ids, by="person", who=""):
+        return self._change("forget", ids, {"alive": [False] * len(ids)})
+
+    def set_settings(self, settings):
+        old = self.about["settings"]
+        return self._write("settings", [("about", "settings", old, {**old, **settings})])
+
+    def set_taxonomy(self, edges):
+        return self._write("taxonomy", [("about", "taxonomy", self.about["taxonomy"], edges)])
+
+    def keep(self, kind, write):
+        return self._write("keep", [("kept", kind, None, None)])
+
+    def kept(self, kind):
+        found = [
+            number
+            for number, event in enumerate(self.events, start=1)
+            if event["kind"] == "keep" and event["changes"][0][1] == kind and not event["undone"]
+        ]
+        return found[-1] if found else None
+
+    def undo(self, event=None):
+        if event is None:
+            open_ones = [
+                number for number, one in enumerate(self.events, start=1) if one["kind"] != "undo" and not one["undone"]
+            ]
+            if not open_ones:
+                raise Refused("nothing to undo")
+            event = open_ones[-1]
+        if not 1 <= event <= self.version or self.events[event - 1]["undone"]:
+            raise Refused(event)
+        changes = self.events[event - 1]["changes"]
+        for where, name, old, new in changes:
+            if where == "kept":
+                continue
+            now = self.about if where == "about" else self.items[where]
+            if now[name] != new:
+                raise Refused("changed since")
+            if where != "about" and name != "alive" and not now["alive"]:
+                raise Refused("forgotten")
+            if name == "alive" and old and now["id"] in self.living():
+                raise Refused("added anew")
+        self.events[event - 1]["undone"] = True
+        undoes = self.events[event - 1]["undoes"]
+        if undoes is not None:
+            self.events[undoes - 1]["undone"] = False
+        back = [(where, name, new, old) for where, name, old, new in changes]
+        return self._write("undo", back, undoes=event)
+
+
+def assert_equal(store, notebook, version=None):
+    """The store says what the notebook says: now, or of a version."""
+    items, about = notebook.pages[notebook.version if version is None else version]
+    found = store.items(version)
+    columns = (found.ids, found.labels, found.keywords, found.details, found.confirmed, found.by, found.alive)
+    said = [dict(zip(ITEM, (plain(value) for value in row), strict=True)) for row in zip(*columns, strict=True)]
+    assert said == items
+    if version is None:
+        assert store.version == notebook.version
+        assert store.n_rows == len(items)
+        assert store.settings == about["settings"]
+        assert store.taxonomy == about["taxonomy"]
+        expected = np.array(notebook.vectors, np.float32).reshape(len(items), notebook.n_columns)
+        blocks = store.blocks()
+        assert (np.concatenate(blocks) if blocks else expected[:0]).tobytes() == expected.tobytes()
+
+
+def plain(value):
+    return bool(value) if isinstance(value, np.bool_) else value
+
+
+def made_up_change(luck: random.Random, notebook: Notebook) -> tuple[str, tuple[Any, ...], dict[str, Any]]:
+    """A call that the notebook takes or refuses; with few ids and labels, so that much happens to the same items."""
+    living = notebook.living()
+    some = luck.sample(living, luck.randint(1, min(3, len(living)))) if living else []
+    label = [luck.choice(["oak", "elm", None]) for _ in some]
+    kind = luck.choice(["add", "add", "relabel", "relabel", "keywords", "confirm", "forget", "undo", "undo", "other"])
+    if kind == "add" or not some:
+        n = luck.choice([1, 1, 1, 2, 20])
+        forgotten = [item["id"] for item in notebook.items if item["id"] not in living]
+        ids = [f"item {len(notebook.items) + place}" for place in range(n)]
+        if forgotten and luck.random() < 0.3:
+            ids[0] = luck.choice(forgotten)
+        X = [[luck.randint(-2, 2) for _ in range(notebook.n_columns)] for _ in ids]
+        labels = [luck.choice(["oak", "elm", None]) for _ in ids]
+        words = [luck.choice([None, [], ["green", "large"]]) for _ in ids]
+        details = [luck.choice([None, {"path": f"{id}.png"}]) for id in ids]
+        return "add", (ids, X, labels, words, details), {"confirmed": luck.random() < 0.7, "by": "machine"}
+    if kind == "relabel":
+        return "relabel", (some, label), {"confirmed": luck.random() < 0.7}
+    if kind == "keywords":
+        return "set_keywords", (some, [luck.choice([None, ["red"], ["red", "small"]]) for _ in some]), {}
+    if kind == "confirm":
+        return "confirm", (some,), {}
+    if kind == "forget":
+        return "forget", (some,), {}
+    if kind == "undo":
+        return "undo", (luck.choice([None, luck.randint(1, max(1, notebook.version))]),), {}
+    if luck.random() < 0.3:
+        return "set_taxonomy", ([("tree", "oak"), ("tree", luck.choice(["elm", "fir"]))],), {}
+    if luck.random() < 0.5:
+        return "set_settings", ({luck.choice("ab"): luck.randint(0, 2)},), {}
+    return "keep", (luck.choice(["metric", "posterior"]), write_state), {}
+
+
+def write_state(folder):
+    """Learned state as a caller of ``keep`` would write it: a file, and one in a folder within."""
+    (folder / "weights.bin").write_bytes(b"\x00\x01" * 500)
+    (folder / "more").mkdir()
+    (folder / "more" / "about.json").write_text("{}")

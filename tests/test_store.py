@@ -1,0 +1,113 @@
+"""The store against a notebook: whatever happens to it, in whatever order, it says what the notebook says."""
+
+from __future__ import annotations
+
+import random
+import shutil
+import tempfile
+from pathlib import Path
+
+import pytest
+from hypothesis import settings as how
+from hypothesis import strategies as st
+from hypothesis.stateful import RuleBasedStateMachine, invariant, precondition, rule
+
+from nearsay.collection import Snapshot, Store, shards
+from nearsay.errors import InputError
+from reference_collection import Notebook, Refused, assert_equal, made_up_change
+
+
+# Syncing a disk thousands of times takes long and shows nothing here; what survives a crash is another test's question.
+IN_MEMORY = "/dev/shm" if Path("/dev/shm").is_dir() else None
+
+
+class StoreAndNotebook(RuleBasedStateMachine):
+    """Both are told the same."""
+
+    def __init__(self):
+        super().__init__()
+        self.folder = Path(tempfile.mkdtemp(dir=IN_MEMORY))
+        self.rows_per_shard, shards.SHARD_ROWS = shards.SHARD_ROWS, 16
+        self.store = Store.create(self.folder / "collection", 3, {"a": 0})
+        self.notebook = Notebook(3, {"a": 0})
+
+    def teardown(self):
+        self.store.close()
+        shards.SHARD_ROWS = self.rows_per_shard
+        shutil.rmtree(self.folder)
+
+    @rule(seed=st.integers(0, 1 << 30))
+    def change(self, seed):
+        name, given, more = made_up_change(random.Random(seed), self.notebook)
+        try:
+            number = getattr(self.notebook, name)(*given, **more)
+        except Refused:
+            with pytest.raises(InputError):
+                getattr(self.store, name)(*given, **more)
+        else:
+            assert getattr(self.store, name)(*given, **more) == number
+
+    @precondition(lambda self: self.notebook.version)
+    @rule(seed=st.integers(0, 1 << 30))
+    def undo_some_event(self, seed):
+        event = random.Random(seed).randint(1, self.notebook.version)
+        try:
+            number = self.notebook.undo(event)
+        except Refused:
+            with pytest.raises(InputError):
+                self.store.undo(event)
+        else:
+            assert self.store.undo(event) == number
+
+    @rule(min_rows=st.integers(1, 5))
+    def seal(self, min_rows):
+        self.store.seal(min_rows)
+
+    @rule()
+    def reopen(self):
+        self.store.close()
+        self.store = Store.open(self.folder / "collection")
+
+    @rule()
+    def look_from_elsewhere(self):
+        with Store.open(self.folder / "collection", read_only=True) as reader:
+            assert_equal(reader, self.notebook)
+
+    @rule()
+    def take_a_snapshot(self):
+        snapshot = Snapshot.read(self.store.snapshot(self.folder / "snapshot.json"))
+        snapshot.check()
+        assert snapshot.event == self.notebook.version
+        assert snapshot.forgotten == [row for row, item in enumerate(self.notebook.items) if not item["alive"]]
+        assert snapshot.n_rows == len(self.notebook.items)
+        found = b"".join(block.tobytes() for block in snapshot.blocks())
+        assert found == b"".join(vector.tobytes() for vector in self.notebook.vectors)
+
+    @rule()
+    def back_up(self):
+        copy = self.folder / "copy"
+        self.store.backup(copy)
+        with Store.open(copy) as store:
+            assert_equal(store, self.notebook)
+            assert store.faults() == []
+        shutil.rmtree(copy)
+
+    @rule()
+    def look_at_every_version(self):
+        for version in range(self.notebook.version + 1):
+            assert_equal(self.store, self.notebook, version)
+
+    @rule()
+    def look_for_faults(self):
+        assert self.store.faults() == []
+
+    @invariant()
+    def same_now(self):
+        assert_equal(self.store, self.notebook)
+        for kind in ("metric", "posterior"):
+            kept = self.store.kept(kind)
+            assert (kept and kept[0]) == self.notebook.kept(kind)
+
+
+TestStoreAndNotebook = StoreAndNotebook.TestCase
+TestStoreAndNotebook.settings = how(max_examples=20, stateful_step_count=30, deadline=None)
