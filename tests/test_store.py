@@ -16,8 +16,7 @@ from nearsay.collection import Snapshot, Store, shards
 from nearsay.errors import InputError
 from reference_collection import Notebook, Refused, assert_equal, made_up_change
 
-
-# Syncing a disk thousands of times takes long and shows nothing here; what survives a crash is another test's question.
+# To sync a disk thousands of times takes long and shows nothing here: crashes have tests of their own.
 IN_MEMORY = "/dev/shm" if Path("/dev/shm").is_dir() else None
 
 

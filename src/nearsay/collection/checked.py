@@ -39,15 +39,17 @@ def checked_labels(labels: Any, n: int) -> list[str | None]:
 def checked_keywords(keywords: Any, n: int) -> list[list[str] | None]:
     """A list of strings or None for each of ``n`` items."""
     checked: list[list[str] | None] = []
-    for words in _aligned(keywords, n, "keywords"):
+    for words in _aligned(keywords, n, "keywords") if keywords is not None else ():
         if isinstance(words, str):
             raise InputError(f"The keywords of an item must be a list of strings; got the string {words!r}.")
         checked.append(None if words is None else [_text(word, "A keyword") for word in _listed(words, "keywords")])
-    return checked
+    return checked or [None] * n
 
 
 def checked_details(details: Any, n: int) -> list[dict[str, Any] | None]:
     """A dict of plain JSON values or None for each of ``n`` items."""
+    if details is None:
+        return [None] * n
     checked = _aligned(details, n, "details")
     for one in checked:
         if one is not None and not isinstance(one, dict):
@@ -120,6 +122,8 @@ def _aligned(values: Any, n: int, name: str) -> list[Any]:
 
 
 def _text(value: Any, name: str) -> str:
+    if type(value) is str and value.isascii():
+        return value
     if not isinstance(value, str):
         raise InputError(f"{name} must be a string; got {value!r} ({type(value).__name__}). Write it with str().")
     try:

@@ -29,7 +29,13 @@ NAME = "collection.sqlite"
 FORMAT = 1
 # "nsay" in ASCII; the application id of SQLite's header tells a collection from any other database.
 APPLICATION = 0x6E736179
-PRAGMAS = {"synchronous": "FULL", "fullfsync": "ON", "checkpoint_fullfsync": "ON", "mmap_size": "0"}
+PRAGMAS = {
+    "synchronous": "FULL",
+    "fullfsync": "ON",
+    "checkpoint_fullfsync": "ON",
+    "mmap_size": "0",
+    "cache_size": "-65536",
+}
 SECONDS_TO_WAIT = 10.0
 
 SCHEMA = f"""

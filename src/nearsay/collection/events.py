@@ -143,13 +143,15 @@ def _event(stored: tuple[Any, ...]) -> Event:
 
 
 def _shortened(columns: dict[str, Any], n: int) -> dict[str, Any]:
-    """Columns that say the same of every row say it once: an import of many items is one ``by``, not thousands.
-
-    The same object, that is: 1 and True are equal and yet not the same.
-    """
+    """Columns that say the same of every row say it once: an import of many items is one ``by``, not thousands."""
     if n < 2:
         return columns
-    return {name: said[:1] if all(one is said[0] for one in said) else said for name, said in columns.items()}
+    return {name: said[:1] if says_one_thing(said) else said for name, said in columns.items()}
+
+
+def says_one_thing(values: list[Any]) -> bool:
+    """Whether all are one object: 1 and True are equal, and yet they are not the same."""
+    return values[0] is values[-1] and len(set(map(id, values))) == 1
 
 
 def _lengthened(columns: dict[str, Any], n: int) -> dict[str, Any]:
@@ -159,7 +161,9 @@ def _lengthened(columns: dict[str, Any], n: int) -> dict[str, Any]:
 
 
 def _digest(before: str, stored: list[Any]) -> str:
-    return hashlib.sha256(_json([before, *stored]).encode()).hexdigest()
+    """Over the digest before and each field; long texts by digests of their own, which is quicker than joining them."""
+    short = [hashlib.sha256(said.encode()).hexdigest() if isinstance(said, str) else said for said in stored]
+    return hashlib.sha256(_json([before, *short]).encode()).hexdigest()
 
 
 def _json(value: Any) -> str:

@@ -19,6 +19,7 @@ import json
 import os
 import secrets
 import shutil
+import sqlite3
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager, suppress
 from datetime import UTC, datetime
@@ -193,8 +194,7 @@ class Store(ReadableStore):
             if first - sealed_end + n >= shards.SHARD_ROWS:
                 sealed = self._shards.write(sealed_end, [self._shards.tail(), rows])
             with self._database.transaction():
-                self._check_new(ids)
-                add_items(self._database, numbers, columns)
+                self._add_items(numbers, columns)
                 if sealed:
                     self._shards.name(sealed)
                 else:
@@ -341,10 +341,17 @@ class Store(ReadableStore):
         append_event(self._database, Event(number, kind, when, by, who, rows, before, after, **more))
         return number
 
-    def _check_new(self, ids: list[str]) -> None:
-        for id in ids:
-            if self._database.execute("SELECT 1 FROM items WHERE id = ? AND alive", (id,)).fetchone():
-                raise InputError(f"The id {id!r} is taken already. To change an item use relabel, or forget it first.")
+    def _add_items(self, rows: list[int], columns: dict[str, list[Any]]) -> None:
+        try:
+            add_items(self._database, rows, columns)
+        except sqlite3.IntegrityError:
+            taken = "SELECT 1 FROM items WHERE id = ? AND alive AND row < ?"
+            for id in columns["id"]:
+                if self._database.execute(taken, (id, rows[0])).fetchone():
+                    raise InputError(
+                        f"The id {id!r} is taken already. To change an item use relabel, or forget it first."
+                    ) from None
+            raise
 
     @contextmanager
     def _writing(self, *, new_files: bool = False) -> Iterator[None]:
