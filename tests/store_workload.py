@@ -22,6 +22,9 @@ from reference_collection import Notebook, Refused, made_up_change
 N_COLUMNS = 4
 N_EVENTS = 150
 ROWS_PER_SHARD = 64
+# Whose call for a folder's sync can be left out.
+FOLDERS = {"the shards' folder": shards, "the folder of what is kept": kept, "the folder of the collection": backup}
+PROTECTIONS = ["full synchronization", "files", *FOLDERS]
 
 
 def story(seed: int, notebook: Notebook) -> Iterator[tuple[str, tuple[Any, ...], dict[str, Any]]]:
@@ -70,11 +73,10 @@ def work(path: Path, seed: int, acknowledged: int) -> None:
 
 def leave_out(protection: str) -> None:
     """Work without one of the things that keep the collection safe."""
-    if protection == "full":
+    if protection == "full synchronization":
         database.PRAGMAS["synchronous"] = "NORMAL"
-    elif protection == "folders":
-        for module in (shards, kept, backup, durable_files):
-            module.sync_folder = lambda folder: None
+    elif protection in FOLDERS:
+        FOLDERS[protection].sync_folder = lambda folder: None
     else:
         sync = durable_files.sync_file
         durable_files.sync_file = lambda file: None if stat.S_ISREG(os.fstat(file).st_mode) else sync(file)
@@ -85,7 +87,7 @@ if __name__ == "__main__":
     parser.add_argument("path", type=Path)
     parser.add_argument("seed", type=int)
     parser.add_argument("acknowledged")
-    parser.add_argument("--without", choices=["full", "folders", "files"])
+    parser.add_argument("--without", choices=PROTECTIONS)
     said = parser.parse_args()
     if said.without:
         leave_out(said.without)

@@ -24,7 +24,7 @@ from nearsay.collection import Store
 from nearsay.errors import NearsayError
 from power_cut import SYNC, WRITE, Disk, Record, read_log
 from reference_collection import assert_at_its_version
-from store_workload import N_EVENTS, whole_story
+from store_workload import N_EVENTS, PROTECTIONS, whole_story
 
 HERE = Path(__file__).parent
 WORKLOAD = HERE / "store_workload.py"
@@ -160,7 +160,7 @@ def test_every_acknowledged_event_was_synced(recorder, folder):
     assert all(syncs >= 1 for _, syncs in acknowledged)
 
 
-@pytest.mark.parametrize("protection", ["full", "folders", "files"])
+@pytest.mark.parametrize("protection", PROTECTIONS)
 def test_a_power_cut_is_noticed_without(recorder, folder, protection):
     """The test above can fail: without any one of the syncs something is lost, or the collection is damaged."""
     luck = random.Random(0)

@@ -17,10 +17,10 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Any
 
-from nearsay.collection.database import Database
+from nearsay.collection.database import Database, database_errors
 
 COLUMNS = "number, kind, at, by, who, undoes, rows, before, after, vectors, digest"
-PAGE = 200
+PAGE, PAGE_SIZE = 200, 1 << 22
 
 
 @dataclass(frozen=True)
@@ -82,17 +82,35 @@ def read_event(database: Database, number: int) -> Event | None:
 
 def read_events(database: Database, after: int = 0, *, newest_first: bool = False) -> Iterator[Event]:
     """All events after a number, a page at a time: a reader of a long log holds up nobody."""
-    direction, last = ("DESC", 1 << 62) if newest_first else ("ASC", after)
-    bounds = "number > ? AND number < ?" if newest_first else "number > ?"
+    before = None
     while True:
-        values = (after, last) if newest_first else (last,)
-        page = database.all(
-            f"SELECT {COLUMNS} FROM events WHERE {bounds} ORDER BY number {direction} LIMIT {PAGE}", values
-        )
+        if newest_first:
+            bounds = "number > ?" if before is None else "number > ? AND number < ?"
+            page = _page(database, f"{bounds} ORDER BY number DESC", (after,) if before is None else (after, before))
+        else:
+            page = _page(database, "number > ? ORDER BY number", (after,))
         if not page:
             return
         yield from map(_event, page)
-        last = page[-1][0]
+        if newest_first:
+            before = page[-1][0]
+        else:
+            after = page[-1][0]
+
+
+def _page(database: Database, which: str, values: tuple[int, ...]) -> list[tuple[Any, ...]]:
+    """The next events as they are stored: a few hundred small ones, or one that brought thousands of items."""
+    page: list[tuple[Any, ...]] = []
+    size = 0
+    with database.turn, database_errors(database.file):
+        found = database.execute(f"SELECT {COLUMNS} FROM events WHERE {which} LIMIT {PAGE}", values)
+        for stored in found:
+            page.append(stored)
+            size += sum(len(said) for said in stored if isinstance(said, str))
+            if size > PAGE_SIZE:
+                break
+        found.close()
+    return page
 
 
 def undone_events(database: Database) -> dict[int, int]:
@@ -112,7 +130,7 @@ def undone_events(database: Database) -> dict[int, int]:
 def digest_faults(database: Database) -> list[str]:
     """What is wrong with the log itself: numbers left out, or an event that is not what was once written."""
     faults, last, digest = [], 0, ""
-    while page := database.all(f"SELECT {COLUMNS} FROM events WHERE number > ? ORDER BY number LIMIT {PAGE}", (last,)):
+    while page := _page(database, "number > ? ORDER BY number", (last,)):
         for *stored, said in page:
             if stored[0] != last + 1:
                 faults.append(f"Events {last + 1} to {stored[0] - 1} are missing from the log.")
