@@ -1,6 +1,6 @@
 """The SQLite file of a collection: its tables, its settings, and transactions that are all or nothing.
 
-    about       n_columns, settings, taxonomy             what holds for the whole collection now
+    about       n_columns, settings, taxonomy, …          what holds for the whole collection now
     events      number, kind, at, by, who, undoes, …      the log: append-only, each with a digest over all before
     items       row, id, label, keywords, …, alive        what the events add up to; read by row, found by id
     tail        row, vector                               vectors not sealed yet
@@ -99,7 +99,7 @@ class Database:
         with database_errors(file):
             database._set_up()
             with database.transaction():
-                for statement in _statements(SCHEMA):
+                for statement in statements(SCHEMA):
                     database.execute(statement)
                 database.execute_many("INSERT INTO about VALUES (?, ?)", about.items())
         return database
@@ -196,7 +196,7 @@ class Database:
             self.connection.close()
 
 
-def _statements(script: str) -> Iterator[str]:
+def statements(script: str) -> Iterator[str]:
     """One statement at a time: ``executescript`` would commit on its own."""
     statement = ""
     for line in script.splitlines():

@@ -6,12 +6,13 @@ shards and learned state against their checksums ─ rows without a gap ─ file
 
 from __future__ import annotations
 
+import json
 from collections.abc import Iterator
 from pathlib import Path
 
 import numpy as np
 
-from nearsay.collection.database import Database
+from nearsay.collection.database import SCHEMA, Database, statements
 from nearsay.collection.durable_files import checksum
 from nearsay.collection.events import digest_faults, read_events
 from nearsay.collection.garbage import unnamed_files
@@ -33,7 +34,9 @@ def find_faults(database: Database, vectors: Shards, folder: Path) -> list[str]:
     with database.one_state():
         try:
             found += [f"SQLite: {said}" for (said,) in database.all("PRAGMA integrity_check") if said != "ok"]
+            found += _schema_faults(database)
             found += digest_faults(database)
+            found += _about_faults(database)
             found += _item_faults(database)
             damaged = [*_gaps(database, vectors), *_shard_faults(vectors)]
             found += damaged or _vector_faults(database, vectors)
@@ -41,6 +44,25 @@ def find_faults(database: Database, vectors: Shards, folder: Path) -> list[str]:
         except (StorageError, ValueError, KeyError, IndexError, TypeError) as error:
             found.append(f"The database cannot be read to its end: {error}")
     return found + garbage
+
+
+def _schema_faults(database: Database) -> list[str]:
+    """Tables and triggers are as they were made; without its triggers the log would be unprotected."""
+    made = {_plain(statement) for statement in statements(SCHEMA) if "CREATE" in statement}
+    there = {_plain(sql) for (sql,) in database.all("SELECT sql FROM sqlite_master WHERE sql IS NOT NULL")}
+    return [] if made == there else ["The tables or triggers of the database are not as they were made."]
+
+
+def _plain(statement: str) -> str:
+    return " ".join(statement.split()).removesuffix(";")
+
+
+def _about_faults(database: Database) -> list[str]:
+    about = {name: json.loads(value) for name, value in database.all("SELECT name, value FROM about")}
+    logged = {"settings": about["first_settings"], "taxonomy": None}
+    for event in read_events(database):
+        logged |= {name: said for name, said in event.after.items() if name in logged}
+    return [f"The {name} are not what the log says." for name, said in logged.items() if about[name] != said]
 
 
 def _item_faults(database: Database) -> list[str]:

@@ -62,13 +62,16 @@ class Shards:
     def tail(self) -> np.ndarray:
         """The rows not sealed yet."""
         found = self.database.all("SELECT vector FROM tail ORDER BY row")
-        rows = np.frombuffer(b"".join(vector for (vector,) in found), dtype="<f4")
-        if rows.size != len(found) * self.n_columns:
+        rows = b"".join(self._of_its_size(vector) for (vector,) in found)
+        return np.frombuffer(rows, dtype="<f4").reshape(len(found), self.n_columns)
+
+    def _of_its_size(self, vector: bytes | None) -> bytes:
+        if vector is None or len(vector) != self.n_columns * BYTES_PER_VALUE:
             raise StorageError(
-                f"{self.database.file}: vectors of the newest rows do not have {self.n_columns} values each."
+                f"{self.database.file}: a vector of the newest rows does not have {self.n_columns} values."
                 " Restore the collection from a backup."
             )
-        return rows.reshape(len(found), self.n_columns)
+        return vector
 
     def blocks(self) -> list[np.ndarray]:
         """All rows in order: sealed ones as memory maps that nothing was read from, then the tail."""
@@ -86,7 +89,7 @@ class Shards:
             shards, end = self.sealed(), self.sealed_end()
             for place in np.flatnonzero(wanted >= end):
                 vector = self.database.one("SELECT vector FROM tail WHERE row = ?", (int(wanted[place]),))
-                found[place] = np.frombuffer(vector, dtype="<f4")
+                found[place] = np.frombuffer(self._of_its_size(vector), dtype="<f4")
         if shards:
             of = np.searchsorted([shard.first for shard in shards], wanted, side="right") - 1
             of[wanted >= end] = -1

@@ -101,7 +101,8 @@ class Store(ReadableStore):
         if not isinstance(n_columns, int | np.integer) or isinstance(n_columns, bool) or n_columns < 1:
             raise InputError(f"n_columns must be a whole number of at least 1; got {n_columns!r}.")
         check_new_folder(path)
-        about = {"n_columns": int(n_columns), "settings": as_json(settings or {}, "settings"), "taxonomy": None}
+        first = as_json(settings or {}, "settings")
+        about = {"n_columns": int(n_columns), "first_settings": first, "settings": first, "taxonomy": None}
         part = path.with_name(f".{path.name}.{secrets.token_hex(4)}.part")
         with storage_errors(f"make the collection {path}"):
             try:
