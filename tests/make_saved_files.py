@@ -11,6 +11,7 @@ from sklearn.datasets import load_iris
 from sklearn.linear_model import LogisticRegression
 
 import nearsay as ns
+from nearsay.collection import Store
 
 FOLDER = Path(__file__).parent / "saved_files"
 X, Y = load_iris(return_X_y=True)
@@ -40,9 +41,24 @@ def answers(thing: Any) -> np.ndarray:
     return np.asarray(ask(QUERIES), dtype=np.float64)
 
 
+def make_collection(path: Path) -> None:
+    """A collection with something in every table and folder."""
+    with Store.create(path, X.shape[1], {"metric": "euclidean"}) as store:
+        store.add([f"iris {row}" for row in range(20)], X[:20], Y[:20].tolist(), WORDS[:20], by="import")
+        store.seal(min_rows=1)
+        rest = [f"iris {row}" for row in range(20, len(X))]
+        store.add(rest, X[20:], details=[{"row": row} for row in range(20, len(X))], by="machine", confirmed=False)
+        store.relabel(rest[:2], ["setosa", None], who="ada")
+        store.forget(rest[-1:])
+        store.undo()
+        store.set_taxonomy([("iris", "late"), ("iris", "setosa")])
+        store.keep("metric", lambda folder: (folder / "weights.txt").write_text("1 2 3 4"))
+
+
 if __name__ == "__main__":
     to = FOLDER / ns.__version__
     to.mkdir(parents=True, exist_ok=True)
+    make_collection(to / "collection")
     made = {name: make() for name, make in MADE.items()}
     for name, thing in made.items():
         ns.save(thing, to / f"{name}.nearsay")

@@ -15,6 +15,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
+from make_saved_files import FOLDER, make_collection
 from nearsay.collection import CollectionBusy, Snapshot, StorageError, Store, shards
 from nearsay.collection.database import NAME, Database
 from nearsay.errors import InputError
@@ -292,6 +293,20 @@ def test_nothing_is_made_where_something_is(path, tmp_path):
         store.backup(path)
     (tmp_path / "empty").mkdir()
     Store.create(tmp_path / "empty", 4).close()
+
+
+@pytest.mark.parametrize("saved", sorted(FOLDER.glob("*/collection")), ids=lambda saved: saved.parent.name)
+def test_a_collection_of_every_earlier_version_still_opens(saved, tmp_path):
+    shutil.copytree(saved, tmp_path / "old")
+    make_collection(tmp_path / "new")
+    assert state(tmp_path / "old") == state(tmp_path / "new")
+    with Store.open(tmp_path / "old") as old, Store.open(tmp_path / "new") as new:
+        assert old.taxonomy == new.taxonomy
+        assert old.settings == new.settings
+        assert [event.kind for event in old.events()] == [event.kind for event in new.events()]
+        assert np.concatenate(old.blocks()).tobytes() == np.concatenate(new.blocks()).tobytes()
+        assert old.kept("metric")[1].joinpath("weights.txt").read_text() == "1 2 3 4"
+        assert old.undo() == new.undo()
 
 
 # A system that refuses

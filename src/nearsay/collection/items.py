@@ -25,6 +25,7 @@ CHANGING = ("label", "keywords", "details", "confirmed", "by", "alive")
 AS_JSON = ("keywords", "details")
 # SQLite takes 32,766 values in a statement.
 AT_ONCE = 300
+READ_AT_ONCE = 4096
 AS_BOOL = ("confirmed", "alive")
 
 
@@ -127,10 +128,12 @@ def columns_of(database: Database, rows: list[int], names: Iterable[str]) -> dic
 
 
 def _columns_now(database: Database) -> dict[str, list[Any]]:
-    names = ("id", *CHANGING)
-    found = database.all(f"SELECT {', '.join(names)} FROM items ORDER BY row")
-    columns = list(zip(*found, strict=True)) or [()] * len(names)
-    return {name: _read(name, list(said)) for name, said in zip(names, columns, strict=True)}
+    columns: dict[str, list[Any]] = {name: [] for name in ("id", *CHANGING)}
+    found = database.execute(f"SELECT {', '.join(columns)} FROM items ORDER BY row")
+    while some := found.fetchmany(READ_AT_ONCE):
+        for column, values in zip(columns.values(), zip(*some, strict=True), strict=True):
+            column.extend(values)
+    return {name: _read(name, said) for name, said in columns.items()}
 
 
 def _put(columns: dict[str, list[Any]], rows: list[int], said: dict[str, Any]) -> None:
