@@ -48,7 +48,7 @@ class Notebook:
                 self.about[name] = new
             elif where != "kept":
                 self.items[where][name] = new
-        self.events.append({"kind": kind, "changes": changes, "undone": False, "undoes": None, **more})
+        self.events.append({"kind": kind, "changes": changes, "undoes": None, **more})
         self.pages.append(self._page())
         return self.version
 
@@ -100,19 +100,26 @@ class Notebook:
         found = [
             number
             for number, event in enumerate(self.events, start=1)
-            if event["kind"] == "keep" and event["changes"][0][1] == kind and not event["undone"]
+            if event["kind"] == "keep" and event["changes"][0][1] == kind and not self.is_undone(number)
         ]
         return found[-1] if found else None
+
+    def is_undone(self, number):
+        """Whether an undo took the event back that was not itself taken back."""
+        later = range(number + 1, self.version + 1)
+        return any(self.events[one - 1]["undoes"] == number and not self.is_undone(one) for one in later)
 
     def undo(self, event=None):
         if event is None:
             open_ones = [
-                number for number, one in enumerate(self.events, start=1) if one["kind"] != "undo" and not one["undone"]
+                number
+                for number, one in enumerate(self.events, start=1)
+                if one["kind"] != "undo" and not self.is_undone(number)
             ]
             if not open_ones:
                 raise Refused("nothing to undo")
             event = open_ones[-1]
-        if not 1 <= event <= self.version or self.events[event - 1]["undone"]:
+        if not 1 <= event <= self.version or self.is_undone(event):
             raise Refused(event)
         changes = self.events[event - 1]["changes"]
         for where, name, old, new in changes:
@@ -125,10 +132,6 @@ class Notebook:
                 raise Refused("forgotten")
             if name == "alive" and old and now["id"] in self.living():
                 raise Refused("added anew")
-        self.events[event - 1]["undone"] = True
-        undoes = self.events[event - 1]["undoes"]
-        if undoes is not None:
-            self.events[undoes - 1]["undone"] = False
         back = [(where, name, new, old) for where, name, old, new in changes]
         return self._write("undo", back, undoes=event)
 
@@ -166,9 +169,10 @@ def plain(value):
 def made_up_change(luck: random.Random, notebook: Notebook) -> tuple[str, tuple[Any, ...], dict[str, Any]]:
     """A call that the notebook takes or refuses; with few ids and labels, so that much happens to the same items."""
     living = notebook.living()
-    some = luck.sample(living, luck.randint(1, min(3, len(living)))) if living else []
+    often = living[:4] if luck.random() < 0.7 else living
+    some = luck.sample(often, luck.randint(1, min(3, len(often)))) if living else []
     label = [luck.choice(["oak", "elm", None]) for _ in some]
-    kind = luck.choice(["add", "add", "relabel", "relabel", "keywords", "confirm", "forget", "undo", "undo", "other"])
+    kind = luck.choice(["add", "add", "relabel", "relabel", "keywords", "confirm", "forget", "undo", "other", "other"])
     if kind == "add" or not some:
         n = luck.choice([1, 1, 1, 2, 20])
         forgotten = [item["id"] for item in notebook.items if item["id"] not in living]

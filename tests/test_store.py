@@ -35,9 +35,21 @@ class StoreAndNotebook(RuleBasedStateMachine):
         shards.SHARD_ROWS = self.rows_per_shard
         shutil.rmtree(self.folder)
 
-    @rule(seed=st.integers(0, 1 << 30))
-    def change(self, seed):
-        name, given, more = made_up_change(random.Random(seed), self.notebook)
+    @rule(seed=st.integers(0, 1 << 30), n=st.integers(1, 8))
+    def change(self, seed, n):
+        luck = random.Random(seed)
+        for _ in range(n):
+            self.tell_both(*made_up_change(luck, self.notebook))
+
+    @precondition(lambda self: self.notebook.version)
+    @rule(seed=st.integers(0, 1 << 30), n=st.integers(1, 8))
+    def undo_some_events(self, seed, n):
+        luck = random.Random(seed)
+        for _ in range(n):
+            recent = max(1, self.notebook.version - luck.choice([3, 10, 100]))
+            self.tell_both("undo", (luck.randint(recent, self.notebook.version),), {})
+
+    def tell_both(self, name, given, more):
         try:
             number = getattr(self.notebook, name)(*given, **more)
         except Refused:
@@ -45,18 +57,6 @@ class StoreAndNotebook(RuleBasedStateMachine):
                 getattr(self.store, name)(*given, **more)
         else:
             assert getattr(self.store, name)(*given, **more) == number
-
-    @precondition(lambda self: self.notebook.version)
-    @rule(seed=st.integers(0, 1 << 30))
-    def undo_some_event(self, seed):
-        event = random.Random(seed).randint(1, self.notebook.version)
-        try:
-            number = self.notebook.undo(event)
-        except Refused:
-            with pytest.raises(InputError):
-                self.store.undo(event)
-        else:
-            assert self.store.undo(event) == number
 
     @rule(min_rows=st.integers(1, 5))
     def seal(self, min_rows):
@@ -95,6 +95,14 @@ class StoreAndNotebook(RuleBasedStateMachine):
     def look_at_every_version(self):
         for version in range(self.notebook.version + 1):
             assert_equal(self.store, self.notebook, version)
+
+    @precondition(lambda self: self.notebook.items)
+    @rule(seed=st.integers(0, 1 << 30))
+    def read_some_vectors(self, seed):
+        rows = random.Random(seed).choices(range(len(self.notebook.items)), k=5)
+        assert self.store.vectors(rows).tolist() == [self.notebook.vectors[row].tolist() for row in rows]
+        ids = self.notebook.living()
+        assert [self.store.row_of(id) for id in ids] == [self.notebook.row_of(id) for id in ids]
 
     @rule()
     def look_for_faults(self):

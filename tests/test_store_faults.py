@@ -486,6 +486,17 @@ def test_an_undo_in_the_way_of_a_later_change_names_it(path):
         assert list(store.items().labels[:3]) == ["x", "y", "b"]
 
 
+def test_settings_changed_again_are_not_put_back(path):
+    with Store.open(path) as store:
+        first = store.set_settings({"metric": "cosine"})
+        store.set_settings({"metric": "manhattan"})
+        with pytest.raises(InputError, match="settings changed again since"):
+            store.undo(first)
+        store.undo()
+        store.undo(first)
+        assert store.settings == {"metric": "euclidean"}
+
+
 def test_the_log_tells_who_did_what_and_what_was_before(path):
     with Store.open(path) as store:
         store.relabel(IDS[:1], ["z"], by="machine", who="model 7", confirmed=False)
