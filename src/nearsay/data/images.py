@@ -20,6 +20,8 @@ IMAGE_ENDINGS = frozenset({".png", ".jpg", ".jpeg", ".gif", ".bmp", ".tif", ".ti
 # Descriptors say what is seen at a glance; larger images are brought to this size, so that the scale of textures and
 # the time for an image do not depend on the camera.
 LONGEST_SIDE = 256
+# A file of a few kilobytes can claim to be larger than memory.
+MOST_PIXELS = 178_000_000
 
 # What Pillow refuses by default, and what is refused here even where that was switched off: a file of a few kilobytes
 # can claim pixels that would fill the memory.
@@ -143,16 +145,41 @@ def _on_white(image: Any) -> Any:
 
 def image_files(folder: str | os.PathLike[str]) -> list[Path]:
     """The image files in a folder and the folders within it, in the order of their names; hidden ones left out."""
+    found = [file for file in named_images(folder) if file.is_file()]
+    if not found:
+        raise InputError(
+            f"{folder} holds no images ({', '.join(sorted(IMAGE_ENDINGS))}), nor do the folders within it."
+        )
+    return found
+
+
+def named_images(folder: str | os.PathLike[str]) -> list[Path]:
+    """The same by their names alone: a link that leads nowhere is listed too, and there may be none."""
     folder = Path(folder)
     found = [
         file
         for file in folder.rglob("*")
         if file.suffix.lower() in IMAGE_ENDINGS
-        and file.is_file()
+        and not file.is_dir()
         and not any(part.startswith(".") for part in file.relative_to(folder).parts)
     ]
-    if not found:
-        raise InputError(
-            f"{folder} holds no images ({', '.join(sorted(IMAGE_ENDINGS))}), nor do the folders within it."
-        )
     return sorted(found, key=lambda file: file.relative_to(folder).parts)
+
+
+def check_image_header(path: str | os.PathLike[str]) -> None:
+    """Refuse what is no image, and an image of too many pixels, by the first bytes of the file: nothing is decoded."""
+    pillow: Any = require("PIL.Image", "images")
+    try:
+        with _without_warnings(), pillow.open(path) as image:
+            n_pixels = image.width * image.height
+    except pillow.DecompressionBombError as error:  # what Pillow itself refuses may be less than here
+        raise InputError(f"It has too many pixels to be opened ({error}).") from error
+    except pillow.UnidentifiedImageError as error:
+        raise InputError("It is no image of a known kind.") from error
+    except Exception as error:  # a damaged file can surface as nearly any of them, by the kind of file
+        raise InputError(f"It cannot be read as an image ({error}).") from error
+    if n_pixels > MOST_PIXELS:
+        raise InputError(
+            f"It has too many pixels: {n_pixels / 1e6:.0f} million, and at most {MOST_PIXELS / 1e6:.0f} million are"
+            " opened. Make it smaller."
+        )

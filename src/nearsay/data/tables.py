@@ -51,8 +51,8 @@ def choose_columns(
     Columns(label=2, id=0, features=[1])
     """
     width = len(is_text)
-    label_column = _column(label, names, width, LABEL_NAMES, source)
-    id_column = _column(id, names, width, ID_NAMES, source, besides=label_column)
+    label_column = find_column(label, names, width, LABEL_NAMES, source)
+    id_column = find_column(id, names, width, ID_NAMES, source, besides=label_column)
     texts = [column for column in range(width) if is_text[column] and column not in (label_column, id_column)]
     if label_column is None and texts:
         label_column = texts.pop()
@@ -67,7 +67,7 @@ def choose_columns(
     return Columns(label_column, id_column, features)
 
 
-def _column(
+def find_column(
     asked: Column | None,
     names: Sequence[str] | None,
     width: int,
@@ -75,6 +75,7 @@ def _column(
     source: str,
     besides: int | None = None,
 ) -> int | None:
+    """The number of the column that was asked for by name or number, else of one with a known name, else None."""
     if isinstance(asked, str):
         if names is None:
             raise InputError(f"{source} has no header, so no column is called {asked!r}. Pass its number, from 0.")

@@ -65,15 +65,15 @@ def _read_lines(
     file: IO[str], source: str, label: Column | None, id: Column | None, header: bool | None
 ) -> tuple[np.ndarray, np.ndarray | None, np.ndarray | None, list[str]]:
     """(numbers, labels, ids, names of the columns of numbers) of a text table; no names where it has no header."""
-    sample = _first_lines(file)
+    sample = first_lines(file)
     file.seek(0)
-    delimiter = _delimiter(sample)
+    delimiter = delimiter_of(sample)
     first = [cells for _, cells, _ in _records(sample, delimiter, source)]
     if not first:
         raise InputError(f"{source} is empty. A table needs at least one row.")
     width = len(first[0])
     if header is None:
-        header = _has_header(first, label, id, source)
+        header = has_header(first, label, id, source)
     names = [name.strip() for name in first.pop(0)] if header else None
     columns = choose_columns(names, [_is_text(column, first) for column in range(width)], label, id, source)
 
@@ -83,7 +83,13 @@ def _read_lines(
     for line, cells, raw in itertools.islice(records, names is not None, None):
         if len(cells) != width:
             raise InputError(f"{source}, line {line}: got {len(cells)} cells; the first line has {width}.")
-        numbers.extend(_numbers(cells, columns.features, names, f"{source}, line {line}"))
+        try:
+            numbers.extend(numbers_of(cells, columns.features, names))
+        except InputError as error:
+            raise InputError(
+                f"{source}, line {line}, {error} Correct it, leave the cell empty if it is unknown, or pass the column"
+                " as label= or id=."
+            ) from None
         # Programs that quote by type do so in every line, so the first says it for all.
         quoted = quoted or _in_quotes(raw, cells, delimiter)
         if columns.label is not None:
@@ -102,7 +108,7 @@ def _read_lines(
     )
 
 
-def _first_lines(lines: Iterable[str]) -> list[str]:
+def first_lines(lines: Iterable[str]) -> list[str]:
     """Enough lines to see what the table is like, ended where no quoted cell is open."""
     first: list[str] = []
     quotes = 0
@@ -114,7 +120,7 @@ def _first_lines(lines: Iterable[str]) -> list[str]:
     return first
 
 
-def _delimiter(sample: list[str]) -> str:
+def delimiter_of(sample: list[str]) -> str:
     """What cuts every line into the same number of cells; the first such, or the one that agrees most often."""
 
     def agreeing(delimiter: str) -> tuple[bool, int]:
@@ -171,7 +177,7 @@ def _in_quotes(raw: str, cells: list[str], delimiter: str) -> list[bool]:
     return quoted
 
 
-def _has_header(sample: list[list[str]], label: Column | None, id: Column | None, source: str) -> bool:
+def has_header(sample: list[list[str]], label: Column | None, id: Column | None, source: str) -> bool:
     """Whether the first line names the columns; an error where it may as well be a row."""
     first, *others = sample
     if not any(map(looks_like_a_number, first)):
@@ -205,7 +211,7 @@ def _names_by_number(first: list[str], others: list[list[str]]) -> bool | None:
     below = [[cells[column].strip() for cells in others if column < len(cells)] for column in range(len(first))]
     names = [name.strip() for name in first]
     numbered = [column for column, name in enumerate(names) if WHOLE.fullmatch(name)]
-    worded = [column for column, name in enumerate(names) if not looks_like_a_number(name) and not _is_missing(name)]
+    worded = [column for column, name in enumerate(names) if not looks_like_a_number(name) and not is_missing(name)]
     empty = [column for column, name in enumerate(names) if not name]
     if not others or len({names[column] for column in numbered}) < len(numbered):
         return False
@@ -228,7 +234,7 @@ def _names_by_number(first: list[str], others: list[list[str]]) -> bool | None:
 
 
 def _all_numbers(cells: list[str]) -> bool:
-    known = [cell for cell in cells if not _is_missing(cell)]
+    known = [cell for cell in cells if not is_missing(cell)]
     return bool(known) and all(map(looks_like_a_number, known))
 
 
@@ -242,14 +248,19 @@ def _are_row_numbers(cells: list[str], *, any_order: bool) -> bool:
 def _is_text(column: int, sample: list[list[str]]) -> bool:
     """Whether the first cell that is not missing is not a number: one further down is an error, not a label."""
     cells = (cells[column] for cells in sample if column < len(cells))
-    return next((not looks_like_a_number(cell) for cell in cells if not _is_missing(cell)), False)
+    return next((not looks_like_a_number(cell) for cell in cells if not is_missing(cell)), False)
 
 
-def _is_missing(cell: str) -> bool:
+def is_missing(cell: str) -> bool:
     return cell.strip().lower() in MISSING_NUMBERS
 
 
-def _numbers(cells: list[str], features: list[int], names: Sequence[str] | None, place: str) -> list[float]:
+def numbers_of(cells: list[str], features: list[int], names: Sequence[str] | None) -> list[float]:
+    """The numbers of a line, NaN where one is missing; an error names the first cell that holds none.
+
+    >>> numbers_of(["1.5", "NA", "oak"], [0, 1], None)
+    [1.5, nan]
+    """
     chosen = [cells[column] for column in features]
     try:
         if "_" not in "".join(chosen):
@@ -257,13 +268,10 @@ def _numbers(cells: list[str], features: list[int], names: Sequence[str] | None,
     except ValueError:
         pass
     for column, cell in zip(features, chosen, strict=True):
-        if not _is_missing(cell) and not is_number(cell):
+        if not is_missing(cell) and not is_number(cell):
             comma = " Write numbers with a decimal point." if DECIMAL_COMMA.fullmatch(cell) else ""
-            raise InputError(
-                f"{place}, column {called(column, names)}: {cell!r} is not a number.{comma}"
-                " Correct it, leave the cell empty if it is unknown, or pass the column as label= or id=."
-            )
-    return [np.nan if _is_missing(cell) else float(cell) for cell in chosen]
+            raise InputError(f"column {called(column, names)}: {cell!r} is not a number.{comma}")
+    return [np.nan if is_missing(cell) else float(cell) for cell in chosen]
 
 
 def _values(texts: list[str], column: int, quoted: list[bool]) -> np.ndarray:

@@ -142,6 +142,24 @@ def describe_images(
     return ImageDescriptions(_as_rows(vectors, names, kept, folder), used, skipped)
 
 
+def describe_paths(
+    paths: list[Path], descriptors: Iterable[str | ImageDescriptor] = MAKADIA
+) -> tuple[np.ndarray, list[SkippedImage]]:
+    """The vectors of these images, float32 and side by side, and the images that were skipped; all of them may be.
+
+    >>> describe_paths([Path("nowhere.png")])
+    (array([], shape=(0, 0), dtype=float32), [SkippedImage(path=PosixPath('nowhere.png'), reason='There is no file ...
+    """
+    used = tuple(as_descriptor(descriptor) for descriptor in descriptors)
+    found = _described(paths, used, lambda: None)
+    skipped = [result for result in found if isinstance(result, SkippedImage)]
+    vectors = [result for result in found if not isinstance(result, SkippedImage)]
+    kept = [path for path, result in zip(paths, found, strict=True) if not isinstance(result, SkippedImage)]
+    if not kept:
+        return np.empty((0, 0), dtype=np.float32), skipped
+    return _as_rows(vectors, [descriptor.name for descriptor in used], kept, None).X, skipped
+
+
 def _described(
     paths: list[Path], used: tuple[ImageDescriptor, ...], advance: Callable[[], None]
 ) -> list[list[np.ndarray] | SkippedImage]:
