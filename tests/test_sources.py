@@ -55,7 +55,6 @@ BAD_LINES = {
     "text": ("{id},1.0,wide,oak", "'wide' is not a number"),
     "comma": ('{id},1.0,"2,5",oak', "decimal point"),
     "label": ("{id},1.0,2.0,oka", "not in the taxonomy (did you mean 'oak'?)"),
-    "inner": ("{id},1.0,2.0,broad", "inner node"),
     "twice": ("good0,1.0,2.0,oak", "the id 'good0' was there before, in line 2"),
     "no id": (" ,1.0,2.0,oak", "the id is empty"),
     "open quote": ('"{id},1.0,2.0,oak', "a quoted cell is not closed"),
@@ -167,6 +166,7 @@ def test_of_ten_thousand_pictures_the_bad_ones_are_reported_and_a_bomb_is_not_de
     assert {problem.row for problem in source.problems} == set(bad)
     for problem in source.problems:
         assert BAD_PICTURES[bad[problem.row]] in problem.reason, problem
+        assert problem.reason.endswith("folder") or not BAD_PICTURES[bad[problem.row]].endswith("folder")
     assert given == {"a.png", "b.jpg", "broken.jpg"}
     assert batch.ids == [f"n{row}" for row in range(10_000) if row not in bad]
     np.testing.assert_array_equal(batch.X, [[64, 64] if row % 2 else [6, 4] for row in batch.rows])
@@ -289,7 +289,8 @@ def test_labels_that_are_numbers_are_texts_and_an_empty_one_is_none(tmp_path):
     np.save(tmp_path / "t_labels.npy", [7, 8, 7])
     assert together(read_source(tmp_path / "t.npy")).labels == ["7", "8", "7"]
     path = write_csv(tmp_path / "u.csv", [["u", "label"], [1, "oak"], [2, ""], [3, "elm"]])
-    assert together(read_source(path)).labels == ["oak", None, "elm"]
+    batch = together(read_source(path))
+    assert (batch.labels, batch.ids) == (["oak", None, "elm"], ["u:0", "u:1", "u:2"])
 
 
 def test_a_second_pass_delivers_and_reports_the_same(tmp_path):
@@ -363,11 +364,12 @@ def test_folders_of_the_same_name_in_different_places_are_told_apart_by_their_pa
     assert "labels are whole paths: some folders have the same name" in source.chosen
 
 
-def test_a_picture_beside_folders_of_labels_has_the_inner_node_and_is_reported(tmp_path):
+def test_a_picture_beside_folders_of_labels_has_the_inner_node(tmp_path):
     fill(tmp_path, ["bird/owl/1.png", "bird/2.png", "fish/1.png"])
     source = read_source(tmp_path, describe=size_of)
-    assert together(source).labels == ["owl", "fish"]
-    assert "inner node" in source.problems[0].reason
+    assert together(source).labels == ["bird", "owl", "fish"]
+    assert set(source.taxonomy.leaves) == {"owl", "fish"}
+    assert not source.problems
 
 
 def test_a_table_of_labels_beside_a_folder_labels_the_pictures_and_its_bad_lines_are_reported(tmp_path):

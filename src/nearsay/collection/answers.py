@@ -1,18 +1,20 @@
-"""What a collection answers about one item: plain values that print, travel as JSON, and are written to files."""
+"""An answer of a collection about one item, in plain values: what the page shows and what is exported."""
 
 from __future__ import annotations
 
-from dataclasses import asdict, dataclass, field
-from typing import Any
+from collections.abc import Mapping
+from dataclasses import dataclass, field, fields
+from html import escape
+from typing import Any, NamedTuple
 
-from nearsay.posterior.evidence import record_in_words
+from nearsay.posterior.evidence import UNUSUAL, InWords, record_in_words
 
-SHOWN = 3
+# Fields whose names are words of Python have another name in JSON.
+NAME_IN_JSON = {"set_": "set"}
 
 
-@dataclass(frozen=True)
-class NeighborSaid:
-    """One neighbor: who it is, what it says, how far it is, and its share of the vote."""
+class SaidBy(NamedTuple):
+    """A neighbor: what it says, how far away it is, and how much it counted."""
 
     id: str
     label: str | None
@@ -20,76 +22,133 @@ class NeighborSaid:
     weight: float
 
 
+class Keyword(NamedTuple):
+    """A keyword and how sure it is."""
+
+    word: str
+    score: float
+
+
 @dataclass(frozen=True)
-class Answer:
-    """What the neighbors say of one item.
+class Answer(InWords):
+    """What the collection says about one item, and what that rests on.
 
     Attributes
     ----------
-    id : str or None
-        What the item is called.
+    id : str
+        The item that was asked about.
     label : str or None
-        The most probable label.
+        The most probable class.
     probability : float or None
-        Of that label.
-    probabilities : dict
-        The most probable labels (at most 5), largest first.
-    record : dict
-        ``{"cases": 44, "right": 41}``: past cases with a probability like this, and how many of them were right.
-    node, node_words, node_path, node_probability, node_record :
-        The hedged answer: the most specific node that is right as often as was asked for, in words, from the root down
-        to it, with its probability and record. None without a taxonomy.
-    keywords : list of (word, score)
-        Words of the neighbors; the score is their share of the neighbors, nearer ones counting more.
-    neighbors : list of NeighborSaid, nearest first
+        Its probability.
+    record : dict or None
+        ``{"cases": 412, "right": 407}``: past cases with a probability like this one, and how many were right.
+    set_ : list of str
+        The classes still in question, the most probable first. In JSON: ``set``.
+    node : str or None
+        The hedged answer: the most specific node of the taxonomy that is sure enough.
+    node_path : list of str
+        From the root down to it.
+    node_probability : float or None
+    keywords : list of Keyword
+        (word, score), the surest first.
+    neighbors : list of SaidBy
+        (id, label, distance, weight), the nearest first.
     novelty : float or None
-        The share of the collection that is less unusual than this item.
+        The share of items here that are less unusual.
     twin_of : str or None
-        The item that it repeats.
-    version : int
-        The event after which it was asked.
+        The id of the item that this one repeats.
+    version : int or None
+        Which version of the collection was asked.
+    path : str or None
+        The picture, within the folder it was found in.
 
-    >>> answer = Answer("17", "chick", 0.93, {"chick": 0.93}, {"cases": 44, "right": 41}, version=8)
+    >>> answer = Answer("7.png", "owl", 0.62, {"cases": 40, "right": 25}, node="bird", node_path=["anything", "bird"],
+    ...                 node_probability=0.98, keywords=[("sky", 0.5)], neighbors=[("3.png", "owl", 0.25, 1.0)])
     >>> print(answer)
-    17 is 'chick' with probability 0.93. Of 44 past cases with a probability like this, 41 were right.
+    'owl' with probability 0.62.
+    Of 40 past cases with a probability like this, 25 were right.
+    Surely 'bird' (0.98).
+    Keywords: sky (0.50).
+    >>> answer.to_dict()["neighbors"]
+    [{'id': '3.png', 'label': 'owl', 'distance': 0.25, 'weight': 1.0}]
     """
 
-    id: str | None
-    label: str | None
-    probability: float | None
-    probabilities: dict[str, float] = field(default_factory=dict)
+    id: str
+    label: str | None = None
+    probability: float | None = None
     record: dict[str, int] | None = None
+    set_: list[str] = field(default_factory=list)
     node: str | None = None
-    node_words: str | None = None
-    node_path: tuple[str, ...] | None = None
+    node_path: list[str] = field(default_factory=list)
     node_probability: float | None = None
-    node_record: dict[str, int] | None = None
-    keywords: list[tuple[str, float]] = field(default_factory=list)
-    neighbors: list[NeighborSaid] = field(default_factory=list)
+    keywords: list[Keyword] = field(default_factory=list)
+    neighbors: list[SaidBy] = field(default_factory=list)
     novelty: float | None = None
     twin_of: str | None = None
-    version: int = 0
+    version: int | None = None
+    path: str | None = None
+
+    def __post_init__(self) -> None:
+        assign = object.__setattr__  # the one way past a frozen class
+        assign(self, "keywords", [Keyword(*pair) for pair in self.keywords])
+        assign(self, "neighbors", [SaidBy(*neighbor) for neighbor in self.neighbors])
 
     @property
     def text(self) -> str:
-        """The answer in a sentence or two."""
-        name = "It" if self.id is None else self.id
-        if self.label is None:
-            said = f"{name}:"
-        else:
-            said = f"{name} is {self.label!r} with probability {self.probability:.2f}."
-        parts = [said, "" if self.record is None else record_in_words(self.record)]
-        if self.node is not None and self.node != self.label:
-            parts.append(f"Hedged: {self.node_words or self.node} ({self.node_probability:.2f}).")
+        """The answer in a few sentences, one a line."""
+        lines = []
+        if self.label is not None:
+            sure = "" if self.probability is None else f" with probability {self.probability:.2f}"
+            lines.append(f"{self.label!r}{sure}.")
+        if self.record is not None:
+            lines.append(record_in_words(self.record))
+        if self.node is not None and self.node != self.label and len(self.node_path) > 1:
+            sure = "" if self.node_probability is None else f" ({self.node_probability:.2f})"
+            lines.append(f"Surely {self.node!r}{sure}.")
         if self.keywords:
-            parts.append(f"Keywords: {', '.join(word for word, _ in self.keywords)}.")
+            lines.append(f"Keywords: {', '.join(f'{word} ({score:.2f})' for word, score in self.keywords)}.")
         if self.twin_of is not None:
-            parts.append(f"A twin of {self.twin_of}.")
-        return " ".join(part for part in parts if part)
+            lines.append(f"A twin of {self.twin_of!r}.")
+        if self.novelty is not None and self.novelty >= UNUSUAL:
+            lines.append(f"Unlike what is known here (novelty {self.novelty:.2f}).")
+        return "\n".join(lines) or "No answer."
 
-    def __str__(self) -> str:
-        return self.text
+    @property
+    def tree_path(self) -> list[str]:
+        """The answer from general to specific, without the root, which says nothing; the label where nothing is hedged.
+
+        >>> Answer("a", "owl", node="bird", node_path=["anything", "bird"]).tree_path, Answer("a", "owl").tree_path
+        (['bird'], ['owl'])
+        """
+        if self.node is not None:
+            return self.node_path[1:]
+        return [] if self.label is None else [self.label]
+
+    def rows(self) -> list[dict[str, Any]]:
+        """A dict for every neighbor, nearest first."""
+        answer = {"item": self.id, "answer": self.label, "probability": self.probability}
+        return [{**answer, "rank": rank, **said._asdict()} for rank, said in enumerate(self.neighbors, start=1)]
 
     def to_dict(self) -> dict[str, Any]:
         """Everything, the text too, as values that ``json.dumps`` takes."""
-        return {**asdict(self), "text": self.text}
+        own = {NAME_IN_JSON.get(each.name, each.name): getattr(self, each.name) for each in fields(self)}
+        pairs = {name: [each._asdict() for each in own[name]] for name in ("keywords", "neighbors")}
+        return {**own, **pairs, "text": self.text}
+
+    @classmethod
+    def from_dict(cls, state: Mapping[str, Any]) -> Answer:
+        """The answer that ``to_dict`` gave."""
+        own = {each.name: state[NAME_IN_JSON.get(each.name, each.name)] for each in fields(cls)}
+        pairs = {name: [tuple(each.values()) for each in own[name]] for name in ("keywords", "neighbors")}
+        return cls(**{**own, **pairs})
+
+    def _repr_html_(self) -> str:
+        rows = "".join(
+            f"<tr><td>{escape(said.id)}</td><td>{escape(str(said.label))}</td><td>{said.distance:.3g}</td>"
+            f"<td>{said.weight:.2f}</td></tr>"
+            for said in self.neighbors
+        )
+        head = "<tr><th>neighbor</th><th>says</th><th>distance</th><th>weight</th></tr>"
+        text = escape(self.text).replace("\n", "<br>")
+        return f"<div><p>{text}</p><table><thead>{head}</thead><tbody>{rows}</tbody></table></div>"

@@ -138,9 +138,7 @@ class Checks:
         self._columns = columns
         self._strict = strict
         self._known_labels = None if known_labels is None else frozenset(known_labels)
-        self._taxonomy = taxonomy
-        self._leaves = frozenset() if taxonomy is None else frozenset(map(str, taxonomy.leaves))
-        self._nodes = frozenset() if taxonomy is None else frozenset(map(str, taxonomy.nodes))
+        self._nodes = None if taxonomy is None else frozenset(map(str, taxonomy.nodes))
         self._verdicts: dict[str, str | None] = {}
         # Where each id was met.
         self._first: dict[str, int] = {}
@@ -219,11 +217,9 @@ class Checks:
     def _judge(self, label: str) -> str | None:
         if self._known_labels is not None and label not in self._known_labels:
             return f"the label {label!r} is unknown{_alike(label, self._known_labels)}"
-        if self._taxonomy is None or label in self._leaves:
-            return None
-        if label in self._nodes:
-            return f"the label {label!r} is an inner node of the taxonomy; name one of the leaves below it"
-        return f"the label {label!r} is not in the taxonomy{_alike(label, self._leaves)}"
+        if self._nodes is not None and label not in self._nodes:
+            return f"the label {label!r} is not in the taxonomy{_alike(label, self._nodes)}"
+        return None
 
 
 def _problem(found: Found, place: int, reason: str, source: str) -> Problem:

@@ -144,9 +144,19 @@ class DescribedPictures:
 
 
 def picture_within(folder: Path, name: str) -> Path:
-    """The path of a picture that lies in the folder; an error says why there is none.
+    """The path of a picture that lies in the folder and is one by its first bytes; an error says what is wrong."""
+    path = path_within(folder, name)
+    try:
+        check_image_header(path)
+    except InputError as error:
+        raise InputError(str(error)[0].lower() + str(error)[1:]) from error
+    return path
 
-    >>> picture_within(Path("photos"), "../secret.png")
+
+def path_within(folder: Path, name: str) -> Path:
+    """The path of a file that lies in the folder; an error says why there is none.
+
+    >>> path_within(Path("photos"), "../secret.png")
     Traceback (most recent call last):
     nearsay.errors.InputError: the path leaves the folder
     """
@@ -163,10 +173,6 @@ def picture_within(folder: Path, name: str) -> Path:
             raise InputError("there is no such picture")
     except OSError as error:
         raise InputError(f"the path cannot be used ({error.strerror})") from error
-    try:
-        check_image_header(path)
-    except InputError as error:
-        raise InputError(str(error)[0].lower() + str(error)[1:]) from error
     return path
 
 

@@ -150,7 +150,7 @@ def read_source(
     known_labels : names, optional
         Rows with another label are left out.
     taxonomy : Taxonomy, or path of a table of parents and children, optional
-        Rows whose label is not one of its leaves are left out.
+        Rows whose label is not one of its nodes are left out; one of an inner node ("some bird") is kept.
     header : bool, optional
         Tables of text: whether the first line names the columns. By default that is found out.
     strict : bool
