@@ -134,7 +134,7 @@ def test_nothing_is_replaced_unless_asked_and_a_failure_leaves_the_old_file(tmp_
         export_answers([Answer("b", "wren", path="b.png")], path, format=format)
     if name in ("a.csv", "a.jsonl"):
         with pytest.raises(InputError, match="UTF-8"):
-            export_answers([OWL, Answer("\udcff")], path, format=format, overwrite=True)
+            export_answers([Answer("z" * 9000), Answer("\udcff")], path, format=format, overwrite=True)
     assert {file: file.read_bytes() for file in tmp_path.rglob("*") if file.is_file()} == before
     export_answers([Answer("b", "wren", path="b.png")], path, format=format, overwrite=True)
     assert {file: file.read_bytes() for file in before} != before
@@ -171,7 +171,7 @@ SIDECARS = {
     ),
     "lightroom": '<?xpacket begin="\ufeff" id="W5M0MpCehiHzreSzNTczkc9d"?>\n'
     + wrapped(
-        '<rdf:Description rdf:about="" xmlns:xmp="http://ns.adobe.com/xap/1.0/" xmp:Rating="4"/>'
+        '<rdf:Description rdf:about="" xmlns:xmp="http://ns.adobe.com/xap/1.0/" xmp:Rating="4" xmp:Label="a > b"/>'
         f'<rdf:Description rdf:about="" {DC}><dc:title><rdf:Alt><rdf:li xml:lang="x-default">Owl</rdf:li></rdf:Alt>'
         "</dc:title><dc:subject><rdf:Bag/></dc:subject></rdf:Description>"
     )
@@ -302,7 +302,7 @@ def test_the_root_of_the_tree_is_not_written_and_a_bar_in_a_name_does_not_make_a
 
 
 def test_label_studio_finds_every_value_in_the_interface_made_for_it():
-    answers = [OWL, Answer('"<b>', "wren", 0.5, path="w.png", node="wren", node_path=["anything", "bird", "wren"])]
+    answers = [OWL, Answer('"<b>', "wren", 0.5, path="w.png", node="wren", node_path=["anything", "<b> & 'c'", "wren"])]
     tasks = label_studio_tasks(answers)
     config = ElementTree.fromstring(label_studio_config(answers, ["heron"]))
     controls = {each.get("name"): each for each in config if each.get("toName") == "item"}

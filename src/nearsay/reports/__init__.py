@@ -1,1 +1,1 @@
-"""Plain dictionaries that the command line shows: what is installed, how good answers are, and the tour."""
+"""Plain dictionaries that the command line shows, and the report: what is installed, how good answers are, the tour."""

@@ -1,0 +1,201 @@
+"""The report of an evaluation: the right figures, on one page that needs nothing else and runs nothing."""
+
+from __future__ import annotations
+
+import json
+import re
+from collections import Counter
+from html.parser import HTMLParser
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+import nearsay as ns
+from nearsay.errors import InputError
+from nearsay.metrics.specificity import hierarchical_accuracy, information_gain
+from nearsay.reports.evaluation import evaluation_figures, evaluation_summary
+from nearsay.reports.report_page import report_html, write_report
+from nearsay.taxonomy.taxonomy import Taxonomy
+
+TREE = Taxonomy.from_nested({"thing": {"ab": ["a", "b"], "cd": ["c", "d"]}})
+NAMES = ["a", "b", "c", "d"]
+AWKWARD = "<script>alert('x')</script>"
+PNG = b"\x89PNG\r\n\x1a\n rest"
+VOID = {"meta", "img", "br"}
+
+
+class Page(HTMLParser):
+    """What is on a page, and whether every element is closed."""
+
+    def __init__(self, text: str) -> None:
+        super().__init__()
+        self.open: list[str] = []
+        self.tags: Counter[str] = Counter()
+        self.addresses: list[str] = []
+        self.ids: list[str] = []
+        self.words = ""
+        self.feed(text)
+        self.close()
+
+    def handle_starttag(self, tag, attributes):
+        self.tags[tag] += 1
+        self.addresses += [value for name, value in attributes if name in ("src", "href", "xlink:href", "action")]
+        self.ids += [value for name, value in attributes if name == "id"]
+        if tag not in VOID:
+            self.open.append(tag)
+
+    def handle_startendtag(self, tag, attributes):
+        self.handle_starttag(tag, attributes)
+        if tag not in VOID:
+            self.open.pop()
+
+    def handle_endtag(self, tag):
+        assert self.open.pop() == tag
+
+    def handle_data(self, data):
+        self.words += data if "style" not in self.open else ""
+
+
+@st.composite
+def answers(draw):
+    """Labels, and probabilities in quarters: ties everywhere."""
+    n = draw(st.integers(1, 12))
+    y = draw(st.lists(st.sampled_from(NAMES), min_size=n, max_size=n))
+    votes = draw(st.lists(st.lists(st.integers(0, 2), min_size=4, max_size=4).filter(any), min_size=n, max_size=n))
+    p = np.array(votes, dtype=float)
+    return y, p / p.sum(axis=1, keepdims=True)
+
+
+@settings(max_examples=80, deadline=None)
+@given(given_answers=answers(), asked=st.sampled_from([0.5, 0.8, 0.95, 1.0]))
+def test_every_figure_is_what_counting_by_hand_gives(given_answers, asked):
+    y, p = given_answers
+    found = evaluation_summary(y, p, NAMES, taxonomy=TREE, asked=asked)
+    said = [NAMES[list(row).index(max(row))] for row in p.tolist()]
+    pairs = list(zip(y, said, strict=True))
+    assert found["n_right"] == sum(a == b for a, b in pairs)
+    assert found["accuracy"] == pytest.approx(found["n_right"] / len(y))
+    assert {(c["label"], c["said"]): c["n_items"] for c in found["confused"]} == Counter(
+        pair for pair in pairs if pair[0] != pair[1]
+    )
+    for each in found["classes"]:
+        right = pairs.count((each["label"], each["label"]))
+        assert (each["n_items"], each["n_said"], each["n_right"]) == (
+            y.count(each["label"]),
+            said.count(each["label"]),
+            right,
+        )
+        assert each["recall"] == (right / each["n_items"] if each["n_items"] else None)
+    assert sum(b["n_items"] for b in found["reliability"]) == len(y)
+    weighted = sum(b["n_items"] * abs(b["confidence"] - b["accuracy"]) for b in found["reliability"]) / len(y)
+    assert found["calibration_error"] == pytest.approx(weighted)
+    wrong = [row for row, (a, b) in enumerate(pairs) if a != b]
+    assert [m["id"] for m in found["mistakes"]] == sorted(wrong, key=lambda row: (-max(p[row]), row))[:12]
+    for point in found["hedging"]["points"]:
+        assert point["accuracy"] >= point["asked"]
+    # Naming only classes is one of the ways to hedge.
+    flat = hierarchical_accuracy(y, said, TREE), information_gain(y, said, TREE)
+    if flat[0] >= asked:
+        assert found["hedging"]["at_asked"]["gain"] >= flat[1] - 1e-9
+    json.dumps(found, allow_nan=True)
+
+
+def example() -> tuple[dict, dict]:
+    rng = np.random.default_rng(0)
+    names = [AWKWARD, "b", "c", "d"]
+    tree = Taxonomy.from_nested({"thing": {"ab": names[:2], "cd": names[2:]}})
+    X = rng.integers(0, 4, size=(120, 3)).astype(float)
+    y = np.array(names)[X.sum(axis=1).astype(int) % 4]
+    clf = ns.NeighborClassifier(3, posterior="proportional").fit(X[:80], y[:80])
+    found = clf.explain(X[80:])
+    summary = evaluation_summary(
+        *(y[80:], found.probabilities, clf.classes_),
+        taxonomy=tree,
+        keywords=([["sky"], ["sun"]], [["sky"], ["sky"]]),
+        ids=[f"<img src=x onerror=alert({row})>" for row in range(40)],
+        evidence=found,
+        title=f"Leaves {AWKWARD}",
+        how="leave-one-out & more",
+    )
+    summary["mistakes"][0]["picture"] = PNG
+    return summary, evaluation_figures(y[80:], found.probabilities, clf.classes_, taxonomy=tree)
+
+
+def test_the_page_is_whole_needs_nothing_from_elsewhere_and_runs_nothing():
+    summary, figures = example()
+    page = Page(report_html(summary, figures))
+    assert page.open == []
+    assert page.tags["script"] == page.tags["link"] == page.tags["iframe"] == 0
+    assert page.tags["svg"] == 2
+    assert page.tags["img"] == 1
+    assert all(address.startswith(("data:image/png;base64,", "#")) for address in page.addresses)
+    assert len(page.ids) == len(set(page.ids)) > 10
+    assert AWKWARD in page.words
+    assert "<img src=x onerror=alert(" in page.words
+    assert "default-src 'none'" in report_html(summary, figures)
+    assert not re.search(r"url\((?!#)|@import|https?://(?!www\.w3\.org)", report_html(summary, figures))
+
+
+def test_every_part_of_the_summary_is_on_the_page_and_what_is_missing_is_left_out():
+    summary, figures = example()
+    words = Page(report_html(summary, figures)).words
+    headings = {
+        "reliability": "Can the probabilities be trusted?",
+        "hedging": "How specific, how right?",
+        "classes": "Class by class",
+        "confused": "Most confused",
+        "keywords": "Keywords",
+        "mistakes": "Likely mistakes",
+    }
+    for part, heading in headings.items():
+        assert heading in words
+        less = {name: value for name, value in summary.items() if name != part}
+        fewer = {name: value for name, value in figures.items() if name != part}
+        assert f"{heading}" not in Page(report_html(less, fewer)).words.replace("Keywords, F1", "")
+    assert f"{summary['n_right']} of 40 answers were right" in words
+    assert Page(report_html({}, {})).open == []
+
+
+def test_pictures_take_the_colors_of_the_page_so_that_they_can_be_read_in_the_dark():
+    summary, figures = example()
+    text = report_html(summary, figures)
+    drawn = "".join(re.findall(r"<svg.*?</svg>", text, flags=re.DOTALL))
+    assert "#000000" not in drawn
+    assert "#222222" not in drawn
+    assert "currentColor" in drawn
+    assert "prefers-color-scheme: dark" in text
+
+
+def test_the_same_report_is_the_same_file(tmp_path):
+    for name in ("one.html", "two.html"):
+        write_report(tmp_path / name, *example())
+    assert (tmp_path / "one.html").read_bytes() == (tmp_path / "two.html").read_bytes()
+
+
+def test_a_report_is_not_replaced_unless_asked(tmp_path):
+    summary, figures = example()
+    path = tmp_path / "report.html"
+    path.write_text("mine")
+    with pytest.raises(InputError, match="there already"):
+        write_report(path, summary, figures)
+    assert path.read_text() == "mine"
+    write_report(path, summary, figures, overwrite=True)
+    assert path.read_text(encoding="utf-8").startswith("<!doctype html>")
+
+
+def test_displays_and_pictures_can_be_shown_and_other_things_not():
+    summary, figures = example()
+    page = Page(report_html({}, {"My own": figures["reliability"], "A photo": PNG}))
+    assert "My own" in page.words
+    assert page.tags["img"] == page.tags["svg"] == 1
+    with pytest.raises(InputError, match="must be a matplotlib figure"):
+        report_html(summary, {"x": "<svg onload=alert(1)>"})
+    with pytest.raises(InputError, match="not a PNG"):
+        report_html(summary, {"x": b"<svg>"})
+
+
+def test_labels_and_probabilities_of_different_length_are_refused():
+    with pytest.raises(InputError, match="one label for each row"):
+        evaluation_summary(["a"], [[1.0, 0.0]] * 2, ["a", "b"])
