@@ -292,6 +292,21 @@ def test_a_sidecar_that_cannot_be_added_to_is_left_alone_and_reported(tmp_path, 
     assert sidecar.read_bytes() == content.encode("utf-8", "surrogateescape")
 
 
+@pytest.mark.parametrize("there", [True, False])
+def test_a_sidecar_that_is_a_link_out_of_the_folder_is_not_followed(tmp_path, there):
+    folder = tmp_path / "photos"
+    folder.mkdir()
+    make_picture(folder / "1.png")
+    outside = tmp_path / "outside.xmp"
+    if there:
+        outside.write_text(SIDECARS["darktable"])
+    (folder / "1.png.xmp").symlink_to(outside)
+    done = export_answers([Answer("1", "owl", path="1.png")], folder, format="xmp")
+    assert "link that leaves" in done.problems[0].reason
+    assert outside.exists() == there
+    assert not there or outside.read_text() == SIDECARS["darktable"]
+
+
 def test_the_root_of_the_tree_is_not_written_and_a_bar_in_a_name_does_not_make_a_path():
     assert words_of(Answer("a", "owl", node="anything", node_path=["anything"])) == ([], [])
     tree = Answer("a", node="x|y", node_path=["anything", "b", "x|y"])

@@ -167,13 +167,18 @@ def path_within(folder: Path, name: str) -> Path:
         raise InputError("the path leaves the folder")
     path = folder / relative
     try:
-        if not Path(os.path.realpath(path)).is_relative_to(os.path.realpath(folder)):
+        if leads_out(folder, path):
             raise InputError("the path leaves the folder, by a link")
         if not path.is_file():
             raise InputError("there is no such picture")
     except OSError as error:
         raise InputError(f"the path cannot be used ({error.strerror})") from error
     return path
+
+
+def leads_out(folder: Path, path: Path) -> bool:
+    """Whether a path within the folder leads out of it by a link."""
+    return not Path(os.path.realpath(path)).is_relative_to(os.path.realpath(folder))
 
 
 def _part(found: Found, block: slice) -> Found:

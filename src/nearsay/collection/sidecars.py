@@ -19,7 +19,7 @@ from xml.sax.saxutils import escape
 
 from nearsay.collection.answers import Answer
 from nearsay.collection.batches import Problem
-from nearsay.collection.picture_sources import path_within
+from nearsay.collection.picture_sources import leads_out, path_within
 from nearsay.data.replacing import replacing
 from nearsay.errors import InputError
 
@@ -49,6 +49,8 @@ def write_sidecars(answers: Sequence[Answer], folder: Path) -> tuple[list[Path],
     for number, answer in enumerate(answers):
         try:
             path = sidecar_of(path_within(folder, answer.path or ""))
+            if leads_out(folder, path):
+                raise InputError("the sidecar is a link that leaves the folder")
             old = path.read_bytes() if path.exists() else None
             new = merged(EMPTY if old is None else old, *words_of(answer))
             if new != old:
