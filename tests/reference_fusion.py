@@ -101,7 +101,7 @@ def pooled(
     worth = [float(counts_for[i]) for i in usable]
 
     def loss(weights: np.ndarray) -> float:
-        lost = PRECISION * math.sqrt(len(groups)) / 2 * float(weights @ weights)
+        lost = PRECISION / 2 * float(weights @ weights)
         for (table, truth), w in zip(cases, worth, strict=True):
             lost -= w * math.log(max(softmax([-float(row @ weights) for row in table])[truth], 1e-300))
         return lost

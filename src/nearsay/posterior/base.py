@@ -44,6 +44,9 @@ class Posterior(ABC):
     ``takes_rows = True``
         False says that it learns from a whole collection better than from
         some of its rows: ``fit`` gets the past cases of all, however many.
+    ``counts_cases = False``
+        True says that it is made of counts of past cases, which have to be counted again when rows change;
+        otherwise what was learned can be asked about other rows (``over``).
     ``takes_weights = False``
         True says that it makes use of ``weights``. Otherwise rows that do not
         all count the same are refused.
@@ -60,6 +63,7 @@ class Posterior(ABC):
     members: Sequence[int] | None = None
     counts_votes: bool = True
     takes_rows: bool = True
+    counts_cases: bool = False
     takes_weights: bool = False
 
     weights: RowWeights | None = None
@@ -79,6 +83,16 @@ class Posterior(ABC):
     @abstractmethod
     def proba(self, table: NeighborTable) -> np.ndarray:
         """Probabilities (n_queries, n_classes) for the neighbors of new queries; every row sums to 1."""
+
+    def over(self, labels: np.ndarray, n_classes: int, rows: np.ndarray) -> Self:
+        """What was learned, asked about the neighbors among other rows than those that taught it.
+
+        ``labels`` are the class numbers of all rows, ``rows`` the numbers of
+        those that can be neighbors. Weights and counts stay.
+        """
+        other = copy(self)
+        other.labels_, other.n_classes_ = labels, n_classes
+        return other
 
     def tables(self) -> list[Any]:
         """Its CaseTables to look at, if it keeps any."""
@@ -117,7 +131,13 @@ class Posterior(ABC):
 
 
 class GroupPosterior(Posterior):
-    """A posterior that can hear several feature groups together; line i of every table is about the same item."""
+    """A posterior that can hear several feature groups together; line i of every table is about the same item.
+
+    ``of_groups`` says whether tables are of feature groups, which tell of different things, or of views of the
+    same rows; set before ``fit``.
+    """
+
+    of_groups: bool = False
 
     @abstractmethod
     def fit_groups(

@@ -152,6 +152,7 @@ class ConfmatRank(Posterior):
 
     members = ()
     takes_weights = True
+    counts_cases = True
     name = "confmat&rank"
     ranking: type[Rank] = Rank
 
@@ -185,6 +186,12 @@ class ConfmatRank(Posterior):
         winner, _ = self.ranks_.elected(table)
         give_column(self.base_, extra.indptr, extra.indices, extra.data, winner, self.model_failure, p)
         return p
+
+    def over(self, labels: np.ndarray, n_classes: int, rows: np.ndarray) -> Self:
+        """The same counts, asked about other rows; the table of ranks too."""
+        other = super().over(labels, n_classes, rows)
+        other.ranks_ = self.ranks_.over(labels, n_classes, rows)
+        return other
 
     def leave_one_out_proba(self, table: NeighborTable, rows: np.ndarray | None = None) -> np.ndarray:
         """Probabilities of the past cases that ``fit`` was given, each after it was taken out of all counts.

@@ -37,7 +37,9 @@ def is_auto(given: Any) -> bool:
     return isinstance(given, str) and given == AUTO
 
 
-def fresh_posterior(classifier: AsksForPosterior, posterior: Any, weights: RowWeights | None = None) -> Posterior:
+def fresh_posterior(
+    classifier: AsksForPosterior, posterior: Any, weights: RowWeights | None = None, of_groups: bool = False
+) -> Posterior:
     """A posterior for this name or object, with the smoothing that a classifier asks for and the weights of rows."""
     made = as_posterior(posterior, model_failure=classifier.model_failure, smoothing=classifier.smoothing)
     if weights is not None and not made.takes_weights:
@@ -46,11 +48,13 @@ def fresh_posterior(classifier: AsksForPosterior, posterior: Any, weights: RowWe
             " sample_weight (a Posterior says takes_weights = True), or fit without weights."
         )
     made.weights = weights
+    if isinstance(made, GroupPosterior):
+        made.of_groups = of_groups
     return made
 
 
 def posteriors_to_try(
-    classifier: AsksForPosterior, *, every: bool, weights: RowWeights | None = None
+    classifier: AsksForPosterior, *, every: bool, weights: RowWeights | None = None, of_groups: bool = False
 ) -> dict[str, Callable[[], Posterior]]:
     """What makes a fresh posterior, by name.
 
@@ -59,7 +63,7 @@ def posteriors_to_try(
     names: Any = [classifier.posterior]
     if is_auto(classifier.posterior):
         names = POSTERIORS if every else FEW
-    return {name_of(name): partial(fresh_posterior, classifier, name, weights) for name in names}
+    return {name_of(name): partial(fresh_posterior, classifier, name, weights, of_groups) for name in names}
 
 
 def seed_of(random_state: Any) -> int:

@@ -121,6 +121,7 @@ class Novelty:
         if self.k == 0:
             return np.where(distance == 0, nearest, -1)
         own = self._reach_of(table.indices[:, :1])[:, 0]
+        own = np.where(np.isfinite(own), own, 0.0)  # a row without so many others is used to nothing
         return np.where((distance == 0) | (distance < self.twin_share * own), nearest, -1)
 
     @cached_property

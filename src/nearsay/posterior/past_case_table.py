@@ -169,6 +169,7 @@ class Tabulated(Posterior):
     """
 
     takes_weights = True
+    counts_cases = True
 
     def __init__(self, *, model_failure: float = 0.01) -> None:
         self.model_failure = model_failure

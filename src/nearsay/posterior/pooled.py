@@ -44,8 +44,9 @@ FLOOR = 0.3
 UNTAUGHT = 1.0
 
 # Views say much the same. Were it all, their weights would only add up, and the prior should hold each as many times as
-# closely; were it nothing, no closer. The truth lies between: by the root of their number. What a model says are
-# probabilities already, so its weight is less than 1, not a few: past cases that are all right would let it run off.
+# closely; were it nothing, no closer. The truth lies between: by the root of their number. Feature groups say other
+# things than one another, and do not count. What a model says are probabilities already, so its weight is less than 1,
+# not a few: past cases that are all right would let it run off.
 MODEL_PRECISION = 10.0
 
 # Worth of the belief that the pool may fail, in cases; below one, so that past cases decide.
@@ -96,6 +97,7 @@ class Pooled(GroupPosterior):
 
     counts_votes = False
     takes_weights = True
+    _among: np.ndarray | None = None  # the rows that can be neighbors, where not all can
 
     def __init__(self, *, model_failure: float = 0.01, members: Sequence[int] = (1, 4, 16, 64)) -> None:
         self.model_failure = model_failure
@@ -121,8 +123,8 @@ class Pooled(GroupPosterior):
     ) -> tuple[Cases, np.ndarray]:
         """``fit_groups``; gives what was learned from, and which lines that is about."""
         self.labels_, self.n_classes_ = labels, n_classes
-        sizes, worth = self._sizes()
-        self._far_by_size = _far_by_size(sizes, worth, _usual_size(sizes, worth))
+        self._among = None
+        self._take_sizes()
         groups = _views(tables)
         self.members_ = _members_told(possible_members(self.members, labels), groups)
         self.floors_ = [FLOOR * _usual_distance(near) for near in groups]
@@ -138,6 +140,17 @@ class Pooled(GroupPosterior):
         self._learn(cases, len(groups), _n_models(tables))
         return cases, teachers
 
+    def over(self, labels: np.ndarray, n_classes: int, rows: np.ndarray) -> Self:
+        """The same weights over other rows: the sizes of classes are those of the rows that can be neighbors."""
+        other = super().over(labels, n_classes, rows)
+        other._among = rows
+        other._take_sizes()
+        return other
+
+    def _take_sizes(self) -> None:
+        sizes, worth = self._sizes()
+        self._far_by_size = _far_by_size(sizes, worth, _usual_size(sizes, worth))
+
     def _learn(self, cases: Cases, n_views: int, n_models: int, start: np.ndarray | None = None) -> None:
         shape = (n_views, len(self.members_))
         n_weights = n_views * len(self.members_)
@@ -145,7 +158,7 @@ class Pooled(GroupPosterior):
             weights, self.model_failure_ = np.full(n_weights + n_models + 1, UNTAUGHT), self.model_failure
             weights[-1] = 0.0
         else:
-            precision = np.full(n_weights + n_models + 1, PRECISION * np.sqrt(n_views))
+            precision = np.full(n_weights + n_models + 1, PRECISION * (1.0 if self.of_groups else np.sqrt(n_views)))
             precision[n_weights:-1] = MODEL_PRECISION
             weights, p_true = fit_weights(cases, center=0.0, precision=precision, start=start)
             self.model_failure_ = min(self.model_failure, failure_share(p_true, self.n_classes_, cases.worth))
@@ -201,15 +214,16 @@ class Pooled(GroupPosterior):
             some = cases[np.flatnonzero(np.isin(teachers, taught))]
             others._learn(some, len(self.weights_), len(self.model_weights_), start=self._all_weights)
             some_tables = [table[asked] for table in tables]
-            yield asked, others._without_the_case(others.proba_groups(some_tables), some_tables, rows[asked])
+            yield asked, others.without_the_case(others.proba_groups(some_tables), some_tables, rows[asked])
 
     def _sizes(self) -> tuple[np.ndarray, np.ndarray]:
         """How many rows each class has, and how much they count together."""
-        values = None if self.weights is None else self.weights.values
-        sizes = np.bincount(self.labels_, minlength=self.n_classes_)
-        return sizes, np.bincount(self.labels_, values, minlength=self.n_classes_)
+        rows = slice(None) if self._among is None else self._among
+        values = None if self.weights is None else self.weights.values[rows]
+        sizes = np.bincount(self.labels_[rows], minlength=self.n_classes_)
+        return sizes, np.bincount(self.labels_[rows], values, minlength=self.n_classes_)
 
-    def _without_the_case(self, p: np.ndarray, tables: Sequence[NeighborTable], rows: np.ndarray) -> np.ndarray:
+    def without_the_case(self, p: np.ndarray, tables: Sequence[NeighborTable], rows: np.ndarray) -> np.ndarray:
         """The same with one row less in the class of each case: it is not there when the case is new.
 
         A size only scales the odds of its class, so the others' shares keep their proportions.
