@@ -185,7 +185,7 @@ IN_ONE_GO, BY_CLASS = {"_fill_few"}, {"_distances"}
         (1536, 3, 17, (), AT_ONCE),
         # A second look in one go: up to 2,048 distances a class of 100 rows.
         (4000, 40, 51, (1, 64), BLOCKS | IN_ONE_GO),
-        (4000, 40, 52, (1, 64), BLOCKS | BY_CLASS),
+        (4000, 40, 120, (1, 64), BLOCKS | BY_CLASS),
     ],
 )
 def test_a_search_by_class_goes_the_way_that_takes_less_time(n, n_classes, n_queries, members, ways):

@@ -22,6 +22,8 @@ from nearsay.annotate.two_pass_kernels import nearest_of_each_word
 from nearsay.distances.named import DISTANCES, as_distance
 from nearsay.distances.vectors import VectorDistance
 from nearsay.neighbors import labeled as labeled_neighbors
+from nearsay.neighbors.living_table import LivingTable
+from nearsay.neighbors.scanned import scanned
 from nearsay.posterior.named import POSTERIORS
 from nearsay.posterior.weighted import Weighted
 
@@ -240,6 +242,13 @@ def call_loops(monkeypatch: pytest.MonkeyPatch, X: np.ndarray, y: np.ndarray) ->
     tree = ns.Taxonomy.from_paths([("thing", f"kind {c % 7}", c) for c in reversed(range(40))])
     for metric, k in (("euclidean", 5), ("cosine", 70), ("manhattan", 3)):
         asked(ns.NeighborIndex(metric).fit(X[:100]), y[:100] % 9, X[:5] + 0.1, k, (1, 2))
+    search = ns.search.ExactSearch().fit(X[:60])
+    scanned(search, y[:60] % 9, 9, X[:2] + 0.1, 5, (1, 4))
+    living = LivingTable(search, k=3, spare=1)
+    living.appear(search, search.add(X[60:62]))
+    search.remove(np.arange(20))
+    living.vanish(search, np.arange(20))
+    living.appear(search, search.add(X[62:100]))  # into lines that have room again
     many = ns.NeighborIndex(search="exact").fit(X).with_labels(np.arange(len(X)) % 150)
     many.query(X[:40] + 0.1, 3, (1,))  # more classes than are counted, more queries than go on one list
     for posterior in POSTERIORS:

@@ -1,5 +1,5 @@
-"""A collection on disk that never loses what it acknowledged: items, labels and vectors, and the log of
-every change to them."""
+"""The living collection: a folder that keeps labeled items and every change to them, and answers from all of it
+at once. ``LiveCollection`` is what users open, ``Store`` what is on disk."""
 
 from nearsay.lazy import attach
 

@@ -73,7 +73,7 @@ def fill_means(
             far = _distances(
                 search, rows, items(lines), number, itself, None if candidates is None else candidates[some]
             )
-            classes.means[lines, places] = _means(far, members)
+            classes.means[lines, places] = means_of_nearest(far, members)
 
     of_each = {int(asked[pairs[0]]): pairs for pairs in np.split(by_class, starts[1:]) if len(pairs)}
     searched = [number for number, pairs in of_each.items() if rows.worth_searching(number, len(pairs), n_members)]
@@ -93,7 +93,7 @@ def fill_means(
             candidates = rows.listed(asked[pairs[some]])
             far = find.measured(search, items(lines), candidates)
             far[(candidates < 0) | (candidates == (left_out[lines][:, None] if len(left_out) else -1))] = np.inf
-            classes.means[lines, places] = _means(far, members)
+            classes.means[lines, places] = means_of_nearest(far, members)
 
     n_distances = int(rows.sizes(asked[by_class]).sum())
     one_list = search.distance_.pairs_are_quick and n_distances < WORTH_A_CALL * len(starts)
@@ -116,7 +116,7 @@ def _fill_few(
     if len(left_out):
         far[candidates == left_out[:, None, None]] = np.inf
     listed = near >= 0
-    classes.means[listed] = _means(far[listed], np.array(classes.members))
+    classes.means[listed] = means_of_nearest(far[listed], np.array(classes.members))
 
 
 def _fill_large(
@@ -200,7 +200,7 @@ def _distances(
     return far
 
 
-def _means(far: np.ndarray, members: np.ndarray) -> np.ndarray:
+def means_of_nearest(far: np.ndarray, members: np.ndarray) -> np.ndarray:
     """The mean of the m smallest numbers of each line, or of all that are finite: (lines, members)."""
     nearest = np.sort(far, axis=1)[:, : members[-1]]
     found = np.minimum(members, np.count_nonzero(nearest < np.inf, axis=1)[:, None])

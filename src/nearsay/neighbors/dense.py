@@ -20,6 +20,8 @@ from nearsay.search.protocol import NeighborSearch
 SELECTING = 40
 ROWS_AT_ONCE = 1024
 
+NOBODY = np.empty(0, np.int64)
+
 Found = tuple[np.ndarray, np.ndarray]  # row numbers and distances, to be filled in
 
 
@@ -34,7 +36,7 @@ def serves(search: NeighborSearch, n_queries: int) -> bool:
 def fill_nearest(search: NeighborSearch, Q: Any, left_out: np.ndarray, nearest: Found) -> None:
     """Fill in the nearest rows of each query, without the row it is itself (``left_out``, or empty); −1 fills up."""
     for part in row_blocks(len(Q), row_bytes=8 * len(search.rows_)):
-        _smallest(_distances(search, Q[part], left_out[part]), _lines(nearest, part))
+        _smallest(all_distances(search, Q[part], left_out[part]), _lines(nearest, part))
 
 
 def fill_classes(
@@ -43,7 +45,7 @@ def fill_classes(
     """The same, and the nearest ``members`` of each class: (queries, classes, members)."""
     rows_of = [np.flatnonzero(labels == c) for c in range(members[0].shape[1])]
     for part in row_blocks(len(Q), row_bytes=8 * len(search.rows_)):
-        distances = _distances(search, Q[part], left_out[part])
+        distances = all_distances(search, Q[part], left_out[part])
         _smallest(distances, _lines(nearest, part))
         numbers, far = _lines(members, part)
         for c, rows in enumerate(rows_of):
@@ -55,7 +57,7 @@ def _lines(found: Found, part: slice) -> Found:
     return found[0][part], found[1][part]
 
 
-def _distances(search: NeighborSearch, Q: Any, left_out: np.ndarray) -> np.ndarray:
+def all_distances(search: NeighborSearch, Q: Any, left_out: np.ndarray = NOBODY) -> np.ndarray:
     """All distances; +inf where a row is removed, or is the query itself."""
     rows = search.rows_
     distances = np.empty((len(Q), len(rows)))

@@ -20,7 +20,7 @@ from nearsay.search.by_class.small import OwnBlock, SmallRows, is_small
 from nearsay.search.exact import ExactSearch
 from nearsay.search.protocol import NeighborSearch
 
-NOBODY = np.empty(0, np.int64)
+NOBODY = dense.NOBODY
 # From so many rows, or numbers in all rows, the neighbors of all are found by multiplying all of them at once.
 MANY_ROWS, MANY_NUMBERS = 1000, 100_000
 QUERIES_A_THREAD = 1024

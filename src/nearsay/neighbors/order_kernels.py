@@ -15,7 +15,7 @@ MOVES = 8
 
 
 @compiled
-def _insert(indices, distances, row, distance):  # type: ignore[no-untyped-def]
+def insert(indices, distances, row, distance):  # type: ignore[no-untyped-def]
     """Put one row where it belongs in a list that is in order; the last one falls out."""
     place = indices.shape[0]
     while place > 0 and (
@@ -40,7 +40,7 @@ def nearest_first(candidates, measured, left_out, indices, distances):  # type: 
         for c in range(candidates.shape[1]):
             row = candidates[q, c]
             if row >= 0 and row != itself:
-                _insert(indices[q], distances[q], row, measured[q, c])
+                insert(indices[q], distances[q], row, measured[q, c])
 
 
 @compiled
@@ -104,8 +104,8 @@ def insert_block(block, first, labels, removed, left_out, table, members):  # ty
             if row == itself or (removed.shape[0] and removed[row]):
                 continue
             c = labels[row]
-            _insert(table[0][q], table[1][q], row, block[q, r])
-            _insert(members[0][q, c], members[1][q, c], row, block[q, r])
+            insert(table[0][q], table[1][q], row, block[q, r])
+            insert(members[0][q, c], members[1][q, c], row, block[q, r])
 
 
 # Distances are numbers (never NaN), and only with that said are they compared several at a time.

@@ -1,0 +1,212 @@
+"""The rows of a living collection as its answers see them: searched in one view or several, changed row by row.
+
+    store rows ──► map of the view ──► exact search, numbered as in the store; rows that do not vote are left out
+                                          │
+             few queries ──► every row measured, nothing to prepare
+             many queries ─► grouped by class once, until the next change
+
+What was learned says which views there are, and does not change with the rows. A
+view that knows labels has maps that were learned without each fold, for rows that
+are asked about themselves.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from functools import cached_property
+from typing import Any
+
+import numpy as np
+
+from nearsay.arrays import as_rows
+from nearsay.distances.named import as_distance
+from nearsay.errors import InputError
+from nearsay.neighbors import dense, scanned
+from nearsay.neighbors.labeled import LabeledNeighbors
+from nearsay.neighbors.table import NeighborTable, joined
+from nearsay.posterior.row_maps import LinearMap
+from nearsay.posterior.views import with_further
+from nearsay.search.exact import ExactSearch
+
+# Distances that are the same both ways, so that one pass says whose neighbor a new row is.
+METRICS = ("euclidean", "cosine", "manhattan", "correlation", "chi2", "hellinger", "jensen_shannon", "canberra")
+
+
+@dataclass(frozen=True)
+class Sight:
+    """How rows are seen: mapped, or as they are, and measured.
+
+    Attributes
+    ----------
+    name : for people.
+    metric : the name of the distance.
+    whole : the map, or None.
+    without : maps learned without each fold, where the map knows labels.
+    """
+
+    name: str
+    metric: str
+    whole: LinearMap | None = None
+    without: tuple[LinearMap, ...] = ()
+
+    def seen(self, rows: np.ndarray, fold: int = -1) -> np.ndarray:
+        """Rows as they are measured; with a fold, by what the others taught."""
+        mapped = self.whole if fold < 0 or not self.without else self.without[fold]
+        return rows if mapped is None else mapped(rows)
+
+
+@dataclass(frozen=True)
+class Voters:
+    """Who votes, and for what: all arrays are by row number of the store.
+
+    Attributes
+    ----------
+    votes : (n_rows,) bool
+    labels : (n_rows,) class numbers; 0 where a row does not vote.
+    n_classes : int
+    fold : (n_rows,) int
+        The fold that each row was in when the maps were learned; −1 for rows that they have not seen.
+    """
+
+    votes: np.ndarray
+    labels: np.ndarray
+    n_classes: int
+    fold: np.ndarray
+
+
+class LiveView:
+    """The rows in one view. Never changes: ``changed`` gives another one, which shares the memory."""
+
+    def __init__(self, sight: Sight, X: np.ndarray, voters: Voters) -> None:
+        self.sight = sight
+        self.voters = voters
+        distance = as_distance(sight.metric)
+        self.search = ExactSearch().fit_checked(distance.check(sight.seen(X)), distance)
+        if not voters.votes.all():
+            self.search.remove(np.flatnonzero(~voters.votes))
+
+    def changed(self, added: np.ndarray, voters: Voters, all_rows: Any) -> LiveView:
+        """With more rows, and other voters. Rows that vote again are searched anew, from ``all_rows()``."""
+        before = len(self.voters.votes)
+        now = voters.votes[:before]
+        if (now & ~self.voters.votes).any():
+            return LiveView(self.sight, all_rows(), voters)
+        other = object.__new__(LiveView)
+        other.sight, other.voters, other.search = self.sight, voters, self.search.snapshot()
+        if len(added):
+            other.search.add(self.sight.seen(added))
+        gone = np.flatnonzero(~voters.votes)
+        gone = gone[(gone >= before) | self.voters.votes[np.minimum(gone, before - 1)]]
+        if len(gone):
+            other.search.remove(gone)
+        return other
+
+    def query(self, Q: np.ndarray, k: int, members: tuple[int, ...] | None) -> NeighborTable:
+        """The nearest rows and classes of every query."""
+        Q = self.search.distance_.check(self.sight.seen(Q), like=self.search.rows_.items)
+        prepared = "labeled" in self.__dict__ or dense.serves(self.search, len(Q))
+        if not prepared and scanned.serves(self.search, len(Q), self.voters.n_classes):
+            return scanned.scanned(self.search, self.voters.labels, self.voters.n_classes, Q, k, members)
+        return self.labeled.query(Q, k, members)
+
+    @cached_property
+    def labeled(self) -> LabeledNeighbors:
+        """The labeled search of these rows."""
+        return LabeledNeighbors(self.search, self.voters.labels, self.voters.n_classes)
+
+    def leave_one_out(self, k: int, members: tuple[int, ...] | None, rows: np.ndarray, all_rows: Any) -> NeighborTable:
+        """The nearest others of some rows, seen by maps that have not seen them."""
+        if not self.sight.without:
+            return self.labeled.leave_one_out(k, members, rows)
+        fold, parts, places = self.voters.fold[rows], [], []
+        for number in np.unique(fold):
+            here = np.flatnonzero(fold == number)
+            if number < 0:
+                labeled = self.labeled
+            else:
+                distance = self.search.distance_
+                search = ExactSearch().fit_checked(distance.check(self.sight.seen(all_rows(), int(number))), distance)
+                if not self.voters.votes.all():
+                    search.remove(np.flatnonzero(~self.voters.votes))
+                labeled = LabeledNeighbors(search, self.voters.labels, self.voters.n_classes)
+            parts.append(labeled.leave_one_out(k, members, rows[here]))
+            places.append(here)
+        return (
+            joined(parts)[np.argsort(np.concatenate(places))] if parts else self.labeled.leave_one_out(k, members, rows)
+        )
+
+
+class LiveViews:
+    """All views of the collection at one moment, asked together as ``posterior.views.Views`` is."""
+
+    def __init__(self, views: Sequence[LiveView], all_rows: Any) -> None:
+        self.views = list(views)
+        self.all_rows = all_rows
+
+    @classmethod
+    def of(cls, sights: Sequence[Sight], voters: Voters, all_rows: Any) -> LiveViews:
+        """These views of all rows."""
+        X = all_rows()
+        return cls([LiveView(sight, X, voters) for sight in sights], all_rows)
+
+    def changed(self, added: np.ndarray, voters: Voters, all_rows: Any) -> LiveViews:
+        """The same views of other rows."""
+        return LiveViews([view.changed(added, voters, all_rows) for view in self.views], all_rows)
+
+    @property
+    def first(self) -> LiveView:
+        """The view that shows the neighbors."""
+        return self.views[0]
+
+    @property
+    def labels(self) -> np.ndarray:
+        """The class number of every row."""
+        return self.first.voters.labels
+
+    @property
+    def n_classes(self) -> int:
+        return self.first.voters.n_classes
+
+    @property
+    def live_numbers(self) -> np.ndarray:
+        """Numbers of the rows that vote."""
+        return np.flatnonzero(self.first.voters.votes)
+
+    def __len__(self) -> int:
+        return int(np.count_nonzero(self.first.voters.votes))
+
+    def query(self, X: Any, k: int, members: tuple[int, ...] | None = None) -> NeighborTable:
+        """The ``k`` nearest rows of every query in the first view, and its classes in all of them."""
+        table = self.first.query(X, k, members)
+        if table.classes is None:
+            return table
+        return with_further([table, *(view.query(X, 1, members) for view in self.views[1:])], None)
+
+    def leave_one_out(
+        self, k: int, members: tuple[int, ...] | None = None, rows: np.ndarray | None = None
+    ) -> NeighborTable:
+        """The same for rows that are asked about the others; a line for each of ``rows``, or for every row."""
+        rows = np.arange(len(self.labels)) if rows is None else rows
+        table = self.first.leave_one_out(k, members, rows, self.all_rows)
+        if table.classes is None:
+            return table
+        more = [view.leave_one_out(1, members, rows, self.all_rows) for view in self.views[1:]]
+        return with_further([table, *more], None)
+
+
+def check_metric(metric: str) -> str:
+    """A metric that a living collection can use, or an error that lists them."""
+    if metric not in METRICS:
+        raise InputError(f"A collection measures by one of {', '.join(METRICS)}; got metric={metric!r}.")
+    return metric
+
+
+def checked_queries(X: Any, n_columns: int, name: str = "X") -> np.ndarray:
+    """Queries as rows of so many finite numbers, in the type that a store keeps."""
+    rows = as_rows(X, name=name, width=n_columns)
+    with np.errstate(over="ignore"):
+        kept: np.ndarray = rows.astype(np.float32)
+    if not np.isfinite(kept).all():
+        raise InputError(f"{name} has numbers that are too large to be kept in float32. Scale the columns down first.")
+    return kept

@@ -1,0 +1,68 @@
+"""Nearest rows and classes of a few queries by measuring every row: for a collection that has just changed.
+
+    distances (queries × rows) ─┬─► nearest rows
+                                └─► nearest member of each class ──► classes in order ──► more members of the nearest
+
+``LabeledNeighbors`` groups the rows by class before it answers, which pays for many
+queries. Where labels change between two of them, this asks for nothing to be
+prepared. The answers are the same, to the last bit.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from nearsay.neighbors import dense, find
+from nearsay.neighbors.class_means import means_of_nearest
+from nearsay.neighbors.class_order import NearestClasses, classes_in_order
+from nearsay.neighbors.class_search import NONE_REMOVED
+from nearsay.neighbors.class_table import no_members
+from nearsay.neighbors.labeled import LIST_ALL_UP_TO
+from nearsay.neighbors.table import NeighborTable
+from nearsay.search.protocol import NeighborSearch
+
+# Queries that are answered so, at most: with more, grouping the rows soon pays.
+FEW_QUERIES = 8
+
+
+def serves(search: NeighborSearch, n_queries: int, n_classes: int) -> bool:
+    """Whether few queries are asked, of classes that can all be listed."""
+    exact = search.exact and len(search.rows_) > 0
+    return exact and 0 < n_queries <= FEW_QUERIES and n_classes <= LIST_ALL_UP_TO
+
+
+def scanned(
+    search: NeighborSearch, labels: np.ndarray, n_classes: int, Q: Any, k: int, members: tuple[int, ...] | None
+) -> NeighborTable:
+    """What ``LabeledNeighbors.query`` gives, for checked queries.
+
+    >>> from nearsay.neighbors.index import NeighborIndex
+    >>> index = NeighborIndex().fit([[0.0], [1.0], [5.0]])
+    >>> table = scanned(index.search_, np.array([0, 0, 1]), 2, np.array([[4.0]]), k=2, members=(1, 2))
+    >>> table.indices, table.classes.means[0]
+    (array([[2, 1]]), array([[1. , 1. ],
+           [3. , 3.5]]))
+    """
+    from nearsay.neighbors.order_kernels import insert_block
+    from nearsay.neighbors.scanned_kernels import insert_members
+
+    distances = dense.all_distances(search, Q)
+    removed = NONE_REMOVED if search.rows_.removed is None else search.rows_.removed
+    table, nearest = find.no_neighbors(len(Q), k), no_members(len(Q), n_classes, 1)
+    found = (table.indices, table.distances), (nearest.indices, nearest.distances)
+    insert_block(distances, 0, labels, removed, find.NOBODY, *found)
+    if members is None:
+        return table
+    classes = NearestClasses.to_fill(len(Q), n_classes, members)
+    far = classes.nearest if members else np.empty((len(Q), n_classes))
+    classes_in_order(nearest.indices[:, :, 0], nearest.distances[:, :, 0], classes.numbers, far)
+    if members:
+        near = classes.numbers[:, : classes.means.shape[1]]
+        shape = (*near.shape, members[-1])
+        numbers, of_members = np.full(shape, -1, np.int64), np.full(shape, np.inf)
+        insert_members(distances, labels, removed, near, np.empty(n_classes, np.int64), numbers, of_members)
+        there = near >= 0
+        classes.means[there] = means_of_nearest(of_members[there], np.array(members))
+    return NeighborTable(table.indices, table.distances, classes)
