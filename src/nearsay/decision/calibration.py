@@ -113,13 +113,17 @@ class AroundClassifier(MetaEstimatorMixin, ClassifierMixin, BaseEstimator):
     def _fit_estimator(self, X: Any, y: Any) -> Calibration:
         """Fit the estimator, take over what it knows of its data, and give the calibration."""
         found = calibrate(self.estimator, X, y, self.cv)
+        self._take_over(found)
+        return found
+
+    def _take_over(self, found: Calibration) -> None:
+        """What the fitted classifier knows of its data."""
         self.estimator_ = found.estimator
         self.classes_ = np.asarray(found.estimator.classes_)
         self.n_calibration_ = len(found.labels)
         for name in ("n_features_in_", "feature_names_in_"):
             if hasattr(self.estimator_, name):
                 setattr(self, name, getattr(self.estimator_, name))
-        return found
 
     def predict_proba(self, X: Any) -> np.ndarray:
         """The probabilities of the estimator: (n_rows, n_classes), columns as in ``classes_``."""

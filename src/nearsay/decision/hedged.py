@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from copy import copy
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
@@ -148,17 +149,51 @@ class HedgedClassifier(AroundClassifier):
         """
         self._check_settings()
         found = self._fit_estimator(X, y)
+        return self._calibrate([found, *(other_posteriors(found, X, y) if self.cv is None else [])])
+
+    @classmethod
+    def calibrated(
+        cls,
+        found: Calibration,
+        taxonomy: Taxonomy | None = None,
+        accuracy: float = 0.9,
+        *,
+        confidence: float | None = None,
+        rule: str = AUTO,
+    ) -> HedgedClassifier:
+        """Around a classifier that is fitted, with what it said of rows that it had not seen; nothing is fitted."""
+        hedged = cls(found.estimator, taxonomy, accuracy, confidence=confidence, rule=rule, cv="prefit")
+        hedged._check_settings()
+        hedged._take_over(found)
+        return hedged._calibrate([found])
+
+    def around(self, classifier: Any) -> HedgedClassifier:
+        """The same calibration, around a classifier that was fitted to other rows, or to other classes of the tree."""
+        if not hasattr(self, "_ways"):
+            check_is_fitted(self, "estimator_")
+        other = copy(self)
+        other.estimator = other.estimator_ = classifier
+        other.classes_ = np.asarray(classifier.classes_)
+        other._know_classes()
+        other._ways = [replace(way, estimator=classifier) for way in self._ways]
+        other._read_settings()
+        return other
+
+    def _calibrate(self, offered: Sequence[Calibration]) -> HedgedClassifier:
+        """Learn what each of the classifiers on offer can promise; the first is the one that was asked for."""
         self.taxonomy_ = _one_level(self.classes_) if self.taxonomy is None else self.taxonomy
-        self._class_nodes = self.taxonomy_.check_labels(self.classes_.tolist())
-        self._leaf_mass = self.taxonomy_.leaf_mass(self.classes_.tolist())
+        self._know_classes()
         self._names = _as_array(self.taxonomy_.nodes)
         branches = [self.taxonomy_.root] if self.branches is None else self.branches
         self._branch_of_leaves = branch_of_leaves(self.taxonomy_, branches)
-        self._rows_worth_one = found.rows_worth_one
-        offered = [found, *(other_posteriors(found, X, y) if self.cv is None else [])]
+        self._rows_worth_one = offered[0].rows_worth_one
         self._ways = [way for one in offered for way in self._ways_of(one, branches)]
         self._read_settings()
         return self
+
+    def _know_classes(self) -> None:
+        self._class_nodes = self.taxonomy_.check_labels(self.classes_.tolist())
+        self._leaf_mass = self.taxonomy_.leaf_mass(self.classes_.tolist())
 
     def _ways_of(self, found: Calibration, branches: Sequence[Any]) -> Iterator[Way]:
         """A way to answer for each rule, with the classifier of this calibration."""
