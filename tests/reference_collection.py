@@ -114,7 +114,7 @@ class Notebook:
             open_ones = [
                 number
                 for number, one in enumerate(self.events, start=1)
-                if one["kind"] != "undo" and not self.is_undone(number)
+                if one["kind"] not in ("undo", "keep") and not self.is_undone(number)
             ]
             if not open_ones:
                 raise Refused("nothing to undo")

@@ -239,7 +239,8 @@ def test_every_public_name_has_a_case_here():
     tables = {"DISTANCES", "POSTERIORS"}  # of classes, whose objects are copied above
     functions = {name for name, thing in PUBLIC.items() if inspect.isfunction(thing)}
     plans = {"NeighborSearch", "Posterior"}  # what others are built on; POSTERIORS' objects are copied above
-    elsewhere = {*ns.describe.__all__, *ns.data.__all__} - {*OBJECTS}  # images and what is read from files
+    # Images, what is read from files, and a folder with what is asked of it.
+    elsewhere = {*ns.describe.__all__, *ns.data.__all__, *ns.collection.__all__} - {*OBJECTS}
     assert {*PUBLIC} - elsewhere == {*ESTIMATORS, *OBJECTS, *functions, *tables, *plans} - elsewhere
     for name in functions:
         assert pickle.loads(pickle.dumps(PUBLIC[name])) is PUBLIC[name]

@@ -11,6 +11,7 @@ from nearsay import posterior as posterior
 from nearsay import search as search
 from nearsay import taxonomy as taxonomy
 from nearsay.annotate.annotator import KeywordAnnotator as KeywordAnnotator
+from nearsay.collection.live import LiveCollection as LiveCollection
 from nearsay.data.datasets import load_dataset as load_dataset
 from nearsay.data.files import read_rows as read_rows
 from nearsay.data.files import write_rows as write_rows

@@ -1,5 +1,11 @@
+from nearsay.collection.answers import Answer as Answer
 from nearsay.collection.events import Event as Event
 from nearsay.collection.items import Items as Items
+from nearsay.collection.live import LearnedInfo as LearnedInfo
+from nearsay.collection.live import LiveCollection as LiveCollection
+from nearsay.collection.questions import Duplicate as Duplicate
+from nearsay.collection.questions import Mistake as Mistake
+from nearsay.collection.questions import ToLabel as ToLabel
 from nearsay.collection.snapshot import Snapshot as Snapshot
 from nearsay.collection.store import Store as Store
 from nearsay.errors import CollectionBusy as CollectionBusy

@@ -35,7 +35,7 @@ class Answer(InWords):
 
     Attributes
     ----------
-    id : str
+    id : str or None
         The item that was asked about.
     label : str or None
         The most probable class.
@@ -43,6 +43,8 @@ class Answer(InWords):
         Its probability.
     record : dict or None
         ``{"cases": 412, "right": 407}``: past cases with a probability like this one, and how many were right.
+    probabilities : dict
+        The most probable classes (at most 5), largest first.
     set_ : list of str
         The classes still in question, the most probable first. In JSON: ``set``.
     node : str or None
@@ -50,6 +52,10 @@ class Answer(InWords):
     node_path : list of str
         From the root down to it.
     node_probability : float or None
+    node_word : str or None
+        What the taxonomy calls it.
+    node_record : dict or None
+        As ``record``, of hedged answers.
     keywords : list of Keyword
         (word, score), the surest first.
     neighbors : list of SaidBy
@@ -74,7 +80,7 @@ class Answer(InWords):
     [{'id': '3.png', 'label': 'owl', 'distance': 0.25, 'weight': 1.0}]
     """
 
-    id: str
+    id: str | None
     label: str | None = None
     probability: float | None = None
     record: dict[str, int] | None = None
@@ -88,6 +94,9 @@ class Answer(InWords):
     twin_of: str | None = None
     version: int | None = None
     path: str | None = None
+    probabilities: dict[str, float] = field(default_factory=dict)
+    node_word: str | None = None
+    node_record: dict[str, int] | None = None
 
     def __post_init__(self) -> None:
         assign = object.__setattr__  # the one way past a frozen class
@@ -105,7 +114,7 @@ class Answer(InWords):
             lines.append(record_in_words(self.record))
         if self.node is not None and self.node != self.label and len(self.node_path) > 1:
             sure = "" if self.node_probability is None else f" ({self.node_probability:.2f})"
-            lines.append(f"Surely {self.node!r}{sure}.")
+            lines.append(f"Surely {self.node_word or self.node!r}{sure}.")
         if self.keywords:
             lines.append(f"Keywords: {', '.join(f'{word} ({score:.2f})' for word, score in self.keywords)}.")
         if self.twin_of is not None:
@@ -139,9 +148,12 @@ class Answer(InWords):
     @classmethod
     def from_dict(cls, state: Mapping[str, Any]) -> Answer:
         """The answer that ``to_dict`` gave."""
-        own = {each.name: state[NAME_IN_JSON.get(each.name, each.name)] for each in fields(cls)}
-        pairs = {name: [tuple(each.values()) for each in own[name]] for name in ("keywords", "neighbors")}
-        return cls(**{**own, **pairs})
+        names: dict[str, str] = {each.name: NAME_IN_JSON.get(each.name, each.name) for each in fields(cls)}
+        own = {name: state[written] for name, written in names.items() if written in state}
+        for name in own.keys() & {"keywords", "neighbors"}:
+            own[name] = [tuple(each.values()) for each in own[name]]
+        own["probabilities"] = dict(own.get("probabilities") or {})  # Parquet has pairs
+        return cls(**own)
 
     def _repr_html_(self) -> str:
         rows = "".join(

@@ -199,16 +199,18 @@ def _write_parquet(answers: list[Answer], out: IO[bytes]) -> None:
     said = pyarrow.struct({"id": text, "label": text, "distance": number, "weight": number})
     word = pyarrow.struct({"word": text, "score": number})
     kinds = {
-        **dict.fromkeys(("id", "label", "node", "twin_of", "path", "text"), text),
+        **dict.fromkeys(("id", "label", "node", "node_word", "twin_of", "path", "text"), text),
         **dict.fromkeys(("probability", "node_probability", "novelty"), number),
         **dict.fromkeys(("set", "node_path"), pyarrow.list_(text)),
-        "record": pyarrow.struct({"cases": whole, "right": whole}),
+        **dict.fromkeys(("record", "node_record"), pyarrow.struct({"cases": whole, "right": whole})),
+        "probabilities": pyarrow.map_(text, number),
         "keywords": pyarrow.list_(word),
         "neighbors": pyarrow.list_(said),
         "version": whole,
     }
     schema = pyarrow.schema([(name, kinds[name]) for name in Answer("").to_dict()])
-    parquet.write_table(pyarrow.Table.from_pylist([answer.to_dict() for answer in answers], schema=schema), out)
+    rows = [{**said, "probabilities": [*said["probabilities"].items()]} for said in map(Answer.to_dict, answers)]
+    parquet.write_table(pyarrow.Table.from_pylist(rows, schema=schema), out)
 
 
 def _write_label_studio(answers: list[Answer], out: IO[bytes]) -> None:

@@ -257,6 +257,8 @@ class Store(ReadableStore):
     def undo(self, event: int | None = None, *, by: str = "person", who: str = "") -> int:
         """Take an event back: the one asked for, or the last that is neither an undo nor taken back.
 
+        What was learned (``keep``) is no such change: it is taken back by its number alone.
+
         Refused where something it changed was changed again since. To undo an
         undo is to do the thing again.
         """

@@ -15,11 +15,11 @@ from nearsay.errors import InputError
 
 
 def event_to_undo(database: Database, number: int | None) -> Event:
-    """The event asked for, or the last one that is neither an undo nor taken back."""
+    """The event asked for, or the last one that is neither an undo nor taken back; learning again is no such change."""
     undone = undone_events(database)
     if number is None:
         for event in read_events(database, newest_first=True):
-            if event.kind != "undo" and event.number not in undone:
+            if event.kind not in ("undo", "keep") and event.number not in undone:
                 return event
         raise InputError("There is nothing to undo. To do again what was undone, name the undo's event number.")
     found = read_event(database, number)

@@ -1,0 +1,264 @@
+"""What a collection has learned, and how it answers with that over the rows it has now.
+
+    learn:   rows then ──► views, k, weights of the posterior, records, hedge      kept, and named by an event
+    answer:  rows now ───► neighbors in these views ──► the same weights ──► probability, record, novelty, node
+
+Rows and labels come and go without learning anew: a new row is a neighbor at once, a
+new class has its nearest members like any other. Posteriors that count past cases are
+counted again from the rows there are. What stays as it was learned is what has to be
+learned: maps, weights, the records of past answers, what is usual, and the hedge.
+"""
+
+from __future__ import annotations
+
+import os
+import warnings
+from collections.abc import Callable, Iterator
+from copy import copy
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from nearsay.arrays import row_blocks
+from nearsay.collection.live_views import LiveViews, Sight, Voters, checked_queries
+from nearsay.data import saved_objects
+from nearsay.decision.calibration import LEFT_OUT_ROWS_WORTH_ONE, Calibration
+from nearsay.decision.hedged import HedgedClassifier
+from nearsay.neighbors.table import NeighborTable
+from nearsay.posterior.base import Posterior
+from nearsay.posterior.beside import ModelBeside
+from nearsay.posterior.classifier import NeighborClassifier
+from nearsay.posterior.feature_group import View
+from nearsay.posterior.novelty import Novelty
+from nearsay.posterior.past_cases import ROWS_AT_ONCE, PastCases
+from nearsay.posterior.pooled import Pooled
+from nearsay.posterior.records import Records
+from nearsay.taxonomy.taxonomy import Taxonomy
+
+FILE = "learned.nearsay"
+
+
+class NeighborsAlone(NeighborClassifier):
+    """Asks no model beside the neighbors: what it says of a class would not follow when labels change."""
+
+    def _models(self, X: Any, y: Any, views: Any, beside_proba: Any) -> list[ModelBeside]:
+        return []
+
+
+class Learned:
+    """What was learned from the rows of a collection at one version of it.
+
+    Attributes
+    ----------
+    sights : how rows are seen; the first shows the neighbors.
+    n_neighbors : int
+    members : what is asked of each class, or None.
+    posterior : with its weights; holds no labels.
+    records : what became of past answers.
+    novelty : what is usual.
+    hedge : a HedgedClassifier without its classifier, or None without a taxonomy.
+    fold : (n_rows,) the fold of each row of the store; −1 for rows that did not vote.
+    n_rows : int
+        How many rows voted.
+    version : int
+        The event that they were read after.
+    posterior_name, choices : for people.
+    """
+
+    sights: list[Sight]
+    n_neighbors: int
+    members: tuple[int, ...] | None
+    posterior: Any
+    records: Records
+    novelty: Novelty
+    hedge: HedgedClassifier | None
+    fold: np.ndarray
+    n_rows: int
+    version: int
+    posterior_name: str
+    choices: list[str]
+
+    @classmethod
+    def from_rows(
+        cls,
+        X: np.ndarray,
+        labels: np.ndarray,
+        numbers: np.ndarray,
+        *,
+        n_store_rows: int,
+        version: int,
+        metric: Any = "euclidean",
+        posterior: Any = "auto",
+        n_neighbors: Any = "auto",
+        taxonomy: Taxonomy | None = None,
+    ) -> Learned:
+        """Learn from the rows that vote; ``numbers`` are theirs in the store."""
+        classifier = NeighborsAlone(n_neighbors, posterior=posterior, metric=metric).fit(X, labels)
+        learned = cls()
+        views = classifier._views.views
+        learned.sights = [_sight(view) for view in views]
+        learned.n_neighbors, learned.members = max(1, classifier.n_neighbors_), classifier._members
+        learned.n_rows, learned.version = len(X), version
+        learned.fold = np.full(n_store_rows, -1, np.int8)
+        for view in views:
+            if view.knows_labels and view.looks is not None:
+                learned.fold[numbers] = view.looks.fold
+        learned.records = _records(classifier)
+        learned.novelty = _usual(classifier)
+        learned.posterior = _without_labels(classifier._posterior)
+        chosen = classifier.choices_.chosen if hasattr(classifier, "choices_") else None
+        learned.posterior_name = str(posterior) if chosen is None else chosen.posterior
+        learned.choices = [sight.name for sight in learned.sights]
+        learned.hedge = None
+        if taxonomy is not None and len(classifier.classes_) > 1:
+            found = Calibration(
+                classifier,
+                classifier.classes_[classifier.labels_],
+                classifier.leave_one_out_proba(),
+                np.bincount(classifier.labels_)[classifier.labels_] == 1,
+                rows_worth_one=LEFT_OUT_ROWS_WORTH_ONE,
+            )
+            learned.hedge = _without_classifier(HedgedClassifier.calibrated(found, taxonomy))
+        return learned
+
+    def write(self, folder: Path) -> None:
+        """Put it into a folder."""
+        saved_objects.save(self, folder / FILE)
+
+    @classmethod
+    def read(cls, folder: str | os.PathLike[str]) -> Learned:
+        """What ``write`` put there."""
+        learned: Learned = saved_objects.load(Path(folder) / FILE)
+        return learned
+
+    def voters(self, votes: np.ndarray, labels: np.ndarray, n_classes: int) -> Voters:
+        """These voters, with the folds that they were in."""
+        fold = np.full(len(votes), -1, np.int8)
+        known = min(len(votes), len(self.fold))
+        fold[:known] = self.fold[:known]
+        return Voters(votes, labels, n_classes, fold)
+
+    def classifier(
+        self, views: LiveViews, classes: np.ndarray, ids: np.ndarray, left_out: Callable[[int], NeighborTable]
+    ) -> LiveClassifier:
+        """What answers over these rows; ``left_out`` gives the nearest others of every row that votes."""
+        return LiveClassifier._of(self, views, classes, ids, left_out)
+
+
+class LiveClassifier(NeighborClassifier):
+    """A classifier over the rows that a collection has at one moment, with what it has learned.
+
+    Made by ``Learned.classifier``; it answers as every ``NeighborClassifier`` does.
+    """
+
+    _views: Any
+    n_features_in_: int
+    _left_out_of: Callable[[int], NeighborTable]
+    _place: np.ndarray
+    _counted: Posterior
+
+    @classmethod
+    def _of(
+        cls,
+        learned: Learned,
+        views: LiveViews,
+        classes: np.ndarray,
+        ids: np.ndarray,
+        left_out: Callable[[int], NeighborTable],
+    ) -> LiveClassifier:
+        name: Any = learned.posterior_name
+        made = cls(learned.n_neighbors, posterior=name)
+        made.classes_, made.labels_, made.ids_ = classes, views.labels, ids
+        made.n_features_in_ = views.all_rows().shape[1]
+        made.n_neighbors_, made._members, made._seed = learned.n_neighbors, learned.members, 0
+        made._views = views
+        made._records = learned.records
+        made._novelty = copy(learned.novelty)
+        made._novelty.past = PastCases(views)
+        made._left_out_of = left_out
+        made._posterior = made.posterior_ = made._posterior_now(learned.posterior)
+        return made
+
+    def _posterior_now(self, posterior: Posterior) -> Posterior:
+        """What was learned, over these rows; past cases are counted again where it is made of counts."""
+        live, n_classes = self._views.live_numbers, len(self.classes_)
+        if posterior.counts_cases:
+            self._place = np.full(len(self.labels_) + 1, -1)  # among the rows that vote; the last is that of −1
+            self._place[live] = np.arange(len(live))
+            table = self._numbered(self._others(self.n_neighbors_, live))
+            with warnings.catch_warnings():
+                warnings.simplefilter("ignore")  # said when it was learned
+                posterior = self._counted = copy(posterior).fit(table, self.labels_[live], n_classes)
+        return posterior.over(self.labels_, n_classes, live)
+
+    def _numbered(self, table: NeighborTable) -> NeighborTable:
+        """The table with rows numbered among those that vote."""
+        return replace(table, indices=self._place[table.indices])
+
+    def _others(self, k: int, rows: np.ndarray) -> NeighborTable:
+        """The nearest others of some rows, kept up to date where the order of classes is not asked for."""
+        if self._members is None:
+            return self._left_out_of(k)[rows]
+        found: NeighborTable = self._views.leave_one_out(k, self._members, rows)
+        return found
+
+    def _check_queries(self, X: Any) -> Any:
+        return checked_queries(X, self.n_features_in_)
+
+    def left_out_proba(self, rows: np.ndarray) -> Iterator[tuple[slice, NeighborTable, np.ndarray]]:
+        """Rows that vote, some at a time, with their neighbors and probabilities (n, n_classes) by all others.
+
+        The weights are those that were learned, from these rows among others. Of a table of past cases the row's
+        own case is taken out.
+        """
+        for part in row_blocks(len(rows), size=ROWS_AT_ONCE):
+            table = self._others(self.n_neighbors_, rows[part])
+            if self._posterior.counts_cases:
+                said = self._counted.leave_one_out_proba(self._numbered(table), self._place[rows[part]])
+            else:
+                said = self._posterior.proba(table)
+            if isinstance(self._posterior, Pooled):
+                said = self._posterior.without_the_case(said, [table], rows[part])
+            yield part, table, self._answers.settled(said, table)
+
+
+def _sight(view: View) -> Sight:
+    if view.look is None or view.looks is None:
+        return Sight(view.seen_by, view.distance.name)
+    whole = view.looks.whole(view.look)
+    folds = range(view.looks.fold.max(initial=-1) + 1) if view.knows_labels else ()
+    return Sight(view.look.name, view.look.distance, whole, tuple(view.looks.without(f, view.look) for f in folds))
+
+
+def _records(classifier: NeighborClassifier) -> Records:
+    classifier._record_of(np.array([0.5]))
+    assert classifier._records is not None
+    return classifier._records
+
+
+def _usual(classifier: NeighborClassifier) -> Novelty:
+    """What novelty knows of past cases, without the cases themselves."""
+    novelty = classifier._novelty
+    if novelty.k:
+        novelty._usual = novelty._learn(classifier._sureness)
+        _ = novelty.twin_share, novelty._nearly_equal
+    known = copy(novelty)
+    known.__dict__ = {name: value for name, value in vars(novelty).items() if name not in ("past", "_past_reach")}
+    known.__dict__.pop("_known_reach", None)
+    return known
+
+
+def _without_labels(posterior: Any) -> Any:
+    bare = copy(posterior)
+    bare.labels_ = np.empty(0, np.int64)
+    return bare
+
+
+def _without_classifier(hedged: HedgedClassifier) -> HedgedClassifier:
+    bare = copy(hedged)
+    bare.estimator = bare.estimator_ = None
+    bare._ways = [replace(way, estimator=None) for way in hedged._ways]
+    bare._way = next(way for way in bare._ways if way.curve is hedged._way.curve)
+    return bare

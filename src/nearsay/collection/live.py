@@ -1,0 +1,466 @@
+"""A collection that is asked and corrected: what was just said counts in the next answer, without training anew.
+
+    add, relabel, confirm, forget, undo ──► store (durable) ──► voters and views of this version
+                                                                    │ one search
+    label(Q) ◄── class, probability, record, node, keywords, evidence, novelty
+
+Every change is an event of the store before it is seen here. Answers at a version are
+the same however that version was reached: opened just now, or changed row by row.
+"""
+
+from __future__ import annotations
+
+import os
+import threading
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from types import TracebackType
+from typing import Any, Self
+
+import numpy as np
+
+from nearsay.arrays import GrowingArray
+from nearsay.collection.answers import Answer
+from nearsay.collection.events import Event
+from nearsay.collection.learned import Learned
+from nearsay.collection.live_items import LiveItems, Standing
+from nearsay.collection.live_views import LiveViews, Voters, check_metric, checked_queries
+from nearsay.collection.now import Now
+from nearsay.collection.questions import Duplicate, Mistake, ToLabel, label_next, likely_mistakes, near_duplicates
+from nearsay.collection.spoken import answers_of
+from nearsay.collection.store import Store
+from nearsay.errors import InputError
+from nearsay.neighbors.living_table import LivingTable
+from nearsay.neighbors.table import NeighborTable
+from nearsay.taxonomy.taxonomy import Taxonomy
+
+LEARNED = "learned"
+
+
+@dataclass(frozen=True)
+class LearnedInfo:
+    """What is learned, and on how many rows.
+
+    Attributes
+    ----------
+    n_rows, version : the rows it was learned from, and the event it was learned after.
+    n_rows_now : how many rows vote now.
+    posterior, views, n_neighbors : what past cases chose.
+
+    >>> print(LearnedInfo(4500, 7, 6120, "pooled", ["euclidean"], 10))
+    Learned on 4,500 rows, now 6,120: learn again to make use of them. pooled over euclidean, k = 10.
+    """
+
+    n_rows: int
+    version: int
+    n_rows_now: int
+    posterior: str
+    views: list[str]
+    n_neighbors: int
+
+    @property
+    def stale(self) -> bool:
+        """Whether a tenth of the rows has come or gone since."""
+        return abs(self.n_rows_now - self.n_rows) * 10 >= max(self.n_rows, 10)
+
+    def __str__(self) -> str:
+        grown = f"Learned on {self.n_rows:,} rows, now {self.n_rows_now:,}"
+        again = ": learn again to make use of them" if self.stale else ""
+        return f"{grown}{again}. {self.posterior} over {' + '.join(self.views)}, k = {self.n_neighbors}."
+
+
+class LiveCollection:
+    """Items with vectors, labels and keywords in a folder, that answer what their neighbors say.
+
+    Make one with ``LiveCollection.create`` or ``LiveCollection.open``. Every change is on disk when the call returns,
+    and counts in the next answer. Any number of threads may ask while one changes it.
+
+    A row votes when it has a label that a person gave or confirmed: what a machine said (``by="machine"``) waits for
+    ``confirm``, unless the collection was made with ``machines_vote=True``.
+
+    Examples
+    --------
+    >>> import tempfile
+    >>> leaves = LiveCollection.create(tempfile.mkdtemp() + "/leaves", n_columns=1)
+    >>> leaves.add(["a", "b", "c", "d"], [[0.0], [0.2], [4.0], [4.3]], labels=["oak", "oak", "elm", "elm"])
+    1
+    >>> leaves.label([[0.1]])[0].label
+    'oak'
+    >>> leaves.relabel(["a", "b"], ["ash", "ash"])
+    3
+    >>> leaves.label([[0.1]])[0].label
+    'ash'
+    >>> leaves.undo()
+    4
+    >>> leaves.label([[0.1]])[0].label
+    'oak'
+    >>> leaves.close()
+    """
+
+    def __init__(self, store: Store) -> None:
+        self.store = store
+        self._lock = threading.RLock()
+        self._items: LiveItems | None = None
+        self._now: Now | None = None
+        self._living: LivingTable | None = None
+
+    # ------------------------------------------------------------ opening and closing
+
+    @classmethod
+    def create(
+        cls,
+        path: str | os.PathLike[str],
+        n_columns: int,
+        *,
+        metric: str = "euclidean",
+        taxonomy: Taxonomy | Sequence[tuple[str, str]] | None = None,
+        machines_vote: bool = False,
+        settings: dict[str, Any] | None = None,
+    ) -> LiveCollection:
+        """Make an empty collection in a new folder.
+
+        Parameters
+        ----------
+        path : a folder that does not exist yet, or is empty.
+        n_columns : how many numbers a vector has.
+        metric : how vectors are compared; one of ``live_views.METRICS``.
+        taxonomy : a Taxonomy of the labels, or its edges (parent, child), for hedged answers.
+        machines_vote : whether labels that nobody confirmed count.
+        settings : anything else to be remembered, such as what described the items.
+        """
+        check_metric(metric)
+        about = {**(settings or {}), "metric": metric, "machines_vote": bool(machines_vote)}
+        collection = cls(Store.create(path, n_columns, about))
+        if taxonomy is not None:
+            collection.set_taxonomy(taxonomy)
+        return collection
+
+    @classmethod
+    def open(cls, path: str | os.PathLike[str], *, read_only: bool = False) -> LiveCollection:
+        """Open a collection; nothing but counts is read until it is asked.
+
+        A second writer is refused with ``CollectionBusy``; any number may read beside the one.
+        """
+        return cls(Store.open(path, read_only=read_only))
+
+    def close(self) -> None:
+        """Give the collection back; a second time does nothing."""
+        self.store.close()
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, at: TracebackType | None) -> None:
+        self.close()
+
+    def __repr__(self) -> str:
+        rows = f"{self.store.n_rows:,} rows of {self.n_columns}"
+        return f"<LiveCollection {self.store.path.name}: {rows}, event {self.version}>"
+
+    @property
+    def n_columns(self) -> int:
+        return self.store.n_columns
+
+    @property
+    def version(self) -> int:
+        """The number of the last event."""
+        return self.store.version
+
+    def __len__(self) -> int:
+        """How many items there are, those forgotten not counted."""
+        return len(self.items.row_of)
+
+    @property
+    def items(self) -> LiveItems:
+        """What is known of the items, at the newest version."""
+        with self._lock:
+            if self._items is None:
+                machines_vote = bool(self.store.settings.get("machines_vote", False))
+                self._items = LiveItems(self.store.items(), machines_vote=machines_vote)
+            elif self.store.read_only:
+                self._follow()
+            return self._items
+
+    # ------------------------------------------------------------ changes
+
+    def add(
+        self,
+        ids: Sequence[str],
+        X: Any,
+        labels: Sequence[str | None] | None = None,
+        keywords: Sequence[Sequence[str] | None] | None = None,
+        *,
+        details: Sequence[dict[str, Any] | None] | None = None,
+        by: str = "person",
+        who: str = "",
+        confirmed: bool | None = None,
+    ) -> int:
+        """Add items under new ids, with labels or keywords or without; gives the event's number.
+
+        What a machine says is not confirmed unless ``confirmed=True``.
+        """
+        self._check_labels(labels)
+        X = checked_queries(X, self.n_columns)
+        sure = by != "machine" if confirmed is None else confirmed
+        return self._changed(
+            self.store.add(ids, X, labels, keywords, details=details, by=by, who=who, confirmed=sure), X
+        )
+
+    def relabel(
+        self,
+        ids: Sequence[str],
+        labels: Sequence[str | None],
+        *,
+        by: str = "person",
+        who: str = "",
+        confirmed: bool | None = None,
+    ) -> int:
+        """Give items other labels; None takes a label away."""
+        self._check_labels(labels)
+        sure = by != "machine" if confirmed is None else confirmed
+        return self._changed(self.store.relabel(ids, labels, by=by, who=who, confirmed=sure))
+
+    def set_keywords(
+        self, ids: Sequence[str], keywords: Sequence[Sequence[str] | None], *, by: str = "person", who: str = ""
+    ) -> int:
+        """Give items other keywords."""
+        return self._changed(self.store.set_keywords(ids, keywords, by=by, who=who))
+
+    def confirm(self, ids: Sequence[str], *, by: str = "person", who: str = "") -> int:
+        """Agree with the labels of items, so that they vote."""
+        return self._changed(self.store.confirm(ids, by=by, who=who))
+
+    def forget(self, ids: Sequence[str], *, by: str = "person", who: str = "") -> int:
+        """Take items out; ``undo`` brings them back."""
+        return self._changed(self.store.forget(ids, by=by, who=who))
+
+    def undo(self, event: int | None = None, *, by: str = "person", who: str = "") -> int:
+        """Take back the last change, or the one of this number. It is an event itself."""
+        return self._changed(self.store.undo(event, by=by, who=who))
+
+    def set_taxonomy(
+        self, taxonomy: Taxonomy | Sequence[tuple[str, str]] | None, *, by: str = "person", who: str = ""
+    ) -> int:
+        """Put a tree over the labels; ``learn`` then learns how to hedge."""
+        edges: Any = taxonomy.to_edges() if isinstance(taxonomy, Taxonomy) else taxonomy
+        if edges is not None:
+            Taxonomy.from_edges(list(edges))
+        return self._changed(self.store.set_taxonomy(edges, by=by, who=who))
+
+    def learn(
+        self, *, posterior: str = "auto", n_neighbors: int | str = "auto", by: str = "person", who: str = ""
+    ) -> LearnedInfo:
+        """Learn anew from the rows that vote: views, neighbors, weights, records, and the hedge of the taxonomy."""
+        with self._lock:
+            learned = self._learned_anew(posterior, n_neighbors)
+            self._changed(self.store.keep(LEARNED, learned.write, by=by, who=who))
+            self._now = None
+            return self._info(learned)
+
+    # ------------------------------------------------------------ answers
+
+    def label(
+        self, X: Any, *, accuracy: float | None = None, n_keywords: int = 5, ids: Sequence[str] | None = None
+    ) -> list[Answer]:
+        """What the neighbors say of new items: an ``Answer`` each, all from one search.
+
+        Parameters
+        ----------
+        X : (n_items, n_columns)
+        accuracy : how often a hedged answer is to be right; 0.9 if not said.
+        n_keywords : how many keywords at most.
+        ids : what the items are called in the answers.
+        """
+        now = self.now()
+        return answers_of(now, checked_queries(X, self.n_columns), accuracy, n_keywords, ids)
+
+    def likely_mistakes(self, n: int | None = None) -> list[Mistake]:
+        """Items whose neighbors contradict their label, with the label they suggest, the most certain first."""
+        return likely_mistakes(self.now(), n)
+
+    def near_duplicates(
+        self, distance: float | None = None, *, across: Callable[[dict[str, Any]], Any] | None = None
+    ) -> list[Duplicate]:
+        """Pairs of items that are nearly the same, nearest first.
+
+        Parameters
+        ----------
+        distance : pairs up to this far apart; None takes those far nearer than is usual here.
+        across : what an item belongs to (a split, a camera), from its details; then only pairs that differ in it
+            are given: between training and test items these are leakage.
+        """
+        return near_duplicates(self.now(), distance, across)
+
+    def label_next(self, n: int = 10) -> list[ToLabel]:
+        """Items without a vote that would teach the most: uncertain, unlike what is labeled, and unlike each other."""
+        return label_next(self.now(), n)
+
+    @property
+    def learned(self) -> LearnedInfo | None:
+        """What is learned, and whether it has gone stale; None before anything is."""
+        kept = self.store.kept(LEARNED)
+        return None if kept is None else self._info(Learned.read(kept[1]) if self._now is None else self._now.learned)
+
+    def history(self, after: int = 0) -> list[Event]:
+        """All events after this one, the oldest first."""
+        return list(self.store.events(after))
+
+    def now(self) -> Now:
+        """The collection as it is now: it stays so, whatever is changed later."""
+        with self._lock:
+            items = self.items
+            if self._now is None:
+                self._now = self._opened(items)
+            return self._now
+
+    # ------------------------------------------------------------ how versions follow each other
+
+    def _opened(self, items: LiveItems) -> Now:
+        """From what is on disk."""
+        standing = items.standing()
+        if not standing.votes.any():
+            raise InputError(
+                "No item of this collection votes yet: none has a label that a person gave or confirmed."
+                " Add labeled items, or confirm some."
+            )
+        self._X = GrowingArray(_together(self.store.blocks(), self.n_columns))
+        kept = self.store.kept(LEARNED)
+        if kept is not None:
+            learned = Learned.read(kept[1])
+        elif self.store.read_only:
+            learned = self._learned_anew("auto", "auto")
+        else:
+            learned = self._learned_anew("auto", "auto")
+            self.store.keep(LEARNED, learned.write, by="machine")
+            self._follow()
+        X = self._X.values
+        views = LiveViews.of(learned.sights, _voters(learned, standing), lambda: X)
+        self._living = None
+        return Now(self.left_out, items.version, learned, standing, views, items)
+
+    def _learned_anew(self, posterior: str, n_neighbors: Any) -> Learned:
+        standing = self.items.standing()
+        if not standing.votes.any():
+            raise InputError("There is nothing to learn from: no item has a label that a person gave or confirmed.")
+        if not hasattr(self, "_X"):
+            self._X = GrowingArray(_together(self.store.blocks(), self.n_columns))
+        rows = np.flatnonzero(standing.votes)
+        return Learned.from_rows(
+            self._X.values[rows],
+            standing.classes[standing.labels[rows]],
+            rows,
+            n_store_rows=len(standing.votes),
+            version=self.store.version,
+            metric=self.store.settings.get("metric", "euclidean"),
+            posterior=posterior,
+            n_neighbors=n_neighbors,
+            taxonomy=self._taxonomy,
+        )
+
+    @property
+    def _taxonomy(self) -> Taxonomy | None:
+        edges = self.store.taxonomy
+        return None if edges is None else Taxonomy.from_edges([(parent, child) for parent, child in edges])
+
+    def _changed(self, event: int, added: np.ndarray | None = None) -> int:
+        """The store has taken an event; see it here."""
+        with self._lock:
+            self._follow(added)
+        return event
+
+    def _follow(self, added: np.ndarray | None = None) -> None:
+        """See the events that the store has taken since."""
+        if self._items is None:
+            return
+        before, rows_before = self._items.version, len(self._items)
+        anew = False
+        for event in self.store.events(before):
+            self._items.apply(event)
+            anew |= event.kind in ("keep", "taxonomy", "settings") or (event.kind == "undo" and not event.rows)
+        if self._items.version == before or self._now is None:
+            if len(self._items) > rows_before and hasattr(self, "_X"):
+                self._X = self._X.appended(self._added(rows_before, added))
+            return
+        new = self._added(rows_before, added)
+        if len(new):
+            self._X = self._X.appended(new)
+        if anew:
+            self._now = self._living = None
+        else:
+            self._now = self._next(self._now, self._items, new)
+
+    def _added(self, first: int, known: np.ndarray | None) -> np.ndarray:
+        n_new = len(self.items_now) - first
+        if known is not None and len(known) == n_new:
+            return known
+        if n_new == 0:
+            return np.empty((0, self.n_columns), np.float32)
+        return self.store.vectors(np.arange(first, first + n_new))
+
+    @property
+    def items_now(self) -> LiveItems:
+        assert self._items is not None
+        return self._items
+
+    def _next(self, now: Now, items: LiveItems, added: np.ndarray) -> Now | None:
+        """The version after this one, in two steps: rows that vote no more, then those that vote now."""
+        standing = items.standing()
+        if not standing.votes.any():
+            self._living = None
+            return None
+        X, n_before = self._X.values, len(now.standing.votes)
+        stay = standing.votes.copy()
+        stay[:n_before] &= now.standing.votes
+        stay[n_before:] = False
+        views = now.views
+        gone = np.flatnonzero(now.standing.votes & ~stay[:n_before])
+        if len(gone):
+            views = views.changed(added[:0], _voters(now.learned, standing, stay[:n_before], n_before), lambda: X)
+            if self._living is not None:
+                self._living.vanish(views.first.search, gone)
+        come = np.flatnonzero(standing.votes & ~stay)
+        views = views.changed(added, _voters(now.learned, standing), lambda: X)
+        if self._living is not None:
+            self._living.appear(views.first.search, come)
+        return Now(self.left_out, items.version, now.learned, standing, views, items)
+
+    def left_out(self, views: LiveViews, k: int) -> NeighborTable:
+        """The nearest others of every row that votes, kept up to date from the first time they are asked for."""
+        with self._lock:
+            current = self._now is None or self._now.views is views
+            if not current or (self._living is not None and self._living.k < k):
+                return LivingTable(views.first.search, k, spare=0).table()
+            if self._living is None:
+                self._living = LivingTable(views.first.search, k)
+            return self._living.table() if self._living.k == k else self._living.table().first(k)
+
+    def _check_labels(self, labels: Sequence[str | None] | None) -> None:
+        taxonomy = self._taxonomy
+        if taxonomy is None or labels is None:
+            return
+        known = set(taxonomy.nodes)
+        unknown = sorted({label for label in labels if label is not None} - known)
+        if unknown:
+            raise InputError(
+                f"{unknown[0]!r} is not in the taxonomy of this collection"
+                + (f" (and {len(unknown) - 1} more labels are not)" if len(unknown) > 1 else "")
+                + ". Use one of its nodes, or put another taxonomy over the labels with set_taxonomy."
+            )
+
+    def _info(self, learned: Learned) -> LearnedInfo:
+        votes = int(np.count_nonzero(self.items.standing().votes))
+        return LearnedInfo(
+            learned.n_rows, learned.version, votes, learned.posterior_name, learned.choices, learned.n_neighbors
+        )
+
+
+def _voters(learned: Learned, standing: Standing, votes: np.ndarray | None = None, n: int | None = None) -> Voters:
+    votes = standing.votes if votes is None else votes
+    return learned.voters(votes, standing.labels[:n], len(standing.classes))
+
+
+def _together(blocks: list[np.ndarray], n_columns: int) -> np.ndarray:
+    """All vectors in one array, without a copy where there is one block."""
+    if not blocks:
+        return np.empty((0, n_columns), np.float32)
+    return blocks[0] if len(blocks) == 1 else np.concatenate(blocks)

@@ -1,0 +1,270 @@
+"""A collection that is changed row by row answers as one that was just opened, to the last bit."""
+
+from __future__ import annotations
+
+import contextlib
+import shutil
+import tempfile
+import warnings
+from pathlib import Path
+
+import numpy as np
+import pytest
+from hypothesis import settings
+from hypothesis import strategies as st
+from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, precondition, rule
+from numpy.testing import assert_array_equal
+
+import nearsay as ns
+from nearsay.collection import LiveCollection
+from nearsay.errors import CollectionBusy, InputError
+
+EDGES = [("thing", "animal"), ("thing", "tool"), ("animal", "cat"), ("animal", "dog"), ("tool", "axe"), ("tool", "saw")]
+LABELS = ["cat", "dog", "axe", "saw"]
+QUERIES = np.array([[0.5, 0.5], [2.0, 2.0], [1.0, 3.0]], np.float32)
+POINT = st.tuples(st.integers(0, 3), st.integers(0, 3))  # few places, so that ties are everywhere
+LABEL = st.sampled_from([*LABELS, None])
+POSTERIORS = ["auto", "pooled", "proportional", "weighted", "dist&votesplit", "rank", "confmat", "confmat&rank"]
+
+
+def same_answers(ours: LiveCollection, theirs: LiveCollection) -> None:
+    """Answers, neighbors of all rows, tables, and what the collection says of itself."""
+    said, expected = ours.label(QUERIES), theirs.label(QUERIES)
+    assert [answer.to_dict() for answer in said] == [answer.to_dict() for answer in expected]
+    mine, other = ours.now(), theirs.now()
+    k = mine.learned.n_neighbors
+    left, right = ours.left_out(mine.views, k), theirs.left_out(other.views, k)
+    assert_array_equal(left.indices, right.indices)
+    assert_array_equal(left.distances, right.distances)
+    for table, fresh in zip(mine.classifier.posterior_.tables(), other.classifier.posterior_.tables(), strict=True):
+        assert_array_equal(table.cases, fresh.cases)
+        assert_array_equal(table.probability, fresh.probability)
+    assert ours.likely_mistakes() == theirs.likely_mistakes()
+    assert ours.near_duplicates(1.0) == theirs.near_duplicates(1.0)
+    assert ours.label_next(3) == theirs.label_next(3)
+
+
+class Living(RuleBasedStateMachine):
+    """Any sequence of changes, with a rebuild from disk after each."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        # Every event is synced, which takes long on a busy disk: in memory where there is such a folder.
+        memory = Path("/dev/shm")
+        self.folder = Path(tempfile.mkdtemp(dir=memory if memory.is_dir() else None))
+        self.n_added = 0
+
+    @initialize(points=st.lists(st.tuples(POINT, st.sampled_from(LABELS)), min_size=2, max_size=12), tree=st.booleans())
+    def make(self, points, tree):
+        self.collection = LiveCollection.create(self.folder / "c", n_columns=2, taxonomy=EDGES if tree else None)
+        self.add_points(points)
+
+    def add_points(self, points, **said):
+        ids = [f"i{self.n_added + place}" for place in range(len(points))]
+        self.n_added += len(points)
+        self.collection.add(ids, [point for point, _ in points], [label for _, label in points], **said)
+
+    @property
+    def ids(self):
+        return sorted(self.collection.items.row_of)
+
+    @rule(points=st.lists(st.tuples(POINT, LABEL), min_size=1, max_size=3), machine=st.booleans())
+    def add(self, points, machine):
+        self.add_points(points, by="machine" if machine else "person")
+
+    @precondition(lambda self: self.ids)
+    @rule(data=st.data(), label=LABEL, machine=st.booleans())
+    def relabel(self, data, label, machine):
+        some = data.draw(st.lists(st.sampled_from(self.ids), min_size=1, max_size=2, unique=True))
+        self.collection.relabel(some, [label] * len(some), by="machine" if machine else "person")
+
+    @precondition(lambda self: self.ids)
+    @rule(data=st.data())
+    def confirm(self, data):
+        self.collection.confirm([data.draw(st.sampled_from(self.ids))])
+
+    @precondition(lambda self: self.ids)
+    @rule(data=st.data())
+    def forget(self, data):
+        self.collection.forget([data.draw(st.sampled_from(self.ids))])
+
+    @rule()
+    def undo(self):
+        with contextlib.suppress(InputError):  # nothing to undo, or changed again since
+            self.collection.undo()
+
+    @rule(posterior=st.sampled_from(POSTERIORS))
+    def learn(self, posterior):
+        if self.collection.items.standing().votes.any():
+            self.collection.learn(posterior=posterior)
+
+    @rule()
+    def seal(self):
+        self.collection.store.seal(min_rows=1)
+
+    @rule()
+    def reopen(self):
+        self.collection.close()
+        self.collection = LiveCollection.open(self.folder / "c")
+
+    @invariant()
+    def as_a_rebuild(self):
+        if not hasattr(self, "collection") or not self.collection.items.standing().votes.any():
+            return
+        self.collection.now()  # learns, if nothing is learned yet
+        with LiveCollection.open(self.folder / "c", read_only=True) as fresh:
+            same_answers(self.collection, fresh)
+
+    def teardown(self):
+        if hasattr(self, "collection"):
+            self.collection.close()
+        shutil.rmtree(self.folder)
+
+
+@pytest.fixture(autouse=True)
+def _quiet():
+    with warnings.catch_warnings():
+        warnings.filterwarnings("ignore", message="Every class has one row")
+        yield
+
+
+TestLiving = Living.TestCase
+TestLiving.settings = settings(max_examples=20, stateful_step_count=12, deadline=None)
+
+
+@pytest.fixture
+def pets(tmp_path):
+    rng = np.random.default_rng(0)
+    X = rng.normal(size=(60, 3)) + np.repeat(np.eye(3) * 4, 20, axis=0)
+    collection = LiveCollection.create(tmp_path / "pets", n_columns=3)
+    ids = [f"p{row}" for row in range(60)]
+    collection.add(ids, X, np.repeat(["cat", "dog", "fox"], 20).tolist(), keywords=[["furry"]] * 60)
+    with collection:
+        yield collection, X
+
+
+def test_answers_are_those_of_a_classifier_fitted_to_the_same_rows(pets):
+    collection, X = pets
+    Q = X[::7].astype(np.float32) + np.float32(0.3)
+    clf = ns.NeighborClassifier(posterior="proportional", n_neighbors=5)
+    clf.fit(X.astype(np.float32), np.repeat(["cat", "dog", "fox"], 20))
+    collection.learn(posterior="proportional", n_neighbors=5)
+    answers = collection.label(Q)
+    assert [answer.label for answer in answers] == clf.predict(Q).tolist()
+    assert [answer.probability for answer in answers] == clf.predict_proba(Q).max(axis=1).tolist()
+    assert [[n.distance for n in answer.neighbors] for answer in answers] == clf.neighbors(Q).distances.tolist()
+
+
+def test_a_correction_counts_in_the_next_answer_and_undo_takes_it_back(pets):
+    collection, X = pets
+    before = collection.label(X[:1])[0]
+    assert (before.label, before.keywords) == ("cat", [("furry", pytest.approx(1.0))])
+    near = [neighbor.id for neighbor in before.neighbors]
+    collection.relabel(near, ["lynx"] * len(near))
+    assert collection.label(X[:1])[0].label == "lynx"
+    collection.undo()
+    assert collection.label(X[:1])[0].to_dict() == {**before.to_dict(), "version": collection.version}
+
+
+def test_what_a_machine_said_waits_to_be_confirmed(pets):
+    collection, _ = pets
+    far = np.full((1, 3), 50.0)
+    collection.add(["m1", "m2"], np.vstack([far, far + 0.1]), ["bat", "bat"], by="machine")
+    assert collection.label(far)[0].label != "bat"
+    collection.confirm(["m1", "m2"])
+    assert collection.label(far)[0].label == "bat"
+
+
+def test_labels_may_count_unconfirmed_where_asked(tmp_path):
+    with LiveCollection.create(tmp_path / "c", n_columns=1, machines_vote=True) as collection:
+        collection.add(["a", "b"], [[0.0], [1.0]], ["x", "y"], by="machine")
+        assert collection.label([[0.1]])[0].label == "x"
+
+
+def test_mistakes_come_with_the_label_suggested_and_the_evidence(pets):
+    collection, _ = pets
+    collection.relabel(["p3"], ["fox"])
+    first = collection.likely_mistakes(1)[0]
+    assert (first.id, first.label, first.suggested) == ("p3", "fox", "cat")
+    assert first.neighbors
+    assert {neighbor.label for neighbor in first.neighbors} == {"cat"}
+
+
+def test_near_duplicates_are_all_pairs_up_to_a_distance(pets):
+    collection, X = pets
+    collection.add(["twin"], X[5:6], ["cat"], details=[{"split": "test"}])
+    everything = np.vstack([X, X[5:6]]).astype(np.float32).astype(np.float64)
+    far = np.sqrt(((everything[:, None] - everything[None]) ** 2).sum(axis=2))
+    ids = [f"p{row}" for row in range(60)] + ["twin"]
+    pairs = {(ids[a], ids[b]) for a, b in np.argwhere(far <= 1.0) if a < b}
+    assert {(pair.id, pair.other) for pair in collection.near_duplicates(1.0)} == pairs
+    assert [(pair.id, pair.other) for pair in collection.near_duplicates()] == [("p5", "twin")]
+    leaks = collection.near_duplicates(1.0, across=lambda details: details.get("split", "train"))
+    assert {"twin"} == {pair.other for pair in leaks}
+
+
+def test_what_to_label_next_is_uncertain_and_spread_out(pets):
+    collection, X = pets
+    between = np.array([[2.0, 2.0, 0.0], [2.01, 2.0, 0.0], [0.0, 2.0, 2.0]])
+    collection.add(["u1", "u2", "u3", "sure"], np.vstack([between, X[:1]]))
+    picked = [each.id for each in collection.label_next(2)]
+    assert "u3" in picked
+    assert len({"u1", "u2"} & set(picked)) == 1
+    assert [each.id for each in collection.label_next(10)][-1] == "sure"
+
+
+def test_it_says_when_what_was_learned_has_gone_stale(pets):
+    collection, X = pets
+    collection.learn()
+    assert not collection.learned.stale
+    collection.add([f"n{row}" for row in range(20)], X[:20] + 0.5, ["cat"] * 20)
+    assert collection.learned.stale
+    assert str(collection.learned).startswith("Learned on 60 rows, now 80: learn again")
+    assert not collection.learn().stale
+
+
+def test_hedged_answers_go_by_the_taxonomy(tmp_path):
+    rng = np.random.default_rng(0)
+    truth = np.repeat([0, 1, 2, 3], 40)
+    centers = np.array([[0.0, 0.0], [1.0, 0.0], [9.0, 9.0], [10.0, 9.0]])
+    X = rng.normal(size=(160, 2)) + centers[truth]
+    with LiveCollection.create(tmp_path / "c", n_columns=2, taxonomy=EDGES) as collection:
+        collection.add([str(row) for row in range(160)], X, [LABELS[c] for c in truth])
+        between = collection.label([[0.5, 0.0]], accuracy=0.95)[0]
+        assert (between.node, between.node_path) == ("animal", ["thing", "animal"])
+        assert collection.label([[0.5, 0.0]], accuracy=0.1)[0].node in ("cat", "dog")
+        with pytest.raises(InputError, match="'fish' is not in the taxonomy"):
+            collection.relabel(["1"], ["fish"])
+
+
+def test_a_collection_of_keywords_alone_gives_keywords(tmp_path):
+    with LiveCollection.create(tmp_path / "c", n_columns=1) as collection:
+        collection.add(["a", "b", "c"], [[0.0], [0.1], [9.0]], keywords=[["sea", "sky"], ["sea"], ["road"]])
+        answer = collection.label([[0.05]], n_keywords=2)[0]
+        assert (answer.label, [word for word, _ in answer.keywords]) == (None, ["sea", "sky"])
+
+
+def test_errors_say_what_to_do(tmp_path, pets):
+    with LiveCollection.create(tmp_path / "c", n_columns=1) as collection:
+        with pytest.raises(InputError, match="No item of this collection votes yet"):
+            collection.label([[0.0]])
+        with pytest.raises(InputError, match="columns"):
+            collection.add(["a"], [[0.0, 1.0]])
+        with pytest.raises(InputError, match="metric='fancy'"):
+            LiveCollection.create(tmp_path / "d", n_columns=1, metric="fancy")
+        with pytest.raises(CollectionBusy):
+            LiveCollection.open(tmp_path / "c")
+    collection, X = pets
+    with pytest.raises(InputError, match="needs a taxonomy"):
+        collection.label(X[:1], accuracy=0.9)
+    with pytest.raises(InputError, match="2 ids for 1 items"):
+        collection.label(X[:1], ids=["a", "b"])
+
+
+def test_a_reader_sees_what_the_writer_has_acknowledged(pets):
+    collection, X = pets
+    collection.label(X[:1])
+    with LiveCollection.open(collection.store.path, read_only=True) as reader:
+        assert reader.label(X[:1])[0].label == "cat"
+        collection.relabel([f"p{row}" for row in range(20)], ["lynx"] * 20)
+        assert reader.label(X[:1])[0].label == "lynx"
