@@ -393,7 +393,8 @@ def novelty(
         p = proportional(said, n_classes, 0.01, "model_failure")
         farther = away(last) - sum(map(away, own)) / len(own)
         best = winner(votes(said, n_classes), said, "nearest")
-        return [away(distances[0]), farther, math.log(1 - max(p) + 1e-6)], best
+        # An equal share of 3 in 3 may be an ulp below 1 here, which 1e-6 would make a ten-billionth of a sign.
+        return [away(distances[0]), farther, math.log(round(1 - max(p), 15) + 1e-6)], best
 
     everyone = list(range(len(X)))
     past = [signs(X[r], [o for o in everyone if o != r], min(k, len(X) - 1))[0] for r in everyone]

@@ -42,7 +42,7 @@ def test_novelty_equals_the_loop(data, k, auto, by_class):
     Q = queries_for(X)[:: 1 + len(X) // 5]
     clf = votes("auto" if auto else min(k, len(X))).fit(X, y)
     expected = reference.novelty(X.tolist(), y.tolist(), Q.tolist(), clf.n_neighbors_, by_class=by_class)
-    assert clf.novelty(Q, by_class=by_class) == pytest.approx(expected, abs=1e-10)
+    assert clf.novelty(Q, by_class=by_class) == pytest.approx(expected, abs=1e-12)
     if not by_class:
         assert [one.novelty for one in clf.explain(Q)] == pytest.approx(expected, abs=1e-12)
 
