@@ -185,6 +185,7 @@ IN_ONE_GO, BY_CLASS = {"_fill_few"}, {"_distances"}
         (1536, 3, 17, (), AT_ONCE),
         # A second look in one go: up to 2,048 distances a class of 100 rows.
         (4000, 40, 51, (1, 64), BLOCKS | IN_ONE_GO),
+        (4000, 40, 52, (1, 64), BLOCKS),  # from one list of rows, where a call for each class is not worth it
         (4000, 40, 120, (1, 64), BLOCKS | BY_CLASS),
     ],
 )
