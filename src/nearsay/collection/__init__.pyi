@@ -1,4 +1,6 @@
 from nearsay.collection.answers import Answer as Answer
+from nearsay.collection.evaluating import evaluate as evaluate
+from nearsay.collection.evaluating import evaluation_report as evaluation_report
 from nearsay.collection.events import Event as Event
 from nearsay.collection.items import Items as Items
 from nearsay.collection.live import LearnedInfo as LearnedInfo

@@ -65,6 +65,7 @@ class Learned:
     version : int
         The event that they were read after.
     posterior_name, choices : for people.
+    asked : (posterior, n_neighbors) as ``learn`` was given them, to learn in the same way again.
     """
 
     sights: list[Sight]
@@ -79,6 +80,7 @@ class Learned:
     version: int
     posterior_name: str
     choices: list[str]
+    asked: tuple[Any, Any] = ("auto", "auto")  # files of earlier versions do not say
 
     @classmethod
     def from_rows(
@@ -101,6 +103,7 @@ class Learned:
         learned.sights = [_sight(view) for view in views]
         learned.n_neighbors, learned.members = max(1, classifier.n_neighbors_), classifier._members
         learned.n_rows, learned.version = len(X), version
+        learned.asked = (posterior, n_neighbors)
         learned.fold = np.full(n_store_rows, -1, np.int8)
         for view in views:
             if view.knows_labels and view.looks is not None:

@@ -338,8 +338,9 @@ class LiveCollection:
         self._living = None
         return Now(self.left_out, items.version, learned, standing, views, items)
 
-    def _learned_anew(self, posterior: str, n_neighbors: Any) -> Learned:
-        standing = self.items.standing()
+    def _learned_anew(self, posterior: str, n_neighbors: Any, standing: Standing | None = None) -> Learned:
+        """Learned from the rows that vote now, or that vote in ``standing``; nothing is written."""
+        standing = self.items.standing() if standing is None else standing
         if not standing.votes.any():
             raise InputError("There is nothing to learn from: no item has a label that a person gave or confirmed.")
         if not hasattr(self, "_X"):

@@ -58,7 +58,7 @@ def _answer(now: Now, name: str | None, said: Evidence, node: Any, n_keywords: i
         hedge.update(told, label=str(said.label))
     return Answer(
         id=name,
-        keywords=keywords_of([now.keywords[row] for row in rows], weights)[:n_keywords],
+        keywords=words_said(now, rows)[:n_keywords],
         neighbors=[
             SaidBy(ids[row], str(label) or None, distance, float(weight))
             for row, label, distance, weight in zip(rows, said.labels, said.distances, weights, strict=True)
@@ -74,6 +74,11 @@ def _shares(n: int) -> np.ndarray:
     """How much each of n neighbors counts, nearest first; together 1."""
     weights: np.ndarray = DECAY ** np.arange(n)
     return weights / weights.sum() if n else weights
+
+
+def words_said(now: Now, neighbors: Sequence[int]) -> list[Keyword]:
+    """The keywords of an item by its neighbors' row numbers, nearest first."""
+    return keywords_of([now.keywords[row] for row in neighbors], _shares(len(neighbors)))
 
 
 def keywords_of(words: Sequence[Sequence[str] | None], weights: np.ndarray) -> list[Keyword]:

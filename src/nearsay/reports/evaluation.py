@@ -9,7 +9,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 import numpy as np
@@ -48,7 +48,7 @@ def evaluation_summary(
     asked: float = ASKED,
     keywords: tuple[Any, Any] | None = None,
     ids: Sequence[Any] | None = None,
-    evidence: Sequence[Any] | None = None,
+    evidence: Sequence[Any] | Mapping[int, Any] | None = None,
     title: str = "",
     how: str = "",
 ) -> dict[str, Any]:
@@ -66,7 +66,8 @@ def evaluation_summary(
     keywords : (true keywords, keywords said), optional
         As ``keyword_measures`` takes them.
     ids, evidence : (n,) optional
-        Names of the items, and what ``explain`` says of each, for the list of likely mistakes.
+        Names of the items, and what ``explain`` says of each, for the list of likely mistakes: of all items, or by
+        number of those that are listed, the surest ``MISTAKES_SHOWN`` that are wrong.
     title, how : str
         What was judged, and how: "leave-one-out", "on 20% that were held out".
 

@@ -57,12 +57,17 @@ def write_report(
     figures : {name: matplotlib figure, display, or bytes of a picture}, optional
         ``reliability`` and ``hedging`` have their places; others follow at the end under their names.
     """
-    path = Path(path)
-    if path.exists() and not overwrite:
-        raise InputError(f"{path.name} is there already. Pass overwrite=True to replace it, or name another file.")
+    check_free(path, overwrite=overwrite)
     page = report_html(summary, figures or {})
-    with replacing(path) as out, as_text(out) as text:
+    with replacing(Path(path)) as out, as_text(out) as text:
         text.write(page)
+
+
+def check_free(path: str | os.PathLike[str], *, overwrite: bool) -> None:
+    """Raise an error where a file is there already and is to be kept."""
+    if Path(path).exists() and not overwrite:
+        name = Path(path).name
+        raise InputError(f"{name} is there already. Pass overwrite=True to replace it, or name another file.")
 
 
 def report_html(summary: Mapping[str, Any], figures: Mapping[str, Any]) -> str:

@@ -1,0 +1,290 @@
+"""Items whose labels are known, asked about again: what was said of them, and why, where it was wrong.
+
+left out     every item that votes ──► all others, with what is learned
+held out     some of them ──► the rest, learned anew from them alone
+brought      items from elsewhere ──► the collection as it is
+                                          │ block by block
+                     probabilities, keywords, evidence of the worst mistakes
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from dataclasses import dataclass, field, replace
+from typing import Any
+
+import numpy as np
+
+from nearsay.arrays import row_blocks
+from nearsay.collection.learned import LiveClassifier
+from nearsay.collection.live import LiveCollection
+from nearsay.collection.live_items import NO_LABEL
+from nearsay.collection.live_views import LiveViews, checked_queries
+from nearsay.collection.now import Now
+from nearsay.collection.spoken import words_said
+from nearsay.data.rows import LabeledRows
+from nearsay.errors import InputError
+from nearsay.neighbors.living_table import LivingTable
+from nearsay.neighbors.table import NeighborTable
+from nearsay.posterior.evidence import Evidence, evidence
+from nearsay.posterior.past_cases import ROWS_AT_ONCE
+from nearsay.posterior.votes import neighbor_labels
+from nearsay.reports.evaluation import MISTAKES_SHOWN
+
+N_KEYWORDS = 5
+Progress = Callable[[int, int], Any]
+Blocks = Iterator[tuple[slice, NeighborTable, np.ndarray]]
+
+
+@dataclass
+class Asked:
+    """Items that are asked about again.
+
+    Attributes
+    ----------
+    now : the collection that answers.
+    ids, labels, keywords, details : of the items; ``labels`` is None where the collection has keywords alone.
+    blocks : their neighbors and probabilities, some at a time.
+    how : how they are asked, in words.
+    not_judged : how many items are left out, by reason.
+    notes : sentences on how some of them count.
+    """
+
+    now: Now
+    ids: list[str]
+    labels: np.ndarray | None
+    keywords: list[list[str] | None]
+    details: list[dict[str, Any] | None]
+    blocks: Blocks
+    how: str
+    not_judged: dict[str, int] = field(default_factory=dict)
+    notes: list[str] = field(default_factory=list)
+
+
+@dataclass
+class Judged:
+    """What was said of them.
+
+    Attributes
+    ----------
+    probabilities : (n_items, n_classes)
+    evidence : by place among the items, of the surest answers that are wrong.
+    keywords : (true, said) of the items that have keywords, or None where none has.
+    """
+
+    probabilities: np.ndarray
+    evidence: dict[int, Evidence]
+    keywords: tuple[list[list[str]], list[list[str]]] | None
+
+
+def left_out(collection: LiveCollection) -> Asked:
+    """Every item that votes, answered by all others."""
+    now = collection.now()
+    rows = np.flatnonzero(now.standing.votes)
+    learned = now.learned
+    how = (
+        f"Leave-one-out: each item was answered by all others, with what was learned from {learned.n_rows:,} items"
+        f" after event {learned.version}. That knew most of these items, if only through a few weights:"
+        " hold some out to judge without."
+    )
+    asked = _of_collection(now, now, rows, now.classifier.left_out_proba(rows), how)
+    if asked.labels is not None:
+        alone = sum(n == 1 for n in Counter(asked.labels.tolist()).values())
+        if alone:
+            asked.notes.append(
+                f"{_items(alone)} the only one of a class: no other can name it, so the answer counts as wrong."
+            )
+    return asked
+
+
+def held_out(collection: LiveCollection, share: float, seed: int) -> Asked:
+    """A share of every class, answered by the rest, which learn anew; nothing is written."""
+    now = collection.now()
+    held = rows_held_out(now, share, seed)
+    without = _without(collection, now, held)
+    n_rest = int(np.count_nonzero(without.standing.votes))
+    how = (
+        f"Held out: {len(held):,} items, {share:.0%} of every class, were answered by the other {n_rest:,},"
+        f" from which all was learned anew (seed {seed})."
+    )
+    X = now.views.all_rows()
+    blocks = _answers(without.classifier, lambda part: X[held[part]], len(held))
+    asked = _of_collection(now, without, held, blocks, how)
+    if asked.labels is not None:
+        kept = sum(n == 1 for n in Counter(now.standing.labels[now.standing.votes].tolist()).values())
+        if kept:
+            asked.notes.append(f"{_items(kept)} the only one of a class and cannot be held out.")
+            asked.not_judged["only one of a class"] = kept
+    return asked
+
+
+def rows_held_out(now: Now, share: float, seed: int) -> np.ndarray:
+    """Numbers of the rows that are held out: of every class the share, and never all of it."""
+    rows = np.flatnonzero(now.standing.votes)
+    labels = now.standing.labels[rows]
+    if not isinstance(share, int | float) or not 0 < share < 1:
+        raise InputError(f"The share to hold out must lie between 0 and 1; got {share!r}.")
+    held = LabeledRows(rows[:, None], labels.astype(np.str_)).split(share, seed=seed)[1].X[:, 0]
+    of_class = np.bincount(now.standing.labels[held], minlength=len(now.standing.classes))
+    # Where all of a class would go, its first row stays.
+    lost = np.flatnonzero(of_class == np.bincount(labels, minlength=len(of_class)))
+    firsts = [rows[np.argmax(labels == number)] for number in lost]
+    held = np.setdiff1d(held, firsts)
+    if not len(held):
+        raise InputError(
+            f"Of {len(rows):,} items none can be held out: every class would be empty. Leave holdout out, and each item"
+            " is answered by all others."
+        )
+    return held
+
+
+def brought(collection: LiveCollection, source: Any) -> Asked:
+    """Items from elsewhere whose labels are known: (ids, X, labels), or a source as ``read_source`` gives it."""
+    now = collection.now()
+    ids, X, labels, keywords, details = _from_elsewhere(source)
+    X = checked_queries(X, collection.n_columns)
+    how = f"{len(ids):,} items from elsewhere were answered by the {len(now.views):,} items that vote here."
+    not_judged: Counter[str] = Counter()
+    notes: list[str] = []
+    by_words = now.standing.classes.tolist() == [NO_LABEL]
+    known = set(now.standing.classes.tolist())
+    judged = []
+    for place, label in enumerate(labels):
+        if by_words or label in known:
+            judged.append(place)
+        else:
+            not_judged["no label" if label is None else "label unknown here"] += 1
+    strange = sorted({label for label in labels if label is not None} - known)
+    if strange and not by_words:
+        n = not_judged["label unknown here"]
+        notes.append(
+            f"{n:,} of them {'has a label' if n == 1 else 'have labels'} that no item here has, such as"
+            f" {strange[0]!r}: no answer could be right, and they are not counted."
+        )
+    if not judged:
+        raise InputError("None of these items has a label that an item of the collection has: nothing can be judged.")
+    places = np.array(judged)
+    return Asked(
+        now,
+        [ids[place] for place in judged],
+        None if by_words else np.array([labels[place] for place in judged], dtype=np.str_),
+        [keywords[place] for place in judged],
+        [details[place] for place in judged],
+        _answers(now.classifier, lambda part: X[places[part]], len(judged)),
+        how,
+        dict(not_judged),
+        notes,
+    )
+
+
+def judge(asked: Asked, on_progress: Progress | None) -> Judged:
+    """Hear all answers, and keep the evidence of the worst mistakes."""
+    classifier, n = asked.now.classifier, len(asked.ids)
+    p = np.empty((n, len(classifier.classes_)))
+    has_words = np.array([bool(words) for words in asked.keywords], np.bool_)
+    said: dict[int, list[str]] = {}
+    worst: list[tuple[float, int, NeighborTable]] = []
+    for part, table, p[part] in asked.blocks:
+        for line in np.flatnonzero(has_words[part]).tolist():
+            neighbors = table.indices[line][table.indices[line] >= 0].tolist()
+            said[part.start + line] = [word for word, _ in words_said(asked.now, neighbors)[:N_KEYWORDS]]
+        if asked.labels is not None:
+            sure, answers = p[part].max(axis=1), classifier.classes_[p[part].argmax(axis=1)]
+            wrong = np.flatnonzero(answers != asked.labels[part])
+            wrong = wrong[np.argsort(-sure[wrong], kind="stable")][:MISTAKES_SHOWN]
+            worst += [(-float(sure[line]), part.start + line, table[line : line + 1]) for line in wrong.tolist()]
+            worst = sorted(worst, key=lambda each: each[:2])[:MISTAKES_SHOWN]
+        if on_progress is not None:
+            on_progress(part.stop, n)
+    words = [asked.keywords[place] or [] for place in said], list(said.values())
+    found = {place: _why(classifier, table, p[place : place + 1]) for _, place, table in worst}
+    return Judged(p, found, words if said else None)
+
+
+def _why(classifier: LiveClassifier, table: NeighborTable, p: np.ndarray) -> Evidence:
+    return evidence(
+        table,
+        neighbor_labels(table, classifier.labels_),
+        p.argmax(axis=1),
+        p,
+        classifier._novelty_of(table, p),
+        classifier.classes_,
+        classifier._record_of(p.max(axis=1)),
+        classifier.ids_,
+        classifier._novelty.twins(table),
+    )[0]
+
+
+def _answers(classifier: LiveClassifier, X: Callable[[slice], np.ndarray], n: int) -> Blocks:
+    for part in row_blocks(n, size=ROWS_AT_ONCE):
+        table = classifier.neighbors(X(part))
+        yield part, table, classifier._answers.proba(table)
+
+
+def _of_collection(before: Now, now: Now, rows: np.ndarray, blocks: Blocks, how: str) -> Asked:
+    """Items of the collection ``before``, answered by ``now``."""
+    by_words = before.standing.classes.tolist() == [NO_LABEL]
+    waiting: dict[str, int] = {}
+    if not by_words:
+        has_label = np.array([label is not None for label in before.all_labels], np.bool_) & before.alive
+        waiting["no label"] = int(np.count_nonzero(before.alive & ~has_label))
+        waiting["not confirmed"] = int(np.count_nonzero(has_label & ~before.standing.votes))
+    numbers = rows.tolist()
+    return Asked(
+        now,
+        [before.standing.ids[row] for row in numbers],
+        None if by_words else before.all_labels[rows].astype(np.str_),
+        [before.keywords[row] for row in numbers],
+        [before.details[row] for row in numbers],
+        blocks,
+        how,
+        {why: n for why, n in waiting.items() if n},
+    )
+
+
+def _without(collection: LiveCollection, now: Now, held: np.ndarray) -> Now:
+    """The collection without some rows, learned anew from the others as it was learned; nothing is written."""
+    votes = now.standing.votes.copy()
+    votes[held] = False
+    standing = replace(now.standing, votes=votes, labels=np.where(votes, now.standing.labels, 0))
+    learned = collection._learned_anew(*now.learned.asked, standing)
+    X = now.views.all_rows()
+    voters = learned.voters(votes, standing.labels, len(standing.classes))
+    views = LiveViews.of(learned.sights, voters, lambda: X)
+
+    def others(views: LiveViews, k: int) -> NeighborTable:
+        return LivingTable(views.first.search, k, spare=0).table()
+
+    return Now(others, now.version, learned, standing, views, collection.items)
+
+
+def _from_elsewhere(source: Any) -> tuple[list[str], Any, list[Any], list[Any], list[Any]]:
+    if isinstance(source, tuple):
+        if len(source) != 3:
+            raise InputError(f"Items from elsewhere are (ids, X, labels); got {len(source)} parts.")
+        ids, X, labels = source
+        if not len(ids) == len(X) == len(labels):
+            raise InputError(
+                f"Items from elsewhere need an id and a label each; got {len(ids)} ids, {len(X)} rows and"
+                f" {len(labels)} labels."
+            )
+        return list(ids), X, list(labels), [None] * len(ids), [None] * len(ids)
+    if not isinstance(source, Iterable):
+        raise InputError(
+            "holdout is a share of the items such as 0.2, (ids, X, labels) of items from elsewhere, or a source that"
+            f" read_source gave; got {source!r}."
+        )
+    batches = list(source)
+    if not batches:
+        raise InputError("The source has no items, so there is nothing to judge.")
+    columns: Sequence[list[Any]] = [
+        [each for batch in batches for each in getattr(batch, name)]
+        for name in ("ids", "labels", "keywords", "details")
+    ]
+    ids, labels, keywords, details = columns
+    return ids, np.concatenate([batch.X for batch in batches]), labels, keywords, details
+
+
+def _items(n: int) -> str:
+    return "1 item is" if n == 1 else f"{n:,} items are each"
