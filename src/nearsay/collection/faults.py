@@ -30,6 +30,11 @@ def find_faults(database: Database, vectors: Shards, folder: Path) -> list[str]:
     garbage = [
         f"{path} is named by nothing: it was left behind and can go." for path in unnamed_files(database, folder)
     ]
+    return find_damage(database, vectors, folder) + garbage
+
+
+def find_damage(database: Database, vectors: Shards, folder: Path) -> list[str]:
+    """The same without files that nothing names, which harm nothing."""
     found = []
     with database.one_state():
         try:
@@ -43,7 +48,7 @@ def find_faults(database: Database, vectors: Shards, folder: Path) -> list[str]:
             found += _kept_faults(database, folder)
         except (StorageError, ValueError, KeyError, IndexError, TypeError) as error:
             found.append(f"The database cannot be read to its end: {error}")
-    return found + garbage
+    return found
 
 
 def _schema_faults(database: Database) -> list[str]:

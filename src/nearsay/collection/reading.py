@@ -111,5 +111,15 @@ class ReadableStore:
         """All that is wrong with the files, the log and the items; empty where nothing is. Reads everything."""
         return faults.find_faults(self._database, self._shards, self.path)
 
+    def damage(self) -> list[str]:
+        """The same without files that were left behind, which harm nothing and go when the next writer comes."""
+        return faults.find_damage(self._database, self._shards, self.path)
+
+    @property
+    def format(self) -> int:
+        """The number of the format that the collection is written in."""
+        found: int = self._database.one("PRAGMA user_version")
+        return found
+
     def _about(self, name: str) -> Any:
         return json.loads(self._database.one("SELECT value FROM about WHERE name = ?", (name,)))

@@ -62,6 +62,34 @@ class WriterLock:
             self._descriptor = -1
 
 
+def holder_of(folder: Path) -> str | None:
+    """Who has the collection open for writing, in words; None where nobody has.
+
+    The lock itself is not touched, since a writer that comes at that moment would be refused: what a writer wrote
+    down is believed unless its process is gone.
+    """
+    path = folder / NAME
+    try:
+        said = json.loads(path.read_text(encoding="utf-8"))
+        if said["host"] == socket.gethostname() and not _runs(int(said["pid"])):
+            return None
+    except (OSError, ValueError, KeyError, TypeError):
+        return None  # empty since the last one closed it
+    return _holder(path)
+
+
+def _runs(pid: int) -> bool:
+    if sys.platform == "win32":  # where asking with signal 0 would interrupt it
+        return True
+    try:
+        os.kill(pid, 0)
+    except ProcessLookupError:
+        return False
+    except OSError:
+        pass  # of another user
+    return True
+
+
 def _holder(path: Path) -> str:
     try:
         said = json.loads(path.read_text(encoding="utf-8"))

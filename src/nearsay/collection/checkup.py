@@ -1,0 +1,279 @@
+"""What is wrong with a collection and what to do about it, and what there is in it: ``nearsay doctor COLLECTION``.
+
+files and log     checksums, digests, the items against the log replayed       (faults.py)
+answers           the living tables and some answers against the collection opened afresh
+around it         what was left behind, versions, who writes, whether learning is due
+"""
+
+from __future__ import annotations
+
+import os
+import sqlite3
+from dataclasses import asdict, dataclass, field
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from nearsay import __version__
+from nearsay.collection import kept, shards
+from nearsay.collection.garbage import unnamed_files
+from nearsay.collection.live import LiveCollection
+from nearsay.collection.store import Store
+from nearsay.collection.writer_lock import holder_of
+from nearsay.errors import InputError, NearsayError, StorageError
+
+ANSWERS_COMPARED = 20
+# SQLite versions in which two connections that both write or checkpoint can damage a file.
+FIRST_AFFECTED, LAST_AFFECTED = (3, 7, 0), (3, 51, 2)
+RESTORE = "Restore the collection from a backup. Until then, open it with read_only=True and export what can be read."
+RESTORE_ROWS = "Restore the file from a backup of the collection, or forget its items and add them anew."
+LEARN = "Learn again: it is made from the items, and nothing else is lost."
+REOPEN = "Close the collection and open it again: what is on disk counts. This should not happen; please report it."
+# What to do, by words of the fault; the first that fit.
+ADVICE = (
+    (f"{os.sep}{kept.FOLDER}{os.sep}", LEARN),
+    ("he shard ", RESTORE_ROWS),
+    ("he vectors of ", RESTORE_ROWS),
+)
+
+
+class Fault(NamedTuple):
+    """Something that is wrong, and what to do."""
+
+    what: str
+    advice: str
+
+
+@dataclass(frozen=True)
+class Checkup:
+    """What was found in a collection.
+
+    Attributes
+    ----------
+    path : str
+    faults : list of Fault
+        (what is wrong, what to do); empty where nothing is.
+    compared : str
+        What was compared with the collection opened afresh.
+    versions : dict
+        ``nearsay``, ``sqlite`` and ``format``, and ``sqlite_affected``: whether this SQLite has the fault below.
+    items : dict
+        ``rows`` ever added and those ``forgotten``; ``items`` that are there, and of these ``voters``, ``unconfirmed``
+        and ``unlabeled`` ones; vectors in ``shards`` (files) and the ``tail`` (rows not sealed yet).
+    learned : str or None
+        What is learned, in a sentence; ``stale`` says whether to learn again.
+    stored : dict
+        Bytes: ``vectors``, ``database``, ``learned`` (in ``learned_folders``), and of files ``left_behind`` (in
+        ``n_left_behind``), which the next writer removes.
+    writer : str or None
+        Who has the collection open for writing.
+
+    >>> import tempfile
+    >>> leaves = LiveCollection.create(tempfile.mkdtemp() + "/leaves", n_columns=1)
+    >>> _ = leaves.add(["a", "b", "c", "d"], [[0.0], [0.2], [4.0], [4.3]], labels=["oak", "oak", "elm", None])
+    >>> found = checkup(leaves)
+    >>> found.ok, found.items["voters"], found.items["unlabeled"]
+    (True, 3, 1)
+    >>> leaves.close()
+    """
+
+    path: str
+    faults: list[Fault]
+    compared: str = "nothing"
+    versions: dict[str, Any] = field(default_factory=dict)
+    items: dict[str, int] = field(default_factory=dict)
+    learned: str | None = None
+    stale: bool = False
+    stored: dict[str, int] = field(default_factory=dict)
+    writer: str | None = None
+
+    @property
+    def ok(self) -> bool:
+        """Whether nothing is wrong."""
+        return not self.faults
+
+    @property
+    def notes(self) -> list[str]:
+        """What is no fault but good to know, in sentences."""
+        told = []
+        if self.versions.get("sqlite_affected"):
+            first, last = (".".join(map(str, version)) for version in (FIRST_AFFECTED, LAST_AFFECTED))
+            told.append(
+                f"SQLite {self.versions['sqlite']} is among {first} to {last}, in which two connections that both write"
+                " can damage a file. Here one process writes and readers never do; let no other program write to it."
+            )
+        if self.stale:
+            told.append("A tenth of the items or more came or went since it learned: learn again to make use of them.")
+        if self.stored.get("n_left_behind"):
+            told.append(
+                f"{self.stored['n_left_behind']:,} files of {_size(self.stored['left_behind'])} were left behind by a"
+                " change that did not end. They harm nothing, and the next writer removes them."
+            )
+        if self.items.get("unconfirmed"):
+            told.append(f"{self.items['unconfirmed']:,} labels of machines wait to be confirmed and do not vote.")
+        return told
+
+    def __str__(self) -> str:
+        n = len(self.faults)
+        verdict = f"{n} fault{'s' * (n != 1)}." if n else "nothing is wrong."
+        lines = [f"{self.path}: {verdict}"]
+        for what, advice in self.faults:
+            lines += [f"- {what}", f"  {advice}"]
+        if self.items:
+            lines.append(
+                f"{self.items['items']:,} items, {self.items['voters']:,} vote, {self.items['forgotten']:,} forgotten;"
+                f" {self.items['shards']:,} shards, {self.items['tail']:,} rows not sealed."
+            )
+        if self.versions:
+            of = self.versions
+            lines.append(f"nearsay {of['nearsay']}, SQLite {of['sqlite']}, format {of['format']}.")
+        lines.append(self.learned or "Nothing is learned yet.")
+        if self.stored:
+            sizes = (f"{name} {_size(self.stored[name])}" for name in ("vectors", "database", "learned"))
+            lines.append(f"On disk: {', '.join(sizes)}.")
+        lines.append(f"Compared with the collection opened afresh: {self.compared}.")
+        lines.append("Nobody writes." if self.writer is None else f"Written to by {self.writer}.")
+        return "\n".join([*lines, *self.notes])
+
+    def to_dict(self) -> dict[str, Any]:
+        """Everything, the text too, as values that ``json.dumps`` takes."""
+        faults = [fault._asdict() for fault in self.faults]
+        return {**asdict(self), "ok": self.ok, "faults": faults, "notes": self.notes, "text": str(self)}
+
+
+def checkup(collection: LiveCollection | str | os.PathLike[str]) -> Checkup:
+    """Look for all that can be wrong with a collection; everything is read, nothing is changed.
+
+    Give the folder of a collection, also while it is written to, or an open one: then the tables it has kept up to
+    date are compared with those of the collection opened afresh too.
+    """
+    if isinstance(collection, LiveCollection):
+        return _checked(collection, opened_just_now=False)
+    path = Path(os.path.abspath(collection))
+    try:
+        with LiveCollection.open(path, read_only=True) as opened:
+            return _checked(opened, opened_just_now=True)
+    except InputError:
+        raise  # no collection, or one of a newer nearsay: that is no fault of it
+    except (StorageError, OSError, ValueError, TypeError) as error:
+        return Checkup(str(path), [Fault(f"It cannot be opened: {error}", RESTORE)], writer=holder_of(path))
+
+
+def _checked(collection: LiveCollection, *, opened_just_now: bool) -> Checkup:
+    store = collection.store
+    faults = [Fault(what, advice_on(what)) for what in store.damage()]
+    learned, stale, compared = None, False, "nothing"
+    items: dict[str, int] = {}
+    try:
+        items = _counts(collection)
+        about = collection.learned
+        learned, stale = (None, False) if about is None else (str(about), about.stale)
+        if items["voters"] and about is not None and opened_just_now:
+            collection.label(np.zeros((1, collection.n_columns)))
+            compared = "nothing, since it was opened just now"
+        elif items["voters"] and about is not None:
+            compared, differ = _compared(collection)
+            faults += [Fault(what, REOPEN) for what in differ]
+    except (NearsayError, OSError, ValueError, KeyError) as error:
+        if not faults:  # otherwise that is why
+            faults.append(Fault(f"The collection cannot answer: {error}", LEARN))
+    left = unnamed_files(store._database, store.path)
+    return Checkup(
+        str(store.path),
+        faults,
+        compared,
+        _versions(store),
+        items,
+        learned,
+        stale,
+        {**_sizes(store.path), "left_behind": sum(map(_bytes, left)), "n_left_behind": len(left)},
+        holder_of(store.path),
+    )
+
+
+def advice_on(fault: str) -> str:
+    """What to do about a fault that ``Store.faults`` named."""
+    return next((advice for words, advice in ADVICE if words in fault), RESTORE)
+
+
+def _counts(collection: LiveCollection) -> dict[str, int]:
+    items, store = collection.items, collection.store
+    columns, votes = items.columns, items.standing().votes
+    alive = columns["alive"]
+    labeled = np.array([label is not None for label in columns["label"]], np.bool_)
+    sealed = store._shards.sealed()
+    found: dict[str, Any] = {
+        "rows": len(alive),
+        "items": np.count_nonzero(alive),
+        "voters": np.count_nonzero(votes),
+        "unconfirmed": np.count_nonzero(alive & labeled & ~columns["confirmed"]),
+        "unlabeled": np.count_nonzero(alive & ~labeled),
+        "forgotten": np.count_nonzero(~alive),
+        "shards": len(sealed),
+        "tail": len(alive) - (sealed[-1].end if sealed else 0),
+    }
+    return {name: int(n) for name, n in found.items()}
+
+
+def _compared(collection: LiveCollection) -> tuple[str, list[str]]:
+    """What was compared with the collection opened afresh, and what differs."""
+    with LiveCollection.open(collection.store.path, read_only=True) as fresh, collection._lock:
+        ours, theirs = collection.now(), fresh.now()
+        if ours.version != theirs.version:
+            return "nothing, since it was changed meanwhile", []
+        k = ours.learned.n_neighbors
+        differ = []
+        left, right = collection.left_out(ours.views, k), fresh.left_out(theirs.views, k)
+        if not (np.array_equal(left.indices, right.indices) and np.array_equal(left.distances, right.distances)):
+            differ.append("The leave-one-out table is not that of the collection opened afresh.")
+        pairs = list(zip(ours.classifier.posterior_.tables(), theirs.classifier.posterior_.tables(), strict=True))
+        same = (
+            np.array_equal(mine.cases, other.cases) and np.array_equal(mine.probability, other.probability)
+            for mine, other in pairs
+        )
+        if not all(same):
+            differ.append("A table of past cases is not that of the collection opened afresh.")
+        rows = np.flatnonzero(ours.standing.votes)
+        few = rows[np.linspace(0, len(rows) - 1, min(ANSWERS_COMPARED, len(rows))).astype(np.int64)]
+        X = theirs.views.all_rows()[few]
+        if [each.to_dict() for each in collection.label(X)] != [each.to_dict() for each in fresh.label(X)]:
+            differ.append("Some answers are not those of the collection opened afresh.")
+        told = f"the neighbors of {len(rows):,} items, {len(pairs)} tables of past cases and {len(few)} answers"
+        return told, differ
+
+
+def _versions(store: Store) -> dict[str, Any]:
+    number = sqlite3.sqlite_version_info
+    return {
+        "nearsay": __version__,
+        "sqlite": sqlite3.sqlite_version,
+        "sqlite_affected": FIRST_AFFECTED <= number <= LAST_AFFECTED,
+        "format": store.format,
+    }
+
+
+def _sizes(folder: Path) -> dict[str, int]:
+    learned = list((folder / kept.FOLDER).glob("*"))
+    return {
+        "vectors": _bytes(folder / shards.FOLDER),
+        "database": sum(_bytes(file) for file in folder.glob("collection.sqlite*")),
+        "learned": sum(map(_bytes, learned)),
+        "learned_folders": len(learned),
+    }
+
+
+def _bytes(path: Path) -> int:
+    files = [path] if path.is_file() else [file for file in path.rglob("*") if file.is_file()]
+    return sum(file.stat().st_size for file in files)
+
+
+def _size(n_bytes: int) -> str:
+    """
+    >>> _size(512), _size(3_500_000)
+    ('512 bytes', '3.5 MB')
+    """
+    for unit, name in ((1e9, "GB"), (1e6, "MB"), (1e3, "kB")):
+        if n_bytes >= unit:
+            return f"{n_bytes / unit:.1f} {name}"
+    return f"{n_bytes} bytes"

@@ -1,0 +1,186 @@
+"""The checkup finds what is wrong with a collection and says what to do; what is whole is said to be."""
+
+from __future__ import annotations
+
+import json
+import os
+import sqlite3
+import subprocess
+import sys
+from contextlib import closing, contextmanager
+
+import numpy as np
+import pytest
+
+from nearsay.collection import LiveCollection, checkup
+from nearsay.collection.checkup import LEARN, REOPEN, RESTORE, RESTORE_ROWS, Checkup
+from nearsay.collection.database import NAME
+from nearsay.collection.writer_lock import holder_of
+from nearsay.errors import InputError
+from nearsay.neighbors.table import NeighborTable
+
+
+@pytest.fixture
+def path(tmp_path):
+    """Thirty items: some sealed, some guessed by a machine, one without a label, one forgotten; and learned."""
+    X = np.random.default_rng(0).normal(size=(30, 2)) + np.repeat([[0, 0], [4, 0], [0, 4]], 10, axis=0)
+    with LiveCollection.create(tmp_path / "pets", n_columns=2) as collection:
+        collection.add([f"p{row}" for row in range(26)], X[:26], np.repeat(["cat", "dog", "fox"], 10)[:26].tolist())
+        collection.store.seal(1)
+        collection.add(["m1", "m2"], X[26:28], ["fox", "fox"], by="machine")
+        collection.add(["n1", "gone"], X[28:], [None, "cat"])
+        collection.forget(["gone"])
+        collection.learn()
+    return tmp_path / "pets"
+
+
+@contextmanager
+def direct(path):
+    """The database itself, past the store."""
+    with closing(sqlite3.connect(path / NAME)) as connection, connection:
+        yield connection
+
+
+def test_a_whole_collection_is_ok_and_everything_in_it_is_counted(path):
+    found = checkup(path)
+    assert (found.ok, found.faults) == (True, [])
+    assert found.items == {
+        "rows": 30,
+        "items": 29,
+        "voters": 26,
+        "unconfirmed": 2,
+        "unlabeled": 1,
+        "forgotten": 1,
+        "shards": 1,
+        "tail": 4,
+    }
+    assert found.versions["format"] == 1
+    assert found.versions["sqlite"] == sqlite3.sqlite_version
+    assert found.learned.startswith("Learned on 26 rows, now 26")
+    assert (found.stale, found.writer, found.stored["n_left_behind"], found.stored["learned_folders"]) == (
+        False,
+        None,
+        0,
+        1,
+    )
+    assert found.stored["vectors"] >= 26 * 2 * 4
+    assert json.loads(json.dumps(found.to_dict()))["ok"] is True
+    assert "nothing is wrong" in str(found)
+
+
+@pytest.mark.parametrize(("posterior", "n_tables"), [("auto", 0), ("rank", 1)])
+def test_a_living_collection_is_compared_with_one_opened_afresh(path, monkeypatch, posterior, n_tables):
+    with LiveCollection.open(path) as collection:
+        collection.learn(posterior=posterior)
+        collection.likely_mistakes()
+        collection.relabel(["p3"], ["fox"])
+        collection.add(["late"], [[1.0, 1.0]], ["dog"])
+        found = checkup(collection)
+        assert found.ok
+        assert f"the neighbors of 27 items, {n_tables} tables" in found.compared
+        assert found.writer.startswith(f"process {os.getpid()} on")
+        table = collection._living.table()
+        swapped = NeighborTable(table.indices[::-1].copy(), table.distances)
+        monkeypatch.setattr(collection._living, "table", lambda: swapped)
+        wrong = checkup(collection)
+    assert [fault.what.split(" is ")[0] for fault in wrong.faults] == ["The leave-one-out table"]
+    assert wrong.faults[0].advice == REOPEN
+    assert ": 1 fault.\n" in str(wrong)
+
+
+def test_a_table_of_past_cases_that_differs_is_a_fault(path):
+    with LiveCollection.open(path) as collection:
+        collection.learn(posterior="rank")
+        collection.label([[0.0, 0.0]])
+        collection.now().classifier.posterior_.tables()[0].cases[:] += 1
+        found = checkup(collection)
+    assert "A table of past cases" in found.faults[0].what
+
+
+def test_answers_that_differ_are_a_fault(path):
+    with LiveCollection.open(path) as collection:
+        collection.label([[0.0, 0.0]])
+        collection.now().standing.ids[:] = "someone else"
+        found = checkup(collection)
+    assert [fault.what for fault in found.faults] == ["Some answers are not those of the collection opened afresh."]
+
+
+@pytest.mark.parametrize(
+    ("change", "what", "advice"),
+    [
+        ("UPDATE items SET label = 'z' WHERE row = 2", "not what the log adds up to", RESTORE),
+        ("UPDATE tail SET vector = zeroblob(8) WHERE row = 27", "vectors of event 2 are not those", RESTORE_ROWS),
+        ("UPDATE shards SET sha256 = 'x'", "checksum does not match", RESTORE_ROWS),
+        ("DROP TABLE tail", "cannot be read to its end", RESTORE),
+    ],
+)
+def test_damage_in_the_database_comes_with_what_to_do(path, change, what, advice):
+    with direct(path) as connection:
+        connection.execute(change)
+    found = checkup(path)
+    assert not found.ok
+    assert any(what in fault.what and fault.advice == advice for fault in found.faults)
+    assert advice in str(found)
+
+
+def test_damaged_files_come_with_what_to_do(path):
+    (learned,) = (path / "kept").glob("*/*")
+    learned.write_bytes(learned.read_bytes()[:-3])
+    (fault,) = checkup(path).faults
+    assert "not as it was written" in fault.what
+    assert fault.advice == LEARN
+    (shard,) = (path / "shards").iterdir()
+    shard.unlink()
+    assert RESTORE_ROWS in [fault.advice for fault in checkup(path).faults]
+    (path / NAME).write_bytes(b"SQLite format 3\x00" + b"?" * 5000)
+    (fault,) = checkup(path).faults
+    assert fault.what.startswith("It cannot be opened")
+    assert fault.advice == RESTORE
+
+
+def test_what_was_left_behind_is_no_fault_and_the_next_writer_removes_it(path):
+    (path / "shards" / "left-behind.npy").write_bytes(b"." * 100)
+    found = checkup(path)
+    assert found.ok
+    assert (found.stored["n_left_behind"], found.stored["left_behind"]) == (1, 100)
+    assert any("left behind" in note for note in found.notes)
+    LiveCollection.open(path).close()
+    assert checkup(path).stored["n_left_behind"] == 0
+
+
+def test_it_says_when_to_learn_again(path):
+    with LiveCollection.open(path) as collection:
+        collection.add([f"l{row}" for row in range(20)], np.zeros((20, 2)), ["cat"] * 20)
+    found = checkup(path)
+    assert found.stale
+    assert any("learn again" in note for note in found.notes)
+
+
+def test_a_collection_where_nothing_is_learned_is_not_changed(tmp_path):
+    with LiveCollection.create(tmp_path / "c", n_columns=1) as collection:
+        assert checkup(collection).ok
+        collection.add(["a"], [[0.0]], ["x"])
+        assert checkup(collection).learned is None
+        assert collection.version == 1
+
+
+def test_what_is_no_collection_is_an_error_not_a_fault(tmp_path):
+    with pytest.raises(InputError, match="not a collection"):
+        checkup(tmp_path)
+
+
+def test_a_process_that_is_gone_holds_nothing(path):
+    with LiveCollection.open(path):
+        assert holder_of(path).startswith(f"process {os.getpid()}")
+    assert holder_of(path) is None
+    script = f"from nearsay.collection import Store; s = Store.open({str(path)!r}); import os; os._exit(1)"
+    subprocess.run(
+        [sys.executable, "-c", script], env={**os.environ, "PYTHONPATH": os.pathsep.join(sys.path)}, check=False
+    )
+    assert (path / "writer.lock").read_text() != ""
+    assert holder_of(path) is None
+
+
+def test_sqlite_versions_are_told_apart():
+    affected = Checkup("c", [], versions={"nearsay": "1", "sqlite": "3.45.1", "sqlite_affected": True, "format": 1})
+    assert "3.7.0 to 3.51.2" in affected.notes[0]
