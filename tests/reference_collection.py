@@ -24,6 +24,7 @@ class Notebook:
         self.vectors: list[np.ndarray] = []
         self.about: dict[str, Any] = {"settings": dict(settings or {}), "taxonomy": None}
         self.events: list[dict[str, Any]] = []
+        self.first_there: dict[str, int] = {}  # of each kind of learned state, the first event whose files are kept
         self.pages = [self._page()]
 
     @property
@@ -97,12 +98,19 @@ class Notebook:
         return self._write("keep", [("kept", kind, None, None)])
 
     def kept(self, kind):
-        found = [
-            number
-            for number, event in enumerate(self.events, start=1)
-            if event["kind"] == "keep" and event["changes"][0][1] == kind and not self.is_undone(number)
-        ]
+        found = [number for number in self.keeps(kind) if not self.is_undone(number)]
         return found[-1] if found else None
+
+    def open_to_write(self):
+        """Of each kind only the last two that count stay, and what came between and after them."""
+        for kind in ("metric", "posterior"):
+            counting = [n for n in self.keeps(kind) if not self.is_undone(n)]
+            if len(counting) > 1:
+                self.first_there[kind] = max(counting[-2], self.first_there.get(kind, 0))
+
+    def keeps(self, kind):
+        every = enumerate(self.events, start=1)
+        return [number for number, one in every if one["kind"] == "keep" and one["changes"][0][1] == kind]
 
     def is_undone(self, number):
         """Whether an undo took the event back that was not itself taken back."""
@@ -133,7 +141,13 @@ class Notebook:
             if name == "alive" and old and now["id"] in self.living():
                 raise Refused("added anew")
         back = [(where, name, new, old) for where, name, old, new in changes]
-        return self._write("undo", back, undoes=event)
+        number = self._write("undo", back, undoes=event)
+        for kind, first in self.first_there.items():
+            if (self.kept(kind) or first) < first:
+                self.events.pop()
+                self.pages.pop()
+                raise Refused("no longer kept")
+        return number
 
 
 def assert_equal(store, notebook, version=None):

@@ -14,7 +14,7 @@ from hypothesis.stateful import RuleBasedStateMachine, invariant, precondition, 
 
 from nearsay.collection import Snapshot, Store, shards
 from nearsay.errors import InputError
-from reference_collection import Notebook, Refused, assert_equal, made_up_change
+from reference_collection import Notebook, Refused, assert_equal, made_up_change, write_state
 
 # To sync a disk thousands of times takes long and shows nothing here: crashes have tests of their own.
 IN_MEMORY = "/dev/shm" if Path("/dev/shm").is_dir() else None
@@ -58,6 +58,11 @@ class StoreAndNotebook(RuleBasedStateMachine):
         else:
             assert getattr(self.store, name)(*given, **more) == number
 
+    @rule(kind=st.sampled_from(["metric", "posterior"]), n=st.integers(1, 3))
+    def learn(self, kind, n):
+        for _ in range(n):
+            self.tell_both("keep", (kind, write_state), {})
+
     @rule(min_rows=st.integers(1, 5))
     def seal(self, min_rows):
         self.store.seal(min_rows)
@@ -66,6 +71,11 @@ class StoreAndNotebook(RuleBasedStateMachine):
     def reopen(self):
         self.store.close()
         self.store = Store.open(self.folder / "collection")
+        self.notebook.open_to_write()
+        for kind in ("metric", "posterior"):
+            there = [n for n in self.notebook.keeps(kind) if n >= self.notebook.first_there.get(kind, 0)]
+            folders = sorted((self.folder / "collection" / "kept").glob(f"*-{kind}-*"))
+            assert [int(folder.name[:12]) for folder in folders] == there
 
     @rule()
     def look_from_elsewhere(self):
@@ -114,6 +124,24 @@ class StoreAndNotebook(RuleBasedStateMachine):
         for kind in ("metric", "posterior"):
             kept = self.store.kept(kind)
             assert (kept and kept[0]) == self.notebook.kept(kind)
+            assert kept is None or any(kept[1].iterdir())
+
+
+def test_learning_can_be_undone_once_and_what_is_older_goes(tmp_path):
+    path = tmp_path / "collection"
+    with Store.create(path, 1) as store:
+        first, second, third = (store.keep("metric", write_state) for _ in range(3))
+        assert len(list((path / "kept").iterdir())) == 3  # nobody takes away what a reader may be reading
+    with Store.open(path) as store:
+        assert [int(folder.name[:12]) for folder in sorted((path / "kept").iterdir())] == [second, third]
+        store.undo(third)
+        assert store.kept("metric")[0] == second
+        with pytest.raises(InputError, match=f"Event {second} cannot be undone.*event {first}, is no longer there"):
+            store.undo(second)
+        assert (store.kept("metric")[0], store.faults()) == (second, [])
+        store.undo(4)
+        assert store.kept("metric")[0] == third
+    store.close()
 
 
 TestStoreAndNotebook = StoreAndNotebook.TestCase

@@ -17,8 +17,9 @@ from nearsay.errors import InputError, StorageError
 def back_up(database: Database, folder: Path, to: Path) -> None:
     """Copy the collection as it is at this moment; ``to`` appears when the copy is whole and on the disk.
 
-    Files that are named once never change and never go, so the copy of the
-    database says which ones belong to it, whatever a writer adds meanwhile.
+    Files that are named never change, so the copy of the database says which
+    ones belong to it, whatever a writer adds meanwhile. Learned state may go, when
+    a newer one has been there for a while: it is copied first.
     """
     check_new_folder(to)
     part = to.with_name(f".{to.name}.{secrets.token_hex(4)}.part")
@@ -41,14 +42,14 @@ def back_up(database: Database, folder: Path, to: Path) -> None:
 def _copy_named(database: Database, folder: Path, to: Path) -> None:
     for name in (shards.FOLDER, kept.FOLDER):
         (to / name).mkdir()
-    files = {}
-    for found in database.all("SELECT * FROM shards"):
-        shard = Shard(*found)
-        files[f"{shards.FOLDER}/{shard.file}"] = shard.sha256
+    files: dict[str, str] = {}
     for state in kept.all_kept(database):
         own = f"{kept.FOLDER}/{state['folder']}"
         (to / own).mkdir()
         files |= {f"{own}/{name}": sha256 for name, sha256 in state["files"].items()}
+    for found in database.all("SELECT * FROM shards"):
+        shard = Shard(*found)
+        files[f"{shards.FOLDER}/{shard.file}"] = shard.sha256
     for name, sha256 in files.items():
         if not (folder / name).is_file():
             raise StorageError(f"Cannot back up: {folder / name} is missing. See faults() for all that is wrong.")

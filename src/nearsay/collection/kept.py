@@ -2,12 +2,16 @@
 
     kept/000000000042-metric-9f…/…      written by the caller, synced, and only then named with its checksums
 
-Nothing is overwritten. What an event named stays readable as long as the
-collection exists, so an undo or an older version finds its own state.
+Nothing is overwritten. Of each kind the latest that counts stays, and the one
+before it, so that learning can be undone once. Who opens the collection for
+writing lets go of what is older: that is written down first (``let_go`` in
+``about``), then the folders are removed as everything is that nothing names. An
+undo that would need one of them is refused.
 """
 
 from __future__ import annotations
 
+import json
 import re
 import secrets
 from collections.abc import Callable
@@ -20,6 +24,7 @@ from nearsay.collection.events import read_event, undone_events
 from nearsay.errors import InputError
 
 FOLDER = "kept"
+LET_GO = "let_go"
 KIND = re.compile(r"\w[\w.-]{0,63}", re.ASCII)
 
 
@@ -48,7 +53,42 @@ def latest_kept(database: Database, kind: str) -> tuple[int, dict[str, Any]] | N
 
 
 def all_kept(database: Database) -> list[dict[str, Any]]:
-    """What every event of the log kept, those taken back included."""
+    """What events of the log kept and is still there, those taken back included."""
+    gone = _let_go(database)
+    return [state for number, state in _every_keep(database) if number >= gone.get(state["kind"], 0)]
+
+
+def let_go_of_old(database: Database) -> None:
+    """Write down that what was kept before the last two of its kind that count is no longer needed."""
+    gone, undone = _let_go(database), undone_events(database)
+    counting: dict[str, list[int]] = {}
+    for number, state in _every_keep(database):
+        if number not in undone:
+            counting.setdefault(state["kind"], []).append(number)
+    now = gone | {kind: max(numbers[-2], gone.get(kind, 0)) for kind, numbers in counting.items() if len(numbers) > 1}
+    if now != gone:
+        with database.transaction():
+            database.execute("INSERT OR REPLACE INTO about VALUES (?, ?)", (LET_GO, json.dumps(now)))
+
+
+def check_there(database: Database, number: int) -> None:
+    """Refuse the undo of an event after which the latest state of a kind would be one that is gone."""
+    for kind, first in _let_go(database).items():
+        latest = latest_kept(database, kind)
+        if latest is not None and latest[0] < first:
+            raise InputError(
+                f"Event {number} cannot be undone: what was kept before it, in event {latest[0]}, is no longer there."
+                " Of what was learned the last two are kept. Learn again instead."
+            )
+
+
+def _every_keep(database: Database) -> list[tuple[int, dict[str, Any]]]:
     numbers = [number for (number,) in database.all("SELECT number FROM events WHERE kind = 'keep' ORDER BY number")]
     events = (read_event(database, number) for number in numbers)
-    return [event.after["keep"] for event in events if event is not None]
+    return [(event.number, event.after["keep"]) for event in events if event is not None]
+
+
+def _let_go(database: Database) -> dict[str, int]:
+    """By kind, the first event whose state is still there."""
+    said = database.one("SELECT value FROM about WHERE name = ?", (LET_GO,))
+    return {} if said is None else json.loads(said)

@@ -88,6 +88,8 @@ class Store(ReadableStore):
         super().__init__(path, database)
         self._lock, self.read_only = lock, lock is None
         if lock is not None:
+            with suppress(StorageError):  # on a full disk it waits for the next time
+                kept.let_go_of_old(database)
             remove_garbage(database, path)
 
     @classmethod
@@ -257,7 +259,8 @@ class Store(ReadableStore):
     def undo(self, event: int | None = None, *, by: str = "person", who: str = "") -> int:
         """Take an event back: the one asked for, or the last that is neither an undo nor taken back.
 
-        What was learned (``keep``) is no such change: it is taken back by its number alone.
+        What was learned (``keep``) is no such change: it is taken back by its number alone, and what was learned
+        before it counts again. Only the last two are there for that.
 
         Refused where something it changed was changed again since. To undo an
         undo is to do the thing again.
@@ -271,7 +274,10 @@ class Store(ReadableStore):
                 change_items(self._database, undone.rows, after)
             for name in about.keys() & after.keys():
                 self._set_about(name, after[name])
-            return self._append("undo", by, who, undone.rows, before, after, undoes=undone.number)
+            number = self._append("undo", by, who, undone.rows, before, after, undoes=undone.number)
+            if not undone.changes_items:
+                kept.check_there(self._database, undone.number)
+            return number
 
     def set_settings(self, settings: dict[str, Any], *, by: str = "person", who: str = "") -> int:
         """Set some settings; those not named stay as they are."""
@@ -286,7 +292,10 @@ class Store(ReadableStore):
         return self._change_about("taxonomy", lambda _: new, by, who)
 
     def keep(self, kind: str, write: Callable[[Path], Any], *, by: str = "machine", who: str = "") -> int:
-        """Keep learned state: ``write`` is given a new, empty folder to fill, which no later call ever changes."""
+        """Keep learned state: ``write`` is given a new, empty folder to fill, which no later call ever changes.
+
+        Of a kind the last two are kept; who next opens the collection for writing lets go of older ones.
+        """
         by, who = checked_author(by, who)
         with self._writing(new_files=True):
             state = kept.write_kept(self.path, kind, self.version + 1, write)
