@@ -4,6 +4,7 @@ from nearsay.collection.checkup import checkup as checkup
 from nearsay.collection.evaluating import evaluate as evaluate
 from nearsay.collection.evaluating import evaluation_report as evaluation_report
 from nearsay.collection.events import Event as Event
+from nearsay.collection.item_exports import export_items as export_items
 from nearsay.collection.items import Items as Items
 from nearsay.collection.live import LearnedInfo as LearnedInfo
 from nearsay.collection.live import LiveCollection as LiveCollection

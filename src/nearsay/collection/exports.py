@@ -17,7 +17,7 @@ import json
 import math
 import os
 import re
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import IO, Any
@@ -83,6 +83,17 @@ def export_answers(
     nearsay.errors.InputError: out.csv is there already. Pass overwrite=True to replace it, or name another file.
     """
     path, given = Path(path), list(answers)
+    chosen = format_of(path, format)
+    if chosen == "xmp":
+        folder = Path(pictures) if pictures is not None else path if path.is_dir() else path.parent
+        return Exported(*write_sidecars(given, folder))
+    if chosen == "fiftyone":
+        return write_folder(path, fiftyone_files(given, Path(pictures or path.parent)), overwrite=overwrite)
+    return write_file(path, lambda out: WRITERS[chosen](given, out), "An answer", overwrite=overwrite)
+
+
+def format_of(path: Path, format: str | None) -> str:
+    """The format that was asked for, or that the ending stands for."""
     chosen = format or BY_ENDING.get(path.suffix.lower())
     if chosen is None or chosen not in WRITERS:
         if format is None:
@@ -91,19 +102,33 @@ def export_answers(
                 f" Or pass format=, one of {', '.join(sorted(WRITERS))}."
             )
         raise unknown_name("format", format, WRITERS)
-    if chosen == "xmp":
-        folder = Path(pictures) if pictures is not None else path if path.is_dir() else path.parent
-        return Exported(*write_sidecars(given, folder))
-    if path.exists() and not overwrite:
-        raise InputError(f"{path.name} is there already. Pass overwrite=True to replace it, or name another file.")
-    if chosen == "fiftyone":
-        return Exported(_write_folder(path, fiftyone_files(given, Path(pictures or path.parent))))
+    return chosen
+
+
+def write_file(path: Path, write: Callable[[IO[bytes]], Any], what: str, *, overwrite: bool) -> Exported:
+    """A file that is whole or not there; one that is there stays unless ``overwrite``."""
+    _check_free(path, overwrite)
     try:
         with replacing(path) as out:
-            WRITERS[chosen](given, out)
+            write(out)
     except UnicodeError as error:
-        raise InputError(f"An answer cannot be written as UTF-8 ({error}). Correct its id or label.") from error
+        raise InputError(f"{what} cannot be written as UTF-8 ({error}). Correct its id or label.") from error
     return Exported([path])
+
+
+def write_folder(folder: Path, files: dict[str, Any], *, overwrite: bool) -> Exported:
+    """JSON files in a folder, each whole or not there."""
+    _check_free(folder, overwrite)
+    folder.mkdir(exist_ok=True)
+    for name, content in files.items():
+        with replacing(folder / name) as out, as_text(out) as text:
+            text.write(as_json(content, indent=1))
+    return Exported([folder / name for name in files])
+
+
+def _check_free(path: Path, overwrite: bool) -> None:
+    if path.exists() and not overwrite:
+        raise InputError(f"{path.name} is there already. Pass overwrite=True to replace it, or name another file.")
 
 
 def to_frame(answers: Iterable[Answer]) -> Any:
@@ -162,18 +187,28 @@ def safe_cell(value: Any) -> Any:
 
 
 def _write_csv(answers: list[Answer], out: IO[bytes]) -> None:
+    write_cells(flat(Answer("")), (flat(answer).values() for answer in answers), out)
+
+
+def write_cells(names: Iterable[str], rows: Iterable[Iterable[Any]], out: IO[bytes]) -> None:
+    """A table for spreadsheets, in which no cell is a formula."""
     with as_text(out) as text:
         # In quotes, every text: Python's writer leaves a lone carriage return bare, which ends the line for readers.
         writer = csv.writer(text, lineterminator="\n", quoting=csv.QUOTE_NONNUMERIC)
-        writer.writerow(flat(Answer("")))
-        for answer in answers:
-            writer.writerow([safe_cell(value) for value in flat(answer).values()])
+        writer.writerow(names)
+        for row in rows:
+            writer.writerow([safe_cell(value) for value in row])
 
 
 def _write_jsonl(answers: list[Answer], out: IO[bytes]) -> None:
+    write_lines((answer.to_dict() for answer in answers), out)
+
+
+def write_lines(values: Iterable[Any], out: IO[bytes]) -> None:
+    """A line of JSON for each value."""
     with as_text(out) as text:
-        for answer in answers:
-            text.write(f"{as_json(answer.to_dict())}\n")
+        for value in values:
+            text.write(f"{as_json(value)}\n")
 
 
 def as_json(value: Any, *, indent: int | None = None) -> str:
@@ -216,15 +251,6 @@ def _write_parquet(answers: list[Answer], out: IO[bytes]) -> None:
 def _write_label_studio(answers: list[Answer], out: IO[bytes]) -> None:
     with as_text(out) as text:
         text.write(as_json(label_studio_tasks(answers), indent=1))
-
-
-def _write_folder(folder: Path, files: dict[str, Any]) -> list[Path]:
-    """Files of a folder, each whole or not there."""
-    folder.mkdir(exist_ok=True)
-    for name, content in files.items():
-        with replacing(folder / name) as out, as_text(out) as text:
-            text.write(as_json(content, indent=1))
-    return [folder / name for name in files]
 
 
 WRITERS: dict[str, Any] = {

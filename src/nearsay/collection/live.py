@@ -22,6 +22,7 @@ import numpy as np
 from nearsay.arrays import GrowingArray
 from nearsay.collection.answers import Answer
 from nearsay.collection.events import Event
+from nearsay.collection.item_table import frame_of
 from nearsay.collection.learned import Learned
 from nearsay.collection.live_items import LiveItems, Standing
 from nearsay.collection.live_views import LiveViews, Voters, check_metric, checked_queries
@@ -304,6 +305,11 @@ class LiveCollection:
     def history(self, after: int = 0) -> list[Event]:
         """All events after this one, the oldest first."""
         return list(self.store.events(after))
+
+    def to_frame(self) -> Any:
+        """A pandas DataFrame with a line for every item: id, label, keywords, confirmed, by and details."""
+        with self._lock:
+            return frame_of(self.items)
 
     def now(self) -> Now:
         """The collection as it is now: it stays so, whatever is changed later."""
