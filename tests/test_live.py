@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import json
 import shutil
 import tempfile
 import warnings
@@ -268,3 +269,34 @@ def test_a_reader_sees_what_the_writer_has_acknowledged(pets):
         assert reader.label(X[:1])[0].label == "cat"
         collection.relabel([f"p{row}" for row in range(20)], ["lynx"] * 20)
         assert reader.label(X[:1])[0].label == "lynx"
+
+
+def test_history_is_told_in_words_and_says_what_was_undone(pets):
+    collection, X = pets
+    collection.label(X[:1])
+    collection.relabel(["p0", "p1"], ["lynx", None], who="ada")
+    collection.set_keywords(["p0"], [["striped", "wild"]])
+    collection.undo(3)
+    collection.confirm(["p2", "p3"])
+    collection.add(["new"], X[:1])
+    collection.set_taxonomy([("pet", "cat"), ("pet", "dog"), ("pet", "fox")])
+    collection.set_taxonomy(None)
+    told = [str(event).split("  ", 2) for event in collection.history()]
+    assert [line[0] for line in told] == [str(number) for number in range(1, 10)]
+    assert [line[2] for line in told] == [
+        "person  add 60 items: 20 'cat', 20 'dog', 20 more",
+        "machine  learn",
+        "ada  relabel 2 items (1 'cat' → 'lynx', 1 'cat' → no label) (undone by 5)",
+        "person  set keywords of 1 item: striped, wild",
+        "person  undo of event 3",
+        "person  confirm 2 items",
+        "person  add 1 item without a label",
+        "person  put a taxonomy of 3 edges over the labels",
+        "person  take the taxonomy away",
+    ]
+    relabeled = json.loads(json.dumps(collection.history(2)[0].to_dict()))
+    assert (relabeled["n_items"], relabeled["undone_by"]) == (2, 5)
+    assert relabeled["labels"][0] == {"before": "cat", "after": "lynx", "n_items": 1}
+    assert [event.to_dict()["n_items"] for event in collection.history(6)] == [1, 0, 0]
+    collection.undo(5)
+    assert collection.history(2)[0].undone_by is None

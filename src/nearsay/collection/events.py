@@ -18,6 +18,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from nearsay.collection.database import Database, database_errors
+from nearsay.collection.event_words import event_in_words, label_changes
 
 COLUMNS = "number, kind, at, by, who, undoes, rows, before, after, vectors, digest"
 PAGE, PAGE_SIZE = 200, 1 << 22
@@ -46,6 +47,12 @@ class Event:
         The event whose change an ``undo`` took back.
     vectors : str or None
         SHA-256 of the vectors an ``add`` brought.
+    undone_by : int or None
+        The undo that has taken this event back, at the time of asking; only ``LiveCollection.history`` says so.
+
+    >>> print(Event(12, "relabel", "2026-03-04T05:06:07.8+00:00", "person", "ada", [3, 4],
+    ...             {"label": ["owl", "owl"]}, {"label": ["chick", "chick"]}, undone_by=14))
+    12  2026-03-04 05:06:07  ada  relabel 2 items 'owl' → 'chick' (undone by 14)
     """
 
     number: int
@@ -58,11 +65,35 @@ class Event:
     after: dict[str, Any]
     undoes: int | None = None
     vectors: str | None = None
+    undone_by: int | None = None
 
     @property
     def changes_items(self) -> bool:
         """Whether the event is about items, not about the collection as a whole."""
         return bool(self.rows)
+
+    @property
+    def text(self) -> str:
+        """What happened, in a few words."""
+        return event_in_words(self.kind, len(self.rows), self.before, self.after, self.undoes)
+
+    def __str__(self) -> str:
+        when = self.when[:19].replace("T", " ")
+        undone = "" if self.undone_by is None else f" (undone by {self.undone_by})"
+        return f"{self.number}  {when}  {self.who or self.by}  {self.text}{undone}"
+
+    def to_dict(self) -> dict[str, Any]:
+        """What people want to know, as values that ``json.dumps`` takes.
+
+        What stood in each of the items before and after, which may be long, is in ``before`` and ``after`` alone.
+        """
+        changes = label_changes(len(self.rows), self.before, self.after) if self.changes_items else []
+        return {
+            **{name: getattr(self, name) for name in ("number", "kind", "when", "by", "who", "undoes", "undone_by")},
+            "n_items": len(self.rows),
+            "labels": [{"before": old, "after": new, "n_items": n} for old, new, n in changes],
+            "text": self.text,
+        }
 
 
 def append_event(database: Database, event: Event) -> None:

@@ -13,7 +13,7 @@ from __future__ import annotations
 import os
 import threading
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from types import TracebackType
 from typing import Any, Self
 
@@ -303,8 +303,9 @@ class LiveCollection:
         return None if kept is None else self._info(Learned.read(kept[1]) if self._now is None else self._now.learned)
 
     def history(self, after: int = 0) -> list[Event]:
-        """All events after this one, the oldest first."""
-        return list(self.store.events(after))
+        """All events after this one, the oldest first; each says whether it was undone since, and prints in a line."""
+        undone = self.store.undone()
+        return [replace(event, undone_by=undone.get(event.number)) for event in self.store.events(after)]
 
     def to_frame(self) -> Any:
         """A pandas DataFrame with a line for every item: id, label, keywords, confirmed, by and details."""

@@ -12,7 +12,7 @@ import numpy as np
 
 from nearsay.collection import backup, faults, kept, snapshot
 from nearsay.collection.database import Database
-from nearsay.collection.events import Event, read_events
+from nearsay.collection.events import Event, read_events, undone_events
 from nearsay.collection.items import Items, items_at
 from nearsay.collection.shards import Shards
 from nearsay.errors import InputError
@@ -89,6 +89,10 @@ class ReadableStore:
     def events(self, after: int = 0) -> Iterator[Event]:
         """The log, oldest first, from the event behind ``after`` on."""
         yield from read_events(self._database, after)
+
+    def undone(self) -> dict[int, int]:
+        """The events that are taken back at present, and by which undo."""
+        return undone_events(self._database)
 
     def kept(self, kind: str) -> tuple[int, Path] | None:
         """The event that kept the latest state of a kind, and its folder; None where there is none."""

@@ -1,0 +1,71 @@
+"""What an event changed, in a few words for people: "relabel 3 items 'owl' → 'chick'"."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Sequence
+from typing import Any
+
+# So many different changes of labels are named; the rest is counted.
+NAMED = 2
+
+
+def label_changes(n_items: int, before: dict[str, Any], after: dict[str, Any]) -> list[tuple[Any, Any, int]]:
+    """(label before, label after, how many items), the most frequent first.
+
+    >>> label_changes(3, {"label": ["owl", None, "owl"]}, {"label": ["chick", "axe", "chick"]})
+    [('owl', 'chick', 2), (None, 'axe', 1)]
+    """
+    if "label" not in after:
+        return []
+    pairs = zip(before.get("label", [None] * n_items), after["label"], strict=True)
+    return [(old, new, n) for (old, new), n in Counter(pairs).most_common()]
+
+
+def event_in_words(kind: str, n_items: int, before: dict[str, Any], after: dict[str, Any], undoes: int | None) -> str:
+    """What happened, without when and by whom.
+
+    >>> event_in_words("relabel", 2, {"label": ["owl", "owl"]}, {"label": ["chick", "chick"]}, None)
+    "relabel 2 items 'owl' → 'chick'"
+    >>> event_in_words("add", 3, {}, {"label": ["oak", "oak", "elm"]}, None)
+    "add 3 items: 2 'oak', 1 'elm'"
+    """
+    items = f"{n_items:,} item{'s' * (n_items != 1)}"
+    if kind == "undo":
+        return f"undo of event {undoes}"
+    if kind == "relabel":
+        changes = label_changes(n_items, before, after)
+        told = [f"{_name(old)} → {_name(new)}" if old != new else f"still {_name(new)}" for old, new, _ in changes]
+        return f"relabel {items} {_named(told, [n for *_, n in changes])}"
+    if kind == "add":
+        counts = Counter(after.get("label", []))
+        if not any(counts):
+            return f"add {items} without a label"
+        found = counts.most_common()
+        return f"add {items}: {_counted([_name(label) for label, _ in found], [n for _, n in found])}"
+    if kind == "keywords":
+        told = [", ".join(words or []) or "none" for words in after["keywords"]]
+        return f"set keywords of {items}" + (f": {told[0]}" if len(set(told)) == 1 else "")
+    if kind == "settings":
+        new = [name for name, value in after["settings"].items() if before["settings"].get(name, ()) != value]
+        return f"set {', '.join(sorted(new)) or 'nothing new'}"
+    if kind == "taxonomy":
+        edges = after["taxonomy"]
+        return "take the taxonomy away" if edges is None else f"put a taxonomy of {len(edges):,} edges over the labels"
+    if kind == "keep":
+        return "learn" if after["keep"]["kind"] == "learned" else f"keep {after['keep']['kind']}"
+    return f"{kind} {items}"
+
+
+def _name(label: Any) -> str:
+    return "no label" if label is None else repr(label)
+
+
+def _named(told: Sequence[str], counts: Sequence[int]) -> str:
+    return told[0] if len(told) == 1 else f"({_counted(told, counts)})"
+
+
+def _counted(told: Sequence[str], counts: Sequence[int]) -> str:
+    shown = [f"{n:,} {each}" for each, n in zip(told[:NAMED], counts, strict=False)]
+    rest = sum(counts[NAMED:])
+    return ", ".join([*shown, *([f"{rest:,} more"] if rest else [])])
