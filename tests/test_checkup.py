@@ -12,8 +12,8 @@ from contextlib import closing, contextmanager
 import numpy as np
 import pytest
 
-from nearsay.collection import LiveCollection, checkup
-from nearsay.collection.checkup import LEARN, REOPEN, RESTORE, RESTORE_ROWS, Checkup
+from nearsay.collection import LiveCollection
+from nearsay.collection.checkup import LEARN, REOPEN, RESTORE, RESTORE_ROWS, Checkup, checkup
 from nearsay.collection.database import NAME
 from nearsay.collection.writer_lock import holder_of
 from nearsay.errors import InputError

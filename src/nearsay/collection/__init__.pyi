@@ -1,6 +1,5 @@
 from nearsay.collection.answers import Answer as Answer
 from nearsay.collection.checkup import Checkup as Checkup
-from nearsay.collection.checkup import checkup as checkup
 from nearsay.collection.evaluating import evaluate as evaluate
 from nearsay.collection.evaluating import evaluation_report as evaluation_report
 from nearsay.collection.events import Event as Event
