@@ -170,7 +170,7 @@ def _checked(collection: LiveCollection, *, opened_just_now: bool) -> Checkup:
         about = collection.learned
         learned, stale = (None, False) if about is None else (str(about), about.stale)
         if items["voters"] and about is not None and opened_just_now:
-            collection.label(np.zeros((1, collection.n_columns)))
+            collection.label(store.vectors([int(np.argmax(collection.items.standing().votes))]))
             compared = "nothing, since it was opened just now"
         elif items["voters"] and about is not None:
             compared, differ = _compared(collection)
@@ -198,16 +198,14 @@ def advice_on(fault: str) -> str:
 
 
 def _counts(collection: LiveCollection) -> dict[str, int]:
-    items, store = collection.items, collection.store
-    columns, votes = items.columns, items.standing().votes
-    alive = columns["alive"]
-    labeled = np.array([label is not None for label in columns["label"]], np.bool_)
-    sealed = store._shards.sealed()
+    items, votes = collection.store.items(), collection.items.standing().votes
+    alive, labeled = items.alive, np.array([label is not None for label in items.labels], np.bool_)
+    sealed = collection.store._shards.sealed()
     found: dict[str, Any] = {
         "rows": len(alive),
         "items": np.count_nonzero(alive),
         "voters": np.count_nonzero(votes),
-        "unconfirmed": np.count_nonzero(alive & labeled & ~columns["confirmed"]),
+        "unconfirmed": np.count_nonzero(alive & labeled & ~items.confirmed),
         "unlabeled": np.count_nonzero(alive & ~labeled),
         "forgotten": np.count_nonzero(~alive),
         "shards": len(sealed),

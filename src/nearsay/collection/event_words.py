@@ -50,7 +50,8 @@ def event_in_words(kind: str, n_items: int, before: dict[str, Any], after: dict[
         new = [name for name, value in after["settings"].items() if before["settings"].get(name, ()) != value]
         return f"set {', '.join(sorted(new)) or 'nothing new'}"
     if kind == "taxonomy":
-        edges = after["taxonomy"]
+        tree = after["taxonomy"]
+        edges = tree["edges"] if isinstance(tree, dict) else tree  # with the words of its nodes, or without
         return "take the taxonomy away" if edges is None else f"put a taxonomy of {len(edges):,} edges over the labels"
     if kind == "keep":
         return "learn" if after["keep"]["kind"] == "learned" else f"keep {after['keep']['kind']}"

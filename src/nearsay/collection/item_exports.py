@@ -57,8 +57,8 @@ def export_items(
     """
     path = Path(path)
     chosen = format_of(path, format)
-    with collection._lock:
-        items, version = item_dicts(collection.items), collection.version
+    known = collection.store.items()
+    items, version = item_dicts(known), known.version
     tree = collection._taxonomy
     folder = pictures if pictures is not None else collection.store.settings.get("pictures")
     if chosen == "xmp":

@@ -234,7 +234,7 @@ def _of_collection(before: Now, now: Now, rows: np.ndarray, blocks: Blocks, how:
     return Asked(
         now,
         [before.standing.ids[row] for row in numbers],
-        None if by_words else before.all_labels[rows].astype(np.str_),
+        None if by_words else np.array([before.all_labels[row] for row in numbers], dtype=np.str_),
         [before.keywords[row] for row in numbers],
         [before.details[row] for row in numbers],
         blocks,

@@ -309,8 +309,7 @@ class LiveCollection:
 
     def to_frame(self) -> Any:
         """A pandas DataFrame with a line for every item: id, label, keywords, confirmed, by and details."""
-        with self._lock:
-            return frame_of(self.items)
+        return frame_of(self.store.items())
 
     def now(self) -> Now:
         """The collection as it is now: it stays so, whatever is changed later."""
