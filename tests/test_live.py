@@ -8,6 +8,7 @@ import shutil
 import tempfile
 import warnings
 from pathlib import Path
+from typing import Any, ClassVar
 
 import numpy as np
 import pytest
@@ -48,6 +49,8 @@ def same_answers(ours: LiveCollection, theirs: LiveCollection) -> None:
 class Living(RuleBasedStateMachine):
     """Any sequence of changes, with a rebuild from disk after each."""
 
+    measured: ClassVar[dict[str, Any]] = {}
+
     def __init__(self) -> None:
         super().__init__()
         # Every event is synced, which takes long on a busy disk: in memory where there is such a folder.
@@ -57,7 +60,8 @@ class Living(RuleBasedStateMachine):
 
     @initialize(points=st.lists(st.tuples(POINT, st.sampled_from(LABELS)), min_size=2, max_size=12), tree=st.booleans())
     def make(self, points, tree):
-        self.collection = LiveCollection.create(self.folder / "c", n_columns=2, taxonomy=EDGES if tree else None)
+        taxonomy = EDGES if tree else None
+        self.collection = LiveCollection.create(self.folder / "c", n_columns=2, taxonomy=taxonomy, **self.measured)
         self.add_points(points)
 
     def add_points(self, points, **said):
@@ -122,6 +126,15 @@ class Living(RuleBasedStateMachine):
         shutil.rmtree(self.folder)
 
 
+class LivingGroups(Living):
+    """The same with feature groups, each by its own distance."""
+
+    measured: ClassVar[dict[str, Any]] = {
+        "feature_groups": {"left": (0, 1), "right": (1, 2)},
+        "metric": {"left": "manhattan", "right": "euclidean"},
+    }
+
+
 @pytest.fixture(autouse=True)
 def _quiet():
     with warnings.catch_warnings():
@@ -131,6 +144,8 @@ def _quiet():
 
 TestLiving = Living.TestCase
 TestLiving.settings = settings(max_examples=20, stateful_step_count=12, deadline=None)
+TestLivingGroups = LivingGroups.TestCase
+TestLivingGroups.settings = settings(max_examples=8, stateful_step_count=10, deadline=None)
 
 
 @pytest.fixture

@@ -13,7 +13,7 @@ from __future__ import annotations
 
 import os
 import warnings
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from copy import copy
 from dataclasses import replace
 from pathlib import Path
@@ -22,6 +22,7 @@ from typing import Any
 import numpy as np
 
 from nearsay.arrays import row_blocks
+from nearsay.collection.feature_groups import FeatureGroups
 from nearsay.collection.live_views import LiveViews, Sight, Voters, checked_queries
 from nearsay.data import saved_objects
 from nearsay.decision.calibration import LEFT_OUT_ROWS_WORTH_ONE, Calibration
@@ -41,7 +42,21 @@ FILE = "learned.nearsay"
 
 
 class NeighborsAlone(NeighborClassifier):
-    """Asks no model beside the neighbors: what it says of a class would not follow when labels change."""
+    """Asks no model beside the neighbors: what it says of a class would not follow when labels change.
+
+    Where a collection has feature groups, it sees the rows in one view of all together and one of each group.
+    """
+
+    groups: FeatureGroups | None = None
+
+    def _views_of(self, X: Any, makers: Mapping[str, Callable[[], Posterior]]) -> dict[tuple[int, int], View]:
+        if self.groups is None:
+            return super()._views_of(X, makers)
+        views = self.groups.views(X, self.labels_, len(self.classes_))
+        return {(0, number): view for number, view in enumerate(views)}
+
+    def _of_one_scale(self, views: Any, makers: Any) -> dict[tuple[int, int], View]:
+        return super()._of_one_scale(views, makers) if self.groups is None else views
 
     def _models(self, X: Any, y: Any, views: Any, beside_proba: Any) -> list[ModelBeside]:
         return []
@@ -94,10 +109,13 @@ class Learned:
         metric: Any = "euclidean",
         posterior: Any = "auto",
         n_neighbors: Any = "auto",
+        groups: FeatureGroups | None = None,
         taxonomy: Taxonomy | None = None,
     ) -> Learned:
         """Learn from the rows that vote; ``numbers`` are theirs in the store."""
-        classifier = NeighborsAlone(n_neighbors, posterior=posterior, metric=metric).fit(X, labels)
+        classifier = NeighborsAlone(n_neighbors, posterior=posterior, metric=metric)
+        classifier.groups = groups
+        classifier.fit(X, labels)
         learned = cls()
         views = classifier._views.views
         learned.sights = [_sight(view) for view in views]
@@ -228,6 +246,8 @@ class LiveClassifier(NeighborClassifier):
 
 
 def _sight(view: View) -> Sight:
+    if isinstance(view.columns, slice):
+        return Sight(view.name, view.distance.name, columns=(view.columns.start, view.columns.stop))
     if view.look is None or view.looks is None:
         return Sight(view.seen_by, view.distance.name)
     whole = view.looks.whole(view.look)

@@ -12,7 +12,7 @@ from __future__ import annotations
 
 import os
 import threading
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from types import TracebackType
 from typing import Any, Self
@@ -22,10 +22,11 @@ import numpy as np
 from nearsay.arrays import GrowingArray
 from nearsay.collection.answers import Answer
 from nearsay.collection.events import Event
+from nearsay.collection.feature_groups import FeatureGroups, check_measurable, check_metric
 from nearsay.collection.item_table import frame_of
 from nearsay.collection.learned import Learned
 from nearsay.collection.live_items import LiveItems, Standing
-from nearsay.collection.live_views import LiveViews, Voters, check_metric, checked_queries
+from nearsay.collection.live_views import LiveViews, Voters, checked_queries
 from nearsay.collection.now import Now
 from nearsay.collection.questions import Duplicate, Mistake, ToLabel, label_next, likely_mistakes, near_duplicates
 from nearsay.collection.spoken import answers_of
@@ -113,7 +114,8 @@ class LiveCollection:
         path: str | os.PathLike[str],
         n_columns: int,
         *,
-        metric: str = "euclidean",
+        metric: str | Mapping[str, str] = "euclidean",
+        feature_groups: Mapping[str, slice | tuple[int, int]] | None = None,
         taxonomy: Taxonomy | Sequence[tuple[str, str]] | None = None,
         machines_vote: bool = False,
         settings: dict[str, Any] | None = None,
@@ -124,13 +126,19 @@ class LiveCollection:
         ----------
         path : a folder that does not exist yet, or is empty.
         n_columns : how many numbers a vector has.
-        metric : how vectors are compared; one of ``live_views.METRICS``.
+        metric : how vectors are compared; one of ``feature_groups.METRICS``, or one for each feature group.
+        feature_groups : {name: (start, stop) or slice}
+            Columns that belong together, each group compared by its own metric; past cases say how much each
+            counts. Neighbors are shown by all groups together, each divided by its mean distance.
         taxonomy : a Taxonomy of the labels, or its edges (parent, child), for hedged answers.
         machines_vote : whether labels that nobody confirmed count.
         settings : anything else to be remembered, such as what described the items.
         """
-        check_metric(metric)
-        about = {**(settings or {}), "metric": metric, "machines_vote": bool(machines_vote)}
+        if feature_groups is None:
+            measured: dict[str, Any] = {"metric": check_metric(metric)}
+        else:
+            measured = FeatureGroups.checked(feature_groups, metric, n_columns).to_settings()
+        about = {**(settings or {}), **measured, "machines_vote": bool(machines_vote)}
         collection = cls(Store.create(path, n_columns, about))
         if taxonomy is not None:
             collection.set_taxonomy(taxonomy)
@@ -201,7 +209,7 @@ class LiveCollection:
         What a machine says is not confirmed unless ``confirmed=True``.
         """
         self._check_labels(labels)
-        X = checked_queries(X, self.n_columns)
+        X = self._checked(X)
         sure = by != "machine" if confirmed is None else confirmed
         return self._changed(
             self.store.add(ids, X, labels, keywords, details=details, by=by, who=who, confirmed=sure), X
@@ -273,7 +281,7 @@ class LiveCollection:
         ids : what the items are called in the answers.
         """
         now = self.now()
-        return answers_of(now, checked_queries(X, self.n_columns), accuracy, n_keywords, ids)
+        return answers_of(now, self._checked(X), accuracy, n_keywords, ids)
 
     def likely_mistakes(self, n: int | None = None) -> list[Mistake]:
         """Items whose neighbors contradict their label, with the label they suggest, the most certain first."""
@@ -351,14 +359,15 @@ class LiveCollection:
             raise InputError("There is nothing to learn from: no item has a label that a person gave or confirmed.")
         if not hasattr(self, "_X"):
             self._X = GrowingArray(_together(self.store.blocks(), self.n_columns))
-        rows = np.flatnonzero(standing.votes)
+        rows, groups = np.flatnonzero(standing.votes), FeatureGroups.of_settings(self.store.settings)
         return Learned.from_rows(
             self._X.values[rows],
             standing.classes[standing.labels[rows]],
             rows,
             n_store_rows=len(standing.votes),
             version=self.store.version,
-            metric=self.store.settings.get("metric", "euclidean"),
+            metric=self.store.settings.get("metric", "euclidean") if groups is None else groups.together,
+            groups=groups,
             posterior=posterior,
             n_neighbors=n_neighbors,
             taxonomy=self._taxonomy,
@@ -440,6 +449,9 @@ class LiveCollection:
             if self._living is None:
                 self._living = LivingTable(views.first.search, k)
             return self._living.table() if self._living.k == k else self._living.table().first(k)
+
+    def _checked(self, X: Any) -> np.ndarray:
+        return check_measurable(checked_queries(X, self.n_columns), self.store.settings)
 
     def _check_labels(self, labels: Sequence[str | None] | None) -> None:
         taxonomy = self._taxonomy

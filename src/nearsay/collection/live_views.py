@@ -20,6 +20,7 @@ from typing import Any
 import numpy as np
 
 from nearsay.arrays import as_rows
+from nearsay.collection.feature_groups import ScaledColumns
 from nearsay.distances.named import as_distance
 from nearsay.errors import InputError
 from nearsay.neighbors import dense, scanned
@@ -29,13 +30,10 @@ from nearsay.posterior.row_maps import LinearMap
 from nearsay.posterior.views import with_further
 from nearsay.search.exact import ExactSearch
 
-# Distances that are the same both ways, so that one pass says whose neighbor a new row is.
-METRICS = ("euclidean", "cosine", "manhattan", "correlation", "chi2", "hellinger", "jensen_shannon", "canberra")
-
 
 @dataclass(frozen=True)
 class Sight:
-    """How rows are seen: mapped, or as they are, and measured.
+    """How rows are seen: some columns or all, mapped or as they are, and measured.
 
     Attributes
     ----------
@@ -43,15 +41,19 @@ class Sight:
     metric : the name of the distance.
     whole : the map, or None.
     without : maps learned without each fold, where the map knows labels.
+    columns : the first of them and the one after the last; None for all.
     """
 
     name: str
     metric: str
-    whole: LinearMap | None = None
+    whole: LinearMap | ScaledColumns | None = None
     without: tuple[LinearMap, ...] = ()
+    columns: tuple[int, int] | None = None  # files of earlier versions hold none
 
     def seen(self, rows: np.ndarray, fold: int = -1) -> np.ndarray:
         """Rows as they are measured; with a fold, by what the others taught."""
+        if self.columns is not None:
+            rows = np.ascontiguousarray(rows[:, slice(*self.columns)])
         mapped = self.whole if fold < 0 or not self.without else self.without[fold]
         return rows if mapped is None else mapped(rows)
 
@@ -193,13 +195,6 @@ class LiveViews:
             return table
         more = [view.leave_one_out(1, members, rows, self.all_rows) for view in self.views[1:]]
         return with_further([table, *more], None)
-
-
-def check_metric(metric: str) -> str:
-    """A metric that a living collection can use, or an error that lists them."""
-    if metric not in METRICS:
-        raise InputError(f"A collection measures by one of {', '.join(METRICS)}; got metric={metric!r}.")
-    return metric
 
 
 def checked_queries(X: Any, n_columns: int, name: str = "X") -> np.ndarray:

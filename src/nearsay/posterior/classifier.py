@@ -283,11 +283,8 @@ class NeighborClassifier(KNeighbors, ClassifierMixin, BaseEstimator):
         for earlier in ("k_curve_", "choices_"):
             if hasattr(self, earlier):
                 delattr(self, earlier)
-        views = views_to_try(
-            {"all": None}, [self._metric], self.search, X, self.labels_, len(self.classes_), n_jobs=self.n_jobs
-        )
         makers = posteriors_to_try(self, every=is_auto(self._metric), weights=self._weights)
-        views |= self._further_views(X, makers, len(views))
+        views = self._views_of(X, makers)
         models = self._models(X, y, views, beside_proba)
         fitted = None
         if self._chooses:
@@ -302,6 +299,13 @@ class NeighborClassifier(KNeighbors, ClassifierMixin, BaseEstimator):
         self._learn(fitted or makers[way.posterior](), way.n_neighbors, is_fitted=fitted is not None)
         self._novelty = Novelty(self._past, self.n_neighbors_)
         return self
+
+    def _views_of(self, X: Any, makers: Mapping[str, Callable[[], Posterior]]) -> dict[tuple[int, int], View]:
+        """The rows as the metric sees them, and mapped; the first shows the neighbors unless past cases choose."""
+        views = views_to_try(
+            {"all": None}, [self._metric], self.search, X, self.labels_, len(self.classes_), n_jobs=self.n_jobs
+        )
+        return views | self._further_views(X, makers, len(views))
 
     def _further_views(
         self, X: Any, makers: Mapping[str, Callable[[], Posterior]], first: int
