@@ -22,7 +22,7 @@ class Notebook:
         self.n_columns = n_columns
         self.items: list[dict[str, Any]] = []
         self.vectors: list[np.ndarray] = []
-        self.about: dict[str, Any] = {"settings": dict(settings or {}), "taxonomy": None}
+        self.about: dict[str, Any] = {"settings": dict(settings or {}), "taxonomy": (None, {})}
         self.events: list[dict[str, Any]] = []
         self.first_there: dict[str, int] = {}  # of each kind of learned state, the first event whose files are kept
         self.pages = [self._page()]
@@ -91,8 +91,8 @@ class Notebook:
         old = self.about["settings"]
         return self._write("settings", [("about", "settings", old, {**old, **settings})])
 
-    def set_taxonomy(self, edges):
-        return self._write("taxonomy", [("about", "taxonomy", self.about["taxonomy"], edges)])
+    def set_taxonomy(self, edges, words=None):
+        return self._write("taxonomy", [("about", "taxonomy", self.about["taxonomy"], (edges, words or {}))])
 
     def keep(self, kind, write):
         return self._write("keep", [("kept", kind, None, None)])
@@ -165,7 +165,7 @@ def assert_at_its_version(store, notebook):
     assert said_of(store.items()) == items
     assert store.n_rows == len(items)
     assert store.settings == about["settings"]
-    assert store.taxonomy == about["taxonomy"]
+    assert (store.taxonomy, store.taxonomy_words) == about["taxonomy"]
     found = b"".join(block.tobytes() for block in store.blocks())
     assert found == b"".join(vector.tobytes() for vector in notebook.vectors[: len(items)])
 
@@ -209,7 +209,8 @@ def made_up_change(luck: random.Random, notebook: Notebook) -> tuple[str, tuple[
     if kind == "undo":
         return "undo", (luck.choice([None, luck.randint(1, max(1, notebook.version))]),), {}
     if luck.random() < 0.3:
-        return "set_taxonomy", ([("tree", "oak"), ("tree", luck.choice(["elm", "fir"]))],), {}
+        words = luck.choice([None, {}, {"tree": "a tree"}])
+        return "set_taxonomy", ([("tree", "oak"), ("tree", luck.choice(["elm", "fir"]))], words), {}
     if luck.random() < 0.5:
         return "set_settings", ({luck.choice("ab"): luck.randint(0, 2)},), {}
     return "keep", (luck.choice(["metric", "posterior"]), write_state), {}

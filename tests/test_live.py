@@ -253,6 +253,21 @@ def test_hedged_answers_go_by_the_taxonomy(tmp_path):
             collection.relabel(["1"], ["fish"])
 
 
+def test_hedged_answers_have_the_words_of_the_taxonomy_also_when_opened_again(tmp_path):
+    taxonomy = ns.Taxonomy.from_edges(EDGES).with_words({"animal": "living thing", "cat": "house cat"})
+    X = np.array([[0.0], [0.1], [0.2], [9.0], [9.1], [9.2]])
+    with LiveCollection.create(tmp_path / "c", n_columns=1, taxonomy=taxonomy) as collection:
+        collection.add([str(row) for row in range(6)], X, ["cat"] * 3 + ["axe"] * 3)
+        collection.label([[0.1]])
+        assert collection.store.taxonomy_words == {"animal": "living thing", "cat": "house cat"}
+    with LiveCollection.open(tmp_path / "c") as again:
+        again.learn()
+        said = again.label([[0.1]], accuracy=0.01)[0]
+        assert (said.node, said.node_word) == ("cat", "house cat")
+        again.undo(1)
+        assert (again.store.taxonomy, again.store.taxonomy_words) == (None, {})
+
+
 def test_a_collection_of_keywords_alone_gives_keywords(tmp_path):
     with LiveCollection.create(tmp_path / "c", n_columns=1) as collection:
         collection.add(["a", "b", "c"], [[0.0], [0.1], [9.0]], keywords=[["sea", "sky"], ["sea"], ["road"]])

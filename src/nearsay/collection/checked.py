@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from typing import Any
 
 import numpy as np
@@ -91,6 +91,15 @@ def checked_edges(edges: Any) -> list[list[str]] | None:
     if any(len(pair) != 2 for pair in pairs):
         raise InputError("A taxonomy is a list of (parent, child) pairs of strings, or None for no taxonomy.")
     return [[_text(node, "A node") for node in pair] for pair in pairs]
+
+
+def checked_words(words: Any, edges: Any) -> dict[str, str]:
+    """{node: word}, both strings; words without a taxonomy name nothing."""
+    if words is None:
+        return {}
+    if not isinstance(words, Mapping) or (words and edges is None):
+        raise InputError(f"The words of a taxonomy are a dict {{node: word}} beside its edges; got {words!r}.")
+    return {_text(node, "A node"): _text(word, "A word") for node, word in words.items()}
 
 
 def as_json(value: Any, name: str) -> Any:

@@ -250,11 +250,12 @@ class LiveCollection:
     def set_taxonomy(
         self, taxonomy: Taxonomy | Sequence[tuple[str, str]] | None, *, by: str = "person", who: str = ""
     ) -> int:
-        """Put a tree over the labels; ``learn`` then learns how to hedge."""
+        """Put a tree over the labels, with the words of its nodes; ``learn`` then learns how to hedge."""
         edges: Any = taxonomy.to_edges() if isinstance(taxonomy, Taxonomy) else taxonomy
+        words: Any = taxonomy.words if isinstance(taxonomy, Taxonomy) else None
         if edges is not None:
             Taxonomy.from_edges(list(edges))
-        return self._changed(self.store.set_taxonomy(edges, by=by, who=who))
+        return self._changed(self.store.set_taxonomy(edges, words, by=by, who=who))
 
     def learn(
         self, *, posterior: str = "auto", n_neighbors: int | str = "auto", by: str = "person", who: str = ""
@@ -376,7 +377,7 @@ class LiveCollection:
     @property
     def _taxonomy(self) -> Taxonomy | None:
         edges = self.store.taxonomy
-        return None if edges is None else Taxonomy.from_edges([(parent, child) for parent, child in edges])
+        return None if edges is None else Taxonomy.from_edges(edges).with_words(self.store.taxonomy_words)
 
     def _changed(self, event: int, added: np.ndarray | None = None) -> int:
         """The store has taken an event; see it here."""

@@ -49,8 +49,15 @@ class ReadableStore:
     @property
     def taxonomy(self) -> list[tuple[str, str]] | None:
         """(parent, child) pairs, or None where there is no taxonomy."""
-        edges = self._about("taxonomy")
+        kept = self._about("taxonomy")
+        edges = kept["edges"] if isinstance(kept, dict) else kept
         return None if edges is None else [(parent, child) for parent, child in edges]
+
+    @property
+    def taxonomy_words(self) -> dict[str, str]:
+        """{node: word}, what nodes of the taxonomy are called where they have words."""
+        kept = self._about("taxonomy")
+        return dict(kept["words"]) if isinstance(kept, dict) else {}
 
     def items(self, version: int | None = None) -> Items:
         """Ids, labels and all else but the vectors, by row number: as they are, or right after an event."""

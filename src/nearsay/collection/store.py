@@ -20,7 +20,7 @@ import os
 import secrets
 import shutil
 import sqlite3
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from datetime import UTC, datetime
 from pathlib import Path
@@ -41,6 +41,7 @@ from nearsay.collection.checked import (
     checked_keywords,
     checked_labels,
     checked_vectors,
+    checked_words,
 )
 from nearsay.collection.database import NAME, Database
 from nearsay.collection.durable_files import storage_errors
@@ -286,9 +287,20 @@ class Store(ReadableStore):
         new = as_json(settings, "settings")
         return self._change_about("settings", lambda old: {**old, **new}, by, who)
 
-    def set_taxonomy(self, edges: Sequence[tuple[str, str]] | None, *, by: str = "person", who: str = "") -> int:
-        """Give the collection a tree of labels, as (parent, child) pairs; None takes it away."""
-        new = checked_edges(edges)
+    def set_taxonomy(
+        self,
+        edges: Sequence[tuple[str, str]] | None,
+        words: Mapping[str, str] | None = None,
+        *,
+        by: str = "person",
+        who: str = "",
+    ) -> int:
+        """Give the collection a tree of labels, as (parent, child) pairs; None takes it away.
+
+        ``words`` is what nodes are called, {node: word}; any may be left out.
+        """
+        pairs, named = checked_edges(edges), checked_words(words, edges)
+        new = {"edges": pairs, "words": named} if named else pairs
         return self._change_about("taxonomy", lambda _: new, by, who)
 
     def keep(self, kind: str, write: Callable[[Path], Any], *, by: str = "machine", who: str = "") -> int:
