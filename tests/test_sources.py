@@ -319,6 +319,16 @@ def test_it_says_what_it_chose_and_why(tmp_path, names, row, sentence):
     assert sentence in source.chosen
 
 
+def test_a_column_without_anything_in_it_is_neither_a_number_nor_a_label(tmp_path):
+    path = write_csv(
+        tmp_path / "t.csv", [["id", "x", "keywords", "kind", "note"], ["a", 1, "", "oak", ""], ["b", 2, "", "elm", ""]]
+    )
+    rows = together(read_source(path))
+    assert (rows.X.tolist(), rows.labels, rows.keywords) == ([[1], [2]], ["oak", "elm"], [[], []])
+    album = write_csv(tmp_path / "p.csv", [["path", "keywords"], ["a.png", ""]])
+    assert read_source(album).of_pictures
+
+
 def test_columns_asked_for_are_taken_and_unknown_ones_refused(tmp_path):
     path = write_csv(tmp_path / "t.csv", [["u", "one", "two"], [1, "oak", "b"], [2, "elm", "c"]])
     batch = together(read_source(path, label_column="one", id_column="two"))

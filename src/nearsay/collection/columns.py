@@ -6,7 +6,7 @@ holds. Columns of text that nothing else is known of are kept as details.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from dataclasses import dataclass, field
 
 from nearsay.data.tables import ID_NAMES, LABEL_NAMES, Column, find_column
@@ -40,8 +40,10 @@ class Roles:
     chosen: list[str] = field(default_factory=list)
 
 
-def choose_roles(names: Sequence[str] | None, is_text: Sequence[bool], asked: Asked, source: str) -> Roles:
-    """Say what each column is, by the rules at the top of this module.
+def choose_roles(
+    names: Sequence[str] | None, is_text: Sequence[bool], asked: Asked, source: str, empty: Collection[int] = ()
+) -> Roles:
+    """Say what each column is, by the rules at the top of this module; an empty one is nothing unless it is named so.
 
     >>> roles = choose_roles(["id", "width", "species"], [True, False, True], Asked(), "leaves.csv")
     >>> roles.label, roles.id, roles.features
@@ -68,7 +70,7 @@ def choose_roles(names: Sequence[str] | None, is_text: Sequence[bool], asked: As
     label = find("the label", asked.label, LABEL_NAMES)
     keywords = find("the keywords", asked.keywords, KEYWORD_NAMES, text_only=True)
     picture = find("the picture", None, PICTURE_NAMES, text_only=True)
-    texts = [column for column in range(len(is_text)) if is_text[column] and column not in taken]
+    texts = [column for column in range(len(is_text)) if is_text[column] and column not in {*taken, *empty}]
     if label is None and texts:
         label = texts.pop()
         besides = "the last column of text" if texts else f"the only {'other ' * bool(taken)}column of text"

@@ -49,10 +49,10 @@ class TextSource:
         self._width = len(cut[0]) if header else widest
         self.names = [name.strip() for name in cut[0]] if header else None
         rows = alike[1:] if header else alike
-        is_text = [
-            _mostly_text([cells[column] for cells in rows if column < len(cells)]) for column in range(self._width)
-        ]
-        self.roles = choose_roles(self.names, is_text, asked, path.name)
+        by_column = [[cells[column] for cells in rows if column < len(cells)] for column in range(self._width)]
+        empty = {column for column, cells in enumerate(by_column) if cells and all(map(is_missing, cells))}
+        is_text = [column in empty or _mostly_text(cells) for column, cells in enumerate(by_column)]
+        self.roles = choose_roles(self.names, is_text, asked, path.name, empty)
         self.chosen = [*self._header_told(), *self.roles.chosen]
         self.columns = _names_of(self.roles.features, self.names)
         self.n_rows = _count_lines(path) - (self.names is not None)
