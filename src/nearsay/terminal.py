@@ -7,8 +7,10 @@ and only where that is a terminal. Exit codes: 0 done, 1 failed, 2 not understoo
 from __future__ import annotations
 
 import json
+import os
 import sys
-from collections.abc import Iterator
+import time
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -34,19 +36,35 @@ class Commands(TyperGroup):
         except NearsayError as error:
             typer.echo(f"{self.name}: {error}", err=True)
             raise typer.Exit(FAILED) from error
+        except BrokenPipeError as error:  # whoever read the output has seen enough
+            sys.stdout = open(os.devnull, "w")  # noqa: SIM115 (else the interpreter complains when it ends)
+            raise typer.Exit(0) from error
+        except (OSError, UnicodeError) as error:
+            typer.echo(f"{self.name}: {_in_words(error)}", err=True)
+            raise typer.Exit(FAILED) from error
+        except MemoryError as error:
+            typer.echo(f"{self.name}: there is not enough memory for this.", err=True)
+            raise typer.Exit(FAILED) from error
         except KeyboardInterrupt as error:
             typer.echo(f"{self.name}: interrupted", err=True)
             raise typer.Exit(INTERRUPTED) from error
 
 
-def command_line(name: str, help: str) -> typer.Typer:
+def _in_words(error: Exception) -> str:
+    """What the system says of a file, without numbers."""
+    if isinstance(error, OSError) and error.strerror:
+        return f"{error.strerror}: {error.filename}" if error.filename else str(error.strerror)
+    return str(error)
+
+
+def command_line(name: str, help: str, *, completion: bool = False) -> typer.Typer:
     """A group of commands, still empty."""
     return typer.Typer(
         cls=Commands,
         name=name,
         help=help,
         no_args_is_help=True,
-        add_completion=False,
+        add_completion=completion,
         pretty_exceptions_enable=False,
         context_settings={"help_option_names": ["-h", "--help"]},
     )
@@ -64,6 +82,33 @@ def show_progress(doing: str) -> Iterator[Any]:
         yield lambda words: status.update(str(words))
 
 
+@contextmanager
+def show_rows(doing: str) -> Iterator[Callable[[int, int], None]]:
+    """A bar on stderr with rate and time left where that is a terminal; gives a function of (rows done, in all)."""
+    if not sys.stderr.isatty():
+        yield lambda done, total: None
+        return
+    from rich.console import Console
+    from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
+
+    columns = (
+        TextColumn("{task.description}"),
+        BarColumn(),
+        MofNCompleteColumn(),
+        TextColumn("{task.fields[rate]}"),
+        TimeRemainingColumn(),
+    )
+    started = time.monotonic()
+    with Progress(*columns, console=Console(stderr=True, markup=False), transient=True) as bar:
+        task = bar.add_task(doing, total=None, rate="")
+
+        def tell(done: int, total: int) -> None:
+            rate = done / max(time.monotonic() - started, 1e-9)
+            bar.update(task, completed=done, total=total, rate=f"{rate:,.0f}/s" if rate >= 10 else f"{rate:.1f}/s")
+
+        yield tell
+
+
 def print_json(value: dict[str, Any] | list[dict[str, Any]]) -> None:
     typer.echo(json.dumps(value, indent=2, ensure_ascii=False, allow_nan=False))
 
@@ -78,8 +123,16 @@ def print_parts(*shown: Any) -> None:
         console.print(part)
 
 
-def empty_table(title: str, *columns: str, numbers: tuple[str, ...] = ()) -> Table:
-    """A table to add rows to; columns of numbers are flush right."""
+def print_lines(*lines: Any) -> None:
+    """Print lines as they are, however long: they can be searched, cut and copied."""
+    for line in lines:
+        typer.echo(str(line))
+
+
+def empty_table(
+    title: str, *columns: str, numbers: tuple[str, ...] = (), whole: tuple[str, ...] = ("item", "other")
+) -> Table:
+    """A table to add rows to; columns of numbers are flush right, and what is ``whole`` is never shortened."""
     from rich import box
     from rich.table import Table
 
@@ -87,5 +140,6 @@ def empty_table(title: str, *columns: str, numbers: tuple[str, ...] = ()) -> Tab
     table.show_header = any(columns)
     table.min_width = len(title) + 2  # a title is broken at the width of its table
     for column in columns:
-        table.add_column(column, justify="right" if column in numbers else "left")
+        overflow: Any = "fold" if column in whole else "ellipsis"
+        table.add_column(column, justify="right" if column in numbers else "left", overflow=overflow)
     return table

@@ -1,4 +1,4 @@
-"""The command line: each command is a few lines over a function, and shows the plain dict it gave."""
+"""The tour."""
 
 from __future__ import annotations
 
@@ -7,42 +7,18 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from nearsay.terminal import AsJson, command_line, empty_table, print_json, print_parts, show_progress
+from nearsay.cli.app import app, facts_table
+from nearsay.terminal import AsJson, empty_table, print_json, print_parts, show_progress
 
 if TYPE_CHECKING:
     from rich.table import Table
 
+PANEL = "nearsay itself"
 # As many as fit into 80 columns beside the rest.
 NEIGHBORS_SHOWN = 5
 
-app = command_line(
-    "nearsay", "What do the neighbors say? Classes with a probability one can trust, and the neighbors as evidence."
-)
 
-
-def main() -> None:
-    """The ``nearsay`` command."""
-    app()
-
-
-def _version(asked: bool) -> None:
-    if asked:
-        from nearsay import __version__
-
-        typer.echo(f"nearsay {__version__}")
-        raise typer.Exit
-
-
-@app.callback()
-def _options(
-    version: Annotated[
-        bool, typer.Option("--version", callback=_version, is_eager=True, help="Print the version.")
-    ] = False,
-) -> None:
-    pass
-
-
-@app.command()
+@app.command(rich_help_panel=PANEL)
 def tour(
     picture: Annotated[Path, typer.Option(help="Where to save the picture.")] = Path("nearsay-tour.png"),
     as_json: AsJson = False,
@@ -59,28 +35,9 @@ def tour(
     print_parts(f"The picture is in {seen['picture']}")
 
 
-@app.command()
-def doctor(as_json: AsJson = False) -> None:
-    """Show what is installed here, how many threads are used, and which data sets are found."""
-    from nearsay.reports.installation import describe_installation
-
-    found = describe_installation()
-    if as_json:
-        print_json(found)
-    else:
-        print_parts(_installation_table(found), _extras_table(found["extras"]), _data_sets_table(found["data_sets"]))
-
-
-def _facts_table(title: str, facts: dict[str, str]) -> Table:
-    table = empty_table(title, "", "")
-    for name, fact in facts.items():
-        table.add_row(name, fact)
-    return table
-
-
 def _summary_table(summary: dict[str, Any], *, title: str) -> Table:
     log, log10 = summary["mean_log_posterior"], summary["mean_log10_posterior"]
-    return _facts_table(
+    return facts_table(
         title,
         {
             "collection": f"{summary['rows']} rows of {summary['columns']} numbers, {summary['classes']} classes",
@@ -113,36 +70,4 @@ def _queries_table(queries: list[dict[str, Any]]) -> Table:
             "" if query["novelty"] is None else f"{query['novelty']:.2f}",
             "\n".join(lines),
         )
-    return table
-
-
-def _installation_table(found: dict[str, Any]) -> Table:
-    products = ", ".join(f"{b['internal_api']} {b['version']} ({b['num_threads']} threads)" for b in found["blas"])
-    return _facts_table(
-        f"nearsay {found['nearsay']}",
-        {
-            "python": f"{found['python']} on {found['platform']}",
-            "cores": f"{found['cores']}, of which nearsay uses {found['threads']}",
-            "matrix products": products or "no library that threadpoolctl knows",
-            "packages": ", ".join(f"{name} {version or 'missing'}" for name, version in found["packages"].items()),
-        },
-    )
-
-
-def _extras_table(extras: dict[str, dict[str, str | None]]) -> Table:
-    table = empty_table("Extras", "extra", "packages", "to get it")
-    for extra, packages in extras.items():
-        complete = all(packages.values())
-        listed = ", ".join(f"{name} {version or 'missing'}" for name, version in packages.items())
-        table.add_row(extra, listed, "" if complete else f'pip install "nearsay[{extra}]"')
-    return table
-
-
-def _data_sets_table(data_sets: dict[str, Any]) -> Table:
-    table = empty_table("Data sets and taxonomies", "name", "found in")
-    nowhere = f"not in {' or '.join(data_sets['looked_in'])}"
-    for name, place in data_sets["found"].items():
-        table.add_row(name, place or nowhere)
-    for name, place in data_sets["taxonomies"].items():
-        table.add_row(f"{name} (taxonomy)", place or nowhere)
     return table

@@ -149,7 +149,7 @@ def _summary(collection: LiveCollection, asked: Asked, judged: Judged, accuracy:
 
 def _taxonomy(collection: LiveCollection, asked: Asked) -> tuple[Taxonomy | None, list[str]]:
     """The taxonomy that hedged answers are judged by, and a word on labels that are not leaves of it."""
-    tree = collection._taxonomy
+    tree = collection.taxonomy
     if tree is None or asked.labels is None:
         return None, []
     nodes, inner_nodes = set(tree.nodes), set(tree.nodes[tree.n_leaves :])

@@ -59,7 +59,7 @@ def export_items(
     chosen = format_of(path, format)
     known = collection.store.items()
     items, version = item_dicts(known), known.version
-    tree = collection._taxonomy
+    tree = collection.taxonomy
     folder = pictures if pictures is not None else collection.store.settings.get("pictures")
     if chosen == "xmp":
         beside = Path(folder) if folder is not None else path if path.is_dir() else path.parent

@@ -371,11 +371,12 @@ class LiveCollection:
             groups=groups,
             posterior=posterior,
             n_neighbors=n_neighbors,
-            taxonomy=self._taxonomy,
+            taxonomy=self.taxonomy,
         )
 
     @property
-    def _taxonomy(self) -> Taxonomy | None:
+    def taxonomy(self) -> Taxonomy | None:
+        """The tree over the labels, or None."""
         edges = self.store.taxonomy
         return None if edges is None else Taxonomy.from_edges(edges).with_words(self.store.taxonomy_words)
 
@@ -455,7 +456,7 @@ class LiveCollection:
         return check_measurable(checked_queries(X, self.n_columns), self.store.settings)
 
     def _check_labels(self, labels: Sequence[str | None] | None) -> None:
-        taxonomy = self._taxonomy
+        taxonomy = self.taxonomy
         if taxonomy is None or labels is None:
             return
         known = set(taxonomy.nodes)

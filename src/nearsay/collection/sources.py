@@ -51,6 +51,8 @@ class Source:
         The one given, else that of folders within folders.
     feature_groups : {name: slice}
         Columns that belong together; empty for pictures.
+    columns : list of str
+        Names of the columns of numbers; empty for pictures.
     n_delivered : int
         How many rows came through in the last pass.
     """
@@ -71,6 +73,7 @@ class Source:
         self.chosen = [*reader.chosen, *([] if labels is None else labels.chosen)]
         self.taxonomy = taxonomy
         self.feature_groups = feature_groups
+        self.columns = list(reader.columns)
         self.problems: list[Problem] = []
         self.n_delivered = 0
         self._reader = reader
@@ -78,6 +81,11 @@ class Source:
         self._known_labels = known_labels
         self._strict = strict
         self._on_progress = on_progress
+
+    @property
+    def of_pictures(self) -> bool:
+        """Whether the rows are pictures, which are described."""
+        return not self.columns
 
     def __len__(self) -> int:
         """How many rows there are to read; of a table of text how many lines, which may be a few more."""
@@ -221,7 +229,7 @@ def _described(reader: Any, folder: Path, describe: Describe | None, source: str
             " Items are compared by numbers: add them, or the pictures."
         )
     what = "color and texture; an encoder tells more" if describe is None else described_by(describe)
-    reader.chosen.append(f"pictures are described by {what}")
+    reader.chosen.append(getattr(describe, "why", None) or f"pictures are described by {what}")
     return DescribedPictures(reader, folder, describe_paths if describe is None else describe)
 
 

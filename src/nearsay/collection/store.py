@@ -128,7 +128,10 @@ class Store(ReadableStore):
         """
         path = Path(os.path.abspath(path))
         if not (path / NAME).is_file():
-            raise InputError(f"{path} is not a collection: there is no {NAME} in it. Make one with Store.create.")
+            raise InputError(
+                f"{path} is not a collection: there is no {NAME} in it. Make one with nearsay index, or with"
+                " LiveCollection.create."
+            )
         lock = None if read_only else WriterLock(path)
         try:
             return cls(path, Database.open(path / NAME, read_only=read_only), lock)

@@ -1,0 +1,232 @@
+"""Commands that ask a collection and leave it as it is, unless told to keep the answers."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+from nearsay.cli.app import Collection, Strict, Who, app, count, person, tell_problems
+from nearsay.cli.building import IdColumn, Source
+from nearsay.terminal import FAILED, AsJson, empty_table, print_json, print_lines, print_parts, show_progress, show_rows
+
+if TYPE_CHECKING:
+    from rich.table import Table
+
+    from nearsay.collection.answers import Answer
+
+PANEL = "Ask it"
+# Answers that a terminal shows; a file has them all.
+SHOWN = 30
+
+Format = Annotated[str | None, typer.Option(help="csv, jsonl, parquet, xmp, label-studio or fiftyone.")]
+Overwrite = Annotated[bool, typer.Option("--overwrite", help="Replace what is there.")]
+Most = Annotated[int, typer.Option("-n", min=1, help="How many at most.")]
+
+
+@app.command(rich_help_panel=PANEL)
+def label(
+    path: Collection,
+    src: Source,
+    accuracy: Annotated[
+        float | None, typer.Option(min=0, max=1, help="How often hedged answers are to be right; 0.9 if left out.")
+    ] = None,
+    keywords: Annotated[int, typer.Option(min=0, help="Keywords for each item, at most.")] = 5,
+    out: Annotated[Path | None, typer.Option("-o", "--out", help="A file for the answers.", show_default=False)] = None,
+    format: Format = None,
+    overwrite: Overwrite = False,
+    add: Annotated[bool, typer.Option("--add", help="Keep the items, with labels that wait to be confirmed.")] = False,
+    id_column: IdColumn = None,
+    strict: Strict = False,
+    who: Who = None,
+    as_json: AsJson = False,
+) -> None:
+    """Say what new items are: class, probability, record, hedged label, keywords, and the neighbors that say so.
+
+    The ending of --out chooses the format: csv, jsonl, parquet; xmp writes sidecars beside the pictures, which are
+    never touched.
+
+    \b
+    Examples:
+      nearsay label birds.nearsay new/
+      nearsay label birds.nearsay new/ --accuracy 0.95 -o answers.csv
+      nearsay label leaves.nearsay new.csv --json
+    """
+    from nearsay.collection.exports import export_answers
+    from nearsay.collection.indexing import asked_source
+    from nearsay.collection.live import LiveCollection
+
+    answers: list[Answer] = []
+    paths: list[str] = []
+    with LiveCollection.open(path, read_only=not add) as collection:
+        with show_rows(f"Asking about {src.name}") as tell:
+            source = asked_source(collection, src, id_column=id_column, strict=strict, on_progress=tell)
+            batches = list(source) if add else source
+            for batch in batches:
+                answers += collection.label(batch.X, accuracy=accuracy, n_keywords=keywords, ids=batch.ids)
+        tell_problems(source.problems)
+        if out is not None:
+            pictures = src if src.is_dir() else src.parent
+            written = export_answers(answers, out, format=format, overwrite=overwrite, pictures=pictures)
+            tell_problems(written.problems)
+            paths = [str(each) for each in written.paths]
+        if add:
+            _keep(collection, batches, answers, person(who))
+    if as_json:
+        problems = [problem.to_dict() for problem in source.problems]
+        print_json({"answers": [answer.to_dict() for answer in answers], "problems": problems, "written": paths})
+    elif out is None:
+        print_parts(*_answers(answers))
+    else:
+        where = paths[0] if len(paths) == 1 else f"{len(paths):,} files beside the pictures"
+        print_lines(f"{count(len(answers), 'answer')} in {where}.")
+    if add and not as_json:
+        print_parts(f"{count(len(answers), 'item')} added; their labels wait: nearsay confirm, or nearsay correct.")
+    if source.problems:
+        raise typer.Exit(FAILED)
+
+
+@app.command(rich_help_panel=PANEL)
+def mistakes(path: Collection, n: Most = 20, as_json: AsJson = False) -> None:
+    """List items whose neighbors contradict their label, with the label they suggest, the most certain first.
+
+    \b
+    Example:
+      nearsay mistakes birds.nearsay -n 10
+    """
+    from nearsay.collection.live import LiveCollection
+
+    with LiveCollection.open(path, read_only=True) as collection, show_progress("Asking every item's neighbors"):
+        found = collection.likely_mistakes(n)
+    if as_json:
+        print_json([each.to_dict() for each in found])
+        return
+    table = empty_table("Likely mistakes", "item", "labeled", "p", "suggested", "p ", numbers=("p", "p "))
+    for each in found:
+        probabilities = f"{each.probability:.2f}", f"{each.suggested_probability:.2f}"
+        table.add_row(each.id, each.label, probabilities[0], each.suggested, probabilities[1])
+    print_parts(table if found else "No label is contradicted by its neighbors.")
+
+
+@app.command(rich_help_panel=PANEL)
+def duplicates(
+    path: Collection,
+    distance: Annotated[
+        float | None, typer.Option(min=0, help="Pairs up to this far apart; those far nearer than usual if left out.")
+    ] = None,
+    across: Annotated[
+        str | None, typer.Option(help="Only pairs that differ in this column of the source, such as a split.")
+    ] = None,
+    n: Most = 50,
+    as_json: AsJson = False,
+) -> None:
+    """List pairs of items that are nearly the same, nearest first.
+
+    \b
+    Examples:
+      nearsay duplicates birds.nearsay
+      nearsay duplicates leaves.nearsay --across split
+    """
+    from nearsay.collection.live import LiveCollection
+
+    key = None if across is None else (lambda details: details.get(across))
+    with LiveCollection.open(path, read_only=True) as collection, show_progress("Comparing all items"):
+        found = collection.near_duplicates(distance, across=key)
+    if as_json:
+        print_json([each.to_dict() for each in found[:n]])
+        return
+    table = empty_table("Near-duplicates", "item", "other", "apart", "labels", numbers=("apart",))
+    for each in found[:n]:
+        labels = dict.fromkeys(name or "no label" for name in (each.label, each.other_label))
+        table.add_row(each.id, each.other, f"{each.distance:.3g}", ", ".join(labels))
+    more = [f"… and {len(found) - n:,} more; -n shows them."] if len(found) > n else []
+    print_parts(*([table, *more] if found else ["No two items are nearly the same."]))
+
+
+@app.command("next", rich_help_panel=PANEL)
+def label_next(path: Collection, n: Most = 10, as_json: AsJson = False) -> None:
+    """List items to label next: uncertain, unlike what is labeled, and unlike each other.
+
+    \b
+    Example:
+      nearsay next birds.nearsay -n 5
+    """
+    from nearsay.collection.live import LiveCollection
+
+    with LiveCollection.open(path, read_only=True) as collection, show_progress("Asking about items without a vote"):
+        found = collection.label_next(n)
+    if as_json:
+        print_json([each.to_dict() for each in found])
+        return
+    table = empty_table("To label next", "item", "perhaps", "p", "novelty", numbers=("p", "novelty"))
+    for each in found:
+        table.add_row(each.id, each.guess, f"{each.probability:.2f}", _two_digits(each.novelty))
+    print_parts(table if found else "Every item has a label that counts.")
+
+
+@app.command(rich_help_panel=PANEL)
+def export(
+    path: Collection,
+    out: Annotated[
+        Path, typer.Option("-o", "--out", help="A file; its ending chooses the format.", show_default=False)
+    ],
+    format: Format = None,
+    overwrite: Overwrite = False,
+    as_json: AsJson = False,
+) -> None:
+    """Write the items with their labels and keywords for spreadsheets, programs, photo managers or labeling tools.
+
+    \b
+    Example:
+      nearsay export birds.nearsay -o birds.csv
+    """
+    from nearsay.collection.item_exports import export_items
+    from nearsay.collection.live import LiveCollection
+
+    with LiveCollection.open(path, read_only=True) as collection:
+        written = export_items(collection, out, format=format, overwrite=overwrite)
+        n_items = len(collection)
+    tell_problems(written.problems)
+    paths = [str(each) for each in written.paths]
+    if as_json:
+        print_json({"items": n_items, "written": paths, "problems": [each.to_dict() for each in written.problems]})
+    else:
+        print_lines(f"{count(n_items, 'item')} in {paths[0] if len(paths) == 1 else count(len(paths), 'file')}.")
+    if written.problems:
+        raise typer.Exit(FAILED)
+
+
+def _keep(collection: Any, batches: Iterable[Any], answers: list[Answer], who: str) -> None:
+    """Add the items that were asked about, with the machine's labels."""
+    first = 0
+    for batch in batches:
+        some = answers[first : first + len(batch)]
+        words = [[each.word for each in answer.keywords] or None for answer in some]
+        labels = [answer.label for answer in some]
+        collection.add(batch.ids, batch.X, labels, words, details=batch.details, by="machine", who=who)
+        first += len(batch)
+
+
+def _answers(answers: list[Answer]) -> list[Any]:
+    table: Table
+    hedged = any(answer.node is not None for answer in answers)
+    worded = any(answer.keywords for answer in answers)
+    columns = ["item", "says", "p", "right before", *["sure of"] * hedged, *["keywords"] * worded, "novelty"]
+    table = empty_table(f"{count(len(answers), 'answer')}", *columns, numbers=("p", "right before", "novelty"))
+    for answer in answers[:SHOWN]:
+        cells = [str(answer.id), answer.label or "", _two_digits(answer.probability), _record(answer.record)]
+        cells += [answer.node_word or answer.node or ""] * hedged
+        cells += [", ".join(each.word for each in answer.keywords)] * worded
+        table.add_row(*cells, _two_digits(answer.novelty))
+    more = [f"… and {len(answers) - SHOWN:,} more: -o FILE writes them all."] if len(answers) > SHOWN else []
+    return [table, *more]
+
+
+def _record(record: Any) -> str:
+    return "" if record is None else f"{record['right']} of {record['cases']}"
+
+
+def _two_digits(number: float | None) -> str:
+    return "" if number is None else f"{number:.2f}"

@@ -1,0 +1,154 @@
+"""Commands that change a collection, one event each, and show what was changed."""
+
+from __future__ import annotations
+
+from typing import Annotated, Any
+
+import typer
+
+from nearsay.cli.app import Collection, Ids, Who, app, count, person
+from nearsay.errors import InputError
+from nearsay.terminal import AsJson, print_json, print_lines
+
+PANEL = "Correct it"
+
+
+@app.command(rich_help_panel=PANEL)
+def correct(
+    path: Collection,
+    id: Annotated[str, typer.Argument(metavar="ID", help="The item.", show_default=False)],
+    label: Annotated[str | None, typer.Argument(metavar="LABEL", help="Its label.", show_default=False)] = None,
+    keywords: Annotated[str | None, typer.Option(help="Its keywords, separated by commas.")] = None,
+    who: Who = None,
+    as_json: AsJson = False,
+) -> None:
+    """Give an item the right label, or the right keywords; it counts in the next answer.
+
+    \b
+    Examples:
+      nearsay correct birds.nearsay owl/7.png wren
+      nearsay correct birds.nearsay owl/7.png --keywords "small, brown"
+    """
+    from nearsay.collection.live import LiveCollection
+
+    if label is None and keywords is None:
+        raise InputError(f"Say what {id!r} is: a label, --keywords, or both.")
+    words = None if keywords is None else [word.strip() for word in keywords.split(",") if word.strip()]
+    with LiveCollection.open(path) as collection:
+        row = collection.store.row_of(id)
+        before = {
+            "label": collection.items.columns["label"][row],
+            "keywords": collection.items.columns["keywords"][row],
+        }
+        event = 0
+        if label is not None:
+            event = collection.relabel([id], [label], who=person(who))
+        if words is not None:
+            event = collection.set_keywords([id], [words], who=person(who))
+    after = {"label": before["label"] if label is None else label, "keywords": words or before["keywords"]}
+    told = [f"{_said(before[name])} → {_said(after[name])}" for name in before if before[name] != after[name]]
+    _show(as_json, event, f"{id}: {', '.join(told) or 'as it was'}.", id=id, before=before, after=after)
+
+
+@app.command(rich_help_panel=PANEL)
+def confirm(
+    path: Collection,
+    ids: Annotated[list[str] | None, typer.Argument(metavar="[ID]...", help="Items.", show_default=False)] = None,
+    everything: Annotated[bool, typer.Option("--all", help="Every label that waits.")] = False,
+    who: Who = None,
+    as_json: AsJson = False,
+) -> None:
+    """Agree with labels that a machine gave, so that they vote.
+
+    \b
+    Examples:
+      nearsay confirm birds.nearsay new/3.png new/4.png
+      nearsay confirm birds.nearsay --all
+    """
+    from nearsay.collection.live import LiveCollection
+
+    if bool(ids) == everything:
+        raise InputError("Name the items to confirm, or say --all.")
+    with LiveCollection.open(path) as collection:
+        if everything:
+            columns = collection.items.columns
+            waits = columns["alive"] & ~columns["confirmed"]
+            ids = [
+                id
+                for id, label, waiting in zip(columns["id"], columns["label"], waits, strict=True)
+                if waiting and label
+            ]
+        event = collection.confirm(ids or [], who=person(who)) if ids else collection.version
+    _show(as_json, event, f"{count(len(ids or []), 'label')} confirmed.", ids=ids)
+
+
+@app.command(rich_help_panel=PANEL)
+def forget(path: Collection, ids: Ids, who: Who = None, as_json: AsJson = False) -> None:
+    """Take items out of a collection; undo brings them back.
+
+    \b
+    Example:
+      nearsay forget birds.nearsay owl/7.png
+    """
+    from nearsay.collection.live import LiveCollection
+
+    with LiveCollection.open(path) as collection:
+        event = collection.forget(ids, who=person(who))
+    _show(as_json, event, f"{count(len(ids), 'item')} forgotten.", ids=ids)
+
+
+@app.command(rich_help_panel=PANEL)
+def undo(
+    path: Collection,
+    event: Annotated[
+        int | None, typer.Argument(metavar="[EVENT]", help="Its number; the last one if left out.", show_default=False)
+    ] = None,
+    who: Who = None,
+    as_json: AsJson = False,
+) -> None:
+    """Take back the last change, or the one of a number that the history shows. It is an event itself.
+
+    \b
+    Example:
+      nearsay undo birds.nearsay
+    """
+    from nearsay.collection.live import LiveCollection
+
+    with LiveCollection.open(path) as collection:
+        number = collection.undo(event, who=person(who))
+        done = collection.history(number - 1)[0]
+        taken_back = next(each for each in collection.history((done.undoes or 1) - 1) if each.number == done.undoes)
+    _show(as_json, number, f"Taken back: {taken_back}", undone=taken_back.to_dict())
+
+
+@app.command(rich_help_panel=PANEL)
+def history(
+    path: Collection,
+    n: Annotated[int, typer.Option("-n", min=1, help="How many, from the newest.")] = 20,
+    as_json: AsJson = False,
+) -> None:
+    """Show who changed what, and when, the newest first.
+
+    \b
+    Example:
+      nearsay history birds.nearsay -n 5
+    """
+    from nearsay.collection.live import LiveCollection
+
+    with LiveCollection.open(path, read_only=True) as collection:
+        events = collection.history(max(0, collection.version - n))[::-1]
+    if as_json:
+        print_json([event.to_dict() for event in events])
+    else:
+        print_lines(*map(str, events))
+
+
+def _said(value: Any) -> str:
+    return "nothing" if not value else repr(value) if isinstance(value, str) else ", ".join(value)
+
+
+def _show(as_json: bool, event: int, text: str, **more: Any) -> None:
+    if as_json:
+        print_json({"event": event, **more, "text": text})
+    else:
+        print_lines(f"{text} (event {event})")

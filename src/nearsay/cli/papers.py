@@ -1,0 +1,58 @@
+"""Commands about nearsay itself: the papers' figures, and how fast it is here."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+from importlib.util import find_spec
+from typing import Annotated
+
+import typer
+
+from nearsay.cli.app import app
+from nearsay.errors import InputError
+from nearsay.terminal import AsJson, empty_table, print_json, print_parts, show_progress
+
+PANEL = "nearsay itself"
+
+
+@app.command(rich_help_panel=PANEL, context_settings={"allow_extra_args": True, "ignore_unknown_options": True})
+def papers(context: typer.Context) -> None:
+    """Make the papers' tables and figures, ours beside theirs: in a checkout, the same as python -m reproduce.
+
+    \b
+    Example:
+      nearsay papers probabilities --table 3
+    """
+    if find_spec("reproduce") is None:
+        raise InputError(
+            "The papers' tables are made by the package reproduce, which is not installed with nearsay. Get a checkout"
+            " of nearsay, and run there: python -m reproduce"
+        )
+    raise typer.Exit(subprocess.run([sys.executable, "-m", "reproduce", *context.args], check=False).returncode)
+
+
+@app.command(rich_help_panel=PANEL)
+def bench(
+    rows: Annotated[int, typer.Option(min=10, help="Rows to search.")] = 20_000,
+    columns: Annotated[int, typer.Option(min=1, help="Numbers in each.")] = 128,
+    k: Annotated[int, typer.Option(min=1, help="Neighbors.")] = 10,
+    as_json: AsJson = False,
+) -> None:
+    """Measure exact search here beside scikit-learn's, on random rows, with the same threads.
+
+    \b
+    Example:
+      nearsay bench --rows 2000 --columns 32
+    """
+    from nearsay.reports.speed import measure_search
+
+    with show_progress("Searching"):
+        found = measure_search(rows, columns, k)
+    if as_json:
+        print_json(found)
+        return
+    table = empty_table(found["title"], "", "queries a second", "time", numbers=("queries a second", "time"))
+    for line in found["lines"]:
+        table.add_row(line["name"], f"{line['per_second']:,.0f}", f"{line['ratio']:.2f} ×")
+    print_parts(table)

@@ -1,0 +1,212 @@
+"""How the items of a collection became vectors: recorded when it is made, and checked whenever something is asked.
+
+    index:  pictures ──► descriptors ──► vectors          names, metrics, files ─┐
+            a made-up picture ─────────► its vector ─────────────────────────────┴─► settings of the collection
+    ask:    the same made-up picture ──► must give the same vector, or nothing is answered
+
+The made-up picture finds out whatever makes vectors differ: other weights, another
+size or crop, another version of a package.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from importlib.util import find_spec
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from nearsay.data.images import content_hash
+from nearsay.describe.choose_encoder import default_encoder, installed_encoder
+from nearsay.describe.descriptor import ImageDescriptor
+from nearsay.describe.encoder_onnx import OnnxEncoder
+from nearsay.describe.folder import SkippedImage, describe_paths
+from nearsay.describe.named import DESCRIPTORS, MAKADIA, as_descriptor
+from nearsay.errors import InputError, unknown_name
+
+SETTING = "described"
+ENCODER = "efficientnet-lite0"
+FAMILIES: dict[str, tuple[str, ...]] = {
+    "color": ("rgb", "hsv", "lab"),
+    "texture": ("haar", "haar_signs", "gabor", "gabor_phases"),
+    "shape": ("hog", "contour"),
+    "layout": ("thumbnail", "hog"),
+}
+# What needs no package beside pillow.
+PLAIN = ("thumbnail", "hog")
+# Of the largest number of a vector: the two runtimes of the encoder differ by 1e-4.
+SAME_WITHIN = 1e-3
+
+
+@dataclass(frozen=True, eq=False)
+class Description:
+    """What turns pictures into the vectors of a collection.
+
+    Attributes
+    ----------
+    descriptors : those used, in the order of the columns.
+    why : a sentence that says what was chosen, and why.
+    model : the file of an encoder of the user's own, and the number of pixels a side it was told.
+    """
+
+    descriptors: tuple[ImageDescriptor, ...]
+    why: str
+    model: Path | None = None
+    size: int | None = None
+
+    @property
+    def name(self) -> str:
+        """All of them, for people."""
+        return ", ".join(descriptor.name for descriptor in self.descriptors)
+
+    @property
+    def metrics(self) -> dict[str, str]:
+        """The distance that suits each."""
+        return {descriptor.name: descriptor.metric for descriptor in self.descriptors}
+
+    def __call__(self, paths: list[Path]) -> tuple[np.ndarray, list[SkippedImage]]:
+        """A row for each picture that could be described, and those that could not."""
+        return describe_paths(paths, self.descriptors)
+
+    def to_settings(self) -> dict[str, Any]:
+        """What is recorded with a collection, in plain values."""
+        parts = [np.asarray(descriptor(made_up_picture()), np.float64).ravel() for descriptor in self.descriptors]
+        stops = np.cumsum([len(part) for part in parts]).tolist()
+        record: dict[str, Any] = {
+            "kind": "pictures",
+            "by": [descriptor.name for descriptor in self.descriptors],
+            "columns": [[start, stop] for start, stop in zip([0, *stops[:-1]], stops, strict=True)],
+            "metrics": self.metrics,
+            "probe": [_sketch(part) for part in parts],
+        }
+        if self.model is not None:
+            record |= {"model": str(self.model.resolve()), "content": content_hash(self.model), "size": self.size}
+        return record
+
+    @classmethod
+    def asked(
+        cls,
+        describe: Sequence[str] | None = None,
+        encoder: str | None = None,
+        size: int | None = None,
+    ) -> Description:
+        """What the user named; an encoder where nothing was named and one is installed.
+
+        >>> Description.asked(["color", "hog"]).name
+        'rgb, hsv, lab, hog'
+        """
+        if describe and encoder:
+            raise InputError("Name descriptors or an encoder, not both.")
+        if encoder is not None:
+            return cls._encoder(encoder, size)
+        if describe:
+            names = [name for given in describe for name in FAMILIES.get(given, (given,))]
+            unknown = [name for name in names if name not in DESCRIPTORS]
+            if unknown:
+                raise unknown_name("descriptor", unknown[0], {*DESCRIPTORS, *FAMILIES})
+            used = tuple(as_descriptor(name) for name in dict.fromkeys(names))
+            return cls(used, "pictures are described by " + ", ".join(d.name for d in used) + ", as asked")
+        network = installed_encoder()
+        if network is not None:
+            return cls((network,), f"pictures are described by the network {network.name}, which tells most")
+        names = list(MAKADIA if find_spec("skimage") and find_spec("pywt") else PLAIN)
+        return cls(
+            tuple(as_descriptor(name) for name in names),
+            f"pictures are described by {', '.join(names)}: no encoder is installed, which would tell more"
+            ' (pip install "nearsay[images]")',
+        )
+
+    @classmethod
+    def _encoder(cls, name: str, size: int | None) -> Description:
+        if name.replace("_", "-") == ENCODER:
+            return cls((default_encoder(),), f"pictures are described by the network {ENCODER}, as asked")
+        if not name.endswith(".onnx"):
+            raise InputError(f"Unknown encoder {name!r}: pass {ENCODER}, or the path of an .onnx file.")
+        path = Path(name)
+        if not path.is_file():
+            raise InputError(f"There is no file {path}. Pass the path of an .onnx file, or {ENCODER}.")
+        return cls((OnnxEncoder(path, size=size),), f"pictures are described by the model {path.name}", path, size)
+
+    @classmethod
+    def recorded(cls, record: Mapping[str, Any]) -> Description:
+        """What a collection was described by, made again and checked; an error where it would not be the same."""
+        names = list(record["by"])
+        if record.get("model") is not None:
+            found = cls._recorded_model(record)
+        elif len(names) == 1 and names[0] not in DESCRIPTORS:
+            found = cls._encoder(names[0], None)
+        else:
+            found = cls(tuple(as_descriptor(name) for name in names), "")
+        now = found.to_settings()
+        for name, before, after in zip(names, record["probe"], now["probe"], strict=True):
+            if not _alike(before, after):
+                raise InputError(
+                    f"{name} gives other vectors here than it did when this collection was made, so that nothing could"
+                    " be compared. Use the versions of nearsay and its packages of that time, or index anew."
+                )
+        return found
+
+    @classmethod
+    def _recorded_model(cls, record: Mapping[str, Any]) -> Description:
+        path = Path(record["model"])
+        if not path.is_file():
+            raise InputError(
+                f"The pictures of this collection were described by the model {path}, which is not there. Put it back."
+            )
+        if content_hash(path) != record["content"]:
+            raise InputError(
+                f"The model {path} is another one than when this collection was made. Put that back, or index anew."
+            )
+        return cls._encoder(str(path), record.get("size"))
+
+
+def numbers_settings(columns: Sequence[str]) -> dict[str, Any]:
+    """What is recorded of a table of numbers: the names of its columns, where they have names."""
+    named = not all(name.isdigit() for name in columns)
+    return {"kind": "numbers", "columns": list(columns) if named else None}
+
+
+def check_columns(record: Mapping[str, Any], columns: Sequence[str], source: str) -> None:
+    """Raise InputError unless these columns are those that the collection was made from, in the same order.
+
+    >>> check_columns(numbers_settings(["width", "height"]), ["height", "width"], "new.csv")
+    Traceback (most recent call last):
+    nearsay.errors.InputError: new.csv has the columns of this collection in another order. Put them in this one: ...
+    """
+    known, given = record.get("columns"), numbers_settings(columns)["columns"]
+    if known is None or given is None or known == given:
+        return
+    if sorted(known) == sorted(given):
+        raise InputError(
+            f"{source} has the columns of this collection in another order. Put them in this one: {_some(known)}."
+        )
+    missing, more = [name for name in known if name not in given], [name for name in given if name not in known]
+    lacks = f" lacks {_some(missing)}" if missing else ""
+    has = f" has {_some(more)} more" if more else ""
+    raise InputError(
+        f"{source} has other columns than this collection: it{lacks}{' and' if lacks and has else ''}{has}."
+    )
+
+
+def made_up_picture() -> np.ndarray:
+    """A picture with edges, colors and textures of several sizes, always the same: (96, 128, 3) uint8."""
+    y, x = np.mgrid[0:96, 0:128]
+    waves = [(x * 7 + y * y // 5) % 256, (y * 11 + x * x // 9) % 256, ((x // 16 + y // 12) % 2) * 200 + (x + y) % 50]
+    return np.stack(waves, axis=2).astype(np.uint8)
+
+
+def _sketch(vector: np.ndarray) -> list[float]:
+    """A few numbers that differ where vectors do: the length, and sums with fixed weights."""
+    phases = np.arange(len(vector))[:, None] * np.array([0.7, 1.9, 3.1])
+    return [float(np.linalg.norm(vector)), *(vector @ np.cos(phases)).tolist()]
+
+
+def _alike(before: Sequence[float], after: Sequence[float]) -> bool:
+    return bool(np.allclose(before, after, rtol=0, atol=SAME_WITHIN * max(map(abs, before), default=1.0)))
+
+
+def _some(names: Sequence[str]) -> str:
+    shown = ", ".join(map(repr, names[:8]))
+    return shown if len(names) <= 8 else f"{shown} and {len(names) - 8} more"

@@ -1,0 +1,283 @@
+"""A folder or a table becomes a collection, and what is asked later is read in the same way.
+
+index_source:  source ──► rows, problems ──► a new collection, learned        all of it, or nothing
+add_source:    source ──► rows, problems ──► one event of an open collection
+asked_source:  source ──► rows described and named as those of the collection, or an error
+"""
+
+from __future__ import annotations
+
+import os
+import secrets
+import shutil
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from nearsay.collection.backup import check_new_folder, put_in_place
+from nearsay.collection.batches import Batch, Problem
+from nearsay.collection.described import SETTING, Description, check_columns, numbers_settings
+from nearsay.collection.described_cache import CachedDescribe
+from nearsay.collection.durable_files import storage_errors
+from nearsay.collection.live import LiveCollection
+from nearsay.collection.sources import Source, read_source
+from nearsay.errors import InputError
+
+PICTURES = "pictures"
+
+
+@dataclass(frozen=True)
+class Indexed:
+    """What became of a source.
+
+    Attributes
+    ----------
+    path : the collection.
+    n_items, n_labeled, n_labels, n_keywords : items added, those with a label, different labels, those with keywords.
+    chosen : what was taken for what, and why: a sentence each.
+    problems : the rows that were left out.
+    learned : what was learned, in a sentence; None where nothing was.
+    """
+
+    path: str
+    n_items: int
+    n_labeled: int
+    n_labels: int
+    n_keywords: int
+    chosen: list[str]
+    problems: list[Problem]
+    learned: str | None = None
+
+    def to_dict(self) -> dict[str, Any]:
+        """Everything as values that ``json.dumps`` takes."""
+        return {**vars(self), "problems": [problem.to_dict() for problem in self.problems]}
+
+
+def index_source(
+    src: str | os.PathLike[str],
+    path: str | os.PathLike[str],
+    *,
+    description: Description | None = None,
+    metric: str | None = None,
+    learn: bool = True,
+    confirmed: bool = True,
+    who: str = "",
+    on_progress: Callable[[int, int], None] | None = None,
+    on_learning: Callable[[], None] | None = None,
+    **reading: Any,
+) -> Indexed:
+    """Make a collection of a table, of arrays or of a folder of pictures.
+
+    The collection appears when all of it is there. Vectors of pictures are kept beside it from the first, by content:
+    if this is interrupted, the next call goes on from them.
+
+    Parameters
+    ----------
+    src : as in ``read_source``.
+    path : the folder of the collection, which must not exist yet, or be empty.
+    description : what describes pictures; by default an encoder where one is installed.
+    metric : how vectors are compared; by default as suits the descriptors, and for numbers ``"euclidean"``.
+    learn : whether to learn at once, instead of with the first question.
+    confirmed : whether the labels vote; otherwise they are those of a machine, and wait.
+    on_progress : function of (rows done, rows in all); on_learning : called before it learns.
+    reading : further arguments of ``read_source``.
+
+    >>> import tempfile
+    >>> folder = Path(tempfile.mkdtemp())
+    >>> _ = (folder / "leaves.csv").write_text("id,width,species\\na,1.5,oak\\nb,1.6,oak\\nc,7,elm\\nd,wide,elm\\n")
+    >>> made = index_source(folder / "leaves.csv", folder / "leaves")
+    >>> made.n_items, made.n_labels, str(made.problems[0])
+    (3, 2, "leaves.csv, line 5 ('d'): column 1 ('width'): 'wide' is not a number")
+    >>> with LiveCollection.open(folder / "leaves") as leaves:
+    ...     leaves.label([[1.55]])[0].label
+    'oak'
+    """
+    path = Path(os.path.abspath(path))
+    check_new_folder(path)
+    partial = path.with_name(f".{path.name}.partial")
+    with storage_errors(f"make the collection {path}"):
+        described = _Describing(description, partial)
+        source = read_source(src, describe=described, on_progress=on_progress, **reading)
+        rows = _gathered(source)
+        settings, groups, measured = _measured(source, described, metric)
+        part = path.with_name(f".{path.name}.{secrets.token_hex(4)}.part")
+        try:
+            collection = LiveCollection.create(
+                part, rows.X.shape[1], metric=measured, feature_groups=groups, taxonomy=source.taxonomy,
+                settings={SETTING: settings, "source": str(Path(src).resolve())},
+            )  # fmt: skip
+            with collection:
+                _add(collection, rows, confirmed, who)
+                learned = _learned(collection, rows, on_learning) if learn and confirmed else None
+            if partial.is_dir():
+                for file in partial.iterdir():
+                    file.replace(part / file.name)
+                partial.rmdir()
+            put_in_place(part, path)
+        except BaseException:
+            shutil.rmtree(part, ignore_errors=True)
+            raise
+    return _told(path, source, rows, learned)
+
+
+def add_source(
+    collection: LiveCollection,
+    src: str | os.PathLike[str],
+    *,
+    confirmed: bool = True,
+    who: str = "",
+    on_progress: Callable[[int, int], None] | None = None,
+    **reading: Any,
+) -> Indexed:
+    """Add the rows of a source to a collection, in one event; those whose ids it has already are left out."""
+    source = asked_source(collection, src, on_progress=on_progress, **reading)
+    batches, known = list(source), collection.items.row_of
+    problems = list(source.problems)
+    for place, batch in enumerate(batches):
+        there = [at for at, id in enumerate(batch.ids) if id in known]
+        if there:
+            problems += [
+                Problem(batch.rows[at], batch.ids[at], "the collection has this id already", source=source.name)
+                for at in there
+            ]
+            if reading.get("strict"):
+                raise InputError(f"{problems[-len(there)]}.")
+            batches[place] = _without(batch, set(there))
+    rows = _joined([batch for batch in batches if len(batch)])
+    if len(rows):
+        _add(collection, rows, confirmed, who)
+    source.problems = sorted(problems, key=lambda problem: problem.row)
+    return _told(collection.store.path, source, rows, None)
+
+
+def asked_source(collection: LiveCollection, src: str | os.PathLike[str], **reading: Any) -> Source:
+    """Rows to ask a collection about, described as its items were; an error says why they cannot be compared."""
+    record = collection.store.settings.get(SETTING)
+    if record is None:
+        return read_source(src, **reading)
+    of_pictures = record["kind"] == PICTURES
+    describe = _Recorded(record, collection.store.path) if of_pictures else None
+    source = read_source(src, describe=describe, **reading)
+    if source.of_pictures and not of_pictures:
+        raise InputError(f"{source.name} has pictures, and the items of this collection are rows of numbers.")
+    if of_pictures and not source.of_pictures:
+        raise InputError(
+            f"{source.name} has rows of numbers, and the items of this collection are pictures, described by"
+            f" {', '.join(record['by'])}. Ask about pictures: a folder, or a table that names them."
+        )
+    if not of_pictures:
+        check_columns(record, source.columns, source.name)
+    return source
+
+
+class _Describing:
+    """Makes the description and its cache when the first picture comes."""
+
+    def __init__(self, description: Description | None, folder: Path) -> None:
+        self.description, self._folder = description, folder
+        self._cached: CachedDescribe | None = None
+        self.settings: dict[str, Any] = {}
+
+    @property
+    def why(self) -> str:
+        """What was chosen, and why."""
+        self._ready()
+        assert self.description is not None
+        return self.description.why
+
+    def __call__(self, paths: list[Path]) -> Any:
+        return self._ready()(paths)
+
+    def _ready(self) -> CachedDescribe:
+        if self._cached is None:
+            found = self.description or Description.asked()
+            self.description, self.settings = found, found.to_settings()
+            self._folder.mkdir(exist_ok=True)
+            self._cached = CachedDescribe(found, self._folder, self.settings)
+        return self._cached
+
+
+class _Recorded:
+    """Describes as a collection was described, made when the first picture comes."""
+
+    def __init__(self, record: dict[str, Any], folder: Path) -> None:
+        self.name = ", ".join(record["by"])
+        self._record, self._folder = record, folder
+        self._cached: CachedDescribe | None = None
+
+    def __call__(self, paths: list[Path]) -> Any:
+        if self._cached is None:
+            writable = os.access(self._folder, os.W_OK)
+            found = Description.recorded(self._record)
+            self._cached = CachedDescribe(found, self._folder if writable else None, self._record)
+        return self._cached(paths)
+
+
+def _measured(source: Source, described: _Describing, metric: str | None) -> tuple[dict[str, Any], Any, Any]:
+    """(what to record, feature groups, metric or metrics)."""
+    if not source.of_pictures:
+        groups = {name: (part.start, part.stop) for name, part in source.feature_groups.items()} or None
+        return numbers_settings(source.columns), groups, metric or "euclidean"
+    record = described.settings
+    if len(record["by"]) == 1:
+        return record, None, metric or next(iter(record["metrics"].values()))
+    groups = {name: tuple(columns) for name, columns in zip(record["by"], record["columns"], strict=True)}
+    return record, groups, metric or record["metrics"]
+
+
+def _gathered(source: Source) -> Batch:
+    rows = _joined(list(source))
+    if not len(rows):
+        first = f" First: {source.problems[0]}." if source.problems else ""
+        raise InputError(f"{source.name} has no row that can be used.{first}")
+    return rows
+
+
+def _joined(batches: Sequence[Batch]) -> Batch:
+    if not batches:
+        return Batch([], [], np.empty((0, 0), np.float32), [], [], [])
+    lists: dict[str, Any] = {
+        name: [value for batch in batches for value in getattr(batch, name)]
+        for name in ("rows", "ids", "labels", "keywords", "details")
+    }
+    return Batch(X=np.concatenate([batch.X for batch in batches]), **lists)
+
+
+def _without(batch: Batch, there: set[int]) -> Batch:
+    stay = [at for at in range(len(batch)) if at not in there]
+    lists: dict[str, Any] = {
+        name: [getattr(batch, name)[at] for at in stay] for name in ("rows", "ids", "labels", "keywords", "details")
+    }
+    return Batch(X=batch.X[stay], **lists)
+
+
+def _add(collection: LiveCollection, rows: Batch, confirmed: bool, who: str) -> int:
+    by = "import" if confirmed else "machine"
+    return collection.add(
+        rows.ids, rows.X, rows.labels, rows.keywords, details=rows.details, by=by, who=who, confirmed=confirmed
+    )
+
+
+def _learned(collection: LiveCollection, rows: Batch, on_learning: Callable[[], None] | None) -> str | None:
+    if not any(label is not None for label in rows.labels) and not any(rows.keywords):
+        return None
+    if on_learning is not None:
+        on_learning()
+    return str(collection.learn(by="machine"))
+
+
+def _told(path: Path, source: Source, rows: Batch, learned: str | None) -> Indexed:
+    labels = [label for label in rows.labels if label is not None]
+    return Indexed(
+        path=str(path),
+        n_items=len(rows),
+        n_labeled=len(labels),
+        n_labels=len(set(labels)),
+        n_keywords=sum(bool(words) for words in rows.keywords),
+        chosen=list(source.chosen),
+        problems=list(source.problems),
+        learned=learned,
+    )
