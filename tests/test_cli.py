@@ -37,7 +37,7 @@ def run(*arguments: object, columns: int = 80) -> SimpleNamespace:
 @pytest.fixture(scope="module")
 def toured(tmp_path_factory):
     picture = tmp_path_factory.mktemp("tour") / "digits.png"
-    return SimpleNamespace(picture=picture, result=run("tour", "--picture", picture))
+    return SimpleNamespace(picture=picture, result=run("tour", "--data", "digits", "--picture", picture))
 
 
 # ---------------------------------------------------------------- the tour
@@ -64,11 +64,11 @@ def test_the_tour_fits_into_80_columns_and_has_no_color_in_a_pipe(toured):
 def test_no_progress_is_shown_where_stderr_is_no_terminal_even_in_forced_color(toured, tmp_path, monkeypatch):
     assert toured.result.stderr == ""
     monkeypatch.setenv("FORCE_COLOR", "1")
-    assert CliRunner().invoke(app, ["tour", "--picture", str(tmp_path / "p.png")]).stderr == ""
+    assert CliRunner().invoke(app, ["tour", "--data", "digits", "--picture", str(tmp_path / "p.png")]).stderr == ""
 
 
 def test_the_tour_as_json_is_json_and_nothing_else(tmp_path):
-    result = run("tour", "--json", "--picture", tmp_path / "p.svg")
+    result = run("tour", "--data", "digits", "--json", "--picture", tmp_path / "p.svg")
     seen = json.loads(result.stdout)
     assert result.exit_code == 0
     assert seen["summary"]["accuracy"] > 0.95
@@ -77,9 +77,10 @@ def test_the_tour_as_json_is_json_and_nothing_else(tmp_path):
     assert Path(seen["picture"]).read_text().startswith("<?xml")
 
 
+@pytest.mark.parametrize("data", ["emoji", "digits"])
 @pytest.mark.parametrize("name", ["no/such/folder/p.png", "p.nonsense"])
-def test_a_picture_that_cannot_be_saved_is_one_line_and_exit_code_1(tmp_path, name):
-    result = run("tour", "--picture", tmp_path / name)
+def test_a_picture_that_cannot_be_saved_is_one_line_and_exit_code_1(tmp_path, name, data):
+    result = run("tour", "--data", data, "--picture", tmp_path / name)
     assert result.exit_code == 1
     assert result.stdout == ""
     assert re.fullmatch(r"nearsay: The picture cannot be saved as .+ ending in \.png\.\n", result.stderr)
@@ -200,35 +201,39 @@ def test_the_version_is_the_packages():
 
 
 def test_an_error_a_user_can_act_on_is_one_line_and_exit_code_1(monkeypatch):
-    def fail(picture):
+    def fail(picture, **options):
         raise DatasetNotFound("No 'mnist' here.")
 
-    monkeypatch.setattr("nearsay.reports.tour.take_tour", fail)
+    monkeypatch.setattr("nearsay.collection.tour.take_tour", fail)
     result = run("tour", "--json")
     assert (result.exit_code, result.stdout, result.stderr) == (1, "", "nearsay: No 'mnist' here.\n")
     assert isinstance(result.exception, SystemExit)
 
 
 def test_a_mistake_of_our_own_is_not_hidden(monkeypatch):
-    def fail(picture):
+    def fail(picture, **options):
         raise ZeroDivisionError("ours")
 
-    monkeypatch.setattr("nearsay.reports.tour.take_tour", fail)
+    monkeypatch.setattr("nearsay.collection.tour.take_tour", fail)
     assert isinstance(run("tour").exception, ZeroDivisionError)
 
 
 def test_an_interrupt_is_exit_code_130(monkeypatch):
-    def interrupt(picture):
+    def interrupt(picture, **options):
         raise KeyboardInterrupt
 
-    monkeypatch.setattr("nearsay.reports.tour.take_tour", interrupt)
+    monkeypatch.setattr("nearsay.collection.tour.take_tour", interrupt)
     result = run("tour")
     assert (result.exit_code, result.stderr) == (130, "nearsay: interrupted\n")
 
 
 def test_the_command_runs_as_a_module_too(tmp_path):
     done = subprocess.run(
-        [sys.executable, "-m", "nearsay", "tour", "--json"], cwd=tmp_path, capture_output=True, text=True, check=False
+        [sys.executable, "-m", "nearsay", "tour", "--data", "digits", "--json"],
+        cwd=tmp_path,
+        capture_output=True,
+        text=True,
+        check=False,
     )
     assert (done.returncode, done.stderr) == (0, "")
     assert json.loads(done.stdout)["picture"] == "nearsay-tour.png"

@@ -123,6 +123,17 @@ def print_parts(*shown: Any) -> None:
         console.print(part)
 
 
+def print_passage(title: str, text: str) -> None:
+    """Print a few sentences below their title, and an empty line."""
+    from rich.text import Text
+
+    print_parts(Text(title, style="bold"), text, "")
+
+
+def empty_table(title: str, *columns: str, numbers: tuple[str, ...] = ()) -> Table:
+    """A table to add rows to; columns of numbers are flush right."""
+
+
 def print_lines(*lines: Any) -> None:
     """Print lines as they are, however long: they can be searched, cut and copied."""
     for line in lines:

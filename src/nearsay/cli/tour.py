@@ -1,14 +1,16 @@
-"""The tour."""
+"""The tour: a story on emoji, or three answers about digits."""
 
 from __future__ import annotations
 
+from contextlib import ExitStack
+from enum import StrEnum
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
 from nearsay.cli.app import app, facts_table
-from nearsay.terminal import AsJson, empty_table, print_json, print_parts, show_progress
+from nearsay.terminal import AsJson, empty_table, print_json, print_parts, print_passage, show_progress
 
 if TYPE_CHECKING:
     from rich.table import Table
@@ -18,12 +20,45 @@ PANEL = "nearsay itself"
 NEIGHBORS_SHOWN = 5
 
 
+class TourData(StrEnum):
+    """What the tour looks at."""
+
+    EMOJI = "emoji"
+    DIGITS = "digits"
+
+
 @app.command(rich_help_panel=PANEL)
 def tour(
     picture: Annotated[Path, typer.Option(help="Where to save the picture.")] = Path("nearsay-tour.png"),
+    data: Annotated[TourData, typer.Option(help="Pictures to look at.")] = TourData.EMOJI,
+    keep: Annotated[Path | None, typer.Option(help="A new folder where the collection of emoji stays.")] = None,
     as_json: AsJson = False,
 ) -> None:
-    """Fit handwritten digits, and look at three answers and their evidence."""
+    """Make a collection of emoji, ask it, correct it, and ask again; or fit handwritten digits.
+
+    \b
+    Example:
+      nearsay tour --keep emoji.nearsay
+    """
+    if data is TourData.DIGITS:
+        _tour_of_digits(picture, as_json)
+        return
+    from nearsay.collection.tour import take_tour
+
+    with ExitStack() as spinner:
+        spinner.enter_context(show_progress("Describing pictures, and learning from them"))
+
+        def tell(passage: dict[str, Any]) -> None:
+            spinner.close()
+            print_passage(passage["title"], passage["text"])
+            spinner.enter_context(show_progress("Asking the neighbors"))
+
+        seen = take_tour(picture, keep=keep, tell=None if as_json else tell)
+    if as_json:
+        print_json(seen)
+
+
+def _tour_of_digits(picture: Path, as_json: bool) -> None:
     from nearsay.reports.tour import take_tour
 
     with show_progress("Asking the neighbors"):
