@@ -23,6 +23,7 @@ from sklearn.neighbors import KNeighborsClassifier
 
 import nearsay as ns
 from benchmarks.classes import answers
+from nearsay.collection.tour import take_tour as take_emoji_tour
 from nearsay.displays.drawing import FEW_COLORS, PALE_INK, marker, quiet
 from nearsay.displays.taxonomy_picture import TaxonomyDisplay
 from nearsay.metrics.probability import mean_log_posterior
@@ -296,6 +297,7 @@ def main() -> None:
     for name, draw in PICTURES.items():
         draw().savefig(IMAGES / f"{name}.png", dpi=110)
     take_tour(IMAGES / "tour.png")
+    take_emoji_tour(IMAGES / "tour-emoji.png")
     make_architecture.main()
     make_pictures_images.main()
     make_pictures_hedging.main()

@@ -43,6 +43,46 @@ def test_rows_that_are_judged_are_of_all_classes_however_these_alternate(period,
     assert np.bincount(labels[rows]).min() > 0.6 * len(rows) / period
 
 
+class Spied:
+    """Views that remember which rows they were asked about."""
+
+    def __init__(self, views):
+        self._views, self.rows = views, []
+
+    def __getattr__(self, name):
+        return getattr(self._views, name)
+
+    def __len__(self):
+        return len(self._views)
+
+    def leave_one_out(self, k, members=None, rows=None):
+        self.rows.append(rows)
+        return self._views.leave_one_out(k, members, rows)
+
+
+@pytest.mark.parametrize("members", [None, (1, 4)])
+@pytest.mark.parametrize("metric", ["euclidean", "auto"])
+def test_rows_that_were_judged_are_not_asked_again_for_novelty(members, metric):
+    X, y = blobs(120, 4)
+    X = np.round(X)  # ties
+    clf = ns.NeighborClassifier(3, posterior="auto", metric=metric).fit(X, y)
+    asked = Spied(clf._views)
+    past = past_cases.PastCases(asked, max_past_cases=50)
+    judged = past.judged(6, (1, 4))[1]
+    assert 40 < len(judged) < 60
+    found = past.sampled(3, members)
+    assert sorted([*judged, *asked.rows[1]]) == list(range(120))
+    expected = clf._views.leave_one_out(6, members)
+    np.testing.assert_array_equal(found.indices, expected.indices)
+    np.testing.assert_array_equal(found.distances, expected.distances)
+    np.testing.assert_array_equal(found.said, expected.said)
+    views, others = ((t.classes, *t.further) if members else () for t in (found, expected))
+    for view, other in zip(views, others, strict=True):
+        for mine, theirs in zip(view.arrays, other.arrays, strict=True):
+            np.testing.assert_array_equal(mine, theirs)
+    assert past.sampled(3) is past.sampled(2)
+
+
 def test_every_row_is_judged_or_not():
     rows = np.array([1, 5, 6])
     others = np.concatenate(list(rows_not_judged(rows, 9)))

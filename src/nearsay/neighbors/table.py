@@ -90,17 +90,20 @@ class NeighborTable:
 
 
 def joined(tables: Sequence[NeighborTable]) -> NeighborTable:
-    """The lines of several tables, one after the other; all of one width, and with classes of the same kind.
+    """The lines of several tables, one after the other; all of one width, and telling the same of classes.
 
     >>> table = NeighborTable(np.array([[3, 1]]), np.array([[0.0, 0.5]]))
     >>> joined([table, table]).indices.tolist()
     [[3, 1], [3, 1]]
     """
     classes = [table.classes for table in tables if table.classes is not None]
+    said = [table.said for table in tables if table.said is not None]
     return NeighborTable(
         np.concatenate([table.indices for table in tables]),
         np.concatenate([table.distances for table in tables]),
         joined_classes(classes) if classes else None,
+        tuple(joined_classes(view) for view in zip(*(table.further for table in tables), strict=True)),
+        np.concatenate(said) if said else None,
     )
 
 

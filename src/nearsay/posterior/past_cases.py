@@ -11,7 +11,7 @@ from nearsay.arrays import row_blocks, rows_within
 from nearsay.errors import InputError
 from nearsay.neighbors.class_order import MEMBERS_OF_NEAREST
 from nearsay.neighbors.labeled import LIST_ALL_UP_TO, ROWS_ASKED
-from nearsay.neighbors.table import NeighborTable
+from nearsay.neighbors.table import NeighborTable, joined
 
 ROWS_AT_ONCE = 4096
 # A table of past cases takes no more memory than this. Where one of all rows would, as many as fit are drawn.
@@ -210,11 +210,27 @@ class PastCases:
         known = self._sampled_table
         if members is None and known is not None and known.n_neighbors >= k:
             return known
-        if self._kept is not None and self._kept[1] is None and _tells(self._kept[0], k, members):
-            return self._kept[0][self.sample()]
-        table = self.asked.leave_one_out(k, members, self.sample())
+        if self._kept is not None and _tells(self._kept[0], k, members):
+            table = self._with_the_rest(*self._kept, members)
+        else:
+            table = self.asked.leave_one_out(k, members, self.sample())
         self._remember(table)
         return table
+
+    def _with_the_rest(
+        self, table: NeighborTable, rows: np.ndarray | None, members: tuple[int, ...] | None
+    ) -> NeighborTable:
+        """The sampled rows of the table that is kept; only those that are not among its rows are asked."""
+        sample = self.sample()
+        if rows is None:
+            return table[sample]
+        if members is None or table.classes is None:
+            table = NeighborTable(table.indices, table.distances)
+        told = None if table.classes is None else table.classes.members
+        judged = np.isin(sample, rows)
+        rest = self.asked.leave_one_out(table.n_neighbors, told, sample[~judged])
+        both = joined([table[np.searchsorted(rows, sample[judged])], rest])
+        return both[np.argsort(np.concatenate([sample[judged], sample[~judged]]))]
 
     def others_of(self, rows: np.ndarray, k: int) -> NeighborTable:
         """The ``k`` nearest others of these rows, or more of them: looked up where all rows are sampled."""
