@@ -10,6 +10,7 @@ import json
 import os
 import sys
 import time
+import warnings
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, Annotated, Any
@@ -32,7 +33,9 @@ class Commands(TyperGroup):
 
     def invoke(self, ctx: Any) -> Any:
         try:
-            return super().invoke(ctx)
+            with warnings.catch_warnings():
+                warnings.showwarning = self._tell_warning
+                return super().invoke(ctx)
         except NearsayError as error:
             typer.echo(f"{self.name}: {error}", err=True)
             raise typer.Exit(FAILED) from error
@@ -48,6 +51,10 @@ class Commands(TyperGroup):
         except KeyboardInterrupt as error:
             typer.echo(f"{self.name}: interrupted", err=True)
             raise typer.Exit(INTERRUPTED) from error
+
+    def _tell_warning(self, message: Warning | str, *_: Any, **__: Any) -> None:
+        """One line, without the place in the code."""
+        typer.echo(f"{self.name}: {message}", err=True)
 
 
 def _in_words(error: Exception) -> str:
@@ -128,10 +135,6 @@ def print_passage(title: str, text: str) -> None:
     from rich.text import Text
 
     print_parts(Text(title, style="bold"), text, "")
-
-
-def empty_table(title: str, *columns: str, numbers: tuple[str, ...] = ()) -> Table:
-    """A table to add rows to; columns of numbers are flush right."""
 
 
 def print_lines(*lines: Any) -> None:

@@ -14,6 +14,8 @@ from nearsay.errors import InputError
 
 KEYWORD_NAMES = ("keywords", "keyword", "tags", "words", "subjects")
 PICTURE_NAMES = ("path", "image", "picture", "file", "filename", "file_name", "filepath")
+# Which part of the data a row belongs to: no label, unless the caller says so.
+PART_NAMES = ("split", "fold", "partition", "subset")
 # What stands between keywords in one cell; the first of these that occurs in the column.
 SEPARATORS = (";", "|", ",")
 
@@ -71,9 +73,11 @@ def choose_roles(
     keywords = find("the keywords", asked.keywords, KEYWORD_NAMES, text_only=True)
     picture = find("the picture", None, PICTURE_NAMES, text_only=True)
     texts = [column for column in range(len(is_text)) if is_text[column] and column not in {*taken, *empty}]
-    if label is None and texts:
-        label = texts.pop()
-        besides = "the last column of text" if texts else f"the only {'other ' * bool(taken)}column of text"
+    possible = [column for column in texts if names is None or names[column].lower() not in PART_NAMES]
+    if label is None and possible:
+        label = possible[-1]
+        texts.remove(label)
+        besides = "the last column of text" if possible[1:] else f"the only {'other ' * bool(taken)}column of text"
         chosen.append(f"column {_called(label, names)} is the label: {besides}")
     features = [column for column in range(len(is_text)) if not is_text[column] and column not in (*taken, label)]
     if id is None and picture is not None and not features:

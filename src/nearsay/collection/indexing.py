@@ -98,11 +98,11 @@ def index_source(
     path = Path(os.path.abspath(path))
     check_new_folder(path)
     partial = path.with_name(f".{path.name}.partial")
+    described = _Describing(description, partial)
+    source = read_source(src, describe=described, on_progress=on_progress, **reading)
+    rows = _gathered(source)
+    settings, groups, measured = _measured(source, described, metric)
     with storage_errors(f"make the collection {path}"):
-        described = _Describing(description, partial)
-        source = read_source(src, describe=described, on_progress=on_progress, **reading)
-        rows = _gathered(source)
-        settings, groups, measured = _measured(source, described, metric)
         part = path.with_name(f".{path.name}.{secrets.token_hex(4)}.part")
         try:
             collection = LiveCollection.create(
@@ -133,7 +133,7 @@ def add_source(
     **reading: Any,
 ) -> Indexed:
     """Add the rows of a source to a collection, in one event; those whose ids it has already are left out."""
-    source = asked_source(collection, src, on_progress=on_progress, **reading)
+    source = asked_source(collection, src, on_progress=on_progress, taxonomy=collection.taxonomy, **reading)
     batches, known = list(source), collection.items.row_of
     problems = list(source.problems)
     for place, batch in enumerate(batches):
