@@ -311,7 +311,8 @@ class Tour:
             says = frozenset(map(str, self.taxonomy.leaves_under(said.node)))
             line = f"{name} may be any of these, but it is {said.node_word}. Right: really it is {truth}."
         elif step == "keywords":
-            bars = [Bar(word, score, right=True) for word, score in said.keywords]
+            own = keywords_of(self.asked.take([row]))[0]
+            bars = [Bar(word, score, right=word in own) for word, score in said.keywords]
             line = f"{name} gets the words of its neighbors, and how much they agree on each."
         elif before is not None:
             line = f"{name} was called {before.label}. After one correction, without training, it is {said.label}."
