@@ -25,15 +25,14 @@ from nearsay.collection.answers import Answer
 from nearsay.collection.live import LiveCollection
 from nearsay.collection.questions import Mistake
 from nearsay.collection.telling import most_telling_hedge, sister_mistakes, surest_keywords, unusual_but_sure
+from nearsay.collection.tour_pictures import DESCRIBED_BY, describe, keywords_of
 from nearsay.data.datasets import load_dataset
 from nearsay.data.emoji_pictures import EmojiPictures
 from nearsay.describe.named import DESCRIPTORS
-from nearsay.parallel import in_parallel
 from nearsay.posterior.evidence import record_in_words
 from nearsay.taxonomy.named import load_taxonomy
 from nearsay.taxonomy.taxonomy import Taxonomy
 
-DESCRIBED_BY = ("thumbnail", "hog")
 ACCURACY = 0.9
 FLIPPED, LOOKED_AT = 10, 50
 WHO = "the tour"
@@ -355,20 +354,6 @@ class Tour:
 
 def _plain(mistake: Mistake) -> dict[str, Any]:
     return {**mistake.to_dict(), "neighbors": [near._asdict() for near in mistake.neighbors]}
-
-
-def describe(images: np.ndarray) -> dict[str, np.ndarray]:
-    """What each descriptor says of every picture: {name: (n, columns) float32}."""
-    return {name: np.stack(in_parallel(DESCRIPTORS[name], images)).astype(np.float32) for name in DESCRIBED_BY}
-
-
-def keywords_of(pictures: EmojiPictures) -> list[list[str]]:
-    """The keywords of every picture."""
-    table = pictures.keywords
-    return [
-        [pictures.words[column] for column in table.indices[start:stop]]
-        for start, stop in zip(table.indptr[:-1], table.indptr[1:], strict=True)
-    ]
 
 
 @contextmanager
