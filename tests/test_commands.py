@@ -18,6 +18,7 @@ import pytest
 import typer
 from typer.testing import CliRunner
 
+import nearsay as ns
 from nearsay.cli import app
 from nearsay.collection import described_cache
 from nearsay.collection.described import Description, made_up_picture
@@ -25,6 +26,7 @@ from nearsay.collection.live import LiveCollection
 
 Image = pytest.importorskip("PIL.Image", reason="pictures need pillow")
 
+ROOT = Path(__file__).parent.parent
 COMMANDS = sorted(
     command.name or command.callback.__name__ for command in typer.main.get_command(app).commands.values()
 )
@@ -238,6 +240,48 @@ def test_the_report_and_what_is_written_hold_no_script_and_no_formula(place):
         cells = [cell for line in csv.reader(Path(path).read_text().splitlines()) for cell in line]
         assert any("HYPERLINK" in cell for cell in cells)
         assert not any(cell.startswith("=") for cell in cells)
+
+
+@pytest.mark.slow
+def test_the_story_of_the_readme_is_what_happens(tmp_path, monkeypatch):
+    pytest.importorskip("onnxruntime", reason="pictures are described by a network")
+    monkeypatch.chdir(tmp_path)
+    kinds = ("animal-bird", "animal-mammal", "animal-marine", "food-fruit", "food-sweet", "food-vegetable")
+    for split in ("train", "test"):
+        emoji = ns.load_dataset("emoji", split=split)
+        for row in np.flatnonzero(np.isin(emoji.y, kinds)):
+            name, labels = emoji.names[row].replace(" ", "-"), emoji.y[row].replace("-", "/")
+            path = f"album/{labels}/{name}-{emoji.artists[row]}.png" if split == "train" else f"new/{name}.png"
+            Path(path).parent.mkdir(parents=True, exist_ok=True)
+            Image.fromarray(emoji.images[row]).save(path)
+    story = re.search(r"```\n(\$ nearsay index.*?)```", (ROOT / "README.md").read_text(), re.DOTALL)[1]
+    for part in story.split("$ nearsay ")[1:]:
+        command, *told = part.strip().splitlines()
+        result = run(*shlex.split(command, comments=True))
+        assert result.exit_code == 0, result.output
+        said = [line.split() for line in result.stdout.splitlines()] + [row.split() for row in answers_in(command)]
+        for line in told:
+            words = [word for word in line.split("  not sure")[0].split() if not word.startswith("─")]
+            assert any(len(words) == len(line) and all(map(alike, words, line)) for line in said), line
+
+
+def answers_in(command: str) -> list[str]:
+    """Lines of the table of answers that a screen leaves out."""
+    if not command.startswith("label"):
+        return []
+    answers = json.loads(run(*shlex.split(command, comments=True), "--json").stdout)["answers"]
+    return [
+        f"{each['id']} {each['label']} {each['probability']:.2f} {each['record']['right']} of {each['record']['cases']}"
+        f" {each['node']} {each['novelty']:.2f}"
+        for each in answers
+    ]
+
+
+def alike(word: str, seen: str) -> bool:
+    """The same word; numbers may differ a little, between processors."""
+    if re.fullmatch(r"[\d.]+", word) and re.fullmatch(r"[\d.]+", seen):
+        return abs(float(word) - float(seen)) <= max(0.02, 0.1 * float(word))
+    return word == seen
 
 
 # ---------------------------------------------------------------- bad rows

@@ -86,7 +86,7 @@ def index(
         print_lines(*(f"· {sentence}" for sentence in made.chosen))
         what = f"{count(made.n_labeled, 'label')} of {count(made.n_labels, 'class')}"
         words = f", {made.n_keywords:,} with keywords" if made.n_keywords else ""
-        print_lines(f"{count(made.n_items, 'item')} {'added to' if add else 'in'} {made.path}: {what}{words}.")
+        print_lines(f"{count(made.n_items, 'item')} {'added to' if add else 'in'} {out}: {what}{words}.")
         if made.learned:
             print_lines(made.learned)
         if made.problems:

@@ -3,6 +3,9 @@ from nearsay.collection.checkup import Checkup as Checkup
 from nearsay.collection.evaluating import evaluate as evaluate
 from nearsay.collection.evaluating import evaluation_report as evaluation_report
 from nearsay.collection.events import Event as Event
+from nearsay.collection.indexing import add_source as add_source
+from nearsay.collection.indexing import asked_source as asked_source
+from nearsay.collection.indexing import index_source as index_source
 from nearsay.collection.item_exports import export_items as export_items
 from nearsay.collection.items import Items as Items
 from nearsay.collection.live import LearnedInfo as LearnedInfo
