@@ -57,13 +57,13 @@ class ArraySource:
         return [split_keywords(cell, separator) for cell in cells], name
 
     def __iter__(self) -> Iterator[Found]:
-        rows = self._rows
+        rows, stem = self._rows, self.path.stem
         for block in row_blocks(self.n_rows, size=ROWS_AT_ONCE):
             numbers = list(range(self.n_rows)[block])
             n = len(numbers)
             yield Found(
                 numbers,
-                [f"{self.path.stem}:{row}" for row in numbers] if rows.ids is None else _texts(rows.ids[block]),
+                [f"{stem}:{row}" for row in numbers] if rows.ids is None else _texts(rows.ids[block]),
                 rows.X[block],
                 [None] * n if rows.y is None else [label.strip() or None for label in _texts(rows.y[block])],
                 [None] * n if self._keywords is None else list(self._keywords[block]),

@@ -256,9 +256,9 @@ def _without(batch: Batch, there: set[int]) -> Batch:
 
 def _add(collection: LiveCollection, rows: Batch, confirmed: bool, who: str) -> int:
     by = "import" if confirmed else "machine"
-    return collection.add(
-        rows.ids, rows.X, rows.labels, rows.keywords, details=rows.details, by=by, who=who, confirmed=confirmed
-    )
+    details = rows.details if any(rows.details) else None
+    words = rows.keywords if any(given is not None for given in rows.keywords) else None
+    return collection.add(rows.ids, rows.X, rows.labels, words, details=details, by=by, who=who, confirmed=confirmed)
 
 
 def _learned(collection: LiveCollection, rows: Batch, on_learning: Callable[[], None] | None) -> str | None:
