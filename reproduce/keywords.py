@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import tempfile
 import time
 from collections.abc import Callable
 from typing import Any
@@ -18,6 +19,8 @@ from sklearn.preprocessing import StandardScaler
 
 from nearsay.annotate.annotator import KeywordAnnotator
 from nearsay.annotate.ml_knn import MLkNN
+from nearsay.collection import LiveCollection
+from nearsay.collection.spoken import votes_of
 from nearsay.data.annotated_rows import AnnotatedRows
 from nearsay.data.datasets import load_dataset
 
@@ -36,9 +39,47 @@ def _linear() -> Any:
     return make_pipeline(StandardScaler(), LogisticRegression(max_iter=1000))
 
 
+class InCollection:
+    """A living collection, asked as a model is.
+
+    Parameters
+    ----------
+    vote : whether neighbors simply vote, as they do where too few items have keywords to learn from.
+    """
+
+    def __init__(self, *, vote: bool = False) -> None:
+        self.vote = vote
+
+    def fit(self, X: np.ndarray, Y: np.ndarray) -> InCollection:
+        """Put the rows into a collection; words are numbers of columns. Rows without any are left out."""
+        self.n_words = Y.shape[1]
+        self._folder = tempfile.TemporaryDirectory()
+        self._collection = LiveCollection.create(f"{self._folder.name}/rows", n_columns=X.shape[1])
+        words = [np.flatnonzero(row).astype(str).tolist() for row in Y]
+        self._collection.add([str(row) for row in range(len(X))], X, keywords=words)
+        return self
+
+    def predict_proba(self, Q: np.ndarray) -> np.ndarray:
+        """The probability, or the share of the vote, of every word: (n_queries, n_words)."""
+        answers = self._collection.label(Q, n_keywords=self.n_words)
+        said: list[Any] = [answer.keywords for answer in answers]
+        if self.vote:
+            rows = [[int(neighbor.id) for neighbor in answer.neighbors] for answer in answers]
+            said = votes_of(self._collection.now(), rows)
+        p = np.zeros((len(Q), self.n_words))
+        for line, words in enumerate(said):
+            for word, score in words:
+                p[line, int(word)] = score
+        self._collection.close()
+        self._folder.cleanup()
+        return p
+
+
 METHODS: dict[str, Callable[[], Any]] = {
     "nearsay": lambda: KeywordAnnotator(n_keywords=None),
     "nearsay, nearest rows alone": lambda: KeywordAnnotator("nearest", n_keywords=None),
+    "nearsay, a living collection": lambda: InCollection(),
+    "neighbors of a collection that vote": lambda: InCollection(vote=True),
     "ML-kNN (ours)": lambda: MLkNN(),
     "logistic regression": lambda: OneVsRestClassifier(_linear()),
     "logistic regression, chained": lambda: ClassifierChain(_linear(), order="random", random_state=0),

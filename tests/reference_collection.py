@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import copy
+import math
 import random
 from typing import Any
 
@@ -221,3 +222,30 @@ def write_state(folder):
     (folder / "weights.bin").write_bytes(b"\x00\x01" * 500)
     (folder / "more").mkdir()
     (folder / "more" / "about.json").write_text("{}")
+
+
+def keywords_said(odds, indices, distances, keywords):
+    """Words of neighbors and their probabilities, word by word: {word: probability}.
+
+    ``odds`` holds what was learned: two columns a vote, the log odds of the word, 1; then the word's own line.
+    """
+    there = [place for place, row in enumerate(indices) if row >= 0]
+    votes = {}
+    for sharpness in (1.0, 4.0):
+        farther = [distances[place] - distances[there[0]] for place in there]
+        mean = sum(farther) / max(len(there) - 1, 1) / sharpness
+        counts = [math.exp(-far / mean) if mean > 0 else 1.0 for far in farther]
+        for word in {word for place in there for word in keywords[indices[place]] or ()}:
+            has = [
+                count for count, place in zip(counts, there, strict=True) if word in (keywords[indices[place]] or ())
+            ]
+            votes.setdefault(word, []).append(sum(has) / sum(counts))
+    said = {}
+    for word, shares in votes.items():
+        number = odds.words.tolist().index(word) if word in odds.words else -1
+        columns = [
+            column for v, u in zip(shares, odds.usual, strict=True) for column in (v / u, math.asinh(v / u / 0.002))
+        ]
+        total = sum(w * c for w, c in zip(odds.weights, [*columns, odds.log_odds[number], 1.0], strict=True))
+        said[word] = 1 / (1 + math.exp(-(odds.slopes[number] * total + odds.shifts[number])))
+    return said

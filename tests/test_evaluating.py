@@ -11,6 +11,7 @@ from numpy.testing import assert_allclose
 
 import nearsay as ns
 from nearsay.collection import LiveCollection
+from nearsay.collection.batches import Batch
 from nearsay.collection.evaluating import evaluate, evaluation_report
 from nearsay.collection.judging import brought, held_out, judge, left_out, rows_held_out
 from nearsay.collection.learned import NeighborsAlone
@@ -60,13 +61,16 @@ def test_what_is_held_out_is_answered_as_by_a_classifier_fitted_to_the_rest(thin
 def test_what_is_held_out_leaves_no_trace_in_what_answers(things, tmp_path):
     collection, X, truth = things
     asked = held_out(collection, 0.25, seed=0)
-    p = judge(asked, None).probabilities
+    ours = judge(asked, None)
     held = np.array([int(id[1:]) for id in asked.ids])
     rest = np.setdiff1d(np.arange(80), held)
+    words = collection.store.items().keywords
     with LiveCollection.create(tmp_path / "rest", n_columns=3, taxonomy=EDGES) as other:
-        other.add([f"t{row}" for row in rest], X[rest], truth[rest].tolist())
-        elsewhere = brought(other, (asked.ids, X[held], truth[held].tolist()))
-        assert_allclose(p, judge(elsewhere, None).probabilities, rtol=0, atol=1e-12)
+        other.add([f"t{row}" for row in rest], X[rest], truth[rest].tolist(), words[rest].tolist())
+        batch = Batch(held.tolist(), asked.ids, X[held], truth[held].tolist(), words[held].tolist(), [{}] * len(held))
+        theirs = judge(brought(other, [batch]), None)
+    assert_allclose(ours.probabilities, theirs.probabilities, rtol=0, atol=1e-12)
+    assert ours.keywords == theirs.keywords
 
 
 def test_left_out_is_what_likely_mistakes_are_told_by(things):

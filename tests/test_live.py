@@ -18,7 +18,7 @@ from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, pr
 from numpy.testing import assert_array_equal
 
 import nearsay as ns
-from nearsay.collection import LiveCollection
+from nearsay.collection import LiveCollection, learned_keywords
 from nearsay.errors import CollectionBusy, InputError
 
 EDGES = [("thing", "animal"), ("thing", "tool"), ("animal", "cat"), ("animal", "dog"), ("tool", "axe"), ("tool", "saw")]
@@ -26,6 +26,8 @@ LABELS = ["cat", "dog", "axe", "saw"]
 QUERIES = np.array([[0.5, 0.5], [2.0, 2.0], [1.0, 3.0]], np.float32)
 POINT = st.tuples(st.integers(0, 3), st.integers(0, 3))  # few places, so that ties are everywhere
 LABEL = st.sampled_from([*LABELS, None])
+WORDS = [["small", "furry"], ["furry"], None, ["sharp"], [], ["sharp", "small"]]
+NEW_WORDS = [*WORDS, ["shiny"], ["shiny", "furry"]]
 POSTERIORS = ["auto", "pooled", "proportional", "weighted", "dist&votesplit", "rank", "confmat", "confmat&rank"]
 
 
@@ -41,6 +43,10 @@ def same_answers(ours: LiveCollection, theirs: LiveCollection) -> None:
     for table, fresh in zip(mine.classifier.posterior_.tables(), other.classifier.posterior_.tables(), strict=True):
         assert_array_equal(table.cases, fresh.cases)
         assert_array_equal(table.probability, fresh.probability)
+    assert (mine.words is None) == (other.words is None)
+    if mine.words is not None:
+        rows = np.flatnonzero(ours.items.gives_keywords())
+        assert mine.words.of_rows(rows) == other.words.of_rows(rows)
     assert ours.likely_mistakes() == theirs.likely_mistakes()
     assert ours.near_duplicates(1.0) == theirs.near_duplicates(1.0)
     assert ours.label_next(3) == theirs.label_next(3)
@@ -57,6 +63,7 @@ class Living(RuleBasedStateMachine):
         memory = Path("/dev/shm")
         self.folder = Path(tempfile.mkdtemp(dir=memory if memory.is_dir() else None))
         self.n_added = 0
+        self.fewest, learned_keywords.FEWEST = learned_keywords.FEWEST, 4
 
     @initialize(points=st.lists(st.tuples(POINT, st.sampled_from(LABELS)), min_size=2, max_size=12), tree=st.booleans())
     def make(self, points, tree):
@@ -66,8 +73,9 @@ class Living(RuleBasedStateMachine):
 
     def add_points(self, points, **said):
         ids = [f"i{self.n_added + place}" for place in range(len(points))]
+        words = [WORDS[(self.n_added + place) % len(WORDS)] for place in range(len(points))]
         self.n_added += len(points)
-        self.collection.add(ids, [point for point, _ in points], [label for _, label in points], **said)
+        self.collection.add(ids, [point for point, _ in points], [label for _, label in points], words, **said)
 
     @property
     def ids(self):
@@ -82,6 +90,11 @@ class Living(RuleBasedStateMachine):
     def relabel(self, data, label, machine):
         some = data.draw(st.lists(st.sampled_from(self.ids), min_size=1, max_size=2, unique=True))
         self.collection.relabel(some, [label] * len(some), by="machine" if machine else "person")
+
+    @precondition(lambda self: self.ids)
+    @rule(data=st.data(), words=st.sampled_from(NEW_WORDS))
+    def set_keywords(self, data, words):
+        self.collection.set_keywords([data.draw(st.sampled_from(self.ids))], [words])
 
     @precondition(lambda self: self.ids)
     @rule(data=st.data())
@@ -123,6 +136,7 @@ class Living(RuleBasedStateMachine):
     def teardown(self):
         if hasattr(self, "collection"):
             self.collection.close()
+        learned_keywords.FEWEST = self.fewest
         shutil.rmtree(self.folder)
 
 

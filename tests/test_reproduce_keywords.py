@@ -25,7 +25,8 @@ def little_data(tmp_path, monkeypatch):
     for name in keywords.DATA:
         savemat(tmp_path / "small" / f"{name}.mat", {"X": X, "Y": Y})
     monkeypatch.setenv("NEARSAY_DATA", str(tmp_path))
-    quick = {name: keywords.METHODS[name] for name in ("nearsay, nearest rows alone", "ML-kNN (ours)")}
+    names = "nearsay, nearest rows alone", "ML-kNN (ours)", "nearsay, a living collection"
+    quick = {name: keywords.METHODS[name] for name in names}
     forest = {"random forest": lambda: keywords.RandomForestClassifier(5, random_state=0)}
     chain = {"logistic regression, chained": keywords.METHODS["logistic regression, chained"]}
     monkeypatch.setattr(keywords, "METHODS", {**quick, **forest, **chain})

@@ -62,11 +62,20 @@ class Relevance:
         >>> Relevance("prior").scores(table, Y), Relevance("count").scores(table, Y)
         (array([[ 0.5,  0.5, -1. ]]), array([[2., 1., 0.]]))
         """
-        check_choice("relevance", self.kind, RELEVANCES)
-        weigh, hold_against = RELEVANCES[self.kind]
-        weights = np.where(table.indices >= 0, weigh(self, table), 0.0)
+        weights = self.weights(table)
+        _, hold_against = RELEVANCES[self.kind]
         share = np.asarray(keywords.sum(axis=0)).ravel() / max(keywords.shape[0], 1)
         return hold_against(weighted_votes(table.indices, weights, keywords), weights, share)
+
+    def weights(self, table: NeighborTable) -> np.ndarray:
+        """How much each neighbor counts: (n_queries, k), 0 where there is none.
+
+        >>> Relevance("rank", decay=0.5).weights(NeighborTable(np.array([[4, 1, -1]]), np.array([[0.0, 1.0, np.inf]])))
+        array([[1. , 0.5, 0. ]])
+        """
+        check_choice("relevance", self.kind, RELEVANCES)
+        weigh, _ = RELEVANCES[self.kind]
+        return np.where(table.indices >= 0, weigh(self, table), 0.0)
 
 
 def weighted_votes(indices: np.ndarray, weights: np.ndarray, keywords: csr_array) -> np.ndarray:

@@ -17,12 +17,14 @@ from typing import Any
 import numpy as np
 
 from nearsay.arrays import row_blocks
+from nearsay.collection.answers import Keyword
+from nearsay.collection.keywords_now import KeywordsNow
 from nearsay.collection.learned import LiveClassifier
 from nearsay.collection.live import LiveCollection
 from nearsay.collection.live_items import NO_LABEL
 from nearsay.collection.live_views import LiveViews, checked_queries
 from nearsay.collection.now import Now
-from nearsay.collection.spoken import words_said
+from nearsay.collection.spoken import votes_of
 from nearsay.data.rows import LabeledRows
 from nearsay.errors import InputError
 from nearsay.neighbors.living_table import LivingTable
@@ -46,6 +48,7 @@ class Asked:
     now : the collection that answers.
     ids, labels, keywords, details : of the items; ``labels`` is None where the collection has keywords alone.
     blocks : their neighbors and probabilities, some at a time.
+    words : the keywords that were learned to be said of some of them, by place.
     how : how they are asked, in words.
     not_judged : how many items are left out, by reason.
     notes : sentences on how some of them count.
@@ -57,6 +60,7 @@ class Asked:
     keywords: list[list[str] | None]
     details: list[dict[str, Any] | None]
     blocks: Blocks
+    words: Callable[[KeywordsNow, np.ndarray], list[list[Keyword]]]
     how: str
     not_judged: dict[str, int] = field(default_factory=dict)
     notes: list[str] = field(default_factory=list)
@@ -88,7 +92,8 @@ def left_out(collection: LiveCollection) -> Asked:
         f" after event {learned.version}. That knew most of these items, if only through a few weights:"
         " hold some out to judge without."
     )
-    asked = _of_collection(now, now, rows, now.classifier.left_out_proba(rows), how)
+    blocks = now.classifier.left_out_proba(rows)
+    asked = _of_collection(now, now, rows, blocks, lambda words, places: words.of_rows(rows[places]), how)
     if asked.labels is not None:
         alone = sum(n == 1 for n in Counter(asked.labels.tolist()).values())
         if alone:
@@ -110,7 +115,7 @@ def held_out(collection: LiveCollection, share: float, seed: int) -> Asked:
     )
     X = now.views.all_rows()
     blocks = _answers(without.classifier, lambda part: X[held[part]], len(held))
-    asked = _of_collection(now, without, held, blocks, how)
+    asked = _of_collection(now, without, held, blocks, lambda words, places: words.of_queries(X[held[places]]), how)
     if asked.labels is not None:
         kept = sum(n == 1 for n in Counter(now.standing.labels[now.standing.votes].tolist()).values())
         if kept:
@@ -172,6 +177,7 @@ def brought(collection: LiveCollection, source: Any) -> Asked:
         [keywords[place] for place in judged],
         [details[place] for place in judged],
         _answers(now.classifier, lambda part: X[places[part]], len(judged)),
+        lambda words, some: words.of_queries(X[places[some]]),
         how,
         dict(not_judged),
         notes,
@@ -186,9 +192,9 @@ def judge(asked: Asked, on_progress: Progress | None) -> Judged:
     said: dict[int, list[str]] = {}
     worst: list[tuple[float, int, NeighborTable]] = []
     for part, table, p[part] in asked.blocks:
-        for line in np.flatnonzero(has_words[part]).tolist():
-            neighbors = table.indices[line][table.indices[line] >= 0].tolist()
-            said[part.start + line] = [word for word, _ in words_said(asked.now, neighbors)[:N_KEYWORDS]]
+        lines = np.flatnonzero(has_words[part])
+        for place, words in zip((part.start + lines).tolist(), _words(asked, part, lines, table), strict=True):
+            said[place] = [word for word, _ in words[:N_KEYWORDS]]
         if asked.labels is not None:
             sure, answers = p[part].max(axis=1), classifier.classes_[p[part].argmax(axis=1)]
             wrong = np.flatnonzero(answers != asked.labels[part])
@@ -197,9 +203,17 @@ def judge(asked: Asked, on_progress: Progress | None) -> Judged:
             worst = sorted(worst, key=lambda each: each[:2])[:MISTAKES_SHOWN]
         if on_progress is not None:
             on_progress(part.stop, n)
-    words = [asked.keywords[place] or [] for place in said], list(said.values())
+    both = [asked.keywords[place] or [] for place in said], list(said.values())
     found = {place: _why(classifier, table, p[place : place + 1]) for _, place, table in worst}
-    return Judged(p, found, words if said else None)
+    return Judged(p, found, both if said else None)
+
+
+def _words(asked: Asked, part: slice, lines: np.ndarray, table: NeighborTable) -> list[list[Keyword]]:
+    if not len(lines):
+        return []
+    if asked.now.words is not None:
+        return asked.words(asked.now.words, part.start + lines)
+    return votes_of(asked.now, [row[row >= 0].tolist() for row in table.indices[lines]])
 
 
 def _why(classifier: LiveClassifier, table: NeighborTable, p: np.ndarray) -> Evidence:
@@ -222,7 +236,7 @@ def _answers(classifier: LiveClassifier, X: Callable[[slice], np.ndarray], n: in
         yield part, table, classifier._answers.proba(table)
 
 
-def _of_collection(before: Now, now: Now, rows: np.ndarray, blocks: Blocks, how: str) -> Asked:
+def _of_collection(before: Now, now: Now, rows: np.ndarray, blocks: Blocks, words: Any, how: str) -> Asked:
     """Items of the collection ``before``, answered by ``now``."""
     by_words = before.standing.classes.tolist() == [NO_LABEL]
     waiting: dict[str, int] = {}
@@ -238,6 +252,7 @@ def _of_collection(before: Now, now: Now, rows: np.ndarray, blocks: Blocks, how:
         [before.keywords[row] for row in numbers],
         [before.details[row] for row in numbers],
         blocks,
+        words,
         how,
         {why: n for why, n in waiting.items() if n},
     )
@@ -256,7 +271,9 @@ def _without(collection: LiveCollection, now: Now, held: np.ndarray) -> Now:
     def others(views: LiveViews, k: int) -> NeighborTable:
         return LivingTable(views.first.search, k, spare=0).table()
 
-    return Now(others, now.version, learned, standing, views, collection.items)
+    gives = collection.items.gives_keywords()
+    gives[held] = False
+    return Now(others, now.version, learned, standing, views, collection.items, gives)
 
 
 def _from_elsewhere(source: Any) -> tuple[list[str], Any, list[Any], list[Any], list[Any]]:

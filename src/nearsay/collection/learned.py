@@ -23,6 +23,7 @@ import numpy as np
 
 from nearsay.arrays import row_blocks
 from nearsay.collection.feature_groups import FeatureGroups
+from nearsay.collection.learned_keywords import LearnedKeywords
 from nearsay.collection.live_views import LiveViews, Sight, Voters, checked_queries
 from nearsay.data import saved_objects
 from nearsay.decision.calibration import LEFT_OUT_ROWS_WORTH_ONE, Calibration
@@ -80,6 +81,7 @@ class Learned:
     version : int
         The event that they were read after.
     posterior_name, choices : for people.
+    keywords : how keywords are passed on, or None where too few items have any.
     asked : (posterior, n_neighbors) as ``learn`` was given them, to learn in the same way again.
     """
 
@@ -95,7 +97,9 @@ class Learned:
     version: int
     posterior_name: str
     choices: list[str]
-    asked: tuple[Any, Any] = ("auto", "auto")  # files of earlier versions do not say
+    # Files of earlier versions hold neither.
+    keywords: LearnedKeywords | None = None
+    asked: tuple[Any, Any] = ("auto", "auto")
 
     @classmethod
     def from_rows(
@@ -143,6 +147,11 @@ class Learned:
             )
             learned.hedge = _without_classifier(HedgedClassifier.calibrated(found, taxonomy))
         return learned
+
+    def learn_keywords(self, X: np.ndarray, keywords: list[list[str]], numbers: np.ndarray, n_store_rows: int) -> None:
+        """Learn from the rows that have keywords how to pass them on; ``numbers`` are theirs in the store."""
+        by_itself = next((sight for sight in self.sights if not sight.without), self.sights[0])
+        self.keywords = LearnedKeywords.from_rows(X, keywords, numbers, n_store_rows, by_itself)
 
     def write(self, folder: Path) -> None:
         """Put it into a folder."""

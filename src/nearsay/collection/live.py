@@ -361,7 +361,7 @@ class LiveCollection:
         if not hasattr(self, "_X"):
             self._X = GrowingArray(_together(self.store.blocks(), self.n_columns))
         rows, groups = np.flatnonzero(standing.votes), FeatureGroups.of_settings(self.store.settings)
-        return Learned.from_rows(
+        learned = Learned.from_rows(
             self._X.values[rows],
             standing.classes[standing.labels[rows]],
             rows,
@@ -373,6 +373,12 @@ class LiveCollection:
             n_neighbors=n_neighbors,
             taxonomy=self.taxonomy,
         )
+        # Rows that would vote, and do not in ``standing``, do not pass their keywords on either.
+        gives = self.items.gives_keywords() & (standing.votes | ~self.items.standing().votes)
+        rows = np.flatnonzero(gives)
+        words = [self.items.columns["keywords"][row] for row in rows.tolist()]
+        learned.learn_keywords(self._X.values[rows], words, rows, len(gives))
+        return learned
 
     @property
     def taxonomy(self) -> Taxonomy | None:
@@ -405,7 +411,10 @@ class LiveCollection:
         if anew:
             self._now = self._living = None
         else:
-            self._now = self._next(self._now, self._items, new)
+            last = self._now
+            self._now = self._next(last, self._items, new)
+            if self._now is not None:
+                self._now.follow(last)
 
     def _added(self, first: int, known: np.ndarray | None) -> np.ndarray:
         n_new = len(self.items_now) - first

@@ -116,6 +116,10 @@ class LiveItems:
         labels = np.where(counts, place[self._numbers], 0)
         return Standing(counts, labels, names[order], self.columns["id"])
 
+    def gives_keywords(self) -> np.ndarray:
+        """(n_rows,) bool: the rows that pass their keywords on."""
+        return self._of_words().votes
+
     def _of_words(self) -> Standing:
         """Where no label counts, those that have keywords give them; they are all of one class, which is no label."""
         counts = self.columns["alive"] & np.array([bool(words) for words in self.columns["keywords"]], np.bool_)

@@ -5,8 +5,11 @@ from __future__ import annotations
 from collections.abc import Callable
 from functools import cached_property
 
+import numpy as np
+
+from nearsay.collection.keywords_now import KeywordsNow
 from nearsay.collection.learned import Learned, LiveClassifier
-from nearsay.collection.live_items import LiveItems, Standing
+from nearsay.collection.live_items import NO_LABEL, LiveItems, Standing
 from nearsay.collection.live_views import LiveViews
 from nearsay.decision.hedged import HedgedClassifier
 from nearsay.neighbors.table import NeighborTable
@@ -23,12 +26,15 @@ class Now:
         standing: Standing,
         views: LiveViews,
         items: LiveItems,
+        gives_keywords: np.ndarray | None = None,
     ) -> None:
         self._left_out = left_out
         self.version = version
         self.learned = learned
         self.standing = standing
         self.views = views
+        self._before: KeywordsNow | None = None
+        self._gives = items.gives_keywords() if gives_keywords is None else gives_keywords
         names = "label", "keywords", "details", "alive"
         self.all_labels, self.keywords, self.details, self.alive = (items.columns[name] for name in names)
 
@@ -40,7 +46,19 @@ class Now:
         )
 
     @cached_property
+    def words(self) -> KeywordsNow | None:
+        """What answers with keywords; None where none were learned."""
+        learned = self.learned.keywords
+        if learned is None:
+            return None
+        return KeywordsNow(learned, self._gives, self.keywords, self.views.all_rows, self._before)
+
+    def follow(self, before: Now) -> None:
+        """This is the version after another one, with the same learned: what was made for that serves here too."""
+        self._before = before.__dict__.get("words", before._before)
+
+    @cached_property
     def hedged(self) -> HedgedClassifier | None:
-        """The same, hedged; None without a taxonomy."""
+        """The same, hedged; None without a taxonomy, or where no item has a label."""
         hedge = self.learned.hedge
-        return None if hedge is None else hedge.around(self.classifier)
+        return None if hedge is None or self.standing.classes.tolist() == [NO_LABEL] else hedge.around(self.classifier)

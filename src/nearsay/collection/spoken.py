@@ -38,10 +38,12 @@ def answers_of(
         nodes = list(hedged.explain(X))
         found = [node.evidence for node in nodes]
     names = [None] * len(X) if ids is None else ids
-    return [_answer(now, name, said, node, n_keywords) for name, said, node in zip(names, found, nodes, strict=True)]
+    words = keywords_said(now, X, [said.neighbors for said in found]) if n_keywords else [[]] * len(X)
+    every = zip(names, found, nodes, words, strict=True)
+    return [_answer(now, name, said, node, some[:n_keywords]) for name, said, node, some in every]
 
 
-def _answer(now: Now, name: str | None, said: Evidence, node: Any, n_keywords: int) -> Answer:
+def _answer(now: Now, name: str | None, said: Evidence, node: Any, keywords: list[Keyword]) -> Answer:
     rows, ids = said.neighbors, now.standing.ids
     weights = _shares(len(rows))
     hedge: dict[str, Any] = {"label": None, "probability": None}
@@ -58,7 +60,7 @@ def _answer(now: Now, name: str | None, said: Evidence, node: Any, n_keywords: i
         hedge.update(told, label=str(said.label))
     return Answer(
         id=name,
-        keywords=words_said(now, rows)[:n_keywords],
+        keywords=keywords,
         neighbors=[
             SaidBy(ids[row], str(label) or None, distance, float(weight))
             for row, label, distance, weight in zip(rows, said.labels, said.distances, weights, strict=True)
@@ -76,9 +78,14 @@ def _shares(n: int) -> np.ndarray:
     return weights / weights.sum() if n else weights
 
 
-def words_said(now: Now, neighbors: Sequence[int]) -> list[Keyword]:
-    """The keywords of an item by its neighbors' row numbers, nearest first."""
-    return keywords_of([now.keywords[row] for row in neighbors], _shares(len(neighbors)))
+def keywords_said(now: Now, X: np.ndarray, neighbors: Sequence[Sequence[int]]) -> list[list[Keyword]]:
+    """The keywords of each item: as was learned, or by a vote of these neighbors where nothing was."""
+    return votes_of(now, neighbors) if now.words is None else now.words.of_queries(X)
+
+
+def votes_of(now: Now, neighbors: Sequence[Sequence[int]]) -> list[list[Keyword]]:
+    """The keywords of each item by the row numbers of its neighbors, nearest first."""
+    return [keywords_of([now.keywords[row] for row in rows], _shares(len(rows))) for rows in neighbors]
 
 
 def keywords_of(words: Sequence[Sequence[str] | None], weights: np.ndarray) -> list[Keyword]:
