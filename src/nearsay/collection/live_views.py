@@ -107,8 +107,7 @@ class LiveView:
     def query(self, Q: np.ndarray, k: int, members: tuple[int, ...] | None) -> NeighborTable:
         """The nearest rows and classes of every query."""
         Q = self.search.distance_.check(self.sight.seen(Q), like=self.search.rows_.items)
-        prepared = "labeled" in self.__dict__ or dense.serves(self.search, len(Q))
-        if not prepared and scanned.serves(self.search, len(Q), self.voters.n_classes):
+        if not dense.serves(self.search, len(Q)) and scanned.serves(self.search, len(Q), self.voters.n_classes):
             return scanned.scanned(self.search, self.voters.labels, self.voters.n_classes, Q, k, members)
         return self.labeled.query(Q, k, members)
 

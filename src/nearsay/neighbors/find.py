@@ -158,11 +158,16 @@ def measure_and_order(
     search: NeighborSearch, Q: Any, candidates: np.ndarray, left_out: np.ndarray, table: NeighborTable
 ) -> None:
     """Fill the table with the nearest of each query's candidates, without the row left out (if any are)."""
+    order_measured(candidates, measured(search, Q, candidates), left_out, table)
+
+
+def order_measured(candidates: np.ndarray, distances: np.ndarray, left_out: np.ndarray, table: NeighborTable) -> None:
+    """The same for candidates that have been measured."""
     from nearsay.neighbors import order_kernels as kernels
 
     few = table.n_neighbors <= kernels.INSERT_UP_TO
     fill = kernels.nearest_first if few else kernels.many_nearest_first
-    fill(candidates, measured(search, Q, candidates), left_out, table.indices, table.distances)
+    fill(candidates, distances, left_out, table.indices, table.distances)
 
 
 def measured(search: NeighborSearch, Q: Any, candidates: np.ndarray) -> np.ndarray:

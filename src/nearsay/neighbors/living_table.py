@@ -15,11 +15,15 @@ from typing import Any
 
 import numpy as np
 
-from nearsay.neighbors import dense, find
+from nearsay.arrays import row_blocks
+from nearsay.neighbors import find
+from nearsay.neighbors.look import Look
 from nearsay.neighbors.table import NeighborTable
 from nearsay.search.protocol import NeighborSearch
 
 SPARE = 5
+# Rows that appear are multiplied with all others so many at a time.
+ROWS_AT_ONCE = 32
 
 
 class LivingTable:
@@ -53,8 +57,13 @@ class LivingTable:
         self._indices = np.full((n_rows, self.n_kept), -1, np.int64)
         self._distances = np.full((n_rows, self.n_kept), np.inf)
         self._known = np.zeros(n_rows, np.int64)
-        self._room: tuple[np.ndarray, ...] = self._indices, self._distances, self._known
+        self._edges = np.full(n_rows, -1.0)  # the last distance known of each line
+        self._room = self._lines
         self._look_again(search, search.rows_.live_numbers)
+
+    @property
+    def _lines(self) -> tuple[np.ndarray, ...]:
+        return self._indices, self._distances, self._known, self._edges
 
     def __len__(self) -> int:
         """How many rows it has lines for, those that are not live included."""
@@ -70,17 +79,25 @@ class LivingTable:
         from nearsay.neighbors.living_table_kernels import let_in
 
         self._grow(len(search.rows_))
-        removed = _removed(search)
-        pending = removed.copy()
-        pending[rows] = True  # one after the other: those to come are not there yet
-        for row in rows:
-            distances = dense.all_distances(search, search.rows_.take(np.array([row])))[0]
-            pending[row] = False
-            self._indices[row], self._distances[row] = -1, np.inf
-            self._known[row] = let_in(
-                row, distances, pending, self._n_live, self._known, self._indices, self._distances
-            )
-            self._n_live += 1
+        absent = _removed(search).copy()
+        absent[rows] = True  # their own lines are searched with all of them there
+        before, self._n_live = self._n_live, self._n_live + len(rows)
+        for part in row_blocks(len(rows), size=ROWS_AT_ONCE):
+            looks = Look.each(search, search.rows_.take(rows[part]))
+            for row, look in zip(rows[part], looks, strict=True):
+                complete = before <= self.n_kept + 1  # lines may know all others, and then take in any
+                others, far = look.within(np.full(len(self), np.inf) if complete else self._edges)
+                let_in(row, others[0], far[0], absent, before, *self._lines)
+                before += 1
+                if len(rows) <= ROWS_AT_ONCE:
+                    self._put(np.array([row]), look.nearest(self._n_others, np.array([row])))
+        if len(rows) > ROWS_AT_ONCE:
+            self._look_again(search, rows)
+
+    @property
+    def _n_others(self) -> int:
+        """How many neighbors a line that is searched has."""
+        return min(self.n_kept, max(self._n_live - 1, 0))
 
     def vanish(self, search: NeighborSearch, rows: np.ndarray) -> None:
         """Rows that the search has just forgotten."""
@@ -89,9 +106,9 @@ class LivingTable:
         gone = np.zeros(len(self), np.bool_)
         gone[rows] = True
         self._n_live -= len(rows)
-        self._indices[rows], self._distances[rows], self._known[rows] = -1, np.inf, 0
+        self._indices[rows], self._distances[rows], self._known[rows], self._edges[rows] = -1, np.inf, 0, -1.0
         short = np.zeros(len(self), np.bool_)
-        take_out(gone, min(self.k, self._n_live - 1), self._known, self._indices, self._distances, short)
+        take_out(gone, min(self.k, self._n_live - 1), short, *self._lines)
         short &= ~_removed(search)
         if short.any():
             self._look_again(search, np.flatnonzero(short))
@@ -101,21 +118,26 @@ class LivingTable:
         return np.flatnonzero((self._indices[:, : self.k] == row).any(axis=1))
 
     def _look_again(self, search: NeighborSearch, rows: np.ndarray) -> None:
-        found = min(self.n_kept, max(self._n_live - 1, 0))
-        if found and len(rows):
-            table = find.leave_one_out(search, found, rows)
-            self._indices[rows, :found], self._distances[rows, :found] = table.indices, table.distances
-            self._indices[rows, found:], self._distances[rows, found:] = -1, np.inf
-        self._known[rows] = found
+        if self._n_others and len(rows):
+            self._put(rows, find.leave_one_out(search, self._n_others, rows))
+        else:
+            self._known[rows], self._edges[rows] = 0, -1.0
+
+    def _put(self, rows: np.ndarray, table: NeighborTable) -> None:
+        """The lines of these rows are those of a table, all of it certain."""
+        found = table.n_neighbors
+        self._indices[rows, :found], self._distances[rows, :found] = table.indices, table.distances
+        self._indices[rows, found:], self._distances[rows, found:] = -1, np.inf
+        self._known[rows], self._edges[rows] = found, table.distances[:, -1] if found else -1.0
 
     def _grow(self, n_rows: int) -> None:
         more = n_rows - len(self)
         if more <= 0:
             return
         if n_rows > len(self._room[0]):
-            self._room = tuple(_doubled(array, n_rows) for array in (self._indices, self._distances, self._known))
-        self._indices, self._distances, self._known = (array[:n_rows] for array in self._room)
-        self._indices[-more:], self._distances[-more:], self._known[-more:] = -1, np.inf, 0
+            self._room = tuple(_doubled(array, n_rows) for array in self._lines)
+        self._indices, self._distances, self._known, self._edges = (array[:n_rows] for array in self._room)
+        self._indices[-more:], self._distances[-more:], self._known[-more:], self._edges[-more:] = -1, np.inf, 0, -1.0
 
 
 def _doubled(array: np.ndarray, at_least: int) -> np.ndarray:

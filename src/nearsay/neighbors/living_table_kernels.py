@@ -9,34 +9,52 @@ from nearsay.neighbors.order_kernels import insert
 
 
 @compiled
-def let_in(row, far, absent, n_live, known, indices, distances):  # type: ignore[no-untyped-def]
-    """Put a row into the lines where it belongs, and the others into its own; gives how many it knows.
+def may_be_within(scores, slack, as_score, reach, numbers):  # type: ignore[no-untyped-def]
+    """Fill in the numbers of the rows that may be no farther than they ``reach`` (−1 for none); gives how many.
 
-    ``far`` are the distances to all rows, ``absent`` the rows that are not there, ``n_live`` how many were there
+    Scores are certain to ``slack``. ``as_score`` makes one of a distance: with t the squared distance in Euclidean
+    form, of which the distance is ``share`` times, or its root, the score is (scale² · t − square) / 2.
+    """
+    square, scale, share, squared = as_score
+    count = 0
+    for row in range(scores.shape[0]):
+        far = reach[row]
+        if far >= 0:
+            form = far if squared else far * far
+            if scores[row] <= (form / share * scale * scale - square) / 2 + slack:
+                numbers[count] = row
+                count += 1
+    return count
+
+
+@compiled
+def let_in(row, others, far, absent, n_live, indices, distances, known, edges):  # type: ignore[no-untyped-def]
+    """Put a row into the lines where it belongs.
+
+    ``far`` are the distances to ``others``, ``absent`` the rows that have no lines, ``n_live`` how many were there
     before. Where a line knows all others, the new one is known too; otherwise only up to the last that is known.
     """
     width = indices.shape[1]
-    for other in range(far.shape[0]):
-        if other == row or absent[other]:
+    for place in range(others.shape[0]):
+        other, distance = others[place], far[place]
+        if absent[other]:
             continue
-        insert(indices[row], distances[row], other, far[other])
         n = known[other]
-        complete = n == n_live - 1
-        if not complete:
+        if n < n_live - 1:
             if n == 0:
                 continue
             last = distances[other, n - 1]
-            if far[other] > last or (far[other] == last and row > indices[other, n - 1]):
+            if distance > last or (distance == last and row > indices[other, n - 1]):
                 continue
         if n < width:
             # What stands behind the known ones is not certain, and gives way.
             indices[other, n] = -1
             distances[other, n] = np.inf
-            _insert_among(indices[other], distances[other], n + 1, row, far[other])
+            _insert_among(indices[other], distances[other], n + 1, row, distance)
             known[other] = n + 1
         else:
-            insert(indices[other], distances[other], row, far[other])
-    return min(n_live, width)
+            insert(indices[other], distances[other], row, distance)
+        edges[other] = distances[other, known[other] - 1]
 
 
 @compiled
@@ -54,7 +72,7 @@ def _insert_among(indices, distances, n, row, distance):  # type: ignore[no-unty
 
 
 @compiled
-def take_out(gone, needed, known, indices, distances, short):  # type: ignore[no-untyped-def]
+def take_out(gone, needed, short, indices, distances, known, edges):  # type: ignore[no-untyped-def]
     """Take rows out of all lines; ``short`` marks those that no longer know as many as needed."""
     for line in range(known.shape[0]):
         kept = 0
@@ -67,5 +85,7 @@ def take_out(gone, needed, known, indices, distances, short):  # type: ignore[no
         for place in range(kept, known[line]):
             indices[line, place] = -1
             distances[line, place] = np.inf
+        if kept < known[line]:
+            edges[line] = distances[line, kept - 1] if kept else -1.0
         known[line] = kept
         short[line] = kept < needed

@@ -1,11 +1,12 @@
-"""Nearest rows and classes of a few queries by measuring every row: for a collection that has just changed.
+"""Nearest rows and classes of a few queries by looking at every row: for a collection that has just changed.
 
-    distances (queries × rows) ─┬─► nearest rows
-                                └─► nearest member of each class ──► classes in order ──► more members of the nearest
+    rough scores (queries × rows) ──► what may be nearest, of all or of a class ──► measured ──► classes in order
+                                  └─► what may be among more members of the nearest classes ──► measured
 
 ``LabeledNeighbors`` groups the rows by class before it answers, which pays for many
 queries. Where labels change between two of them, this asks for nothing to be
-prepared. The answers are the same, to the last bit.
+prepared. Where a distance has no rough scores, every row is measured. The answers
+are the same, to the last bit.
 """
 
 from __future__ import annotations
@@ -14,13 +15,13 @@ from typing import Any
 
 import numpy as np
 
-from nearsay.neighbors import dense, find
+from nearsay.neighbors import find
 from nearsay.neighbors.class_means import means_of_nearest
 from nearsay.neighbors.class_order import NearestClasses, classes_in_order
-from nearsay.neighbors.class_search import NONE_REMOVED
 from nearsay.neighbors.class_table import no_members
 from nearsay.neighbors.labeled import LIST_ALL_UP_TO
-from nearsay.neighbors.table import NeighborTable
+from nearsay.neighbors.look import Look
+from nearsay.neighbors.table import NeighborTable, joined
 from nearsay.search.protocol import NeighborSearch
 
 # Queries that are answered so, at most: with more, grouping the rows soon pays.
@@ -45,24 +46,20 @@ def scanned(
     (array([[2, 1]]), array([[1. , 1. ],
            [3. , 3.5]]))
     """
-    from nearsay.neighbors.order_kernels import insert_block
-    from nearsay.neighbors.scanned_kernels import insert_members
-
-    distances = dense.all_distances(search, Q)
-    removed = NONE_REMOVED if search.rows_.removed is None else search.rows_.removed
-    table, nearest = find.no_neighbors(len(Q), k), no_members(len(Q), n_classes, 1)
-    found = (table.indices, table.distances), (nearest.indices, nearest.distances)
-    insert_block(distances, 0, labels, removed, find.NOBODY, *found)
+    looks = Look.each(search, Q)
     if members is None:
-        return table
+        return joined([look.nearest(k) for look in looks])
+    table, nearest = find.no_neighbors(len(Q), k), no_members(len(Q), n_classes, 1)
+    for q, look in enumerate(looks):
+        line = slice(q, q + 1)
+        look.nearest_of_classes(labels, table[line], nearest.indices[line], nearest.distances[line])
     classes = NearestClasses.to_fill(len(Q), n_classes, members)
     far = classes.nearest if members else np.empty((len(Q), n_classes))
     classes_in_order(nearest.indices[:, :, 0], nearest.distances[:, :, 0], classes.numbers, far)
     if members:
         near = classes.numbers[:, : classes.means.shape[1]]
-        shape = (*near.shape, members[-1])
-        numbers, of_members = np.full(shape, -1, np.int64), np.full(shape, np.inf)
-        insert_members(distances, labels, removed, near, np.empty(n_classes, np.int64), numbers, of_members)
-        there = near >= 0
-        classes.means[there] = means_of_nearest(of_members[there], np.array(members))
+        for q, look in enumerate(looks):
+            there = near[q] >= 0
+            of_members = look.members(labels, near[q, there], members[-1], n_classes)
+            classes.means[q, there] = means_of_nearest(of_members, np.array(members))
     return NeighborTable(table.indices, table.distances, classes)

@@ -20,6 +20,7 @@ from nearsay.search.protocol import Versioned, WriterLock
 from nearsay.search.row_store import HeldRows
 from nearsay.search.screening.prepared_rows import Geometry
 from nearsay.search.screening.products import PRODUCTS
+from nearsay.search.screening.rough_scores import RoughScores
 from nearsay.search.screening.screen import Screen, join_looks
 
 QUERIES_AT_ONCE = 64
@@ -75,6 +76,10 @@ class ExactSearch(Versioned):
             return self._scan(Q, k)
         found, undecided = self._screen.candidates(Q, k)
         return join_looks(found, undecided, self._scan(Q[undecided], k)) if len(undecided) else found
+
+    def rough_scores(self, Q: Any) -> RoughScores | None:
+        """Scores of all rows for a few checked queries; None where a distance has no Euclidean form."""
+        return None if self._screen is None else self._screen.rough_scores(Q)
 
     def _scan(self, Q: Any, k: int) -> np.ndarray:
         """Measure every row: exactly the k nearest, ties by row number."""

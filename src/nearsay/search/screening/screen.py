@@ -20,6 +20,7 @@ from nearsay.search.row_store import HeldRows
 from nearsay.search.screening import bounds
 from nearsay.search.screening.prepared_rows import ROWS_AT_ONCE, Geometry, PlainView, PreparedView, View
 from nearsay.search.screening.products import Float32Products, Products, fastest_products
+from nearsay.search.screening.rough_scores import RoughScores
 
 QUERIES_AT_ONCE = 512  # in one product
 QUERIES_A_TASK = 1024  # a block of rows is prepared once for all of them
@@ -83,6 +84,13 @@ class Screen:
             if not len(undecided):
                 break
         return found, undecided
+
+    def rough_scores(self, Q: np.ndarray) -> RoughScores:
+        """Scores of all rows for a few queries, and how far they can be off."""
+        geometry = self._geometry
+        if geometry.plain:
+            return RoughScores.of(self._plain, Q, len(geometry.rows), 1.0)
+        return RoughScores.of(self._fine, Q, len(geometry.rows), geometry.scale)
 
     def _looks(self, n_queries: int, k: int) -> Iterator[tuple[View, int]]:
         """What to look at for these queries, and how long a list to keep, until all are decided."""
