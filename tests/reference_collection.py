@@ -249,3 +249,16 @@ def keywords_said(odds, indices, distances, keywords):
         total = sum(w * c for w, c in zip(odds.weights, [*columns, odds.log_odds[number], 1.0], strict=True))
         said[word] = 1 / (1 + math.exp(-(odds.slopes[number] * total + odds.shifts[number])))
     return said
+
+
+def who_votes(rows: list[dict[str, Any]], machines_vote: bool) -> tuple[list[bool], list[int], list[str]]:
+    """Who votes, for which class, and the classes: counted row by row."""
+    for told in ("label", "keywords"):
+        votes = [
+            bool(row["alive"] and (machines_vote or row["confirmed"]) and row[told] not in (None, [])) for row in rows
+        ]
+        if told == "label" and any(votes):
+            classes = sorted({row["label"] for row, vote in zip(rows, votes, strict=True) if vote})
+            numbers = [classes.index(row["label"]) if vote else 0 for row, vote in zip(rows, votes, strict=True)]
+            return votes, numbers, classes
+    return votes, [0] * len(rows), [""]

@@ -35,8 +35,10 @@ class Now:
         self.views = views
         self._before: KeywordsNow | None = None
         self._gives = items.gives_keywords() if gives_keywords is None else gives_keywords
-        names = "label", "keywords", "details", "alive"
-        self.all_labels, self.keywords, self.details, self.alive = (items.columns[name] for name in names)
+        self.all_labels, self.keywords, self.details = (
+            items.columns[name] for name in ("label", "keywords", "details")
+        )
+        self.alive = items.alive
 
     @cached_property
     def classifier(self) -> LiveClassifier:
