@@ -8,6 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from numpy.testing import assert_array_equal
 
+from nearsay import compiling
 from nearsay.collection.live_views import METRICS
 from nearsay.distances.named import as_distance
 from nearsay.neighbors import find
@@ -21,6 +22,16 @@ POINT = st.tuples(COORDINATE, COORDINATE)
 CHANGE = st.one_of(
     st.tuples(st.just("add"), st.lists(POINT, min_size=1, max_size=3)), st.tuples(st.just("remove"), st.integers(0, 40))
 )
+
+
+@pytest.fixture(autouse=True, params=["as they are", "in eight bits"])
+def _scores(request, monkeypatch):
+    """Rough scores of rows as they are, and in eight bits, however few there are."""
+    if request.param == "in eight bits":
+        monkeypatch.setattr("nearsay.search.screening.compact_view.FEWEST_NUMBERS", 0)
+        monkeypatch.setattr("nearsay.search.screening.screen.LOOK_EVERY", 1)
+    with compiling.forced(True):
+        yield
 
 
 def same_table(living: LivingTable, search: ExactSearch) -> None:

@@ -351,7 +351,7 @@ class LiveCollection:
         X = self._X.values
         views = LiveViews.of(learned.sights, _voters(learned, standing), lambda: X)
         self._living = None
-        return Now(self.left_out, items.version, learned, standing, views, items)
+        return self._seen(items, learned, standing, views)
 
     def _learned_anew(self, posterior: str, n_neighbors: Any, standing: Standing | None = None) -> Learned:
         """Learned from the rows that vote now, or that vote in ``standing``; nothing is written."""
@@ -449,7 +449,11 @@ class LiveCollection:
         views = views.changed(added, _voters(now.learned, standing), lambda: X)
         if self._living is not None:
             self._living.appear(views.first.search, come)
-        return Now(self.left_out, items.version, now.learned, standing, views, items)
+        return self._seen(items, now.learned, standing, views)
+
+    def _seen(self, items: LiveItems, learned: Learned, standing: Standing, views: LiveViews) -> Now:
+        views.kept_others = self._kept_others
+        return Now(self.left_out, items.version, learned, standing, views, items)
 
     def left_out(self, views: LiveViews, k: int) -> NeighborTable:
         """The nearest others of every row that votes, kept up to date from the first time they are asked for."""
@@ -463,6 +467,14 @@ class LiveCollection:
 
     def _checked(self, X: Any) -> np.ndarray:
         return check_measurable(checked_queries(X, self.n_columns), self.store.settings)
+
+    def _kept_others(self, views: LiveViews, k: int, rows: np.ndarray) -> NeighborTable | None:
+        """The same for some rows, but only where the table of all is kept for these views; else None."""
+        with self._lock:
+            current = self._now is not None and self._now.views is views
+            if not current or self._living is None or self._living.k < k or views.first.sight.without:
+                return None
+            return self._living.table(rows).first(k)
 
     def _check_labels(self, labels: Sequence[str | None] | None) -> None:
         taxonomy = self.taxonomy

@@ -12,7 +12,7 @@ are asked about themselves.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from typing import Any
@@ -90,16 +90,15 @@ class LiveView:
 
     def changed(self, added: np.ndarray, voters: Voters, all_rows: Any) -> LiveView:
         """With more rows, and other voters. Rows that vote again are searched anew, from ``all_rows()``."""
-        before = len(self.voters.votes)
-        now = voters.votes[:before]
-        if (now & ~self.voters.votes).any():
+        before, now = self.voters.votes, voters.votes
+        n_before = len(before)
+        if (now[:n_before] > before).any():
             return LiveView(self.sight, all_rows(), voters)
         other = object.__new__(LiveView)
         other.sight, other.voters, other.search = self.sight, voters, self.search.snapshot()
         if len(added):
             other.search.add(self.sight.seen(added))
-        gone = np.flatnonzero(~voters.votes)
-        gone = gone[(gone >= before) | self.voters.votes[np.minimum(gone, before - 1)]]
+        gone = np.concatenate([np.flatnonzero(before > now[:n_before]), n_before + np.flatnonzero(~now[n_before:])])
         if len(gone):
             other.search.remove(gone)
         return other
@@ -139,7 +138,12 @@ class LiveView:
 
 
 class LiveViews:
-    """All views of the collection at one moment, asked together as ``posterior.views.Views`` is."""
+    """All views of the collection at one moment, asked together as ``posterior.views.Views`` is.
+
+    ``kept_others`` gives the nearest others of some rows where a table of them is kept, None where none is.
+    """
+
+    kept_others: Callable[[LiveViews, int, np.ndarray], NeighborTable | None] | None = None
 
     def __init__(self, views: Sequence[LiveView], all_rows: Any) -> None:
         self.views = list(views)
@@ -189,6 +193,10 @@ class LiveViews:
     ) -> NeighborTable:
         """The same for rows that are asked about the others; a line for each of ``rows``, or for every row."""
         rows = np.arange(len(self.labels)) if rows is None else rows
+        if members is None and self.kept_others is not None:
+            kept = self.kept_others(self, k, rows)
+            if kept is not None:
+                return kept
         table = self.first.leave_one_out(k, members, rows, self.all_rows)
         if table.classes is None:
             return table

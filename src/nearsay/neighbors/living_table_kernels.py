@@ -16,14 +16,13 @@ def may_be_within(scores, slack, as_score, reach, numbers):  # type: ignore[no-u
     form, of which the distance is ``share`` times, or its root, the score is (scale² · t − square) / 2.
     """
     square, scale, share, squared = as_score
+    factor, limit = scale * scale / share / 2, slack - square / 2
     count = 0
     for row in range(scores.shape[0]):
         far = reach[row]
-        if far >= 0:
-            form = far if squared else far * far
-            if scores[row] <= (form / share * scale * scale - square) / 2 + slack:
-                numbers[count] = row
-                count += 1
+        if far >= 0 and scores[row] <= factor * (far if squared else far * far) + limit:
+            numbers[count] = row
+            count += 1
     return count
 
 

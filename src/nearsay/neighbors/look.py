@@ -34,7 +34,9 @@ class Look:
     @classmethod
     def each(cls, search: NeighborSearch, Q: Any) -> list[Look]:
         """One for each of a few checked queries."""
-        rough = search.rough_scores(Q) if isinstance(search, ExactSearch) else None
+        rough = None
+        if isinstance(search, ExactSearch) and not dense.serves(search, len(Q)):
+            rough = search.rough_scores(Q)
         if rough is None:
             return [cls(search, Q[q : q + 1], far, 0.0) for q, far in enumerate(dense.all_distances(search, Q))]
         looks = []

@@ -19,19 +19,29 @@ def may_be_nearest(scores, slack, labels, k, lowest, numbers):  # type: ignore[n
     """
     lowest[:] = np.inf
     best = np.full(k, np.inf)
-    last = np.inf
+    limit = np.inf
+    listed = 0
     for row in range(scores.shape[0]):
         score = scores[row]
-        if score < last:
+        if score == np.inf:
+            continue
+        keep = score <= limit
+        if keep and score < best[k - 1]:
             _lower(best, score)
-            last = best[k - 1]
-        if lowest.shape[0] and score < lowest[labels[row]]:
-            lowest[labels[row]] = score
-    limit = last + slack
+            limit = best[k - 1] + slack
+        if lowest.shape[0]:
+            c = labels[row]
+            keep |= score <= lowest[c] + slack
+            if score < lowest[c]:
+                lowest[c] = score
+        if keep:
+            numbers[listed] = row
+            listed += 1
+    # Limits were higher when the first rows were listed.
     count = 0
-    for row in range(scores.shape[0]):
-        score = scores[row]
-        if score < np.inf and (score <= limit or (lowest.shape[0] > 0 and score <= lowest[labels[row]] + slack)):
+    for place in range(listed):
+        row = numbers[place]
+        if scores[row] <= limit or (lowest.shape[0] > 0 and scores[row] <= lowest[labels[row]] + slack):
             numbers[count] = row
             count += 1
     return count
@@ -45,14 +55,18 @@ def may_be_members(scores, slack, labels, place_of, best, numbers):  # type: ign
     """
     best[:] = np.inf
     most = best.shape[1] - 1
-    for row in range(scores.shape[0]):
-        t = place_of[labels[row]]
-        if t >= 0 and scores[row] < best[t, most]:
-            _lower(best[t], scores[row])
-    count = 0
+    listed = 0
     for row in range(scores.shape[0]):
         t = place_of[labels[row]]
         if t >= 0 and scores[row] < np.inf and scores[row] <= best[t, most] + slack:
+            if scores[row] < best[t, most]:
+                _lower(best[t], scores[row])
+            numbers[listed] = row
+            listed += 1
+    count = 0
+    for place in range(listed):
+        row = numbers[place]
+        if scores[row] <= best[place_of[labels[row]], most] + slack:
             numbers[count] = row
             count += 1
     return count

@@ -143,7 +143,7 @@ class Pooled(GroupPosterior):
     def over(self, labels: np.ndarray, n_classes: int, rows: np.ndarray) -> Self:
         """The same weights over other rows: the sizes of classes are those of the rows that can be neighbors."""
         other = super().over(labels, n_classes, rows)
-        other._among = rows
+        other._among = rows if len(rows) < len(labels) else None
         other._take_sizes()
         return other
 
@@ -219,9 +219,11 @@ class Pooled(GroupPosterior):
     def _sizes(self) -> tuple[np.ndarray, np.ndarray]:
         """How many rows each class has, and how much they count together."""
         rows = slice(None) if self._among is None else self._among
-        values = None if self.weights is None else self.weights.values[rows]
-        sizes = np.bincount(self.labels_[rows], minlength=self.n_classes_)
-        return sizes, np.bincount(self.labels_[rows], values, minlength=self.n_classes_)
+        labels = self.labels_[rows]
+        sizes = np.bincount(labels, minlength=self.n_classes_)
+        if self.weights is None:
+            return sizes, sizes
+        return sizes, np.bincount(labels, self.weights.values[rows], minlength=self.n_classes_)
 
     def without_the_case(self, p: np.ndarray, tables: Sequence[NeighborTable], rows: np.ndarray) -> np.ndarray:
         """The same with one row less in the class of each case: it is not there when the case is new.

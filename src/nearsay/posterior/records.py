@@ -85,6 +85,8 @@ class Records:
             takes = undecided & ((2 * off <= OF_CHANCE * np.sqrt(n)) | (reach == REACHES[-1]))
             start[takes], stop[takes] = first[takes], last[takes]
             undecided &= ~takes
+            if not undecided.any():
+                break
         return start, stop
 
 

@@ -31,53 +31,70 @@ BYTES, WIDE = ir.VectorType(BYTE, CHUNK), ir.VectorType(INT, CHUNK)
 SUMS, FLOATS = ir.VectorType(INT, TILE), ir.VectorType(ir.FloatType(), TILE)
 
 
-@intrinsic
-def _multiply_tile(
-    typing: Any, Q: Any, query_scales: Any, i: Any, R: Any, row_scales: Any, r: Any, out: Any, i_out: Any, r_out: Any
-) -> tuple[Any, Callable[..., Any]]:
-    """``out[i_out + a, r_out + b] = (Q[i + a] · R[r + b]) · query_scales[i + a] · row_scales[r + b]`` for a, b < 4."""
+def _multiply_tile_of(n_queries: int) -> Any:
+    """The innermost loop for so many queries and four rows."""
 
-    def generate(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:
-        def array(number: int) -> Any:
-            return context.make_array(signature.args[number])(context, builder, arguments[number])
+    @intrinsic
+    def multiply_tile(
+        typing: Any,
+        Q: Any,
+        query_scales: Any,
+        i: Any,
+        R: Any,
+        row_scales: Any,
+        r: Any,
+        out: Any,
+        i_out: Any,
+        r_out: Any,
+    ) -> tuple[Any, Callable[..., Any]]:
+        """``out[i_out + a, r_out + b] = (Q[i + a] · R[r + b]) · query_scales[i + a] · row_scales[r + b]``, b < 4."""
 
-        def place(data: Any, line: Any, number: int, width: Any, column: Any) -> Any:
-            line = builder.add(line, ir.Constant(LONG, number))
-            return builder.gep(data, [builder.add(builder.mul(line, width), column)])
+        def generate(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:
+            def array(number: int) -> Any:
+                return context.make_array(signature.args[number])(context, builder, arguments[number])
 
-        queries, rows, products = array(0), array(3), array(6)
-        i, r, i_out, r_out = (arguments[number] for number in (2, 5, 7, 8))
-        width, out_width = (builder.extract_value(matrix.shape, 1) for matrix in (queries, products))
-        zero, none = ir.Constant(LONG, 0), ir.Constant(SUMS, None)
-        add_up = cgutils.get_or_insert_function(
-            builder.module, ir.FunctionType(SUMS, [SUMS, WIDE]), "llvm.vector.partial.reduce.add.v4i32.v16i32"
-        )
-        sums = [[cgutils.alloca_once_value(builder, none) for _ in range(TILE)] for _ in range(TILE)]
+            def place(data: Any, line: Any, number: int, width: Any, column: Any) -> Any:
+                line = builder.add(line, ir.Constant(LONG, number))
+                return builder.gep(data, [builder.add(builder.mul(line, width), column)])
 
-        def sixteen(matrix: Any, line: Any, number: int, column: Any) -> Any:
-            chunk = builder.bitcast(place(matrix.data, line, number, width, column), BYTES.as_pointer())
-            return builder.sext(builder.load(chunk, align=1), WIDE)
+            queries, rows, products = array(0), array(3), array(6)
+            i, r, i_out, r_out = (arguments[number] for number in (2, 5, 7, 8))
+            width, out_width = (builder.extract_value(matrix.shape, 1) for matrix in (queries, products))
+            zero, none = ir.Constant(LONG, 0), ir.Constant(SUMS, None)
+            add_up = cgutils.get_or_insert_function(
+                builder.module, ir.FunctionType(SUMS, [SUMS, WIDE]), "llvm.vector.partial.reduce.add.v4i32.v16i32"
+            )
+            sums = [[cgutils.alloca_once_value(builder, none) for _ in range(TILE)] for _ in range(n_queries)]
 
-        with cgutils.for_range_slice(builder, zero, width, ir.Constant(LONG, CHUNK)) as (column, _):
-            left = [sixteen(queries, i, a, column) for a in range(TILE)]
-            right = [sixteen(rows, r, b, column) for b in range(TILE)]
-            for a in range(TILE):
-                for b in range(TILE):
-                    longer = builder.call(add_up, [builder.load(sums[a][b]), builder.mul(left[a], right[b])])
-                    builder.store(longer, sums[a][b])
+            def sixteen(matrix: Any, line: Any, number: int, column: Any) -> Any:
+                chunk = builder.bitcast(place(matrix.data, line, number, width, column), BYTES.as_pointer())
+                return builder.sext(builder.load(chunk, align=1), WIDE)
 
-        row_scale = builder.load(builder.bitcast(builder.gep(array(4).data, [r]), FLOATS.as_pointer()), align=4)
-        for a in range(TILE):
-            whole = builder.sitofp(_add_across(builder, [builder.load(total) for total in sums[a]]), FLOATS)
-            query_scale = builder.load(builder.gep(array(1).data, [builder.add(i, ir.Constant(LONG, a))]))
-            scale = builder.fmul(row_scale, _repeated(builder, query_scale))
-            line = builder.bitcast(place(products.data, i_out, a, out_width, r_out), FLOATS.as_pointer())
-            builder.store(builder.fmul(whole, scale), line, align=4)
-        return context.get_dummy_value()
+            with cgutils.for_range_slice(builder, zero, width, ir.Constant(LONG, CHUNK)) as (column, _):
+                left = [sixteen(queries, i, a, column) for a in range(n_queries)]
+                right = [sixteen(rows, r, b, column) for b in range(TILE)]
+                for a in range(n_queries):
+                    for b in range(TILE):
+                        longer = builder.call(add_up, [builder.load(sums[a][b]), builder.mul(left[a], right[b])])
+                        builder.store(longer, sums[a][b])
 
-    whole_number = types.int64
-    arguments = (Q, query_scales, whole_number, R, row_scales, whole_number, out, whole_number, whole_number)
-    return types.void(*arguments), generate
+            row_scale = builder.load(builder.bitcast(builder.gep(array(4).data, [r]), FLOATS.as_pointer()), align=4)
+            for a in range(n_queries):
+                whole = builder.sitofp(_add_across(builder, [builder.load(total) for total in sums[a]]), FLOATS)
+                query_scale = builder.load(builder.gep(array(1).data, [builder.add(i, ir.Constant(LONG, a))]))
+                scale = builder.fmul(row_scale, _repeated(builder, query_scale))
+                line = builder.bitcast(place(products.data, i_out, a, out_width, r_out), FLOATS.as_pointer())
+                builder.store(builder.fmul(whole, scale), line, align=4)
+            return context.get_dummy_value()
+
+        whole_number = types.int64
+        arguments = (Q, query_scales, whole_number, R, row_scales, whole_number, out, whole_number, whole_number)
+        return types.void(*arguments), generate
+
+    return multiply_tile
+
+
+_multiply_tile, _multiply_line = _multiply_tile_of(TILE), _multiply_tile_of(1)
 
 
 def _repeated(builder: Any, value: Any) -> Any:
@@ -107,6 +124,9 @@ def multiply(Q, query_scales, R, row_scales, out):  # type: ignore[no-untyped-de
     n_queries, n_rows = out.shape
     edge = np.empty((TILE, TILE), np.float32)
     for r in range(0, n_rows, TILE):
+        if n_queries == 1 and r + TILE <= n_rows:
+            _multiply_line(Q, query_scales, 0, R, row_scales, r, out, 0, r)
+            continue
         for i in range(0, n_queries, TILE):
             if i + TILE <= n_queries and r + TILE <= n_rows:
                 _multiply_tile(Q, query_scales, i, R, row_scales, r, out, i, r)

@@ -16,6 +16,8 @@ import numpy as np
 from nearsay.search.screening.prepared_rows import View
 
 ROWS_AT_ONCE = 1 << 18
+# Measuring more rows than these would take longer than products of more digits.
+MEASURED_UP_TO, SHARE_MEASURED = 256, 0.005
 
 
 @dataclass(frozen=True)
@@ -38,6 +40,13 @@ class RoughScores:
     squares: np.ndarray
     scale: float
 
+    @property
+    def tell_apart(self) -> bool:
+        """Whether few rows are within the slack of the nearest, so that few have to be measured."""
+        limits = self.scores.min(axis=1, initial=np.inf) + self.slack
+        within = np.count_nonzero(self.scores <= limits[:, None], axis=1)
+        return bool((within <= MEASURED_UP_TO + self.scores.shape[1] * SHARE_MEASURED).all())
+
     @classmethod
     def of(cls, view: View, Q: np.ndarray, n_rows: int, scale: float) -> RoughScores:
         """Multiply all rows, as a view gives them, with these queries."""
@@ -47,13 +56,10 @@ class RoughScores:
         scores = np.empty((len(Q), n_rows), exact.dtype)
         with view.products.on_one_thread():
             for first, rows, half_norms in view.blocks(ROWS_AT_ONCE):
-                part = scores[:, first : first + len(rows)]
-                if len(Q) == 1 or part.shape == scores.shape:
-                    view.products.into(several, rows, part)
-                else:
-                    out = np.empty(part.shape, part.dtype)
-                    view.products.into(several, rows, out)
-                    part[:] = out
-                np.subtract(half_norms, part, out=part)
+                out = scores[:, first : first + len(rows)]
+                if not out.flags.c_contiguous:
+                    out = np.empty(out.shape, out.dtype)
+                view.products.into(several, rows, out)
+                np.subtract(half_norms, out, out=scores[:, first : first + len(rows)])
         lengths = np.where(np.isfinite(lengths), lengths, 0.0)
         return cls(scores, slack, lengths * lengths, scale)

@@ -18,8 +18,9 @@ from nearsay.arrays import SINGLE_OR_DOUBLE, row_blocks, rows_within
 from nearsay.parallel import in_parallel, shares
 from nearsay.search.row_store import HeldRows
 from nearsay.search.screening import bounds
+from nearsay.search.screening.compact_view import CompactView
 from nearsay.search.screening.prepared_rows import ROWS_AT_ONCE, Geometry, PlainView, PreparedView, View
-from nearsay.search.screening.products import Float32Products, Products, fastest_products
+from nearsay.search.screening.products import Float32Products, Int8Products, Products, fastest_products
 from nearsay.search.screening.rough_scores import RoughScores
 
 QUERIES_AT_ONCE = 512  # in one product
@@ -36,6 +37,9 @@ MANY_PRODUCTS = 1 << 22
 WIDE_LIST = 1024
 
 COARSE_LIST = 2048
+# Rows in eight bits are prepared in the time of some 20 passes over them, when so many have been asked for; and so
+# often it is looked whether they are enough.
+LOOK_EVERY = 4
 
 NONE = np.empty(0, np.int64)
 
@@ -53,18 +57,25 @@ class Screen:
         self._fine = PreparedView(geometry, Float32Products())
         self._coarse = None if products is None else self._view_of(products)
         self._choose_coarse = products is None
+        self._compact: CompactView | None = None
+        # How often rough scores were asked for; −1 where eight bits are too few, or other products were asked for.
+        self._n_rough = 0 if products is None or isinstance(products, Int8Products) else -1
 
     def with_rows(self, rows: HeldRows) -> Screen:
         """A screen for these rows, of which the first are those known already."""
-        return self._at(self._geometry.with_rows(rows))
+        screen = self._at(self._geometry.with_rows(rows))
+        screen._compact = None if self._compact is None else self._compact.with_rows(screen._geometry)
+        return screen
 
     def without(self, rows: HeldRows, numbers: np.ndarray) -> Screen:
         """A screen for these rows, of which those of some numbers have been removed."""
-        return self._at(self._geometry.without(rows, numbers))
+        screen = self._at(self._geometry.without(rows, numbers))
+        screen._compact = None if self._compact is None else self._compact.without(screen._geometry, numbers)
+        return screen
 
     def _at(self, geometry: Geometry) -> Screen:
         screen = Screen(geometry, None if self._coarse is None else self._coarse.products)
-        screen._choose_coarse = self._choose_coarse
+        screen._choose_coarse, screen._n_rough = self._choose_coarse, self._n_rough
         return screen
 
     def candidates(self, Q: np.ndarray, k: int) -> tuple[np.ndarray, np.ndarray]:
@@ -87,10 +98,20 @@ class Screen:
 
     def rough_scores(self, Q: np.ndarray) -> RoughScores:
         """Scores of all rows for a few queries, and how far they can be off."""
-        geometry = self._geometry
+        geometry, n_rows = self._geometry, len(self._geometry.rows)
+        if self._n_rough >= 0:
+            self._n_rough += 1
+            if self._compact is None and self._n_rough % LOOK_EVERY == 0 and CompactView.serves(geometry):
+                self._compact = CompactView(geometry)
+        compact = self._compact
+        if compact is not None:
+            found = RoughScores.of(compact, Q, n_rows, geometry.scale)
+            if self._n_rough % LOOK_EVERY or found.tell_apart:
+                return found
+            self._compact, self._n_rough = None, -1
         if geometry.plain:
-            return RoughScores.of(self._plain, Q, len(geometry.rows), 1.0)
-        return RoughScores.of(self._fine, Q, len(geometry.rows), geometry.scale)
+            return RoughScores.of(self._plain, Q, n_rows, 1.0)
+        return RoughScores.of(self._fine, Q, n_rows, geometry.scale)
 
     def _looks(self, n_queries: int, k: int) -> Iterator[tuple[View, int]]:
         """What to look at for these queries, and how long a list to keep, until all are decided."""

@@ -1,0 +1,85 @@
+"""Rough scores are no farther from what is measured than their slack says, whatever has come and gone."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from nearsay import compiling
+from nearsay.search.exact import ExactSearch
+from nearsay.search.screening import compact_view, screen
+from nearsay.search.screening.compact_view import CompactView
+
+POINTS = st.lists(st.tuples(*[st.integers(0, 3)] * 3), min_size=1, max_size=7)
+
+
+@pytest.fixture(autouse=True)
+def _few_rows_in_eight_bits(monkeypatch):
+    monkeypatch.setattr(compact_view, "FEWEST_NUMBERS", 0)
+    monkeypatch.setattr(screen, "LOOK_EVERY", 2)
+    with compiling.forced(True):
+        yield
+
+
+def check_scores(search: ExactSearch, Q: np.ndarray) -> None:
+    rough, distance = search.rough_scores(Q), search.distance_
+    far = distance.block(Q, search.rows_.between(0, len(search.rows_)))
+    form = (far if distance.form_squared else far**2) / distance.form_share
+    exact = (form * rough.scale**2 - rough.squares[:, None]) / 2
+    removed = np.zeros(far.shape[1], bool) if search.rows_.removed is None else search.rows_.removed
+    assert (rough.scores[:, removed] == np.inf).all()
+    assert (abs(rough.scores - exact)[:, ~removed] <= rough.slack[:, None] / 2).all()
+
+
+@pytest.mark.parametrize("metric", ["euclidean", "sqeuclidean", "cosine"])
+@pytest.mark.parametrize("dtype", [np.float32, np.float64])
+@given(first=POINTS, changes=st.lists(st.tuples(st.booleans(), POINTS, st.sampled_from([1, 3, 40]))), offset=st.data())
+def test_scores_are_certain_to_half_their_slack(metric, dtype, first, changes, offset):
+    at = offset.draw(st.sampled_from([1.0, 300.0]))
+
+    def rows(points, scale=1):
+        return (np.array(points) * 0.37 * scale + at).astype(dtype)
+
+    search = ExactSearch(metric).fit(rows(first))
+    for adds, points, scale in changes:
+        if adds:
+            search.add(rows(points, scale))  # longer ones, for which all are prepared again
+        elif search.rows_.n_live > 1:
+            search.remove([search.rows_.live_numbers[len(points) % search.rows_.n_live]])
+        check_scores(search, rows(points[:2]))
+
+
+def test_rows_in_eight_bits_follow_and_are_not_prepared_again(monkeypatch):
+    X = np.random.default_rng(0).normal(size=(200, 20)).astype(np.float32)
+    search = ExactSearch().fit(X[:150])
+    prepared = []
+    append = CompactView._append
+    monkeypatch.setattr(CompactView, "_append", lambda *given: prepared.append(given[1:]) or append(*given))
+    for row in range(150, 160):
+        search.add(X[row : row + 1] * np.float32(0.5))
+        search.remove([row - 100])
+        search.rough_scores(X[:1])
+    assert prepared[0] == (0, 152)
+    assert prepared[1:] == [(row, row + 1) for row in range(152, 160)]
+
+
+def test_rows_that_eight_bits_cannot_tell_apart_are_multiplied_as_they_are(monkeypatch):
+    monkeypatch.setattr("nearsay.search.screening.rough_scores.MEASURED_UP_TO", 10)
+    rng = np.random.default_rng(0)
+    X = (rng.normal(size=(300, 5)) * 1e-3 + rng.choice([-1, 1], (300, 1))).astype(np.float32)
+    search = ExactSearch().fit(X)
+    for _ in range(4):
+        rough = search.rough_scores(X[:1])
+    assert rough.scale == 1.0
+    assert search._screen._compact is None
+    check_scores(search, X[:2])
+
+
+def test_other_products_that_were_asked_for_stay():
+    X = 5 * np.eye(9, dtype=np.float32)
+    search = ExactSearch(products="float32").fit(X)
+    search.add(X)
+    for _ in range(5):
+        assert search.rough_scores(X[:1]).scale == 1.0
