@@ -105,26 +105,36 @@ def likely_mistakes(now: Now, n: int | None) -> list[Mistake]:
     """Items whose label is not the most probable by all others, the clearest first; at most ``n``."""
     rows = np.flatnonzero(now.standing.votes)
     truth, classes = now.standing.labels, now.standing.classes
-    found: list[tuple[float, int, float, float, str, NeighborTable]] = []
+    found: list[tuple[np.ndarray, ...]] = []
     for part, table, p in now.classifier.left_out_proba(rows):
         scores = LabelScores.from_probabilities(p, truth[rows[part]], classes)
-        for line in np.flatnonzero(scores.margin < 0):
-            own, rival = float(scores.probability[line]), float(p[line].max())
-            told = NeighborTable(table.indices[line : line + 1], table.distances[line : line + 1])
-            found.append((own / (own + rival), int(rows[part][line]), own, rival, str(scores.suggested[line]), told))
-    found.sort(key=lambda each: each[:2])
-    ids = now.standing.ids
+        doubted = np.flatnonzero(scores.margin < 0)
+        own, rival = scores.probability[doubted], p[doubted].max(axis=1, initial=0.0)
+        n_others = np.count_nonzero(table.indices[doubted] >= 0, axis=1)
+        shown = table.indices[doubted, :EVIDENCE_SHOWN], table.distances[doubted, :EVIDENCE_SHOWN]
+        found.append((rows[part][doubted], own, rival, scores.suggested[doubted], n_others, *shown))
+    if not found:
+        return []
+    doubted, own, rival, *told = (np.concatenate(each) for each in zip(*found, strict=True))
+    first = np.lexsort((doubted, own / (own + rival)))[:n]
+    ids, labels = now.standing.ids, classes[truth[doubted[first]]]
     return [
-        Mistake(ids[row], str(classes[truth[row]]), suggested, own, rival, _neighbors(now, table))
-        for _, row, own, rival, suggested, table in found[:n]
+        Mistake(ids[row], str(label), str(suggested), own_p, rival_p, _neighbors(now, n_others, numbers, far))
+        for row, label, own_p, rival_p, suggested, n_others, numbers, far in zip(
+            *(each.tolist() for each in (doubted[first], labels, own[first], rival[first])),
+            *(each[first].tolist() for each in told),
+            strict=True,
+        )
     ]
 
 
-def _neighbors(now: Now, table: NeighborTable) -> list[SaidBy]:
-    pairs = [(row, far) for row, far in zip(table.indices[0], table.distances[0], strict=True) if row >= 0]
+def _neighbors(now: Now, n_others: int, numbers: list[int], distances: list[float]) -> list[SaidBy]:
+    """The first of so many neighbors, as evidence."""
     labels, classes, ids = now.standing.labels, now.standing.classes, now.standing.ids
     return [
-        SaidBy(ids[row], str(classes[labels[row]]), float(far), 1 / len(pairs)) for row, far in pairs[:EVIDENCE_SHOWN]
+        SaidBy(ids[row], str(classes[labels[row]]), far, 1 / n_others)
+        for row, far in zip(numbers, distances, strict=True)
+        if row >= 0
     ]
 
 
