@@ -8,11 +8,15 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from nearsay import compiling
+from nearsay.errors import InputError
+from nearsay.neighbors import find
 from nearsay.search.exact import ExactSearch
 from nearsay.search.screening import compact_view, screen
 from nearsay.search.screening.compact_view import CompactView
 
 POINTS = st.lists(st.tuples(*[st.integers(0, 3)] * 3), min_size=1, max_size=7)
+
+CHANGES = ["add", "remove", "restore"]
 
 
 @pytest.fixture(autouse=True)
@@ -35,19 +39,23 @@ def check_scores(search: ExactSearch, Q: np.ndarray) -> None:
 
 @pytest.mark.parametrize("metric", ["euclidean", "sqeuclidean", "cosine"])
 @pytest.mark.parametrize("dtype", [np.float32, np.float64])
-@given(first=POINTS, changes=st.lists(st.tuples(st.booleans(), POINTS, st.sampled_from([1, 3, 40]))), offset=st.data())
-def test_scores_are_certain_to_half_their_slack(metric, dtype, first, changes, offset):
-    at = offset.draw(st.sampled_from([1.0, 300.0]))
-
+@given(
+    first=POINTS,
+    changes=st.lists(st.tuples(st.sampled_from(CHANGES), POINTS, st.sampled_from([1, 3, 40]))),
+    at=st.sampled_from([1.0, 300.0]),
+)
+def test_scores_are_certain_to_half_their_slack(metric, dtype, first, changes, at):
     def rows(points, scale=1):
         return (np.array(points) * 0.37 * scale + at).astype(dtype)
 
     search = ExactSearch(metric).fit(rows(first))
-    for adds, points, scale in changes:
-        if adds:
+    for what, points, scale in changes:
+        if what == "add":
             search.add(rows(points, scale))  # longer ones, for which all are prepared again
-        elif search.rows_.n_live > 1:
+        elif what == "remove" and search.rows_.n_live > 1:
             search.remove([search.rows_.live_numbers[len(points) % search.rows_.n_live]])
+        elif what == "restore" and search.rows_.n_removed:
+            search.restore(search.rows_.removed if scale == 1 else np.flatnonzero(search.rows_.removed)[:1])
         check_scores(search, rows(points[:2]))
 
 
@@ -83,3 +91,22 @@ def test_other_products_that_were_asked_for_stay():
     search.add(X)
     for _ in range(5):
         assert search.rough_scores(X[:1]).scale == 1.0
+
+
+@pytest.mark.parametrize("metric", ["euclidean", "cosine", "manhattan"])
+def test_rows_that_were_removed_are_found_again_under_their_numbers(metric):
+    X = np.random.default_rng(0).integers(1, 5, (50, 4)).astype(np.float32)
+    search, always = ExactSearch(metric).fit(X), ExactSearch(metric).fit(X)
+    before = search.snapshot()
+    search.remove([3, 4, 20])
+    while_gone = search.snapshot()
+    search.restore([4, 3, 3])
+    always.remove([20])
+    expected = find.leave_one_out(always, 7)
+    found = find.leave_one_out(search, 7)
+    np.testing.assert_array_equal(found.indices, expected.indices)
+    np.testing.assert_array_equal(found.distances, expected.distances)
+    assert [each.rows_.n_live for each in (before, while_gone, search)] == [50, 47, 49]
+    with pytest.raises(InputError, match="Row 4 has not been removed"):
+        search.restore([20, 4])
+    assert search.rows_.n_live == 49

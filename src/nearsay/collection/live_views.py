@@ -88,12 +88,10 @@ class LiveView:
         if not voters.votes.all():
             self.search.remove(np.flatnonzero(~voters.votes))
 
-    def changed(self, added: np.ndarray, voters: Voters, all_rows: Any) -> LiveView:
-        """With more rows, and other voters. Rows that vote again are searched anew, from ``all_rows()``."""
+    def changed(self, added: np.ndarray, voters: Voters) -> LiveView:
+        """With more rows, and other voters."""
         before, now = self.voters.votes, voters.votes
         n_before = len(before)
-        if (now[:n_before] > before).any():
-            return LiveView(self.sight, all_rows(), voters)
         other = object.__new__(LiveView)
         other.sight, other.voters, other.search = self.sight, voters, self.search.snapshot()
         if len(added):
@@ -101,6 +99,9 @@ class LiveView:
         gone = np.concatenate([np.flatnonzero(before > now[:n_before]), n_before + np.flatnonzero(~now[n_before:])])
         if len(gone):
             other.search.remove(gone)
+        again = np.flatnonzero(now[:n_before] > before)
+        if len(again):
+            other.search.restore(again)
         return other
 
     def query(self, Q: np.ndarray, k: int, members: tuple[int, ...] | None) -> NeighborTable:
@@ -157,7 +158,7 @@ class LiveViews:
 
     def changed(self, added: np.ndarray, voters: Voters, all_rows: Any) -> LiveViews:
         """The same views of other rows."""
-        return LiveViews([view.changed(added, voters, all_rows) for view in self.views], all_rows)
+        return LiveViews([view.changed(added, voters) for view in self.views], all_rows)
 
     @property
     def first(self) -> LiveView:

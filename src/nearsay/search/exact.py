@@ -71,6 +71,13 @@ class ExactSearch(Versioned):
             if version._screen is not None:
                 version._screen = version._screen.without(version.rows_, numbers)
 
+    def restore(self, rows: Any) -> None:
+        """Find rows again that were removed, under their numbers."""
+        with self._next_version() as version:
+            version.rows_, numbers = version.rows_.restored(rows)
+            if version._screen is not None:
+                version._screen = version._screen.restored(version.rows_, numbers)
+
     def candidates(self, Q: Any, k: int) -> np.ndarray:
         if self._screen is None:
             return self._scan(Q, k)

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from copy import copy
+from typing import Any
 
 import numpy as np
 
@@ -20,7 +21,7 @@ FEWEST_NUMBERS = 1 << 20
 
 
 class CompactView(PreparedView):
-    """Rows of one geometry. Never changes: ``with_rows`` and ``without`` give another one, which shares the memory."""
+    """Rows of one geometry. Never changes: other rows give another one, which shares the memory."""
 
     def __init__(self, geometry: Geometry) -> None:
         super().__init__(geometry, Int8Products())
@@ -30,7 +31,7 @@ class CompactView(PreparedView):
         for part in row_blocks(len(geometry.rows), size=geometry.rows.block_size(4 * ROWS_AT_ONCE)):
             self._append(part.start, part.stop)
         if geometry.rows.removed is not None:
-            self._remove(np.flatnonzero(geometry.rows.removed))
+            self._half_norms.values[geometry.rows.removed] = np.inf
 
     @staticmethod
     def serves(geometry: Geometry) -> bool:
@@ -52,9 +53,17 @@ class CompactView(PreparedView):
 
     def without(self, geometry: Geometry, numbers: np.ndarray) -> CompactView:
         """For the same rows, of which those of some numbers have been removed."""
+        return self._changed(geometry, numbers, np.inf)
+
+    def restored(self, geometry: Geometry, numbers: np.ndarray) -> CompactView:
+        """For the same rows, of which those of some numbers are there again."""
+        return self._changed(geometry, numbers, self._exact(geometry.rows.take(numbers))[1])
+
+    def _changed(self, geometry: Geometry, numbers: np.ndarray, half_norms: Any) -> CompactView:
         following = copy(self)
         following.geometry = geometry
-        following._remove(numbers)
+        following._half_norms = GrowingArray(self._half_norms.values.copy())
+        following._half_norms.values[numbers] = half_norms
         return following
 
     @property
@@ -75,11 +84,16 @@ class CompactView(PreparedView):
             last[: len(values) - whole], of_last[: len(values) - whole] = values[whole:], scales[whole:]
             yield whole, Quantized(last, of_last, len(values) - whole), half_norms[whole:]
 
+    def _exact(self, block: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+        """Rows before they are rounded, and half their squared norms."""
+        exact = np.empty((len(block), len(self.geometry.center)), np.float32)
+        half_norms = np.empty(len(block), np.float32)
+        self.center(block, exact, half_norms)
+        return exact, half_norms
+
     def _append(self, start: int, stop: int) -> None:
         n = stop - start
-        block = self.geometry.rows.between(start, stop)
-        exact, half_norms = np.empty((n, len(self.geometry.center)), np.float32), np.empty(n, np.float32)
-        self.center(block, exact, half_norms)
+        exact, half_norms = self._exact(self.geometry.rows.between(start, stop))
         rows, errors = self.products.prepare(exact)
         if self._values is None:
             self._values = GrowingArray(np.empty((0, rows.values.shape[1]), np.int8))
@@ -92,8 +106,3 @@ class CompactView(PreparedView):
             )
         )
         self._largest_error = max(self._largest_error, float(errors.max(initial=0.0)))
-
-    def _remove(self, numbers: np.ndarray) -> None:
-        half_norms = self._half_norms.values.copy()
-        half_norms[numbers] = np.inf
-        self._half_norms = GrowingArray(half_norms)

@@ -39,7 +39,7 @@ Block = tuple[int, Any, np.ndarray]  # number of the first row, rows as they are
 class Geometry:
     """Where the rows lie, in the distance's Euclidean form: what every bound is made of.
 
-    Immutable: ``with_rows`` and ``without`` return a new one.
+    Immutable: ``with_rows``, ``without`` and ``restored`` return a new one.
     """
 
     def __init__(self, distance: Distance, rows: HeldRows) -> None:
@@ -69,6 +69,18 @@ class Geometry:
         if self.plain:
             half_norms = self.half_norms.values.copy()
             half_norms[numbers] = np.inf
+            following.half_norms = GrowingArray(half_norms)
+        return following
+
+    def restored(self, rows: HeldRows, numbers: np.ndarray) -> Geometry:
+        """The geometry of these rows, of which those of some numbers had been removed, and are there again."""
+        following = copy.copy(self)
+        following.rows = rows
+        if self.plain:
+            again = np.empty(len(numbers), self.half_norms.values.dtype)
+            norms(self.form(rows.take(numbers)), self.center, again)
+            half_norms = self.half_norms.values.copy()
+            half_norms[numbers] = again
             following.half_norms = GrowingArray(half_norms)
         return following
 

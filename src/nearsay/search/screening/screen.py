@@ -73,6 +73,12 @@ class Screen:
         screen._compact = None if self._compact is None else self._compact.without(screen._geometry, numbers)
         return screen
 
+    def restored(self, rows: HeldRows, numbers: np.ndarray) -> Screen:
+        """A screen for these rows, of which those of some numbers are there again."""
+        screen = self._at(self._geometry.restored(rows, numbers))
+        screen._compact = None if self._compact is None else self._compact.restored(screen._geometry, numbers)
+        return screen
+
     def _at(self, geometry: Geometry) -> Screen:
         screen = Screen(geometry, None if self._coarse is None else self._coarse.products)
         screen._choose_coarse, screen._n_rough = self._choose_coarse, self._n_rough
