@@ -19,6 +19,7 @@ from numpy.testing import assert_array_equal
 
 import nearsay as ns
 from nearsay.collection import LiveCollection, learned_keywords
+from nearsay.collection.live_views import LiveView, LiveViews
 from nearsay.errors import CollectionBusy, InputError
 
 EDGES = [("thing", "animal"), ("thing", "tool"), ("animal", "cat"), ("animal", "dog"), ("tool", "axe"), ("tool", "saw")]
@@ -344,3 +345,32 @@ def test_history_is_told_in_words_and_says_what_was_undone(pets):
     assert [event.to_dict()["n_items"] for event in collection.history(6)] == [1, 0, 0]
     collection.undo(5)
     assert collection.history(2)[0].undone_by is None
+
+
+def test_an_answer_after_a_change_asks_only_the_rows_it_meets_about_the_others(pets, monkeypatch):
+    collection, X = pets
+    collection.learn(posterior="proportional", n_neighbors=5)
+    collection.label(X[:1])
+    asked = []
+    others = LiveViews.leave_one_out
+
+    def counted(self, k, members=None, rows=None):
+        asked.append(len(self) if rows is None else len(rows))
+        return others(self, k, members, rows)
+
+    monkeypatch.setattr(LiveViews, "leave_one_out", counted)
+    collection.relabel(["p50"], ["cat"])
+    collection.label(X[:1])
+    assert 0 < sum(asked) <= 5
+
+
+def test_nearest_others_are_looked_up_where_their_table_is_kept(pets, monkeypatch):
+    collection, X = pets
+    collection.learn(posterior="proportional", n_neighbors=5)
+    searched = collection.label(X[:3])
+    collection.left_out(collection.now().views, 5)
+    collection.set_keywords(["p1"], [["furry"]])
+    monkeypatch.setattr(LiveView, "leave_one_out", None)  # nothing is searched
+    looked_up = collection.label(X[:3])
+    assert [answer.novelty for answer in looked_up] == [answer.novelty for answer in searched]
+    assert not any(np.isnan(answer.novelty) for answer in looked_up)

@@ -177,6 +177,13 @@ class Learned:
         return LiveClassifier._of(self, views, classes, ids, left_out)
 
 
+class RowsNow(PastCases):
+    """The rows that a collection has until the next change: only those that are met are asked about the others."""
+
+    def others_of(self, rows: np.ndarray, k: int) -> NeighborTable:
+        return self.asked.leave_one_out(k, rows=rows)
+
+
 class LiveClassifier(NeighborClassifier):
     """A classifier over the rows that a collection has at one moment, with what it has learned.
 
@@ -206,7 +213,7 @@ class LiveClassifier(NeighborClassifier):
         made._views = views
         made._records = learned.records
         made._novelty = copy(learned.novelty)
-        made._novelty.past = PastCases(views)
+        made._novelty.past = RowsNow(views)
         made._left_out_of = left_out
         made._posterior = made.posterior_ = made._posterior_now(learned.posterior)
         return made
