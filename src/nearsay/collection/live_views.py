@@ -2,7 +2,7 @@
 
     store rows ──► map of the view ──► exact search, numbered as in the store; rows that do not vote are left out
                                           │
-             few queries ──► every row measured, nothing to prepare
+             few queries ──► every row looked at, those that may count measured
              many queries ─► grouped by class once, until the next change
 
 What was learned says which views there are, and does not change with the rows. A

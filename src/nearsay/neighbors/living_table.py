@@ -3,10 +3,10 @@
     row 7:   12  3  40  9 | 51  8        k neighbors | spare ones
               └─ known ───────┘          the first so many are certain
 
-A row that appears is measured against all others once: that gives its own line,
-and says in whose lines it belongs. One that vanishes is taken out of the lines it
-stands in; spare neighbors move up, and a line that has run out of them is searched
-anew. The table is that of a rebuild, to the last bit.
+A row that appears looks at all others once, and is measured against those that it
+may matter to: they give its own line, and say in whose lines it belongs. One that
+vanishes is taken out of the lines it stands in; spare neighbors move up, and a line
+that has run out of them is searched anew. The table is that of a rebuild, to the last bit.
 """
 
 from __future__ import annotations
@@ -15,15 +15,16 @@ from typing import Any
 
 import numpy as np
 
-from nearsay.arrays import row_blocks
+from nearsay.arrays import row_blocks, rows_within
 from nearsay.neighbors import find
-from nearsay.neighbors.look import Look
+from nearsay.neighbors.look import Look, screens
 from nearsay.neighbors.table import NeighborTable
 from nearsay.search.protocol import NeighborSearch
 
 SPARE = 5
-# Rows that appear are multiplied with all others so many at a time.
+# Rows that appear are multiplied with all others so many at a time, or as many as make scores of so many bytes.
 ROWS_AT_ONCE = 32
+SCORE_BYTES = 32 << 20
 
 
 class LivingTable:
@@ -82,7 +83,7 @@ class LivingTable:
         absent = _removed(search).copy()
         absent[rows] = True  # their own lines are searched with all of them there
         before, self._n_live = self._n_live, self._n_live + len(rows)
-        for part in row_blocks(len(rows), size=ROWS_AT_ONCE):
+        for part in row_blocks(len(rows), size=rows_within(SCORE_BYTES, 8 * len(self), most=ROWS_AT_ONCE)):
             looks = Look.each(search, search.rows_.take(rows[part]))
             for row, look in zip(rows[part], looks, strict=True):
                 complete = before <= self.n_kept + 1  # lines may know all others, and then take in any
@@ -106,12 +107,16 @@ class LivingTable:
         gone = np.zeros(len(self), np.bool_)
         gone[rows] = True
         self._n_live -= len(rows)
+        lines = np.arange(len(self))
+        if 0 < len(rows) <= ROWS_AT_ONCE and screens(search):
+            looks = Look.each(search, search.rows_.take(rows))
+            lines = np.unique(np.concatenate([look.may_be_within(self._edges) for look in looks]))
         self._indices[rows], self._distances[rows], self._known[rows], self._edges[rows] = -1, np.inf, 0, -1.0
-        short = np.zeros(len(self), np.bool_)
-        take_out(gone, min(self.k, self._n_live - 1), short, *self._lines)
-        short &= ~_removed(search)
+        short = np.zeros(len(lines), np.bool_)
+        take_out(gone, lines, min(self.k, self._n_live - 1), short, *self._lines)
+        short &= ~_removed(search)[lines]
         if short.any():
-            self._look_again(search, np.flatnonzero(short))
+            self._look_again(search, lines[short])
 
     def reverse_neighbors(self, row: int) -> np.ndarray:
         """Numbers of the rows that have this one among their ``k`` nearest."""

@@ -71,9 +71,10 @@ def _insert_among(indices, distances, n, row, distance):  # type: ignore[no-unty
 
 
 @compiled
-def take_out(gone, needed, short, indices, distances, known, edges):  # type: ignore[no-untyped-def]
-    """Take rows out of all lines; ``short`` marks those that no longer know as many as needed."""
-    for line in range(known.shape[0]):
+def take_out(gone, lines, needed, short, indices, distances, known, edges):  # type: ignore[no-untyped-def]
+    """Take rows out of some lines; ``short`` marks those of them that no longer know as many as needed."""
+    for number in range(lines.shape[0]):
+        line = lines[number]
         kept = 0
         for place in range(known[line]):
             row = indices[line, place]
@@ -87,4 +88,4 @@ def take_out(gone, needed, short, indices, distances, known, edges):  # type: ig
         if kept < known[line]:
             edges[line] = distances[line, kept - 1] if kept else -1.0
         known[line] = kept
-        short[line] = kept < needed
+        short[number] = kept < needed

@@ -21,6 +21,11 @@ NO_LABELS, NO_CLASSES = np.empty(0, np.int64), np.empty(0)
 Found = tuple[np.ndarray, np.ndarray]  # row numbers and distances, (1, n)
 
 
+def screens(search: NeighborSearch) -> bool:
+    """Whether there are rough scores, so that looking takes less time than measuring."""
+    return isinstance(search, ExactSearch) and search.distance_.has_euclidean_form
+
+
 class Look:
     """A query, and the scores of all rows for it; the search must be exact."""
 
@@ -82,9 +87,13 @@ class Look:
 
     def within(self, reach: np.ndarray) -> Found:
         """The rows that may be no farther than each of them reaches (n_rows; −1 for none), and how far they are."""
+        return self._measured(len(self.may_be_within(reach)))
+
+    def may_be_within(self, reach: np.ndarray) -> np.ndarray:
+        """The same without measuring them: their numbers."""
         from nearsay.neighbors.living_table_kernels import may_be_within
 
-        return self._measured(may_be_within(self.scores, self.slack, self._as_score, reach, self._room))
+        return self._room[: may_be_within(self.scores, self.slack, self._as_score, reach, self._room)]
 
     def _measured(self, count: int) -> Found:
         candidates = self._room[None, :count]
