@@ -14,7 +14,7 @@ from nearsay.distances.named import as_distance
 from nearsay.neighbors import find
 from nearsay.neighbors.labeled import LabeledNeighbors
 from nearsay.neighbors.living_table import LivingTable
-from nearsay.neighbors.scanned import FEW_QUERIES, scanned, serves
+from nearsay.neighbors.scanned import FEW_QUERIES, scanned, scanned_others, serves
 from nearsay.search.exact import ExactSearch
 
 COORDINATE = st.integers(0, 3)  # few values, so that most distances are equal to others
@@ -159,6 +159,22 @@ def test_measuring_every_row_gives_what_the_labeled_search_gives(rows, queries, 
     if members is not None:
         for ours, theirs in zip(found.classes.arrays, expected.classes.arrays, strict=True):
             assert_array_equal(ours, theirs)
+
+
+@given(FIRST, st.data())
+def test_looking_at_every_row_gives_the_nearest_others_of_a_few(points, data):
+    dtype, scale, offset = data.draw(ROWS_LIE)
+    search = ExactSearch().fit((np.array(points) * scale + offset).astype(dtype))
+    removed = data.draw(st.sets(st.integers(0, len(points) - 1), max_size=len(points) - 1))
+    if removed:
+        search.remove(sorted(removed))
+    live = search.rows_.live_numbers
+    rows = np.array(data.draw(st.lists(st.sampled_from(live.tolist()), min_size=1, max_size=4)))
+    k = data.draw(st.integers(1, 15))
+    expected = LabeledNeighbors(search, np.zeros(len(points), np.int64), 1).leave_one_out(k, None, rows)
+    found = scanned_others(search, rows, k)
+    assert_array_equal(found.indices, expected.indices)
+    assert_array_equal(found.distances, expected.distances)
 
 
 def test_the_same_among_many_rows_and_classes():

@@ -25,6 +25,7 @@ from nearsay.distances.named import as_distance
 from nearsay.errors import InputError
 from nearsay.neighbors import dense, scanned
 from nearsay.neighbors.labeled import LabeledNeighbors
+from nearsay.neighbors.look import screens
 from nearsay.neighbors.table import NeighborTable, joined
 from nearsay.posterior.row_maps import LinearMap
 from nearsay.posterior.views import with_further
@@ -119,6 +120,9 @@ class LiveView:
     def leave_one_out(self, k: int, members: tuple[int, ...] | None, rows: np.ndarray, all_rows: Any) -> NeighborTable:
         """The nearest others of some rows, seen by maps that have not seen them."""
         if not self.sight.without:
+            few = members is None and not dense.serves(self.search, len(rows)) and screens(self.search)
+            if few and scanned.serves(self.search, len(rows), 0) and self.voters.votes[rows].all():
+                return scanned.scanned_others(self.search, rows, k)
             return self.labeled.leave_one_out(k, members, rows)
         fold, parts, places = self.voters.fold[rows], [], []
         for number in np.unique(fold):

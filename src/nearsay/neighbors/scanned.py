@@ -63,3 +63,14 @@ def scanned(
             of_members = look.members(labels, near[q, there], members[-1], n_classes)
             classes.means[q, there] = means_of_nearest(of_members, np.array(members))
     return NeighborTable(table.indices, table.distances, classes)
+
+
+def scanned_others(search: NeighborSearch, rows: np.ndarray, k: int) -> NeighborTable:
+    """The ``k`` nearest others of a few rows that are there; −1 fills up.
+
+    >>> from nearsay.neighbors.index import NeighborIndex
+    >>> scanned_others(NeighborIndex().fit([[0.0], [0.0], [5.0]]).search_, np.array([2, 0]), k=1).indices.ravel()
+    array([0, 1])
+    """
+    looks = Look.each(search, search.rows_.take(rows))
+    return joined([look.nearest(k, rows[line : line + 1]) for line, look in enumerate(looks)])

@@ -7,6 +7,8 @@ which every processor understands and the ones with such instructions do best:
 
     sixteen bytes of each of 4 queries    sixteen bytes of each of 4 rows
                       └──────────── 16 running sums ────────────┘      all in registers
+
+A single query takes the same loop with four sums, which is done as soon as memory brings the rows.
 """
 
 from __future__ import annotations
