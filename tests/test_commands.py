@@ -176,7 +176,7 @@ def test_a_folder_is_indexed_asked_corrected_and_asked_again(place):
     assert after[0]["label"] == "wren"
     assert run("undo", "birds.nearsay").stdout.startswith("Taken back:")
     with LiveCollection.open("birds.nearsay", read_only=True) as collection:
-        assert collection.items.columns["label"][collection.store.row_of("bird/owl/9.png")] == "owl"
+        assert collection.store.item("bird/owl/9.png")["label"] == "owl"
 
 
 def test_answers_that_are_kept_wait_until_they_are_confirmed(leaves):

@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 from numpy.testing import assert_array_equal
 
 from nearsay import compiling
-from nearsay.collection.live_views import METRICS
+from nearsay.collection.feature_groups import METRICS
 from nearsay.distances.named import as_distance
 from nearsay.neighbors import find
 from nearsay.neighbors.labeled import LabeledNeighbors

@@ -35,11 +35,8 @@ def correct(
         raise InputError(f"Say what {id!r} is: a label, --keywords, or both.")
     words = None if keywords is None else [word.strip() for word in keywords.split(",") if word.strip()]
     with LiveCollection.open(path) as collection:
-        row = collection.store.row_of(id)
-        before = {
-            "label": collection.items.columns["label"][row],
-            "keywords": collection.items.columns["keywords"][row],
-        }
+        item = collection.store.item(id)
+        before = {name: item[name] for name in ("label", "keywords")}
         event = 0
         if label is not None:
             event = collection.relabel([id], [label], who=person(who))
@@ -71,13 +68,7 @@ def confirm(
         raise InputError("Name the items to confirm, or say --all.")
     with LiveCollection.open(path) as collection:
         if everything:
-            columns = collection.items.columns
-            waits = columns["alive"] & ~columns["confirmed"]
-            ids = [
-                id
-                for id, label, waiting in zip(columns["id"], columns["label"], waits, strict=True)
-                if waiting and label
-            ]
+            ids = [item["id"] for item in collection.store.page(n=collection.store.n_rows, confirmed=False)]
         event = collection.confirm(ids or [], who=person(who)) if ids else collection.version
     _show(as_json, event, f"{count(len(ids or []), 'label')} confirmed.", ids=ids)
 

@@ -36,7 +36,7 @@ class KeywordsNow:
         if before is None:
             self.view = LiveView(learned.sight, all_rows(), voters)
         else:
-            self.view = before.view.changed(all_rows()[len(before.view.voters.votes) :], voters, all_rows)
+            self.view = before.view.changed(all_rows()[len(before.view.voters.votes) :], voters)
 
     def of_queries(self, X: np.ndarray) -> list[list[Keyword]]:
         """The keywords of new items, the surest first."""

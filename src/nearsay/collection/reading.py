@@ -13,7 +13,7 @@ import numpy as np
 from nearsay.collection import backup, faults, kept, snapshot
 from nearsay.collection.database import Database
 from nearsay.collection.events import Event, read_events, undone_events
-from nearsay.collection.items import Items, items_at
+from nearsay.collection.items import CHANGING, Items, columns_of, items_at
 from nearsay.collection.shards import Shards
 from nearsay.errors import InputError
 
@@ -75,6 +75,34 @@ class ReadableStore:
             why = "was forgotten; undo that event, or add it anew" if known else "is in no row; see items().ids"
             raise InputError(f"There is no item {id!r} in {self.path.name}: it {why}.")
         return row
+
+    def item(self, id: str) -> dict[str, Any]:
+        """All that is known of a living item but its vector: id, row, label, keywords, details, confirmed, by."""
+        with self._database.one_state():
+            row = self.row_of(id)
+            found = columns_of(self._database, [row], [name for name in CHANGING if name != "alive"])
+        return {"id": id, "row": row, **{name: values[0] for name, values in found.items()}}
+
+    def page(
+        self, after: int = -1, n: int = 100, *, labels: Sequence[str] | None = None, confirmed: bool | None = None
+    ) -> list[dict[str, Any]]:
+        """The next living items behind a row number, in the order of rows; some labels or any, confirmed or not."""
+        asked: list[str] = ["alive", "row > ?"]
+        values: list[Any] = [after]
+        if labels is not None:
+            asked.append(f"label IN ({', '.join('?' * len(labels))})")
+            values += labels
+        if confirmed is not None:
+            asked.append(f"{'' if confirmed else 'NOT '}confirmed AND label IS NOT NULL")
+        with self._database.one_state():
+            chosen = f"SELECT id, row FROM items WHERE {' AND '.join(asked)} ORDER BY row LIMIT ?"
+            lines = self._database.all(chosen, (*values, n))
+            names = [name for name in CHANGING if name != "alive"]
+            found = columns_of(self._database, [row for _, row in lines], names)
+        return [
+            {"id": id, "row": row, **{name: found[name][place] for name in names}}
+            for place, (id, row) in enumerate(lines)
+        ]
 
     def vectors(self, rows: Sequence[int] | np.ndarray) -> np.ndarray:
         """The vectors of some rows, forgotten ones too, in the order asked for; float32."""
