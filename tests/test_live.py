@@ -374,3 +374,38 @@ def test_nearest_others_are_looked_up_where_their_table_is_kept(pets, monkeypatc
     looked_up = collection.label(X[:3])
     assert [answer.novelty for answer in looked_up] == [answer.novelty for answer in searched]
     assert not any(np.isnan(answer.novelty) for answer in looked_up)
+
+
+def test_hedges_at_several_accuracies_are_those_of_asking_again(tmp_path):
+    rng = np.random.default_rng(3)
+    with LiveCollection.create(tmp_path / "c", 2, taxonomy=EDGES) as collection:
+        labels = [("cat", "dog", "axe", "saw")[row % 4] for row in range(80)]
+        X = rng.normal(size=(80, 2)) + [[row % 2, 3 * (row % 4 > 1)] for row in range(80)]
+        collection.add([f"i{row}" for row in range(80)], X, labels)
+        asked = (0.5, 0.8, 0.95)
+        for answer, x in zip(collection.label(X[:6], hedges_at=asked), X[:6], strict=True):
+            assert [hedge["accuracy"] for hedge in answer.hedges] == list(asked)
+            for hedge in answer.hedges:
+                again = collection.label([x], accuracy=hedge["accuracy"])[0]
+                told = {name: getattr(again, name) for name in hedge if name != "accuracy"}
+                assert told == {name: hedge[name] for name in told}
+
+
+def test_an_item_is_answered_by_the_others(pets):
+    collection, X = pets
+    collection.add(["waits"], X[:1], ["cat"], by="machine")
+    first, waits, far = collection.label_items(["p0", "waits", "p59"])
+    assert "p0" not in [said.id for said in first.neighbors]
+    assert "waits" not in [said.id for said in waits.neighbors]
+    assert (first.id, waits.id, far.id) == ("p0", "waits", "p59")
+    assert waits.neighbors[0].id == "p0"
+    judged = dict(zip(*(part for part in _left_out(collection)), strict=True))
+    assert first.probability == judged["p0"]
+    assert far.probability == judged["p59"]
+
+
+def _left_out(collection):
+    now = collection.now()
+    rows = np.flatnonzero(now.standing.votes)
+    p = np.concatenate([p for _, _, p in now.classifier.left_out_proba(rows)])
+    return now.standing.ids[rows], p.max(axis=1)

@@ -56,6 +56,9 @@ class Answer(InWords):
         What the taxonomy calls it.
     node_record : dict or None
         As ``record``, of hedged answers.
+    hedges : list of dict
+        The hedged answer at each of several accuracies, where they were asked for: ``accuracy``, ``node``,
+        ``node_word``, ``node_path``, ``node_probability``, ``node_record``.
     keywords : list of Keyword
         (word, score), the surest first.
     neighbors : list of SaidBy
@@ -97,6 +100,7 @@ class Answer(InWords):
     probabilities: dict[str, float] = field(default_factory=dict)
     node_word: str | None = None
     node_record: dict[str, int] | None = None
+    hedges: list[dict[str, Any]] = field(default_factory=list)
 
     def __post_init__(self) -> None:
         assign = object.__setattr__  # the one way past a frozen class

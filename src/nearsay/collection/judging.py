@@ -29,9 +29,8 @@ from nearsay.data.rows import LabeledRows
 from nearsay.errors import InputError
 from nearsay.neighbors.living_table import LivingTable
 from nearsay.neighbors.table import NeighborTable
-from nearsay.posterior.evidence import Evidence, evidence
+from nearsay.posterior.evidence import Evidence
 from nearsay.posterior.past_cases import ROWS_AT_ONCE
-from nearsay.posterior.votes import neighbor_labels
 from nearsay.reports.evaluation import MISTAKES_SHOWN
 
 N_KEYWORDS = 5
@@ -204,7 +203,7 @@ def judge(asked: Asked, on_progress: Progress | None) -> Judged:
         if on_progress is not None:
             on_progress(part.stop, n)
     both = [asked.keywords[place] or [] for place in said], list(said.values())
-    found = {place: _why(classifier, table, p[place : place + 1]) for _, place, table in worst}
+    found = {place: classifier.evidence_of(table, p[place : place + 1])[0] for _, place, table in worst}
     return Judged(p, found, both if said else None)
 
 
@@ -214,20 +213,6 @@ def _words(asked: Asked, part: slice, lines: np.ndarray, table: NeighborTable) -
     if asked.now.words is not None:
         return asked.words(asked.now.words, part.start + lines)
     return votes_of(asked.now, [row[row >= 0].tolist() for row in table.indices[lines]])
-
-
-def _why(classifier: LiveClassifier, table: NeighborTable, p: np.ndarray) -> Evidence:
-    return evidence(
-        table,
-        neighbor_labels(table, classifier.labels_),
-        p.argmax(axis=1),
-        p,
-        classifier._novelty_of(table, p),
-        classifier.classes_,
-        classifier._record_of(p.max(axis=1)),
-        classifier.ids_,
-        classifier._novelty.twins(table),
-    )[0]
 
 
 def _answers(classifier: LiveClassifier, X: Callable[[slice], np.ndarray], n: int) -> Blocks:

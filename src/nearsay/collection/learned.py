@@ -32,11 +32,13 @@ from nearsay.neighbors.table import NeighborTable
 from nearsay.posterior.base import Posterior
 from nearsay.posterior.beside import ModelBeside
 from nearsay.posterior.classifier import NeighborClassifier
+from nearsay.posterior.evidence import Evidence, evidence
 from nearsay.posterior.feature_group import View
 from nearsay.posterior.novelty import Novelty
 from nearsay.posterior.past_cases import ROWS_AT_ONCE, PastCases
 from nearsay.posterior.pooled import Pooled
 from nearsay.posterior.records import Records
+from nearsay.posterior.votes import neighbor_labels
 from nearsay.taxonomy.taxonomy import Taxonomy
 
 FILE = "learned.nearsay"
@@ -259,6 +261,20 @@ class LiveClassifier(NeighborClassifier):
             if isinstance(self._posterior, Pooled):
                 said = self._posterior.without_the_case(said, [table], rows[part])
             yield part, table, self._answers.settled(said, table)
+
+    def evidence_of(self, table: NeighborTable, p: np.ndarray) -> list[Evidence]:
+        """The evidence of answers with these neighbors and probabilities, one for each line."""
+        return evidence(
+            table,
+            neighbor_labels(table, self.labels_),
+            p.argmax(axis=1),
+            p,
+            self._novelty_of(table, p),
+            self.classes_,
+            self._record_of(p.max(axis=1)),
+            self.ids_,
+            self._novelty.twins(table),
+        )
 
 
 def _sight(view: View) -> Sight:

@@ -29,7 +29,7 @@ from nearsay.collection.live_items import LiveItems, Standing
 from nearsay.collection.live_views import LiveViews, Voters, checked_queries
 from nearsay.collection.now import Now
 from nearsay.collection.questions import Duplicate, Mistake, ToLabel, label_next, likely_mistakes, near_duplicates
-from nearsay.collection.spoken import answers_of
+from nearsay.collection.spoken import answers_of, answers_of_rows
 from nearsay.collection.store import Store
 from nearsay.errors import InputError
 from nearsay.neighbors.living_table import LivingTable
@@ -270,7 +270,13 @@ class LiveCollection:
     # ------------------------------------------------------------ answers
 
     def label(
-        self, X: Any, *, accuracy: float | None = None, n_keywords: int = 5, ids: Sequence[str] | None = None
+        self,
+        X: Any,
+        *,
+        accuracy: float | None = None,
+        n_keywords: int = 5,
+        ids: Sequence[str] | None = None,
+        hedges_at: Sequence[float] = (),
     ) -> list[Answer]:
         """What the neighbors say of new items: an ``Answer`` each, all from one search.
 
@@ -280,9 +286,27 @@ class LiveCollection:
         accuracy : how often a hedged answer is to be right; 0.9 if not said.
         n_keywords : how many keywords at most.
         ids : what the items are called in the answers.
+        hedges_at : further accuracies, whose hedged answers are in ``Answer.hedges``.
         """
-        now = self.now()
-        return answers_of(now, self._checked(X), accuracy, n_keywords, ids)
+        return answers_of(self.now(), self._checked(X), accuracy, n_keywords, ids, hedges_at)
+
+    def label_items(
+        self,
+        ids: Sequence[str],
+        *,
+        accuracy: float | None = None,
+        n_keywords: int = 5,
+        hedges_at: Sequence[float] = (),
+    ) -> list[Answer]:
+        """The same about items of the collection, each answered by all others."""
+        now, rows = self.now(), np.array([self.store.row_of(id) for id in ids], np.int64)
+        votes = now.standing.votes[rows]
+        asked: dict[str, Any] = {"accuracy": accuracy, "n_keywords": n_keywords, "hedges_at": hedges_at}
+        said = dict(zip(rows[votes].tolist(), answers_of_rows(now, rows[votes], **asked), strict=True))
+        others = rows[~votes]
+        X, names = self._X.values[others], [str(now.standing.ids[row]) for row in others.tolist()]
+        said |= zip(others.tolist(), answers_of(now, X, ids=names, **asked), strict=True)
+        return [said[row] for row in rows.tolist()]
 
     def likely_mistakes(self, n: int | None = None) -> list[Mistake]:
         """Items whose neighbors contradict their label, with the label they suggest, the most certain first."""

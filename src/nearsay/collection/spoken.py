@@ -17,44 +17,92 @@ from nearsay.posterior.evidence import Evidence
 
 
 def answers_of(
-    now: Now, X: np.ndarray, accuracy: float | None, n_keywords: int, ids: Sequence[str] | None
+    now: Now,
+    X: np.ndarray,
+    accuracy: float | None,
+    n_keywords: int,
+    ids: Sequence[str] | None,
+    hedges_at: Sequence[float] = (),
 ) -> list[Answer]:
     """An answer for every query, from one search."""
     if ids is not None and len(ids) != len(X):
         raise InputError(f"Got {len(ids)} ids for {len(X)} items; pass one for each.")
-    hedged = now.hedged
-    nodes: list[Any] = [None] * len(X)
-    if hedged is None:
-        if accuracy is not None:
-            raise InputError(
-                "A hedged answer needs a taxonomy, and this collection has none. Give it one with set_taxonomy"
-                " and learn again, or leave accuracy out."
-            )
-        found = list(now.classifier.explain(X))
-    else:
-        if accuracy is not None:
-            check_share("accuracy", accuracy, ends=True)
-            hedged = hedged.around(now.classifier).set_accuracy(accuracy)
-        nodes = list(hedged.explain(X))
-        found = [node.evidence for node in nodes]
-    names = [None] * len(X) if ids is None else ids
+    _check_hedged(now, accuracy)
+    found = now.classifier.explain(X)
     words = keywords_said(now, X, [said.neighbors for said in found]) if n_keywords else [[]] * len(X)
-    every = zip(names, found, nodes, words, strict=True)
-    return [_answer(now, name, said, node, some[:n_keywords]) for name, said, node, some in every]
+    names = [None] * len(X) if ids is None else list(ids)
+    return _spoken(now, names, list(found), found.probabilities, words, accuracy, n_keywords, hedges_at)
 
 
-def _answer(now: Now, name: str | None, said: Evidence, node: Any, keywords: list[Keyword]) -> Answer:
+def answers_of_rows(
+    now: Now, rows: np.ndarray, accuracy: float | None, n_keywords: int, hedges_at: Sequence[float] = ()
+) -> list[Answer]:
+    """An answer for rows that vote, each by all others."""
+    _check_hedged(now, accuracy)
+    found: list[Evidence] = []
+    p = np.empty((len(rows), len(now.standing.classes)))
+    for part, table, p[part] in now.classifier.left_out_proba(rows):
+        found += now.classifier.evidence_of(table, p[part])
+    neighbors = [said.neighbors for said in found]
+    words = votes_of(now, neighbors) if now.words is None or not n_keywords else now.words.of_rows(rows)
+    names = [str(now.standing.ids[row]) for row in rows.tolist()]
+    return _spoken(now, names, found, p, words, accuracy, n_keywords, hedges_at)
+
+
+def _check_hedged(now: Now, accuracy: float | None) -> None:
+    if accuracy is None:
+        return
+    if now.hedged is None:
+        raise InputError(
+            "A hedged answer needs a taxonomy, and this collection has none. Give it one with set_taxonomy"
+            " and learn again, or leave accuracy out."
+        )
+    check_share("accuracy", accuracy, ends=True)
+
+
+def _spoken(
+    now: Now,
+    names: Sequence[str | None],
+    found: list[Evidence],
+    p: np.ndarray,
+    words: Sequence[list[Keyword]],
+    accuracy: float | None,
+    n_keywords: int,
+    hedges_at: Sequence[float],
+) -> list[Answer]:
+    """Answers from what was found of each item, hedged where there is a taxonomy."""
+    nodes: list[Any] = [None] * len(found)
+    hedges: list[list[dict[str, Any]]] = [[] for _ in found]
+    if now.hedged is not None:
+        asked = now.hedged if accuracy is None else now.hedged.around(now.classifier).set_accuracy(accuracy)
+        nodes = list(asked.explain_proba(p, found))
+        for each in hedges_at:
+            check_share("accuracy", each, ends=True)
+            at = now.hedged.around(now.classifier).set_accuracy(each).explain_proba(p)
+            for told, node in zip(hedges, at, strict=True):
+                told.append({"accuracy": each, **_hedge(node)})
+    every = zip(names, found, nodes, words, hedges, strict=True)
+    return [_answer(now, name, said, node, some[:n_keywords], told) for name, said, node, some, told in every]
+
+
+def _hedge(node: Any) -> dict[str, Any]:
+    return {
+        "node": node.node,
+        "node_word": node.word,
+        "node_path": [step.node for step in node.path],
+        "node_probability": node.probability,
+        "node_record": node.record,
+    }
+
+
+def _answer(
+    now: Now, name: str | None, said: Evidence, node: Any, keywords: list[Keyword], hedges: list[dict[str, Any]]
+) -> Answer:
     rows, ids = said.neighbors, now.standing.ids
     weights = _shares(len(rows))
     hedge: dict[str, Any] = {"label": None, "probability": None}
     if node is not None:
-        hedge |= {
-            "node": node.node,
-            "node_word": node.word,
-            "node_path": [step.node for step in node.path],
-            "node_probability": node.probability,
-            "node_record": node.record,
-        }
+        hedge |= _hedge(node)
     if said.label != NO_LABEL:
         told = {name: getattr(said, name) for name in ("probability", "probabilities", "record")}
         hedge.update(told, label=str(said.label))
@@ -68,6 +116,7 @@ def _answer(now: Now, name: str | None, said: Evidence, node: Any, keywords: lis
         novelty=said.novelty,
         twin_of=None if said.twin is None else ids[said.twin],
         version=now.version,
+        hedges=hedges,
         **hedge,
     )
 

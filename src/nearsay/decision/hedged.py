@@ -253,7 +253,13 @@ class HedgedClassifier(AroundClassifier):
         like this were right, and where the estimator explains itself, its evidence, such as the neighbors. The list
         carries ``predictions`` and ``probabilities``, equal to what ``predict`` and ``predict_proba`` give.
         """
-        p, found = self._explained(X)
+        return self.explain_proba(*self._explained(X))
+
+    def explain_proba(self, p: np.ndarray, found: Sequence[Any] | None = None) -> HedgeEvidenceList:
+        """The same from probabilities (n_rows, n_classes) that are there already, and the evidence behind them.
+
+        So one search serves any number of accuracies, with ``set_accuracy`` in between.
+        """
         nodes, p_node = self._nodes(p), node_probabilities(self._leaf_probabilities(p), self.taxonomy_)
         past = self._way.past
         records = None if past is None else past.record(self.settings_, nodes, p_node[np.arange(len(nodes)), nodes])
