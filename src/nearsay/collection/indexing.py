@@ -11,7 +11,7 @@ import os
 import secrets
 import shutil
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
@@ -107,7 +107,7 @@ def index_source(
         try:
             collection = LiveCollection.create(
                 part, rows.X.shape[1], metric=measured, feature_groups=groups, taxonomy=source.taxonomy,
-                settings={SETTING: settings, "source": str(Path(src).resolve())},
+                settings={SETTING: settings, "source": str(Path(src).resolve()), **_pictures_of(src, source)},
             )  # fmt: skip
             with collection:
                 _add(collection, rows, confirmed, who)
@@ -147,6 +147,9 @@ def add_source(
                 raise InputError(f"{problems[-len(there)]}.")
             batches[place] = _without(batch, set(there))
     rows = _joined([batch for batch in batches if len(batch)])
+    elsewhere = _pictures_of(src, source).get(PICTURES)
+    if elsewhere is not None and elsewhere != collection.store.settings.get(PICTURES):
+        rows = replace(rows, details=[{**details, "folder": elsewhere} for details in rows.details])
     if len(rows):
         _add(collection, rows, confirmed, who)
     source.problems = sorted(problems, key=lambda problem: problem.row)
@@ -226,6 +229,12 @@ def _measured(source: Source, described: _Describing, metric: str | None) -> tup
         return record, None, metric or next(iter(record["metrics"].values()))
     groups = {name: tuple(columns) for name, columns in zip(record["by"], record["columns"], strict=True)}
     return record, groups, metric or record["metrics"]
+
+
+def _pictures_of(src: str | os.PathLike[str], source: Source) -> dict[str, str]:
+    """Where the pictures lie that the items' paths begin in."""
+    folder = Path(src).resolve()
+    return {PICTURES: str(folder if folder.is_dir() else folder.parent)} if source.of_pictures else {}
 
 
 def _gathered(source: Source) -> Batch:

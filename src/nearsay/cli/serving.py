@@ -1,0 +1,58 @@
+"""The command that opens the page."""
+
+from __future__ import annotations
+
+import secrets
+from typing import Annotated
+
+import typer
+
+from nearsay.cli.app import Collection, app
+from nearsay.errors import CollectionBusy, InputError, require
+from nearsay.terminal import print_lines
+
+PANEL = "Ask it"
+HERE = ("127.0.0.1", "localhost", "::1")
+
+
+@app.command(rich_help_panel=PANEL)
+def serve(
+    path: Collection,
+    host: Annotated[str, typer.Option(help="Address to listen at.")] = "127.0.0.1",
+    port: Annotated[int, typer.Option(min=0, max=65535, help="Port; 0 takes a free one.")] = 8017,
+    token: Annotated[bool, typer.Option(help="Ask for the token of the printed address.")] = True,
+    name: Annotated[list[str] | None, typer.Option(help="A host name under which it is called.")] = None,
+    read_only: Annotated[bool, typer.Option("--read-only", help="Take no corrections.")] = False,
+) -> None:
+    """Open a page on which the collection is asked and corrected.
+
+    Only this machine can reach it, and only with the address that is printed, unless another host is named.
+
+    \b
+    Example:
+      nearsay serve birds.nearsay --read-only
+    """
+    require("starlette", "web")
+    require("multipart", "web")
+    uvicorn = require("uvicorn", "web")
+    from nearsay.collection.live import LiveCollection
+    from nearsay.web.app import make_app
+
+    if not token and host not in HERE:
+        raise InputError(f"Anybody could change the collection at {host}: leave --no-token out.")
+    try:
+        collection = LiveCollection.open(path, read_only=read_only)
+    except CollectionBusy as busy:
+        raise InputError(f"{busy} Or show it without taking corrections: --read-only.") from busy
+    with collection:
+        secret = secrets.token_urlsafe(24) if token else None
+        config = uvicorn.Config(
+            make_app(collection, secret, tuple(name or ())), host=host, port=port, log_level="warning",
+            access_log=False, server_header=False, timeout_keep_alive=30, limit_concurrency=200, proxy_headers=False,
+        )  # fmt: skip
+        server = uvicorn.Server(config)
+        socket = config.bind_socket()
+        shown = "127.0.0.1" if host in ("0.0.0.0", "::") else f"[{host}]" if ":" in host else host
+        query = f"/?token={secret}" if secret else "/"
+        print_lines(f"http://{shown}:{socket.getsockname()[1]}{query}", "Ctrl-C ends it.")
+        server.run(sockets=[socket])

@@ -1,0 +1,49 @@
+"""The server: routes of all pages behind one gate."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from starlette.applications import Starlette
+from starlette.exceptions import HTTPException
+from starlette.middleware import Middleware
+from starlette.requests import Request
+from starlette.responses import RedirectResponse, Response
+from starlette.routing import Mount, Route
+from starlette.staticfiles import StaticFiles
+
+from nearsay.collection.live import LiveCollection
+from nearsay.errors import NearsayError
+from nearsay.web import asking, correcting
+from nearsay.web.gate import Gate
+from nearsay.web.rendering import on_error, sorry
+from nearsay.web.served import Served
+
+STATIC = Path(__file__).parent / "static"
+
+
+def make_app(collection: LiveCollection, token: str | None, hosts: tuple[str, ...] = ()) -> Starlette:
+    """The pages of a collection, for whoever has the token."""
+
+    async def home(request: Request) -> Response:
+        return RedirectResponse("/ask", 303)
+
+    app = Starlette(
+        routes=[
+            Route("/", home, methods=["GET"]),
+            *asking.ROUTES,
+            *correcting.ROUTES,
+            Mount("/static", StaticFiles(directory=STATIC)),
+        ],
+        middleware=[Middleware(Gate, token=token, hosts=hosts)],
+        exception_handlers={NearsayError: on_error, HTTPException: _not_found, Exception: on_error},
+    )
+    app.state.served = Served(collection)
+    app.state.questions = asking.Questions()
+    return app
+
+
+async def _not_found(request: Request, error: Exception) -> Response:
+    status = error.status_code if isinstance(error, HTTPException) else 500
+    told = {404: "There is no such page.", 405: "That cannot be done with this page."}.get(status, "Not understood.")
+    return sorry(request, told, status)

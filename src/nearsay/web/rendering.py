@@ -1,0 +1,76 @@
+"""A page and its JSON twin from one dict; errors in the same two ways, without a path and without a traceback."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from jinja2 import Environment, PackageLoader, StrictUndefined
+from starlette.requests import Request
+from starlette.responses import HTMLResponse, JSONResponse, RedirectResponse, Response
+
+from nearsay.collection.exports import as_json
+from nearsay.errors import InputError, NearsayError
+from nearsay.web.served import Changed, Overloaded, Served
+
+templates = Environment(
+    loader=PackageLoader("nearsay.web"),
+    autoescape=True,
+    undefined=StrictUndefined,
+    trim_blocks=True,
+    lstrip_blocks=True,
+)
+# What stands in the head of every page.
+templates.globals["pages"] = [("/ask", "Ask"), ("/history", "History")]
+templates.filters["percent"] = lambda share: f"{100 * share:.0f} %"
+
+
+def served_by(request: Request) -> Served:
+    """The collection behind the page."""
+    found: Served = request.app.state.served
+    return found
+
+
+def wants_json(request: Request) -> bool:
+    """Whether the twin was asked for."""
+    return request.url.path.endswith(".json")
+
+
+async def respond(request: Request, template: str, data: dict[str, Any], status: int = 200) -> Response:
+    """The page, or its data."""
+    if wants_json(request):
+        return Response(as_json(data), status, media_type="application/json")
+    served = served_by(request)
+    about = await served.run(served.about)
+    page = templates.get_template(template).render(about=about, here=request.url.path, **data)
+    return HTMLResponse(page, status)
+
+
+def done(request: Request, back: str, data: dict[str, Any]) -> Response:
+    """After a change: the data, or the page that it was made on."""
+    if wants_json(request):
+        return Response(as_json(data), media_type="application/json")
+    return RedirectResponse(back if back.startswith("/") and not back.startswith(("//", "/\\")) else "/", 303)
+
+
+async def on_error(request: Request, error: Exception) -> Response:
+    """What went wrong in a sentence that a visitor can act on."""
+    if isinstance(error, Changed):
+        status, told = 409, str(error)
+    elif isinstance(error, Overloaded):
+        status, told = 503, str(error)
+    elif isinstance(error, InputError):
+        status, told = 400, str(error)
+    elif isinstance(error, NearsayError):
+        status, told = 503, "The collection cannot be used right now. The terminal in which it is served says why."
+    else:
+        status, told = 500, "Something went wrong here. The terminal in which it is served says what."
+    return sorry(request, told, status)
+
+
+def sorry(request: Request, told: str, status: int) -> Response:
+    """An error as a page, or as JSON."""
+    headers = {"Retry-After": "1"} if status == 503 else {}
+    if wants_json(request):
+        return JSONResponse({"error": told}, status, headers)
+    page = templates.get_template("error.html").render(told=told, status=status)
+    return HTMLResponse(page, status, headers)
