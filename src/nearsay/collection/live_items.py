@@ -8,6 +8,7 @@ their class numbers; nothing is read from disk again. Whoever has read a version
 
 from __future__ import annotations
 
+from collections import Counter
 from dataclasses import dataclass
 from typing import Any
 
@@ -148,10 +149,11 @@ class LiveItems:
         votes = voted >= 0
         if not votes.any():
             return self._of_words()
-        self._sizes = np.bincount(voted[votes], minlength=len(self.number_of))
+        sizes = np.bincount(voted[votes], minlength=len(self.number_of))
+        self._sizes = Counter(dict(enumerate(sizes.tolist())))
         names = np.array(list(self.number_of), dtype=np.str_)
         order = np.argsort(names, kind="stable")
-        order = order[self._sizes[order] > 0]
+        order = order[sizes[order] > 0]
         self._place = np.zeros(len(names) + 1, np.int64)  # the last is that of −1
         self._place[order] = np.arange(len(order))
         self._votes, self._labels = GrowingArray(votes), GrowingArray(self._place[voted])
@@ -162,13 +164,11 @@ class LiveItems:
         standing, voted = self._standing, self._voted(rows)
         if standing is None or (standing.classes == NO_LABEL).all():
             return None
-        self._sizes = np.append(self._sizes, np.zeros(len(self.number_of) - len(self._sizes), np.int64))
-        concerned = np.union1d(before, voted)
-        concerned = concerned[concerned >= 0]
-        had_votes = self._sizes[concerned] > 0
-        np.subtract.at(self._sizes, before[before >= 0], 1)
-        np.add.at(self._sizes, voted[voted >= 0], 1)
-        if not np.array_equal(had_votes, self._sizes[concerned] > 0):
+        gone, come = before[before >= 0].tolist(), voted[voted >= 0].tolist()
+        had_votes = {number: self._sizes[number] > 0 for number in (*gone, *come)}
+        self._sizes.subtract(gone)
+        self._sizes.update(come)
+        if any((self._sizes[number] > 0) != had for number, had in had_votes.items()):
             return None  # there is another class, or one less
         labels = self._place[voted]
         if rows[-1] >= len(standing.votes):
