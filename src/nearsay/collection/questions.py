@@ -115,27 +115,23 @@ def likely_mistakes(now: Now, n: int | None) -> list[Mistake]:
         found.append((rows[part][doubted], own, rival, scores.suggested[doubted], n_others, *shown))
     if not found:
         return []
-    doubted, own, rival, *told = (np.concatenate(each) for each in zip(*found, strict=True))
+    doubted, own, rival, suggested, n_others, numbers, far = (np.concatenate(each) for each in zip(*found, strict=True))
     first = np.lexsort((doubted, own / (own + rival)))[:n]
-    ids, labels = now.standing.ids, classes[truth[doubted[first]]]
-    return [
-        Mistake(ids[row], str(label), str(suggested), own_p, rival_p, _neighbors(now, n_others, numbers, far))
-        for row, label, own_p, rival_p, suggested, n_others, numbers, far in zip(
-            *(each.tolist() for each in (doubted[first], labels, own[first], rival[first])),
-            *(each[first].tolist() for each in told),
-            strict=True,
-        )
+    doubted, numbers = doubted[first], numbers[first]
+    ids = now.standing.ids
+    told = (ids[numbers], classes[truth[numbers]], far[first], numbers >= 0)
+    neighbors = [
+        _neighbors(1 / max(n_near, 1), *each)
+        for n_near, *each in zip(n_others[first].tolist(), *(column.tolist() for column in told), strict=True)
     ]
+    columns = (ids[doubted], classes[truth[doubted]], suggested[first], own[first], rival[first])
+    return list(map(Mistake, *(column.tolist() for column in columns), neighbors))
 
 
-def _neighbors(now: Now, n_others: int, numbers: list[int], distances: list[float]) -> list[SaidBy]:
-    """The first of so many neighbors, as evidence."""
-    labels, classes, ids = now.standing.labels, now.standing.classes, now.standing.ids
-    return [
-        SaidBy(ids[row], str(classes[labels[row]]), far, 1 / n_others)
-        for row, far in zip(numbers, distances, strict=True)
-        if row >= 0
-    ]
+def _neighbors(share: float, ids: list[str], labels: list[str], far: list[float], there: list[bool]) -> list[SaidBy]:
+    """The nearest of several neighbors that count alike, as evidence."""
+    told = zip(ids, labels, far, there, strict=True)
+    return [SaidBy(id, label, distance, share) for id, label, distance, is_there in told if is_there]
 
 
 def near_duplicates(
