@@ -27,6 +27,7 @@ from sklearn.neighbors import KNeighborsClassifier
 import nearsay as ns
 from benchmarks.measuring import Rows, main
 from nearsay.arrays import row_blocks
+from nearsay.collection.indexing import index_source
 from nearsay.posterior.past_cases import ROWS_AT_ONCE
 
 N_COLUMNS = 128
@@ -97,6 +98,7 @@ def run(tiny: bool) -> Rows:
             measured = Measured(n, n_classes, repeats, Path(folder))
             changes(measured)
             if n_classes == 100:
+                indexing(measured, 1 if tiny else 3)
                 scikit_learn(measured, 1 if tiny else 5)
                 lancedb(measured, 1 if tiny else 5)
             rows += measured.rows
@@ -185,6 +187,16 @@ def mistakes(measured: Measured, posterior: str) -> Rows:
     measured.put(f"nearest others of all {len(live):,} rows, {posterior}", *taken[search])
     measured.put(f"likely_mistakes, {posterior}: {ratio:.2f} × that", *taken[ask])
     return measured.rows[-2:]
+
+
+def indexing(measured: Measured, times: int) -> None:
+    """A file of arrays to a collection on disk; nothing is learned."""
+    path = measured.folder / "rows.npz"
+    np.savez(path, X=measured.X, y=np.array([f"class {c}" for c in measured.y]))
+    wall, processor = best_of_both(
+        lambda: index_source(path, measured.folder / f"indexed {next(measured.number)}", learn=False), times
+    )
+    measured.put(f"index npz: {len(measured.X) / wall:,.0f} rows a second", wall, processor)
 
 
 def scikit_learn(measured: Measured, times: int) -> None:
