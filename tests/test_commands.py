@@ -179,6 +179,28 @@ def test_a_folder_is_indexed_asked_corrected_and_asked_again(place):
         assert collection.store.item("bird/owl/9.png")["label"] == "owl"
 
 
+@pytest.mark.parametrize(
+    ("out", "format", "written"),
+    [
+        ("a.csv", None, "a.csv"),
+        ("a.jsonl", None, "a.jsonl"),
+        ("a.parquet", None, "a.parquet"),
+        ("a.xmp", None, "new/3.png.xmp"),
+        ("a.json", "label-studio", "a.json"),
+        ("to-fiftyone", "fiftyone", "to-fiftyone/labels.json"),
+    ],
+)
+def test_answers_about_pictures_are_written_for_every_program(place, out, format, written):
+    if out.endswith("parquet"):
+        pytest.importorskip("pyarrow", reason="writes parquet")
+    run("index", "birds", "-o", "birds.nearsay", "--describe", "thumbnail")
+    before = Path("new/3.png").read_bytes()
+    result = run("label", "birds.nearsay", "new", "-o", out, *([] if format is None else ["--format", format]))
+    assert result.exit_code == 0, result.stderr
+    assert b"owl" in Path(written).read_bytes()
+    assert Path("new/3.png").read_bytes() == before
+
+
 def test_answers_that_are_kept_wait_until_they_are_confirmed(leaves):
     result = run("label", "leaves.nearsay", "new.csv", "--add", "--who", "ada")
     assert "wait" in result.stdout

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -60,18 +61,21 @@ def label(
 
     answers: list[Answer] = []
     paths: list[str] = []
+    failed = False
     with LiveCollection.open(path, read_only=not add) as collection:
         with show_rows(f"Asking about {src.name}") as tell:
             source = asked_source(collection, src, id_column=id_column, strict=strict, on_progress=tell)
             batches = list(source) if add else source
             for batch in batches:
-                answers += collection.label(batch.X, accuracy=accuracy, n_keywords=keywords, ids=batch.ids)
+                said = collection.label(batch.X, accuracy=accuracy, n_keywords=keywords, ids=batch.ids)
+                paths_of = (details.get("path") for details in batch.details)
+                answers += [replace(answer, path=place) for answer, place in zip(said, paths_of, strict=True)]
         tell_problems(source.problems)
         if out is not None:
             pictures = src if src.is_dir() else src.parent
             written = export_answers(answers, out, format=format, overwrite=overwrite, pictures=pictures)
             tell_problems(written.problems)
-            paths = [str(each) for each in written.paths]
+            paths, failed = [str(each) for each in written.paths], bool(written.problems)
         if add:
             _keep(collection, batches, answers, person(who))
     if as_json:
@@ -84,7 +88,7 @@ def label(
         print_lines(f"{count(len(answers), 'answer')} in {where}.")
     if add and not as_json:
         print_parts(f"{count(len(answers), 'item')} added; their labels wait: nearsay confirm, or nearsay correct.")
-    if source.problems:
+    if source.problems or failed:
         raise typer.Exit(FAILED)
 
 

@@ -233,11 +233,23 @@ def _write_parquet(answers: list[Answer], out: IO[bytes]) -> None:
     text, number, whole = pyarrow.string(), pyarrow.float64(), pyarrow.int64()
     said = pyarrow.struct({"id": text, "label": text, "distance": number, "weight": number})
     word = pyarrow.struct({"word": text, "score": number})
+    record = pyarrow.struct({"cases": whole, "right": whole})
+    hedge = pyarrow.struct(
+        {
+            "accuracy": number,
+            "node": text,
+            "node_word": text,
+            "node_path": pyarrow.list_(text),
+            "node_probability": number,
+            "node_record": record,
+        }
+    )
     kinds = {
         **dict.fromkeys(("id", "label", "node", "node_word", "twin_of", "path", "text"), text),
         **dict.fromkeys(("probability", "node_probability", "novelty"), number),
         **dict.fromkeys(("set", "node_path"), pyarrow.list_(text)),
-        **dict.fromkeys(("record", "node_record"), pyarrow.struct({"cases": whole, "right": whole})),
+        **dict.fromkeys(("record", "node_record"), record),
+        "hedges": pyarrow.list_(hedge),
         "probabilities": pyarrow.map_(text, number),
         "keywords": pyarrow.list_(word),
         "neighbors": pyarrow.list_(said),
