@@ -17,7 +17,7 @@ from nearsay.neighbors.find import leave_one_out, nearest
 from nearsay.search.exact import ExactSearch
 from nearsay.search.screening.products import PRODUCTS, Int8Products, fastest_products
 
-WIDEST_INT8 = Int8Products.most_columns
+WIDEST_INT8 = Int8Products().most_columns
 
 
 def double_loop(X: np.ndarray, Q: np.ndarray, k: int, *, itself: bool = True) -> np.ndarray:

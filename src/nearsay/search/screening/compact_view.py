@@ -37,7 +37,9 @@ class CompactView(PreparedView):
     def serves(geometry: Geometry) -> bool:
         """Whether these rows can be kept so."""
         n_columns = len(geometry.center)
-        fits = FEWEST_NUMBERS <= len(geometry.rows) * n_columns <= KEEP_UP_TO and n_columns <= Int8Products.most_columns
+        fits = (
+            FEWEST_NUMBERS <= len(geometry.rows) * n_columns <= KEEP_UP_TO and n_columns <= Int8Products().most_columns
+        )
         return fits and has_int8_tile()
 
     def with_rows(self, geometry: Geometry) -> CompactView | None:

@@ -14,16 +14,21 @@ import time
 from collections.abc import Callable, Iterator
 from contextlib import AbstractContextManager, contextmanager, nullcontext
 from dataclasses import dataclass
-from functools import lru_cache
+from functools import cached_property, lru_cache
 from typing import Any, Protocol
 
 import numpy as np
 
 from nearsay.errors import require
 from nearsay.search.screening import bounds
+from nearsay.search.screening.tile_families import DEEP, ROWS, family
 
 # The tile of 8-bit products is written for this version of LLVM's language; an older or newer one may not know it.
 LLVM_OF_INT8 = (22,)
+
+
+# Packing rows takes as long as multiplying them with so few queries.
+PACKED_FROM = 8
 
 
 class Products(Protocol):
@@ -33,10 +38,14 @@ class Products(Protocol):
     roundoff: float
     # What rounding the product itself adds, relative to |q|·|r|.
     coarseness: float
+
     # Bytes a number takes in prepared rows, where it pays to keep them; 0: never.
-    kept_bytes: int
+    @property
+    def kept_bytes(self) -> int: ...
+
     # Sums over more columns would not fit the numbers they are added up in.
-    most_columns: int
+    @property
+    def most_columns(self) -> int: ...
 
     def prepare(self, X: np.ndarray) -> tuple[Any, np.ndarray]:
         """Float32 rows in the form that is multiplied, and the length of each row's rounding error."""
@@ -80,14 +89,41 @@ class Quantized:
     def __len__(self) -> int:
         return self.n_rows
 
+    @property
+    def is_packed(self) -> bool:
+        """Whether they lie packed already."""
+        return "packed" in self.__dict__
+
+    @cached_property
+    def packed(self) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+        """The same sixteen side by side, 128 times the sum of each row, and the scales; filled up to whole tiles."""
+        from nearsay.search.screening.packed_tile_kernels import ROWS_AT_ONCE, pack
+
+        lines, columns = -(-len(self.values) // ROWS_AT_ONCE) * ROWS_AT_ONCE, self.values.shape[1]
+        packed = np.zeros((lines // ROWS, columns // DEEP, ROWS, DEEP), np.int8)
+        sums, scales = np.zeros(lines, np.int32), np.zeros(lines, np.float32)
+        pack(self.values, packed, sums)
+        scales[: len(self.scales)] = self.scales
+        return packed.reshape(-1), sums, scales
+
 
 class Int8Products:
     """Rows as whole numbers from −127 to 127 times a scale each, multiplied by the instructions made for that."""
 
     roundoff = bounds.SINGLE_ROUNDOFF
     coarseness = 0.0
-    kept_bytes = 1
-    most_columns = (2**31 - 1) // 127**2 // 16 * 16  # of 127 · 127 in 32 bits; filled up with zeros to sixteens
+
+    @property
+    def kept_bytes(self) -> int:
+        """Packed rows are kept beside the others."""
+        return 1 if family() is None else 2
+
+    @property
+    def most_columns(self) -> int:
+        """Of the largest products in sums of 32 bits; filled up with zeros to sixteens."""
+        most = (2**31 - 1) // 127**2
+        packing = family()
+        return (most if packing is None else min(most, packing.most_columns)) // 16 * 16
 
     def prepare(self, X: np.ndarray) -> tuple[Quantized, np.ndarray]:
         from nearsay.search.screening.int8_tile_kernels import CHUNK, TILE, quantize
@@ -99,6 +135,11 @@ class Int8Products:
         return rows, errors * bounds.ROUNDED_UP
 
     def into(self, queries: Quantized, rows: Quantized, out: np.ndarray) -> None:
+        if family() is not None and (rows.is_packed or len(queries) >= PACKED_FROM):
+            from nearsay.search.screening.packed_tile_kernels import multiply as multiply_packed
+
+            multiply_packed(queries.values, queries.scales, *rows.packed, out)
+            return
         from nearsay.search.screening.int8_tile_kernels import multiply
 
         multiply(queries.values, queries.scales, rows.values, rows.scales, out)
