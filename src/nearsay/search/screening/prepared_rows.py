@@ -255,8 +255,8 @@ class PreparedView:
         for first, rows, half_norms, errors in self._prepared(ROWS_AT_ONCE):
             largest = max(largest, float(errors.max()))
             if size <= KEEP_UP_TO:
-                # Float32 rows still lie in the memory that the next block will use.
-                kept.append((first, rows.copy() if isinstance(rows, np.ndarray) else rows, half_norms.copy()))
+                # In another order they are multiplied from the other side.
+                kept.append((first, self.products.kept(rows, as_rows=self._order is None), half_norms.copy()))
         return largest, kept or None
 
     def blocks(self, size: int) -> Iterator[Block]:

@@ -40,8 +40,7 @@ class Products(Protocol):
     coarseness: float
 
     # Bytes a number takes in prepared rows, where it pays to keep them; 0: never.
-    @property
-    def kept_bytes(self) -> int: ...
+    kept_bytes: int
 
     # Sums over more columns would not fit the numbers they are added up in.
     @property
@@ -53,6 +52,10 @@ class Products(Protocol):
 
     def into(self, queries: Any, rows: Any, out: np.ndarray) -> None:
         """Write ``queries · rowsᵀ`` to the float32 array ``out``."""
+        ...
+
+    def kept(self, rows: Any, *, as_rows: bool) -> Any:
+        """Prepared rows to be kept; ``as_rows`` says that ``into`` will only ever have them as its rows."""
         ...
 
     def on_one_thread(self) -> AbstractContextManager[None]:
@@ -74,6 +77,9 @@ class Float32Products:
     def into(self, queries: np.ndarray, rows: np.ndarray, out: np.ndarray) -> None:
         np.matmul(queries, rows.T, out=out)
 
+    def kept(self, rows: np.ndarray, *, as_rows: bool) -> np.ndarray:
+        return rows.copy()  # they lie in the memory that the next block will use
+
     def on_one_thread(self) -> AbstractContextManager[None]:
         return nullcontext()
 
@@ -94,6 +100,12 @@ class Quantized:
         """Whether they lie packed already."""
         return "packed" in self.__dict__
 
+    def only_packed(self) -> Quantized:
+        """The same without the rows as they were, which take as much memory again."""
+        bare = Quantized(self.values[:0].copy(), self.scales, self.n_rows)
+        bare.__dict__["packed"] = self.packed
+        return bare
+
     @cached_property
     def packed(self) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
         """The same sixteen side by side, 128 times the sum of each row, and the scales; filled up to whole tiles."""
@@ -112,11 +124,7 @@ class Int8Products:
 
     roundoff = bounds.SINGLE_ROUNDOFF
     coarseness = 0.0
-
-    @property
-    def kept_bytes(self) -> int:
-        """Packed rows are kept beside the others."""
-        return 1 if family() is None else 2
+    kept_bytes = 1
 
     @property
     def most_columns(self) -> int:
@@ -144,6 +152,9 @@ class Int8Products:
 
         multiply(queries.values, queries.scales, rows.values, rows.scales, out)
 
+    def kept(self, rows: Quantized, *, as_rows: bool) -> Quantized:
+        return rows.only_packed() if as_rows and family() is not None else rows
+
     def on_one_thread(self) -> AbstractContextManager[None]:
         return nullcontext()
 
@@ -168,6 +179,9 @@ class Bfloat16Products:
 
     def into(self, queries: Any, rows: Any, out: np.ndarray) -> None:
         self._torch.from_numpy(out).copy_(queries @ rows.T)
+
+    def kept(self, rows: Any, *, as_rows: bool) -> Any:
+        return rows
 
     @contextmanager
     def on_one_thread(self) -> Iterator[None]:
