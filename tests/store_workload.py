@@ -2,8 +2,7 @@
 
 The same seed is the same story, so whoever interrupted it knows what should be
 there. It makes the collection or goes on where it was, and writes the number
-of every event to ACKNOWLEDGED (``-`` is the standard output) as soon as it is
-returned. Protections can be left out, to see that the tests notice.
+of every event to ACKNOWLEDGED as soon as it is returned. Protections can be left out, to see that the tests notice.
 """
 
 from __future__ import annotations
@@ -13,6 +12,7 @@ import os
 import random
 import stat
 from collections.abc import Iterator
+from multiprocessing.connection import Connection
 from pathlib import Path
 from typing import Any
 
@@ -71,6 +71,11 @@ def work(path: Path, seed: int, acknowledged: int) -> None:
     store.close()
 
 
+def work_and_tell(path: Path, seed: int, telling: Connection) -> None:
+    """Go through the story and write what is acknowledged to a pipe."""
+    work(path, seed, telling.fileno())
+
+
 def leave_out(protection: str) -> None:
     """Work without one of the things that keep the collection safe."""
     if protection == "full synchronization":
@@ -92,4 +97,4 @@ if __name__ == "__main__":
     if said.without:
         leave_out(said.without)
     new = os.O_WRONLY | os.O_CREAT | os.O_APPEND
-    work(said.path, said.seed, 1 if said.acknowledged == "-" else os.open(said.acknowledged, new))
+    work(said.path, said.seed, os.open(said.acknowledged, new))

@@ -7,10 +7,10 @@ not synced is thrown away.
 
 from __future__ import annotations
 
+import multiprocessing
 import os
 import random
 import shutil
-import signal
 import subprocess
 import sys
 import tempfile
@@ -24,7 +24,7 @@ from nearsay.collection import Store
 from nearsay.errors import NearsayError
 from power_cut import SYNC, WRITE, Disk, Record, read_log
 from reference_collection import assert_at_its_version
-from store_workload import N_EVENTS, PROTECTIONS, whole_story
+from store_workload import N_EVENTS, PROTECTIONS, whole_story, work_and_tell
 
 HERE = Path(__file__).parent
 WORKLOAD = HERE / "store_workload.py"
@@ -32,11 +32,16 @@ IN_MEMORY = "/dev/shm" if Path("/dev/shm").is_dir() else None
 A_FEW, MANY = 4, pytest.param(200, marks=pytest.mark.slow)
 
 
-def workload(path, seed, acknowledged, *more, **environment):
-    """Start the workload in a process of its own."""
-    command = [sys.executable, str(WORKLOAD), str(path), str(seed), str(acknowledged), *more]
-    paths = os.pathsep.join([str(HERE), *filter(None, sys.path)])
-    return subprocess.Popen(command, stdout=subprocess.PIPE, env={**os.environ, "PYTHONPATH": paths, **environment})
+# With these the workload finds its modules in a process of its own.
+PATHS = os.pathsep.join([str(HERE), *filter(None, sys.path)])
+
+
+@pytest.fixture
+def folder():
+    """A folder in memory, where nothing waits for a disk; what a sync promises is read from a log."""
+    made = Path(tempfile.mkdtemp(dir=IN_MEMORY))
+    yield made
+    shutil.rmtree(made)
 
 
 def check(path, notebook, acknowledged):
@@ -53,29 +58,42 @@ def check(path, notebook, acknowledged):
         return before
 
 
+@pytest.fixture
+def processes(monkeypatch):
+    """Processes that are forked from one that has imported the workload, so that each starts at once."""
+    monkeypatch.setenv("PYTHONPATH", PATHS)
+    made = multiprocessing.get_context("forkserver")
+    made.set_forkserver_preload(["store_workload"])
+    return made
+
+
 @pytest.mark.parametrize("n_rounds", [A_FEW, MANY])
-def test_a_killed_process_loses_nothing_it_acknowledged(tmp_path, n_rounds):
+def test_a_killed_process_loses_nothing_it_acknowledged(processes, folder, n_rounds):
     luck = random.Random(n_rounds)
-    seed, path = 0, tmp_path / "collection-0"
+    seed, path = 0, folder / "collection-0"
     notebook = whole_story(seed)
     for number in range(n_rounds):
-        process = workload(path, seed, "-")
-        acknowledged = int(process.stdout.readline())
-        for _ in range(luck.randint(0, 25)):
-            acknowledged = int(process.stdout.readline() or acknowledged)
-        time.sleep(luck.random() * 0.01)
-        process.send_signal(signal.SIGKILL)
-        rest = process.stdout.read().split(b"\n")[:-1]
-        process.wait()
+        told, telling = processes.Pipe(duplex=False)
+        process = processes.Process(target=work_and_tell, args=(path, seed, telling))
+        process.start()
+        telling.close()
+        with told, open(told.fileno(), "rb", closefd=False) as lines:
+            acknowledged = int(lines.readline())
+            for _ in range(luck.randint(0, 25)):
+                acknowledged = int(lines.readline() or acknowledged)
+            time.sleep(luck.random() * 0.01)
+            process.kill()
+            rest = lines.read().split(b"\n")[:-1]
+        process.join()
         acknowledged = int(rest[-1]) if rest else acknowledged
         # A copy is looked at, so that the next round finds what the crash left.
-        copy = tmp_path / f"copy-{number}"
+        copy = folder / f"copy-{number}"
         shutil.copytree(path, copy)
         check(copy, notebook, acknowledged)
         shutil.rmtree(copy)
         if acknowledged >= N_EVENTS - 1:
             shutil.rmtree(path)
-            seed, path = seed + 1, tmp_path / f"collection-{seed + 1}"
+            seed, path = seed + 1, folder / f"collection-{seed + 1}"
             notebook = whole_story(seed)
 
 
@@ -91,29 +109,15 @@ def recorder(tmp_path_factory):
     return library
 
 
-@pytest.fixture
-def folder():
-    """A folder in memory, where nothing waits for a disk; what a sync promises is read from the log."""
-    made = Path(tempfile.mkdtemp(dir=IN_MEMORY))
-    yield made
-    shutil.rmtree(made)
-
-
 def recorded(recorder, folder, seed, *more) -> list[Record]:
     """The log of the whole story."""
     watched, log = folder / "watched", folder / "log"
     watched.mkdir()
-    process = workload(
-        watched / "collection",
-        seed,
-        watched / "acknowledged",
-        *more,
-        LD_PRELOAD=str(recorder),
-        WATCHED=str(watched),
-        WATCHED_LOG=str(log),
+    subprocess.run(
+        [sys.executable, WORKLOAD, watched / "collection", str(seed), watched / "acknowledged", *more],
+        env={**os.environ, "PYTHONPATH": PATHS, "LD_PRELOAD": recorder, "WATCHED": watched, "WATCHED_LOG": log},
+        check=True,
     )
-    process.communicate()
-    assert process.returncode == 0
     return list(read_log(log))
 
 
