@@ -82,15 +82,13 @@ def nearest_classes(
         measured = sorted((distance(q, X[row]), row) for row in range(len(X)) if row not in gone)
         asked = measured if n_asked is None else measured[:n_asked]
         end = asked[-1][0] if len(asked) < len(measured) else math.inf
-        listed: list[int] = []
-        for _, row in asked:
-            if labels[row] not in listed:
-                listed.append(labels[row])
-        far = []
-        for c in listed:
-            seen = [d for d, row in asked if labels[row] == c]
-            unseen = [end for _, row in measured[len(asked) :] if labels[row] == c]
-            far.append([*seen, *unseen])
+        by_class: dict[int, list[float]] = {}
+        for d, row in asked:
+            by_class.setdefault(labels[row], []).append(d)
+        for _, row in measured[len(asked) :]:
+            if labels[row] in by_class:
+                by_class[labels[row]].append(end)
+        listed, far = list(by_class), list(by_class.values())
         missing = n_listed - len(listed)
         numbers.append([*listed, *[-1] * missing])
         nearest.append([*(line[0] for line in far), *[math.inf] * missing] if members else [])

@@ -2,7 +2,8 @@
 
 The same seed is the same story, so whoever interrupted it knows what should be
 there. It makes the collection or goes on where it was, and writes the number
-of every event to ACKNOWLEDGED as soon as it is returned. Protections can be left out, to see that the tests notice.
+of every event to ACKNOWLEDGED as soon as it is returned. Protections can be left
+out, to see that the tests notice.
 """
 
 from __future__ import annotations
