@@ -1,28 +1,42 @@
 # Everything below sets itself up: a virtual environment in .venv, filled from pyproject.toml.
 # TORCH=2.13.0 adds that version of torch, for the tests that otherwise skip; SLOW=1 the tests
-# on real data sets that take longest, and a tiny run of every benchmark.
+# on real data sets that take longest.
 PYTHON ?= python3
 BIN := .venv/bin
 comma := ,
+# Bytecode is left to the first import: half of what is installed is never imported.
+INSTALL := $(BIN)/python -m pip install --quiet --disable-pip-version-check --no-compile
 
-.PHONY: tour test lint bench docs site clean
+.PHONY: tour test tests lint style types bench tiny docs site clean
 
 tour: .venv/core
 	$(BIN)/nearsay tour
 
-# Two workers with one thread of BLAS each: on two cores, more would wait for one another.
-test: lint
-	OMP_NUM_THREADS=1 OPENBLAS_NUM_THREADS=1 $(BIN)/python -m pytest -n 2 --dist loadfile $(if $(SLOW),--slow)
-	$(if $(SLOW),$(BIN)/python -m benchmarks --tiny)
+# Types are checked while the tests run, not before.
+test: style
+	$(MAKE) --no-print-directory --jobs 2 types tests
 
-lint: .venv/dev
+# Two workers with one thread of BLAS each: on two cores, more would wait for one another. conftest.py says which files
+# come first.
+tests: .venv/dev
+	OMP_NUM_THREADS=1 OPENBLAS_NUM_THREADS=1 $(BIN)/python -m pytest -n 2 --dist loadfile --no-loadscope-reorder $(if $(SLOW),--slow)
+
+lint: style types
+
+style: .venv/dev
 	$(BIN)/ruff check .
 	$(BIN)/ruff format --check .
-	$(BIN)/mypy
 	$(BIN)/lint-imports
+
+types: .venv/dev
+	$(BIN)/mypy
 
 bench: .venv/dev
 	$(BIN)/python -m benchmarks
+
+# Every benchmark, on sizes that only show that it runs.
+tiny: .venv/dev
+	$(BIN)/python -m benchmarks --tiny
 
 docs: .venv/dev
 	PYTHONPATH=. $(BIN)/python docs/make_pictures.py
@@ -35,17 +49,17 @@ site: .venv/site
 
 .venv/core: pyproject.toml
 	test -x $(BIN)/python || $(PYTHON) -m venv .venv
-	$(BIN)/python -m pip install --quiet --disable-pip-version-check --editable .
+	$(INSTALL) --editable .
 	touch $@
 
 .venv/dev: pyproject.toml
 	test -x $(BIN)/python || $(PYTHON) -m venv .venv
-	$(BIN)/python -m pip install --quiet --disable-pip-version-check $(if $(TORCH),torch==$(TORCH)) --editable ".[dev$(if $(TORCH),$(comma)torch)]"
+	$(INSTALL) $(if $(TORCH),torch==$(TORCH)) --editable ".[dev$(if $(TORCH),$(comma)torch)]"
 	touch $@ .venv/core
 
 .venv/site: pyproject.toml
 	test -x $(BIN)/python || $(PYTHON) -m venv .venv
-	$(BIN)/python -m pip install --quiet --disable-pip-version-check --editable ".[site]"
+	$(INSTALL) --editable ".[site]"
 	touch $@ .venv/core
 
 clean:

@@ -8,12 +8,22 @@ import sys
 
 import pytest
 
+# The first file compiles most loops. Those after it, with which a second worker begins, compile hardly any, so that few
+# loops are compiled twice. Then come the files that take longest, so that no worker is left with one at the end.
+FIRST = [
+    *("sklearn_checks", "store_crash", "cli", "compiling", "odd_files", "scikit_learn_names", "images_read", "sources"),
+    *("data", "datasets", "settings", "corel5k", "many_classes", "simulated_promises", "commands", "joint_search"),
+    *("fused", "reproduce_hedging", "tour", "approximate"),
+]
+
 
 def pytest_addoption(parser):
     parser.addoption("--slow", action="store_true", help="Run the slow tests too, as CI does.")
 
 
 def pytest_collection_modifyitems(config, items):
+    places = {f"tests/test_{name}.py": place for place, name in enumerate(FIRST)}
+    items.sort(key=lambda item: places.get(item.nodeid.split("::")[0], len(FIRST)))
     if config.getoption("--slow") or os.environ.get("CI"):
         return
     for item in items:

@@ -91,7 +91,16 @@ def test_an_install_line_names_an_extra_in_the_same_way_everywhere():
 
 
 def test_a_commit_runs_the_linters_that_make_lint_runs():
-    recipe = re.search(r"^lint:.*\n((?:\t.*\n)+)", read("Makefile"), flags=re.MULTILINE)[1]
-    made = set(re.findall(r"\$\(BIN\)/([\w-]+)", recipe))
+    makefile = read("Makefile")
+    targets = re.search(r"^lint: (.+)", makefile, flags=re.MULTILINE)[1].split()
+    recipes = [re.search(rf"^{target}:.*\n((?:\t.*\n)+)", makefile, flags=re.MULTILINE)[1] for target in targets]
+    made = set(re.findall(r"\$\(BIN\)/([\w-]+)", "".join(recipes)))
     hooks = yaml.safe_load(read(".pre-commit-config.yaml"))["repos"][0]["hooks"]
     assert {hook["entry"].split()[0].removeprefix(".venv/bin/") for hook in hooks} == made
+
+
+def test_the_files_that_tests_begin_with_are_there():
+    named = re.search(r"^FIRST = \[(.*?)\]", read("conftest.py"), flags=re.MULTILINE | re.DOTALL)[1]
+    files = [ROOT / f"tests/test_{name}.py" for name in re.findall(r'"(\w+)"', named)]
+    assert files
+    assert [path.name for path in files if not path.is_file()] == []
