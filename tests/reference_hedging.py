@@ -134,6 +134,8 @@ def most_said(
     for rule in rules:
         for setting in settings_that_matter(rows, parents, rule):
             right, gain = right_and_gain(rows, labels, parents, rule, setting)
-            if keeps(right, len(rows), accuracy, None):
+            # Where several rows are undecided, rounding would send one this way and another that way.
+            beside = [right_and_gain(rows, labels, parents, rule, setting + off) for off in (-1e-9, 1e-9)]
+            if (right, gain) in beside and keeps(right, len(rows), accuracy, None):
                 most = max(most, gain)
     return most
