@@ -49,6 +49,7 @@ def serve(
         config = uvicorn.Config(
             make_app(collection, secret, tuple(name or ())), host=host, port=port, log_level="warning",
             access_log=False, server_header=False, timeout_keep_alive=30, limit_concurrency=200, proxy_headers=False,
+            timeout_graceful_shutdown=3,
         )  # fmt: skip
         server = uvicorn.Server(config)
         socket = config.bind_socket()

@@ -56,14 +56,12 @@ class CaseTableDisplay:
     @classmethod
     def from_estimator(cls, estimator: Any, *, ax: Any = None) -> CaseTableDisplay:
         """Draw the tables of a fitted NeighborClassifier; classes have their names."""
-        posterior: Any = getattr(estimator, "posterior_", None)
-        tables = [] if posterior is None else as_one(posterior).tables()
+        posterior, tables = getattr(estimator, "posterior_", None), tables_of(estimator)
         if not tables:
             kept = ", ".join(name for name, make in POSTERIORS.items() if _keeps_tables(make))
             why = f"{type(estimator).__name__} is not fitted" if posterior is None else "This posterior keeps none"
             raise InputError(f"There are no tables of past cases to draw: {why}. Posteriors with tables: {kept}.")
-        names = np.asarray(estimator.classes_).tolist()
-        return cls.from_tables([_with_names(table, names) for table in tables], ax=ax)
+        return cls.from_tables(tables, ax=ax)
 
     @classmethod
     def from_tables(cls, tables: Sequence[CaseTable], *, ax: Any = None) -> CaseTableDisplay:
@@ -81,7 +79,7 @@ class CaseTableDisplay:
 
     def plot(self, ax: Any = None) -> CaseTableDisplay:
         """Draw on ``ax``, one axes per table, or on a new figure."""
-        shown = [_without_empty_end(table) for table in self.tables]
+        shown = [without_empty_end(table) for table in self.tables]
         widths, heights = zip(*map(_panel_size, shown), strict=True)
         size = (sum(widths), max(heights))
         axes = drawing.panels(ax, 1, len(shown), "one table each", figsize=size, width_ratios=widths)[0]
@@ -92,6 +90,15 @@ class CaseTableDisplay:
             panel.set_title(drawing.as_written(table.name), loc="left", fontsize="medium")
         self.ax_, self.figure_ = axes, axes[0].figure
         return self
+
+
+def tables_of(estimator: Any) -> list[CaseTable]:
+    """The tables of a fitted NeighborClassifier, its classes named; none where its posterior keeps none."""
+    posterior: Any = getattr(estimator, "posterior_", None)
+    if posterior is None:
+        return []
+    names = np.asarray(estimator.classes_).tolist()
+    return [_with_names(table, names) for table in as_one(posterior).tables()]
 
 
 def _keeps_tables(kind: Any) -> bool:
@@ -110,7 +117,7 @@ def _with_names(table: CaseTable, names: list[Any]) -> CaseTable:
     return replace(table, ticks=ticks)
 
 
-def _without_empty_end(table: CaseTable) -> CaseTable:
+def without_empty_end(table: CaseTable) -> CaseTable:
     """The table up to the last cell with a case: beyond some rank nothing was ever true."""
     if _is_of_classes(table.axes[-1]):
         return table

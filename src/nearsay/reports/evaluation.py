@@ -34,6 +34,7 @@ ASKED = 0.95
 LISTED = (0.8, 0.9, 0.95, 0.99)
 PAIRS_SHOWN = 12
 MISTAKES_SHOWN = 12
+POINTS_SHOWN = 200
 RULE = "darts"
 # One number of bins for the picture, its table and the error, which would differ otherwise.
 N_BINS = 10
@@ -101,7 +102,7 @@ def evaluation_summary(
             {"confidence": float(c), "accuracy": float(a), "n_items": int(n)} for c, a, n in zip(*bins, strict=True)
         ],
         "classes": _by_class(y, said, names),
-        "confused": _confused(y, said),
+        "confused": confused_pairs(y, said),
         "mistakes": _mistakes(y, said, p, names, ids, evidence),
     }
     if taxonomy is not None:
@@ -109,6 +110,15 @@ def evaluation_summary(
     if keywords is not None:
         summary["keywords"] = keyword_measures(*keywords)
     return summary
+
+
+def hedging_points(y_true: Any, y_prob: Any, classes: Any, taxonomy: Taxonomy) -> list[dict[str, float]]:
+    """The curve of all hedged answers, from the most specific to the surest: at most ``POINTS_SHOWN`` of its points."""
+    y, names, p = as_labels(y_true), as_labels(classes), np.asarray(y_prob, dtype=np.float64)
+    curve = measured_curve(y, _leaves(p, names, taxonomy), taxonomy, RULE)
+    reached, gain = curve.accuracy, curve.normalized_gain
+    shown = np.unique(np.linspace(0, len(gain) - 1, min(len(gain), POINTS_SHOWN)).round().astype(int))
+    return [{"accuracy": float(reached[place]), "gain": float(gain[place])} for place in shown]
 
 
 def evaluation_figures(
@@ -152,7 +162,7 @@ def _by_class(y: np.ndarray, said: np.ndarray, names: np.ndarray) -> list[dict[s
     return sorted(rows, key=lambda row: (row["n_right"] - row["n_items"], str(row["label"])))
 
 
-def _confused(y: np.ndarray, said: np.ndarray) -> list[dict[str, Any]]:
+def confused_pairs(y: np.ndarray, said: np.ndarray) -> list[dict[str, Any]]:
     """Pairs of a class and what was said instead, most frequent first."""
     totals = Counter(y.tolist())
     wrong = Counter((a, b) for a, b in zip(y.tolist(), said.tolist(), strict=True) if a != b)

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
 from pathlib import Path
 
 from starlette.applications import Starlette
@@ -14,7 +16,7 @@ from starlette.staticfiles import StaticFiles
 
 from nearsay.collection.live import LiveCollection
 from nearsay.errors import NearsayError
-from nearsay.web import asking, correcting
+from nearsay.web import asking, correcting, jobs, judging
 from nearsay.web.gate import Gate
 from nearsay.web.rendering import on_error, sorry
 from nearsay.web.served import Served
@@ -28,11 +30,19 @@ def make_app(collection: LiveCollection, token: str | None, hosts: tuple[str, ..
     async def home(request: Request) -> Response:
         return RedirectResponse("/ask", 303)
 
+    @asynccontextmanager
+    async def while_served(app: Starlette) -> AsyncIterator[None]:
+        yield
+        app.state.jobs.close()
+
     app = Starlette(
+        lifespan=while_served,
         routes=[
             Route("/", home, methods=["GET"]),
             *asking.ROUTES,
             *correcting.ROUTES,
+            *judging.ROUTES,
+            *jobs.ROUTES,
             Mount("/static", StaticFiles(directory=STATIC)),
         ],
         middleware=[Middleware(Gate, token=token, hosts=hosts)],
@@ -40,6 +50,8 @@ def make_app(collection: LiveCollection, token: str | None, hosts: tuple[str, ..
     )
     app.state.served = Served(collection)
     app.state.questions = asking.Questions()
+    app.state.jobs = jobs.Jobs()
+    app.state.judgements = judging.Judgements()
     return app
 
 

@@ -1,0 +1,29 @@
+// Tells how far some work is, and goes on when it is done.
+
+const number = (n) => n.toLocaleString("en");
+
+function words(job) {
+  if (job.ending) return "Ending …";
+  if (job.state === "waiting") return "It waits for its turn.";
+  return job.n_all ? `${number(job.n_done)} of ${number(job.n_all)}` : "It has begun.";
+}
+
+function follow(box) {
+  const source = new EventSource(`/jobs/${box.dataset.job}/events`);
+  source.addEventListener("message", (event) => {
+    const job = JSON.parse(event.data);
+    if (["done", "failed", "canceled"].includes(job.state)) {
+      source.close();
+      location.assign(job.state === "done" ? box.dataset.next : `/jobs/${job.key}`);
+      return;
+    }
+    const bar = box.querySelector("progress");
+    if (job.n_all) {
+      bar.max = job.n_all;
+      bar.value = job.n_done;
+    }
+    box.querySelector("[data-told]").textContent = words(job);
+  });
+}
+
+document.querySelectorAll("[data-job]").forEach(follow);
