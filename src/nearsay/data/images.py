@@ -166,12 +166,15 @@ def named_images(folder: str | os.PathLike[str]) -> list[Path]:
     return sorted(found, key=lambda file: file.relative_to(folder).parts)
 
 
-def check_image_header(path: str | os.PathLike[str]) -> None:
-    """Refuse what is no image, and an image of too many pixels, by the first bytes of the file: nothing is decoded."""
+def check_image_header(path: str | os.PathLike[str]) -> str:
+    """Refuse what is no image, and an image of too many pixels, by the first bytes of the file: nothing is decoded.
+
+    Gives the kind of file as Pillow calls it, such as ``PNG``, whatever the name of the file ends with.
+    """
     pillow: Any = require("PIL.Image", "images")
     try:
         with _without_warnings(), pillow.open(path) as image:
-            n_pixels = image.width * image.height
+            n_pixels, kind = image.width * image.height, str(image.format)
     except pillow.DecompressionBombError as error:  # what Pillow itself refuses may be less than here
         raise InputError(f"It has too many pixels to be opened ({error}).") from error
     except pillow.UnidentifiedImageError as error:
@@ -183,3 +186,4 @@ def check_image_header(path: str | os.PathLike[str]) -> None:
             f"It has too many pixels: {n_pixels / 1e6:.0f} million, and at most {MOST_PIXELS / 1e6:.0f} million are"
             " opened. Make it smaller."
         )
+    return kind

@@ -16,7 +16,7 @@ from starlette.staticfiles import StaticFiles
 
 from nearsay.collection.live import LiveCollection
 from nearsay.errors import NearsayError
-from nearsay.web import asking, correcting, jobs, judging
+from nearsay.web import asking, batches, correcting, jobs, judging, reviewing
 from nearsay.web.gate import Gate
 from nearsay.web.rendering import on_error, sorry
 from nearsay.web.served import Served
@@ -43,6 +43,8 @@ def make_app(collection: LiveCollection, token: str | None, hosts: tuple[str, ..
             *correcting.ROUTES,
             *judging.ROUTES,
             *jobs.ROUTES,
+            *batches.ROUTES,
+            *reviewing.ROUTES,
             Mount("/static", StaticFiles(directory=STATIC)),
         ],
         middleware=[Middleware(Gate, token=token, hosts=hosts)],
@@ -52,6 +54,7 @@ def make_app(collection: LiveCollection, token: str | None, hosts: tuple[str, ..
     app.state.questions = asking.Questions()
     app.state.jobs = jobs.Jobs()
     app.state.judgements = judging.Judgements()
+    app.state.batches = batches.Batches()
     return app
 
 

@@ -72,8 +72,8 @@ class Job:
         ending = self._canceled.is_set() and not self.over
         return {**{name: getattr(self, name) for name in names}, "ending": ending, "next": self.next_page}
 
-    def run(self, work: Callable[[Job], None], turn: threading.Lock) -> None:
-        """Do the work when it is its turn."""
+    def run(self, work: Callable[[Job], None], turn: threading.Lock, ended: Callable[[], None] | None) -> None:
+        """Do the work when it is its turn, and whatever became of it, ``ended``."""
         try:
             while not turn.acquire(timeout=LOOK_EVERY):
                 self.progress(0, 0)
@@ -92,6 +92,8 @@ class Job:
             log.exception("%s failed", self.title)
             self.state, self.told = "failed", "Something went wrong. The terminal in which it is served says what."
         finally:
+            if ended is not None:
+                ended()
             self._over.set()
 
 
@@ -105,8 +107,15 @@ class Jobs:
         self.listeners = 0
         self.closed = False
 
-    def start(self, kind: str, title: str, next_page: str, work: Callable[[Job], None]) -> Job:
-        """Begin some work in the background; one of a kind runs at a time, and few wait."""
+    def start(
+        self,
+        kind: str,
+        title: str,
+        next_page: str,
+        work: Callable[[Job], None],
+        ended: Callable[[], None] | None = None,
+    ) -> Job:
+        """Begin some work in the background; one of a kind runs at a time, and few wait. ``ended`` is called last."""
         job = Job(kind, title, next_page)
         with self._lock:
             if self.closed or sum(not each.over for each in self._kept.values()) >= MOST_UNFINISHED:
@@ -115,7 +124,7 @@ class Jobs:
             for key in [each.key for each in self._kept.values() if each.over][: len(self._kept) - MOST_REMEMBERED]:
                 del self._kept[key]
             turn = self._turns[kind]
-        threading.Thread(target=job.run, args=(work, turn), name=f"nearsay {kind}", daemon=True).start()
+        threading.Thread(target=job.run, args=(work, turn, ended), name=f"nearsay {kind}", daemon=True).start()
         return job
 
     def get(self, key: str) -> Job:

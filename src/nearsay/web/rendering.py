@@ -20,7 +20,13 @@ templates = Environment(
     lstrip_blocks=True,
 )
 # What stands in the head of every page.
-templates.globals["pages"] = [("/ask", "Ask"), ("/how-good", "How good is it?"), ("/history", "History")]
+templates.globals["pages"] = [
+    ("/ask", "Ask"),
+    ("/batch", "Label a batch"),
+    ("/review", "Review"),
+    ("/how-good", "How good is it?"),
+    ("/history", "History"),
+]
 templates.filters["percent"] = lambda share: f"{100 * share:.0f} %"
 
 

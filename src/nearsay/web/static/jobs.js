@@ -1,4 +1,4 @@
-// Tells how far some work is, and goes on when it is done.
+// Takes files that are dropped, tells how far some work is, and goes on when it is done.
 
 const number = (n) => n.toLocaleString("en");
 
@@ -26,4 +26,16 @@ function follow(box) {
   });
 }
 
+function dropping(drop) {
+  const field = drop.querySelector("input[type=file]");
+  for (const name of ["dragover", "dragleave", "drop"]) {
+    drop.addEventListener(name, (event) => {
+      event.preventDefault();
+      drop.classList.toggle("over", name === "dragover");
+      if (name === "drop" && event.dataTransfer.files.length) field.files = event.dataTransfer.files;
+    });
+  }
+}
+
+document.querySelectorAll(".upload .drop").forEach(dropping);
 document.querySelectorAll("[data-job]").forEach(follow);

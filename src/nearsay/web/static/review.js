@@ -1,0 +1,122 @@
+// Review by keyboard: Enter accepts, typing corrects, arrows move, U takes the last decision back.
+import { post, tell } from "/static/nearsay.js";
+
+const list = document.getElementById("review");
+const labels = [...document.querySelectorAll("#labels option")].map((each) => each.value);
+const made = [];
+
+const items = () => [...list.children].filter((item) => !item.hidden);
+const field = (item) => item.querySelector("input[name=label]");
+
+// The label that is meant: the same, one that begins so, or one that has it within; else what was typed.
+function meant(typed) {
+  const text = typed.trim().toLowerCase();
+  if (!text) return "";
+  const low = labels.map((label) => label.toLowerCase());
+  const at = [
+    low.indexOf(text),
+    low.findIndex((label) => label.startsWith(text)),
+    low.findIndex((label) => label.includes(text)),
+  ].find((place) => place >= 0);
+  return at === undefined ? typed.trim() : labels[at];
+}
+
+function go(item) {
+  if (!item) return;
+  item.focus();
+  item.scrollIntoView({ block: "nearest" });
+}
+
+function count(id, by) {
+  const shown = document.getElementById(id);
+  if (shown) shown.textContent = (Number(shown.textContent.replaceAll(",", "")) + by).toLocaleString("en");
+}
+
+async function decide(item, what, label) {
+  if (item.dataset.busy) return;
+  item.dataset.busy = "yes";
+  const form = item.querySelector("form");
+  const fields = { ...Object.fromEntries(new FormData(form)), do: what, label };
+  const done = await post("/review.json", fields);
+  delete item.dataset.busy;
+  if (!done) return;
+  const open = items();
+  const next = open[open.indexOf(item) + 1] ?? open[open.indexOf(item) - 1];
+  item.hidden = true;
+  made.push({ item, event: done.event });
+  count("waiting", -1);
+  count("reviewed", 1);
+  tell(`${item.dataset.item}: ${done.after.label}`);
+  if (next) go(next);
+  else location.reload();
+}
+
+async function undo() {
+  const last = made.pop();
+  if (!last) {
+    document.querySelector("#undo-last button")?.click();
+    return;
+  }
+  const done = await post("/review.json", { batch: list.dataset.batch, do: "undo", event: last.event });
+  if (!done) {
+    made.push(last);
+    return;
+  }
+  last.item.hidden = false;
+  field(last.item).value = "";
+  show(last.item);
+  count("waiting", 1);
+  count("reviewed", -1);
+  tell(`${last.item.dataset.item} is open again.`);
+  go(last.item);
+}
+
+function show(item) {
+  const typed = field(item).value;
+  const label = meant(typed);
+  const known = labels.includes(label);
+  item.querySelector(".match").textContent = !label ? "" : known ? `Enter: ${label}` : `Enter: ${label}, a new label`;
+}
+
+function keys(event, item) {
+  const input = field(item);
+  const typing = event.target === input;
+  if (event.ctrlKey || event.metaKey || event.altKey) return;
+  if (event.key === "ArrowDown" || event.key === "ArrowUp") {
+    // In the field arrows choose among the labels, once something is typed.
+    if (typing && input.value) return;
+    event.preventDefault();
+    const open = items();
+    go(open[open.indexOf(item) + (event.key === "ArrowDown" ? 1 : -1)]);
+  } else if (event.key === "Escape" && typing) {
+    input.value = "";
+    show(item);
+    item.focus();
+  } else if (event.key === "Enter" && (typing || event.target === item)) {
+    event.preventDefault();
+    if (typing && input.value.trim()) decide(item, "correct", meant(input.value));
+    else if (item.dataset.label) decide(item, "accept", "");
+  } else if (event.target === item && event.key.toLowerCase() === "u") {
+    event.preventDefault();
+    undo();
+  } else if (event.target === item && event.key.length === 1 && event.key !== " ") {
+    input.focus();
+  }
+}
+
+function begin() {
+  document.getElementById("keys").hidden = false;
+  for (const item of list.children) {
+    item.tabIndex = 0;
+    item.addEventListener("keydown", (event) => keys(event, item));
+    field(item).addEventListener("input", () => show(item));
+    item.querySelector("form").addEventListener("submit", (event) => {
+      event.preventDefault();
+      const what = event.submitter?.value ?? "accept";
+      decide(item, what, what === "correct" ? meant(field(item).value) : "");
+    });
+  }
+  go(list.firstElementChild);
+}
+
+if (list && document.getElementById("keys")) begin();
