@@ -41,7 +41,7 @@ def to_review(collection: LiveCollection, ids: Sequence[str] | None = None, n: i
 
     >>> leaves = LiveCollection.create(tempfile.mkdtemp() + "/leaves", n_columns=1)
     >>> _ = leaves.add(list("abcdef"), [[0.0], [0.2], [0.3], [4.0], [4.3], [4.4]], labels=["oak"] * 3 + ["elm"] * 3)
-    >>> _ = leaves.add(["g", "h"], [[0.1], [1.9]], labels=["oak", "oak"], by="machine")
+    >>> _ = leaves.add(["g", "h"], [[0.1], [4.1]], labels=["oak", "oak"], by="machine")
     >>> [each["id"] for each in to_review(leaves)["items"]]
     ['h', 'g']
     >>> leaves.close()
