@@ -216,10 +216,24 @@ def test_events_tell_of_a_job_until_it_is_over(page):
 
     job = page.app.state.jobs.start("judging", "some work", "/how-good", work)
     threading.Timer(0.3, go.set).start()
-    told = [json.loads(line[6:]) for line in page.get(f"/jobs/{job.key}/events").text.splitlines() if line]
+    told = [
+        json.loads(line[6:]) for line in page.get(f"/jobs/{job.key}/events").text.splitlines() if line[:6] == "data: "
+    ]
     assert told[-1]["state"] == "done"
     assert (told[-1]["n_done"], told[-1]["n_all"]) == (2, 2)
     assert len({json.dumps(each) for each in told}) == len(told) > 1
+
+
+def test_a_stream_ends_before_a_server_that_is_to_end_loses_patience(page, monkeypatch):
+    monkeypatch.setattr("nearsay.web.jobs.STREAM_LASTS", 0.05)
+    go = threading.Event()
+    job = page.app.state.jobs.start("judging", "some work", "/how-good", lambda job: go.wait(5))
+    told = page.get(f"/jobs/{job.key}/events").text
+    assert not job.over
+    assert told.startswith("retry: ")
+    assert '"state": "running"' in told
+    assert page.app.state.jobs.listeners == 0
+    go.set()
 
 
 def test_a_job_is_canceled_by_a_form_and_the_page_says_so(page):

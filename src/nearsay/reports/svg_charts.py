@@ -15,7 +15,7 @@ from nearsay.displays.reliability import likely_range
 
 SIDE = 300
 # Room for the words along the axes.
-LEFT, BELOW, ABOVE, RIGHT = 52, 46, 10, 24
+LEFT, BELOW, ABOVE, RIGHT = 56, 46, 10, 24
 LONGEST_WORD = 18
 CELL = 34
 # Up to so many cells along an axis, what they hold is written into them.
@@ -52,19 +52,26 @@ def reliability_svg(bins: Sequence[dict[str, Any]]) -> str:
     )
 
 
-def curve_svg(curve: Sequence[dict[str, float]], asked: float, at: dict[str, float] | None) -> str:
-    """How specific hedged answers are at each accuracy; ``at`` is marked, and the accuracy ``asked`` a line.
+def curve_svg(
+    curve: Sequence[dict[str, float]],
+    asked: float,
+    best: dict[str, float] | None,
+    said: dict[str, float] | None = None,
+) -> str:
+    """How specific hedged answers are at each accuracy, and the accuracy ``asked`` as a line.
+
+    Marked are the ``best`` point of the curve that keeps it, and what was really ``said``, which need not lie on it.
 
     >>> curve_svg([{"accuracy": 0.7, "gain": 0.9}, {"accuracy": 1.0, "gain": 0.2}], 0.9, None).count("<circle")
     0
     """
     reached, gain = (np.array([each[name] for each in curve]) for name in ("accuracy", "gain"))
-    marks = [asked, *reached.tolist(), *([at["accuracy"]] if at else [])]
+    marks = [asked, *reached.tolist(), *([said["accuracy"]] if said else [])]
     start = min(max(float(np.floor(10 * min(marks)) / 10), 0.0), 0.9)
     line = f'<line class="even" {_line(0, asked, 1, asked, 0, start)}/>'
     line += f'<polyline class="curve" points="{_points(gain, reached, 0, start)}"/>'
-    if at:
-        line += _dot(at["gain"], at["accuracy"], 0, start, "point now")
+    for at, kind in ((best, "point"), (said, "point now")):
+        line += _dot(at["gain"], at["accuracy"], 0, start, kind) if at else ""
     told = f"How often hedged answers are right against how specific they are; asked for is {asked:.0%}"
     return _frame(told, "how specific (share of a full answer)", "share that was right", 0, start, line)
 
@@ -145,7 +152,7 @@ def _frame(told: str, x_name: str, y_name: str, x_start: float, y_start: float, 
     middle = ABOVE + SIDE / 2
     parts.append(f'<text class="name middle" x="{LEFT + SIDE / 2:.0f}" y="{height - 8}">{escape(x_name)}</text>')
     parts.append(
-        f'<text class="name middle" transform="translate(12 {middle:.0f}) rotate(-90)">{escape(y_name)}</text>'
+        f'<text class="name middle" transform="translate(10 {middle:.0f}) rotate(-90)">{escape(y_name)}</text>'
     )
     return "".join(parts) + inside + "</svg>"
 

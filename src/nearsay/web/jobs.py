@@ -28,8 +28,8 @@ from nearsay.web.served import Overloaded
 MOST_UNFINISHED, MOST_REMEMBERED, MOST_LISTENERS = 8, 64, 32
 OVER = ("done", "canceled", "failed")
 LOOK_EVERY = 0.1
-# A stream with nothing to say for so many seconds says so, or something between would end it.
-QUIET = 10.0
+# A browser comes back when a stream ends; a server that is to end waits for the longest.
+STREAM_LASTS, COME_BACK_MS = 2.0, 100
 log = logging.getLogger("nearsay")
 
 
@@ -156,7 +156,7 @@ async def show(request: Request) -> Response:
 
 
 async def events(request: Request) -> Response:
-    """The same whenever it changes, as server-sent events, until it is over."""
+    """The same whenever it changes, as server-sent events, for a while or until it is over."""
     jobs, job = jobs_of(request), jobs_of(request).get(request.path_params["key"])
     if jobs.listeners >= MOST_LISTENERS:
         raise Overloaded("Too many look on. Load the page again in a moment.")
@@ -166,19 +166,16 @@ async def events(request: Request) -> Response:
 async def _told(jobs: Jobs, job: Job) -> AsyncIterator[str]:
     jobs.listeners += 1
     try:
-        last, quiet = "", 0.0
+        yield f"retry: {COME_BACK_MS}\n\n"
+        last, ends = "", anyio.current_time() + STREAM_LASTS
         while True:
             told = as_json(job.to_dict())
             if told != last:
                 yield f"data: {told}\n\n"
-                last, quiet = told, 0.0
-            elif quiet >= QUIET:
-                yield ": still here\n\n"
-                quiet = 0.0
-            if job.over or jobs.closed:
+                last = told
+            if job.over or jobs.closed or anyio.current_time() > ends:
                 return
             await anyio.sleep(LOOK_EVERY)
-            quiet += LOOK_EVERY
     finally:
         jobs.listeners -= 1
 

@@ -151,9 +151,10 @@ def _share(name: str, given: str | None) -> float | None:
 
 def _charts(found: dict[str, Any], accuracy: float) -> dict[str, Any]:
     hedging = found.get("hedging")
+    hedged = (hedging["at_asked"], hedging.get("said")) if hedging else ()
     return {
         "reliability": reliability_svg(found["reliability"]) if "reliability" in found else "",
-        "curve": curve_svg(found["curve"], accuracy, hedging.get("said") or hedging["at_asked"]) if hedging else "",
+        "curve": curve_svg(found["curve"], accuracy, *hedged) if hedging else "",
         "levels": [confusion_svg(level) if level["counts"] else "" for level in found["levels"]],
         "tables": ["" if table["too_large"] else case_table_svg(table) for table in found["tables"]],
     }
