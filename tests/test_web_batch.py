@@ -293,6 +293,16 @@ def test_a_label_that_the_neighbors_no_longer_say_comes_before_all_others(leaves
     assert lines[0]["suggested"] == "oak"
 
 
+def test_all_that_wait_are_counted_however_many_are_asked_about(leaves, monkeypatch):
+    leaves.add([f"new {n}" for n in range(7)], np.zeros((7, 2)), ["oak"] * 5 + [None, "oak"], by="machine")
+    leaves.forget(["new 1"])
+    leaves.confirm(["new 2"])
+    for most in (2, 100):
+        monkeypatch.setattr("nearsay.collection.reviewing.MOST_ASKED", most)
+        found = to_review(leaves)
+        assert (len(found["items"]), found["n_waiting"]) == (min(most, 4), 4)
+
+
 def test_a_batch_that_is_only_looked_at_is_decided_and_undone_here_and_changes_nothing(page, album):
     before = album.version
     _, waiting = labeled(page, [("one.png", picture_of(True, 90)), ("two.png", picture_of(False, 91))], keep="no")

@@ -10,6 +10,8 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
+import numpy as np
+
 from nearsay.collection.answers import Answer
 from nearsay.collection.exports import export_answers
 from nearsay.collection.live import LiveCollection
@@ -18,7 +20,7 @@ from nearsay.errors import unknown_name
 from nearsay.taxonomy.taxonomy import Taxonomy
 
 # Items that are asked about, to find the least sure among them.
-MOST_ASKED = 2000
+MOST_ASKED = 500
 # What a batch goes out as, and the ending of its file.
 FORMATS = {"csv": ".csv", "jsonl": ".jsonl", "xmp": ".zip"}
 
@@ -48,7 +50,7 @@ def to_review(collection: LiveCollection, ids: Sequence[str] | None = None, n: i
     """
     if ids is None:
         waiting = collection.store.page(n=MOST_ASKED, confirmed=False)
-        n_waiting, n_done = len(waiting), 0
+        n_waiting, n_done = _count_waiting(collection) if len(waiting) == MOST_ASKED else len(waiting), 0
     else:
         there = [collection.store.item(id) for id in ids if id in collection.items.row_of]
         waiting = [item for item in there if item["label"] is not None and not item["confirmed"]]
@@ -56,6 +58,12 @@ def to_review(collection: LiveCollection, ids: Sequence[str] | None = None, n: i
     answers = collection.label_items([item["id"] for item in waiting]) if waiting else []
     lines = [{**review_line(a, item["label"]), "item": item} for item, a in zip(waiting, answers, strict=True)]
     return {"items": least_sure(lines)[:n], "n_waiting": n_waiting, "n_done": n_done}
+
+
+def _count_waiting(collection: LiveCollection) -> int:
+    items = collection.items
+    labels = items.columns["label"]
+    return sum(labels[row] is not None for row in np.flatnonzero(items.alive & ~items._confirmed.values).tolist())
 
 
 def review_line(answer: Answer, label: str | None) -> dict[str, Any]:
