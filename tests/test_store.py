@@ -146,3 +146,12 @@ def test_learning_can_be_undone_once_and_what_is_older_goes(tmp_path):
 
 TestStoreAndNotebook = StoreAndNotebook.TestCase
 TestStoreAndNotebook.settings = how(max_examples=20, stateful_step_count=30, deadline=None)
+
+
+def test_a_backup_has_the_pictures_that_came_through_the_page(tmp_path):
+    with Store.create(tmp_path / "c", 1) as store:
+        store.add(["a"], [[1.0]], details=[{"upload": "a.png"}])
+        (tmp_path / "c" / "pictures").mkdir()
+        (tmp_path / "c" / "pictures" / "a.png").write_bytes(b"pixels")
+        store.backup(tmp_path / "copy")
+    assert (tmp_path / "copy" / "pictures" / "a.png").read_bytes() == b"pixels"

@@ -13,6 +13,9 @@ from nearsay.collection.durable_files import copy_file, storage_errors, sync_fol
 from nearsay.collection.shards import Shard
 from nearsay.errors import InputError, StorageError
 
+# Pictures that came through the page lie in this folder of the collection, by content.
+UPLOADS = "pictures"
+
 
 def back_up(database: Database, folder: Path, to: Path) -> None:
     """Copy the collection as it is at this moment; ``to`` appears when the copy is whole and on the disk.
@@ -56,6 +59,10 @@ def _copy_named(database: Database, folder: Path, to: Path) -> None:
         (to / name).parent.mkdir(parents=True, exist_ok=True)
         if copy_file(folder / name, to / name) != sha256:
             raise StorageError(f"Cannot back up: {folder / name} is damaged. See faults() for all that is wrong.")
+    if (folder / UPLOADS).is_dir():
+        (to / UPLOADS).mkdir()
+        for picture in sorted((folder / UPLOADS).iterdir()):
+            copy_file(picture, to / UPLOADS / picture.name)
 
 
 def check_new_folder(path: Path) -> None:

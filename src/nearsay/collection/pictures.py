@@ -6,13 +6,11 @@ import io
 from pathlib import Path
 from typing import Any
 
+from nearsay.collection.backup import UPLOADS
 from nearsay.collection.picture_sources import path_within
 from nearsay.collection.store import Store
 from nearsay.data.images import seen
 from nearsay.errors import InputError
-
-# Pictures that came through the page lie in this folder of the collection, by content.
-UPLOADS = "pictures"
 
 
 def picture_path(store: Store, details: dict[str, Any] | None) -> Path | None:

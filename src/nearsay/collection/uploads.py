@@ -17,12 +17,13 @@ import numpy as np
 
 from nearsay.arrays import row_blocks
 from nearsay.collection.answers import Answer
+from nearsay.collection.backup import UPLOADS
 from nearsay.collection.batches import Problem
 from nearsay.collection.described import Description
 from nearsay.collection.durable_files import storage_errors, sync_folder
 from nearsay.collection.indexing import asked_source
 from nearsay.collection.live import LiveCollection
-from nearsay.collection.pictures import UPLOADS, small_copy
+from nearsay.collection.pictures import small_copy
 from nearsay.data.images import check_image_header, content_hash
 from nearsay.data.replacing import replacing
 from nearsay.errors import InputError
