@@ -39,6 +39,25 @@ ANSWERS = st.builds(
     twin_of=st.none() | TEXT,
     version=st.none() | st.integers(0, 9),
     path=st.none() | TEXT,
+    hedges=st.lists(
+        st.fixed_dictionaries(
+            {
+                "accuracy": SHARE,
+                "node": TEXT,
+                "node_word": TEXT,
+                "node_path": st.lists(TEXT, max_size=2),
+                "node_probability": SHARE,
+                "node_record": st.none() | st.just({"cases": 3, "right": 2}),
+            }
+        ),
+        max_size=2,
+    ),
+    tree=st.lists(
+        st.fixed_dictionaries(
+            {"node": TEXT, "word": TEXT, "parent": st.none() | TEXT, "depth": st.integers(0, 9), "probability": SHARE}
+        ),
+        max_size=2,
+    ),
 )
 OWL = Answer(
     *("bird/1.png", "owl", 0.9, {"cases": 40, "right": 38}, ["owl", "wren"], "bird", ["anything", "bird"], 0.99),

@@ -8,6 +8,7 @@ import shutil
 import tempfile
 import warnings
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any, ClassVar
 
 import numpy as np
@@ -389,6 +390,12 @@ def test_hedges_at_several_accuracies_are_those_of_asking_again(tmp_path):
                 again = collection.label([x], accuracy=hedge["accuracy"])[0]
                 told = {name: getattr(again, name) for name in hedge if name != "accuracy"}
                 assert told == {name: hedge[name] for name in told}
+            shown = {node["node"]: node for node in answer.tree}
+            for hedge in (answer, *map(lambda hedge: SimpleNamespace(**hedge), answer.hedges)):
+                assert [shown[step]["parent"] for step in hedge.node_path] == [None, *hedge.node_path[:-1]]
+                assert shown[hedge.node]["probability"] == hedge.node_probability
+                assert shown[hedge.node]["depth"] == len(hedge.node_path) - 1
+            assert all(node["depth"] == shown[node["parent"]]["depth"] + 1 for node in answer.tree[1:])
 
 
 def test_an_item_is_answered_by_the_others(pets):

@@ -7,7 +7,9 @@ import shutil
 import tempfile
 from pathlib import Path
 
+import numpy as np
 import pytest
+from hypothesis import given
 from hypothesis import settings as how
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, invariant, precondition, rule
@@ -155,3 +157,17 @@ def test_a_backup_has_the_pictures_that_came_through_the_page(tmp_path):
         (tmp_path / "c" / "pictures" / "a.png").write_bytes(b"pixels")
         store.backup(tmp_path / "copy")
     assert (tmp_path / "copy" / "pictures" / "a.png").read_bytes() == b"pixels"
+
+@how(max_examples=20, deadline=None)
+@given(
+    ids=st.lists(st.text("ab/é%_", min_size=1, max_size=4), unique=True, max_size=12),
+    text=st.text("ab/é%_", max_size=2),
+)
+def test_ids_are_found_by_their_beginning_then_by_what_they_hold(tmp_path_factory, ids, text):
+    with Store.create(tmp_path_factory.mktemp("store") / "c", 1) as store:
+        if ids:
+            store.add(ids, np.zeros((len(ids), 1)))
+            store.forget(ids[:1])
+        begin = sorted(id for id in ids[1:] if id.startswith(text))
+        hold = sorted(id for id in ids[1:] if text in id and not id.startswith(text))
+        assert store.find(text, 3) == (begin + hold)[:3]

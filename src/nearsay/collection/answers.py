@@ -59,6 +59,9 @@ class Answer(InWords):
     hedges : list of dict
         The hedged answer at each of several accuracies, where they were asked for: ``accuracy``, ``node``,
         ``node_word``, ``node_path``, ``node_probability``, ``node_record``.
+    tree : list of dict
+        With them the part of the taxonomy worth showing, a parent before its children: ``node``, ``word``, ``parent``,
+        ``depth``, ``probability``.
     keywords : list of Keyword
         (word, score), the surest first.
     neighbors : list of SaidBy
@@ -101,6 +104,7 @@ class Answer(InWords):
     node_word: str | None = None
     node_record: dict[str, int] | None = None
     hedges: list[dict[str, Any]] = field(default_factory=list)
+    tree: list[dict[str, Any]] = field(default_factory=list)
 
     def __post_init__(self) -> None:
         assign = object.__setattr__  # the one way past a frozen class
@@ -123,9 +127,14 @@ class Answer(InWords):
             lines.append(f"Keywords: {', '.join(f'{word} ({score:.2f})' for word, score in self.keywords)}.")
         if self.twin_of is not None:
             lines.append(f"A twin of {self.twin_of!r}.")
-        if self.novelty is not None and self.novelty >= UNUSUAL:
+        if self.unusual:
             lines.append(f"Unlike what is known here (novelty {self.novelty:.2f}).")
         return "\n".join(lines) or "No answer."
+
+    @property
+    def unusual(self) -> bool:
+        """Whether hardly anything like it is in the collection."""
+        return self.novelty is not None and self.novelty >= UNUSUAL
 
     @property
     def tree_path(self) -> list[str]:

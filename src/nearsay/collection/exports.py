@@ -237,22 +237,23 @@ def _write_parquet(answers: list[Answer], out: IO[bytes]) -> None:
     hedge = pyarrow.struct(
         {
             "accuracy": number,
-            "node": text,
-            "node_word": text,
+            **dict.fromkeys(("node", "node_word"), text),
             "node_path": pyarrow.list_(text),
             "node_probability": number,
             "node_record": record,
         }
     )
+    node = pyarrow.struct({**dict.fromkeys(("node", "word", "parent"), text), "depth": whole, "probability": number})
     kinds = {
         **dict.fromkeys(("id", "label", "node", "node_word", "twin_of", "path", "text"), text),
         **dict.fromkeys(("probability", "node_probability", "novelty"), number),
         **dict.fromkeys(("set", "node_path"), pyarrow.list_(text)),
         **dict.fromkeys(("record", "node_record"), record),
-        "hedges": pyarrow.list_(hedge),
         "probabilities": pyarrow.map_(text, number),
         "keywords": pyarrow.list_(word),
         "neighbors": pyarrow.list_(said),
+        "hedges": pyarrow.list_(hedge),
+        "tree": pyarrow.list_(node),
         "version": whole,
     }
     schema = pyarrow.schema([(name, kinds[name]) for name in Answer("").to_dict()])

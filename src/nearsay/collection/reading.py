@@ -104,6 +104,16 @@ class ReadableStore:
             for place, (id, row) in enumerate(lines)
         ]
 
+    def find(self, text: str, n: int = 10) -> list[str]:
+        """Ids of living items that start with a text, then those that hold it elsewhere; in order, at most ``n``."""
+        first = "SELECT id FROM items WHERE alive AND id >= ? AND id < ? ORDER BY id LIMIT ?"
+        found = [id for (id,) in self._database.all(first, (text, text + chr(0x10FFFF), n))]
+        if text and len(found) < n:
+            elsewhere = "SELECT id FROM items WHERE alive AND instr(id, ?) > 1 ORDER BY id LIMIT ?"
+            more = [id for (id,) in self._database.all(elsewhere, (text, 2 * n)) if not id.startswith(text)]
+            found += more[: n - len(found)]
+        return found
+
     def vectors(self, rows: Sequence[int] | np.ndarray) -> np.ndarray:
         """The vectors of some rows, forgotten ones too, in the order asked for; float32."""
         wanted = np.asarray(rows)

@@ -11,6 +11,7 @@ from nearsay.annotate.relevance import DECAY
 from nearsay.collection.answers import Answer, Keyword, SaidBy
 from nearsay.collection.live_items import NO_LABEL
 from nearsay.collection.now import Now
+from nearsay.collection.tree_shown import tree_shown
 from nearsay.decision.guarantee import check_share
 from nearsay.errors import InputError
 from nearsay.posterior.evidence import Evidence
@@ -73,6 +74,7 @@ def _spoken(
     """Answers from what was found of each item, hedged where there is a taxonomy."""
     nodes: list[Any] = [None] * len(found)
     hedges: list[list[dict[str, Any]]] = [[] for _ in found]
+    trees: list[list[dict[str, Any]]] = [[] for _ in found]
     if now.hedged is not None:
         asked = now.hedged if accuracy is None else now.hedged.around(now.classifier).set_accuracy(accuracy)
         nodes = list(asked.explain_proba(p, found))
@@ -81,8 +83,16 @@ def _spoken(
             at = now.hedged.around(now.classifier).set_accuracy(each).explain_proba(p)
             for told, node in zip(hedges, at, strict=True):
                 told.append({"accuracy": each, **_hedge(node)})
-    every = zip(names, found, nodes, words, hedges, strict=True)
-    return [_answer(now, name, said, node, some[:n_keywords], told) for name, said, node, some, told in every]
+        if hedges_at:
+            p_node = now.hedged.nodes_proba(p)
+            for line, node in enumerate(nodes):
+                trees[line] = tree_shown(asked.taxonomy_, p_node[line], _nodes_said(node, hedges[line]))
+    every = zip(names, found, nodes, words, hedges, trees, strict=True)
+    return [_answer(now, name, said, node, some[:n_keywords], *told) for name, said, node, some, *told in every]
+
+
+def _nodes_said(node: Any, hedges: list[dict[str, Any]]) -> list[Any]:
+    return list(dict.fromkeys([node.node, *(hedge["node"] for hedge in hedges)]))
 
 
 def _hedge(node: Any) -> dict[str, Any]:
@@ -96,7 +106,13 @@ def _hedge(node: Any) -> dict[str, Any]:
 
 
 def _answer(
-    now: Now, name: str | None, said: Evidence, node: Any, keywords: list[Keyword], hedges: list[dict[str, Any]]
+    now: Now,
+    name: str | None,
+    said: Evidence,
+    node: Any,
+    keywords: list[Keyword],
+    hedges: list[dict[str, Any]],
+    tree: list[dict[str, Any]],
 ) -> Answer:
     rows, ids = said.neighbors, now.standing.ids
     weights = _shares(len(rows))
@@ -117,6 +133,7 @@ def _answer(
         twin_of=None if said.twin is None else ids[said.twin],
         version=now.version,
         hedges=hedges,
+        tree=tree,
         **hedge,
     )
 

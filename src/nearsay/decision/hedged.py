@@ -268,7 +268,11 @@ class HedgedClassifier(AroundClassifier):
 
     def predict_proba_nodes(self, X: Any) -> np.ndarray:
         """The probability of every node, inner ones too: (n_rows, n_nodes), columns as in ``taxonomy_.nodes``."""
-        return node_probabilities(self._leaf_probabilities(self.predict_proba(X)), self.taxonomy_)
+        return self.nodes_proba(self.predict_proba(X))
+
+    def nodes_proba(self, p: np.ndarray) -> np.ndarray:
+        """The same from probabilities (n_rows, n_classes) that are there already."""
+        return node_probabilities(self._leaf_probabilities(p), self.taxonomy_)
 
     def score(self, X: Any, y: Any, sample_weight: Any = None) -> float:
         """The share of rows whose answer is right: the label itself, or a node above it."""
