@@ -391,7 +391,7 @@ def test_hedges_at_several_accuracies_are_those_of_asking_again(tmp_path):
                 told = {name: getattr(again, name) for name in hedge if name != "accuracy"}
                 assert told == {name: hedge[name] for name in told}
             shown = {node["node"]: node for node in answer.tree}
-            for hedge in (answer, *map(lambda hedge: SimpleNamespace(**hedge), answer.hedges)):
+            for hedge in (answer, *(SimpleNamespace(**told) for told in answer.hedges)):
                 assert [shown[step]["parent"] for step in hedge.node_path] == [None, *hedge.node_path[:-1]]
                 assert shown[hedge.node]["probability"] == hedge.node_probability
                 assert shown[hedge.node]["depth"] == len(hedge.node_path) - 1

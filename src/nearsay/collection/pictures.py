@@ -36,6 +36,7 @@ def small_copy(path: Path, side: int) -> bytes:
     """The picture as a PNG of at most so many pixels a side, turned as its camera was, without anything else in it."""
     image = seen(path, at_least=side)
     image.thumbnail((side, side))
+    image.info = {}  # a color profile would be written too, and names its device
     out = io.BytesIO()
     image.save(out, "PNG")
     return out.getvalue()

@@ -8,7 +8,7 @@ POINTS = 48
 
 
 def sketches(X: np.ndarray, points: int = POINTS) -> list[list[float]]:
-    """The numbers of each row from 0 (the least of all rows) to 1 (the largest), the means of runs where there are many.
+    """The numbers of each row from 0 (the least of all) to 1 (the largest); where there are many, means of runs.
 
     >>> sketches(np.array([[0.0, 1.0, 2.0], [4.0, 4.0, 0.0]]))
     [[0.0, 0.25, 0.5], [1.0, 1.0, 0.0]]

@@ -16,7 +16,7 @@ from starlette.staticfiles import StaticFiles
 
 from nearsay.collection.live import LiveCollection
 from nearsay.errors import NearsayError
-from nearsay.web import asking, batches, correcting, jobs, judging, reviewing
+from nearsay.web import asking, batches, correcting, jobs, judging, openapi, reviewing
 from nearsay.web.gate import Gate
 from nearsay.web.rendering import on_error, sorry
 from nearsay.web.served import Served
@@ -45,6 +45,7 @@ def make_app(collection: LiveCollection, token: str | None, hosts: tuple[str, ..
             *jobs.ROUTES,
             *batches.ROUTES,
             *reviewing.ROUTES,
+            *openapi.ROUTES,
             Mount("/static", StaticFiles(directory=STATIC)),
         ],
         middleware=[Middleware(Gate, token=token, hosts=hosts)],

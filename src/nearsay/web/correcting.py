@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 from typing import Any
+from urllib.parse import parse_qs, urlencode, urlsplit
 
 from starlette.requests import Request
 from starlette.responses import Response
 from starlette.routing import Route
 
 from nearsay.errors import InputError
+from nearsay.web.asking import Questions
 from nearsay.web.rendering import done, respond, served_by
 from nearsay.web.served import Served
 
@@ -24,8 +26,58 @@ async def change(request: Request) -> Response:
     what, id = told.get("do", "relabel"), told.get("id", "")
     if served.read_only:
         raise InputError("This collection is shown only: it is not open for changes.")
-    result = await served.run(_change, served, what, id, told)
-    return done(request, told.get("back", "/"), result)
+    back, questions = told.get("back", "/"), request.app.state.questions
+    result = await served.run(_change_and_ask, served, questions, what, id, told, back)
+    return done(request, result["see"], result)
+
+
+def _change_and_ask(
+    served: Served, questions: Questions, what: str, id: str, told: dict[str, str], back: str
+) -> dict[str, Any]:
+    """The change, and what it did to the answer on whose page it was made."""
+    asked = _asked_on(back)
+    before = _answer(served, questions, asked)
+    result = _change(served, what, id, told)
+    if before is None:
+        return {**result, "see": back}
+    after = _answer(served, questions, asked)
+    if after is None:  # what was asked about is gone
+        return {**result, "see": "/ask"}
+    answers = _before_and_after(before, after)
+    told_of = {"event": result["event"], "asked": asked, "item": [result["before"], result["after"]]}
+    questions.remember_change(result["event"], {**told_of, **answers})
+    return {**result, "answers": answers, "see": f"/ask?{urlencode({**asked, 'event': result['event']})}"}
+
+
+def _asked_on(back: str) -> dict[str, str]:
+    """What the page that was left asks about."""
+    try:
+        left = urlsplit(back)
+        asked = parse_qs(left.query)
+    except ValueError:
+        return {}
+    if left.path != "/ask":
+        return {}
+    return next(({name: asked[name][0]} for name in ("id", "question") if name in asked), {})
+
+
+def _answer(served: Served, questions: Questions, asked: dict[str, str]) -> dict[str, Any] | None:
+    try:
+        if "id" in asked:
+            return served.ask_item(asked["id"])
+        return served.ask(questions.get(asked["question"]).X) if asked else None
+    except InputError:  # forgotten meanwhile, or nothing votes: the change itself says what there is to say
+        return None
+
+
+def _before_and_after(before: dict[str, Any], after: dict[str, Any]) -> dict[str, Any]:
+    """The two answers, and the probabilities of each class that one of them names."""
+    p_before, p_after = before["probabilities"], after["probabilities"]
+    said = [
+        {name: answer[name] for name in ("label", "probability", "node", "node_word")} for answer in (before, after)
+    ]
+    shares = [[name, p_before.get(name), p_after.get(name)] for name in dict.fromkeys([*p_after, *p_before])]
+    return {"before": said[0], "after": said[1], "shares": shares}
 
 
 def _change(served: Served, what: str, id: str, told: dict[str, str]) -> dict[str, Any]:
@@ -36,16 +88,14 @@ def _change(served: Served, what: str, id: str, told: dict[str, str]) -> dict[st
             [id], [[word.strip() for word in told["keywords"].split(",") if word.strip()]], who=WHO
         ),
         "confirm": lambda: collection.confirm([id], who=WHO),
+        "forget": lambda: collection.forget([id], who=WHO),
     }
-    if what == "forget":
-        before = served.item(id)
-        return {"event": collection.forget([id], who=WHO), "before": before, "after": None}
     if what not in ways:
-        raise InputError(f"Unknown change {what[:40]!r}: relabel, keywords, confirm or forget.")
+        raise InputError(f"Unknown change {what[:40]!r}: {', '.join(ways)}.")
     needed = {"relabel": "label", "keywords": "keywords"}.get(what)
     if needed is not None and needed not in told:
         raise InputError(f"Say the {needed}.")
-    return served.change(id, told.get("state"), ways[what])
+    return served.change(id, told.get("state"), ways[what], gone=what == "forget")
 
 
 async def undo(request: Request) -> Response:
@@ -55,7 +105,7 @@ async def undo(request: Request) -> Response:
         raise InputError("This collection is shown only: it is not open for changes.")
     async with request.form(max_files=0, max_fields=5) as form:
         event, back = form.get("event"), str(form.get("back", "/history"))
-    if event is not None and not str(event).isdigit():
+    if event is not None and not (str(event).isascii() and str(event).isdigit() and len(str(event)) < 16):
         raise InputError("event must be a number.")
     number = await served.run(served.collection.undo, int(str(event)) if event else None, who=WHO)
     return done(request, back, {"event": number})

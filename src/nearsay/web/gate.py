@@ -1,7 +1,7 @@
 """Who gets in: the right host, a token or the cookie it was exchanged for, and no request that another site made.
 
-    request ──► known host? ──► token ──► cookie ──► from this page? ──► not too large? ──► the app
-                    400          303       403            403                413
+    request ──► known host? ──► token ──► cookie ──► from this page? ──► not too large or slow? ──► the app
+                    400          303       403            403                413, 408
 
 Pages need no other host, and say so to the browser in their headers.
 """
@@ -10,18 +10,24 @@ from __future__ import annotations
 
 import hmac
 import ipaddress
+import re
 import secrets
 from http.cookies import CookieError, SimpleCookie
 from urllib.parse import parse_qsl, urlencode, urlsplit
 
+import anyio
 from starlette.datastructures import Headers, MutableHeaders
-from starlette.requests import ClientDisconnect
+from starlette.requests import ClientDisconnect, Request
 from starlette.responses import PlainTextResponse, RedirectResponse, Response
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
+
+from nearsay.web.rendering import UNEXPECTED, sorry
 
 COOKIE = "nearsay"
 # A batch of pictures; single ones are limited by what they decode to.
 MOST_BYTES = 64 * 2**20
+# Seconds without a byte of what is being sent, and until all of it is there.
+MOST_QUIET, MOST_SENDING = 20.0, 300.0
 HEADERS = {
     "Content-Security-Policy": (
         "default-src 'self'; base-uri 'none'; frame-ancestors 'none'; form-action 'self'; object-src 'none'"
@@ -32,6 +38,8 @@ HEADERS = {
     "Cross-Origin-Resource-Policy": "same-origin",
 }
 SAFE = ("GET", "HEAD")
+# A name or an address, and a port: nothing else that an address may hold.
+HOST = re.compile(r"(?P<name>[A-Za-z0-9._-]+|\[[0-9A-Fa-f:.]+\])(:[0-9]{1,5})?")
 
 
 class Gate:
@@ -47,39 +55,58 @@ class Gate:
     def __init__(self, app: ASGIApp, token: str | None, hosts: tuple[str, ...] = ()) -> None:
         self._app = app
         self._token = token
-        self._hosts = {"localhost", *hosts}
+        self._hosts = {"localhost", *(host.lower() for host in hosts)}
         # The cookie is not the token, so that the token is not in every request.
         self._session = secrets.token_urlsafe(32)
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        if scope["type"] != "http":
+        if scope["type"] == "lifespan":
             await self._app(scope, receive, send)
             return
+        if scope["type"] != "http":  # no page has another way to talk
+            await send({"type": "websocket.close", "code": 1008})
+            return
+        started = False
 
         async def with_headers(message: Message) -> None:
+            nonlocal started
             if message["type"] == "http.response.start":
+                started = True
                 headers = MutableHeaders(scope=message)
                 for name, value in HEADERS.items():
                     headers[name] = value
                 headers.setdefault("Cache-Control", "no-store")
             await send(message)
 
-        headers = Headers(scope=scope)
-        refused = self._refused(scope, headers)
+        async def say(told: str, status: int) -> None:
+            if not started:
+                await PlainTextResponse(told, status)(scope, receive, with_headers)
+
+        refused = self._refused(scope, Headers(scope=scope))
         if refused is not None:
             await refused(scope, receive, with_headers)
             return
         try:
-            await self._app(scope, _limited(receive, headers), with_headers)
+            await self._app(scope, _limited(receive), with_headers)
         except TooLarge:
-            await PlainTextResponse("This is too large.", 413)(scope, receive, with_headers)
+            await say("This is too large.", 413)
+        except TooSlow:
+            await say("This came too slowly.", 408)
         except ClientDisconnect:
             return
+        except Exception:
+            # Said here, so that the headers are sent; the server writes the rest to its terminal.
+            if not started:
+                await sorry(Request(scope), UNEXPECTED, 500)(scope, receive, with_headers)
+            raise
 
     def _refused(self, scope: Scope, headers: Headers) -> Response | None:
         if not self._known_host(headers.get("host", "")):
             return PlainTextResponse("Unknown host.", 400)
-        if int(headers.get("content-length") or 0) > MOST_BYTES:
+        length = headers.get("content-length", "0")
+        if not (length.isascii() and length.isdigit()):
+            return PlainTextResponse("Content-Length must be a number.", 400)
+        if len(length) > 15 or int(length) > MOST_BYTES:
             return PlainTextResponse("This is too large.", 413)
         if self._token is None:
             return None if self._same_site(scope, headers) else PlainTextResponse("Not from this page.", 403)
@@ -97,7 +124,8 @@ class Gate:
         if not _equal(given.pop("token"), self._token or ""):
             return PlainTextResponse("Wrong token.", 403)
         query = f"?{urlencode(given)}" if given else ""
-        answer = RedirectResponse(scope["path"] + query, 303)
+        # Two slashes at the start would lead to another host.
+        answer = RedirectResponse("/" + scope["path"].lstrip("/\\") + query, 303)
         answer.set_cookie(COOKIE, self._session, httponly=True, samesite="strict", path="/")
         return answer
 
@@ -110,10 +138,10 @@ class Gate:
 
     def _known_host(self, host: str) -> bool:
         """Names that others could point at this machine are unknown; addresses cannot be."""
-        try:
-            name = urlsplit(f"//{host}").hostname or ""
-        except ValueError:
+        found = HOST.fullmatch(host)
+        if found is None:
             return False
+        name = found["name"].strip("[]").lower()
         if name in self._hosts:
             return True
         try:
@@ -131,7 +159,10 @@ class Gate:
         if fetched is not None and fetched not in ("same-origin", "none"):
             return False
         if origin is not None:
-            return urlsplit(origin).netloc == headers.get("host")
+            try:
+                return urlsplit(origin).netloc == headers.get("host")
+            except ValueError:
+                return False
         return fetched is not None
 
 
@@ -139,14 +170,25 @@ class TooLarge(Exception):
     """More bytes came than are taken."""
 
 
-def _limited(receive: Receive, headers: Headers) -> Receive:
-    """The same body, until it is too large: the length that was announced is not believed."""
-    taken = 0
+class TooSlow(Exception):
+    """What was announced did not come."""
+
+
+def _limited(receive: Receive) -> Receive:
+    """The same body, until it is too large or too slow: the length that was announced is not believed."""
+    taken, ended, since = 0, False, anyio.current_time()
 
     async def limited() -> Message:
-        nonlocal taken
-        message = await receive()
+        nonlocal taken, ended
+        if ended:  # only the end of the connection is waited for
+            return await receive()
+        try:
+            with anyio.fail_after(min(MOST_QUIET, since + MOST_SENDING - anyio.current_time())):
+                message = await receive()
+        except TimeoutError:
+            raise TooSlow from None
         taken += len(message.get("body", b""))
+        ended = not message.get("more_body", False)
         if taken > MOST_BYTES:
             raise TooLarge
         return message

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 from typing import Any
 
 from jinja2 import Environment, PackageLoader, StrictUndefined
@@ -27,7 +28,32 @@ templates.globals["pages"] = [
     ("/how-good", "How good is it?"),
     ("/history", "History"),
 ]
-templates.filters["percent"] = lambda share: f"{100 * share:.0f} %"
+UNEXPECTED = "Something went wrong here. The terminal in which it is served says what."
+UNUSABLE = "The collection cannot be used right now. The terminal in which it is served says why."
+LETTERS = 34
+
+
+def percent(share: float) -> str:
+    """A share for people: what is not quite all, or not quite nothing, is not called so.
+
+    >>> percent(0.42), percent(0.999), percent(1.0), percent(0.001), percent(0.0)
+    ('42 %', '> 99 %', '100 %', '< 1 %', '0 %')
+    """
+    if 0 < share < 0.005:
+        return "< 1 %"
+    return "> 99 %" if 0.995 <= share < 1 else f"{100 * share:.0f} %"
+
+
+def shortened(id: str, letters: int = LETTERS) -> str:
+    """The end of a long id, which tells more than its beginning.
+
+    >>> shortened("animal/bird/owl-noto.png", 14)
+    '…/owl-noto.png'
+    """
+    return id if len(id) <= letters else "…" + id[len(id) - letters + 1 :]
+
+
+templates.filters |= {"percent": percent, "shortened": shortened}
 
 
 def served_by(request: Request) -> Served:
@@ -67,9 +93,10 @@ async def on_error(request: Request, error: Exception) -> Response:
     elif isinstance(error, InputError):
         status, told = 400, str(error)
     elif isinstance(error, NearsayError):
-        status, told = 503, "The collection cannot be used right now. The terminal in which it is served says why."
+        status, told = 503, UNUSABLE
+        logging.getLogger("nearsay.web").error("%s", error)
     else:
-        status, told = 500, "Something went wrong here. The terminal in which it is served says what."
+        status, told = 500, UNEXPECTED
     return sorry(request, told, status)
 
 

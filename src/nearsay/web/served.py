@@ -1,7 +1,7 @@
 """A collection as the page sees it: asked in threads, a few at a time, and told no when there are too many.
 
 page ──► Served.run(function) ──► a thread ──► LiveCollection
-              └── 503 where too many wait
+              └── 503 where too many wait, or one for too long
 """
 
 from __future__ import annotations
@@ -9,20 +9,26 @@ from __future__ import annotations
 import hashlib
 import json
 import threading
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Any, TypeVar
 
 import anyio
 import anyio.to_thread
+import numpy as np
 
+from nearsay.collection.answers import Answer
 from nearsay.collection.described import SETTING
 from nearsay.collection.live import LiveCollection
+from nearsay.collection.sketches import sketches
 from nearsay.errors import InputError, NearsayError
+from nearsay.web.together import Together
 
 T = TypeVar("T")
 # Accuracies that the slider stops at.
 ACCURACIES = (0.5, 0.6, 0.7, 0.75, 0.8, 0.85, 0.9, 0.92, 0.94, 0.95, 0.96, 0.97, 0.98, 0.99)
 AT_ONCE, MOST_WAITING = 4, 64
+# Seconds until it must be one's turn.
+LONGEST_WAIT = 20.0
 
 
 class Overloaded(NearsayError):
@@ -46,7 +52,9 @@ class Served:
         self.collection = collection
         self._changing = threading.Lock()
         self._waiting = 0
-        self._limiter: anyio.CapacityLimiter | None = None
+        self._turns: anyio.CapacityLimiter | None = None
+        self._threads: anyio.CapacityLimiter | None = None
+        self._together: Together[np.ndarray, dict[str, Any]] = Together(self.run, self._ask_all)
 
     @property
     def name(self) -> str:
@@ -59,14 +67,26 @@ class Served:
         return bool(self.collection.store.read_only)
 
     async def run(self, function: Callable[..., T], *arguments: Any, **named: Any) -> T:
-        """Call a function in a thread; at once, or when it is its turn, or not at all where too many wait."""
-        if self._limiter is None:
-            self._limiter = anyio.CapacityLimiter(AT_ONCE)
+        """Call a function in a thread: at once, or when it is its turn.
+
+        ``Overloaded`` where too many wait, or where it takes too long until then.
+        """
+        if self._turns is None or self._threads is None:
+            self._turns, self._threads = anyio.CapacityLimiter(AT_ONCE), anyio.CapacityLimiter(AT_ONCE)
         if self._waiting >= MOST_WAITING:
             raise Overloaded("Too many ask at once. Try again in a moment.")
         self._waiting += 1
+        turn = object()
         try:
-            return await anyio.to_thread.run_sync(lambda: function(*arguments, **named), limiter=self._limiter)
+            try:
+                with anyio.fail_after(LONGEST_WAIT):
+                    await self._turns.acquire_on_behalf_of(turn)
+            except TimeoutError:
+                raise Overloaded("Others ask for something that takes long. Try again in a moment.") from None
+            try:
+                return await anyio.to_thread.run_sync(lambda: function(*arguments, **named), limiter=self._threads)
+            finally:
+                self._turns.release_on_behalf_of(turn)
         finally:
             self._waiting -= 1
 
@@ -98,24 +118,51 @@ class Served:
             return sorted(str(node) for node in tree.nodes if node != tree.root)
         return sorted(label for label in self.collection.now().standing.classes.tolist() if label)
 
+    def labels_like(self, text: str, n: int = 20) -> list[str]:
+        """Labels that start with a text, then those that hold it elsewhere, or whose word does; at most ``n``."""
+        tree, text = self.collection.taxonomy, text.casefold()
+        words = {} if tree is None else {str(node): word.casefold() for node, word in tree.node_words.items()}
+        ranked = []
+        for label in self.labels():
+            said = label.casefold()
+            if text in said or text in words.get(label, ""):
+                ranked.append((not said.startswith(text), label))
+        return [label for _, label in sorted(ranked)[:n]]
+
+    def sketches(self, X: np.ndarray, rows: Sequence[int]) -> list[list[float]]:
+        """Small drawings of what was asked about and of rows, in one scale."""
+        return sketches(np.vstack([X, self.collection.store.vectors(list(rows))]))
+
     # ------------------------------------------------------------ questions
 
+    async def ask_new(self, X: np.ndarray, accuracy: float = 0.9) -> dict[str, Any]:
+        """What the neighbors say of a vector (1, n_columns), hedged at every accuracy of the slider."""
+        if len(self._together) >= MOST_WAITING:
+            raise Overloaded("Too many ask at once. Try again in a moment.")
+        return await self._together.ask(X, accuracy)
+
+    def ask_item(self, id: str, accuracy: float = 0.9) -> dict[str, Any]:
+        """The same of an item, by all others."""
+        return as_shown(self.collection.label_items([id], **self._hedged_at(accuracy))[0])
+
     def ask(self, X: Any = None, id: str | None = None, accuracy: float = 0.9) -> dict[str, Any]:
-        """What the neighbors say of a vector or of an item, hedged at every accuracy of the slider."""
-        hedged = self.collection.taxonomy is not None and self.collection.now().hedged is not None
-        asked: dict[str, Any] = {"hedges_at": ACCURACIES} if hedged else {}
-        if hedged:
-            asked["accuracy"] = accuracy
-        if id is not None:
-            answer = self.collection.label_items([id], **asked)[0]
-        else:
-            answer = self.collection.label(X, **asked)[0]
-        return answer.to_dict()
+        """The same of a vector or an item, for who is in a thread already."""
+        return self.ask_item(id, accuracy) if id is not None else self._ask_all([X], accuracy)[0]
+
+    def _ask_all(self, asked: Sequence[np.ndarray], accuracy: float) -> list[dict[str, Any]]:
+        """One search for all that ask."""
+        return [as_shown(answer) for answer in self.collection.label(np.vstack(asked), **self._hedged_at(accuracy))]
+
+    def _hedged_at(self, accuracy: float) -> dict[str, Any]:
+        return {} if self.collection.now().hedged is None else {"hedges_at": ACCURACIES, "accuracy": accuracy}
 
     # ------------------------------------------------------------ changes
 
-    def change(self, id: str, state: str | None, make: Callable[[], int]) -> dict[str, Any]:
-        """Make a change of an item that is still as it was when it was shown; gives the item before and after."""
+    def change(self, id: str, state: str | None, make: Callable[[], int], *, gone: bool = False) -> dict[str, Any]:
+        """Make a change of an item that is still as it was when it was shown; gives the item before and after.
+
+        With ``gone`` there is no item after.
+        """
         with self._changing:
             before = self.item(id)
             if state is not None and before["state"] != state:
@@ -124,7 +171,28 @@ class Served:
                     " Look at it again; nothing was overwritten."
                 )
             event = make()
-            return {"event": event, "before": before, "after": self.item(id)}
+            return {"event": event, "before": before, "after": None if gone else self.item(id)}
+
+
+def as_shown(answer: Answer) -> dict[str, Any]:
+    """An answer in plain values, and what its hedges say in words."""
+    told = {**answer.to_dict(), "unusual": answer.unusual and answer.twin_of is None}
+    for hedge in (told, *told["hedges"]):
+        hedge["says"] = _lead(hedge, answer.label)
+    return told
+
+
+def _lead(hedge: dict[str, Any], label: str | None) -> str:
+    """The words before the node.
+
+    >>> _lead({"node": "owl", "node_path": ["anything", "bird", "owl"]}, "owl")
+    'Sure enough to say'
+    >>> _lead({"node": "bird", "node_path": ["anything", "bird"]}, "owl")
+    'Not sure which, but'
+    """
+    if hedge["node"] is not None and hedge["node"] == label:
+        return "Sure enough to say"
+    return "Not sure which, but" if len(hedge["node_path"]) > 1 else "Not sure of anything"
 
 
 def with_state(item: dict[str, Any]) -> dict[str, Any]:

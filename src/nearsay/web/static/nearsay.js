@@ -1,7 +1,12 @@
-// The little that a page cannot do alone: drop a picture, move the slider, correct and see what changed.
+// The little that a page cannot do alone: drop a picture, move the slider, suggest what is being typed, and
+// say what is wrong without leaving the page.
 
 const told = document.getElementById("told");
-const percent = (share) => `${(100 * share).toFixed(0)} %`;
+
+export function percent(share) {
+  if (share > 0 && share < 0.005) return "< 1 %";
+  return share >= 0.995 && share < 1 ? "> 99 %" : `${(100 * share).toFixed(0)} %`;
+}
 
 export function tell(text, undoEvent = null) {
   told.textContent = text;
@@ -17,13 +22,15 @@ export function tell(text, undoEvent = null) {
 
 export async function post(path, fields) {
   const body = new URLSearchParams(fields);
-  const answer = await fetch(path, { method: "POST", body });
-  const data = await answer.json();
-  if (!answer.ok) {
+  try {
+    const answer = await fetch(path, { method: "POST", body });
+    const data = await answer.json().catch(() => ({ error: "Not understood." }));
+    if (answer.ok) return data;
     tell(data.error);
-    return null;
+  } catch {
+    tell("The server does not answer. Is it still running?");
   }
-  return data;
+  return null;
 }
 
 function dropping() {
@@ -45,60 +52,71 @@ function dropping() {
   field.addEventListener("change", () => field.files.length && form.submit());
 }
 
-async function hedging() {
+function hedging() {
   const slider = document.getElementById("accuracy");
   const answer = document.getElementById("answer");
   if (!slider || !answer) return;
-  const { answer: said } = await (await fetch(answer.dataset.source)).json();
-  const show = () => {
+  const hedges = JSON.parse(answer.dataset.hedges);
+  slider.addEventListener("input", () => {
     const asked = Number(slider.value);
-    const hedge = said.hedges.find((each) => each.accuracy >= asked - 1e-9) ?? said.hedges.at(-1);
     document.getElementById("asked-for").textContent = percent(asked);
-    const sentence = document.getElementById("hedged");
-    const strong = document.createElement("strong");
-    strong.textContent = hedge.node_word ?? hedge.node;
-    const sure = document.createElement("span");
-    sure.textContent = ` ${percent(hedge.node_probability)}`;
-    if (hedge.node === said.label) sentence.replaceChildren("Sure enough to say ", strong, sure);
-    else if (hedge.node_path.length > 1) sentence.replaceChildren("Not sure which, but ", strong, sure);
-    else sentence.replaceChildren("Not sure of anything", sure);
-    document.getElementById("path").replaceChildren(
-      ...hedge.node_path.map((step) => Object.assign(document.createElement("li"), { textContent: step })),
-    );
-  };
-  slider.addEventListener("input", show);
+    const hedge = hedges.find((each) => each.accuracy >= asked - 1e-9) ?? hedges.at(-1);
+    if (hedge) show(hedge);
+  });
 }
 
-// A correction is made, the page asked again, and what changed is told.
+function show(hedge) {
+  const made = (name, text, style = "") => Object.assign(document.createElement(name), { textContent: text, className: style });
+  const parts = [made("span", hedge.says, "says"), " "];
+  if (hedge.node_path.length > 1) parts.push(made("strong", hedge.node_word ?? hedge.node), " ");
+  document.getElementById("hedged").replaceChildren(...parts, made("span", percent(hedge.node_probability), "share"));
+  document.getElementById("path").replaceChildren(...hedge.node_path.map((step) => made("li", step)));
+  const tree = document.getElementById("tree");
+  if (!tree) return;
+  tree.setAttribute("aria-label", `The tree: ${hedge.node_path.join(" › ")}, with the probabilities of the table below`);
+  for (const group of tree.querySelectorAll("g[data-node]")) {
+    const name = group.dataset.node;
+    const mark = name === hedge.node ? "here" : hedge.node_path.includes(name) ? "way" : "";
+    group.setAttribute("class", mark);
+  }
+}
+
+// A correction is a form, and works as one; here it says what is wrong without leaving the page.
 function correcting() {
   for (const form of document.querySelectorAll("form[data-change]")) {
     form.addEventListener("submit", async (event) => {
       event.preventDefault();
-      const fields = { ...Object.fromEntries(new FormData(form)), do: event.submitter?.value ?? "relabel" };
-      const source = document.getElementById("answer")?.dataset.source;
-      const before = source ? (await (await fetch(source)).json()).answer : null;
+      const fields = Object.fromEntries(new FormData(form, event.submitter));
       const done = await post("/change.json", fields);
-      if (!done) return;
-      const after = source ? (await (await fetch(source)).json()).answer : null;
-      const parts = [`${done.before.label ?? "no label"} → ${done.after.label ?? "no label"}`];
-      if (before?.label && after?.label) {
-        parts.push(`answer: ${before.label} ${percent(before.probability)} → ${after.label} ${percent(after.probability)}`);
-      }
-      sessionStorage.setItem("told", JSON.stringify({ text: parts.join("; "), event: done.event }));
-      location.reload();
+      if (done) location.assign(done.see);
     });
   }
-  const kept = sessionStorage.getItem("told");
-  if (kept) {
-    sessionStorage.removeItem("told");
-    const { text, event } = JSON.parse(kept);
-    tell(text, event);
-  }
+  document.getElementById("changed")?.focus();
   for (const details of document.querySelectorAll("details.correct")) {
-    details.addEventListener("toggle", () => details.open && details.querySelector("input[name=label]").focus());
+    details.addEventListener("toggle", () => details.open && details.querySelector("button, input:not([type=hidden])").focus());
+  }
+}
+
+// Suggestions for what is being typed: ids of items, and labels where there are too many to be in the page.
+function suggesting() {
+  const labels = document.getElementById("labels");
+  const fields = [...document.querySelectorAll("input[data-find]")].map((field) => [field, "/find.json", "ids"]);
+  if (labels && "more" in labels.dataset) {
+    for (const field of document.querySelectorAll("input[list=labels]")) fields.push([field, "/labels.json", "labels"]);
+  }
+  for (const [field, path, name] of fields) {
+    let last = 0;
+    field.addEventListener("input", async () => {
+      const mine = (last += 1);
+      const answer = await fetch(`${path}?q=${encodeURIComponent(field.value)}`).catch(() => null);
+      if (!answer?.ok || mine !== last) return;
+      const found = (await answer.json())[name];
+      field.list.replaceChildren(...found.map((value) => Object.assign(document.createElement("option"), { value })));
+    });
   }
 }
 
 dropping();
 hedging();
 correcting();
+suggesting();

@@ -1,0 +1,58 @@
+"""Where things stand in the small drawings of a page: a tree with probabilities, and a vector as a line."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+# Units of the drawing of a tree: its width, a line of it, a step to the right, and the bars at its right side.
+WIDTH, LINE, STEP, BAR = 340, 26, 18, 56
+RADIUS = 5
+# A letter takes about so many units.
+LETTER = 7.4
+SPARK_WIDTH, SPARK_HEIGHT = 100, 28
+
+
+def tree_drawing(tree: Sequence[dict[str, Any]], node: Any, path: Sequence[Any]) -> dict[str, Any]:
+    """The nodes of a tree from top to bottom, children further right; the answer and the way to it are marked.
+
+    >>> drawn = tree_drawing([{"node": "pet", "word": "pet", "parent": None, "depth": 0, "probability": 1.0},
+    ...                       {"node": "dog", "word": "dog", "parent": "pet", "depth": 1, "probability": 0.9}],
+    ...                      "dog", ["pet", "dog"])
+    >>> drawn["height"], [(each["x"], each["y"], each["mark"]) for each in drawn["nodes"]]
+    (52, [(8, 13, 'way'), (26, 39, 'here')])
+    """
+    nodes, place = [], {}
+    for line, each in enumerate(tree):
+        x, y = 8 + STEP * each["depth"], LINE * line + LINE // 2
+        place[each["node"]] = (x, y)
+        above = place.get(each["parent"])
+        nodes.append(
+            {
+                **each,
+                "x": x,
+                "y": y,
+                "link": "" if above is None else f"M{above[0]} {above[1] + RADIUS}V{y}H{x - RADIUS}",
+                "text": _fitting(each["word"], WIDTH - BAR - 40 - x - 2 * RADIUS),
+                "bar": round(BAR * each["probability"], 1),
+                "mark": "here" if each["node"] == node else "way" if each["node"] in path else "",
+            }
+        )
+    return {"nodes": nodes, "width": WIDTH, "height": LINE * len(nodes), "bars_at": WIDTH - BAR}
+
+
+def _fitting(word: str, width: float) -> str:
+    letters = max(int(width / LETTER), 4)
+    return word if len(word) <= letters else word[: letters - 1] + "…"
+
+
+def spark(heights: Sequence[float]) -> str:
+    """The points of a line through these heights, from 0 to 1.
+
+    >>> spark([0.0, 1.0])
+    '0.0,27.0 100.0,1.0'
+    """
+    step = SPARK_WIDTH / max(len(heights) - 1, 1)
+    return " ".join(
+        f"{step * place:.1f},{1 + (SPARK_HEIGHT - 2) * (1 - height):.1f}" for place, height in enumerate(heights)
+    )
