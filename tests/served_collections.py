@@ -16,6 +16,7 @@ pytest.importorskip("multipart")
 from PIL import Image  # noqa: E402
 from starlette.testclient import TestClient  # noqa: E402
 
+from nearsay.cli.serving import listening  # noqa: E402
 from nearsay.collection import LiveCollection  # noqa: E402
 from nearsay.collection.described import SETTING, Description  # noqa: E402
 from nearsay.web.app import make_app  # noqa: E402
@@ -84,7 +85,7 @@ def served(collection, token=TOKEN):
         make_app(collection, token), host="127.0.0.1", port=0, log_level="critical", access_log=False, lifespan="off"
     )
     server = uvicorn.Server(config)
-    socket = config.bind_socket()
+    socket = listening(config)
     thread = threading.Thread(target=server.run, kwargs={"sockets": [socket]}, daemon=True)
     thread.start()
     while not server.started:

@@ -12,11 +12,13 @@ import threading
 import httpx
 import numpy as np
 import pytest
+import uvicorn
 from PIL import Image
 from starlette.testclient import TestClient
 from typer.testing import CliRunner
 
 from nearsay.cli import app as commands
+from nearsay.cli.serving import listening
 from nearsay.errors import InputError, StorageError
 from nearsay.web import gate
 from nearsay.web import served as serving
@@ -254,6 +256,14 @@ def test_bodies_that_never_end_or_lie_about_their_length_end_in_an_answer(heaps,
         assert httpx.get(f"{address}/ask", headers=headers).status_code == 200
 
 
+def test_answers_are_sent_at_once(heaps):
+    config = uvicorn.Config(make_app(heaps, TOKEN), port=0)
+    with listening(config) as bound:
+        bound.listen()
+        with socket.create_connection(bound.getsockname()), bound.accept()[0] as line:
+            assert line.getsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY)
+
+
 def test_a_length_that_is_no_number_is_refused_by_the_gate_itself(heaps):
     for length in ("x", "-1", "1e9", "²", "9" * 400):
         answer = client_of(heaps).get("/ask", headers={"Content-Length": length.encode()})
@@ -319,21 +329,22 @@ def test_of_two_tabs_the_second_overwrites_nothing(client, heaps):
     assert (heaps.version, heaps.store.item("row 0")["label"]) == (version, "mine")
 
 
-def test_of_many_at_once_one_is_taken(client, heaps):
-    state = client.get("/ask.json", params={"id": "row 2"}).json()["item"]["state"]
-    found, app = [], client.app  # one server, as in life
-    threads = [threading.Thread(target=lambda n=n: found.append(_post(app, state, f"l{n}"))) for n in range(6)]
-    for thread in threads:
-        thread.start()
-    for thread in threads:
-        thread.join()
+def test_of_many_at_once_one_is_taken(heaps):
+    state = Served(heaps).item("row 2")["state"]
+    found = []
+    with served(heaps) as address:
+
+        def change(label):
+            sent = {"id": "row 2", "state": state, "label": label}
+            headers = {"Authorization": f"Bearer {TOKEN}"}
+            found.append(httpx.post(f"{address}/change.json", data=sent, headers=headers).status_code)
+
+        threads = [threading.Thread(target=change, args=(f"l{n}",)) for n in range(6)]
+        for thread in threads:
+            thread.start()
+        for thread in threads:
+            thread.join()
     assert sorted(found) == [200] + [409] * 5
-
-
-def _post(app, state, label):
-    headers = {"Authorization": f"Bearer {TOKEN}"}
-    one = TestClient(app, base_url="http://localhost", headers=headers)
-    return one.post("/change.json", data={"id": "row 2", "state": state, "label": label}).status_code
 
 
 def test_too_many_are_told_to_come_again(heaps, monkeypatch):

@@ -13,6 +13,8 @@ from typing import Any, Generic, TypeVar
 
 from nearsay.errors import InputError
 
+# After every change a search of more rows than this would first prepare all rows for many queries.
+AT_ONCE = 8
 Asked = TypeVar("Asked")
 Answered = TypeVar("Answered")
 
@@ -38,7 +40,7 @@ class Together(Generic[Asked, Answered]):
         self,
         run: Callable[..., Awaitable[Any]],
         answer: Callable[[Sequence[Asked], Any], Sequence[Answered]],
-        most: int = 32,
+        most: int = AT_ONCE,
     ) -> None:
         self._run = run
         self._answer = answer
