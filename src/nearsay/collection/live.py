@@ -340,6 +340,12 @@ class LiveCollection:
         undone = self.store.undone()
         return [replace(event, undone_by=undone.get(event.number)) for event in self.store.events(after)]
 
+    def labels_by_row(self) -> tuple[int, list[str], np.ndarray, np.ndarray, np.ndarray]:
+        """The version, the labels ever met, and by row: the place of its label among them (or −1), alive, confirmed."""
+        with self._lock:
+            items = self.items
+            return items.version, list(items.number_of), *items.by_row()
+
     def to_frame(self) -> Any:
         """A pandas DataFrame with a line for every item: id, label, keywords, confirmed, by and details."""
         return frame_of(self.store.items())

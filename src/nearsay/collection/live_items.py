@@ -77,6 +77,10 @@ class LiveItems:
         """(n_rows,) bool: False for rows that were forgotten."""
         return self._alive.values
 
+    def by_row(self) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+        """Copies of (n_rows,) places in ``number_of``, or −1 without a label; alive; confirmed."""
+        return self._numbers.values.copy(), self.alive.copy(), self._confirmed.values.copy()
+
     def apply(self, event: Event) -> None:
         """What an event changed."""
         self.version = event.number

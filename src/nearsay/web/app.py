@@ -16,8 +16,9 @@ from starlette.staticfiles import StaticFiles
 
 from nearsay.collection.live import LiveCollection
 from nearsay.errors import NearsayError
-from nearsay.web import asking, batches, correcting, jobs, judging, openapi, reviewing
+from nearsay.web import asking, batches, browsing, correcting, jobs, judging, mapping, openapi, reviewing
 from nearsay.web.gate import Gate
+from nearsay.web.looks import Looks
 from nearsay.web.rendering import on_error, sorry
 from nearsay.web.served import Served
 
@@ -46,12 +47,15 @@ def make_app(collection: LiveCollection, token: str | None, hosts: tuple[str, ..
             *batches.ROUTES,
             *reviewing.ROUTES,
             *openapi.ROUTES,
+            *browsing.ROUTES,
+            *mapping.ROUTES,
             Mount("/static", StaticFiles(directory=STATIC)),
         ],
         middleware=[Middleware(Gate, token=token, hosts=hosts)],
         exception_handlers={NearsayError: on_error, HTTPException: _not_found, Exception: on_error},
     )
     app.state.served = Served(collection)
+    app.state.looks = Looks(collection)
     app.state.questions = asking.Questions()
     app.state.jobs = jobs.Jobs()
     app.state.judgements = judging.Judgements()

@@ -23,6 +23,11 @@ templates = Environment(
 # What stands in the head of every page.
 templates.globals["pages"] = [
     ("/ask", "Ask"),
+    ("/items", "Browse"),
+    ("/map", "Map"),
+    ("/mistakes", "Mistakes"),
+    ("/duplicates", "Duplicates"),
+    ("/next", "Label next"),
     ("/batch", "Label a batch"),
     ("/review", "Review"),
     ("/how-good", "How good is it?"),

@@ -1,0 +1,40 @@
+"""What the pages for browsing look at that takes a while: made once per version, in threads, and kept."""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Hashable
+from functools import partial
+from typing import Any
+
+from nearsay.collection.choosing import labels_now
+from nearsay.collection.layout import LAYOUTS, map_of
+from nearsay.collection.live import LiveCollection
+from nearsay.collection.made_once import MadeOnce
+from nearsay.collection.opinions import opinions
+
+# So many mistakes, pairs and items to label are kept.
+MOST, TO_LABEL = 500, 12
+
+
+class Looks:
+    """One kept look of each kind at a collection."""
+
+    def __init__(self, collection: LiveCollection) -> None:
+        def version() -> Hashable:
+            return collection.version
+
+        def rows() -> Hashable:
+            # Labels do not move points, so a map stays while no item comes or goes.
+            alive = labels_now(collection).alive
+            return len(alive), hashlib.sha256(alive.tobytes()).digest()
+
+        self.opinions = MadeOnce(version, lambda: opinions(collection.now()))
+        self.mistakes = MadeOnce(version, lambda: collection.likely_mistakes(MOST))
+        self.duplicates = MadeOnce(version, lambda: _counted(collection.near_duplicates()))
+        self.next = MadeOnce(version, lambda: collection.label_next(TO_LABEL))
+        self.maps = {name: MadeOnce(rows, partial(map_of, collection, name)) for name in LAYOUTS}
+
+
+def _counted(found: list[Any]) -> tuple[int, list[Any]]:
+    return len(found), found[:MOST]

@@ -1,0 +1,160 @@
+// Lists of items: more of them as you scroll, those out of sight emptied, and changes without leaving the page.
+
+import { post, tell } from "/static/nearsay.js";
+import { count, select, selection, whenSelected } from "/static/selection.js";
+
+const grid = document.getElementById("grid");
+const IN_A_PAGE = 60;
+
+async function tilesOf(address) {
+  const answer = await fetch(address);
+  if (!answer.ok) return null;
+  const page = new DOMParser().parseFromString(await answer.text(), "text/html");
+  return { tiles: page.querySelectorAll("#grid .tile"), next: page.getElementById("next")?.getAttribute("href") ?? null };
+}
+
+function marked(tiles) {
+  for (const tile of tiles) {
+    const box = tile.querySelector(".pick input");
+    if (box) box.checked = selection.has(Number(tile.dataset.row));
+    tile.classList.toggle("selected", Boolean(box?.checked));
+  }
+}
+
+// A page of tiles is a list of its own. Out of sight it keeps its height and nothing else.
+class Page {
+  constructor(list, address) {
+    this.list = list;
+    this.address = address;
+    this.full = list.children.length > 0;
+    nearby.observe(list);
+    pages.set(list, this);
+  }
+
+  empty() {
+    if (!this.full || this.list.contains(document.activeElement)) return;
+    this.list.style.height = `${this.list.offsetHeight}px`;
+    this.list.replaceChildren();
+    this.full = false;
+  }
+
+  async fill() {
+    if (this.full) return;
+    this.full = true;
+    const found = await tilesOf(this.address);
+    if (!found || !this.full) return;
+    this.list.replaceChildren(...found.tiles);
+    this.list.style.height = "";
+    marked(this.list.children);
+  }
+}
+
+const pages = new Map();
+const nearby = new IntersectionObserver(
+  (seen) => {
+    for (const entry of seen) {
+      if (entry.isIntersecting) pages.get(entry.target).fill();
+      else pages.get(entry.target).empty();
+    }
+  },
+  { rootMargin: "900px 0px" },
+);
+
+function addPage(address, tiles) {
+  const list = document.createElement("ul");
+  list.className = "tiles items";
+  list.append(...tiles);
+  grid.append(list);
+  marked(list.children);
+  return new Page(list, address);
+}
+
+function growing() {
+  if (grid.dataset.selected) return showSelected();
+  new Page(grid.querySelector("ul"), location.pathname + location.search);
+  const link = document.getElementById("next");
+  if (!link) return;
+  let loading = false;
+  const more = async () => {
+    if (loading) return;
+    loading = true;
+    const address = link.getAttribute("href");
+    const found = await tilesOf(address);
+    loading = false;
+    if (!found) return;
+    addPage(address, found.tiles);
+    if (!found.next) return link.remove();
+    link.href = found.next;
+    if (link.getBoundingClientRect().top < innerHeight + 900) more();
+  };
+  link.addEventListener("click", (event) => {
+    event.preventDefault();
+    more();
+  });
+  new IntersectionObserver((seen) => seen.some((entry) => entry.isIntersecting) && more(), {
+    rootMargin: "900px 0px",
+  }).observe(link);
+}
+
+async function showSelected() {
+  const rows = [...selection].sort((a, b) => a - b);
+  document.getElementById("count").textContent = rows.length ? `${count(rows.length)}.` : "Nothing is selected.";
+  for (let start = 0; start < rows.length; start += IN_A_PAGE) {
+    const address = `/items?rows=${rows.slice(start, start + IN_A_PAGE).join(",")}`;
+    const page = addPage(address, []);
+    if (start) page.list.style.height = "80rem"; // a guess, until it is seen
+    else await page.fill();
+  }
+}
+
+grid?.addEventListener("change", (event) => {
+  const tile = event.target.closest(".pick") && event.target.closest(".tile");
+  if (!tile) return;
+  select([Number(tile.dataset.row)], { not: !event.target.checked });
+});
+whenSelected(() => grid && marked(grid.querySelectorAll(".tile")));
+document.addEventListener("labeled", () => {
+  for (const page of pages.values()) {
+    if (!page.full) continue;
+    page.full = false;
+    page.fill();
+  }
+});
+
+// A change of one item: the tile is shown as it is now; a card that is dealt with goes.
+async function change(form, button) {
+  const fields = { ...Object.fromEntries(new FormData(form)), do: button?.value ?? "relabel" };
+  const done = await post("/change.json", fields);
+  if (!done) return;
+  const was = done.before.label ?? "no label";
+  tell(done.after === null ? `${fields.id} is forgotten.` : `${was} → ${done.after.label ?? "no label"}`, done.event);
+  const tile = form.closest(".tile");
+  if (tile) {
+    const [fresh] = (await tilesOf(`/items?row=${tile.dataset.row}`))?.tiles ?? [];
+    if (!fresh) return;
+    tile.replaceWith(fresh);
+    marked([fresh]);
+    fresh.querySelector("summary")?.focus();
+    return;
+  }
+  const card = form.closest(".card");
+  const neighbor = card.nextElementSibling ?? card.previousElementSibling;
+  card.remove();
+  if (neighbor) neighbor.querySelector("button")?.focus();
+  else location.reload();
+}
+
+// Before the listeners of single forms, which load the page again.
+document.addEventListener(
+  "submit",
+  (event) => {
+    const form = event.target.closest("#grid form, #cards form");
+    if (!form) return;
+    event.preventDefault();
+    event.stopPropagation();
+    change(form, event.submitter);
+  },
+  true,
+);
+
+if (grid) growing();

@@ -1,0 +1,68 @@
+// Which items are selected: kept between pages until this tab is closed, and labeled together.
+
+import { post, tell } from "/static/nearsay.js";
+
+const name = `selected in ${document.querySelector(".brand a").textContent}`;
+const form = document.getElementById("bulk");
+export const selection = new Set(JSON.parse(sessionStorage.getItem(name) ?? "[]"));
+const watching = [];
+
+document.documentElement.classList.add("scripted");
+
+export const count = (n) => `${n.toLocaleString("en")} ${n === 1 ? "item" : "items"}`;
+
+// Called whenever something else is selected.
+export function whenSelected(show) {
+  watching.push(show);
+}
+
+export function select(rows, { only = false, not = false } = {}) {
+  if (only) selection.clear();
+  for (const row of rows) {
+    if (not) selection.delete(row);
+    else selection.add(row);
+  }
+  try {
+    sessionStorage.setItem(name, JSON.stringify([...selection]));
+  } catch {
+    sessionStorage.removeItem(name); // too many to be kept: they are selected on this page only
+  }
+  showCount();
+  for (const show of watching) show();
+}
+
+function showCount() {
+  if (!form) return;
+  form.classList.toggle("none", selection.size === 0);
+  document.getElementById("picked").textContent = `${count(selection.size)} selected.`;
+}
+
+async function sure(words) {
+  const dialog = document.getElementById("sure");
+  document.getElementById("sure-words").textContent = words;
+  dialog.returnValue = "no";
+  dialog.showModal();
+  await new Promise((closed) => dialog.addEventListener("close", closed, { once: true }));
+  return dialog.returnValue === "yes";
+}
+
+form?.addEventListener("submit", async (event) => {
+  event.preventDefault();
+  const label = form.elements.label.value.trim();
+  if (!selection.size) return tell("Select some items first.");
+  if (!label) {
+    form.elements.label.focus();
+    return tell("Say what they are.");
+  }
+  const many = selection.size > Number(form.dataset.sure);
+  if (many && !(await sure(`Give ${count(selection.size)} the label “${label}”?`))) return;
+  const done = await post("/label-many.json", { rows: [...selection].join(","), label, ...(many && { sure: "yes" }) });
+  if (!done) return;
+  select([], { only: true });
+  form.elements.label.value = "";
+  tell(`${count(done.items)} labeled ${done.label}.`, done.event);
+  document.dispatchEvent(new CustomEvent("labeled", { detail: done }));
+});
+
+document.getElementById("clear")?.addEventListener("click", () => select([], { only: true }));
+showCount();
