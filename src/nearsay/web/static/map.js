@@ -211,6 +211,9 @@ canvas.addEventListener("pointermove", (event) => {
   }
   moved += Math.hypot(now[0] - before[0], now[1] - before[1]);
   if (line.length) {
+    // A browser may tell of several movements at once.
+    const { left, top } = canvas.getBoundingClientRect();
+    for (const each of event.getCoalescedEvents()) line.push([(each.clientX - left) * devicePixelRatio, (each.clientY - top) * devicePixelRatio]);
     line.push(now);
     draw();
   } else if (touching.size === 2) {

@@ -1,0 +1,571 @@
+"""The pages for browsing and the map: they show the figures of the collection, with and without a script."""
+
+from __future__ import annotations
+
+import threading
+from pathlib import Path
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from nearsay.collection import layout
+from nearsay.collection.choosing import Wanted, labels_now, rows_wanted
+from nearsay.collection.layout import beside_neighbors, components, map_of
+from nearsay.collection.live import LiveCollection
+from nearsay.collection.made_once import MadeOnce
+from nearsay.collection.opinions import opinions
+from nearsay.errors import InputError
+from nearsay.neighbors import find
+from nearsay.search.exact import ExactSearch
+
+pytest.importorskip("starlette")
+from starlette.testclient import TestClient
+
+from nearsay.web.app import make_app
+
+CHROMIUM = Path("/usr/bin/chromium")
+TREE = [("thing", "animal"), ("thing", "plant"), ("animal", "cat"), ("animal", "dog"), ("plant", "oak")]
+BAD = "<script>alert(1)</script>"
+
+
+def filled(path, n=90, taxonomy=TREE) -> LiveCollection:
+    """Three clouds of cats, dogs and oaks, each third row of one; some wrong, waiting, without a label or forgotten."""
+    rng = np.random.default_rng(0)
+    names = np.array(["cat", "dog", "oak"])[np.arange(n) % 3]
+    X = np.eye(3)[np.arange(n) % 3] * 8 + rng.normal(size=(n, 3))
+    labels = names.tolist()
+    labels[0], labels[4] = "dog", "oak"
+    made = LiveCollection.create(path, 3, taxonomy=taxonomy)
+    made.add([BAD if row == 7 else f"item {row}" for row in range(n)], X, labels)
+    made.add(["new a", "new b"], X[:2] + 0.1, [None, None])
+    made.add(["guess"], X[2:3] + 0.1, ["oak"], by="machine")
+    made.add(["twin"], X[5:6], ["oak"])
+    made.forget(["item 10"])
+    return made
+
+
+@pytest.fixture(scope="module")
+def shown(tmp_path_factory):
+    """A collection that no test changes, and a visitor of its page."""
+    collection = filled(tmp_path_factory.mktemp("shown") / "things")
+    with collection:
+        yield collection, visitor(collection)
+
+
+@pytest.fixture
+def changing(tmp_path):
+    with filled(tmp_path / "things") as collection:
+        yield collection, visitor(collection)
+
+
+def visitor(collection) -> TestClient:
+    app = make_app(collection, "secret")
+    return TestClient(
+        app, "http://localhost", headers={"Authorization": "Bearer secret"}, raise_server_exceptions=False
+    )
+
+
+def told(client, path):
+    """What a page says when it is done computing."""
+    for _ in range(100):
+        answer = client.get(path)
+        if answer.status_code != 202:
+            assert answer.status_code == 200, answer.text
+            return answer.json() if ".json" in path else answer.text
+        assert answer.headers.get("Refresh") or answer.headers.get("Retry-After")
+    raise AssertionError(f"{path} is never done")
+
+
+# ---------------------------------------------------------------- what is chosen
+
+
+@pytest.mark.parametrize("label", [None, "dog", "nothing"])
+@pytest.mark.parametrize("node", [None, "animal", "oak"])
+@pytest.mark.parametrize("state", [None, "confirmed", "waiting", "unlabeled"])
+@pytest.mark.parametrize(("below", "differs"), [(None, False), (0.5, False), (None, True)])
+def test_filters_choose_the_rows_that_a_loop_over_the_items_chooses(shown, label, node, state, below, differs):
+    collection = shown[0]
+    items, said = collection.store.items(), heard(collection)
+    under = {None: None, "animal": {"animal", "cat", "dog"}, "oak": {"oak"}}[node]
+    right = []
+    for row in range(len(items)):
+        has, sure = items.labels[row], bool(items.confirmed[row])
+        states = {None: True, "unlabeled": has is None, "confirmed": sure, "waiting": not sure}
+        wanted = [
+            items.alive[row],
+            label is None or has == label,
+            under is None or has in under,
+            states[state] and (state in (None, "unlabeled") or has is not None),
+            below is None or (has is not None and said.own[row] < below),
+            not differs or (has is not None and said.classes[said.answer[row]] != has),
+        ]
+        right += [row] if all(wanted) else []
+    found = rows_wanted(labels_now(collection), Wanted(label, node, state, below, differs), collection.taxonomy, said)
+    assert found.tolist() == right
+
+
+def heard(collection):
+    return opinions(collection.now())
+
+
+def test_opinions_are_the_answers_about_each_item(shown):
+    collection = shown[0]
+    said = heard(collection)
+    for id in ("item 0", "item 1", "item 4", "new a", "guess"):
+        (answer,) = collection.label_items([id])
+        found = said.of(collection.store.row_of(id))
+        assert found["answer"] == answer.label
+        assert found["probability"] == pytest.approx(answer.probability, abs=1e-6)
+        has = collection.store.item(id)["label"]
+        own = None if has is None else pytest.approx(answer.probabilities[has], abs=1e-6)
+        assert found["own_probability"] == own
+    assert said.of(10) == {"answer": None, "probability": None, "own_probability": None}
+
+
+def test_an_opinion_on_a_label_that_nobody_votes_for_is_that_it_is_impossible(tmp_path):
+    with filled(tmp_path / "things", taxonomy=None) as collection:
+        collection.add(["yak"], [[0.0, 0.0, 0.0]], ["yak"], by="machine")
+        assert heard(collection).own[-1] == 0
+
+
+def test_a_node_that_is_not_there_is_named(shown):
+    labels = labels_now(shown[0])
+    with pytest.raises(InputError, match="'bird' is not in the taxonomy"):
+        rows_wanted(labels, Wanted(node="bird"), shown[0].taxonomy)
+    with pytest.raises(InputError, match="no taxonomy"):
+        rows_wanted(labels, Wanted(node="bird"), None)
+    with pytest.raises(InputError, match="Unknown state 'dead': confirmed, waiting, unlabeled"):
+        rows_wanted(labels, Wanted(state="dead"))
+
+
+def test_labels_follow_every_change(changing):
+    collection, _ = changing
+    for change in (
+        lambda: collection.relabel(["item 1", "item 2"], ["cat", None]),
+        lambda: collection.forget(["item 3"]),
+        lambda: collection.confirm(["guess"]),
+        lambda: collection.undo(),
+    ):
+        change()
+        labels, items = labels_now(collection), collection.store.items()
+        assert [
+            None if number < 0 else labels.names[number] for number in labels.numbers[labels.alive]
+        ] == items.labels[items.alive].tolist()
+        assert labels.counts.tolist() == sorted(labels.counts.tolist(), reverse=True)
+        assert (labels.confirmed == items.confirmed).all()
+
+
+# ---------------------------------------------------------------- made once
+
+
+def test_what_takes_long_is_made_once_and_again_when_its_key_changes():
+    key, made, go = [1], [], threading.Event()
+
+    def make():
+        go.wait(20)
+        made.append(key[0])
+        return made[-1]
+
+    kept = MadeOnce(lambda: key[0], make)
+    assert kept.get(wait=0.01) is None
+    assert kept.get(wait=0.01) is None
+    go.set()
+    assert kept.get(wait=20) == kept.get(wait=0) == 1
+    key[0] = 2
+    assert kept.get(wait=20) == 2
+    assert made == [1, 2]
+
+
+def test_what_goes_wrong_while_something_is_made_is_raised_where_it_is_asked_for():
+    kept = MadeOnce(lambda: 1, lambda: [][0])
+    for _ in range(2):
+        with pytest.raises(IndexError):
+            kept.get(wait=20)
+
+
+# ---------------------------------------------------------------- the layouts
+
+
+@given(
+    rows=st.lists(st.lists(st.integers(-3, 3), min_size=3, max_size=3), min_size=2, max_size=12),
+    cut=st.integers(0, 12),
+)
+def test_components_are_the_two_widest_directions(rows, cut):
+    X = np.array(rows, float)
+    found = components([X[:cut], X[cut:]], 3).astype(float)
+    centered = X - X.mean(axis=0)
+    variances = np.linalg.svd(centered, compute_uv=False)[:2] ** 2
+    both = np.zeros(2)
+    both[: len(variances)] = variances
+    np.testing.assert_allclose((found**2).sum(axis=0), both, atol=1e-3)
+    np.testing.assert_allclose(found.T @ found, np.diag(both), atol=1e-3)
+
+
+@pytest.mark.parametrize("width", [1, 2, 7])
+def test_components_of_many_columns_are_found_without_their_covariances(monkeypatch, width):
+    X = np.random.default_rng(0).normal(size=(40, width)) * np.arange(1, width + 1)
+    right = components([X], width)
+    if width > 2:
+        monkeypatch.setattr(layout, "MOST_COLUMNS", 2)
+        monkeypatch.setattr(layout, "ROWS_AT_ONCE", 7)
+    np.testing.assert_allclose(components([X], width), right, atol=1e-4)
+    if width > 2:
+        directions = layout._widest([X], X.mean(axis=0), np.ones(width))
+        assert (directions[np.abs(directions).argmax(axis=0), [0, 1]] > 0).all()
+
+
+def test_every_feature_group_varies_as_much_as_any_other():
+    X = np.random.default_rng(0).normal(size=(50, 4)) * [1000, 1000, 1, 1]
+    scaled = X / [1, 1, 1e-3, 1e-3]
+    one, other = components([X], 4, [(0, 2), (2, 4)]), components([scaled], 4, [(0, 2), (2, 4)])
+    np.testing.assert_allclose(one, other, rtol=1e-4, atol=1e-5)
+
+
+def test_rows_that_were_forgotten_have_no_place_and_the_others_do_not_notice(shown):
+    collection = shown[0]
+    placed = map_of(collection)
+    alive = collection.store.items().alive
+    assert placed.dtype == np.float32
+    assert (np.isnan(placed).all(axis=1) == ~alive).all()
+    X = collection.store.vectors(np.flatnonzero(alive))
+    np.testing.assert_allclose(placed[alive], components([X], 3), atol=1e-4)
+
+
+def test_a_map_by_neighbors_keeps_neighbors_that_components_lose_and_is_the_same_every_time(monkeypatch):
+    monkeypatch.setattr(layout, "ROUNDS", 100)
+    rng = np.random.default_rng(0)
+    X = np.repeat(np.eye(12) * 5, 15, axis=0) + rng.normal(size=(180, 12))
+    neighbors = find.leave_one_out(ExactSearch().fit(X), 8).indices
+    start = components([X], 12)
+    placed = beside_neighbors(neighbors, start)
+    np.testing.assert_array_equal(placed, beside_neighbors(neighbors, start))
+
+    def kept(points):
+        found = find.leave_one_out(ExactSearch().fit(points.astype(float)), 8).indices
+        return np.mean([np.isin(one, other).mean() for one, other in zip(found, neighbors, strict=True)])
+
+    assert kept(placed) > 1.5 * kept(start)
+
+
+def test_a_map_by_neighbors_of_too_many_items_is_refused(shown, monkeypatch):
+    monkeypatch.setattr(layout, "MOST_BY_NEIGHBORS", 50)
+    assert "up to 50 items; there are 93 here" in shown[1].get("/map?layout=neighbors").text
+    with pytest.raises(InputError, match="up to 50 items"):
+        map_of(shown[0], "neighbors")
+
+
+@pytest.mark.parametrize("n", [1, 2, 3])
+def test_a_map_of_few_items_is_made(tmp_path, n, monkeypatch):
+    monkeypatch.setattr(layout, "ROUNDS", 20)
+    with LiveCollection.create(tmp_path / "few", 2) as collection:
+        collection.add([str(row) for row in range(n)], np.zeros((n, 2)), ["a"] * n)
+        for name in layout.LAYOUTS:
+            assert np.isfinite(map_of(collection, name)).all()
+
+
+# ---------------------------------------------------------------- pages
+
+
+def test_pages_of_items_follow_each_other_until_all_were_shown(shown, monkeypatch):
+    collection, client = shown
+    monkeypatch.setattr("nearsay.web.browsing.PAGE", 7)
+    address, rows = "/items.json", []
+    while address:
+        page = told(client, address)
+        assert len(page["items"]) <= 7
+        rows += [item["row"] for item in page["items"]]
+        address = page["next"] and f"/items.json{page['next']}"
+    assert rows == np.flatnonzero(collection.store.items().alive).tolist()
+    assert page["total"] == len(rows)
+
+
+def test_the_page_of_items_shows_what_its_twin_says(shown):
+    client = shown[1]
+    for query in ("", "?label=dog", "?node=animal&state=confirmed", "?below=0.5", "?differs=1", "?rows=3,5", "?row=4"):
+        page, twin = told(client, f"/items{query}"), told(client, f"/items.json{query}")
+        assert page.count('data-row="') == len(twin["items"]) > 0
+        for item in twin["items"]:
+            assert f'data-row="{item["row"]}"' in page
+            assert "details" not in item
+    assert [item["row"] for item in told(client, "/items.json?rows=5,3,10,9999")["items"]] == [5, 3]
+
+
+def test_names_are_shown_as_text_and_pages_need_no_inline_script_or_style(shown):
+    client = shown[1]
+    for path in ("/items", "/items?differs=1", "/mistakes", "/duplicates", "/next", "/map"):
+        page = told(client, path)
+        assert BAD not in page
+        assert "style=" not in page
+        assert "<script>" not in page
+        assert page.count("<h1") == 1
+    assert "&lt;script&gt;alert(1)" in told(client, "/items")
+
+
+@pytest.mark.parametrize("wrong", ["below=2", "below=x", "after=x", "rows=1,x", "row=-1", "node=bird", "state=dead"])
+def test_what_cannot_be_shown_is_said_in_a_sentence(shown, wrong):
+    answer = shown[1].get(f"/items.json?{wrong}")
+    assert answer.status_code == 400
+    assert "/" not in answer.json()["error"]
+    assert shown[1].get("/map?layout=x").status_code == 400
+
+
+def test_lists_of_work_are_those_of_the_collection(shown):
+    collection, client = shown
+    found = told(client, "/mistakes.json")
+    assert [each["text"] for each in found["mistakes"]] == [str(each) for each in collection.likely_mistakes()]
+    assert {"item 0", "item 4"} <= {each["id"] for each in found["mistakes"]}
+    found = told(client, "/duplicates.json")
+    assert [each["text"] for each in found["duplicates"]] == [str(each) for each in collection.near_duplicates()]
+    assert ("item 5", "twin") in [(each["id"], each["other"]) for each in found["duplicates"]]
+    found = told(client, "/next.json")
+    assert [each["text"] for each in found["to_label"]] == [str(each) for each in collection.label_next(12)]
+
+
+def test_a_suggestion_is_taken_by_a_plain_form_and_the_mistake_is_gone(changing):
+    collection, client = changing
+    (mistake,) = [each for each in told(client, "/mistakes.json")["mistakes"] if each["id"] == "item 0"]
+    page = told(client, "/mistakes")
+    assert f'name="state" value="{mistake["item"]["state"]}"' in page
+    fields = {"id": "item 0", "state": mistake["item"]["state"], "label": "cat", "do": "relabel", "back": "/mistakes"}
+    answer = client.post("/change", data=fields, follow_redirects=False)
+    assert (answer.status_code, answer.headers["location"]) == (303, "/mistakes")
+    assert collection.store.item("item 0")["label"] == "cat"
+    assert "item 0" not in [each["id"] for each in told(client, "/mistakes.json")["mistakes"]]
+    assert client.post("/change.json", data=fields).status_code == 409
+
+
+def test_many_items_get_a_label_in_one_event_that_is_taken_back_as_one(changing):
+    collection, client = changing
+    before, version = collection.store.items().labels.tolist(), collection.version
+    done = client.post("/label-many.json", data={"id": ["item 0", "item 1"], "rows": "2,1,10", "label": "oak"}).json()
+    assert (done["items"], done["label"], done["event"]) == (3, "oak", version + 1)
+    assert collection.store.items().labels[:3].tolist() == ["oak"] * 3
+    client.post("/undo.json", data={"event": done["event"]})
+    assert collection.store.items().labels.tolist() == before
+
+
+def test_more_than_twenty_items_get_a_label_only_from_somebody_who_is_sure(changing):
+    collection, client = changing
+    rows = {"rows": ",".join(map(str, range(30))), "label": "oak"}
+    version = collection.version
+    answer = client.post("/label-many.json", data=rows)
+    assert answer.status_code == 400
+    assert "29 items" in answer.json()["error"]
+    assert collection.version == version
+    assert client.post("/label-many.json", data={**rows, "sure": "yes"}).json()["items"] == 29
+    for missing in ({"label": "oak"}, {"rows": "1"}):
+        assert client.post("/label-many.json", data=missing).status_code == 400
+
+
+def test_a_collection_that_is_shown_only_takes_no_labels(tmp_path):
+    filled(tmp_path / "things").close()
+    with LiveCollection.open(tmp_path / "things", read_only=True) as collection:
+        client = visitor(collection)
+        assert client.post("/label-many.json", data={"rows": "1", "label": "oak"}).status_code == 400
+        for path in ("/items", "/mistakes", "/duplicates", "/next", "/map"):
+            assert "<form method" not in told(client, path)
+
+
+def test_points_travel_as_numbers_with_the_places_of_their_labels(shown):
+    collection, client = shown
+    while client.get("/map.bin").status_code == 202:
+        pass
+    content, page = client.get("/map.bin").content, told(client, "/map.json")
+    n = collection.store.n_rows
+    assert len(content) == 10 * n == 10 * page["rows"]
+    np.testing.assert_array_equal(np.frombuffer(content, "<f4", 2 * n).reshape(n, 2), map_of(collection))
+    numbers, names = np.frombuffer(content, "<u2", n, 8 * n), [each["label"] for each in page["labels"]]
+    items = collection.store.items()
+    assert [None if number == 65535 else names[number] for number in numbers[items.alive]] == items.labels[
+        items.alive
+    ].tolist()
+    assert sum(each["items"] for each in page["labels"]) + page["unlabeled"] == len(collection)
+
+
+def test_a_map_stays_while_labels_change_and_is_made_again_when_an_item_goes(changing, monkeypatch):
+    collection, client = changing
+    made = []
+    monkeypatch.setattr("nearsay.web.looks.map_of", lambda *given: made.append(given) or map_of(*given))
+    client = visitor(collection)
+    for change, times in ((lambda: None, 1), (lambda: collection.relabel(["item 1"], ["cat"]), 1),
+                          (lambda: collection.forget(["item 1"]), 2)):  # fmt: skip
+        change()
+        assert client.get("/map.bin").status_code == 200
+        assert len(made) == times
+
+
+def test_pages_of_many_labels_stay_small(tmp_path):
+    with LiveCollection.create(tmp_path / "many", 2) as collection:
+        n = 4000
+        collection.add([f"item {row}" for row in range(n)], np.random.default_rng(0).random((n, 2)),
+                       [f"a rather long label of the number {row}" for row in range(n)])  # fmt: skip
+        client = visitor(collection)
+        for path in ("/items", "/map"):
+            assert len(told(client, path)) < 150_000
+        assert len(told(client, "/map.json")["labels"]) == n
+
+
+# ---------------------------------------------------------------- in a browser
+
+
+@pytest.fixture(scope="module")
+def browser():
+    playwright = pytest.importorskip("playwright.sync_api")
+    if not CHROMIUM.exists():
+        pytest.skip(f"{CHROMIUM} is not there: pages are not looked at in a browser")
+    with playwright.sync_playwright() as started:
+        opened = started.chromium.launch(executable_path=str(CHROMIUM), args=["--no-sandbox"])
+        yield opened
+        opened.close()
+
+
+@pytest.fixture
+def served(tmp_path):
+    """A collection behind a real server, and its address."""
+    uvicorn = pytest.importorskip("uvicorn")
+    with filled(tmp_path / "things", n=600) as collection:
+        server = uvicorn.Server(config := uvicorn.Config(make_app(collection, None), port=0, log_level="error"))
+        socket = config.bind_socket()
+        thread = threading.Thread(target=server.run, kwargs={"sockets": [socket]})
+        thread.start()
+        yield collection, f"http://127.0.0.1:{socket.getsockname()[1]}"
+        server.should_exit = True
+        thread.join()
+
+
+@pytest.fixture
+def page(browser, served):
+    context = browser.new_context(viewport={"width": 1280, "height": 800})
+    opened = context.new_page()
+    wrong: list[str] = []
+    opened.set_default_timeout(8000)
+    opened.on("pageerror", lambda error: wrong.append(str(error)))
+    opened.on("console", lambda said: wrong.append(said.text) if said.type == "error" else None)
+    opened.on("request", lambda asked: None if asked.url.startswith(served[1]) else wrong.append(asked.url))
+    yield opened
+    context.close()
+    assert wrong == []
+
+
+def test_tiles_come_as_one_scrolls_and_those_out_of_sight_are_emptied(page, served):
+    page.goto(served[1] + "/items")
+    n = len(served[0])
+    for _ in range(60):
+        page.mouse.wheel(0, 2500)
+        page.wait_for_timeout(60)
+        assert page.locator(".tile").count() <= 300
+        if page.locator("#next").count() == 0:
+            break
+    assert page.locator("#grid ul").count() == -(-n // 60)
+    page.locator('.tile[data-row="603"]').wait_for()
+    page.evaluate("scrollTo(0, 0)")
+    page.locator('.tile[data-row="0"]').wait_for()
+    page.wait_for_timeout(200)
+    assert page.locator(".tile").count() <= 300
+
+
+def test_selected_items_are_kept_between_pages_and_labeled_together(page, served):
+    collection, address = served
+    page.goto(address + "/items")
+    for row in (3, 4):
+        page.locator(f'.tile[data-row="{row}"] .pick input').check()
+    page.goto(address + "/items?selected=1")
+    page.locator('.tile[data-row="4"]').wait_for()
+    assert page.locator(".tile").count() == 2
+    page.fill("#bulk [name=label]", "oak")
+    page.click("#bulk button:not([type=button])")
+    page.locator("#told", has_text="2 items labeled oak.").wait_for()
+    assert collection.store.items().labels[[3, 4]].tolist() == ["oak", "oak"]
+    page.click("#told button")
+    page.wait_for_load_state()
+    assert collection.store.items().labels[3] == "cat"
+
+
+def test_a_mistake_is_mended_in_one_click_and_its_card_goes(page, served):
+    collection, address = served
+    while "item 0" not in page.content():
+        page.goto(address + "/mistakes")
+    card = page.locator(".card", has=page.locator("text='item 0'"))
+    n = page.locator(".card").count()
+    card.locator("button", has_text="It is cat").click()
+    page.locator("#told", has_text="dog → cat").wait_for()
+    assert page.locator(".card").count() == n - 1
+    assert collection.store.item("item 0")["label"] == "cat"
+
+
+def test_items_on_the_map_are_drawn_around_and_more_than_twenty_ask_back(page, served):
+    collection, address = served
+    page.goto(address + "/map")
+    page.locator("#map").wait_for()
+    page.locator("#state").wait_for(state="hidden")
+    page.click("#lasso")
+    box = page.locator("#canvas").bounding_box()
+    page.mouse.move(box["x"] + 20, box["y"] + 8)
+    page.mouse.down()
+    for x, y in ((0.99, 0.01), (0.99, 0.99), (0.01, 0.99), (0.01, 0.02)):
+        page.mouse.move(box["x"] + x * box["width"], box["y"] + y * box["height"])
+    page.mouse.up()
+    page.locator("#picked", has_text=f"{len(collection)} items selected.").wait_for()
+    version = collection.version
+    page.fill("#bulk [name=label]", "oak")
+    for answer in ("No", "Yes, label them"):
+        page.click("#bulk button:not([type=button])")
+        page.locator("dialog button", has_text=answer).click()
+    page.locator("#told", has_text="603 items labeled oak.").wait_for()
+    assert collection.version == version + 1
+    assert set(collection.store.items().labels[collection.store.items().alive]) == {"oak"}
+    page.locator("#counts td", has_text="603").wait_for()
+
+
+def test_the_map_is_used_with_keys_alone(page, served):
+    page.goto(served[1] + "/map")
+    page.locator("#map").wait_for()
+    page.locator("#state").wait_for(state="hidden")
+    page.focus("#canvas")
+    for key in ("+", "+", "+", "ArrowLeft", "-"):
+        page.keyboard.press(key)
+    page.focus("#in-view")
+    page.keyboard.press("Enter")
+    picked = page.inner_text("#picked")
+    assert 0 < int(picked.split()[0]) < len(served[0])
+
+
+def test_what_lies_under_the_pointer_is_shown(page, served):
+    page.goto(served[1] + "/map")
+    page.locator("#map").wait_for()
+    page.locator("#state").wait_for(state="hidden")
+    box = page.locator("#canvas").bounding_box()
+    points = map_of(served[0])
+    span = np.nanmax(points, axis=0) - np.nanmin(points, axis=0)
+    middle = (np.nanmax(points, axis=0) + np.nanmin(points, axis=0)) / 2
+    scale = 0.92 * min(box["width"] / span[0], box["height"] / span[1])
+    x, y = ((points[20] - middle) * scale).tolist()
+    page.mouse.move(box["x"] + box["width"] / 2 + x, box["y"] + box["height"] / 2 - y)
+    page.locator("#shown", has_text="item").wait_for()
+    near = np.nanargmin(((points - points[20]) ** 2).sum(axis=1))
+    assert page.inner_text("#shown .id") == f"item {near}"
+
+
+def test_browsing_works_without_a_script(browser, served):
+    context = browser.new_context(java_script_enabled=False)
+    opened = context.new_page()
+    opened.goto(served[1] + "/items")
+    opened.click("#next")
+    assert opened.locator(".tile").first.get_attribute("data-row") == "61"
+    opened.locator(".pick input").first.check()
+    opened.fill("#bulk [name=label]", "oak")
+    opened.click("#bulk button:not([type=button])")
+    assert served[0].store.items().labels[61] == "oak"
+    opened.goto(served[1] + "/map")
+    assert opened.locator("#counts tr").count() > 3
+    context.close()
+
+
+@pytest.mark.parametrize("width", [390, 2560])
+@pytest.mark.parametrize("path", ["/items", "/items?differs=1", "/mistakes", "/duplicates", "/next", "/map"])
+def test_no_page_is_wider_than_the_window(page, served, path, width):
+    page.set_viewport_size({"width": width, "height": 800})
+    page.goto(served[1] + path)
+    assert page.evaluate("document.documentElement.scrollWidth") <= width
