@@ -79,8 +79,8 @@ def components(
     The largest entry of each direction is positive. Columns in ``groups`` (start, stop) are scaled together so that
     every group varies as much as any other.
 
-    >>> components([np.array([[0.0, 0.0], [2.0, 0.0], [4.0, 0.1]])], 2).round(2)[:, 0]
-    array([-2.,  0.,  2.], dtype=float32)
+    >>> components([np.array([[0.0, 7.0], [1.0, 7.0], [5.0, 7.0]])], 2)[:, 0]
+    array([-2., -1.,  3.], dtype=float32)
     """
     n = sum(len(block) for block in blocks)
     placed = np.zeros((n, 2), np.float32)
