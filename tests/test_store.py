@@ -158,6 +158,7 @@ def test_a_backup_has_the_pictures_that_came_through_the_page(tmp_path):
         store.backup(tmp_path / "copy")
     assert (tmp_path / "copy" / "pictures" / "a.png").read_bytes() == b"pixels"
 
+
 @how(max_examples=20, deadline=None)
 @given(
     ids=st.lists(st.text("ab/é%_", min_size=1, max_size=4), unique=True, max_size=12),

@@ -196,10 +196,13 @@ def _lead(hedge: dict[str, Any], label: str | None) -> str:
 
 
 def with_state(item: dict[str, Any]) -> dict[str, Any]:
-    """The item with a digest of all that can be changed of it."""
+    """The item with a digest of all that can be changed of it, and without paths of this machine."""
     told = [item[name] for name in ("label", "keywords", "confirmed", "row")]
     state = hashlib.sha256(json.dumps(told, ensure_ascii=False).encode()).hexdigest()[:16]
-    return {**item, "state": state}
+    details = {
+        name: told for name, told in (item["details"] or {}).items() if name != "folder"
+    }  # a path of this machine
+    return {**item, "details": details, "state": state}
 
 
 def as_vector(text: str, n_columns: int) -> list[float]:

@@ -85,15 +85,18 @@ function growing() {
     addPage(address, found.tiles);
     if (!found.next) return link.remove();
     link.href = found.next;
-    if (link.getBoundingClientRect().top < innerHeight + 900) more();
+    // Observed anew, it is told at once where it is: it may have been near before, and still be.
+    near.unobserve(link);
+    near.observe(link);
   };
   link.addEventListener("click", (event) => {
     event.preventDefault();
     more();
   });
-  new IntersectionObserver((seen) => seen.some((entry) => entry.isIntersecting) && more(), {
+  const near = new IntersectionObserver((seen) => seen.some((entry) => entry.isIntersecting) && more(), {
     rootMargin: "900px 0px",
-  }).observe(link);
+  });
+  near.observe(link);
 }
 
 async function showSelected() {
