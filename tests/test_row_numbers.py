@@ -145,7 +145,12 @@ def test_every_public_method_that_takes_rows_is_asked_here():
     # Backends and posteriors are asked through the index and the classifier.
     below = {f"{kind}.remove" for kind in ("ExactSearch", "TreeSearch", "ApproximateSearch", "NeighborSearch")}
     below |= {"ExactSearch.restore"}
-    below |= {"Posterior.over", "Store.vectors", "EmojiPictures.take"}  # numbers that only this house gives
+    below |= {
+        "Posterior.over",
+        "Store.vectors",
+        "Store.items_of",
+        "EmojiPictures.take",
+    }  # numbers that only this house gives
     assert methods - below - {"Posterior.fit", "Posterior.leave_one_out_proba", "Posterior.recorded_proba"} == here
 
 

@@ -260,7 +260,8 @@ class HedgedClassifier(AroundClassifier):
 
         So one search serves any number of accuracies, with ``set_accuracy`` in between.
         """
-        nodes, p_node = self._nodes(p), node_probabilities(self._leaf_probabilities(p), self.taxonomy_)
+        check_is_fitted(self, "estimator_")
+        nodes, p_node = self._nodes(p), self.nodes_proba(p)
         past = self._way.past
         records = None if past is None else past.record(self.settings_, nodes, p_node[np.arange(len(nodes)), nodes])
         items = hedge_evidence(nodes, p_node, self.taxonomy_, self.accuracy, self.confidence, records, found)
@@ -272,6 +273,7 @@ class HedgedClassifier(AroundClassifier):
 
     def nodes_proba(self, p: np.ndarray) -> np.ndarray:
         """The same from probabilities (n_rows, n_classes) that are there already."""
+        check_is_fitted(self, "estimator_")
         return node_probabilities(self._leaf_probabilities(p), self.taxonomy_)
 
     def score(self, X: Any, y: Any, sample_weight: Any = None) -> float:
