@@ -34,6 +34,8 @@ from nearsay.errors import InputError
 from nearsay.taxonomy.taxonomy import Taxonomy
 from nearsay.web.app import make_app
 
+pytestmark = pytest.mark.slow  # a server and a browser each
+
 EVIL = "<script>alert(1)</script>"
 
 

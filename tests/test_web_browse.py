@@ -25,6 +25,8 @@ from starlette.testclient import TestClient
 
 from nearsay.web.app import make_app
 
+pytestmark = pytest.mark.slow  # a server and a browser each
+
 CHROMIUM = Path("/usr/bin/chromium")
 TREE = [("thing", "animal"), ("thing", "plant"), ("animal", "cat"), ("animal", "dog"), ("plant", "oak")]
 BAD = "<script>alert(1)</script>"
