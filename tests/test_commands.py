@@ -23,6 +23,7 @@ from nearsay.cli import app
 from nearsay.collection import described_cache
 from nearsay.collection.described import Description, made_up_picture
 from nearsay.collection.live import LiveCollection
+from nearsay.collection.pictures import picture_path
 
 Image = pytest.importorskip("PIL.Image", reason="pictures need pillow")
 
@@ -212,6 +213,22 @@ def test_answers_that_are_kept_wait_until_they_are_confirmed(leaves):
     events = json.loads(run("history", "leaves.nearsay", "-n", "3", "--json").stdout)
     assert [event["kind"] for event in events] == ["confirm", "confirm", "add"]
     assert (events[2]["by"], events[2]["who"]) == ("machine", "ada")
+
+
+def test_pictures_that_are_kept_are_one_event_and_their_files_are_found(place, monkeypatch):
+    monkeypatch.setattr("nearsay.collection.picture_sources.PICTURES_AT_ONCE", 1)
+    run("index", "birds", "-o", "birds.nearsay", "--describe", "thumbnail")
+    before = version("birds.nearsay")
+    assert run("label", "birds.nearsay", "new", "--add").exit_code == 0
+    assert version("birds.nearsay") == before + 1
+    with LiveCollection.open("birds.nearsay", read_only=True) as collection:
+        details = collection.store.item("3.png")["details"]
+        assert picture_path(collection.store, details) == (place / "new" / "3.png").resolve()
+    picture(place / "new/5.png", "wren", 79)
+    again = run("label", "birds.nearsay", "new", "--add", "-o", "again.csv")
+    assert again.exit_code == 1
+    assert again.stderr.count("the collection has this id already") == 2
+    assert version("birds.nearsay") == before + 2
 
 
 def test_rows_that_are_added_are_one_event_and_known_ids_are_left_out(leaves):
@@ -436,7 +453,6 @@ def test_pictures_are_described_once_and_a_damaged_memory_of_them_is_not_believe
 def test_questions_are_described_as_the_items_were_or_not_answered(place, monkeypatch):
     run("index", "birds", "-o", "birds.nearsay", "--describe", "thumbnail,rgb")
     assert run("label", "birds.nearsay", "new").exit_code == 0
-    monkeypatch.setattr("nearsay.describe.layout.SIDE", 10, raising=False)
     monkeypatch.setattr(
         "nearsay.collection.described.made_up_picture", lambda: 255 - made_up_picture()
     )  # as if another version of a package gave other vectors

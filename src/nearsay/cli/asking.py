@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
 from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
@@ -17,6 +16,7 @@ if TYPE_CHECKING:
     from rich.table import Table
 
     from nearsay.collection.answers import Answer
+    from nearsay.collection.batches import Batch
 
 PANEL = "Ask it"
 # Answers that a terminal shows; a file has them all.
@@ -56,7 +56,7 @@ def label(
       nearsay label leaves.nearsay new.csv --json
     """
     from nearsay.collection.exports import export_answers
-    from nearsay.collection.indexing import asked_source
+    from nearsay.collection.indexing import asked_source, new_rows
     from nearsay.collection.live import LiveCollection
 
     answers: list[Answer] = []
@@ -65,8 +65,10 @@ def label(
     with LiveCollection.open(path, read_only=not add) as collection:
         with show_rows(f"Asking about {src.name}") as tell:
             source = asked_source(collection, src, id_column=id_column, strict=strict, on_progress=tell)
-            batches = list(source) if add else source
-            for batch in batches:
+            asked = [new_rows(collection, src, source, strict=strict)] if add else source
+            for batch in asked:
+                if not len(batch):
+                    continue
                 said = collection.label(batch.X, accuracy=accuracy, n_keywords=keywords, ids=batch.ids)
                 paths_of = (details.get("path") for details in batch.details)
                 answers += [replace(answer, path=place) for answer, place in zip(said, paths_of, strict=True)]
@@ -76,8 +78,8 @@ def label(
             written = export_answers(answers, out, format=format, overwrite=overwrite, pictures=pictures)
             tell_problems(written.problems)
             paths, failed = [str(each) for each in written.paths], bool(written.problems)
-        if add:
-            _keep(collection, batches, answers, person(who))
+        for batch in asked if add and answers else ():
+            _keep(collection, batch, answers, person(who))
     if as_json:
         problems = [problem.to_dict() for problem in source.problems]
         print_json({"answers": [answer.to_dict() for answer in answers], "problems": problems, "written": paths})
@@ -202,15 +204,11 @@ def export(
         raise typer.Exit(FAILED)
 
 
-def _keep(collection: Any, batches: Iterable[Any], answers: list[Answer], who: str) -> None:
-    """Add the items that were asked about, with the machine's labels."""
-    first = 0
-    for batch in batches:
-        some = answers[first : first + len(batch)]
-        words = [[each.word for each in answer.keywords] or None for answer in some]
-        labels = [answer.label for answer in some]
-        collection.add(batch.ids, batch.X, labels, words, details=batch.details, by="machine", who=who)
-        first += len(batch)
+def _keep(collection: Any, rows: Batch, answers: list[Answer], who: str) -> None:
+    """Add the items that were asked about, with the machine's labels, in one event."""
+    words = [[each.word for each in answer.keywords] or None for answer in answers]
+    labels = [answer.label for answer in answers]
+    collection.add(rows.ids, rows.X, labels, words, details=rows.details, by="machine", who=who)
 
 
 def _answers(answers: list[Answer]) -> list[Any]:

@@ -134,26 +134,31 @@ def add_source(
 ) -> Indexed:
     """Add the rows of a source to a collection, in one event; those whose ids it has already are left out."""
     source = asked_source(collection, src, on_progress=on_progress, taxonomy=collection.taxonomy, **reading)
+    rows = new_rows(collection, src, source, strict=bool(reading.get("strict")))
+    if len(rows):
+        _add(collection, rows, confirmed, who)
+    return _told(collection.store.path, source, rows, None)
+
+
+def new_rows(collection: LiveCollection, src: str | os.PathLike[str], source: Source, *, strict: bool = False) -> Batch:
+    """All rows of a source, ready to be added; those whose ids the collection has become problems of the source."""
     batches, known = list(source), collection.items.row_of
     problems = list(source.problems)
     for place, batch in enumerate(batches):
         there = [at for at, id in enumerate(batch.ids) if id in known]
-        if there:
-            problems += [
-                Problem(batch.rows[at], batch.ids[at], "the collection has this id already", source=source.name)
-                for at in there
-            ]
-            if reading.get("strict"):
-                raise InputError(f"{problems[-len(there)]}.")
-            batches[place] = _without(batch, set(there))
+        problems += [
+            Problem(batch.rows[at], batch.ids[at], "the collection has this id already", source=source.name)
+            for at in there
+        ]
+        if there and strict:
+            raise InputError(f"{problems[-len(there)]}.")
+        batches[place] = _without(batch, set(there)) if there else batch
+    source.problems = sorted(problems, key=lambda problem: problem.row)
     rows = _joined([batch for batch in batches if len(batch)])
     elsewhere = _pictures_of(src, source).get(PICTURES)
     if elsewhere is not None and elsewhere != collection.store.settings.get(PICTURES):
         rows = replace(rows, details=[{**details, "folder": elsewhere} for details in rows.details])
-    if len(rows):
-        _add(collection, rows, confirmed, who)
-    source.problems = sorted(problems, key=lambda problem: problem.row)
-    return _told(collection.store.path, source, rows, None)
+    return rows
 
 
 def asked_source(collection: LiveCollection, src: str | os.PathLike[str], **reading: Any) -> Source:
