@@ -7,14 +7,13 @@ in exact fractions, is by how much the errors of the scores of one query differ.
 No rows make these fail, so they are only swept: ``summing`` of float64 rows
 (``measuring`` exceeds it eight times), the 8 in d + 8 and the factor 8 of
 ``MEASURED_ROUNDOFF`` (room for second-order terms, and for other distances than
-Euclidean), ``ODD_ROUNDOFF`` (needs a processor that rounds so), ``ROUNDED_UP`` (far
+Euclidean), ``comparing``, ``MARGIN_UP`` and ``ROUNDED_UP`` (far
 below the other terms, which are never tight together) and ``tree_blur`` in a kd
 tree (a box rounds as a row does, as long as scikit-learn adds up in our order).
 """
 
 from __future__ import annotations
 
-import importlib.util
 from fractions import Fraction
 
 import numpy as np
@@ -28,14 +27,12 @@ from nearsay.search import trees
 from nearsay.search.exact import ExactSearch
 from nearsay.search.row_store import HeldRows
 from nearsay.search.screening import bounds
+from nearsay.search.screening.packed_rows import PackedRows
 from nearsay.search.screening.prepared_rows import ROWS_AT_ONCE, Geometry, PlainView, PreparedView, View
-from nearsay.search.screening.products import PRODUCTS, Bfloat16Products, Float32Products, Int8Products
+from nearsay.search.screening.products import PRODUCTS, Float32Products, Int8Products
 from nearsay.search.trees import TreeSearch
 
-# torch says at length that a processor without bfloat16 takes the slow way.
-pytestmark = pytest.mark.filterwarnings("ignore:mkldnn")
-needs_torch = pytest.mark.skipif(not importlib.util.find_spec("torch"), reason="bfloat16 products need torch")
-KINDS = [pytest.param(name, marks=needs_torch if name == "bfloat16" else ()) for name in PRODUCTS]
+KINDS = list(PRODUCTS)
 
 
 def plain(X: np.ndarray) -> View:
@@ -134,11 +131,6 @@ def needs_rounding_queries() -> tuple[View, np.ndarray]:
     return prepared(both_ways(X), Int8Products()), of_residual(3, 256, 0.45)
 
 
-def needs_rounding_products() -> tuple[View, np.ndarray]:
-    """The product 1/2 + 2⁻⁹ of exact numbers lies halfway between two that bfloat16 has."""
-    return prepared(both_ways(np.array([[0.5, 0.5]])), Bfloat16Products()), np.array([[1.0, 2.0**-8]])
-
-
 def needs_measuring() -> tuple[View, np.ndarray]:
     """From so far away that all rows are measured as equally far."""
     X = np.column_stack([np.zeros(50), np.random.default_rng(0).permutation(50) / 50])
@@ -156,24 +148,16 @@ NEEDS = {
     "flushing": needs_flushing,
     "rounding_rows": needs_rounding_rows,
     "rounding_queries": needs_rounding_queries,
-    "rounding_products": needs_rounding_products,
     "measuring": needs_measuring,
     "taking_form": needs_taking_form,
 }
-TERMS = [pytest.param(name, marks=needs_torch if name == "rounding_products" else ()) for name in NEEDS]
 
 
-@pytest.mark.parametrize("term", TERMS)
+@pytest.mark.parametrize("term", NEEDS)
 def test_scores_stay_within_the_slack_with_every_term_and_not_without_it(monkeypatch, term):
     assert holds(*NEEDS[term]())
     leave_out(monkeypatch, term)
     assert not holds(*NEEDS[term]())
-
-
-@needs_torch
-def test_products_in_bfloat16_are_rounded_by_more_than_its_next_digit(monkeypatch):
-    monkeypatch.setattr(Bfloat16Products, "coarseness", Bfloat16Products.coarseness / 2)
-    assert not holds(*needs_rounding_products())
 
 
 # ---------------------------------------------------------------- the same for whole searches
@@ -310,6 +294,29 @@ def test_scores_of_prepared_rows_stay_within_the_slack(kind, data, distance):
         X, Q = (rows[np.linalg.norm(rows.astype(np.float64), axis=1) > 1e-138] for rows in (X, Q))
         assume(len(X) and len(Q))
     assert holds(prepared(X, PRODUCTS[kind](), distance), Q)
+
+
+@given(data=rows_and_queries(), distance=st.sampled_from(["euclidean", "cosine"]))
+@settings(max_examples=150)
+def test_scores_of_packed_rows_stay_within_their_own_margins(data, distance):
+    X, Q = data
+    if distance == "cosine":
+        X, Q = (rows[np.linalg.norm(rows.astype(np.float64), axis=1) > 1e-138] for rows in (X, Q))
+        assume(len(X) and len(Q))
+    packed = PackedRows(Geometry(as_distance(distance), HeldRows(X)))
+    lists, slack = packed.lists(Q, len(X), 200)
+    geometry = packed.geometry
+    measured = geometry.distance.block(Q, geometry.rows.items)
+    lengths = packed._queries(Q)[2]
+    for q in np.flatnonzero(np.isfinite(slack)):
+        assert sorted(lists.rows[q, : lists.counts[q]]) == list(range(len(X)))  # all of them are wanted
+        for score, margin, row in zip(lists.scores[q], lists.margins[q], lists.rows[q, : len(X)], strict=False):
+            half_square = HALF_SQUARE[distance](Fraction(float(measured[q, row])))
+            expected = half_square * Fraction(geometry.scale) ** 2 - Fraction(float(lengths[q])) ** 2 / 2
+            # The length of a query is rounded, too, which moves all of its scores alike.
+            alike = Fraction(float(lengths[q])) ** 2 * Fraction(2.0**-45)
+            off = abs(Fraction(float(score)) - expected) - alike
+            assert off <= Fraction(float(slack[q])) / 2 + Fraction(float(margin))
 
 
 @pytest.mark.parametrize("radius", [1e-12, 1e-10, 1.0, 1e10])

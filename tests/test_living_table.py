@@ -28,7 +28,7 @@ CHANGE = st.one_of(
 def _scores(request, monkeypatch):
     """Rough scores of rows as they are, and in eight bits, however few there are."""
     if request.param == "in eight bits":
-        monkeypatch.setattr("nearsay.search.screening.compact_view.FEWEST_NUMBERS", 0)
+        monkeypatch.setattr("nearsay.search.screening.screen.FEWEST_NUMBERS", 0)
         monkeypatch.setattr("nearsay.search.screening.screen.LOOK_EVERY", 1)
     with compiling.forced(True):
         yield

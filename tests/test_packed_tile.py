@@ -1,114 +1,186 @@
-"""Products of packed bytes: exact for every kind of instructions that this processor has, and the same as unpacked."""
+"""Products of packed bytes: exact for every kind of instructions that this processor has, and for those of any.
+
+What is compiled holds one tile, so every other one is checked by this file run again in a process of its own.
+"""
 
 from __future__ import annotations
 
 import os
 import subprocess
 import sys
+from pathlib import Path
 
 import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from nearsay import NeighborIndex, threads
+from nearsay.distances.named import as_distance
 from nearsay.errors import InputError
-from nearsay.search.screening import products, tile_families
+from nearsay.search.exact import ExactSearch
+from nearsay.search.row_store import HeldRows
+from nearsay.search.screening import packed_rows, products, tile_families
+from nearsay.search.screening.packed_rows import PackedRows
+from nearsay.search.screening.prepared_rows import Geometry
 from nearsay.search.screening.products import Int8Products, Quantized
-from nearsay.search.screening.tile_families import FAMILIES, FORCE, families_here
+from nearsay.search.screening.tile_families import ANY, FORCE, families_here, tile
 
-HERE = families_here()
-NAMES = [each.name for each in HERE]
-needs_one = pytest.mark.skipif(not HERE, reason="this processor has no instructions for products of bytes")
+OTHERS = [each.name for each in families_here() if each is not tile()]
+TESTS = Path(__file__).parent
 
 
 def quantized(values: np.ndarray) -> Quantized:
-    """Bytes as they are prepared: columns in sixteens, rows in fours, filled up with zeros."""
-    lines, columns = -(-len(values) // 4) * 4, -(-values.shape[1] // 16) * 16
+    """Bytes as they are prepared: columns in sixteens, rows in whole tiles, filled up with zeros."""
+    lines, columns = -(-len(values) // tile().n_queries) * tile().n_queries, -(-values.shape[1] // 16) * 16
     filled = np.zeros((lines, columns), np.int8)
     filled[: len(values), : values.shape[1]] = values
     return Quantized(filled, np.ones(lines, np.float32), len(values))
 
 
 def multiplied(left: np.ndarray, right: np.ndarray) -> np.ndarray:
-    from nearsay.search.screening.packed_tile_kernels import multiply
-
-    queries, rows = quantized(left), quantized(right)
     out = np.full((len(left), len(right)), np.nan, np.float32)
-    multiply(queries.values, queries.scales, *rows.packed, out)
+    Int8Products().into(quantized(left), quantized(right), out)
     return out
 
 
-@needs_one
+def packed(X: np.ndarray) -> PackedRows:
+    return PackedRows(Geometry(as_distance("euclidean"), HeldRows(X)))
+
+
 @given(st.integers(1, 20), st.integers(1, 90), st.integers(1, 70), st.integers(0, 2**32 - 1))
 def test_packed_products_are_those_of_whole_numbers(n_queries, n_rows, n_columns, seed):
     rng = np.random.default_rng(seed)
-    left, right = (rng.integers(-127, 128, (n, n_columns)) for n in (n_queries, n_rows))
+    left = rng.integers(-tile().largest, tile().largest + 1, (n_queries, n_columns))
+    right = rng.integers(-127, 128, (n_rows, n_columns))
     np.testing.assert_array_equal(multiplied(left, right), left @ right.T)
 
 
-@needs_one
-@pytest.mark.parametrize("n_columns", [1, 4096, 16 * 256, 8192])
-@pytest.mark.parametrize("signs", [(1, 1), (1, -1), (-1, -1)])
+@pytest.mark.parametrize("n_columns", [1, 4096, 4097, 8192])
+@pytest.mark.parametrize("signs", [(1, 1), (1, -1), (-1, 1), (-1, -1)])
 def test_the_largest_bytes_neither_overflow_nor_saturate(n_columns, signs):
-    left, right = (np.full((n, n_columns), 127 * sign) for n, sign in zip((7, 17), signs, strict=True))
-    expected = np.float32(127 * 127 * signs[0] * signs[1] * n_columns)
+    most = tile().largest
+    left, right = np.full((7, n_columns), most * signs[0]), np.full((17, n_columns), 127 * signs[1])
+    expected = np.float32(most * 127 * signs[0] * signs[1] * n_columns)
     np.testing.assert_array_equal(multiplied(left, right), np.full((7, 17), expected))
 
 
-@needs_one
-def test_the_widest_rows_fit_into_their_sums():
-    n_columns = next(each for each in FAMILIES if each.name == NAMES[0]).most_columns // 16 * 16
-    left, right = np.full((1, n_columns), 127), np.full((3, n_columns), 127)
-    np.testing.assert_array_equal(multiplied(left, right), np.full((1, 3), np.float32(127 * 127 * n_columns)))
+@pytest.mark.parametrize("sign", [1, -1])
+def test_the_widest_rows_fit_into_their_sums(sign):
+    n_columns, most = tile().most_columns, tile().largest
+    left, right = np.full((1, n_columns), most), np.full((3, n_columns), sign * 127)
+    np.testing.assert_array_equal(multiplied(left, right), np.full((1, 3), np.float32(sign * most * 127 * n_columns)))
 
 
-@needs_one
-@pytest.mark.parametrize("n_queries", [1, products.PACKED_FROM - 1, products.PACKED_FROM, 100])
-def test_a_screen_multiplies_the_same_packed_or_not(monkeypatch, n_queries):
-    X = np.random.default_rng(1).normal(size=(300, 37)).astype(np.float32)
-    apart = []
-    for serves in (None, HERE[0]):
-        monkeypatch.setattr(products, "family", lambda serves=serves: serves)
-        rows, queries = Int8Products().prepare(X)[0], Int8Products().prepare(X[:n_queries])[0]
-        out = np.empty((n_queries, len(X)), np.float32)
-        Int8Products().into(queries, rows, out)
-        assert rows.is_packed == (serves is not None and n_queries >= products.PACKED_FROM)
-        apart.append(out)
-    np.testing.assert_array_equal(*apart)
+SHAPES = st.tuples(st.integers(1, 14), st.integers(1, 200), st.integers(1, 40))
 
 
-@needs_one
-@pytest.mark.parametrize("name", NAMES)
-def test_neighbors_are_exact_with_every_tile_of_this_processor(name):
-    program = """
-import numpy as np
-from nearsay.search.exact import ExactSearch
-from nearsay.search.screening.tile_families import family
-rng = np.random.default_rng(0)
-X = np.repeat(rng.normal(size=(6000, 24)), 2, axis=0).astype(np.float32)
-search = ExactSearch(products="int8").fit(X)
-found = search.candidates(X[:300], 7)
-far = np.stack([((x.astype(float) - X.astype(float)) ** 2).sum(-1) for x in X[:300]])
-order = np.lexsort((np.broadcast_to(np.arange(len(X)), far.shape), far))[:, :7]
-assert all(set(right) <= set(some) for right, some in zip(order.tolist(), found.tolist()))
-assert all(rows.is_packed for _, rows, _ in search._screen._coarse.blocks(1))
-print(family().name)
-"""
+@given(SHAPES, st.integers(1, 5), st.integers(0, 2**32 - 1), st.sampled_from([1, 3]))
+def test_no_row_that_may_be_among_the_nearest_is_left_out(shape, k, seed, n_threads):
+    """All scores and margins of a loop: a row is listed unless k rows are certain to lie nearer."""
+    n_queries, n_rows, n_columns = shape
+    rng = np.random.default_rng(seed)
+    X, Q = (rng.integers(-3, 4, (n, n_columns)).astype(np.float32) for n in (n_rows, n_queries))
+    X += 0.01 * rng.normal(size=X.shape).astype(np.float32)
+    rows = packed(X)
+    rows.pack()
+    everything, slack = rows.lists(Q, n_rows, 2 * n_rows + 100)
+    few, _ = rows.lists(Q, k, 4 * k + 2000, n_threads)
+    for q in range(n_queries):
+        scores, margins = (getattr(everything, name)[q, :n_rows] for name in ("scores", "margins"))
+        numbers = everything.rows[q, :n_rows]
+        if k <= n_rows and np.isfinite(slack[q]):
+            certain = np.sort(scores + margins)[k - 1] + slack[q]
+            expected = set(numbers[scores - margins <= certain].tolist())
+            assert expected <= set(few.rows[q, : few.counts[q]].tolist())
+
+
+@pytest.mark.parametrize("n_rows", [1, 63, 64, 65, packed_rows.ROWS_A_BLOCK, packed_rows.ROWS_A_BLOCK + 1, 9000])
+@pytest.mark.parametrize("n_queries", [1, 3, 100, 700])
+def test_neighbors_are_exact_across_the_edges_of_groups_and_blocks(monkeypatch, n_rows, n_queries):
+    monkeypatch.setattr(packed_rows, "NUMBERS_A_THREAD", 1000)
+    rng = np.random.default_rng(n_rows)
+    X = rng.normal(size=(n_rows, 5)).astype(np.float32)
+    X[rng.integers(0, n_rows, n_rows // 2)] = X[0]  # duplicates, to be found by number
+    Q = rng.normal(size=(n_queries, 5)).astype(np.float32)
+    k = min(n_rows, 7)
+    far = np.zeros((n_queries, n_rows))
+    for column in range(5):
+        far += (Q[:, None, column].astype(float) - X[:, column].astype(float)) ** 2
+    expected = np.argsort(np.sqrt(far), axis=1, kind="stable")[:, :k]
+    for n_threads in (1, 3, 16):
+        with threads(n_threads):
+            index = NeighborIndex(search=ExactSearch(products="int8")).fit(X)
+            np.testing.assert_array_equal(index.query(Q, k).indices, expected)
+
+
+def test_rows_too_many_to_keep_are_packed_anew_and_found_all_the_same(monkeypatch):
+    rng = np.random.default_rng(0)
+    X, Q = rng.normal(size=(5000, 6)).astype(np.float32), rng.normal(size=(50, 6)).astype(np.float32)
+    kept = packed(X)
+    expected = kept.look(Q, 4, 500)
+    monkeypatch.setattr(packed_rows, "PACK_UP_TO", 1000)
+    not_kept = packed(X)
+    np.testing.assert_array_equal(not_kept.look(Q, 4, 500), expected)
+    assert kept.are_packed
+    assert not not_kept.are_packed
+
+
+def test_a_query_with_more_near_ties_than_its_list_holds_is_left_undecided():
+    X = np.zeros((3000, 4), np.float32)
+    X[0] = 5
+    X[1:] += 1e-4 * np.random.default_rng(0).normal(size=(2999, 4)).astype(np.float32)
+    found = packed(X).look(np.array([[0.0, 0, 0, 0], [5, 5, 5, 5]], np.float32), 1, 300)
+    assert (found[0] == -1).all()
+    assert found[1].max() == 0
+
+
+@pytest.mark.slow
+@pytest.mark.skipif(FORCE in os.environ, reason="this process has a tile of its own choice already")
+@pytest.mark.parametrize("name", OTHERS)
+def test_every_other_tile_of_this_processor_is_as_right(name):
+    """The tests above, hard rows and every bound, with that tile."""
+    chosen = ["test_packed_tile.py", "test_bounds.py", "test_search.py", "-k", "not importing and not public"]
     done = subprocess.run(
-        [sys.executable, "-c", program], env={**os.environ, FORCE: name}, capture_output=True, text=True, check=True
+        [sys.executable, "-m", "pytest", "-q", "-p", "no:cacheprovider", "-p", "no:randomly", *chosen],
+        cwd=TESTS,
+        env={**os.environ, FORCE: name, "PYTEST_XDIST_WORKER": ""},
+        capture_output=True,
+        text=True,
+        check=False,
     )
-    assert done.stdout.strip() == name
+    assert done.returncode == 0, done.stdout[-3000:]
+    assert "[100%]" in done.stdout
 
 
-def test_an_unknown_tile_is_refused_by_name(monkeypatch):
-    monkeypatch.setenv(FORCE, "MMX")
-    tile_families.family.cache_clear()
+def test_the_tile_is_named_and_an_unknown_name_is_refused(monkeypatch):
+    def forced(name: str) -> tile_families.Family:
+        monkeypatch.setenv(FORCE, name)
+        tile_families.tile.cache_clear()
+        return tile_families.tile()
+
     try:
         with pytest.raises(InputError, match="MMX"):
-            tile_families.family()
-        monkeypatch.setenv(FORCE, "none")
-        tile_families.family.cache_clear()
-        assert tile_families.family() is None
+            forced("MMX")
+        assert forced("AVX2").name == "AVX2"
+        assert forced("none") is ANY
+        assert not tile_families.pays()
+        products._fastest.cache_clear()
+        assert products._fastest(64) == "float32"
     finally:
         monkeypatch.undo()
-        tile_families.family.cache_clear()
+        tile_families.tile.cache_clear()
+        products._fastest.cache_clear()
+
+
+def test_with_another_llvm_than_those_tried_float32_serves(monkeypatch):
+    monkeypatch.delenv(FORCE, raising=False)
+    monkeypatch.setattr(tile_families, "LLVM_VERSIONS", range(3, 4))
+    tile_families.tile.cache_clear()
+    try:
+        assert tile_families.tile() is ANY
+        assert not tile_families.pays()
+        assert "LLVM" in tile_families.why_no_tile()
+    finally:
+        monkeypatch.undo()
+        tile_families.tile.cache_clear()

@@ -11,8 +11,8 @@ from nearsay import compiling
 from nearsay.errors import InputError
 from nearsay.neighbors import find
 from nearsay.search.exact import ExactSearch
-from nearsay.search.screening import compact_view, screen
-from nearsay.search.screening.compact_view import CompactView
+from nearsay.search.screening import screen
+from nearsay.search.screening.packed_rows import PackedRows
 
 POINTS = st.lists(st.tuples(*[st.integers(0, 3)] * 3), min_size=1, max_size=7)
 
@@ -21,7 +21,7 @@ CHANGES = ["add", "remove", "restore"]
 
 @pytest.fixture(autouse=True)
 def _few_rows_in_eight_bits(monkeypatch):
-    monkeypatch.setattr(compact_view, "FEWEST_NUMBERS", 0)
+    monkeypatch.setattr(screen, "FEWEST_NUMBERS", 0)
     monkeypatch.setattr(screen, "LOOK_EVERY", 2)
     with compiling.forced(True):
         yield
@@ -63,14 +63,18 @@ def test_rows_in_eight_bits_follow_and_are_not_prepared_again(monkeypatch):
     X = np.random.default_rng(0).normal(size=(200, 20)).astype(np.float32)
     search = ExactSearch().fit(X[:150])
     prepared = []
-    append = CompactView._append
-    monkeypatch.setattr(CompactView, "_append", lambda *given: prepared.append(given[1:]) or append(*given))
+    block = PackedRows._block
+    monkeypatch.setattr(PackedRows, "_block", lambda *given: prepared.append(given[1:]) or block(*given))
     for row in range(150, 160):
         search.add(X[row : row + 1] * np.float32(0.5))
         search.remove([row - 100])
         search.rough_scores(X[:1])
     assert prepared[0] == (0, 152)
-    assert prepared[1:] == [(row, row + 1) for row in range(152, 160)]
+    # Those that came alone are packed with their like, now and then, and never with those before them.
+    assert prepared[1:] == [
+        *[(152, 153), (153, 154), (152, 154), (154, 155), (155, 156), (154, 156), (152, 156), (156, 157)],
+        *[(157, 158), (156, 158), (158, 159), (159, 160), (158, 160), (156, 160), (152, 160)],
+    ]
 
 
 def test_rows_that_eight_bits_cannot_tell_apart_are_multiplied_as_they_are(monkeypatch):
@@ -81,7 +85,7 @@ def test_rows_that_eight_bits_cannot_tell_apart_are_multiplied_as_they_are(monke
     for _ in range(4):
         rough = search.rough_scores(X[:1])
     assert rough.scale == 1.0
-    assert search._screen._compact is None
+    assert search._screen._packed is None
     check_scores(search, X[:2])
 
 

@@ -30,7 +30,7 @@ from nearsay.parallel import in_parallel, shares
 from nearsay.search.exact import ExactSearch
 from nearsay.search.protocol import NeighborSearch
 from nearsay.search.screening import bounds
-from nearsay.search.screening.screen import join_looks, stack_looks
+from nearsay.search.screening.candidate_tables import join_looks, stack_looks
 from nearsay.search.trees import TreeSearch
 
 # Sums that are made at once for one thread: 1 MB in float32.

@@ -1,6 +1,6 @@
 """Exact search: every row is looked at, and most are ruled out by a matrix product.
 
-    Euclidean form? ── yes ──► screen: products in 8 bits, bfloat16 or float32 ──► candidates
+    Euclidean form? ── yes ──► screen: products in 8 bits or float32 ──► candidates
            │                     └─ too many rows within the rounding bound ──┐
            └── no ────────────────────────────────────────────────────────────┴──► scan: measure all rows in float64
 
@@ -18,10 +18,11 @@ from nearsay.errors import unknown_name
 from nearsay.parallel import in_parallel, shares
 from nearsay.search.protocol import Versioned, WriterLock
 from nearsay.search.row_store import HeldRows
+from nearsay.search.screening.candidate_tables import join_looks
 from nearsay.search.screening.prepared_rows import Geometry
 from nearsay.search.screening.products import PRODUCTS
 from nearsay.search.screening.rough_scores import RoughScores
-from nearsay.search.screening.screen import Screen, join_looks
+from nearsay.search.screening.screen import Screen
 
 QUERIES_AT_ONCE = 64
 ROWS_AT_ONCE = 1024
@@ -31,8 +32,8 @@ class ExactSearch(Versioned):
     """Looks at every row; any distance.
 
     ``products`` is the type of the matrix products that rule rows out: "float32",
-    "int8", "bfloat16" (needs torch), or "auto", the fastest on this machine. It
-    changes the time, never the answer.
+    "int8", or "auto", the faster on this machine. It changes the time, never the
+    answer.
 
     >>> search = ExactSearch("manhattan").fit([[0.0], [2.0], [5.0]])
     >>> search.candidates(np.array([[4.0]]), k=1)
@@ -53,8 +54,7 @@ class ExactSearch(Versioned):
         if self.products not in ("auto", *PRODUCTS):
             raise unknown_name("products", self.products, ["auto", *PRODUCTS])
         if self.distance_.has_euclidean_form:
-            products = None if self.products == "auto" else PRODUCTS[self.products]()
-            self._screen = Screen(Geometry(self.distance_, self.rows_), products)
+            self._screen = Screen(Geometry(self.distance_, self.rows_), self.products)
         return self
 
     def add(self, X: Any) -> np.ndarray:

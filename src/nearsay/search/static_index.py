@@ -27,7 +27,7 @@ from nearsay.errors import InputError
 from nearsay.search.exact import ExactSearch
 from nearsay.search.protocol import Versioned, WriterLock
 from nearsay.search.row_store import HeldRows
-from nearsay.search.screening.screen import join_looks
+from nearsay.search.screening.candidate_tables import join_looks
 
 # A structure is asked for a few more than needed: they settle ties at the edge, and its own rounding.
 A_FEW_MORE = 4

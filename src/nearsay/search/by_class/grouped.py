@@ -23,9 +23,9 @@ from nearsay.arrays import row_blocks
 from nearsay.distances.distance import Distance
 from nearsay.search.row_store import HeldRows
 from nearsay.search.screening import screen
+from nearsay.search.screening.candidate_tables import join_looks
 from nearsay.search.screening.prepared_rows import KEEP_UP_TO, ROWS_AT_ONCE, Geometry, PreparedView
 from nearsay.search.screening.products import Float32Products, fastest_products
-from nearsay.search.screening.screen import join_looks
 
 if TYPE_CHECKING:
     from nearsay.search.screening.shortlist_kernels import Shortlists
@@ -157,24 +157,23 @@ class GroupedRows:
         lowest_space = np.empty((max(len(stops) for stops, _ in self._groups), len(Q)), np.float32)
         most = max(len(firsts) for _, firsts in self._groups)
         listed = np.empty((len(Q), COARSE_ROOM * most + 65), np.int64)
-        with view.products.on_one_thread():
-            for (first, rows, half_norms), (stops, firsts) in zip(view.blocks(ROWS_AT_ONCE), self._groups, strict=True):
-                products = space[: len(rows) * len(Q)].reshape(len(rows), len(Q))
-                view.products.into(rows, queries, products)
-                own.take_out(products, first)
-                lowest, scored = lowest_space[: len(stops)], (products, half_norms, stops)
-                here = slice(first, first + len(rows))
-                room, counts = COARSE_ROOM * (len(firsts) - 1) + 64, np.zeros(len(Q), np.int64)
-                found = listed[:, : room + 1], counts
-                if coarse:
-                    finer = finer_queries, *(part[here] for part in self.prepared_rows())
-                    nearest_by_finer_scores(*scored, firsts, lowest, tuple(slacks), *finer, *found)
-                else:
-                    nearest_of_stretches(*scored, firsts, lowest, slacks[0], *found)
-                full |= counts == room
-                if k:
-                    best_of_all(*scored, lowest, self.order[here], k, *lists.state(slice(None)))
-                see(lines, here, as_listed(*found))
+        for (first, rows, half_norms), (stops, firsts) in zip(view.blocks(ROWS_AT_ONCE), self._groups, strict=True):
+            products = space[: len(rows) * len(Q)].reshape(len(rows), len(Q))
+            view.products.into(rows, queries, products)
+            own.take_out(products, first)
+            lowest, scored = lowest_space[: len(stops)], (products, half_norms, stops)
+            here = slice(first, first + len(rows))
+            room, counts = COARSE_ROOM * (len(firsts) - 1) + 64, np.zeros(len(Q), np.int64)
+            found = listed[:, : room + 1], counts
+            if coarse:
+                finer = finer_queries, *(part[here] for part in self.prepared_rows())
+                nearest_by_finer_scores(*scored, firsts, lowest, tuple(slacks), *finer, *found)
+            else:
+                nearest_of_stretches(*scored, firsts, lowest, slacks[0], *found)
+            full |= counts == room
+            if k:
+                best_of_all(*scored, lowest, self.order[here], k, *lists.state(slice(None)))
+            see(lines, here, as_listed(*found))
         return lists.finish(), np.flatnonzero(full | lists.crowded)
 
     @cached_property
@@ -279,11 +278,10 @@ class GroupedRows:
         queries, errors = view.products.prepare(exact)
         lists = _Lists(self, view.slack(lengths, errors, Q), left_out, k, n_members, coarse=view is not self._fine)
         space = np.empty(ROWS_AT_ONCE * len(Q), np.float32)  # blocks are as large, or smaller
-        with view.products.on_one_thread():
-            for first, rows, half_norms in view.blocks(ROWS_AT_ONCE):
-                products = space[: len(rows) * len(Q)].reshape(len(rows), len(Q))
-                view.products.into(rows, queries, products)
-                lists.see(products, half_norms, first)
+        for first, rows, half_norms in view.blocks(ROWS_AT_ONCE):
+            products = space[: len(rows) * len(Q)].reshape(len(rows), len(Q))
+            view.products.into(rows, queries, products)
+            lists.see(products, half_norms, first)
         return lists.finish()
 
 

@@ -20,9 +20,9 @@ E is a sum of terms, for d columns, the length |q| of the query and R of the lon
 
     summing             (d + 8) · u · (|q|·R + R²)     digits of the product, summed with unit roundoff u
     flushing            (d + 8) · 2⁻¹²³                products too small for float32 (rows as they are)
-    rounding_rows       e · |q|                        rows rounded to 8 bits or bfloat16 move by up to e
+    rounding_rows       e · |q|                        rows rounded to 8 bits move by up to e
     rounding_queries    e_q · (R + e)                  so does the query, by e_q
-    rounding_products   c · |q| · R                    products handed over in fewer digits (bfloat16)
+    comparing           4u · (|q|·R + R²)              digits of margins where each row has its own (8 bits)
     measuring           (d + 8) · 2⁻⁵⁰ · (|q| + R)²    digits of the measured distance
     taking_form         2f · (|q| + R + 2f)            digits of the Euclidean form, which moves rows by up to f
 
@@ -49,9 +49,6 @@ from nearsay.arrays import LARGEST_VALUE
 
 # The largest relative error of one operation.
 SINGLE_ROUNDOFF, DOUBLE_ROUNDOFF = 2.0**-24, 2.0**-53
-BFLOAT16_ROUNDOFF = 2.0**-8  # of 8 binary digits
-# Processors' bfloat16 units may round sums in float32 to odd instead of to nearest: twice the error.
-ODD_ROUNDOFF = 2 * SINGLE_ROUNDOFF
 SMALLEST_SINGLE = 2.0**-126  # below this, float32 has fewer digits, or none
 # A distance may lose eight times what the obvious loop does: room for roots, factors and other orders of operations.
 MEASURED_ROUNDOFF = 8 * DOUBLE_ROUNDOFF
@@ -64,6 +61,8 @@ SMALLEST_PLAIN_SINGLE, LARGEST_PLAIN_SINGLE = 1e-10, 1e10
 
 # Lengths of rounding errors are sums of squares too, in any order; this is more than up to 2²² columns can lose.
 ROUNDED_UP = 1 + 1e-9
+# Margins are multiplied and added up in float32: some 2⁻²⁴ each time, and never more than this in all.
+MARGIN_UP = 1 + 2.0**-20
 
 
 @dataclass(frozen=True)
@@ -127,6 +126,15 @@ def flushing(n_columns: int, dtype: np.dtype) -> Bound:
     return Bound(constant=(n_columns + 8) * 8 * SMALLEST_SINGLE if dtype.char == "f" else 0.0)
 
 
+def comparing(radius: float) -> Bound:
+    """What float32 loses where scores and margins are added and compared: four roundings of a score.
+
+    Scores reach to |q|R + R²/2; what margins lose is ``MARGIN_UP``.
+    """
+    lost = 4 * SINGLE_ROUNDOFF * radius
+    return Bound(constant=lost * radius, linear=lost)
+
+
 def rounding_rows(row_error: float) -> Bound:
     """Rounding moved no row by more than ``row_error``: q·(x + δ) = q·x + q·δ, and |q·δ| ≤ |q|·e."""
     return Bound(linear=row_error)
@@ -135,11 +143,6 @@ def rounding_rows(row_error: float) -> Bound:
 def rounding_queries(query_errors: np.ndarray, radius: float, row_error: float) -> np.ndarray:
     """Rounding moved each query by this length, and is multiplied with a row that was moved too: e_q·(R + e)."""
     return query_errors * (radius + row_error)
-
-
-def rounding_products(radius: float, coarseness: float) -> Bound:
-    """A product of rounded vectors comes back with a relative error of ``coarseness``."""
-    return Bound(linear=coarseness * radius)
 
 
 def farthest(radius: float) -> float:

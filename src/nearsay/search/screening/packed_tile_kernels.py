@@ -9,13 +9,16 @@ them with four bytes of a query and adds the four products to a running sum for 
                                        added across a register
 
 Which instruction that is, and how many rows a vector holds, is told by a Family. Some instructions take one side
-without a sign: queries are moved up by 128, and 128 times the sum of a row, known beforehand, is taken off again.
+without a sign: queries are moved up by 128, and 128 times the sum of a row, known beforehand, is where sums begin,
+with its sign turned around.
 Sums are exact: whole numbers of 32 bits, of which ``Family.most_columns`` keeps them.
 """
 
 from __future__ import annotations
 
+import os
 from collections.abc import Callable
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -24,116 +27,163 @@ from numba import types
 from numba.core import cgutils
 from numba.extending import intrinsic
 
-from nearsay.compiling import only_compiled as compiled
-from nearsay.search.screening.tile_families import DEEP, FAMILIES, ROWS, Family, family
+from nearsay.compiling import only_compiled
+from nearsay.search.screening.tile_families import ANY, DEEP, FORCE, ROWS, TOGETHER, Family, tile
+
+# What is compiled is kept on disk by processor, which does not tell a tile that was forced from the one that serves.
+compiled = partial(only_compiled, cache=False) if os.environ.get(FORCE) else only_compiled
 
 BYTE, INT, LONG, FLOAT = ir.IntType(8), ir.IntType(32), ir.IntType(64), ir.FloatType()
-MOVED = -0x7F7F7F80  # 0x80808080: the sign of four bytes turned around adds 128 to each
 
 
 def _add_products(builder: Any, of: Family, total: Any, query: Any, rows: Any) -> Any:
     """``total`` and the four products of each lane; ``query`` and ``rows`` are vectors of 32-bit numbers."""
     sums, bytes_ = ir.VectorType(INT, of.lanes), ir.VectorType(BYTE, DEEP * of.lanes)
-    if of.unsigned:
-        name = f"llvm.x86.avx512.vpdpbusd.{32 * of.lanes}"
-        kind = ir.FunctionType(sums, [sums, sums, sums])
-        return builder.call(cgutils.get_or_insert_function(builder.module, kind, name), [total, query, rows])
-    kind = ir.FunctionType(sums, [sums, bytes_, bytes_])
-    dot = cgutils.get_or_insert_function(builder.module, kind, "llvm.aarch64.neon.sdot.v4i32.v16i8")
-    return builder.call(dot, [total, builder.bitcast(query, bytes_), builder.bitcast(rows, bytes_)])
+
+    def call(name: str, result: Any, given: list[Any]) -> Any:
+        kind = ir.FunctionType(result, [each.type for each in given])
+        return builder.call(cgutils.get_or_insert_function(builder.module, kind, name), given)
+
+    if of is ANY:
+        wide = ir.VectorType(INT, DEEP * of.lanes)
+        left, right = (builder.sext(builder.bitcast(side, bytes_), wide) for side in (query, rows))
+        product = builder.mul(left, right)
+        for column in range(DEEP):
+            picked = ir.Constant(sums, [DEEP * lane + column for lane in range(of.lanes)])
+            total = builder.add(total, builder.shuffle_vector(product, product, picked))
+        return total
+    if of.feature == "avx2":
+        pairs = ir.VectorType(ir.IntType(16), 2 * of.lanes)
+        left, right = (builder.bitcast(side, bytes_) for side in (query, rows))
+        two_by_two = call("llvm.x86.avx2.pmadd.ub.sw", pairs, [left, right])
+        ones = ir.Constant(pairs, [1] * (2 * of.lanes))
+        return builder.add(total, call("llvm.x86.avx2.pmadd.wd", sums, [two_by_two, ones]))
+    if of.moved:
+        return call(f"llvm.x86.avx512.vpdpbusd.{32 * of.lanes}", sums, [total, query, rows])
+    left, right = (builder.bitcast(side, bytes_) for side in (query, rows))
+    return call("llvm.aarch64.neon.sdot.v4i32.v16i8", sums, [total, right, left])  # takes the four bytes by lane
 
 
-def _tile_of(of: Family, n_queries: int) -> Any:
-    """The innermost loop for so many queries and ``n_vectors`` vectors of rows."""
-    sums, floats = ir.VectorType(INT, of.lanes), ir.VectorType(FLOAT, of.lanes)
+def sums_of_tile(builder: Any, of: Family, queries: list[Any], rows: list[Any], width: Any, begin: list[Any]) -> Any:
+    """The innermost loop: whole sums [query][vector] of so many queries and vectors of rows.
+
+    ``queries`` and ``rows`` are pointers to the bytes of each query and of each group of rows; ``begin`` has the
+    vectors that sums begin with. Sums live in registers: one value each, carried through the loop.
+    """
+    sums = ir.VectorType(INT, of.lanes)
     per_group = ROWS // of.lanes
-    n_groups = max(1, of.n_vectors // per_group)
+    before, loop, after = (builder.append_basic_block(name) for name in ("before", "loop", "after"))
+    builder.branch(before)
+    builder.position_at_end(before)
+    builder.branch(loop)  # rows have a column at least
+    builder.position_at_end(loop)
+    column = builder.phi(LONG)
+    column.add_incoming(ir.Constant(LONG, 0), before)
+    totals = [[builder.phi(sums) for _ in begin] for _ in queries]
+    following = totals
+    sixteen = ir.VectorType(INT, TOGETHER // DEEP)
+    if of.by_lane:
+        lines = [load(builder, builder.gep(query, [column]), sixteen, 1) for query in queries]
+    for step in range(0, TOGETHER, DEEP):
+        here = builder.add(column, ir.Constant(LONG, step))
+        deep = builder.mul(here, ir.Constant(LONG, ROWS))
+        right = [
+            load(builder, builder.gep(start, [builder.add(deep, ir.Constant(LONG, part * DEEP * of.lanes))]), sums, 1)
+            for start in rows
+            for part in range(per_group)
+        ][: len(begin)]
+        longer = []
+        for a, line in enumerate(following):
+            if of.by_lane:
+                lane = ir.Constant(ir.VectorType(INT, of.lanes), [step // DEEP] * of.lanes)
+                left = builder.shuffle_vector(lines[a], lines[a], lane)
+            else:
+                left = repeated(builder, load(builder, builder.gep(queries[a], [here]), INT, 1), sums)
+            longer.append(
+                [_add_products(builder, of, total, left, row) for total, row in zip(line, right, strict=True)]
+            )
+        following = longer
+    next_column = builder.add(column, ir.Constant(LONG, TOGETHER))
+    column.add_incoming(next_column, loop)
+    for line, sums_after in zip(totals, following, strict=True):
+        for total, first, total_after in zip(line, begin, sums_after, strict=True):
+            total.add_incoming(first, before)
+            total.add_incoming(total_after, loop)
+    builder.cbranch(builder.icmp_signed("<", next_column, width), loop, after)
+    builder.position_at_end(after)
+    return following
 
+
+def load(builder: Any, pointer: Any, kind: Any, align: int) -> Any:
+    return builder.load(builder.bitcast(pointer, kind.as_pointer()), align=align)
+
+
+def repeated(builder: Any, value: Any, kind: Any) -> Any:
+    """A vector that holds the value in every lane."""
+    vector = builder.insert_element(ir.Constant(kind, ir.Undefined), value, ir.Constant(INT, 0))
+    return builder.shuffle_vector(vector, vector, ir.Constant(ir.VectorType(INT, kind.count), None))
+
+
+class Tile:
+    """Where the queries and rows of one tile lie, for the code that is written around its sums."""
+
+    def __init__(self, context: Any, builder: Any, signature: Any, arguments: Any, n_queries: int) -> None:
+        self.context, self.builder, self.signature, self.arguments = context, builder, signature, arguments
+        self.n_queries = n_queries
+
+    def data(self, number: int) -> Any:
+        return self.array(number).data
+
+    def array(self, number: int) -> Any:
+        return self.context.make_array(self.signature.args[number])(self.context, self.builder, self.arguments[number])
+
+    def sums(self, Q: int, i: Any, packed: int, row_sums: int, r: Any) -> Any:
+        """Products, as whole numbers, of the queries from ``i`` on and the rows from ``r`` on, a multiple of a tile."""
+        builder, of = self.builder, SERVES
+        width = builder.extract_value(self.array(Q).shape, 1)
+        lines = [builder.mul(builder.add(i, ir.Constant(LONG, a)), width) for a in range(self.n_queries)]
+        queries = [builder.gep(self.data(Q), [line]) for line in lines]
+        starts = [builder.mul(builder.add(r, ir.Constant(LONG, b)), width) for b in range(0, TILE_ROWS, ROWS)]
+        rows = [builder.gep(self.data(packed), [start]) for start in starts]
+        vectors = self.vectors(row_sums, r, ir.VectorType(INT, of.lanes))
+        none = ir.Constant(ir.VectorType(INT, of.lanes), None)
+        begin = [builder.sub(none, moved) for moved in vectors] if of.moved else [none] * len(vectors)
+        return sums_of_tile(builder, of, queries, rows, width, begin)
+
+    def vectors(self, number: int, r: Any, kind: Any) -> list[Any]:
+        """The numbers of an array for the rows of the tile, a vector at a time."""
+        builder = self.builder
+        places = [builder.add(r, ir.Constant(LONG, b)) for b in range(0, TILE_ROWS, SERVES.lanes)]
+        return [load(builder, builder.gep(self.data(number), [place]), kind, 4) for place in places]
+
+    def of_query(self, number: int, i: Any, a: int, kind: Any) -> Any:
+        """The number of an array for one query of the tile, in every lane."""
+        place = self.builder.add(i, ir.Constant(LONG, a))
+        return repeated(self.builder, self.builder.load(self.builder.gep(self.data(number), [place])), kind)
+
+
+def _multiply_tile_of(n_queries: int) -> Any:
     @intrinsic
     def multiply_tile(
-        typing: Any,
-        Q: Any,
-        query_scales: Any,
-        i: Any,
-        packed: Any,
-        row_sums: Any,
-        row_scales: Any,
-        g: Any,
-        out: Any,
-        i_out: Any,
-        r_out: Any,
-    ) -> tuple[Any, Callable[..., Any]]:
-        """``out[i_out + a, r_out + b]`` of the queries from ``i`` on and the groups of rows from ``g`` on."""
+        typing: Any, Q: Any, query_scales: Any, i: Any, packed: Any, row_sums: Any, row_scales: Any, r: Any, out: Any,
+        i_out: Any, r_out: Any,
+    ) -> tuple[Any, Callable[..., Any]]:  # fmt: skip
+        """``out[i_out + a, r_out + b]`` of the queries from ``i`` on and the rows from ``r`` on."""
 
         def generate(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:
-            def array(number: int) -> Any:
-                return context.make_array(signature.args[number])(context, builder, arguments[number])
-
-            def long(number: int) -> Any:
-                return ir.Constant(LONG, number)
-
-            def vector(pointer: Any, kind: Any, align: int) -> Any:
-                return builder.load(builder.bitcast(pointer, kind.as_pointer()), align=align)
-
-            queries, rows, products = array(0), array(3), array(7)
-            i, g, i_out, r_out = (arguments[number] for number in (2, 6, 8, 9))
-            width, out_width = builder.extract_value(queries.shape, 1), builder.extract_value(products.shape, 1)
-            group_bytes = builder.mul(width, long(ROWS))
-            starts = [builder.mul(builder.add(g, long(group)), group_bytes) for group in range(n_groups)]
-            lines = [builder.mul(builder.add(i, long(a)), width) for a in range(n_queries)]
-            # The sums live in registers: one value each, carried through the loop.
-            before, loop, after = (builder.append_basic_block(name) for name in ("before", "loop", "after"))
-            builder.branch(before)
-            builder.position_at_end(before)
-            builder.cbranch(builder.icmp_signed("<", long(0), width), loop, after)
-            builder.position_at_end(loop)
-            column = builder.phi(LONG)
-            column.add_incoming(long(0), before)
-            totals = [[builder.phi(sums) for _ in range(n_groups * per_group)] for _ in range(n_queries)]
-            nothing = ir.Constant(sums, None)
-            deep = builder.mul(column, long(ROWS))
-            right = [
-                vector(
-                    builder.gep(rows.data, [builder.add(builder.add(start, deep), long(part * DEEP * of.lanes))]),
-                    sums,
-                    1,
-                )
-                for start in starts
-                for part in range(per_group)
-            ]
-            following = []
+            tile = Tile(context, builder, signature, arguments, n_queries)
+            floats = ir.VectorType(FLOAT, SERVES.lanes)
+            i, r, i_out, r_out = (arguments[number] for number in (2, 6, 8, 9))
+            sums = tile.sums(0, i, 3, 4, r)
+            row_scales = tile.vectors(5, r, floats)
+            out_width = builder.extract_value(tile.array(7).shape, 1)
             for a in range(n_queries):
-                four = vector(builder.gep(queries.data, [builder.add(lines[a], column)]), INT, 1)
-                if of.unsigned:
-                    four = builder.xor(four, ir.Constant(INT, MOVED))
-                left = _repeated(builder, four, sums)
-                following.append([_add_products(builder, of, totals[a][b], left, right[b]) for b in range(len(right))])
-            next_column = builder.add(column, long(DEEP))
-            column.add_incoming(next_column, loop)
-            for line, sums_after in zip(totals, following, strict=True):
-                for total, total_after in zip(line, sums_after, strict=True):
-                    total.add_incoming(nothing, before)
-                    total.add_incoming(total_after, loop)
-            builder.cbranch(builder.icmp_signed("<", next_column, width), loop, after)
-            builder.position_at_end(after)
-            ends = [[builder.phi(sums) for _ in sums_after] for sums_after in following]
-            for line, sums_after in zip(ends, following, strict=True):
-                for end, total_after in zip(line, sums_after, strict=True):
-                    end.add_incoming(nothing, before)
-                    end.add_incoming(total_after, loop)
-            first_row = builder.mul(g, long(ROWS))
-            for b in range(n_groups * per_group):
-                place = builder.add(first_row, long(b * of.lanes))
-                row_scale = vector(builder.gep(array(5).data, [place]), floats, 4)
-                moved = vector(builder.gep(array(4).data, [place]), sums, 4) if of.unsigned else None
-                for a in range(n_queries):
-                    whole = ends[a][b] if moved is None else builder.sub(ends[a][b], moved)
-                    query_scale = builder.load(builder.gep(array(1).data, [builder.add(i, long(a))]))
-                    scale = builder.fmul(row_scale, _repeated(builder, query_scale, floats))
-                    line = builder.mul(builder.add(i_out, long(a)), out_width)
-                    column_out = builder.add(builder.add(line, r_out), long(b * of.lanes))
-                    pointer = builder.bitcast(builder.gep(products.data, [column_out]), floats.as_pointer())
-                    builder.store(builder.fmul(builder.sitofp(whole, floats), scale), pointer, align=4)
+                query_scale = tile.of_query(1, i, a, floats)
+                line = builder.add(builder.mul(builder.add(i_out, ir.Constant(LONG, a)), out_width), r_out)
+                for b, row_scale in enumerate(row_scales):
+                    product = builder.fmul(builder.sitofp(sums[a][b], floats), builder.fmul(row_scale, query_scale))
+                    place = builder.gep(tile.data(7), [builder.add(line, ir.Constant(LONG, b * SERVES.lanes))])
+                    builder.store(product, builder.bitcast(place, floats.as_pointer()), align=4)
             return context.get_dummy_value()
 
         number = types.int64
@@ -143,41 +193,36 @@ def _tile_of(of: Family, n_queries: int) -> Any:
     return multiply_tile
 
 
-def _repeated(builder: Any, value: Any, kind: Any) -> Any:
-    vector = builder.insert_element(ir.Constant(kind, ir.Undefined), value, ir.Constant(INT, 0))
-    return builder.shuffle_vector(vector, vector, ir.Constant(ir.VectorType(INT, kind.count), None))
-
-
-# Chosen once: what is compiled is kept by processor. Elsewhere nobody calls it.
-SERVES = family() or FAMILIES[-1]
+# Chosen once.
+SERVES = tile()
 QUERIES_AT_ONCE = SERVES.n_queries
-ROWS_AT_ONCE = max(ROWS, SERVES.lanes * SERVES.n_vectors)
-_multiply_tile, _multiply_line = _tile_of(SERVES, QUERIES_AT_ONCE), _tile_of(SERVES, 1)
+TILE_ROWS = max(ROWS, SERVES.lanes * SERVES.n_vectors)
+_multiply_tile, _multiply_line = _multiply_tile_of(QUERIES_AT_ONCE), _multiply_tile_of(1)
 
 
 @compiled
 def multiply(Q, query_scales, packed, row_sums, row_scales, out):  # type: ignore[no-untyped-def]
     """``out[i, r] = (Q[i] · row r) · query_scales[i] · row_scales[r]``, as large as ``out`` is.
 
-    Q has columns in whole fours; packed rows, their sums and their scales hold whole tiles, filled up with zeros.
+    Q has been moved and has columns in whole sixteens; packed rows, their sums and their scales hold whole tiles,
+    filled up with zeros.
     """
     n_queries, n_rows = out.shape
-    edge = np.empty((QUERIES_AT_ONCE, ROWS_AT_ONCE), np.float32)
-    for r in range(0, n_rows, ROWS_AT_ONCE):
-        g = r // ROWS
-        whole = r + ROWS_AT_ONCE <= n_rows
+    edge = np.empty((QUERIES_AT_ONCE, TILE_ROWS), np.float32)
+    for r in range(0, n_rows, TILE_ROWS):
+        whole = r + TILE_ROWS <= n_rows
         i = 0
         while i < n_queries:
             several = i + QUERIES_AT_ONCE <= n_queries
             if several and whole:
-                _multiply_tile(Q, query_scales, i, packed, row_sums, row_scales, g, out, i, r)
+                _multiply_tile(Q, query_scales, i, packed, row_sums, row_scales, r, out, i, r)
             elif whole:
-                _multiply_line(Q, query_scales, i, packed, row_sums, row_scales, g, out, i, r)
+                _multiply_line(Q, query_scales, i, packed, row_sums, row_scales, r, out, i, r)
             else:
                 if several:
-                    _multiply_tile(Q, query_scales, i, packed, row_sums, row_scales, g, edge, 0, 0)
+                    _multiply_tile(Q, query_scales, i, packed, row_sums, row_scales, r, edge, 0, 0)
                 else:
-                    _multiply_line(Q, query_scales, i, packed, row_sums, row_scales, g, edge, 0, 0)
+                    _multiply_line(Q, query_scales, i, packed, row_sums, row_scales, r, edge, 0, 0)
                 for a in range(QUERIES_AT_ONCE if several else 1):
                     for b in range(n_rows - r):
                         out[i + a, r + b] = edge[a, b]
@@ -185,13 +230,35 @@ def multiply(Q, query_scales, packed, row_sums, row_scales, out):  # type: ignor
 
 
 @compiled
-def pack(values, packed, row_sums):  # type: ignore[no-untyped-def]
-    """Rows (n, columns) of bytes, sixteen side by side; and 128 times the sum of each row."""
-    n_rows, n_columns = values.shape
-    for r in range(n_rows):
+def pack(values, fours, packed, row_sums, moved):  # type: ignore[no-untyped-def]
+    """Rows of bytes, sixteen side by side, and ``moved`` times the sum of each row; ``fours`` are the bytes by four."""
+    for r in range(values.shape[0]):
         group, lane = r // ROWS, r % ROWS
+        for j in range(fours.shape[1]):
+            packed[group, j, lane] = fours[r, j]
         total = np.int32(0)
-        for j in range(n_columns):
-            packed[group, j // DEEP, lane, j % DEEP] = values[r, j]
+        for j in range(values.shape[1]):
             total += np.int32(values[r, j])
-        row_sums[r] = 128 * total
+        row_sums[r] = moved * total
+
+
+# The errors are sums of squares: adding them in another order moves the last digits (``bounds.ROUNDED_UP``).
+@partial(compiled, fastmath={"reassoc", "contract", "nsz"})
+def quantize(X, out, scales, errors, most):  # type: ignore[no-untyped-def]
+    """Rows as whole numbers from −most to most times a scale each, and how far (in length) that is from them."""
+    for r in range(X.shape[0]):
+        row, wholes = X[r], out[r]
+        largest = np.float32(0.0)
+        for j in range(row.shape[0]):
+            largest = max(largest, abs(row[j]))
+        scale = largest / np.float32(most)
+        # Rows too small to divide by are 0 in eight bits.
+        inverse = np.float32(1.0) / scale if scale > np.float32(1e-30) else np.float32(0.0)
+        scales[r] = scale
+        total = 0.0
+        for j in range(row.shape[0]):
+            whole = np.int8(np.rint(row[j] * inverse))
+            wholes[j] = whole
+            off = np.float64(row[j]) - np.float64(scale) * np.float64(whole)
+            total += off * off
+        errors[r] = np.sqrt(total)

@@ -2,7 +2,7 @@
 
     rows ──► Euclidean form ─┬─► as they are ──────────────────────────► PlainView
                              └─► centered, scaled to length 1 ─┬───────► PreparedView, float32
-                                                               └─ rounded to 8 bits or bfloat16
+                                                               └─ rounded to 8 bits
 
 A view gives blocks of rows to multiply, and the *slack* of each query: how far apart two scores must lie for
 their order to be certain. ``bounds.py`` derives the terms it is made of.
@@ -222,13 +222,12 @@ class PreparedView:
         return _bounded(exact, geometry.radius * geometry.scale, np.dtype(np.float32))
 
     def slack(self, lengths: np.ndarray, errors: np.ndarray, Q: np.ndarray) -> np.ndarray:
-        geometry, products = self.geometry, self.products
+        geometry = self.geometry
         n_columns, radius = len(geometry.center), geometry.radius * geometry.scale
         bound = (
             bounds.screenable(geometry.radius)
-            + bounds.summing(n_columns, radius, products.roundoff)
+            + bounds.summing(n_columns, radius, bounds.SINGLE_ROUNDOFF)
             + bounds.rounding_rows(self.row_error)
-            + bounds.rounding_products(radius, products.coarseness)
             + bounds.measuring(n_columns, radius)
             + bounds.taking_form(geometry.scale * geometry.form_error(Q), radius)
         )
@@ -255,8 +254,7 @@ class PreparedView:
         for first, rows, half_norms, errors in self._prepared(ROWS_AT_ONCE):
             largest = max(largest, float(errors.max()))
             if size <= KEEP_UP_TO:
-                # In another order they are multiplied from the other side.
-                kept.append((first, self.products.kept(rows, as_rows=self._order is None), half_norms.copy()))
+                kept.append((first, self.products.kept(rows), half_norms.copy()))
         return largest, kept or None
 
     def blocks(self, size: int) -> Iterator[Block]:

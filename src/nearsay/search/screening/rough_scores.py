@@ -54,12 +54,11 @@ class RoughScores:
         several, errors = view.products.prepare(exact)
         slack = view.slack(lengths, errors, Q)
         scores = np.empty((len(Q), n_rows), exact.dtype)
-        with view.products.on_one_thread():
-            for first, rows, half_norms in view.blocks(ROWS_AT_ONCE):
-                out = scores[:, first : first + len(rows)]
-                if not out.flags.c_contiguous:
-                    out = np.empty(out.shape, out.dtype)
-                view.products.into(several, rows, out)
-                np.subtract(half_norms, out, out=scores[:, first : first + len(rows)])
+        for first, rows, half_norms in view.blocks(ROWS_AT_ONCE):
+            out = scores[:, first : first + len(rows)]
+            if not out.flags.c_contiguous:
+                out = np.empty(out.shape, out.dtype)
+            view.products.into(several, rows, out)
+            np.subtract(half_norms, out, out=scores[:, first : first + len(rows)])
         lengths = np.where(np.isfinite(lengths), lengths, 0.0)
         return cls(scores, slack, lengths * lengths, scale)

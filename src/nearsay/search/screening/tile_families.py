@@ -8,12 +8,17 @@ from dataclasses import dataclass
 from functools import lru_cache
 from pathlib import Path
 
+import numpy as np
+
 from nearsay.errors import unknown_name
 
 ROWS = 16  # side by side
-DEEP = 4  # columns together
+DEEP = 4  # columns of a row together
+TOGETHER = 16  # columns that a step of the tile takes; rows are filled up with zeros to a multiple of it
 # The name of a family, to be used instead of the one that is chosen; "none" for none of them.
 FORCE = "NEARSAY_TILE"
+# Versions of LLVM whose names for the instructions are those used here.
+LLVM_VERSIONS = range(15, 23)
 
 
 @dataclass(frozen=True)
@@ -25,53 +30,77 @@ class Family:
     name : str
     feature : what LLVM calls them.
     lanes : rows in a vector.
-    unsigned : whether the query's side has no sign.
+    moved : what is added to the bytes of a query, whose side has no sign; 0 where it has one.
+    largest : of the numbers that a byte of a query holds; rows reach to ±127.
     n_queries, n_vectors : how many sums are kept in registers at once.
     """
 
     name: str
     feature: str
     lanes: int
-    unsigned: bool
+    moved: int
+    largest: int
     n_queries: int
     n_vectors: int
 
     @property
+    def by_lane(self) -> bool:
+        """Whether the instruction takes the four bytes of a query out of a vector of sixteen."""
+        return self.lanes == TOGETHER // DEEP
+
+    def moved_up(self, values: np.ndarray) -> np.ndarray:
+        """Bytes of queries as the instruction takes them."""
+        return values + np.int8(self.moved - 256 if self.moved > 127 else self.moved) if self.moved else values
+
+    @property
     def most_columns(self) -> int:
-        """So many columns fit into sums of 32 bits, whatever the bytes."""
-        largest = 255 * 128 if self.unsigned else 127 * 127
-        return (2**31 - 1) // largest // DEEP * DEEP
+        """So many columns fit into sums of 32 bits; on the way to them, sums may run over and back."""
+        return (2**31 - 1) // (self.largest * 127) // TOGETHER * TOGETHER
 
 
 FAMILIES = (
-    Family("AVX-512 VNNI", "avx512vnni", 16, True, 6, 4),
-    Family("AVX-VNNI", "avxvnni", 8, True, 4, 2),
-    Family("Arm dot products", "dotprod", 4, False, 6, 4),
+    Family("AVX-512 VNNI", "avx512vnni", 16, 128, 127, 6, 4),
+    Family("AVX-VNNI", "avxvnni", 8, 128, 127, 6, 2),
+    # Two products of 127 × 127 are added in 16 bits, where nothing larger would fit.
+    Family("AVX2", "avx2", 8, 64, 63, 6, 2),
+    Family("Arm dot products", "dotprod", 4, 0, 127, 4, 4),
+    # Only for tests, and where it is asked for: slower than products of float32.
+    ANY := Family("any processor", "", 4, 0, 127, 4, 4),
 )
 
 
 def families_here() -> list[Family]:
-    """Those whose instructions this processor has, the fastest first."""
+    """Those that this processor can run, the fastest first; the last one can be run by all."""
     from llvmlite import binding
 
     known = dict(binding.get_host_cpu_features())
     with suppress(OSError):  # Linux on Arm tells more than LLVM
         known["dotprod"] = " asimddp" in Path("/proc/cpuinfo").read_text()
-    return [each for each in FAMILIES if known.get(each.feature)]
+    return [each for each in FAMILIES if each is ANY or known.get(each.feature)]
 
 
 @lru_cache(maxsize=1)
-def family() -> Family | None:
-    """The one that serves: the first, or the one that is forced by its name; None where there is none.
-
-    On Arm the tile of four rows with four queries is as fast, so that nothing has to be packed there.
-    """
+def tile() -> Family:
+    """The one that serves: the fastest here, or the one that is forced by its name."""
     forced = os.environ.get(FORCE)
-    if forced == "none":
-        return None
-    if forced:
+    if forced and forced != "none":
         named = {each.name: each for each in FAMILIES}
         if forced not in named:
             raise unknown_name(f"tile in {FORCE}", forced, [*named, "none"])
         return named[forced]
-    return next((each for each in families_here() if each.unsigned), None)
+    return families_here()[0] if forced != "none" and not why_no_tile() else ANY
+
+
+def why_no_tile() -> str:
+    """Why the instructions of this processor cannot be used; empty if they can."""
+    from llvmlite import binding
+
+    version = binding.llvm_version_info[0]
+    if version not in LLVM_VERSIONS:
+        return f"numba brings LLVM {version}, which the 8-bit tile has not been tried with"
+    return ""
+
+
+def pays() -> bool:
+    """Whether products of bytes can be faster than others here."""
+    return os.environ.get(FORCE) != "none" and tile() is not ANY

@@ -1,0 +1,297 @@
+"""All rows in eight bits, packed for the tile that this processor has, and how far rounding moved each of them.
+
+    rows ──► centered, scaled ──► rounded to 8 bits ──► packed, 4096 rows a block ──► fused tile ──► candidates
+                                   └─ error and length of each row: the margin of its scores
+
+Rows come and go while others are searching: a change gives another object, which shares all blocks but those it
+touches.
+"""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Iterable, Iterator
+from copy import copy
+from dataclasses import dataclass, replace
+from itertools import pairwise
+from typing import Any
+
+import numpy as np
+
+from nearsay.arrays import row_blocks, rows_within
+from nearsay.parallel import in_parallel, shares, thread_count
+from nearsay.search.screening import bounds
+from nearsay.search.screening.candidate_tables import stack_looks
+from nearsay.search.screening.prepared_rows import Geometry, PreparedView
+from nearsay.search.screening.products import Float32Products, pack_rows, whole_columns
+from nearsay.search.screening.rough_scores import RoughScores
+from nearsay.search.screening.tile_families import tile
+
+ROWS_A_BLOCK = 4096
+GROUP = 64  # rows whose largest margin is known
+# Packed rows are kept up to this many bytes; more are packed anew for every thousand queries.
+PACK_UP_TO = 256 << 20
+# Queries that go over the rows together lie in the second cache, and their lists in memory.
+QUERY_BYTES, LISTED_AT_ONCE = 256 << 10, 1 << 20
+# Fewer than these for each thread are shared among threads by rows, when each has so many numbers to go over.
+FEWEST_QUERIES, NUMBERS_A_THREAD = 32, 1 << 20
+
+
+@dataclass(frozen=True)
+class Block:
+    """Some rows as the tile takes them, filled up to whole groups: such rows have half norms of +inf.
+
+    Attributes
+    ----------
+    first : number of the first row.
+    n_rows : without those that fill up.
+    values : bytes, sixteen rows side by side.
+    sums : what sums begin with, its sign turned around.
+    scales, half_norms, errors, lengths : of each row; the lengths after rounding, or more.
+    group_errors, group_lengths : the largest of each group.
+    """
+
+    first: int
+    n_rows: int
+    values: np.ndarray
+    sums: np.ndarray
+    scales: np.ndarray
+    half_norms: np.ndarray
+    errors: np.ndarray
+    lengths: np.ndarray
+    group_errors: np.ndarray
+    group_lengths: np.ndarray
+
+    def __len__(self) -> int:
+        return self.n_rows
+
+    def with_half_norms(self, numbers: np.ndarray, half_norms: Any) -> Block:
+        """The same where the rows of some numbers have other half norms."""
+        here = (numbers >= self.first) & (numbers < self.first + self.n_rows)
+        if not here.any():
+            return self
+        changed = self.half_norms.copy()
+        changed[numbers[here] - self.first] = half_norms[here] if np.ndim(half_norms) else half_norms
+        return replace(self, half_norms=changed)
+
+    def arrays(self) -> tuple[np.ndarray, ...]:
+        return (
+            self.values, self.sums, self.scales, self.half_norms,
+            self.errors, self.lengths, self.group_errors, self.group_lengths,
+        )  # fmt: skip
+
+
+class Lists:
+    """The candidates of some queries so far, filled up to whole tiles of queries."""
+
+    def __init__(self, n_queries: int, k: int, capacity: int, undecided: np.ndarray) -> None:
+        from nearsay.search.screening.shortlist_kernels import list_length
+
+        self.scores, self.margins = (np.empty((n_queries, capacity), np.float32) for _ in range(2))
+        self.rows = np.empty((n_queries, capacity), np.int32)
+        self.thresholds = np.full(n_queries, -np.inf, np.float32)
+        self.thresholds[: len(undecided)][~undecided] = np.inf
+        self.counts = np.zeros(n_queries, np.int64)
+        self.due = np.full(n_queries, min(capacity, list_length(k)), np.int64)
+
+    def arrays(self) -> tuple[np.ndarray, ...]:
+        scratch = np.empty(self.scores.shape[1], np.float32)
+        return self.scores, self.margins, self.rows, self.thresholds, self.counts, self.due, scratch
+
+    @classmethod
+    def joined(cls, parts: list[Lists]) -> Lists:
+        """Lists over different rows for the same queries, as one."""
+        widths = [int(part.counts.max()) for part in parts]
+        whole = copy(parts[0])
+        whole.scores = np.full((len(whole.counts), sum(widths)), np.inf, np.float32)
+        whole.margins, whole.rows = np.zeros_like(whole.scores), np.full(whole.scores.shape, -1, np.int32)
+        for part, (start, stop) in zip(parts, pairwise(np.cumsum([0, *widths])), strict=True):
+            there = np.arange(stop - start) < part.counts[:, None]
+            for name in ("scores", "margins", "rows"):
+                np.copyto(getattr(whole, name)[:, start:stop], getattr(part, name)[:, : stop - start], where=there)
+        crowded = np.any([part.thresholds == -np.inf for part in parts], axis=0)
+        whole.counts = np.where(crowded, 0, sum(widths))
+        return whole
+
+
+class PackedRows:
+    """The rows of one geometry. Never changes but by packing them when they are first needed."""
+
+    def __init__(self, geometry: Geometry, packed: list[Block] | None = None) -> None:
+        self.geometry = geometry
+        self._view = PreparedView(geometry, Float32Products())
+        self._packed = packed
+        self._packing = threading.Lock()
+
+    @staticmethod
+    def serve(geometry: Geometry) -> bool:
+        """Whether there is a tile for rows of this width."""
+        return len(geometry.center) <= tile().most_columns
+
+    @property
+    def fit(self) -> bool:
+        """Whether these rows are kept packed."""
+        return len(self.geometry.rows) * whole_columns(len(self.geometry.center)) <= PACK_UP_TO
+
+    @property
+    def are_packed(self) -> bool:
+        return self._packed is not None
+
+    def with_rows(self, geometry: Geometry) -> PackedRows | None:
+        """For more rows; None where these are so long that all would have to be packed again."""
+        if geometry.scale != self.geometry.scale:
+            return None
+        following = PackedRows(geometry)
+        if self._packed is None or not following.fit:
+            return following
+        packed = self._packed + following._pack(len(self.geometry.rows))
+        while len(packed) > 1 and len(packed[-2]) <= len(packed[-1]) <= ROWS_A_BLOCK - len(packed[-2]):
+            # Never many small blocks, and no row packed more often than a dozen times.
+            last, before = packed.pop(), packed.pop()
+            packed.append(following._block(before.first, last.first + len(last)))
+        following._packed = packed
+        return following
+
+    def without(self, geometry: Geometry, numbers: np.ndarray) -> PackedRows:
+        """For the same rows, of which those of some numbers have been removed."""
+        return self._changed(geometry, numbers, np.inf)
+
+    def restored(self, geometry: Geometry, numbers: np.ndarray) -> PackedRows:
+        """For the same rows, of which those of some numbers are there again."""
+        half_norms = np.empty(len(numbers), np.float32)
+        if self._packed is not None:
+            exact = np.empty((len(numbers), len(geometry.center)), np.float32)
+            self._view.center(geometry.rows.take(numbers), exact, half_norms)
+        return self._changed(geometry, numbers, half_norms)
+
+    def _changed(self, geometry: Geometry, numbers: np.ndarray, half_norms: Any) -> PackedRows:
+        packed = self._packed
+        return PackedRows(geometry, packed and [block.with_half_norms(numbers, half_norms) for block in packed])
+
+    # ------------------------------------------------------------ looking
+
+    def look(self, Q: np.ndarray, k: int, length: int) -> np.ndarray:
+        """Candidates of every query from lists of this length; a query that stays undecided has none."""
+        self.pack()
+        in_cache = rows_within(QUERY_BYTES, whole_columns(Q.shape[1]), most=LISTED_AT_ONCE // length)
+        at_once = max(in_cache, FEWEST_QUERIES)
+        n_threads = min(thread_count(), len(self.geometry.rows) * Q.shape[1] // NUMBERS_A_THREAD)
+        if len(Q) < FEWEST_QUERIES * n_threads:
+            return self._look(Q, k, length, n_threads)
+        parts = shares(len(Q), most=at_once)
+        return stack_looks(in_parallel(lambda part: self._look(Q[part], k, length, 1), parts))
+
+    def _look(self, Q: np.ndarray, k: int, length: int, n_threads: int) -> np.ndarray:
+        """The same for queries that go over the rows together, shared among threads by rows."""
+        from nearsay.search.screening.fused_tile_kernels import finish
+
+        lists, slack = self.lists(Q, k, length, n_threads)
+        found: np.ndarray = finish(lists.arrays(), len(Q), k, slack)
+        return found
+
+    def lists(self, Q: np.ndarray, k: int, length: int, n_threads: int = 1) -> tuple[Lists, np.ndarray]:
+        """Rows that may be among the k nearest of each query; and twice what scores are off beside their margins."""
+        from nearsay.search.screening.fused_tile_kernels import see_packed
+
+        queries, slack, _ = self._queries(Q)
+        unreached = np.isinf(slack)
+
+        def see(blocks: Iterable[Block]) -> Lists:
+            lists = Lists(len(queries[0]), k, length, unreached)
+            arrays = lists.arrays()
+            for block in blocks:
+                see_packed(queries, block.arrays(), block.first, k, slack, arrays)
+            return lists
+
+        if n_threads > 1 and self._packed is not None:
+            every = [self._packed[number::n_threads] for number in range(min(n_threads, len(self._packed)))]
+            return Lists.joined(in_parallel(see, every)), slack
+        return see(self._blocks()), slack
+
+    def rough_scores(self, Q: np.ndarray) -> RoughScores:
+        """Scores of all rows for a few queries, and how far they can be off."""
+        from nearsay.search.screening.packed_tile_kernels import multiply
+
+        self.pack()
+        (values, scales, of_error, of_length), slack, lengths = self._queries(Q)
+        scores = np.empty((len(Q), len(self.geometry.rows)), np.float32)
+        margins = np.zeros(len(Q))
+        for block in self._blocks():
+            products = np.empty((len(Q), len(block)), np.float32)
+            multiply(values, scales, block.values, block.sums, block.scales, products)
+            np.subtract(block.half_norms[: len(block)], products, out=scores[:, block.first : block.first + len(block)])
+            error, length = float(block.group_errors.max()), float(block.group_lengths.max())
+            np.maximum(margins, (of_error * error + of_length * length)[: len(Q)], out=margins)
+        return RoughScores(scores, slack + 2 * margins, np.square(lengths[: len(Q)]), self.geometry.scale)
+
+    def _queries(self, Q: np.ndarray) -> tuple[tuple[np.ndarray, ...], np.ndarray, np.ndarray]:
+        """Queries as the tile takes them; twice what scores are off beside their margins; and their lengths.
+
+        Queries and lengths are filled up to whole tiles.
+        """
+        from nearsay.search.screening.packed_tile_kernels import quantize
+
+        geometry, of = self.geometry, tile()
+        exact, lengths = self._view.prepare(Q)
+        lines = -(-len(Q) // of.n_queries) * of.n_queries
+        values, scales = np.zeros((lines, whole_columns(Q.shape[1])), np.int8), np.zeros(lines, np.float32)
+        errors = np.zeros(lines)
+        quantize(exact, values, scales, errors, of.largest)
+        reached = np.zeros(lines)
+        reached[: len(Q)] = np.where(np.isinf(lengths), 0.0, lengths)
+        radius = geometry.radius * geometry.scale
+        bound = (
+            bounds.screenable(geometry.radius)
+            + bounds.summing(Q.shape[1], radius, bounds.SINGLE_ROUNDOFF)
+            + bounds.comparing(radius)
+            + bounds.measuring(Q.shape[1], radius)
+            + bounds.taking_form(geometry.scale * geometry.form_error(Q), radius)
+        )
+        # What a score is off for each unit of the error of a row, and of its length.
+        of_error = bounds.rounding_rows(1.0).at(reached)
+        of_length = np.broadcast_to(bounds.rounding_queries(errors * bounds.ROUNDED_UP, 1.0, 0.0), lines)
+        margins = (_rounded_up(each * bounds.MARGIN_UP) for each in (of_error, of_length))
+        return (of.moved_up(values), scales, *margins), bounds.slack(bound, lengths), reached
+
+    # ------------------------------------------------------------ packing
+
+    def pack(self) -> None:
+        """Pack all rows, once, where they are worth their memory."""
+        if self._packed is None and self.fit:
+            with self._packing:
+                if self._packed is None:
+                    self._packed = self._pack(0)
+
+    def _pack(self, first: int) -> list[Block]:
+        parts = list(row_blocks(len(self.geometry.rows) - first, size=ROWS_A_BLOCK))
+        return in_parallel(lambda part: self._block(first + part.start, first + part.stop), parts)
+
+    def _blocks(self) -> Iterator[Block]:
+        if self._packed is not None:
+            yield from self._packed
+        else:
+            for part in row_blocks(len(self.geometry.rows), size=ROWS_A_BLOCK):
+                yield self._block(part.start, part.stop)
+
+    def _block(self, start: int, stop: int) -> Block:
+        from nearsay.search.screening.packed_tile_kernels import quantize
+
+        rows, n = self.geometry.rows, stop - start
+        lines, width = -(-n // GROUP) * GROUP, whole_columns(len(self.geometry.center))
+        exact, half_norms = np.empty((n, len(self.geometry.center)), np.float32), np.full(lines, np.inf, np.float32)
+        self._view.center(rows.between(start, stop), exact, half_norms)
+        values, scales, errors = np.zeros((n, width), np.int8), np.zeros(lines, np.float32), np.zeros(lines)
+        quantize(exact, values, scales, errors, 127)
+        errors *= bounds.ROUNDED_UP
+        lengths = np.zeros(lines)
+        lengths[:n] = np.sqrt(2 * half_norms[:n].astype(np.float64)) * bounds.MARGIN_UP + errors[:n]
+        if rows.removed is not None:
+            half_norms[:n][rows.removed[start:stop]] = np.inf
+        errors, lengths = _rounded_up(errors), _rounded_up(lengths)
+        largest = (each.reshape(-1, GROUP).max(axis=1) for each in (errors, lengths))
+        return Block(start, n, *pack_rows(values, lines), scales, half_norms, errors, lengths, *largest)
+
+
+def _rounded_up(values: np.ndarray) -> np.ndarray:
+    """In float32, no smaller than they were."""
+    return np.nextafter(values.astype(np.float32), np.float32(np.inf))
