@@ -85,7 +85,13 @@ def exactly(X: np.ndarray, Q: np.ndarray, k: int, distance: object) -> np.ndarra
 
 def leave_out(monkeypatch: pytest.MonkeyPatch, term: str) -> None:
     """From now on this term is nothing."""
-    numbers = {"rounding_queries": 0.0, "farthest": np.inf, "tree_blur": 0.0, "least_certain": 0.0}
+    numbers = {
+        "rounding_queries": 0.0,
+        "farthest": np.inf,
+        "tree_blur": 0.0,
+        "least_certain": 0.0,
+        "squaring": (0.0, 0.0),
+    }
     monkeypatch.setattr(bounds, term, lambda *_: numbers.get(term, bounds.Bound()))
 
 
@@ -199,6 +205,7 @@ SEARCHES = {
     ),
     ("taking_form", GLANCE): (one_way(50, 1e-9), one_way(3, 1e-9), "float32", "cosine"),
     ("taking_form", BLOCKS): (one_way(50, 1e-9), one_way(3, 1e-9), "int8", "cosine"),
+    ("squaring", BLOCKS): (normal(400, 30, 1.0), normal(400, 30, 1.0)[:60] * np.float32(1e7), "int8", "euclidean"),
     ("screenable", BLOCKS): (one_way(300, 1e-162), one_way(5, 1e-162), "float32", "euclidean"),
     ("farthest", GLANCE): (normal(60, 3, 1.0), np.full((1, 3), 1e60), "float32", "euclidean"),
 }
@@ -304,13 +311,13 @@ def test_scores_of_packed_rows_stay_within_their_own_margins(data, distance):
         X, Q = (rows[np.linalg.norm(rows.astype(np.float64), axis=1) > 1e-138] for rows in (X, Q))
         assume(len(X) and len(Q))
     packed = PackedRows(Geometry(as_distance(distance), HeldRows(X)))
-    lists, slack = packed.lists(Q, len(X), 200)
+    queries, slack, lengths = packed._queries(Q)
+    lists = packed.lists(queries, slack, len(X), 200, 1, np.full(len(Q), np.inf, np.float32))
     geometry = packed.geometry
     measured = geometry.distance.block(Q, geometry.rows.items)
-    lengths = packed._queries(Q)[2]
     for q in np.flatnonzero(np.isfinite(slack)):
-        assert sorted(lists.rows[q, : lists.counts[q]]) == list(range(len(X)))  # all of them are wanted
-        for score, margin, row in zip(lists.scores[q], lists.margins[q], lists.rows[q, : len(X)], strict=False):
+        assert sorted(lists.listed["row"][q, : lists.counts[q]]) == list(range(len(X)))  # all of them are wanted
+        for score, margin, row in lists.listed[q, : len(X)]:
             half_square = HALF_SQUARE[distance](Fraction(float(measured[q, row])))
             expected = half_square * Fraction(geometry.scale) ** 2 - Fraction(float(lengths[q])) ** 2 / 2
             # The length of a query is rounded, too, which moves all of its scores alike.

@@ -21,6 +21,7 @@ from nearsay.errors import InputError
 from nearsay.search.exact import ExactSearch
 from nearsay.search.row_store import HeldRows
 from nearsay.search.screening import packed_rows, products, tile_families
+from nearsay.search.screening.narrowing_kernels import keep_nearest, squares
 from nearsay.search.screening.packed_rows import PackedRows
 from nearsay.search.screening.prepared_rows import Geometry
 from nearsay.search.screening.products import Int8Products, Quantized
@@ -84,15 +85,16 @@ def test_no_row_that_may_be_among_the_nearest_is_left_out(shape, k, seed, n_thre
     X += 0.01 * rng.normal(size=X.shape).astype(np.float32)
     rows = packed(X)
     rows.pack()
-    everything, slack = rows.lists(Q, n_rows, 2 * n_rows + 100)
-    few, _ = rows.lists(Q, k, 4 * k + 2000, n_threads)
+    queries, slack, _ = rows._queries(Q)
+    anything = np.full(n_queries, np.inf, np.float32)
+    everything = rows.lists(queries, slack, n_rows, 2 * n_rows + 100, 1, anything)
+    few = rows.lists(queries, slack, k, 4 * k + 2000, n_threads, anything)
     for q in range(n_queries):
-        scores, margins = (getattr(everything, name)[q, :n_rows] for name in ("scores", "margins"))
-        numbers = everything.rows[q, :n_rows]
+        scores, margins, numbers = (everything.listed[q, :n_rows][name] for name in ("score", "margin", "row"))
         if k <= n_rows and np.isfinite(slack[q]):
             certain = np.sort(scores + margins)[k - 1] + slack[q]
             expected = set(numbers[scores - margins <= certain].tolist())
-            assert expected <= set(few.rows[q, : few.counts[q]].tolist())
+            assert expected <= set(few.listed["row"][q, : few.counts[q]].tolist())
 
 
 @pytest.mark.parametrize("n_rows", [1, 63, 64, 65, packed_rows.ROWS_A_BLOCK, packed_rows.ROWS_A_BLOCK + 1, 9000])
@@ -124,6 +126,49 @@ def test_rows_too_many_to_keep_are_packed_anew_and_found_all_the_same(monkeypatc
     np.testing.assert_array_equal(not_kept.look(Q, 4, 500), expected)
     assert kept.are_packed
     assert not not_kept.are_packed
+
+
+@given(st.integers(1, 6), st.integers(1, 40), st.integers(1, 9), st.integers(1, 12), st.integers(0, 2**32 - 1))
+def test_narrowing_leaves_what_a_loop_leaves(n_queries, n_rows, width, k, seed):
+    """By squares of whole numbers, which are exact: all within the share of the k-th lowest, in their order."""
+    rng = np.random.default_rng(seed)
+    X, Q = (rng.integers(0, 4, (n, 3)).astype(np.float32) for n in (n_rows, n_queries))
+    candidates = np.sort(rng.integers(0, n_rows, (n_queries, width)), axis=1)
+    for line in candidates:
+        line[rng.integers(1, width + 1) :] = -1
+    out = np.empty(candidates.shape, np.float32)
+    half = n_rows // 2
+    squares(Q, X[:half], candidates, 0, out)
+    squares(Q, X[half:], candidates, half, out)
+    expected = []
+    for q, line in zip(Q, candidates, strict=True):
+        far = [sum((a - b) ** 2 for a, b in zip(q.tolist(), X[row].tolist(), strict=True)) for row in line[line >= 0]]
+        limit = sorted(far)[min(k, len(far)) - 1] * 1.5**2 if len(far) > k else max(far)
+        expected.append([row for row, each in zip(line.tolist(), far, strict=False) if each <= limit])
+    new_width = keep_nearest(candidates, out, k, 0.5, 0.0)
+    assert [line[line >= 0].tolist() for line in candidates[:, :new_width]] == expected
+    assert (candidates[:, new_width:] == -1).all()
+
+
+@pytest.mark.parametrize("in_order", [False, True])
+@pytest.mark.parametrize("k", [packed_rows.GUESSED_FROM - 1, packed_rows.GUESSED_FROM, 60])
+def test_guesses_are_never_trusted(monkeypatch, in_order, k):
+    """Rows in order of their distance: every sixteenth group says little of where the nearest lie."""
+    rng = np.random.default_rng(0)
+    X = rng.normal(size=(6000, 3)).astype(np.float32)
+    Q = (0.1 * rng.normal(size=(60, 3))).astype(np.float32)
+    if in_order:
+        X = X[np.argsort((X**2).sum(axis=1))]
+        X[: 64 * 15] = X[: 64 * 15][::-1]
+    guessed = []
+    guess = PackedRows._guess
+    monkeypatch.setattr(PackedRows, "_guess", lambda *given: guessed.append(1) or guess(*given) - np.float32(in_order))
+    found = NeighborIndex(search=ExactSearch(products="int8")).fit(X).query(Q, k)
+    assert bool(guessed) == (k >= packed_rows.GUESSED_FROM)
+    far = np.zeros((len(Q), len(X)))
+    for column in range(3):
+        far += (Q[:, None, column].astype(float) - X[:, column].astype(float)) ** 2
+    np.testing.assert_array_equal(found.indices, np.argsort(np.sqrt(far), axis=1, kind="stable")[:, :k])
 
 
 def test_a_query_with_more_near_ties_than_its_list_holds_is_left_undecided():

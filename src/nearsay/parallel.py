@@ -8,7 +8,7 @@ from concurrent.futures import ThreadPoolExecutor
 from contextlib import AbstractContextManager, contextmanager, nullcontext
 from contextvars import ContextVar, copy_context
 from functools import lru_cache, wraps
-from threading import RLock
+from threading import Lock, RLock
 from typing import Any, Concatenate, ParamSpec, TypeVar, cast
 
 import numpy as np
@@ -20,6 +20,9 @@ Item = TypeVar("Item")
 Result = TypeVar("Result")
 Owner = TypeVar("Owner")
 Parameters = ParamSpec("Parameters")
+
+# Over all callers; more wait for their turn, while every caller works on its own items itself.
+MOST_HELPERS = 256
 
 _chosen_threads: ContextVar[int | None] = ContextVar("threads", default=None)
 
@@ -166,9 +169,40 @@ def in_parallel(work: Callable[[Item], Result], items: Iterable[Item]) -> list[R
     with one_blas_thread():
         if workers <= 1:
             return [work(item) for item in items]
-        context = copy_context()  # a thread of the pool knows nothing of ``threads`` by itself
-        with ThreadPoolExecutor(workers) as pool:
-            return list(pool.map(lambda item: context.copy().run(work, item), items))
+        results: list[Any] = [None] * len(items)
+        failed: list[tuple[int, BaseException]] = []
+        numbers, taking = iter(range(len(items))), Lock()
+
+        def work_on() -> None:
+            while not failed:
+                with taking:
+                    number = next(numbers, None)
+                if number is None:
+                    return
+                try:
+                    results[number] = work(items[number])
+                except BaseException as error:
+                    failed.append((number, error))
+
+        context = copy_context()  # another thread knows nothing of ``threads`` by itself
+        helpers = [_helpers().submit(context.copy().run, work_on) for _ in range(workers - 1)]
+        work_on()
+        for helper in helpers:
+            if not helper.cancel():  # one that has not begun finds nothing left to do
+                helper.result()
+        if failed:
+            raise min(failed, key=lambda pair: pair[0])[1]
+        return results
+
+
+@lru_cache(maxsize=1)
+def _helpers() -> ThreadPoolExecutor:
+    """Threads that wait for the next call: starting them takes as long as a few queries do. It grows as is needed."""
+    return ThreadPoolExecutor(MOST_HELPERS, thread_name_prefix="nearsay")
+
+
+if hasattr(os, "register_at_fork"):
+    os.register_at_fork(after_in_child=_helpers.cache_clear)  # a forked process has none of these threads
 
 
 def shares(n: int, most: int) -> Iterator[slice]:

@@ -14,7 +14,7 @@ import numpy as np
 from nearsay.arrays import check_n_neighbors, check_row_numbers, row_blocks, row_width
 from nearsay.neighbors import dense
 from nearsay.neighbors.table import NeighborTable
-from nearsay.parallel import in_parallel, shares, thread_count
+from nearsay.parallel import in_parallel, shares, thread_count, threads
 from nearsay.search.by_class.grouped import GroupedRows
 from nearsay.search.by_class.small import OwnBlock, SmallRows, is_small
 from nearsay.search.exact import ExactSearch
@@ -24,7 +24,9 @@ NOBODY = dense.NOBODY
 # From so many rows, or numbers in all rows, the neighbors of all are found by multiplying all of them at once.
 MANY_ROWS, MANY_NUMBERS = 1000, 100_000
 QUERIES_A_THREAD = 1024
-CANDIDATES_AT_ONCE = 1 << 21  # over all queries of a batch: 32 MB with their distances
+CANDIDATES_A_THREAD = 1 << 19  # over all queries of a batch: 8 MB with their distances
+# From so many for each thread, every thread finds and measures the neighbors of its own queries.
+QUERIES_TOGETHER = 32
 FEW_CANDIDATES = 1 << 13  # are measured sooner than threads start
 
 
@@ -123,7 +125,7 @@ def _all_at_once(search: NeighborSearch, k: int) -> NeighborTable:
 
 def _batch(k: int) -> int:
     """Queries searched together: enough for every thread, few enough that their candidates (some k of them) fit."""
-    return max(64, min(QUERIES_A_THREAD * thread_count(), CANDIDATES_AT_ONCE // (8 * k + 128)))
+    return thread_count() * max(64, min(QUERIES_A_THREAD, CANDIDATES_A_THREAD // (8 * k + 128)))
 
 
 def _stacked(parts: Iterator[NeighborTable], n_queries: int, k: int) -> NeighborTable:
@@ -142,7 +144,18 @@ def _answer(search: NeighborSearch, Q: Any, left_out: np.ndarray, k: int) -> Nei
     if dense.serves(search, len(Q)):
         dense.fill_nearest(search, Q, left_out, (table.indices, table.distances))
         return table
-    candidates = search.candidates(Q, k + 1 if len(left_out) else k)
+    wanted = k + 1 if len(left_out) else k
+    if isinstance(search, ExactSearch) and len(Q) >= QUERIES_TOGETHER * thread_count() > QUERIES_TOGETHER:
+
+        def find(part: slice) -> None:
+            with threads(1):
+                found = search.candidates(Q[part], wanted)
+                measure_and_order(search, Q[part], found, left_out[part], table[part])
+
+        search.prepare(len(Q))
+        in_parallel(find, shares(len(Q), most=_batch(k) // thread_count()))
+        return table
+    candidates = search.candidates(Q, wanted)
     if candidates.size < FEW_CANDIDATES:
         measure_and_order(search, Q, candidates, left_out, table)
         return table

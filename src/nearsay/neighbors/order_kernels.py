@@ -54,6 +54,9 @@ def many_nearest_first(candidates, measured, left_out, indices, distances):  # t
         # What was not measured is left out before sorting: its distance can be anything.
         here = (candidates[q] >= 0) & (candidates[q] != itself)
         rows, far = candidates[q][here], measured[q][here]
+        if len(far) > k:  # ordering all of them would take longer
+            near = far <= np.partition(far, k - 1)[k - 1]
+            rows, far = rows[near], far[near]
         if np.any(rows[1:] < rows[:-1]):
             by_row = np.argsort(rows, kind="mergesort")
             rows, far = rows[by_row], far[by_row]

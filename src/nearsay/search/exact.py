@@ -78,6 +78,11 @@ class ExactSearch(Versioned):
             if version._screen is not None:
                 version._screen = version._screen.restored(version.rows_, numbers)
 
+    def prepare(self, n_queries: int) -> None:
+        """Do on all threads what is done once for many queries, before every thread asks for some of them."""
+        if self._screen is not None:
+            self._screen.prepare(n_queries)
+
     def candidates(self, Q: Any, k: int) -> np.ndarray:
         if self._screen is None:
             return self._scan(Q, k)

@@ -215,6 +215,17 @@ def measuring(n_columns: int, radius: float) -> Bound:
     return Bound(constant=share * radius**2, linear=2 * share * radius, quadratic=share)
 
 
+def squaring(n_columns: int, dtype: np.dtype) -> tuple[float, float]:
+    """By which share of itself, and by how much beside, a sum of squared differences is off from what is measured.
+
+    In the type of rows and queries: every difference and square is rounded, the sum at each of d steps, in any order,
+    (d + 3)·u of a sum in which nothing cancels; what is measured has its own share. Squares below the range of the
+    type may be flushed, eight of the smallest numbers a column.
+    """
+    share = (n_columns + 8) * (unit_roundoff(dtype) + MEASURED_ROUNDOFF)
+    return 2 * share, (n_columns + 8) * (8 * SMALLEST_SINGLE if dtype.char == "f" else 5e-324)
+
+
 def screenable(radius: float) -> Bound:
     """Nothing, or all: the order of rows so near each other that squares vanish is left to what is measured."""
     return Bound(constant=0.0 if radius >= SMALLEST_LENGTH else np.inf)

@@ -51,7 +51,7 @@ def _compare_tile(
         fuse = _known(builder, "fma", [FLOATS] * 3)
         lower = _known(builder, "minnum", [FLOATS] * 2)
         limits = [tile.of_query(2, i, a, FLOATS) for a in range(QUERIES_AT_ONCE)]
-        scores, found = [], None
+        scores, lines, found = [], [], None
         for a in range(QUERIES_AT_ONCE):
             turned = builder.fneg(tile.of_query(1, i, a, FLOATS))
             line = [
@@ -62,20 +62,25 @@ def _compare_tile(
             lowest = line[0]
             for score in line[1:]:
                 lowest = builder.call(lower, [lowest, score], fastmath=("nnan", "nsz"))
-            any_of_line = builder.fcmp_ordered("<", lowest, limits[a])
-            found = any_of_line if found is None else builder.or_(found, any_of_line)
+            lines.append(builder.fcmp_ordered("<", lowest, limits[a]))
+            found = lines[a] if found is None else builder.or_(found, lines[a])
         bits = ir.IntType(SERVES.lanes)
         any_found = builder.icmp_unsigned("!=", builder.bitcast(found, bits), ir.Constant(bits, 0))
         with builder.if_then(any_found, likely=False):
             for a in range(QUERIES_AT_ONCE):
-                mask = ir.Constant(LONG, 0)
-                for b, score in enumerate(scores[a]):
-                    place = builder.gep(tile.data(9), [ir.Constant(LONG, a * TILE_ROWS + b * SERVES.lanes)])
-                    builder.store(score, builder.bitcast(place, FLOATS.as_pointer()), align=4)
-                    some = builder.bitcast(builder.fcmp_ordered("<", score, limits[a]), bits)
-                    some = builder.shl(builder.zext(some, LONG), ir.Constant(LONG, b * SERVES.lanes))
-                    mask = builder.or_(mask, some)
-                builder.store(mask, builder.gep(tile.data(10), [ir.Constant(LONG, a)]))
+                bits_of_line = builder.gep(tile.data(10), [ir.Constant(LONG, a)])
+                builder.store(ir.Constant(LONG, 0), bits_of_line)
+                with builder.if_then(
+                    builder.icmp_unsigned("!=", builder.bitcast(lines[a], bits), ir.Constant(bits, 0))
+                ):
+                    mask = ir.Constant(LONG, 0)
+                    for b, score in enumerate(scores[a]):
+                        place = builder.gep(tile.data(9), [ir.Constant(LONG, a * TILE_ROWS + b * SERVES.lanes)])
+                        builder.store(score, builder.bitcast(place, FLOATS.as_pointer()), align=4)
+                        some = builder.bitcast(builder.fcmp_ordered("<", score, limits[a]), bits)
+                        some = builder.shl(builder.zext(some, LONG), ir.Constant(LONG, b * SERVES.lanes))
+                        mask = builder.or_(mask, some)
+                    builder.store(mask, bits_of_line)
         return any_found
 
     number = types.int64
@@ -99,19 +104,19 @@ def _known(builder: Any, name: str, given: list[Any]) -> Any:
 
 
 @compiled
-def see_packed(queries, rows, first, k, slack, lists):  # type: ignore[no-untyped-def]
-    """Put all rows on the lists of those queries for which they may be among the k nearest.
+def see_packed(queries, rows, groups, first, k, slack, lists):  # type: ignore[no-untyped-def]
+    """Put rows on the lists of those queries for which they may be among the k nearest.
 
     Queries and rows are filled up to whole tiles: queries with thresholds of −inf, rows with half norms of +inf.
-    ``first`` is the number of the first row.
+    ``groups`` are where to start, where to stop, and at which step; ``first`` is the number of the first row of all.
     """
     Q, query_scales, reaches, query_errors = queries
     packed, row_sums, row_scales, half_norms, errors, lengths, group_errors, group_lengths = rows
-    list_scores, list_margins, list_rows, thresholds, counts, due, _ = lists
+    listed, thresholds, counts, due, _ = lists
     limits = np.empty(Q.shape[0], np.float32)
     scores = np.empty((QUERIES_AT_ONCE, TILE_ROWS), np.float32)
     below = np.zeros(QUERIES_AT_ONCE, np.int64)
-    for g in range(group_errors.shape[0]):
+    for g in range(groups[0], groups[1], groups[2]):
         error, length = group_errors[g], group_lengths[g]
         for q in range(limits.shape[0]):
             limits[q] = thresholds[q] + (reaches[q] * error + query_errors[q] * length)
@@ -128,8 +133,8 @@ def see_packed(queries, rows, first, k, slack, lists):  # type: ignore[no-untype
                             margin = reaches[q] * errors[r + b] + query_errors[q] * lengths[r + b]
                             if scores[a, b] - margin < thresholds[q]:
                                 count = counts[q]
-                                list_scores[q, count], list_margins[q, count] = scores[a, b], margin
-                                list_rows[q, count] = first + r + b
+                                here = listed[q, count]
+                                here.score, here.margin, here.row = scores[a, b], margin, first + r + b
                                 counts[q] = count + 1
                                 if count + 1 == due[q]:
                                     _make_room(lists, q, k, slack[q])
@@ -138,9 +143,9 @@ def see_packed(queries, rows, first, k, slack, lists):  # type: ignore[no-untype
 @compiled
 def _make_room(lists, q, k, slack):  # type: ignore[no-untyped-def]
     """Cut a full list back; where that does not help, the query is crowded, and no row passes any more."""
-    scores, _, _, thresholds, counts, due, _ = lists
+    listed, thresholds, counts, due, _ = lists
     cut_back(lists, q, k, slack)
-    capacity = scores.shape[1]
+    capacity = listed.shape[1]
     if due[q] == capacity and counts[q] > capacity - capacity // 4:
         counts[q], thresholds[q] = 0, -np.inf
     # Early cuts bring the threshold down early; a long list is only for those who need it.
@@ -149,31 +154,52 @@ def _make_room(lists, q, k, slack):  # type: ignore[no-untyped-def]
 
 @compiled
 def cut_back(lists, q, k, slack):  # type: ignore[no-untyped-def]
-    """Keep what can still be among the k nearest; more than k rows are there."""
-    scores, margins, rows, thresholds, counts, _, scratch = lists
+    """Keep what can still be among the k nearest, of at least k rows; gives the threshold that is certain."""
+    listed, thresholds, counts, _, scratch = lists
     count = counts[q]
     for c in range(count):
-        scratch[c] = scores[q, c] + margins[q, c]
-    threshold = just_above(kth_smallest(scratch[:count], k), slack, scores.dtype)
+        scratch[c] = listed[q, c].score + listed[q, c].margin
+    certain = just_above(kth_smallest(scratch[:count], k), slack, scratch.dtype)
+    threshold = min(certain, thresholds[q])
     kept = 0
     for c in range(count):
-        if scores[q, c] - margins[q, c] < threshold:
-            scores[q, kept], margins[q, kept], rows[q, kept] = scores[q, c], margins[q, c], rows[q, c]
+        here = listed[q, c]
+        if here.score - here.margin < threshold:
+            there = listed[q, kept]
+            there.score, there.margin, there.row = here.score, here.margin, here.row
             kept += 1
     counts[q], thresholds[q] = kept, threshold
+    return certain
 
 
 @compiled
-def finish(lists, n_queries, k, slack):  # type: ignore[no-untyped-def]
-    """Candidates of every query; −1 fills up, and is all that a crowded query has."""
-    counts = lists[4]
+def certain_thresholds(lists, k, slack, thresholds):  # type: ignore[no-untyped-def]
+    """The thresholds that the rows listed so far make certain; +inf where they are fewer than k."""
+    for q in range(slack.shape[0]):
+        thresholds[q] = np.inf
+        if lists[2][q] >= k:
+            thresholds[q] = cut_back(lists, q, k, slack[q])
+
+
+@compiled
+def finish(lists, guesses, k, slack):  # type: ignore[no-untyped-def]
+    """Candidates of every query; −1 fills up, and is all that a crowded query has, or one that was guessed wrong.
+
+    A list that began with a threshold that was guessed, and not +inf, holds all candidates if k rows make certain that
+    it was no lower than need be.
+    """
+    listed, _, counts, _, _ = lists
+    n_queries = slack.shape[0]
     width = 1
     for q in range(n_queries):
-        if counts[q] > k:
-            cut_back(lists, q, k, slack[q])
+        certain = np.float32(np.inf)
+        if counts[q] >= k:
+            certain = cut_back(lists, q, k, slack[q])
+        if certain > guesses[q]:
+            counts[q] = 0
         width = max(width, counts[q])
     candidates = np.full((n_queries, width), -1, np.int64)
     for q in range(n_queries):
         for c in range(counts[q]):
-            candidates[q, c] = lists[2][q, c]
+            candidates[q, c] = listed[q, c].row
     return candidates

@@ -1,6 +1,6 @@
 """All rows in eight bits, packed for the tile that this processor has, and how far rounding moved each of them.
 
-    rows ──► centered, scaled ──► rounded to 8 bits ──► packed, 4096 rows a block ──► fused tile ──► candidates
+    rows ──► centered, scaled ──► rounded to 8 bits ──► packed, in large blocks ──► fused tile ──► candidates
                                    └─ error and length of each row: the margin of its scores
 
 Rows come and go while others are searching: a change gives another object, which shares all blocks but those it
@@ -9,6 +9,7 @@ touches.
 
 from __future__ import annotations
 
+import math
 import threading
 from collections.abc import Iterable, Iterator
 from copy import copy
@@ -21,20 +22,28 @@ import numpy as np
 from nearsay.arrays import row_blocks, rows_within
 from nearsay.parallel import in_parallel, shares, thread_count
 from nearsay.search.screening import bounds
-from nearsay.search.screening.candidate_tables import stack_looks
+from nearsay.search.screening.candidate_tables import join_looks, stack_looks
 from nearsay.search.screening.prepared_rows import Geometry, PreparedView
 from nearsay.search.screening.products import Float32Products, pack_rows, whole_columns
 from nearsay.search.screening.rough_scores import RoughScores
 from nearsay.search.screening.tile_families import tile
 
-ROWS_A_BLOCK = 4096
+ROWS_A_BLOCK = 1 << 15
+MERGED_UP_TO = 4096  # rows that came one by one
 GROUP = 64  # rows whose largest margin is known
 # Packed rows are kept up to this many bytes; more are packed anew for every thousand queries.
 PACK_UP_TO = 256 << 20
 # Queries that go over the rows together lie in the second cache, and their lists in memory.
 QUERY_BYTES, LISTED_AT_ONCE = 256 << 10, 1 << 20
+# From so many neighbors on, where to begin is guessed from every so many-th group of rows.
+GUESSED_FROM, SAMPLED = 48, 16
 # Fewer than these for each thread are shared among threads by rows, when each has so many numbers to go over.
 FEWEST_QUERIES, NUMBERS_A_THREAD = 32, 1 << 20
+
+# A row on a list; together, so that putting one there touches one place in memory.
+LISTED = np.dtype([("score", np.float32), ("margin", np.float32), ("row", np.int32)])
+
+Queries = tuple[np.ndarray, ...]  # bytes and scales, and what a score is off for each unit of a row's error and length
 
 
 @dataclass(frozen=True)
@@ -74,6 +83,10 @@ class Block:
         changed[numbers[here] - self.first] = half_norms[here] if np.ndim(half_norms) else half_norms
         return replace(self, half_norms=changed)
 
+    @property
+    def n_groups(self) -> int:
+        return len(self.group_errors)
+
     def arrays(self) -> tuple[np.ndarray, ...]:
         return (
             self.values, self.sums, self.scales, self.half_norms,
@@ -84,33 +97,29 @@ class Block:
 class Lists:
     """The candidates of some queries so far, filled up to whole tiles of queries."""
 
-    def __init__(self, n_queries: int, k: int, capacity: int, undecided: np.ndarray) -> None:
+    def __init__(self, n_queries: int, k: int, capacity: int) -> None:
         from nearsay.search.screening.shortlist_kernels import list_length
 
-        self.scores, self.margins = (np.empty((n_queries, capacity), np.float32) for _ in range(2))
-        self.rows = np.empty((n_queries, capacity), np.int32)
+        self.listed = np.empty((n_queries, capacity), LISTED)
         self.thresholds = np.full(n_queries, -np.inf, np.float32)
-        self.thresholds[: len(undecided)][~undecided] = np.inf
         self.counts = np.zeros(n_queries, np.int64)
         self.due = np.full(n_queries, min(capacity, list_length(k)), np.int64)
 
     def arrays(self) -> tuple[np.ndarray, ...]:
-        scratch = np.empty(self.scores.shape[1], np.float32)
-        return self.scores, self.margins, self.rows, self.thresholds, self.counts, self.due, scratch
+        return self.listed, self.thresholds, self.counts, self.due, np.empty(self.listed.shape[1], np.float32)
 
     @classmethod
     def joined(cls, parts: list[Lists]) -> Lists:
         """Lists over different rows for the same queries, as one."""
         widths = [int(part.counts.max()) for part in parts]
         whole = copy(parts[0])
-        whole.scores = np.full((len(whole.counts), sum(widths)), np.inf, np.float32)
-        whole.margins, whole.rows = np.zeros_like(whole.scores), np.full(whole.scores.shape, -1, np.int32)
+        whole.listed = np.full((len(whole.counts), sum(widths)), np.array((np.inf, 0, -1), LISTED))
         for part, (start, stop) in zip(parts, pairwise(np.cumsum([0, *widths])), strict=True):
             there = np.arange(stop - start) < part.counts[:, None]
-            for name in ("scores", "margins", "rows"):
-                np.copyto(getattr(whole, name)[:, start:stop], getattr(part, name)[:, : stop - start], where=there)
+            np.copyto(whole.listed[:, start:stop], part.listed[:, : stop - start], where=there)
         crowded = np.any([part.thresholds == -np.inf for part in parts], axis=0)
         whole.counts = np.where(crowded, 0, sum(widths))
+        whole.thresholds = np.where(crowded, -np.inf, np.inf).astype(np.float32)
         return whole
 
 
@@ -145,7 +154,7 @@ class PackedRows:
         if self._packed is None or not following.fit:
             return following
         packed = self._packed + following._pack(len(self.geometry.rows))
-        while len(packed) > 1 and len(packed[-2]) <= len(packed[-1]) <= ROWS_A_BLOCK - len(packed[-2]):
+        while len(packed) > 1 and len(packed[-2]) <= len(packed[-1]) <= MERGED_UP_TO - len(packed[-2]):
             # Never many small blocks, and no row packed more often than a dozen times.
             last, before = packed.pop(), packed.pop()
             packed.append(following._block(before.first, last.first + len(last)))
@@ -181,32 +190,68 @@ class PackedRows:
         parts = shares(len(Q), most=at_once)
         return stack_looks(in_parallel(lambda part: self._look(Q[part], k, length, 1), parts))
 
-    def _look(self, Q: np.ndarray, k: int, length: int, n_threads: int) -> np.ndarray:
+    def _look(self, Q: np.ndarray, k: int, length: int, n_threads: int, *, guess: bool = True) -> np.ndarray:
         """The same for queries that go over the rows together, shared among threads by rows."""
         from nearsay.search.screening.fused_tile_kernels import finish
 
-        lists, slack = self.lists(Q, k, length, n_threads)
-        found: np.ndarray = finish(lists.arrays(), len(Q), k, slack)
+        queries, slack, _ = self._queries(Q)
+        guesses = np.full(len(queries[0]), np.inf, np.float32)
+        guess = guess and k >= GUESSED_FROM and len(self.geometry.rows) >= 4 * SAMPLED * k and self._packed is not None
+        if guess:
+            guesses[: len(Q)] = self._guess(queries, k, length, slack)
+        lists = self.lists(queries, slack, k, length, n_threads, guesses)
+        found: np.ndarray = finish(lists.arrays(), guesses, k, slack)
+        wrong = np.flatnonzero((found[:, 0] < 0) & np.isfinite(slack))
+        if guess and len(wrong):
+            return join_looks(found, wrong, self._look(Q[wrong], k, length, n_threads, guess=False))
         return found
 
-    def lists(self, Q: np.ndarray, k: int, length: int, n_threads: int = 1) -> tuple[Lists, np.ndarray]:
-        """Rows that may be among the k nearest of each query; and twice what scores are off beside their margins."""
+    def _guess(self, queries: Queries, k: int, length: int, slack: np.ndarray) -> np.ndarray:
+        """Thresholds that should let all candidates pass, and not many more: of a sample, as many as should be there.
+
+        In a sixteenth of the rows a sixteenth of the k nearest are found, give or take; four standard deviations more
+        are wanted. Should rows lie in an order that makes this wrong, the lists will show it.
+        """
+        from nearsay.search.screening.fused_tile_kernels import certain_thresholds
+
+        expected = k / SAMPLED
+        enough = math.ceil(expected + 4 * math.sqrt(expected) + 4)
+        guesses = np.full(len(queries[0]), np.inf, np.float32)
+        lists = self.lists(queries, slack, enough, length, 1, guesses, step=SAMPLED)
+        certain_thresholds(lists.arrays(), enough, slack, guesses)
+        return guesses[: len(slack)]
+
+    def lists(
+        self,
+        queries: Queries,
+        slack: np.ndarray,
+        k: int,
+        length: int,
+        n_threads: int,
+        thresholds: np.ndarray,
+        *,
+        step: int = 1,
+    ) -> Lists:
+        """Rows that may be among the k nearest of each query, and below its threshold; of every ``step``-th group."""
         from nearsay.search.screening.fused_tile_kernels import see_packed
 
-        queries, slack, _ = self._queries(Q)
-        unreached = np.isinf(slack)
-
-        def see(blocks: Iterable[Block]) -> Lists:
-            lists = Lists(len(queries[0]), k, length, unreached)
+        def see(parts: Iterable[tuple[Block, int, int]]) -> Lists:
+            lists = Lists(len(queries[0]), k, length)
+            lists.thresholds[: len(slack)] = np.where(np.isinf(slack), -np.inf, thresholds[: len(slack)])
             arrays = lists.arrays()
-            for block in blocks:
-                see_packed(queries, block.arrays(), block.first, k, slack, arrays)
+            for block, start, stop in parts:
+                see_packed(queries, block.arrays(), (start, stop, step), block.first, k, slack, arrays)
             return lists
 
         if n_threads > 1 and self._packed is not None:
-            every = [self._packed[number::n_threads] for number in range(min(n_threads, len(self._packed)))]
-            return Lists.joined(in_parallel(see, every)), slack
-        return see(self._blocks()), slack
+            packed = self._packed
+
+            def see_share(number: int) -> Lists:
+                ends = [[block.n_groups * end // n_threads for end in (number, number + 1)] for block in packed]
+                return see((block, start, stop) for block, (start, stop) in zip(packed, ends, strict=True))
+
+            return Lists.joined(in_parallel(see_share, range(n_threads)))
+        return see((block, 0, block.n_groups) for block in self._blocks())
 
     def rough_scores(self, Q: np.ndarray) -> RoughScores:
         """Scores of all rows for a few queries, and how far they can be off."""
@@ -224,7 +269,7 @@ class PackedRows:
             np.maximum(margins, (of_error * error + of_length * length)[: len(Q)], out=margins)
         return RoughScores(scores, slack + 2 * margins, np.square(lengths[: len(Q)]), self.geometry.scale)
 
-    def _queries(self, Q: np.ndarray) -> tuple[tuple[np.ndarray, ...], np.ndarray, np.ndarray]:
+    def _queries(self, Q: np.ndarray) -> tuple[Queries, np.ndarray, np.ndarray]:
         """Queries as the tile takes them; twice what scores are off beside their margins; and their lengths.
 
         Queries and lengths are filled up to whole tiles.

@@ -89,8 +89,9 @@ class Screen:
 
     def candidates(self, Q: np.ndarray, k: int) -> tuple[np.ndarray, np.ndarray]:
         """Candidates of every query, and the numbers of the queries that stay undecided."""
-        rows = self._geometry.rows
-        if self._geometry.plain and len(Q) * len(rows) <= FEW_PRODUCTS and len(rows.chunks()) == 1:
+        rows, packed = self._geometry.rows, self._packed
+        in_sight = self._geometry.plain and len(Q) * len(rows) <= FEW_PRODUCTS and len(rows.chunks()) == 1
+        if in_sight and (packed is None or not packed.are_packed or rows.items.size < FEWEST_NUMBERS):
             found, any_undecided = self._glance(Q, k)
             if not any_undecided:
                 return found, NONE
@@ -99,11 +100,31 @@ class Screen:
             again = looks(Q[undecided])
             found = again if len(undecided) == len(Q) else join_looks(found, undecided, again)
             before, undecided = len(undecided), np.flatnonzero(found[:, 0] < 0)
-            if looks.func is PackedRows.look and len(undecided) > before / 4:
-                self._too_close()
+            if looks.func is PackedRows.look:
+                found = self._narrowed(Q, found, k)
+                if len(undecided) > before / 4:
+                    self._too_close()
             if not len(undecided):
                 break
         return found, undecided
+
+    def _narrowed(self, Q: np.ndarray, found: np.ndarray, k: int) -> np.ndarray:
+        """The candidates less those that a quick sum of squares rules out."""
+        from nearsay.search.screening.narrowing_kernels import keep_nearest, squares
+
+        rows = self._geometry.rows
+        if not self._geometry.as_is or Q.dtype != rows.items.dtype or found.shape[1] <= k:
+            return found
+        roughly = np.empty(found.shape, Q.dtype)
+        for first, chunk in rows.chunks():
+            squares(Q, chunk, found, first, roughly)
+        return found[:, : keep_nearest(found, roughly, k, *bounds.squaring(Q.shape[1], Q.dtype))]
+
+    def prepare(self, n_queries: int) -> None:
+        """Pack the rows, where so many queries will be looked up in them."""
+        packed = self._packed_for(n_queries)
+        if packed is not None:
+            packed.pack()
 
     def rough_scores(self, Q: np.ndarray) -> RoughScores:
         """Scores of all rows for a few queries, and how far they can be off."""
