@@ -51,7 +51,7 @@ def _compare_tile(
         fuse = _known(builder, "fma", [FLOATS] * 3)
         lower = _known(builder, "minnum", [FLOATS] * 2)
         limits = [tile.of_query(2, i, a, FLOATS) for a in range(QUERIES_AT_ONCE)]
-        scores, lines, found = [], [], None
+        scores, found = [], None
         for a in range(QUERIES_AT_ONCE):
             turned = builder.fneg(tile.of_query(1, i, a, FLOATS))
             line = [
@@ -62,25 +62,21 @@ def _compare_tile(
             lowest = line[0]
             for score in line[1:]:
                 lowest = builder.call(lower, [lowest, score], fastmath=("nnan", "nsz"))
-            lines.append(builder.fcmp_ordered("<", lowest, limits[a]))
-            found = lines[a] if found is None else builder.or_(found, lines[a])
+            any_of_line = builder.fcmp_ordered("<", lowest, limits[a])
+            found = any_of_line if found is None else builder.or_(found, any_of_line)
         bits = ir.IntType(SERVES.lanes)
         any_found = builder.icmp_unsigned("!=", builder.bitcast(found, bits), ir.Constant(bits, 0))
         with builder.if_then(any_found, likely=False):
             for a in range(QUERIES_AT_ONCE):
                 bits_of_line = builder.gep(tile.data(10), [ir.Constant(LONG, a)])
-                builder.store(ir.Constant(LONG, 0), bits_of_line)
-                with builder.if_then(
-                    builder.icmp_unsigned("!=", builder.bitcast(lines[a], bits), ir.Constant(bits, 0))
-                ):
-                    mask = ir.Constant(LONG, 0)
-                    for b, score in enumerate(scores[a]):
-                        place = builder.gep(tile.data(9), [ir.Constant(LONG, a * TILE_ROWS + b * SERVES.lanes)])
-                        builder.store(score, builder.bitcast(place, FLOATS.as_pointer()), align=4)
-                        some = builder.bitcast(builder.fcmp_ordered("<", score, limits[a]), bits)
-                        some = builder.shl(builder.zext(some, LONG), ir.Constant(LONG, b * SERVES.lanes))
-                        mask = builder.or_(mask, some)
-                    builder.store(mask, bits_of_line)
+                mask = ir.Constant(LONG, 0)
+                for b, score in enumerate(scores[a]):
+                    place = builder.gep(tile.data(9), [ir.Constant(LONG, a * TILE_ROWS + b * SERVES.lanes)])
+                    builder.store(score, builder.bitcast(place, FLOATS.as_pointer()), align=4)
+                    some = builder.bitcast(builder.fcmp_ordered("<", score, limits[a]), bits)
+                    some = builder.shl(builder.zext(some, LONG), ir.Constant(LONG, b * SERVES.lanes))
+                    mask = builder.or_(mask, some)
+                builder.store(mask, bits_of_line)
         return any_found
 
     number = types.int64

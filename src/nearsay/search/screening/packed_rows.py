@@ -38,7 +38,7 @@ QUERY_BYTES, LISTED_AT_ONCE = 256 << 10, 1 << 20
 # From so many neighbors on, where to begin is guessed from every so many-th group of rows.
 GUESSED_FROM, SAMPLED = 48, 16
 # Fewer than these for each thread are shared among threads by rows, when each has so many numbers to go over.
-FEWEST_QUERIES, NUMBERS_A_THREAD = 32, 1 << 20
+FEWEST_QUERIES, NUMBERS_A_THREAD = 32, 1 << 22
 
 # A row on a list; together, so that putting one there touches one place in memory.
 LISTED = np.dtype([("score", np.float32), ("margin", np.float32), ("row", np.int32)])
@@ -97,11 +97,12 @@ class Block:
 class Lists:
     """The candidates of some queries so far, filled up to whole tiles of queries."""
 
-    def __init__(self, n_queries: int, k: int, capacity: int) -> None:
+    def __init__(self, thresholds: np.ndarray, k: int, capacity: int) -> None:
         from nearsay.search.screening.shortlist_kernels import list_length
 
+        n_queries = len(thresholds)
         self.listed = np.empty((n_queries, capacity), LISTED)
-        self.thresholds = np.full(n_queries, -np.inf, np.float32)
+        self.thresholds = thresholds
         self.counts = np.zeros(n_queries, np.int64)
         self.due = np.full(n_queries, min(capacity, list_length(k)), np.int64)
 
@@ -209,13 +210,14 @@ class PackedRows:
     def _guess(self, queries: Queries, k: int, length: int, slack: np.ndarray) -> np.ndarray:
         """Thresholds that should let all candidates pass, and not many more: of a sample, as many as should be there.
 
-        In a sixteenth of the rows a sixteenth of the k nearest are found, give or take; four standard deviations more
-        are wanted. Should rows lie in an order that makes this wrong, the lists will show it.
+        In a sixteenth of the rows a sixteenth of the k nearest are found, give or take; two and a half standard
+        deviations more are wanted, which is wrong for one query in a hundred, or wherever the order of the rows makes
+        it so. The lists will show it.
         """
         from nearsay.search.screening.fused_tile_kernels import certain_thresholds
 
         expected = k / SAMPLED
-        enough = math.ceil(expected + 4 * math.sqrt(expected) + 4)
+        enough = math.ceil(expected + 2.5 * math.sqrt(expected) + 1)
         guesses = np.full(len(queries[0]), np.inf, np.float32)
         lists = self.lists(queries, slack, enough, length, 1, guesses, step=SAMPLED)
         certain_thresholds(lists.arrays(), enough, slack, guesses)
@@ -235,9 +237,11 @@ class PackedRows:
         """Rows that may be among the k nearest of each query, and below its threshold; of every ``step``-th group."""
         from nearsay.search.screening.fused_tile_kernels import see_packed
 
+        start_at = np.full(len(queries[0]), -np.inf, np.float32)
+        start_at[: len(slack)] = np.where(np.isinf(slack), -np.inf, thresholds[: len(slack)])
+
         def see(parts: Iterable[tuple[Block, int, int]]) -> Lists:
-            lists = Lists(len(queries[0]), k, length)
-            lists.thresholds[: len(slack)] = np.where(np.isinf(slack), -np.inf, thresholds[: len(slack)])
+            lists = Lists(start_at.copy(), k, length)
             arrays = lists.arrays()
             for block, start, stop in parts:
                 see_packed(queries, block.arrays(), (start, stop, step), block.first, k, slack, arrays)
