@@ -18,7 +18,9 @@ from nearsay.parallel import in_parallel, shares, thread_count, threads
 from nearsay.search.by_class.grouped import GroupedRows
 from nearsay.search.by_class.small import OwnBlock, SmallRows, is_small
 from nearsay.search.exact import ExactSearch
+from nearsay.search.gpu import GpuSearch
 from nearsay.search.protocol import NeighborSearch
+from nearsay.search.row_store import HeldRows
 
 NOBODY = dense.NOBODY
 # From so many rows, or numbers in all rows, the neighbors of all are found by multiplying all of them at once.
@@ -33,9 +35,10 @@ FEW_CANDIDATES = 1 << 13  # are measured sooner than threads start
 def nearest(search: NeighborSearch, Q: Any, k: int, *, input_name: str = "Q") -> NeighborTable:
     """The ``k`` nearest rows of every query; errors call the queries ``input_name``.
 
-    >>> from nearsay.search.exact import ExactSearch
-    >>> nearest(ExactSearch().fit([[0.0], [1.0], [5.0]]), [[4.0]], k=2).indices
-    array([[2, 1]])
+        >>> from nearsay.search.exact import ExactSearch
+    from nearsay.search.gpu import GpuSearch
+        >>> nearest(ExactSearch().fit([[0.0], [1.0], [5.0]]), [[4.0]], k=2).indices
+        array([[2, 1]])
     """
     search = search.snapshot()
     k = check_n_neighbors(k, search.rows_.n_live)
@@ -49,6 +52,8 @@ def checked_queries(search: NeighborSearch, Q: Any, input_name: str = "Q") -> An
 
 def nearest_of_checked(search: NeighborSearch, Q: Any, k: int) -> NeighborTable:
     """``nearest`` for queries that were checked, and a ``k`` of at most the rows that can be found."""
+    if isinstance(search, GpuSearch) and search.serves(len(Q), k):
+        return _measured_there(search, Q, NOBODY, k)
     size = _batch(k)
     if 0 < len(Q) <= size:
         return _answer(search, Q, NOBODY, k)
@@ -58,15 +63,16 @@ def nearest_of_checked(search: NeighborSearch, Q: Any, k: int) -> NeighborTable:
 def leave_one_out(search: NeighborSearch, k: int, rows: Any = None) -> NeighborTable:
     """The ``k`` nearest *other* rows of every row (or of ``rows``: numbers, or a mask).
 
-    A row is left out by its number, so its duplicates stay. A removed row has
-    no neighbors: −1 and +inf.
+        A row is left out by its number, so its duplicates stay. A removed row has
+        no neighbors: −1 and +inf.
 
-    >>> from nearsay.search.exact import ExactSearch
-    >>> search = ExactSearch().fit([[0.0], [0.0], [5.0]])
-    >>> leave_one_out(search, k=1).indices.ravel()
-    array([1, 0, 0])
-    >>> leave_one_out(search, k=1, rows=[2]).indices.ravel()
-    array([0])
+        >>> from nearsay.search.exact import ExactSearch
+    from nearsay.search.gpu import GpuSearch
+        >>> search = ExactSearch().fit([[0.0], [0.0], [5.0]])
+        >>> leave_one_out(search, k=1).indices.ravel()
+        array([1, 0, 0])
+        >>> leave_one_out(search, k=1, rows=[2]).indices.ravel()
+        array([0])
     """
     search = search.snapshot()
     held = search.rows_
@@ -76,6 +82,11 @@ def leave_one_out(search: NeighborSearch, k: int, rows: Any = None) -> NeighborT
         return _all_at_once(search, k)
     n_queries = len(held) if rows is None else len(rows)
 
+    if isinstance(search, GpuSearch) and search.serves(n_queries, k + 1):
+        numbers = np.arange(n_queries) if rows is None else rows
+        table = _measured_there(search, held.between(0, n_queries) if rows is None else held.take(rows), numbers, k)
+        return _without_removed(table, held, rows)
+
     def answers() -> Iterator[NeighborTable]:
         for part in row_blocks(n_queries, size=_batch(k)):
             if rows is None:
@@ -83,12 +94,26 @@ def leave_one_out(search: NeighborSearch, k: int, rows: Any = None) -> NeighborT
             else:
                 yield _answer(search, held.take(rows[part]), rows[part], k)
 
-    table = _stacked(answers(), n_queries, k)
+    return _without_removed(_stacked(answers(), n_queries, k), held, rows)
+
+
+def _without_removed(table: NeighborTable, held: HeldRows, rows: np.ndarray | None) -> NeighborTable:
+    """Rows that are removed have no neighbors."""
     if held.removed is not None:
         gone = held.removed if rows is None else held.removed[rows]
         table.indices[gone] = -1
         table.distances[gone] = np.inf
     return table
+
+
+def _measured_there(search: GpuSearch, Q: Any, left_out: np.ndarray, k: int) -> NeighborTable:
+    """Neighbors that a graphics card finds and measures, as the distance itself would; the CPU answers the rest."""
+    indices, distances, undecided = search.nearest(Q, left_out, k)
+    for part in row_blocks(len(undecided), size=_batch(k)):
+        lines = undecided[part]
+        again = _answer(search.on_cpu(), Q[lines], left_out[lines] if len(left_out) else left_out, k)
+        indices[lines], distances[lines] = again.indices, again.distances
+    return NeighborTable(indices, distances)
 
 
 def takes_all_at_once(search: NeighborSearch) -> bool:

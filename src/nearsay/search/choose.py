@@ -15,6 +15,7 @@ from nearsay.distances.named import as_distance
 from nearsay.errors import InputError, unknown_name
 from nearsay.search.approximate import ApproximateSearch, why_not_approximate
 from nearsay.search.exact import ExactSearch
+from nearsay.search.gpu import GpuSearch
 from nearsay.search.protocol import NeighborSearch
 from nearsay.search.trees import TreeSearch, why_no_tree
 from nearsay.settings import check_number
@@ -32,6 +33,7 @@ BACKEND = ("fit_checked", "candidates", "add", "remove")
 # How each backend is built, from a distance and the recall asked for.
 SEARCHES: dict[str, Callable[[Distance, float], NeighborSearch]] = {
     "exact": lambda distance, recall: ExactSearch(distance),
+    "gpu": lambda distance, recall: GpuSearch(distance),
     "trees": lambda distance, recall: TreeSearch(distance),
     "kd": lambda distance, recall: TreeSearch(distance, kind="kd"),
     "ball": lambda distance, recall: TreeSearch(distance, kind="ball"),
@@ -42,7 +44,7 @@ SEARCHES: dict[str, Callable[[Distance, float], NeighborSearch]] = {
 
 
 # The names, for type checkers; a test holds them against the table.
-SearchName = Literal["auto", "exact", "trees", "kd", "ball", "approximate", "hnsw", "ivf"]
+SearchName = Literal["auto", "exact", "gpu", "trees", "kd", "ball", "approximate", "hnsw", "ivf"]
 # What a user may pass as a search.
 SearchBackend: TypeAlias = SearchName | NeighborSearch
 

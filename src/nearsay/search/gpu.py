@@ -1,0 +1,153 @@
+"""Exact search on a graphics card: the same rows, in the same order, as on the CPU, to the last bit.
+
+    queries ──► tensor cores, float16 ──► groups and rows that may count ──► float64 on the card ──► neighbors
+                                                     └── near ties without number ──► exact search on the CPU
+
+``gpu_bounds.py`` proves that nothing is missed, ``gpu_collection.py`` takes the steps, and ``gpu_steps.py`` and
+``gpu_kernels.py`` are the steps: in plain torch operations, which the CPU can do too, and for CUDA.
+"""
+
+from __future__ import annotations
+
+import importlib.util
+from threading import RLock
+from typing import Any
+
+import numpy as np
+
+from nearsay.distances.distance import Distance
+from nearsay.errors import InputError, require
+from nearsay.search.exact import ExactSearch
+from nearsay.search.gpu_collection import MEASURED_THERE, MOST_NEIGHBORS, DeviceCollection
+from nearsay.search.gpu_steps import PlainSteps
+from nearsay.search.screening.prepared_rows import Geometry
+from nearsay.search.screening.screen import join_looks
+
+# A batch of so many products is worth bringing to the card; smaller ones are answered sooner by the CPU.
+WORTH_THE_TRIP = 1 << 24
+
+
+class GpuSearch(ExactSearch):
+    """Looks at every row, on a graphics card; distances with a Euclidean form.
+
+    Parameters
+    ----------
+    metric : as for ``ExactSearch``.
+    device : str, default="cuda"
+        "cuda", "cuda:1", …; "cpu" takes the same steps without a card, to try them out.
+    products : str, default="auto"
+        Those of the CPU, for what the card leaves open.
+
+    >>> search = GpuSearch(device="cpu").fit([[0.0], [2.0], [5.0]])  # doctest: +SKIP
+    >>> search.candidates(np.array([[4.0]]), k=1)  # doctest: +SKIP
+    array([[2]])
+    """
+
+    def __init__(self, metric: Any = "euclidean", *, device: str = "cuda", products: str = "auto") -> None:
+        super().__init__(metric, products=products)
+        self.device = device
+
+    def fit_checked(self, items: Any, distance: Distance) -> GpuSearch:
+        if not distance.has_euclidean_form:
+            raise InputError(
+                f"A card multiplies rows, so it needs a distance with a Euclidean form; {distance.name!r} has none."
+                ' Use search="exact".'
+            )
+        torch = require("torch", "torch")
+        check_device(torch, self.device)
+        super().fit_checked(items, distance)
+        self._there = There()
+        return self
+
+    @property
+    def _geometry(self) -> Geometry:
+        assert self._screen is not None
+        return self._screen._geometry
+
+    def serves(self, n_queries: int, k: int) -> bool:
+        """Whether these neighbors should be found and measured on the card."""
+        if type(self.distance_) not in MEASURED_THERE:
+            return False
+        return self._pays(n_queries, k)
+
+    def _pays(self, n_queries: int, k: int) -> bool:
+        if k >= MOST_NEIGHBORS:
+            return False
+        products = n_queries * self.rows_.items.shape[1] * len(self.rows_)
+        return products >= WORTH_THE_TRIP or self.device == "cpu"
+
+    def nearest(self, Q: Any, left_out: np.ndarray, k: int) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+        """Row numbers and distances (n_queries, k), nearest first, and the queries that the CPU has to answer."""
+        found = self.on_device().nearest(Q, left_out, k)
+        return found.numbers.cpu().numpy(), found.distances.cpu().numpy(), np.flatnonzero(found.undecided.cpu().numpy())
+
+    def candidates(self, Q: Any, k: int) -> np.ndarray:
+        if not len(Q) or not self._pays(len(Q), k):
+            return super().candidates(Q, k)
+        found = self.on_device().candidates(Q, k)
+        undecided = np.flatnonzero(found.undecided.cpu().numpy())
+        numbers: np.ndarray = found.numbers.cpu().numpy()
+        return join_looks(numbers, undecided, super().candidates(Q[undecided], k)) if len(undecided) else numbers
+
+    def on_cpu(self) -> ExactSearch:
+        """The same rows, for a search without the card."""
+        twin = object.__new__(ExactSearch)
+        twin.__dict__ = self.__dict__
+        return twin
+
+    def on_device(self) -> DeviceCollection:
+        """The rows on the card, brought there when they are first asked for."""
+        return self._there.collection(self.device, self.distance_, self._geometry)
+
+
+class There:
+    """What lies on a device, for the last rows that were asked for. A copy, or one from a file, begins empty."""
+
+    def __init__(self) -> None:
+        self._lock = RLock()
+        self._last: DeviceCollection | None = None
+
+    def collection(self, device: str, distance: Distance, geometry: Geometry) -> DeviceCollection:
+        with self._lock:
+            last = self._last
+            if last is None or last.rows is not geometry.rows:
+                last = None if last is None else last.at(geometry)
+                self._last = None  # the memory may be needed
+                if last is None:
+                    torch = require("torch", "torch")
+                    last = DeviceCollection(steps_for(torch, device), torch.device(device), distance, geometry)
+                self._last = last
+            return last
+
+    def __reduce__(self) -> tuple[type[There], tuple[()]]:
+        return type(self), ()
+
+
+def steps_for(torch: Any, device: str) -> PlainSteps:
+    """Triton's kernels where they can run, plain operations elsewhere."""
+    if device.startswith("cuda") and importlib.util.find_spec("triton") is not None:
+        from nearsay.search.gpu_triton import TritonSteps
+
+        return TritonSteps(torch)
+    return PlainSteps(torch)
+
+
+def check_device(torch: Any, device: str) -> None:
+    """Say what keeps a search from running on this device."""
+    if not isinstance(device, str) or not (device == "cpu" or device.split(":")[0] == "cuda"):
+        raise InputError(f'device must be "cuda", "cuda:1" and so on, or "cpu"; got {device!r}.')
+    if device == "cpu":
+        return
+    if torch.version.cuda is None:
+        raise InputError(
+            f"search='gpu' needs a torch that was built for CUDA; this one ({torch.__version__}) was not. Install one"
+            ' from pytorch.org, or use search="exact".'
+        )
+    if not torch.cuda.is_available():
+        raise InputError(
+            "torch finds no card that CUDA can use: there is none, or its driver is too old for CUDA"
+            f' {torch.version.cuda} (nvidia-smi tells). Update the driver, or use search="exact".'
+        )
+    number = int(device.split(":")[1]) if ":" in device else 0
+    if number >= torch.cuda.device_count():
+        raise InputError(f"There is no {device!r}: torch finds {torch.cuda.device_count()} card(s), from cuda:0 on.")

@@ -1,0 +1,198 @@
+"""Rows of a search on a device, and how they are asked: the steps one after the other, for some queries at a time.
+
+queries ──► lowest score of each group ──► groups ──► rows ──► float64 ──► the k nearest
+                                              └── too many for their lists: a wider look, then the CPU
+"""
+
+from __future__ import annotations
+
+import copy
+from collections.abc import Iterator
+from dataclasses import dataclass, replace
+from typing import Any
+
+import numpy as np
+
+from nearsay.arrays import row_blocks
+from nearsay.distances.distance import Distance
+from nearsay.distances.vectors import Correlation, Cosine, Euclidean, SquaredEuclidean
+from nearsay.search.gpu_rows import DeviceQueries, DeviceRows, RowSpace, from_numpy
+from nearsay.search.gpu_steps import PlainSteps
+from nearsay.search.row_store import HeldRows
+from nearsay.search.screening.prepared_rows import Geometry
+
+# Distances that are measured on the device, and by which loop; others are measured where the rows lie.
+MEASURED_THERE: dict[type[Distance], str] = {
+    Euclidean: "euclidean",
+    SquaredEuclidean: "sqeuclidean",
+    Cosine: "cosine",
+    Correlation: "cosine",
+}
+# Lowest scores of groups that are held at once.
+MINIMA_BYTES = 2 << 30
+QUERIES_AT_ONCE = 16384
+# More neighbors than this are left to the CPU.
+MOST_NEIGHBORS = 1024
+# What a second look has room for, in groups and in rows.
+WIDE = 4096
+# Rows are centered and scaled once; ones added later may be so much longer than the longest was.
+LONGEST = 64.0
+
+
+@dataclass(frozen=True)
+class Room:
+    """Rows in a group, and how many groups and rows may be left of all before a query counts as undecided."""
+
+    size: int
+    groups: int
+    rows: int
+
+    @classmethod
+    def first_look(cls, k: int) -> Room:
+        """Small groups cost more to write, and less to look at: the more neighbors, the smaller.
+
+        >>> Room.first_look(10)
+        Room(size=64, groups=256, rows=64)
+        """
+        rows = 1 << (2 * k + 31).bit_length()
+        if k <= 32:
+            return cls(64, 256, rows)
+        return cls(32 if k <= 64 else 16, max(512, 4 * rows), rows)
+
+    def wider(self) -> Room:
+        return replace(self, groups=WIDE, rows=max(WIDE, self.rows))
+
+
+@dataclass(frozen=True)
+class Found:
+    """The nearest rows of queries, as tensors on the device.
+
+    Attributes
+    ----------
+    numbers, distances : (n_queries, k); without distances, candidates that hold the nearest: −1 fills up.
+    undecided : (n_queries,) bool, where what is told means nothing.
+    """
+
+    numbers: Any
+    distances: Any
+    undecided: Any
+
+
+class DeviceCollection:
+    """Rows on a device: those given first in one part, added ones in another. Immutable: ``at`` gives a new one."""
+
+    def __init__(self, steps: PlainSteps, device: Any, distance: Distance, geometry: Geometry) -> None:
+        self.steps, self.torch, self.device = steps, steps.torch, device
+        self.distance = distance
+        self.kind = MEASURED_THERE.get(type(distance))
+        self.space = RowSpace(self.torch, device, geometry)
+        self._given = self._moved(geometry.rows.items, 0)
+        self._hold(geometry)
+
+    def at(self, geometry: Geometry) -> DeviceCollection | None:
+        """The collection after a change; None where all rows must be prepared anew."""
+        before = self.space.geometry
+        if geometry.rows.items is not before.rows.items or geometry.center is not before.center:
+            return None
+        if geometry.radius * self.space.scale > LONGEST:
+            return None
+        following = copy.copy(self)
+        following.space = self.space.at(geometry)
+        following._hold(geometry)
+        return following
+
+    @property
+    def rows(self) -> HeldRows:
+        return self.space.geometry.rows
+
+    def _hold(self, geometry: Geometry) -> None:
+        """Take note of rows that were added or removed; those given first lie here already."""
+        added = [self._moved(chunk, first) for first, chunk in geometry.rows.chunks()[1:] if len(chunk)]
+        parts = [self._given, *added]
+        removed = geometry.rows.removed
+        self.parts = parts if removed is None else [part.without(np.flatnonzero(removed)) for part in parts]
+
+    def _moved(self, X: Any, first: int) -> DeviceRows:
+        return self.space.rows(X, first, None if self.kind is None else self._measurable(X))
+
+    def _measurable(self, X: Any) -> Any:
+        """What the distance's own loop compares; float32 stays so where taking the form changes no number."""
+        if isinstance(X, np.ndarray):
+            form = X
+            if isinstance(self.distance, Correlation):
+                form = np.empty(X.shape)
+                for part in row_blocks(len(X), row_bytes=8 * X.shape[1]):
+                    form[part] = self.distance.form(X[part])
+            return from_numpy(self.torch, form).to(self.device)
+        return X.to(self.device)
+
+    def nearest(self, Q: Any, left_out: Any, k: int) -> Found:
+        """The k nearest rows of checked queries; ``left_out`` names the row that each is itself (or is empty)."""
+        torch = self.torch
+        numbers = torch.full((len(Q), k), -1, dtype=torch.int64, device=self.device)
+        distances = torch.full((len(Q), k), np.inf, dtype=torch.float64, device=self.device)
+        undecided = torch.zeros(len(Q), dtype=torch.bool, device=self.device)
+        asked, left_out = k + 1 if len(left_out) else k, torch.as_tensor(left_out, device=self.device)
+        room = Room.first_look(asked)
+        for part in self._batches(len(Q), room):
+            some = Q if part == slice(0, len(Q)) else Q[part]
+            numbers[part], distances[part], undecided[part] = self._look(some, left_out[part], asked, k, room)
+        again = undecided.nonzero()[:, 0]
+        if len(again):
+            few = Q[again.cpu().numpy()] if isinstance(Q, np.ndarray) else Q[again]
+            itself = left_out[again] if len(left_out) else left_out
+            for part in self._batches(len(again), room.wider()):
+                here = again[part]
+                found = self._look(few[part], itself[part], asked, k, room.wider())
+                numbers[here], distances[here], undecided[here] = found
+        return Found(numbers, distances, undecided)
+
+    def candidates(self, Q: Any, k: int) -> Found:
+        """Rows that hold the k nearest, for distances that are measured elsewhere."""
+        torch, room = self.torch, Room.first_look(k)
+        kept, undecided = [], []
+        for part in self._batches(len(Q), room):
+            rows_of_parts: list[Any] = []
+            crowded = None
+            for rows, counts in self._kept(self._queries(Q[part]), k, room):
+                there = torch.arange(room.rows, device=self.device) < counts[:, None]
+                first = self.parts[len(rows_of_parts)].first
+                rows_of_parts.append(torch.where(there, rows.long() + first, -1))
+                here = counts > room.rows
+                crowded = here if crowded is None else crowded | here
+            kept.append(torch.cat(rows_of_parts, dim=1))
+            undecided.append(crowded)
+        return Found(torch.cat(kept), None, torch.cat(undecided))
+
+    def _batches(self, n_queries: int, room: Room) -> Iterator[slice]:
+        n_groups = max(len(part.halves) for part in self.parts) // room.size
+        most = min(QUERIES_AT_ONCE, MINIMA_BYTES // (4 * n_groups), MINIMA_BYTES // (16 * (room.rows + room.groups)))
+        return row_blocks(n_queries, size=max(256, most // 256 * 256))
+
+    def _queries(self, Q: Any) -> DeviceQueries:
+        return self.space.queries(Q, self.space.geometry.form_error(Q) if isinstance(Q, np.ndarray) else 0.0)
+
+    def _kept(self, queries: DeviceQueries, k: int, room: Room) -> Iterator[tuple[Any, Any]]:
+        """For each part of the rows, those that may be among the nearest, and how many; too many where undecided."""
+        steps, torch = self.steps, self.torch
+        limits = torch.full((queries.n,), np.inf, dtype=torch.float32, device=self.device)
+        for rows in self.parts:
+            minima = steps.group_minima(queries, rows, room.size)
+            listed, counts, limits = steps.list_groups(minima, queries, rows, room.size, k, limits, room.groups)
+            kept, kept_counts = steps.look(queries, rows, room.size, listed, counts, limits, room.rows)
+            yield kept, torch.where(queries.bounds.certain, kept_counts, room.rows + 1)
+
+    def _look(self, Q: Any, left_out: Any, asked: int, k: int, room: Room) -> tuple[Any, Any, Any]:
+        assert self.kind is not None
+        torch, steps = self.torch, self.steps
+        measurable = self._measurable(Q).to(torch.float64)
+        found, undecided = [], torch.zeros(len(Q), dtype=torch.bool, device=self.device)
+        for rows, (kept, counts) in zip(self.parts, self._kept(self._queries(Q), asked, room), strict=True):
+            undecided |= counts > room.rows
+            far = steps.measure(self.kind, measurable, rows, kept, counts)
+            found.append(steps.order(kept, far, counts, left_out, rows.first, k))
+        if len(found) == 1:
+            return *found[0], undecided
+        numbers, far = (torch.cat(several, dim=1) for several in zip(*found, strict=True))
+        counts = torch.full((len(Q),), numbers.shape[1], dtype=torch.int32, device=self.device)
+        return *PlainSteps.order(steps, numbers, far, counts, left_out[:0], 0, k), undecided

@@ -1,0 +1,314 @@
+"""The steps of a search as Triton kernels, for CUDA; ``gpu_steps.py`` says what each gives. Imported on first use only.
+
+    group_minima    a program multiplies one tile of queries with many tiles of rows, and writes one number per group
+    list_groups     a program reads the minima of one query twice: for the k-th lowest, and for those below it
+    look            a program goes over the listed groups of one query, 64 rows at a time
+    measure         a program adds up the squares of one query's candidates, column by column, without fused operations
+    order           each candidate's place is the number of candidates that come before it
+
+Loops over columns in ``measure`` round as the compiled loops of the CPU do: one multiplication, one addition.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+try:
+    import triton
+    import triton.language as tl
+except ImportError:  # nothing here is called without it
+    triton = tl = None
+
+
+def jit(function: Any) -> Any:
+    """The kernel; the function as it stands where there is no Triton."""
+    return function if triton is None else triton.jit(function)
+
+
+@jit
+def lowest_of_groups(scores, LINES: tl.constexpr, ROWS: tl.constexpr, SIZE: tl.constexpr):  # type: ignore[no-untyped-def]
+    """The lowest of (lines, rows) in each group: pairs of rows, every fourth pair, stay within a thread."""
+    parts = tl.reshape(scores, (LINES, ROWS // (4 * SIZE), SIZE // 2, 4, 2))
+    return tl.reshape(tl.min(tl.min(parts, axis=4), axis=2), (LINES, ROWS // SIZE))
+
+
+@jit
+def minima_of_short_rows(  # type: ignore[no-untyped-def]
+    queries,
+    rows,
+    half_norms,
+    factors,
+    minima,
+    n_query_tiles,
+    n_tiles,
+    tiles_a_program,
+    n_groups,
+    COLUMNS: tl.constexpr,
+    LINES: tl.constexpr,
+    ROWS: tl.constexpr,
+    SIZE: tl.constexpr,
+    STAGES: tl.constexpr,
+):
+    """Queries stay, rows pass: for rows so short that a tile of queries fits beside several tiles of rows."""
+    program = tl.program_id(0)
+    part = program // n_query_tiles
+    line = (program % n_query_tiles) * LINES + tl.arange(0, LINES)
+    column = tl.arange(0, COLUMNS)
+    several = tl.load(queries + line[:, None] * COLUMNS + column[None, :])
+    factor = tl.load(factors + line)
+    start = part * tiles_a_program
+    stop = tl.minimum(start + tiles_a_program, n_tiles)
+    within = tl.arange(0, ROWS)
+    group = tl.arange(0, ROWS // SIZE)
+    to_row = rows + start.to(tl.int64) * (ROWS * COLUMNS) + within[None, :] * COLUMNS + column[:, None]
+    to_norm = half_norms + start * ROWS + within
+    out = minima + line[:, None].to(tl.int64) * n_groups + start * (ROWS // SIZE) + group[None, :]
+    for _ in tl.range(start, stop, num_stages=STAGES):
+        products = tl.dot(several, tl.load(to_row))
+        scores = tl.load(to_norm)[None, :] * factor[:, None] - products
+        tl.store(out, lowest_of_groups(scores, LINES, ROWS, SIZE))
+        to_row += ROWS * COLUMNS
+        to_norm += ROWS
+        out += ROWS // SIZE
+
+
+@jit
+def minima_of_long_rows(  # type: ignore[no-untyped-def]
+    queries,
+    rows,
+    half_norms,
+    factors,
+    minima,
+    n_query_tiles,
+    n_groups,
+    n_columns,
+    STEP: tl.constexpr,
+    LINES: tl.constexpr,
+    ROWS: tl.constexpr,
+    SIZE: tl.constexpr,
+    STAGES: tl.constexpr,
+):
+    """One tile of queries times one of rows, some columns at a time. Programs beside each other share the rows."""
+    program = tl.program_id(0)
+    tile = program // n_query_tiles
+    line = (program % n_query_tiles) * LINES + tl.arange(0, LINES)
+    within = tl.arange(0, ROWS)
+    column = tl.arange(0, STEP)
+    to_query = queries + line[:, None] * n_columns + column[None, :]
+    to_row = rows + tile.to(tl.int64) * ROWS * n_columns + within[None, :] * n_columns + column[:, None]
+    products = tl.zeros((LINES, ROWS), tl.float32)
+    for _ in tl.range(0, n_columns, STEP, num_stages=STAGES):
+        products = tl.dot(tl.load(to_query), tl.load(to_row), products)
+        to_query += STEP
+        to_row += STEP
+    factor = tl.load(factors + line)
+    norms = tl.load(half_norms + tile * ROWS + within)
+    scores = norms[None, :] * factor[:, None] - products
+    group = tile * (ROWS // SIZE) + tl.arange(0, ROWS // SIZE)
+    out = minima + line[:, None].to(tl.int64) * n_groups + group[None, :]
+    tl.store(out, lowest_of_groups(scores, LINES, ROWS, SIZE))
+
+
+@jit
+def groups_below(  # type: ignore[no-untyped-def]
+    minima,
+    group_errors,
+    group_lengths,
+    alphas,
+    betas,
+    gammas,
+    limits,
+    thresholds,
+    listed,
+    counts,
+    n_groups,
+    k,
+    room,
+    TOGETHER: tl.constexpr,
+):
+    query = tl.program_id(0)
+    alpha = tl.load(alphas + query)
+    beta = tl.load(betas + query)
+    gamma = tl.load(gammas + query)
+    line = minima + query.to(tl.int64) * n_groups
+    lane = tl.arange(0, TOGETHER)
+    highest = tl.full((TOGETHER,), float("inf"), tl.float32)
+    for start in range(0, n_groups, TOGETHER):
+        group = start + lane
+        inside = group < n_groups
+        lowest = tl.load(line + group, mask=inside, other=float("inf"))
+        error = tl.load(group_errors + group, mask=inside, other=0.0)
+        length = tl.load(group_lengths + group, mask=inside, other=0.0)
+        highest = tl.minimum(highest, lowest + (alpha * error + beta * length + gamma))
+    # The k-th lowest, by halving: as whole numbers, floats of one sign are in order, and the others are turned round.
+    bits = highest.to(tl.int32, bitcast=True)
+    keys = tl.where(bits < 0, bits ^ 0x7FFFFFFF, bits)
+    low = tl.min(keys, axis=0).to(tl.int64)
+    high = tl.max(keys, axis=0).to(tl.int64)
+    while low < high:
+        middle = (low + high) >> 1
+        enough = tl.sum((keys <= middle.to(tl.int32)).to(tl.int32), axis=0) >= k
+        high = tl.where(enough, middle, high)
+        low = tl.where(enough, low, middle + 1)
+    key = high.to(tl.int32)
+    threshold = tl.where(key < 0, key ^ 0x7FFFFFFF, key).to(tl.float32, bitcast=True)
+    threshold = tl.minimum(threshold, tl.load(limits + query))
+    tl.store(thresholds + query, threshold)
+    count = 0
+    out = listed + query.to(tl.int64) * room
+    for start in range(0, n_groups, TOGETHER):
+        group = start + lane
+        inside = group < n_groups
+        lowest = tl.load(line + group, mask=inside, other=float("inf"))
+        error = tl.load(group_errors + group, mask=inside, other=0.0)
+        length = tl.load(group_lengths + group, mask=inside, other=0.0)
+        near = (lowest - (alpha * error + beta * length + gamma) <= threshold) & (lowest < float("inf"))
+        ones = near.to(tl.int32)
+        found = tl.sum(ones, axis=0)
+        if found > 0:
+            place = count + tl.cumsum(ones, axis=0) - 1
+            tl.store(out + place, group, mask=near & (place < room))
+        count += found
+    tl.store(counts + query, count)
+
+
+@jit
+def rows_below(  # type: ignore[no-untyped-def]
+    queries,
+    rows,
+    half_norms,
+    errors,
+    lengths,
+    factors,
+    alphas,
+    betas,
+    gammas,
+    thresholds,
+    listed,
+    counts,
+    kept,
+    kept_counts,
+    room,
+    width,
+    n_columns,
+    STEP: tl.constexpr,
+    SIZE: tl.constexpr,
+    LANES: tl.constexpr,
+):
+    query = tl.program_id(0)
+    count = tl.load(counts + query)
+    there = tl.where(count > room, 0, count)
+    factor = tl.load(factors + query)
+    alpha = tl.load(alphas + query)
+    beta = tl.load(betas + query)
+    gamma = tl.load(gammas + query)
+    threshold = tl.load(thresholds + query)
+    lane = tl.arange(0, LANES)
+    place_in_group = lane % SIZE
+    column = tl.arange(0, STEP)
+    to_listed = listed + query.to(tl.int64) * room
+    to_query = queries + query.to(tl.int64) * n_columns + column
+    out = kept + query.to(tl.int64) * width
+    found = 0
+    for start in range(0, there, LANES // SIZE):
+        entry = start + lane // SIZE
+        inside = entry < there
+        group = tl.load(to_listed + entry, mask=inside, other=0)
+        row = (group // 4) * (4 * SIZE) + 8 * (place_in_group // 2) + 2 * (group % 4) + place_in_group % 2
+        to_row = rows + row[:, None].to(tl.int64) * n_columns + column[None, :]
+        products = tl.zeros((LANES,), tl.float32)
+        for first in range(0, n_columns, STEP):
+            x = tl.load(to_row + first, mask=inside[:, None], other=0.0).to(tl.float32)
+            q = tl.load(to_query + first).to(tl.float32)
+            products += tl.sum(x * q[None, :], axis=1)
+        scores = tl.load(half_norms + row, mask=inside, other=float("inf")) * factor - products
+        error = tl.load(errors + row, mask=inside, other=0.0)
+        length = tl.load(lengths + row, mask=inside, other=0.0)
+        near = (scores - (alpha * error + beta * length + gamma) <= threshold) & (scores < float("inf")) & inside
+        ones = near.to(tl.int32)
+        place = found + tl.cumsum(ones, axis=0) - 1
+        tl.store(out + place, row, mask=near & (place < width))
+        found += tl.sum(ones, axis=0)
+    tl.store(kept_counts + query, tl.where(count > room, width + 1, found))
+
+
+@jit
+def squares_of_kept(  # type: ignore[no-untyped-def]
+    queries,
+    exact,
+    kept,
+    counts,
+    totals,
+    squares,
+    query_squares,
+    width,
+    n_columns,
+    COSINE: tl.constexpr,
+    LANES: tl.constexpr,
+):
+    """Launched with fused operations off: a sum must be rounded after each multiplication and each addition."""
+    query = tl.program_id(0)
+    count = tl.load(counts + query)
+    start = tl.program_id(1) * LANES
+    if start < tl.minimum(count, width):
+        lane = start + tl.arange(0, LANES)
+        inside = lane < tl.minimum(count, width)
+        place = query.to(tl.int64) * width + lane
+        row = tl.load(kept + place, mask=inside, other=0)
+        to_row = exact + row.to(tl.int64) * n_columns
+        to_query = queries + query.to(tl.int64) * n_columns
+        total = tl.zeros((LANES,), tl.float64)
+        square = tl.zeros((LANES,), tl.float64)
+        query_square = tl.zeros((1,), tl.float64)
+        for j in range(n_columns):
+            q = tl.load(to_query + j)
+            x = tl.load(to_row + j).to(tl.float64)
+            if COSINE:
+                total += q * x
+                square += x * x
+                query_square += q * q
+            else:
+                difference = q - x
+                total += difference * difference
+        tl.store(totals + place, total, mask=inside)
+        if COSINE:
+            tl.store(squares + place, square, mask=inside)
+            tl.store(query_squares + query + tl.arange(0, 1), query_square)
+
+
+@jit
+def places_of_kept(  # type: ignore[no-untyped-def]
+    kept,
+    far,
+    counts,
+    left_out,
+    numbers,
+    distances,
+    width,
+    k,
+    first,
+    LEFT_OUT: tl.constexpr,
+    LANES: tl.constexpr,
+):
+    query = tl.program_id(0)
+    count = tl.minimum(tl.load(counts + query), width)
+    start = tl.program_id(1) * LANES
+    if start < count:
+        itself = first - 1
+        if LEFT_OUT:
+            itself = tl.load(left_out + query)
+        lane = start + tl.arange(0, LANES)
+        inside = lane < count
+        line = query.to(tl.int64) * width
+        number = tl.load(kept + line + lane, mask=inside, other=0).to(tl.int64) + first
+        distance = tl.load(far + line + lane, mask=inside, other=float("inf"))
+        before = tl.zeros((LANES,), tl.int32)
+        for other in range(count):
+            its_number = tl.load(kept + line + other).to(tl.int64) + first
+            its_distance = tl.load(far + line + other)
+            nearer = (its_distance < distance) | ((its_distance == distance) & (its_number < number))
+            before += (nearer & (its_number != itself)).to(tl.int32)
+        taken = inside & (number != itself) & (before < k)
+        out = query.to(tl.int64) * k + before
+        tl.store(numbers + out, number, mask=taken)
+        tl.store(distances + out, distance, mask=taken)

@@ -1,0 +1,154 @@
+"""The steps of a search on a device, in plain torch operations: for cards without Triton, and for the CPU.
+
+    group_minima   scores of all rows for all queries, of which only the lowest of each group is kept
+    list_groups    the groups that may hold one of the k nearest rows
+    look           the rows in them that may be one
+    measure        their distances in float64
+    order          nearest first, ties by row number
+
+``gpu_kernels.py`` has the same steps for CUDA, and ``gpu_bounds.py`` says why nothing is missed.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from nearsay.search.gpu_rows import DeviceQueries, DeviceRows, by_group, members
+
+# The lowest of groups that are so far apart are taken together where there are many: the k-th lowest of them is
+# nearly that of all, and sooner found.
+TOGETHER = 4096
+# Numbers of rows looked at at once.
+LOOK_AT_ONCE = 1 << 24
+
+
+class PlainSteps:
+    """Each step as the operations that torch has for it, on any device."""
+
+    def __init__(self, torch: Any) -> None:
+        self.torch = torch
+
+    def group_minima(self, queries: DeviceQueries, rows: DeviceRows, size: int) -> Any:
+        """The lowest score in each group of ``size`` rows: (queries, groups) float32."""
+        several = queries.halves[: queries.n].to(self.torch.float32)
+        lowest = []
+        for start in range(0, len(rows.halves), 4096):
+            some = slice(start, start + 4096)
+            products = several @ rows.halves[some].to(self.torch.float32).T
+            scores = rows.half_norms[some] * queries.factors[: queries.n, None] - products
+            lowest.append(by_group(scores, size).amin(dim=2))
+        return self.torch.cat(lowest, dim=1)
+
+    def list_groups(
+        self, minima: Any, queries: DeviceQueries, rows: DeviceRows, size: int, k: int, limits: Any, room: int
+    ) -> tuple[Any, Any, Any]:
+        """The groups that may matter, as (queries, room) int32 with their counts, and what scores must not exceed.
+
+        ``limits`` are bounds on the k-th lowest score known before. Where there are more groups than room, the count
+        says so, and what is listed means nothing.
+        """
+        bound = queries.bounds
+        errors, lengths = rows.of_groups(size)
+        slack = bound.alpha[:, None] * errors + bound.beta[:, None] * lengths + bound.gamma[:, None]
+        highest = minima[: queries.n] + slack
+        n_groups = highest.shape[1]
+        if n_groups > TOGETHER:
+            filled = self.torch.nn.functional.pad(highest, (0, -n_groups % TOGETHER), value=np.inf)
+            highest = filled.reshape(queries.n, -1, TOGETHER).amin(dim=1)
+        thresholds = limits
+        if k <= highest.shape[1]:
+            thresholds = self.torch.minimum(limits, highest.kthvalue(k, dim=1).values)
+        kept = (minima[: queries.n] - slack <= thresholds[:, None]) & (minima[: queries.n] < np.inf)
+        return *self._listed(kept, room), thresholds
+
+    def look(
+        self, queries: DeviceQueries, rows: DeviceRows, size: int, listed: Any, counts: Any, thresholds: Any, width: int
+    ) -> tuple[Any, Any]:
+        """The rows of the listed groups that may be among the nearest: (queries, width) int32, and how many."""
+        bound, room = queries.bounds, listed.shape[1]
+        crowded = counts > room
+        there = (self.torch.arange(room, device=listed.device) < counts[:, None]) & ~crowded[:, None]
+        query, place = there.nonzero(as_tuple=True)
+        kept_of, kept_rows = [query[:0]], [query[:0]]
+        step = max(1, LOOK_AT_ONCE // (size * rows.halves.shape[1]))
+        for start in range(0, len(query), step):
+            few = query[start : start + step]
+            numbers = members(self.torch, listed[few, place[start : start + step]].long(), size)
+            products = self.torch.einsum(
+                "grc,gc->gr", rows.halves[numbers].to(self.torch.float32), queries.halves[few].to(self.torch.float32)
+            )
+            scores = rows.half_norms[numbers] * queries.factors[few, None] - products
+            slack = bound.alpha[few, None] * rows.errors[numbers] + bound.beta[few, None] * rows.lengths[numbers]
+            near = (scores - (slack + bound.gamma[few, None]) <= thresholds[few, None]) & (scores < np.inf)
+            kept_of.append(few[:, None].expand_as(numbers)[near])
+            kept_rows.append(numbers[near])
+        of, number = self.torch.cat(kept_of), self.torch.cat(kept_rows)
+        kept_counts = self.torch.bincount(of, minlength=queries.n).to(self.torch.int32)
+        starts = self.torch.cumsum(kept_counts, 0) - kept_counts
+        kept = self.torch.full((queries.n, width), -1, dtype=self.torch.int32, device=of.device)
+        place = self.torch.arange(len(of), device=of.device) - starts[of]
+        fits = place < width
+        kept[of[fits], place[fits]] = number[fits].to(self.torch.int32)
+        kept_counts[crowded] = width + 1
+        return kept, kept_counts
+
+    def measure(self, kind: str, Q: Any, rows: DeviceRows, kept: Any, counts: Any) -> Any:
+        """Distances in float64 of the rows kept, as the loops of ``vector_kernels`` add them up: (queries, width)."""
+        chosen = kept.clamp(min=0).long()
+        total, squares = self.torch.zeros(chosen.shape, dtype=self.torch.float64, device=kept.device), None
+        if kind == "cosine":
+            squares, length = (
+                self.torch.zeros_like(total),
+                self.torch.zeros(len(Q), dtype=self.torch.float64, device=kept.device),
+            )
+        for j in range(rows.exact.shape[1]):
+            q, x = Q[:, j, None], rows.exact[:, j][chosen].to(self.torch.float64)
+            if squares is None:
+                difference = q - x
+                total = total + difference * difference
+            else:
+                total, squares = total + q * x, squares + x * x
+                length = length + Q[:, j] * Q[:, j]
+        there = self.torch.arange(kept.shape[1], device=kept.device) < counts[:, None]
+        if squares is not None:
+            total = self.one_minus_cosine(total, length, squares)
+        elif kind == "euclidean":
+            total = self.torch.sqrt(total)
+        return self.torch.where(there, total, np.inf)
+
+    def one_minus_cosine(self, products: Any, length: Any, squares: Any) -> Any:
+        """The cosine distance from sums of products and squares, rounded at each step as the compiled loop rounds."""
+        return (1.0 - products / (self.torch.sqrt(length)[:, None] * self.torch.sqrt(squares))).clamp(0.0, 2.0)
+
+    def order(self, kept: Any, far: Any, counts: Any, left_out: Any, first: int, k: int) -> tuple[Any, Any]:
+        """The k nearest of the rows kept, as numbers in the collection, and their distances; −1 and +inf fill up.
+
+        ``left_out`` names the row that each query is itself, or is empty.
+        """
+        there = self.torch.arange(kept.shape[1], device=kept.device) < counts[:, None]
+        numbers = self.torch.where(there, kept.long() + first, self.torch.iinfo(self.torch.int64).max)
+        if len(left_out):
+            itself = numbers == left_out[:, None]
+            numbers, far = (
+                self.torch.where(itself, self.torch.iinfo(self.torch.int64).max, numbers),
+                self.torch.where(itself, np.inf, far),
+            )
+        numbers, by_row = numbers.sort(dim=1, stable=True)
+        far, by_distance = far.gather(1, by_row).sort(dim=1, stable=True)
+        numbers = numbers.gather(1, by_distance)
+        numbers = self.torch.where(far < np.inf, numbers, -1)
+        lack = max(0, k - numbers.shape[1])
+        pad = self.torch.nn.functional.pad
+        return pad(numbers, (0, lack), value=-1)[:, :k], pad(far, (0, lack), value=np.inf)[:, :k]
+
+    def _listed(self, kept: Any, room: int) -> tuple[Any, Any]:
+        """The columns of True in each line, as (lines, room) int32, and how many there are."""
+        counts = kept.sum(dim=1, dtype=self.torch.int32)
+        line, column = kept.nonzero(as_tuple=True)
+        place = self.torch.arange(len(line), device=kept.device) - (self.torch.cumsum(counts, 0) - counts)[line]
+        out = self.torch.zeros((len(kept), room), dtype=self.torch.int32, device=kept.device)
+        fits = place < room
+        out[line[fits], place[fits]] = column[fits].to(self.torch.int32)
+        return out, counts

@@ -1,0 +1,136 @@
+"""The steps of a search on CUDA: launches the kernels of ``gpu_kernels.py`` with the sizes that suit a card."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from nearsay.search import gpu_kernels as kernels
+from nearsay.search.gpu_rows import TILE, DeviceQueries, DeviceRows
+from nearsay.search.gpu_steps import TOGETHER, PlainSteps
+
+# Rows up to so many columns are multiplied beside queries that stay in fast memory.
+SHORT = 128
+LANES = 64
+
+
+@dataclass(frozen=True)
+class Tiling:
+    """Sizes of one kernel: queries and rows of a tile, warps, and copies of tiles that are under way."""
+
+    lines: int
+    rows: int
+    warps: int
+    stages: int
+    tiles_a_program: int = 32
+    step: int = 64
+
+
+SHORT_TILING = Tiling(128, 256, 8, 2)
+LONG_TILING = Tiling(128, 256, 8, 3)
+
+
+class TritonSteps(PlainSteps):
+    """Each step as one kernel."""
+
+    def __init__(self, torch: Any, short: Tiling = SHORT_TILING, long: Tiling = LONG_TILING) -> None:
+        super().__init__(torch)
+        self.short, self.long = short, long
+
+    def group_minima(self, queries: DeviceQueries, rows: DeviceRows, size: int) -> Any:
+        torch, width = self.torch, rows.halves.shape[1]
+        n_groups = len(rows.halves) // size
+        minima = torch.empty((len(queries.halves), n_groups), dtype=torch.float32, device=rows.halves.device)
+        short = width <= SHORT and width & (width - 1) == 0
+        tiling = self.short if short else self.long
+        shape = max(tiling.rows, 4 * size)
+        assert shape <= TILE
+        n_query_tiles, n_tiles = -(-queries.n // tiling.lines), len(rows.halves) // shape
+        given = queries.halves, rows.halves, rows.half_norms, queries.factors, minima, n_query_tiles
+        sizes: dict[str, Any] = {"LINES": tiling.lines, "ROWS": shape, "SIZE": size, "STAGES": tiling.stages}
+        if short:
+            grid = (n_query_tiles * -(-n_tiles // tiling.tiles_a_program),)
+            kernels.minima_of_short_rows[grid](
+                *given, n_tiles, tiling.tiles_a_program, n_groups, COLUMNS=width, num_warps=tiling.warps, **sizes
+            )
+        else:
+            grid = (n_query_tiles * n_tiles,)
+            kernels.minima_of_long_rows[grid](
+                *given, n_groups, width, STEP=tiling.step, num_warps=tiling.warps, **sizes
+            )
+        return minima
+
+    def list_groups(
+        self, minima: Any, queries: DeviceQueries, rows: DeviceRows, size: int, k: int, limits: Any, room: int
+    ) -> tuple[Any, Any, Any]:
+        torch, n_groups, bound = self.torch, minima.shape[1], queries.bounds
+        listed = torch.empty((queries.n, room), dtype=torch.int32, device=minima.device)
+        counts = torch.empty(queries.n, dtype=torch.int32, device=minima.device)
+        thresholds = torch.empty_like(limits)
+        together = min(TOGETHER, max(16, 1 << (n_groups - 1).bit_length()))
+        kernels.groups_below[(queries.n,)](
+            minima,
+            *rows.of_groups(size),
+            *(bound.alpha, bound.beta, bound.gamma, limits, thresholds, listed, counts, n_groups, k, room),
+            TOGETHER=together,
+            num_warps=4 if together >= 1024 else 1,
+        )
+        return listed, counts, thresholds
+
+    def look(
+        self,
+        queries: DeviceQueries,
+        rows: DeviceRows,
+        size: int,
+        listed: Any,
+        counts: Any,
+        thresholds: Any,
+        width: int,
+    ) -> tuple[Any, Any]:
+        torch, bound, columns = self.torch, queries.bounds, rows.halves.shape[1]
+        kept = torch.empty((queries.n, width), dtype=torch.int32, device=listed.device)
+        kept_counts = torch.empty(queries.n, dtype=torch.int32, device=listed.device)
+        kernels.rows_below[(queries.n,)](
+            *(queries.halves, rows.halves, rows.half_norms, rows.errors, rows.lengths, queries.factors),
+            *(bound.alpha, bound.beta, bound.gamma, thresholds, listed, counts, kept, kept_counts),
+            *(listed.shape[1], width, columns),
+            STEP=128 if columns % 128 == 0 else min(64, columns),
+            SIZE=size,
+            LANES=LANES,
+            num_warps=4,
+        )
+        return kept, kept_counts
+
+    def measure(self, kind: str, Q: Any, rows: DeviceRows, kept: Any, counts: Any) -> Any:
+        torch, width = self.torch, kept.shape[1]
+        totals = torch.full(kept.shape, np.inf, dtype=torch.float64, device=kept.device)
+        cosine = kind == "cosine"
+        squares = torch.ones_like(totals) if cosine else totals
+        query_squares = torch.ones(len(Q), dtype=torch.float64, device=kept.device) if cosine else totals
+        lanes = min(LANES, width)
+        kernels.squares_of_kept[(len(Q), -(-width // lanes))](
+            *(Q, rows.exact, kept, counts, totals, squares, query_squares, width, rows.exact.shape[1]),
+            COSINE=cosine,
+            LANES=lanes,
+            num_warps=max(1, lanes // 32),
+            enable_fp_fusion=False,
+        )
+        if cosine:
+            there = torch.arange(width, device=kept.device) < counts[:, None]
+            return torch.where(there, self.one_minus_cosine(totals, query_squares, squares), np.inf)
+        return totals.sqrt_() if kind == "euclidean" else totals
+
+    def order(self, kept: Any, far: Any, counts: Any, left_out: Any, first: int, k: int) -> tuple[Any, Any]:
+        torch, width = self.torch, kept.shape[1]
+        numbers = torch.full((len(kept), k), -1, dtype=torch.int64, device=kept.device)
+        distances = torch.full((len(kept), k), np.inf, dtype=torch.float64, device=kept.device)
+        lanes = min(LANES, width)
+        kernels.places_of_kept[(len(kept), -(-width // lanes))](
+            *(kept, far, counts, left_out, numbers, distances, width, k, first),
+            LEFT_OUT=len(left_out) > 0,
+            LANES=lanes,
+            num_warps=max(1, lanes // 32),
+        )
+        return numbers, distances
