@@ -48,26 +48,35 @@ def minima_of_short_rows(  # type: ignore[no-untyped-def]
     ROWS: tl.constexpr,
     SIZE: tl.constexpr,
     STAGES: tl.constexpr,
+    COPIED: tl.constexpr,
 ):
-    """Queries stay, rows pass: for rows so short that a tile of queries fits beside several tiles of rows."""
+    """Queries stay, rows pass: for rows so short that a tile of queries fits beside several tiles of rows.
+
+    ``COPIED``: ``rows`` is a descriptor, and the card's copy engine brings each tile; otherwise threads load it.
+    """
     program = tl.program_id(0)
     part = program // n_query_tiles
     line = (program % n_query_tiles) * LINES + tl.arange(0, LINES)
     column = tl.arange(0, COLUMNS)
     several = tl.load(queries + line[:, None] * COLUMNS + column[None, :])
-    factor = tl.load(factors + line)
+    # Subtracted with its sign turned: a sum would be begun with it, on tensor cores, which cut off digits of it.
+    minus_factor = -tl.load(factors + line)
     start = part * tiles_a_program
     stop = tl.minimum(start + tiles_a_program, n_tiles)
     within = tl.arange(0, ROWS)
     group = tl.arange(0, ROWS // SIZE)
-    to_row = rows + start.to(tl.int64) * (ROWS * COLUMNS) + within[None, :] * COLUMNS + column[:, None]
+    if not COPIED:
+        to_row = rows + start.to(tl.int64) * (ROWS * COLUMNS) + within[None, :] * COLUMNS + column[:, None]
     to_norm = half_norms + start * ROWS + within
     out = minima + line[:, None].to(tl.int64) * n_groups + start * (ROWS // SIZE) + group[None, :]
-    for _ in tl.range(start, stop, num_stages=STAGES):
-        products = tl.dot(several, tl.load(to_row))
-        scores = tl.load(to_norm)[None, :] * factor[:, None] - products
+    for tile in tl.range(start, stop, num_stages=STAGES):
+        if COPIED:
+            products = tl.dot(several, tl.trans(rows.load([tile * ROWS, 0])))
+        else:
+            products = tl.dot(several, tl.load(to_row))
+            to_row += ROWS * COLUMNS
+        scores = products - tl.load(to_norm)[None, :] * minus_factor[:, None]
         tl.store(out, lowest_of_groups(scores, LINES, ROWS, SIZE))
-        to_row += ROWS * COLUMNS
         to_norm += ROWS
         out += ROWS // SIZE
 
@@ -87,6 +96,7 @@ def minima_of_long_rows(  # type: ignore[no-untyped-def]
     ROWS: tl.constexpr,
     SIZE: tl.constexpr,
     STAGES: tl.constexpr,
+    COPIED: tl.constexpr,
 ):
     """One tile of queries times one of rows, some columns at a time. Programs beside each other share the rows."""
     program = tl.program_id(0)
@@ -94,16 +104,21 @@ def minima_of_long_rows(  # type: ignore[no-untyped-def]
     line = (program % n_query_tiles) * LINES + tl.arange(0, LINES)
     within = tl.arange(0, ROWS)
     column = tl.arange(0, STEP)
-    to_query = queries + line[:, None] * n_columns + column[None, :]
-    to_row = rows + tile.to(tl.int64) * ROWS * n_columns + within[None, :] * n_columns + column[:, None]
+    if not COPIED:
+        to_query = queries + line[:, None] * n_columns + column[None, :]
+        to_row = rows + tile.to(tl.int64) * ROWS * n_columns + within[None, :] * n_columns + column[:, None]
     products = tl.zeros((LINES, ROWS), tl.float32)
-    for _ in tl.range(0, n_columns, STEP, num_stages=STAGES):
-        products = tl.dot(tl.load(to_query), tl.load(to_row), products)
-        to_query += STEP
-        to_row += STEP
-    factor = tl.load(factors + line)
+    for first in tl.range(0, n_columns, STEP, num_stages=STAGES):
+        if COPIED:
+            several = queries.load([(program % n_query_tiles) * LINES, first])
+            products = tl.dot(several, tl.trans(rows.load([tile * ROWS, first])), products)
+        else:
+            products = tl.dot(tl.load(to_query), tl.load(to_row), products)
+            to_query += STEP
+            to_row += STEP
+    minus_factor = -tl.load(factors + line)  # as above
     norms = tl.load(half_norms + tile * ROWS + within)
-    scores = norms[None, :] * factor[:, None] - products
+    scores = products - norms[None, :] * minus_factor[:, None]
     group = tile * (ROWS // SIZE) + tl.arange(0, ROWS // SIZE)
     out = minima + line[:, None].to(tl.int64) * n_groups + group[None, :]
     tl.store(out, lowest_of_groups(scores, LINES, ROWS, SIZE))
@@ -221,7 +236,7 @@ def rows_below(  # type: ignore[no-untyped-def]
             x = tl.load(to_row + first, mask=inside[:, None], other=0.0).to(tl.float32)
             q = tl.load(to_query + first).to(tl.float32)
             products += tl.sum(x * q[None, :], axis=1)
-        scores = tl.load(half_norms + row, mask=inside, other=float("inf")) * factor - products
+        scores = tl.load(half_norms + row, mask=inside, other=float("inf")) * factor + products
         error = tl.load(errors + row, mask=inside, other=0.0)
         length = tl.load(lengths + row, mask=inside, other=0.0)
         near = (scores - (alpha * error + beta * length + gamma) <= threshold) & (scores < float("inf")) & inside

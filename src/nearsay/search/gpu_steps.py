@@ -37,7 +37,7 @@ class PlainSteps:
         for start in range(0, len(rows.halves), 4096):
             some = slice(start, start + 4096)
             products = several @ rows.halves[some].to(self.torch.float32).T
-            scores = rows.half_norms[some] * queries.factors[: queries.n, None] - products
+            scores = rows.half_norms[some] * queries.factors[: queries.n, None] + products
             lowest.append(by_group(scores, size).amin(dim=2))
         return self.torch.cat(lowest, dim=1)
 
@@ -79,7 +79,7 @@ class PlainSteps:
             products = self.torch.einsum(
                 "grc,gc->gr", rows.halves[numbers].to(self.torch.float32), queries.halves[few].to(self.torch.float32)
             )
-            scores = rows.half_norms[numbers] * queries.factors[few, None] - products
+            scores = rows.half_norms[numbers] * queries.factors[few, None] + products
             slack = bound.alpha[few, None] * rows.errors[numbers] + bound.beta[few, None] * rows.lengths[numbers]
             near = (scores - (slack + bound.gamma[few, None]) <= thresholds[few, None]) & (scores < np.inf)
             kept_of.append(few[:, None].expand_as(numbers)[near])

@@ -18,7 +18,17 @@ LANES = 64
 
 @dataclass(frozen=True)
 class Tiling:
-    """Sizes of one kernel: queries and rows of a tile, warps, and copies of tiles that are under way."""
+    """Sizes of one kernel.
+
+    Attributes
+    ----------
+    lines, rows : queries and rows of a tile.
+    warps : of 32 threads, that share a tile.
+    stages : tiles of rows on their way at a time.
+    tiles_a_program : tiles of rows that pass one tile of queries, for short rows.
+    step : columns at a time, for long rows.
+    copied : whether the card's copy engine brings tiles (compute capability 9.0), or threads do.
+    """
 
     lines: int
     rows: int
@@ -26,10 +36,18 @@ class Tiling:
     stages: int
     tiles_a_program: int = 32
     step: int = 64
+    copied: bool = False
 
 
 SHORT_TILING = Tiling(128, 256, 8, 2)
 LONG_TILING = Tiling(128, 256, 8, 3)
+
+
+def described(matrix: Any, lines: int, columns: int) -> Any:
+    """What the copy engine needs to know to bring tiles of a matrix."""
+    from triton.tools.tensor_descriptor import TensorDescriptor
+
+    return TensorDescriptor.from_tensor(matrix, [lines, columns])
 
 
 class TritonSteps(PlainSteps):
@@ -48,18 +66,23 @@ class TritonSteps(PlainSteps):
         shape = max(tiling.rows, 4 * size)
         assert shape <= TILE
         n_query_tiles, n_tiles = -(-queries.n // tiling.lines), len(rows.halves) // shape
-        given = queries.halves, rows.halves, rows.half_norms, queries.factors, minima, n_query_tiles
+        multiplied = [queries.halves, rows.halves]
+        if tiling.copied:
+            step = width if short else tiling.step
+            multiplied[1] = described(rows.halves, shape, step)
+            if not short:
+                multiplied[0] = described(queries.halves, tiling.lines, step)
+        given = *multiplied, rows.half_norms, queries.factors, minima, n_query_tiles
         sizes: dict[str, Any] = {"LINES": tiling.lines, "ROWS": shape, "SIZE": size, "STAGES": tiling.stages}
+        sizes |= {"COPIED": tiling.copied, "num_warps": tiling.warps}
         if short:
             grid = (n_query_tiles * -(-n_tiles // tiling.tiles_a_program),)
             kernels.minima_of_short_rows[grid](
-                *given, n_tiles, tiling.tiles_a_program, n_groups, COLUMNS=width, num_warps=tiling.warps, **sizes
+                *given, n_tiles, tiling.tiles_a_program, n_groups, COLUMNS=width, **sizes
             )
         else:
             grid = (n_query_tiles * n_tiles,)
-            kernels.minima_of_long_rows[grid](
-                *given, n_groups, width, STEP=tiling.step, num_warps=tiling.warps, **sizes
-            )
+            kernels.minima_of_long_rows[grid](*given, n_groups, width, STEP=tiling.step, **sizes)
         return minima
 
     def list_groups(
