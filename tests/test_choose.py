@@ -14,6 +14,7 @@ from nearsay.search import choose as choosing
 from nearsay.search.approximate import ApproximateSearch
 from nearsay.search.choose import SEARCHES, choose, tree_is_faster
 from nearsay.search.exact import ExactSearch
+from nearsay.search.gpu import GpuSearch
 from nearsay.search.trees import TreeSearch
 
 EUCLIDEAN = as_distance("euclidean")
@@ -80,7 +81,7 @@ def test_without_faiss_asking_for_approximate_search_is_an_error_that_names_the_
 def test_every_name_is_served_as_asked(name):
     choice = choose(name, EUCLIDEAN, shaped(10, 2))
     assert (choice.name, choice.why) == (name, "you asked for it")
-    expected = {"exact": ExactSearch, "trees": TreeSearch, "kd": TreeSearch, "ball": TreeSearch}
+    expected = {"exact": ExactSearch, "gpu": GpuSearch, "trees": TreeSearch, "kd": TreeSearch, "ball": TreeSearch}
     assert type(choice.search) is expected.get(name, ApproximateSearch)
     if name in ("kd", "ball", "hnsw", "ivf"):
         assert choice.search.kind == name

@@ -44,6 +44,8 @@ def test_every_file_of_compiled_loops_is_named_so_and_every_room_says_what_it_ho
     package = Path(nearsay.__file__).parent
     for path in package.rglob("*.py"):
         text = path.read_text(encoding="utf-8")
-        compiled = re.search(r"^@(compiled|only_compiled|partial\(compiled|njit|intrinsic)", text, flags=re.MULTILINE)
+        compiled = re.search(
+            r"^@(compiled|only_compiled|partial\(compiled|njit|jit|intrinsic)", text, flags=re.MULTILINE
+        )
         assert bool(compiled) == path.stem.endswith("_kernels"), path
         assert len(ast.get_docstring(ast.parse(text)) or "") > 20, f"{path} does not say what it holds"
