@@ -17,6 +17,7 @@ from hypothesis import strategies as st
 
 import nearsay as ns
 import reference
+from nearsay.cli import judging
 from nearsay.distances.named import as_distance
 from nearsay.errors import InputError, MissingExtra
 from nearsay.neighbors import find
@@ -275,3 +276,52 @@ def test_what_keeps_a_card_from_serving_is_said(torch, device, words):
 
 def test_kernels_can_be_read_without_triton():
     assert callable(gpu_kernels.groups_below)
+
+
+class Card(Torch):
+    """A torch that finds one card, with so much memory free."""
+
+    def __init__(self, free):
+        super().__init__("13.0", 1)
+        self.cuda.mem_get_info = lambda: (free, free)
+        self.cuda.get_device_properties = lambda number: mock.Mock(
+            total_memory=139 << 30, major=9, minor=0, spec=["total_memory", "major", "minor", "name"]
+        )
+
+
+@pytest.fixture
+def card_here(monkeypatch, tmp_path):
+    """A machine with a driver, and a card with half a gigabyte free."""
+    (tmp_path / "version").write_text("NVRM")
+    monkeypatch.setattr(gpu, "DRIVER", str(tmp_path / "version"))
+    monkeypatch.setattr(gpu, "require", lambda module, extra: Card(512 << 20))
+
+
+def shaped(n: int, d: int) -> np.ndarray:
+    """Rows of this shape that take no memory."""
+    return np.broadcast_to(np.float32(0), (n, d))
+
+
+@pytest.mark.usefixtures("card_here")
+def test_auto_takes_the_card_for_many_rows_that_fit_on_it():
+    euclidean = as_distance("euclidean")
+    assert choose.choose("auto", euclidean, shaped(400_000, 128)).name == "gpu"
+    assert "400000 × 128" in choose.choose("auto", euclidean, shaped(400_000, 128)).why
+    assert choose.choose("auto", euclidean, shaped(1_000_000, 128)).name == "exact"  # too large
+    assert choose.choose("auto", euclidean, shaped(10_000, 128)).name == "exact"  # too few
+    assert choose.choose("auto", as_distance("manhattan"), shaped(400_000, 128)).name == "exact"
+    assert choose.choose("auto", euclidean, shaped(1_000_000, 4)).name == "trees"
+
+
+def test_auto_takes_no_card_where_there_is_none(monkeypatch):
+    monkeypatch.setattr(gpu, "DRIVER", "/nowhere")
+    assert gpu.card() is None
+    assert choose.choose("auto", as_distance("euclidean"), shaped(400_000, 128)).name == "exact"
+
+
+@pytest.mark.usefixtures("card_here")
+def test_the_doctor_names_the_card():
+    found = gpu.card()
+    assert (found["memory_gib"], found["compute_capability"], found["torch"]) == (139.0, "9.0", "9.9")
+    assert "139.0 GiB, compute capability 9.0" in judging._card(found)
+    assert "none that torch and CUDA can use" in judging._card(None)

@@ -155,8 +155,18 @@ def _installation_table(found: dict[str, Any]) -> Table:
             "python": f"{found['python']} on {found['platform']}",
             "cores": f"{found['cores']}, of which nearsay uses {found['threads']}",
             "matrix products": products or "no library that threadpoolctl knows",
+            "graphics card": _card(found["card"]),
             "packages": ", ".join(f"{name} {version or 'missing'}" for name, version in found["packages"].items()),
         },
+    )
+
+
+def _card(card: dict[str, Any] | None) -> str:
+    if card is None:
+        return "none that torch and CUDA can use: the processor searches"
+    return (
+        f"{card['name']}, {card['memory_gib']} GiB, compute capability {card['compute_capability']}:"
+        f" searched by {card['kernels']} (torch {card['torch']})"
     )
 
 

@@ -11,6 +11,7 @@ from typing import Any
 from nearsay import __version__
 from nearsay.data.catalog import DATASETS, TAXONOMIES, Entry, data_folders
 from nearsay.parallel import thread_count
+from nearsay.search.gpu import card
 
 # Extras that only gather others, or that serve the developers.
 NOT_A_CAPABILITY = ("all", "dev", "site")
@@ -21,7 +22,7 @@ def describe_installation() -> dict[str, Any]:
     """Versions, cores and threads, the matrix products underneath, extras and data sets, as one plain dict.
 
     >>> sorted(describe_installation())
-    ['blas', 'cores', 'data_sets', 'extras', 'nearsay', 'packages', 'platform', 'python', 'threads']
+    ['blas', 'card', 'cores', 'data_sets', 'extras', 'nearsay', 'packages', 'platform', 'python', 'threads']
     """
     needed = requirements()
     return {
@@ -31,6 +32,7 @@ def describe_installation() -> dict[str, Any]:
         "cores": os.cpu_count(),
         "threads": thread_count(),
         "blas": _blas(),
+        "card": card(),
         "packages": {package: installed_version(package) for package in needed.pop("")},
         "extras": {
             extra: {package: installed_version(package) for package in packages}

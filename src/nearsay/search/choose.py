@@ -15,7 +15,7 @@ from nearsay.distances.named import as_distance
 from nearsay.errors import InputError, unknown_name
 from nearsay.search.approximate import ApproximateSearch, why_not_approximate
 from nearsay.search.exact import ExactSearch
-from nearsay.search.gpu import GpuSearch
+from nearsay.search.gpu import GpuSearch, card_holds
 from nearsay.search.protocol import NeighborSearch
 from nearsay.search.trees import TreeSearch, why_no_tree
 from nearsay.settings import check_number
@@ -24,6 +24,8 @@ from nearsay.settings import check_number
 # microseconds a query). Building it takes as long as some 75,000 exact queries, at any size: hence only when asked.
 APPROXIMATE_FROM = 20_000
 DEFAULT_RECALL = 0.95
+# A card answers large batches sooner from here on; smaller ones are asked of the CPU whatever is chosen.
+GPU_FROM = 1 << 24
 # A tree holds the rows in float64, in memory that exact search does not need.
 LARGEST_TREE = 128 << 20
 
@@ -83,6 +85,8 @@ def choose(search: SearchBackend, distance: Distance, X: Any, recall: float | No
     if search != "auto" and search not in SEARCHES:
         raise unknown_name("search", search, ["auto", *SEARCHES], " You can also pass a search backend.")
     name, why = (search, "you asked for it") if search != "auto" else _fastest(distance, X, recall)
+    if search == "auto" and name == "exact" and distance.has_euclidean_form and X.size >= GPU_FROM and card_holds(X):
+        name, why = "gpu", f"{X.shape[0]} × {X.shape[1]} numbers are worth bringing to the graphics card"
     return Choice(SEARCHES[name](distance, DEFAULT_RECALL if recall is None else recall), name, why)
 
 

@@ -10,6 +10,7 @@
 from __future__ import annotations
 
 import importlib.util
+import os
 from threading import RLock
 from typing import Any
 
@@ -19,10 +20,15 @@ from nearsay.distances.distance import Distance
 from nearsay.errors import InputError, require
 from nearsay.search.exact import ExactSearch
 from nearsay.search.gpu_collection import MEASURED_THERE, MOST_NEIGHBORS, DeviceCollection
+from nearsay.search.gpu_rows import bytes_on_card
 from nearsay.search.gpu_steps import PlainSteps
 from nearsay.search.screening.prepared_rows import Geometry
 from nearsay.search.screening.screen import join_looks
 
+# Where Linux tells of NVIDIA's driver.
+DRIVER = "/proc/driver/nvidia/version"
+# Of the free memory, what rows may take: lists and lowest scores need the rest.
+SHARE_FOR_ROWS = 0.7
 # A batch of so many products is worth bringing to the card; smaller ones are answered sooner by the CPU.
 WORTH_THE_TRIP = 1 << 24
 
@@ -130,6 +136,31 @@ def steps_for(torch: Any, device: str) -> PlainSteps:
 
         return TritonSteps(torch)
     return PlainSteps(torch)
+
+
+def card_holds(X: np.ndarray) -> bool:
+    """Whether there is a card, and its free memory holds these rows; torch is imported only where a driver is there."""
+    if not os.path.exists(DRIVER) or importlib.util.find_spec("torch") is None:
+        return False
+    torch = require("torch", "torch")
+    return bool(torch.cuda.is_available()) and bytes_on_card(X) <= SHARE_FOR_ROWS * torch.cuda.mem_get_info()[0]
+
+
+def card() -> dict[str, Any] | None:
+    """The card that would serve: its name, memory and compute capability, and what runs on it; None without one."""
+    if not os.path.exists(DRIVER) or importlib.util.find_spec("torch") is None:
+        return None
+    torch = require("torch", "torch")
+    if not torch.cuda.is_available():
+        return None
+    of = torch.cuda.get_device_properties(0)
+    return {
+        "name": of.name,
+        "memory_gib": round(of.total_memory / (1 << 30), 1),
+        "compute_capability": f"{of.major}.{of.minor}",
+        "torch": torch.__version__,
+        "kernels": "Triton" if importlib.util.find_spec("triton") is not None else "plain torch operations",
+    }
 
 
 def check_device(torch: Any, device: str) -> None:

@@ -48,6 +48,15 @@ def padded_width(n_columns: int) -> int:
     return next((width for width in WIDTHS if n_columns <= width), -(-n_columns // 64) * 64)
 
 
+def bytes_on_card(X: np.ndarray) -> int:
+    """What these rows take there: float16, norms, lengths, errors, and the rows as they are.
+
+    >>> bytes_on_card(np.zeros((1000, 128), np.float32))
+    780000
+    """
+    return int(len(X) * (2 * padded_width(X.shape[1]) + 12 + X.shape[1] * max(4, X.itemsize)))
+
+
 @dataclass(frozen=True)
 class DeviceRows:
     """Rows of a collection on a device, in memory of their own.
