@@ -224,6 +224,43 @@ def test_copies_and_saved_ones_answer_alike(tmp_path, monkeypatch):
     assert copies[0].query(X[7:14], 2).indices[:, 1].tolist() == list(range(300, 307))
 
 
+# ---------------------------------------------------------------- tensors
+
+
+@pytest.mark.parametrize("metric", ["euclidean", "sqeuclidean", "cosine"])
+@pytest.mark.parametrize("search", ["exact", "gpu"])
+@pytest.mark.parametrize("k", [4, 299])
+def test_tensors_are_answered_by_tensors(metric, search, k, monkeypatch):
+    torch = importlib.import_module("torch")
+    monkeypatch.setitem(choose.SEARCHES, "gpu", lambda distance, recall: on_cpu(distance))
+    monkeypatch.setattr(gpu_collection, "WIDE", 64)  # some queries are left to the CPU
+    X = np.random.default_rng(0).integers(1, 4, size=(300, 5)).astype(np.float32)
+    index = ns.NeighborIndex(metric, search=search).fit(X)
+    table = index.query(X[:50], k)
+    for Q in (torch.from_numpy(X[:50]), X[:50]):  # numpy hands arrays over by DLPack
+        numbers, distances = index.query_tensors(Q, k)
+        np.testing.assert_array_equal(numbers.numpy(), table.indices)
+        np.testing.assert_array_equal(distances.numpy(), table.distances)
+
+
+@pytest.mark.parametrize(
+    ("Q", "words"),
+    [
+        ([[0.0, 1.0]], "1 columns"),
+        ([0.0], "two dimensions"),
+        ([[0.0], [float("nan")]], "row 1, column 0, which is not a finite"),
+        ([[1e200]], "too large to square"),
+        ([[1j]], "real numbers"),
+    ],
+)
+def test_what_is_wrong_with_a_tensor_is_said(Q, words):
+    torch = importlib.import_module("torch")
+    index = ns.NeighborIndex(search=on_cpu()).fit([[0.0], [1.0]])
+    dtype = torch.complex64 if isinstance(Q[0], list) and isinstance(Q[0][0], complex) else torch.float64
+    with pytest.raises(InputError, match=words):
+        index.query_tensors(torch.tensor(Q, dtype=dtype), 1)
+
+
 # ---------------------------------------------------------------- words
 
 

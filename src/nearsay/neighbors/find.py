@@ -47,6 +47,8 @@ def nearest(search: NeighborSearch, Q: Any, k: int, *, input_name: str = "Q") ->
 
 def checked_queries(search: NeighborSearch, Q: Any, input_name: str = "Q") -> Any:
     """The queries as the distance needs them, or an error that says what is wrong: the one look at every number."""
+    if getattr(Q, "is_cuda", False):
+        Q = Q.cpu()  # the rest is numpy's
     return search.distance_.check(Q, name=input_name, like=search.rows_.items)
 
 

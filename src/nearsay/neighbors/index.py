@@ -34,7 +34,7 @@ class NeighborIndex:
         two items, a numba function of two vectors (fast), or "precomputed":
         then ``fit`` takes the square matrix of distances.
     search : str or search backend, default="auto"
-        "exact", "trees", "approximate", or "auto": the fastest that keeps the promise.
+        "exact", "trees", "approximate", "gpu" (a graphics card), or "auto": the fastest that keeps the promise.
         ``chosen_`` says what was chosen and why.
     recall : float, optional
         The share of true neighbors that is enough; None means all of them.
@@ -93,6 +93,16 @@ class NeighborIndex:
     def query(self, Q: Any, k: int) -> NeighborTable:
         """The ``k`` nearest rows of every query, nearest first; equal distances by row number."""
         return find.nearest(self._fitted, Q, k)
+
+    @in_jobs
+    def query_tensors(self, Q: Any, k: int) -> tuple[Any, Any]:
+        """``query`` for a torch tensor, or an array that DLPack hands over: row numbers and distances as tensors.
+
+        They lie where ``Q`` lies. With ``search="gpu"`` and a tensor on the card nothing passes through the host.
+        """
+        from nearsay.neighbors.on_card import nearest_tensors
+
+        return nearest_tensors(self._fitted, Q, k)
 
     def kneighbors(self, X: Any = None, n_neighbors: int = 5, return_distance: bool = True) -> Any:
         """What scikit-learn's method of this name gives: (distances, indices), or the indices alone.
