@@ -21,7 +21,7 @@ from nearsay.cli import judging
 from nearsay.distances.named import as_distance
 from nearsay.errors import InputError, MissingExtra
 from nearsay.neighbors import find
-from nearsay.search import choose, gpu, gpu_bounds, gpu_collection, gpu_kernels, gpu_rows
+from nearsay.search import choose, gpu, gpu_blocks, gpu_bounds, gpu_collection, gpu_kernels, gpu_rows
 from nearsay.search.exact import ExactSearch
 from nearsay.search.gpu import GpuSearch
 from nearsay.search.gpu_collection import Room
@@ -151,7 +151,7 @@ def test_most_rows_are_ruled_out_and_most_queries_decided():
     X, Q = (rng.normal(size=(n, 64)).astype(np.float32) for n in (20_000, 50))
     there = on_cpu().fit(X).on_device()
     queries, room = there._queries(Q), Room.first_look(10)
-    ((_, counts),) = there._kept(queries, 10, room)
+    ((_, _, counts),) = there._kept(queries, 10, room)
     assert counts.max() < 20
     assert not there.nearest(Q, np.empty(0, np.int64), 10).undecided.any()
 
@@ -199,6 +199,25 @@ def test_answers_do_not_depend_on_how_many_queries_are_asked_at_once(bytes_at_on
         mock.patch.object(gpu_collection, "QUERIES_AT_ONCE", queries_at_once),
     ):
         assert_same(find.nearest(there, Q, 9), whole)
+
+
+@given(data=st.data(), given_rows=rows_and_queries(), metric=st.sampled_from(["euclidean", ("mahalanobis", {"L": L})]))
+@settings(max_examples=20)
+def test_rows_that_do_not_fit_pass_over_the_card_in_blocks(data, given_rows, metric):
+    X, Q = np.concatenate([given_rows[0]] * 9), given_rows[1]
+    k = data.draw(st.integers(1, 40))
+    here = ExactSearch(metric).fit(X)
+    with mock.patch.object(gpu_blocks, "free_bytes", return_value=gpu_rows.bytes_on_card(X) // 2):
+        there = on_cpu(metric).fit(X)
+        if len(X) > gpu_rows.TILE:
+            with pytest.warns(UserWarning, match="pass over the card in [2-9] blocks"):
+                there.on_device()
+            assert len(there.on_device().parts) > 1
+        else:
+            there.on_device()
+    k = min(k, len(X) - 1)
+    assert_same(find.nearest(there, Q, k), find.nearest(here, Q, k))
+    assert_same(find.leave_one_out(there, k, rows=[0, 5]), find.leave_one_out(here, k, rows=[0, 5]))
 
 
 def test_more_neighbors_than_a_card_lists_are_found_by_the_cpu():

@@ -19,6 +19,7 @@ import numpy as np
 from nearsay.distances.distance import Distance
 from nearsay.errors import InputError, require
 from nearsay.search.exact import ExactSearch
+from nearsay.search.gpu_blocks import SHARE_FOR_ROWS
 from nearsay.search.gpu_collection import MEASURED_THERE, MOST_NEIGHBORS, DeviceCollection
 from nearsay.search.gpu_rows import bytes_on_card
 from nearsay.search.gpu_steps import PlainSteps
@@ -27,8 +28,6 @@ from nearsay.search.screening.screen import join_looks
 
 # Where Linux tells of NVIDIA's driver.
 DRIVER = "/proc/driver/nvidia/version"
-# Of the free memory, what rows may take: lists and lowest scores need the rest.
-SHARE_FOR_ROWS = 0.7
 # A batch of so many products is worth bringing to the card; smaller ones are answered sooner by the CPU.
 WORTH_THE_TRIP = 1 << 24
 

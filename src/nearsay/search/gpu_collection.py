@@ -16,6 +16,7 @@ import numpy as np
 from nearsay.arrays import row_blocks
 from nearsay.distances.distance import Distance
 from nearsay.distances.vectors import Correlation, Cosine, Euclidean, SquaredEuclidean
+from nearsay.search.gpu_blocks import kept_on_host, passing, rows_at_once
 from nearsay.search.gpu_rows import DeviceQueries, DeviceRows, RowSpace, from_numpy
 from nearsay.search.gpu_steps import PlainSteps
 from nearsay.search.row_store import HeldRows
@@ -86,7 +87,9 @@ class DeviceCollection:
         self.distance = distance
         self.kind = MEASURED_THERE.get(type(distance))
         self.space = RowSpace(self.torch, device, geometry)
-        self._given = self._moved(geometry.rows.items, 0)
+        X = geometry.rows.items
+        size = rows_at_once(self.torch, device, X)
+        self._given = [self._moved(X[part], part.start, wait=size < len(X)) for part in row_blocks(len(X), size=size)]
         self._hold(geometry)
 
     def at(self, geometry: Geometry) -> DeviceCollection | None:
@@ -108,12 +111,14 @@ class DeviceCollection:
     def _hold(self, geometry: Geometry) -> None:
         """Take note of rows that were added or removed; those given first lie here already."""
         added = [self._moved(chunk, first) for first, chunk in geometry.rows.chunks()[1:] if len(chunk)]
-        parts = [self._given, *added]
+        parts = [*self._given, *added]
         removed = geometry.rows.removed
         self.parts = parts if removed is None else [part.without(np.flatnonzero(removed)) for part in parts]
 
-    def _moved(self, X: Any, first: int) -> DeviceRows:
-        return self.space.rows(X, first, None if self.kind is None else self._measurable(X))
+    def _moved(self, X: Any, first: int, *, wait: bool = False) -> DeviceRows:
+        """Rows as they are multiplied and measured: on the device, or waiting for it in main memory."""
+        rows = self.space.rows(X, first, None if self.kind is None else self._measurable(X))
+        return kept_on_host(self.torch, rows) if wait else rows
 
     def _measurable(self, X: Any) -> Any:
         """What the distance's own loop compares; float32 stays so where taking the form changes no number."""
@@ -154,10 +159,9 @@ class DeviceCollection:
         for part in self._batches(len(Q), room):
             rows_of_parts: list[Any] = []
             crowded = None
-            for rows, counts in self._kept(self._queries(Q[part]), k, room):
+            for rows, kept_rows, counts in self._kept(self._queries(Q[part]), k, room):
                 there = torch.arange(room.rows, device=self.device) < counts[:, None]
-                first = self.parts[len(rows_of_parts)].first
-                rows_of_parts.append(torch.where(there, rows.long() + first, -1))
+                rows_of_parts.append(torch.where(there, kept_rows.long() + rows.first, -1))
                 here = counts > room.rows
                 crowded = here if crowded is None else crowded | here
             kept.append(torch.cat(rows_of_parts, dim=1))
@@ -172,22 +176,22 @@ class DeviceCollection:
     def _queries(self, Q: Any) -> DeviceQueries:
         return self.space.queries(Q, self.space.geometry.form_error(Q) if isinstance(Q, np.ndarray) else 0.0)
 
-    def _kept(self, queries: DeviceQueries, k: int, room: Room) -> Iterator[tuple[Any, Any]]:
-        """For each part of the rows, those that may be among the nearest, and how many; too many where undecided."""
+    def _kept(self, queries: DeviceQueries, k: int, room: Room) -> Iterator[tuple[DeviceRows, Any, Any]]:
+        """Each part of the rows, those that may be among the nearest, and how many; too many where undecided."""
         steps, torch = self.steps, self.torch
         limits = torch.full((queries.n,), np.inf, dtype=torch.float32, device=self.device)
-        for rows in self.parts:
+        for rows in passing(torch, self.device, self.parts):
             minima = steps.group_minima(queries, rows, room.size)
             listed, counts, limits = steps.list_groups(minima, queries, rows, room.size, k, limits, room.groups)
             kept, kept_counts = steps.look(queries, rows, room.size, listed, counts, limits, room.rows)
-            yield kept, torch.where(queries.bounds.certain, kept_counts, room.rows + 1)
+            yield rows, kept, torch.where(queries.bounds.certain, kept_counts, room.rows + 1)
 
     def _look(self, Q: Any, left_out: Any, asked: int, k: int, room: Room) -> tuple[Any, Any, Any]:
         assert self.kind is not None
         torch, steps = self.torch, self.steps
         measurable = self._measurable(Q).to(torch.float64)
         found, undecided = [], torch.zeros(len(Q), dtype=torch.bool, device=self.device)
-        for rows, (kept, counts) in zip(self.parts, self._kept(self._queries(Q), asked, room), strict=True):
+        for rows, kept, counts in self._kept(self._queries(Q), asked, room):
             undecided |= counts > room.rows
             far = steps.measure(self.kind, measurable, rows, kept, counts)
             found.append(steps.order(kept, far, counts, left_out, rows.first, k))
