@@ -253,7 +253,7 @@ def _step_times(torch: Any, collection: DeviceCollection, queries: list[Any], k:
     room, nobody = Room.first_look(k), torch.empty(0, dtype=torch.int64, device=device)
     limits = torch.full((len(queries[0]),), np.inf, dtype=torch.float32, device=device)
     prepared = [collection._queries(Q) for Q in queries]
-    exact = [collection._measurable(Q).double() for Q in queries]
+    exact = [collection._measurable(Q) for Q in queries]
 
     def timed(work: Callable[[int], Any]) -> float:
         return milliseconds(torch, work, device, 5)

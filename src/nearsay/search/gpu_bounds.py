@@ -53,6 +53,15 @@ CUT_OFF = 2.0**-22
 ROUNDED_UP = 1 + 2.0**-18
 
 
+def summing_units(n_columns: int) -> float:
+    """How often a unit may be lost in one score, as derived above.
+
+    >>> summing_units(128)
+    160.0
+    """
+    return 9 * n_columns / 8 + 16
+
+
 @dataclass(frozen=True)
 class QueryBounds:
     """What makes E of a row: ``alpha · δ + beta · (|y| + δ) + gamma``, times the scale of the scores; float32 tensors.
@@ -78,8 +87,7 @@ def query_bounds(
     radius : R.
     fixed : what measuring, taking form and vanishing squares add.
     """
-    n_units = 9 * n_columns / 8 + 16
-    summing = n_units * CUT_OFF * (lengths + errors)
+    summing = summing_units(n_columns) * CUT_OFF * (lengths + errors)
     after = CUT_OFF * radius**2 + fixed.constant + lengths * (fixed.linear + lengths * fixed.quadratic)
     certain = torch.isfinite(after) & (lengths <= bounds.farthest(radius))
 

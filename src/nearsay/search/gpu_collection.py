@@ -93,10 +93,7 @@ class DeviceCollection:
         self._hold(geometry)
 
     def at(self, geometry: Geometry) -> DeviceCollection | None:
-        """The collection after a change; None where all rows must be prepared anew."""
-        before = self.space.geometry
-        if geometry.rows.items is not before.rows.items or geometry.center is not before.center:
-            return None
+        """The collection after a change of the rows; None where all must be prepared anew."""
         if geometry.radius * self.space.scale > LONGEST:
             return None
         following = copy.copy(self)
@@ -129,7 +126,7 @@ class DeviceCollection:
                 for part in row_blocks(len(X), row_bytes=8 * X.shape[1]):
                     form[part] = self.distance.form(X[part])
             return from_numpy(self.torch, form).to(self.device)
-        return X.to(self.device)
+        return X.to(self.device).contiguous()
 
     def nearest(self, Q: Any, left_out: Any, k: int) -> Found:
         """The k nearest rows of checked queries; ``left_out`` names the row that each is itself (or is empty)."""
@@ -174,7 +171,8 @@ class DeviceCollection:
         return row_blocks(n_queries, size=max(256, most // 256 * 256))
 
     def _queries(self, Q: Any) -> DeviceQueries:
-        return self.space.queries(Q, self.space.geometry.form_error(Q) if isinstance(Q, np.ndarray) else 0.0)
+        form_error = 0.0 if self.space.geometry.as_is else self.space.geometry.form_error(Q)
+        return self.steps.prepared(self.space, Q, form_error)
 
     def _kept(self, queries: DeviceQueries, k: int, room: Room) -> Iterator[tuple[DeviceRows, Any, Any]]:
         """Each part of the rows, those that may be among the nearest, and how many; too many where undecided."""
@@ -189,7 +187,7 @@ class DeviceCollection:
     def _look(self, Q: Any, left_out: Any, asked: int, k: int, room: Room) -> tuple[Any, Any, Any]:
         assert self.kind is not None
         torch, steps = self.torch, self.steps
-        measurable = self._measurable(Q).to(torch.float64)
+        measurable = self._measurable(Q)
         found, undecided = [], torch.zeros(len(Q), dtype=torch.bool, device=self.device)
         for rows, kept, counts in self._kept(self._queries(Q), asked, room):
             undecided |= counts > room.rows

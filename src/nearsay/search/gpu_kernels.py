@@ -1,5 +1,6 @@
 """The steps of a search as Triton kernels, for CUDA; ``gpu_steps.py`` says what each gives. Imported on first use only.
 
+    prepared        a program rounds one query, and adds up its bound
     group_minima    a program multiplies one tile of queries with many tiles of rows, and writes one number per group
     list_groups     a program reads the minima of one query twice: for the k-th lowest, and for those below it
     look            a program goes over the listed groups of one query, 64 rows at a time
@@ -23,6 +24,57 @@ except ImportError:  # nothing here is called without it
 def jit(function: Any) -> Any:
     """The kernel; the function as it stands where there is no Triton."""
     return function if triton is None else triton.jit(function)
+
+
+@jit
+def forms_of_queries(  # type: ignore[no-untyped-def]
+    queries,
+    center,
+    constants,
+    halves,
+    factors,
+    alphas,
+    betas,
+    gammas,
+    certain,
+    n_columns,
+    width,
+    COLUMNS: tl.constexpr,
+):
+    """What ``RowSpace.queries`` does, for one query; ``constants`` are its numbers in float64."""
+    query = tl.program_id(0).to(tl.int64)
+    column = tl.arange(0, COLUMNS)
+    inside = column < n_columns
+    scale = tl.load(constants)
+    rounded_up = tl.load(constants + 1)
+    farthest = tl.load(constants + 2)
+    summing = tl.load(constants + 3)
+    constant = tl.load(constants + 4)
+    linear = tl.load(constants + 5)
+    quadratic = tl.load(constants + 6)
+    bound_rounded_up = tl.load(constants + 7)
+    row_scale = tl.load(constants + 8)
+    q = tl.load(queries + query * n_columns + column, mask=inside, other=0.0).to(tl.float64)
+    z = (q - tl.load(center + column, mask=inside, other=0.0)) * scale
+    length = tl.sqrt(tl.sum(z * z, axis=0)) * rounded_up
+    near = length <= farthest
+    # A power of two that brings the length to between 128 and 256, from the digits of its exponent.
+    power = 7 - (((length.to(tl.int64, bitcast=True) >> 52) & 0x7FF) - 1023)
+    power = tl.minimum(tl.maximum(power, -60), 24)
+    to_half = ((power + 1023) << 52).to(tl.float64, bitcast=True)
+    back = ((1023 - power) << 52).to(tl.float64, bitcast=True)
+    p = tl.where(near, z * to_half, 0.0).to(tl.float16)
+    lost = tl.where(near, z - p.to(tl.float64) * back, 0.0)
+    error = tl.sqrt(tl.sum(lost * lost, axis=0)) * rounded_up
+    after = constant + length * (linear + length * quadratic)
+    known = near & (after < float("inf"))
+    scores = tl.where(known, to_half * row_scale * bound_rounded_up, 0.0)
+    tl.store(halves + query * width + column, -p, mask=inside)
+    tl.store(factors + query, (to_half / row_scale).to(tl.float32))
+    tl.store(alphas + query, (tl.where(known, length, 0.0) * scores).to(tl.float32))
+    tl.store(betas + query, (tl.where(known, error + summing * (length + error), 0.0) * scores).to(tl.float32))
+    tl.store(gammas + query, (tl.where(known, after, 0.0) * scores).to(tl.float32))
+    tl.store(certain + query, known)
 
 
 @jit
@@ -276,7 +328,7 @@ def squares_of_kept(  # type: ignore[no-untyped-def]
         square = tl.zeros((LANES,), tl.float64)
         query_square = tl.zeros((1,), tl.float64)
         for j in range(n_columns):
-            q = tl.load(to_query + j)
+            q = tl.load(to_query + j).to(tl.float64)
             x = tl.load(to_row + j).to(tl.float64)
             if COSINE:
                 total += q * x

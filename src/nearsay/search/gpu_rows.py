@@ -166,6 +166,14 @@ class RowSpace:
             lengths[part] = ((torch.sqrt(squares) + lost) * ROUNDED_UP).to(torch.float32)
         return DeviceRows(torch, first, n, halves, half_norms, errors, lengths, exact)
 
+    def fixed(self, form_error: float) -> bounds.Bound:
+        """What measuring, taking form and vanishing squares add to the bound of a score."""
+        return (
+            bounds.screenable(self.geometry.radius)
+            + bounds.measuring(self.n_columns, self.radius)
+            + bounds.taking_form(self.scale * form_error, self.radius)
+        )
+
     def queries(self, Q: Any, form_error: float) -> DeviceQueries:
         """Queries as they are multiplied, filled up to whole tiles, and their bounds."""
         torch = self.torch
@@ -176,20 +184,19 @@ class RowSpace:
         near = (lengths <= bounds.farthest(self.radius))[:, None]
         p = torch.where(near, z * scales[:, None], 0.0).to(torch.float16)
         errors = _lengths(torch, torch.where(near, z - p.to(torch.float64) / scales[:, None], 0.0))
-        fixed = (
-            bounds.screenable(self.geometry.radius)
-            + bounds.measuring(self.n_columns, self.radius)
-            + bounds.taking_form(self.scale * form_error, self.radius)
+        made = query_bounds(
+            torch, lengths, errors, scales * ROW_SCALE, self.n_columns, self.radius, self.fixed(form_error)
         )
-        scores = scales * ROW_SCALE
-        made = query_bounds(torch, lengths, errors, scores, self.n_columns, self.radius, fixed)
-        halves = torch.zeros(
-            (-(-len(z) // QUERY_TILE) * QUERY_TILE, self.width), dtype=torch.float16, device=self.device
-        )
+        halves, factors = self.room_for(len(z))
         halves[: len(z), : self.n_columns] = -p
-        factors = torch.ones(len(halves), dtype=torch.float32, device=self.device)
         factors[: len(z)] = (scales / ROW_SCALE).to(torch.float32)
         return DeviceQueries(len(z), halves, factors, made)
+
+    def room_for(self, n_queries: int) -> tuple[Any, Any]:
+        """Room for so many queries in whole tiles, and for their factors: what is not filled in counts nothing."""
+        torch, lines = self.torch, -(-n_queries // QUERY_TILE) * QUERY_TILE
+        halves = torch.zeros((lines, self.width), dtype=torch.float16, device=self.device)
+        return halves, torch.ones(lines, dtype=torch.float32, device=self.device)
 
 
 @dataclass(frozen=True)

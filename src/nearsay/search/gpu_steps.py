@@ -1,5 +1,6 @@
 """The steps of a search on a device, in plain torch operations: for cards without Triton, and for the CPU.
 
+    prepared       queries in float16, and how far their scores can be off
     group_minima   scores of all rows for all queries, of which only the lowest of each group is kept
     list_groups    the groups that may hold one of the k nearest rows
     look           the rows in them that may be one
@@ -15,7 +16,7 @@ from typing import Any
 
 import numpy as np
 
-from nearsay.search.gpu_rows import DeviceQueries, DeviceRows, by_group, members
+from nearsay.search.gpu_rows import DeviceQueries, DeviceRows, RowSpace, by_group, members
 
 # The lowest of groups that are so far apart are taken together where there are many: the k-th lowest of them is
 # nearly that of all, and sooner found.
@@ -29,6 +30,10 @@ class PlainSteps:
 
     def __init__(self, torch: Any) -> None:
         self.torch = torch
+
+    def prepared(self, space: RowSpace, Q: Any, form_error: float) -> DeviceQueries:
+        """Queries as they are multiplied, and their bounds."""
+        return space.queries(Q, form_error)
 
     def group_minima(self, queries: DeviceQueries, rows: DeviceRows, size: int) -> Any:
         """The lowest score in each group of ``size`` rows: (queries, groups) float32."""
@@ -96,7 +101,7 @@ class PlainSteps:
 
     def measure(self, kind: str, Q: Any, rows: DeviceRows, kept: Any, counts: Any) -> Any:
         """Distances in float64 of the rows kept, as the loops of ``vector_kernels`` add them up: (queries, width)."""
-        chosen = kept.clamp(min=0).long()
+        chosen, Q = kept.clamp(min=0).long(), Q.to(self.torch.float64)
         total, squares = self.torch.zeros(chosen.shape, dtype=self.torch.float64, device=kept.device), None
         if kind == "cosine":
             squares, length = (

@@ -8,8 +8,10 @@ from typing import Any
 import numpy as np
 
 from nearsay.search import gpu_kernels as kernels
-from nearsay.search.gpu_rows import TILE, DeviceQueries, DeviceRows
+from nearsay.search.gpu_bounds import CUT_OFF, ROUNDED_UP, ROW_SCALE, QueryBounds, summing_units
+from nearsay.search.gpu_rows import TILE, DeviceQueries, DeviceRows, RowSpace, from_numpy
 from nearsay.search.gpu_steps import TOGETHER, PlainSteps
+from nearsay.search.screening import bounds
 
 # Rows up to so many columns are multiplied beside queries that stay in fast memory.
 SHORT = 128
@@ -56,6 +58,34 @@ class TritonSteps(PlainSteps):
     def __init__(self, torch: Any, short: Tiling = SHORT_TILING, long: Tiling = LONG_TILING) -> None:
         super().__init__(torch)
         self.short, self.long = short, long
+        self._made_for: RowSpace | None = None
+
+    def prepared(self, space: RowSpace, Q: Any, form_error: float) -> DeviceQueries:
+        torch = self.torch
+        queries = from_numpy(torch, Q).to(space.device) if isinstance(Q, np.ndarray) else Q.to(space.device)
+        if not space.geometry.as_is or queries.dtype not in (torch.float32, torch.float64):
+            return super().prepared(space, Q, form_error)
+        n = len(queries)
+        halves, factors = space.room_for(n)
+        alpha, beta, gamma = torch.empty((3, n), dtype=torch.float32, device=space.device)
+        certain = torch.empty(n, dtype=torch.bool, device=space.device)
+        kernels.forms_of_queries[(n,)](
+            *(queries.contiguous(), space.center, self._constants(space), halves, factors, alpha, beta, gamma, certain),
+            *(space.n_columns, space.width),
+            COLUMNS=1 << (space.n_columns - 1).bit_length(),
+            num_warps=1 if space.n_columns <= 256 else 4,
+        )
+        return DeviceQueries(n, halves, factors, QueryBounds(alpha, beta, gamma, certain))
+
+    def _constants(self, space: RowSpace) -> Any:
+        """What the bounds of queries are made of, on the device; made anew where rows were added."""
+        if self._made_for is not space:
+            fixed, summing = space.fixed(0.0), summing_units(space.n_columns) * CUT_OFF
+            known = [space.scale, bounds.ROUNDED_UP, bounds.farthest(space.radius), summing]
+            known += [CUT_OFF * space.radius**2 + fixed.constant, fixed.linear, fixed.quadratic, ROUNDED_UP, ROW_SCALE]
+            self._made = self.torch.tensor(known, dtype=self.torch.float64, device=space.device)
+            self._made_for = space
+        return self._made
 
     def group_minima(self, queries: DeviceQueries, rows: DeviceRows, size: int) -> Any:
         torch, width = self.torch, rows.halves.shape[1]
