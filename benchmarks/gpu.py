@@ -311,10 +311,13 @@ def tilings(torch: Any, collection: DeviceCollection, queries: list[Any], device
         return taken
 
     short = rows.halves.shape[1] <= SHORT
-    shapes = [(128, 256, 8), (256, 128, 8), (128, 128, 4), (64, 256, 4), (128, 128, 8)]
+    shapes = [(128, 256, 8), (256, 128, 8), (128, 128, 4)]
     every = [Tiling(*shape, stages) for shape in shapes for stages in ((2, 3) if short else (3, 4))]
-    best = min([*every, *(replace(one, copied=True) for one in every)], key=tried)
-    for more in (8, 128) if short else (128,):
+    if short:
+        passing = [(64, 256, 4, 2), (64, 256, 4, 3), (128, 128, 4, 2), (128, 256, 8, 2), (64, 128, 4, 2)]
+        every = [Tiling(*shape, 1024, rows_stay=True) for shape in passing] + every
+    best = min([one for tiling in every for one in (tiling, replace(tiling, copied=True))], key=tried)
+    for more in ((40, 80) if best.rows_stay else (8, 128)) if short else (128,):
         tried(replace(best, tiles_a_program=more) if short else replace(best, step=more, stages=2))
     for kind in ("int8", "float8_e4m3fn"):  # twice as fast on paper; what they would leave to look at is not counted
         if short:

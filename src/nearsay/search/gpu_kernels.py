@@ -134,6 +134,51 @@ def minima_of_short_rows(  # type: ignore[no-untyped-def]
 
 
 @jit
+def minima_while_rows_stay(  # type: ignore[no-untyped-def]
+    queries,
+    rows,
+    half_norms,
+    factors,
+    minima,
+    n_query_tiles,
+    tiles_a_program,
+    n_groups,
+    COLUMNS: tl.constexpr,
+    LINES: tl.constexpr,
+    ROWS: tl.constexpr,
+    SIZE: tl.constexpr,
+    STAGES: tl.constexpr,
+    COPIED: tl.constexpr,
+):
+    """Rows stay, queries pass: every row is read from memory once, and queries are few enough for the cache."""
+    parts = (n_query_tiles + tiles_a_program - 1) // tiles_a_program
+    tile = tl.program_id(0) // parts
+    start = (tl.program_id(0) % parts) * tiles_a_program
+    stop = tl.minimum(start + tiles_a_program, n_query_tiles)
+    row = tile.to(tl.int64) * ROWS + tl.arange(0, ROWS)
+    column = tl.arange(0, COLUMNS)
+    x = tl.load(rows + row[None, :] * COLUMNS + column[:, None])
+    norms = tl.load(half_norms + row)
+    line = tl.arange(0, LINES)
+    group = tile * (ROWS // SIZE) + tl.arange(0, ROWS // SIZE)
+    out = minima + (start * LINES + line)[:, None].to(tl.int64) * n_groups + group[None, :]
+    if not COPIED:
+        to_query = queries + (start * LINES + line)[:, None] * COLUMNS + column[None, :]
+    to_factor = factors + start * LINES + line
+    for several in tl.range(start, stop, num_stages=STAGES):
+        if COPIED:
+            products = tl.dot(queries.load([several * LINES, 0]), x)
+        else:
+            products = tl.dot(tl.load(to_query), x)
+            to_query += LINES * COLUMNS
+        # Subtracted with its sign turned, as above.
+        scores = products - norms[None, :] * (-tl.load(to_factor))[:, None]
+        tl.store(out, lowest_of_groups(scores, LINES, ROWS, SIZE))
+        to_factor += LINES
+        out += LINES * n_groups.to(tl.int64)
+
+
+@jit
 def minima_of_long_rows(  # type: ignore[no-untyped-def]
     queries,
     rows,

@@ -27,8 +27,9 @@ class Tiling:
     lines, rows : queries and rows of a tile.
     warps : of 32 threads, that share a tile.
     stages : tiles of rows on their way at a time.
-    tiles_a_program : tiles of rows that pass one tile of queries, for short rows.
+    tiles_a_program : tiles that pass one of the other kind, for short rows.
     step : columns at a time, for long rows.
+    rows_stay : whether queries pass by a tile of rows, or rows by a tile of queries, for short rows.
     copied : whether the card's copy engine brings tiles (compute capability 9.0), or threads do.
     """
 
@@ -38,6 +39,7 @@ class Tiling:
     stages: int
     tiles_a_program: int = 32
     step: int = 64
+    rows_stay: bool = False
     copied: bool = False
 
 
@@ -99,13 +101,17 @@ class TritonSteps(PlainSteps):
         multiplied = [queries.halves, rows.halves]
         if tiling.copied:
             step = width if short else tiling.step
-            multiplied[1] = described(rows.halves, shape, step)
-            if not short:
+            if not short or not tiling.rows_stay:
+                multiplied[1] = described(rows.halves, shape, step)
+            if not short or tiling.rows_stay:
                 multiplied[0] = described(queries.halves, tiling.lines, step)
         given = *multiplied, rows.half_norms, queries.factors, minima, n_query_tiles
         sizes: dict[str, Any] = {"LINES": tiling.lines, "ROWS": shape, "SIZE": size, "STAGES": tiling.stages}
         sizes |= {"COPIED": tiling.copied, "num_warps": tiling.warps}
-        if short:
+        if short and tiling.rows_stay:
+            grid = (n_tiles * -(-n_query_tiles // tiling.tiles_a_program),)
+            kernels.minima_while_rows_stay[grid](*given, tiling.tiles_a_program, n_groups, COLUMNS=width, **sizes)
+        elif short:
             grid = (n_query_tiles * -(-n_tiles // tiling.tiles_a_program),)
             kernels.minima_of_short_rows[grid](
                 *given, n_tiles, tiling.tiles_a_program, n_groups, COLUMNS=width, **sizes
