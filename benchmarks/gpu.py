@@ -175,7 +175,28 @@ def table(torch: Any, device: str, tiny: bool) -> Rows:
     lines: Rows = []
     for case in TINY_CASES if tiny else CASES:
         lines += compared(torch, device, *case, repeats=3 if tiny else REPEATS)
-    return lines
+    return [*lines, all_rows(torch, device, 1500 if tiny else 1_000_000, 16 if tiny else 128)]
+
+
+def all_rows(torch: Any, device: str, n: int, d: int, k: int = 10) -> dict[str, Any]:
+    """The neighbors of all rows, each without itself, as arrays on the host."""
+    X = made_up(torch, "normal", n, d, 1, device)
+    search, _ = fitted(X, device)
+    taken = []
+    for _ in range(3):
+        start = time.perf_counter()
+        found = find.leave_one_out(search, k)
+        taken.append(1e3 * (time.perf_counter() - start))
+    few = np.arange(n)[:: max(1, n // 1000)][:1000]
+    true = by_double_loop(torch, X, X[torch.from_numpy(few).to(device)], k + 1)
+    others = true[0] != few[:, None]  # no two rows are alike, so each is its own nearest
+    true = tuple(part[others].reshape(len(few), k) for part in true)
+    arithmetic, moving = floors(n, d, n)
+    line = {"rows": f"{n}×{d} normal", "queries": "all, left out", "k": k, "search": "ours, numpy out"}
+    line |= {"ms": statistics.median(taken), "floor: products": arithmetic, "floor: bytes": moving}
+    line |= {"audited": len(few), "wrong": wrong(true, found.indices[few], found.distances[few])}
+    print(line, flush=True)
+    return line
 
 
 def compared(torch: Any, device: str, n: int, d: int, n_queries: int, k: int, kind: str, *, repeats: int) -> Rows:

@@ -35,10 +35,9 @@ FEW_CANDIDATES = 1 << 13  # are measured sooner than threads start
 def nearest(search: NeighborSearch, Q: Any, k: int, *, input_name: str = "Q") -> NeighborTable:
     """The ``k`` nearest rows of every query; errors call the queries ``input_name``.
 
-        >>> from nearsay.search.exact import ExactSearch
-    from nearsay.search.gpu import GpuSearch
-        >>> nearest(ExactSearch().fit([[0.0], [1.0], [5.0]]), [[4.0]], k=2).indices
-        array([[2, 1]])
+    >>> from nearsay.search.exact import ExactSearch
+    >>> nearest(ExactSearch().fit([[0.0], [1.0], [5.0]]), [[4.0]], k=2).indices
+    array([[2, 1]])
     """
     search = search.snapshot()
     k = check_n_neighbors(k, search.rows_.n_live)
@@ -65,16 +64,15 @@ def nearest_of_checked(search: NeighborSearch, Q: Any, k: int) -> NeighborTable:
 def leave_one_out(search: NeighborSearch, k: int, rows: Any = None) -> NeighborTable:
     """The ``k`` nearest *other* rows of every row (or of ``rows``: numbers, or a mask).
 
-        A row is left out by its number, so its duplicates stay. A removed row has
-        no neighbors: −1 and +inf.
+    A row is left out by its number, so its duplicates stay. A removed row has
+    no neighbors: −1 and +inf.
 
-        >>> from nearsay.search.exact import ExactSearch
-    from nearsay.search.gpu import GpuSearch
-        >>> search = ExactSearch().fit([[0.0], [0.0], [5.0]])
-        >>> leave_one_out(search, k=1).indices.ravel()
-        array([1, 0, 0])
-        >>> leave_one_out(search, k=1, rows=[2]).indices.ravel()
-        array([0])
+    >>> from nearsay.search.exact import ExactSearch
+    >>> search = ExactSearch().fit([[0.0], [0.0], [5.0]])
+    >>> leave_one_out(search, k=1).indices.ravel()
+    array([1, 0, 0])
+    >>> leave_one_out(search, k=1, rows=[2]).indices.ravel()
+    array([0])
     """
     search = search.snapshot()
     held = search.rows_
@@ -86,8 +84,7 @@ def leave_one_out(search: NeighborSearch, k: int, rows: Any = None) -> NeighborT
 
     if isinstance(search, GpuSearch) and search.serves(n_queries, k + 1):
         numbers = np.arange(n_queries) if rows is None else rows
-        table = _measured_there(search, held.between(0, n_queries) if rows is None else held.take(rows), numbers, k)
-        return _without_removed(table, held, rows)
+        return _without_removed(_measured_there(search, None, numbers, k), held, rows)
 
     def answers() -> Iterator[NeighborTable]:
         for part in row_blocks(n_queries, size=_batch(k)):
@@ -109,11 +106,15 @@ def _without_removed(table: NeighborTable, held: HeldRows, rows: np.ndarray | No
 
 
 def _measured_there(search: GpuSearch, Q: Any, left_out: np.ndarray, k: int) -> NeighborTable:
-    """Neighbors that a graphics card finds and measures, as the distance itself would; the CPU answers the rest."""
+    """Neighbors that a graphics card finds and measures, as the distance itself would; the CPU answers the rest.
+
+    Without ``Q`` the rows that are left out are the queries.
+    """
     indices, distances, undecided = search.nearest(Q, left_out, k)
     for part in row_blocks(len(undecided), size=_batch(k)):
         lines = undecided[part]
-        again = _answer(search.on_cpu(), Q[lines], left_out[lines] if len(left_out) else left_out, k)
+        few = search.rows_.take(left_out[lines]) if Q is None else Q[lines]
+        again = _answer(search.on_cpu(), few, left_out[lines] if len(left_out) else left_out, k)
         indices[lines], distances[lines] = again.indices, again.distances
     return NeighborTable(indices, distances)
 

@@ -82,8 +82,12 @@ class GpuSearch(ExactSearch):
         return products >= WORTH_THE_TRIP or self.device == "cpu"
 
     def nearest(self, Q: Any, left_out: np.ndarray, k: int) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-        """Row numbers and distances (n_queries, k), nearest first, and the queries that the CPU has to answer."""
-        found = self.on_device().nearest(Q, left_out, k)
+        """Row numbers and distances (n_queries, k), nearest first, and the queries that the CPU has to answer.
+
+        ``left_out`` names the row that each query is itself, or is empty; without ``Q`` these rows are the queries.
+        """
+        there = self.on_device()
+        found = there.nearest(there.rows_of(left_out) if Q is None else Q, left_out, k)
         return found.numbers.cpu().numpy(), found.distances.cpu().numpy(), np.flatnonzero(found.undecided.cpu().numpy())
 
     def candidates(self, Q: Any, k: int) -> np.ndarray:

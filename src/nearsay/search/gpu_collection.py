@@ -128,6 +128,14 @@ class DeviceCollection:
             return from_numpy(self.torch, form).to(self.device)
         return X.to(self.device).contiguous()
 
+    def rows_of(self, numbers: np.ndarray) -> Any:
+        """The rows of these numbers, as queries: those on the device where they are all there as they are."""
+        rows, held = self.parts[0], self.rows
+        there = self.space.geometry.as_is and len(self.parts) == 1 and rows.exact.device.type == self.device.type
+        if np.array_equal(numbers, np.arange(len(held))):
+            return rows.exact if there else held.between(0, len(held))
+        return rows.exact[self.torch.from_numpy(numbers).to(self.device)] if there else held.take(numbers)
+
     def nearest(self, Q: Any, left_out: Any, k: int) -> Found:
         """The k nearest rows of checked queries; ``left_out`` names the row that each is itself (or is empty)."""
         torch = self.torch
