@@ -21,7 +21,7 @@ from nearsay.cli import judging
 from nearsay.distances.named import as_distance
 from nearsay.errors import InputError, MissingExtra
 from nearsay.neighbors import find
-from nearsay.search import choose, gpu, gpu_blocks, gpu_bounds, gpu_collection, gpu_kernels, gpu_rows
+from nearsay.search import choose, gpu, gpu_blocks, gpu_bounds, gpu_collection, gpu_kernels, gpu_rows, gpu_steps
 from nearsay.search.exact import ExactSearch
 from nearsay.search.gpu import GpuSearch
 from nearsay.search.gpu_collection import Room
@@ -329,6 +329,21 @@ class Torch:
 def test_what_keeps_a_card_from_serving_is_said(torch, device, words):
     with pytest.raises(InputError, match=words):
         gpu.check_device(torch, device)
+
+
+@pytest.mark.parametrize("metric", ["euclidean", "hellinger"])
+def test_a_card_that_runs_out_of_memory_leaves_the_answer_to_the_processor_and_says_so(metric):
+    torch = importlib.import_module("torch")
+    X = np.random.default_rng(0).random((300, 4))
+    there = on_cpu(metric).fit(X)
+    full = torch.OutOfMemoryError("Tried to allocate 2.00 GiB. GPU 0 has …")
+    with (
+        mock.patch.object(gpu_steps.PlainSteps, "group_minima", side_effect=full),
+        pytest.warns(UserWarning, match="Tried to allocate 2.00 GiB.*so the processor answers"),
+    ):
+        found = find.nearest(there, X[:20], 3)
+    assert_same(found, find.nearest(ExactSearch(metric).fit(X), X[:20], 3))
+    assert_same(find.nearest(there, X[:20], 3), found)
 
 
 def test_kernels_can_be_read_without_triton():

@@ -11,6 +11,8 @@ from __future__ import annotations
 
 import importlib.util
 import os
+import warnings
+from collections.abc import Callable
 from threading import RLock
 from typing import Any
 
@@ -20,7 +22,7 @@ from nearsay.distances.distance import Distance
 from nearsay.errors import InputError, require
 from nearsay.search.exact import ExactSearch
 from nearsay.search.gpu_blocks import SHARE_FOR_ROWS
-from nearsay.search.gpu_collection import MEASURED_THERE, MOST_NEIGHBORS, DeviceCollection
+from nearsay.search.gpu_collection import MEASURED_THERE, MOST_NEIGHBORS, DeviceCollection, Found
 from nearsay.search.gpu_rows import bytes_on_card
 from nearsay.search.gpu_steps import PlainSteps
 from nearsay.search.screening.prepared_rows import Geometry
@@ -86,17 +88,33 @@ class GpuSearch(ExactSearch):
 
         ``left_out`` names the row that each query is itself, or is empty; without ``Q`` these rows are the queries.
         """
-        there = self.on_device()
-        found = there.nearest(there.rows_of(left_out) if Q is None else Q, left_out, k)
+        found = self._asked(lambda there: there.nearest(there.rows_of(left_out) if Q is None else Q, left_out, k))
+        if found is None:
+            n = len(left_out) if Q is None else len(Q)
+            return np.full((n, k), -1, np.int64), np.full((n, k), np.inf), np.arange(n)
         return found.numbers.cpu().numpy(), found.distances.cpu().numpy(), np.flatnonzero(found.undecided.cpu().numpy())
 
     def candidates(self, Q: Any, k: int) -> np.ndarray:
-        if not len(Q) or not self._pays(len(Q), k):
+        found = self._asked(lambda there: there.candidates(Q, k)) if len(Q) and self._pays(len(Q), k) else None
+        if found is None:
             return super().candidates(Q, k)
-        found = self.on_device().candidates(Q, k)
         undecided = np.flatnonzero(found.undecided.cpu().numpy())
         numbers: np.ndarray = found.numbers.cpu().numpy()
         return join_looks(numbers, undecided, super().candidates(Q[undecided], k)) if len(undecided) else numbers
+
+    def _asked(self, ask: Callable[[DeviceCollection], Found]) -> Found | None:
+        """What the card answers; None where it runs out of memory, which is said."""
+        torch = require("torch", "torch")
+        try:
+            return ask(self.on_device())
+        except torch.OutOfMemoryError as error:
+            warnings.warn(
+                f"The graphics card ran out of memory ({str(error).split('. ')[0]}), so the processor answers. Free"
+                " memory of the card, or ask fewer queries at a time.",
+                stacklevel=2,
+            )
+        self._there.let_go()
+        return None
 
     def on_cpu(self) -> ExactSearch:
         """The same rows, for a search without the card."""
@@ -127,6 +145,14 @@ class There:
                     last = DeviceCollection(steps_for(torch, device), torch.device(device), distance, geometry)
                 self._last = last
             return last
+
+    def let_go(self) -> None:
+        """Give the memory of the device back."""
+        with self._lock:
+            self._last = None
+        torch = require("torch", "torch")
+        if torch.cuda.is_available():
+            torch.cuda.empty_cache()
 
     def __reduce__(self) -> tuple[type[There], tuple[()]]:
         return type(self), ()

@@ -60,7 +60,7 @@ class TritonSteps(PlainSteps):
     def __init__(self, torch: Any, short: Tiling = SHORT_TILING, long: Tiling = LONG_TILING) -> None:
         super().__init__(torch)
         self.short, self.long = short, long
-        self._made_for: RowSpace | None = None
+        self._made: tuple[RowSpace, Any] | None = None
 
     def prepared(self, space: RowSpace, Q: Any, form_error: float) -> DeviceQueries:
         torch = self.torch
@@ -81,13 +81,14 @@ class TritonSteps(PlainSteps):
 
     def _constants(self, space: RowSpace) -> Any:
         """What the bounds of queries are made of, on the device; made anew where rows were added."""
-        if self._made_for is not space:
+        made = self._made
+        if made is None or made[0] is not space:
             fixed, summing = space.fixed(0.0), summing_units(space.n_columns) * CUT_OFF
             known = [space.scale, bounds.ROUNDED_UP, bounds.farthest(space.radius), summing]
             known += [CUT_OFF * space.radius**2 + fixed.constant, fixed.linear, fixed.quadratic, ROUNDED_UP, ROW_SCALE]
-            self._made = self.torch.tensor(known, dtype=self.torch.float64, device=space.device)
-            self._made_for = space
-        return self._made
+            made = space, self.torch.tensor(known, dtype=self.torch.float64, device=space.device)
+            self._made = made  # in one step: other threads may be asking
+        return made[1]
 
     def group_minima(self, queries: DeviceQueries, rows: DeviceRows, size: int) -> Any:
         torch, width = self.torch, rows.halves.shape[1]
