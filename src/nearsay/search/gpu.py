@@ -161,9 +161,11 @@ class There:
 def steps_for(torch: Any, device: str) -> PlainSteps:
     """Triton's kernels where they can run, plain operations elsewhere."""
     if device.startswith("cuda") and importlib.util.find_spec("triton") is not None:
-        from nearsay.search.gpu_triton import TritonSteps
+        from nearsay.search.gpu_triton import OLDEST, TritonSteps, tilings_for
 
-        return TritonSteps(torch)
+        capability = torch.cuda.get_device_capability(device)
+        if capability >= OLDEST:
+            return TritonSteps(torch, *tilings_for(capability))
     return PlainSteps(torch)
 
 

@@ -43,8 +43,20 @@ class Tiling:
     copied: bool = False
 
 
-SHORT_TILING = Tiling(128, 256, 8, 2)
-LONG_TILING = Tiling(128, 256, 8, 3)
+# Cards with 227 KB of fast memory a processor, and all others that have tensor cores for float16.
+LARGE = Tiling(64, 256, 4, 2, 1024, rows_stay=True), Tiling(128, 256, 8, 3)
+SMALL = Tiling(64, 128, 4, 2, 1024, rows_stay=True), Tiling(64, 128, 4, 3)
+# Compute capabilities: the first that Triton serves well, and those of the large cards.
+OLDEST, LARGE_CARDS = (8, 0), (9, 10)
+
+
+def tilings_for(capability: tuple[int, int]) -> tuple[Tiling, Tiling]:
+    """Tiles for short and for long rows on cards of this compute capability.
+
+    >>> tilings_for((9, 0))[0].rows, tilings_for((8, 9))[0].rows
+    (256, 128)
+    """
+    return LARGE if capability[0] in LARGE_CARDS else SMALL
 
 
 def described(matrix: Any, lines: int, columns: int) -> Any:
@@ -57,7 +69,7 @@ def described(matrix: Any, lines: int, columns: int) -> Any:
 class TritonSteps(PlainSteps):
     """Each step as one kernel."""
 
-    def __init__(self, torch: Any, short: Tiling = SHORT_TILING, long: Tiling = LONG_TILING) -> None:
+    def __init__(self, torch: Any, short: Tiling = LARGE[0], long: Tiling = LARGE[1]) -> None:
         super().__init__(torch)
         self.short, self.long = short, long
         self._made: tuple[RowSpace, Any] | None = None
