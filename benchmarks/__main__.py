@@ -8,7 +8,15 @@ import sys
 
 import benchmarks
 
-NOT_BENCHMARKS = {"__main__", "measuring", "metric_learn_peer", "skmultilearn_peer", "two_versions"}
+NOT_BENCHMARKS = {
+    "__main__",
+    "gpu_measured",
+    "gpu_steps",
+    "measuring",
+    "metric_learn_peer",
+    "skmultilearn_peer",
+    "two_versions",
+}
 
 
 def main() -> int:

@@ -221,6 +221,11 @@ def test_rows_that_do_not_fit_pass_over_the_card_in_blocks(data, given_rows, met
     assert_same(find.leave_one_out(there, k, rows=[0, 5]), find.leave_one_out(here, k, rows=[0, 5]))
 
 
+def test_no_queries_have_no_neighbors():
+    table = find.nearest(on_cpu().fit([[0.0], [1.0]]), np.empty((0, 1)), 2)
+    assert table.indices.shape == table.distances.shape == (0, 2)
+
+
 def test_more_neighbors_than_a_card_lists_are_found_by_the_cpu():
     X = np.random.default_rng(0).normal(size=(1500, 3))
     there = on_cpu().fit(X)

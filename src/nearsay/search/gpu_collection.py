@@ -139,23 +139,30 @@ class DeviceCollection:
     def nearest(self, Q: Any, left_out: Any, k: int) -> Found:
         """The k nearest rows of checked queries; ``left_out`` names the row that each is itself (or is empty)."""
         torch = self.torch
-        numbers = torch.full((len(Q), k), -1, dtype=torch.int64, device=self.device)
-        distances = torch.full((len(Q), k), np.inf, dtype=torch.float64, device=self.device)
-        undecided = torch.zeros(len(Q), dtype=torch.bool, device=self.device)
         asked, left_out = k + 1 if len(left_out) else k, torch.as_tensor(left_out, device=self.device)
         room = Room.first_look(asked)
-        for part in self._batches(len(Q), room):
-            some = Q if part == slice(0, len(Q)) else Q[part]
-            numbers[part], distances[part], undecided[part] = self._look(some, left_out[part], asked, k, room)
+        found = [self._look(Q[part], left_out[part], asked, k, room) for part in self._batches(len(Q), room)]
+        if not found:
+            found = [self._nothing(k)]
+        numbers, distances, undecided = (
+            parts[0] if len(parts) == 1 else torch.cat(parts) for parts in zip(*found, strict=True)
+        )
         again = undecided.nonzero()[:, 0]
         if len(again):
             few = Q[again.cpu().numpy()] if isinstance(Q, np.ndarray) else Q[again]
             itself = left_out[again] if len(left_out) else left_out
             for part in self._batches(len(again), room.wider()):
                 here = again[part]
-                found = self._look(few[part], itself[part], asked, k, room.wider())
-                numbers[here], distances[here], undecided[here] = found
+                numbers[here], distances[here], undecided[here] = self._look(
+                    few[part], itself[part], asked, k, room.wider()
+                )
         return Found(numbers, distances, undecided)
+
+    def _nothing(self, k: int) -> tuple[Any, Any, Any]:
+        """The answer to no queries."""
+        torch = self.torch
+        numbers = torch.empty((0, k), dtype=torch.int64, device=self.device)
+        return numbers, numbers.double(), torch.empty(0, dtype=torch.bool, device=self.device)
 
     def candidates(self, Q: Any, k: int) -> Found:
         """Rows that hold the k nearest, for distances that are measured elsewhere."""

@@ -237,21 +237,26 @@ def groups_below(  # type: ignore[no-untyped-def]
     k,
     room,
     TOGETHER: tl.constexpr,
+    STAGES: tl.constexpr,
 ):
-    query = tl.program_id(0)
+    """Every ``TOGETHER``-th group shares a lane. Only lanes that hold one below the threshold are looked at again."""
+    query = tl.program_id(0).to(tl.int64)
     alpha = tl.load(alphas + query)
     beta = tl.load(betas + query)
     gamma = tl.load(gammas + query)
-    line = minima + query.to(tl.int64) * n_groups
+    line = minima + query * n_groups
     lane = tl.arange(0, TOGETHER)
     highest = tl.full((TOGETHER,), float("inf"), tl.float32)
-    for start in range(0, n_groups, TOGETHER):
+    nearest = tl.full((TOGETHER,), float("inf"), tl.float32)
+    for start in tl.range(0, n_groups, TOGETHER, num_stages=STAGES):
         group = start + lane
         inside = group < n_groups
         lowest = tl.load(line + group, mask=inside, other=float("inf"))
         error = tl.load(group_errors + group, mask=inside, other=0.0)
         length = tl.load(group_lengths + group, mask=inside, other=0.0)
-        highest = tl.minimum(highest, lowest + (alpha * error + beta * length + gamma))
+        slack = alpha * error + beta * length + gamma
+        highest = tl.minimum(highest, lowest + slack)
+        nearest = tl.minimum(nearest, lowest - slack)
     # The k-th lowest, by halving: as whole numbers, floats of one sign are in order, and the others are turned round.
     bits = highest.to(tl.int32, bitcast=True)
     keys = tl.where(bits < 0, bits ^ 0x7FFFFFFF, bits)
@@ -266,22 +271,17 @@ def groups_below(  # type: ignore[no-untyped-def]
     threshold = tl.where(key < 0, key ^ 0x7FFFFFFF, key).to(tl.float32, bitcast=True)
     threshold = tl.minimum(threshold, tl.load(limits + query))
     tl.store(thresholds + query, threshold)
-    count = 0
-    out = listed + query.to(tl.int64) * room
+    may = nearest <= threshold
+    to_count = counts + query + tl.zeros((TOGETHER,), tl.int32)
     for start in range(0, n_groups, TOGETHER):
         group = start + lane
-        inside = group < n_groups
+        inside = may & (group < n_groups)
         lowest = tl.load(line + group, mask=inside, other=float("inf"))
         error = tl.load(group_errors + group, mask=inside, other=0.0)
         length = tl.load(group_lengths + group, mask=inside, other=0.0)
         near = (lowest - (alpha * error + beta * length + gamma) <= threshold) & (lowest < float("inf"))
-        ones = near.to(tl.int32)
-        found = tl.sum(ones, axis=0)
-        if found > 0:
-            place = count + tl.cumsum(ones, axis=0) - 1
-            tl.store(out + place, group, mask=near & (place < room))
-        count += found
-    tl.store(counts + query, count)
+        place = tl.atomic_add(to_count, 1, mask=near, sem="relaxed")
+        tl.store(listed + query * room + place, group, mask=near & (place < room))
 
 
 @jit
@@ -307,7 +307,8 @@ def rows_below(  # type: ignore[no-untyped-def]
     SIZE: tl.constexpr,
     LANES: tl.constexpr,
 ):
-    query = tl.program_id(0)
+    """Rows are kept in any order: ``places_of_kept`` puts them in theirs."""
+    query = tl.program_id(0).to(tl.int64)
     count = tl.load(counts + query)
     there = tl.where(count > room, 0, count)
     factor = tl.load(factors + query)
@@ -318,14 +319,12 @@ def rows_below(  # type: ignore[no-untyped-def]
     lane = tl.arange(0, LANES)
     place_in_group = lane % SIZE
     column = tl.arange(0, STEP)
-    to_listed = listed + query.to(tl.int64) * room
-    to_query = queries + query.to(tl.int64) * n_columns + column
-    out = kept + query.to(tl.int64) * width
-    found = 0
+    to_query = queries + query * n_columns + column
+    to_count = kept_counts + query + tl.zeros((LANES,), tl.int32)
     for start in range(0, there, LANES // SIZE):
         entry = start + lane // SIZE
         inside = entry < there
-        group = tl.load(to_listed + entry, mask=inside, other=0)
+        group = tl.load(listed + query * room + entry, mask=inside, other=0)
         row = (group // 4) * (4 * SIZE) + 8 * (place_in_group // 2) + 2 * (group % 4) + place_in_group % 2
         to_row = rows + row[:, None].to(tl.int64) * n_columns + column[None, :]
         products = tl.zeros((LANES,), tl.float32)
@@ -337,11 +336,10 @@ def rows_below(  # type: ignore[no-untyped-def]
         error = tl.load(errors + row, mask=inside, other=0.0)
         length = tl.load(lengths + row, mask=inside, other=0.0)
         near = (scores - (alpha * error + beta * length + gamma) <= threshold) & (scores < float("inf")) & inside
-        ones = near.to(tl.int32)
-        place = found + tl.cumsum(ones, axis=0) - 1
-        tl.store(out + place, row, mask=near & (place < width))
-        found += tl.sum(ones, axis=0)
-    tl.store(kept_counts + query, tl.where(count > room, width + 1, found))
+        place = tl.atomic_add(to_count, 1, mask=near, sem="relaxed")
+        tl.store(kept + query * width + place, row, mask=near & (place < width))
+    if count > room:
+        tl.store(kept_counts + query, width + 1)
 
 
 @jit

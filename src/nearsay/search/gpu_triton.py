@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
@@ -43,11 +43,23 @@ class Tiling:
     copied: bool = False
 
 
+@dataclass(frozen=True)
+class Launch:
+    """Sizes of a kernel in which one program serves one query: lanes it works on at a time, warps, loads under way."""
+
+    lanes: int
+    warps: int
+    stages: int = 1
+
+
+LISTING, LOOKING = Launch(1024, 4, 3), Launch(64, 4)
+# Up to so many neighbors, that many lanes are enough.
+MANY_NEIGHBORS = 32
 # Cards with 227 KB of fast memory a processor, and all others that have tensor cores for float16.
-LARGE = Tiling(64, 256, 4, 2, 1024, rows_stay=True), Tiling(128, 256, 8, 3)
+LARGE = Tiling(64, 256, 4, 3, 1024, rows_stay=True), Tiling(128, 256, 8, 3)
 SMALL = Tiling(64, 128, 4, 2, 1024, rows_stay=True), Tiling(64, 128, 4, 3)
-# Compute capabilities: the first that Triton serves well, and those of the large cards.
-OLDEST, LARGE_CARDS = (8, 0), (9, 10)
+# Compute capabilities: the first that Triton serves well, the first with a copy engine, and those of large cards.
+OLDEST, COPY_ENGINE, LARGE_CARDS = (8, 0), (9, 0), (9, 10)
 
 
 def tilings_for(capability: tuple[int, int]) -> tuple[Tiling, Tiling]:
@@ -56,7 +68,9 @@ def tilings_for(capability: tuple[int, int]) -> tuple[Tiling, Tiling]:
     >>> tilings_for((9, 0))[0].rows, tilings_for((8, 9))[0].rows
     (256, 128)
     """
-    return LARGE if capability[0] in LARGE_CARDS else SMALL
+    tilings = LARGE if capability[0] in LARGE_CARDS else SMALL
+    short, long = (replace(tiling, copied=capability >= COPY_ENGINE) for tiling in tilings)
+    return short, long
 
 
 def described(matrix: Any, lines: int, columns: int) -> Any:
@@ -72,6 +86,7 @@ class TritonSteps(PlainSteps):
     def __init__(self, torch: Any, short: Tiling = LARGE[0], long: Tiling = LARGE[1]) -> None:
         super().__init__(torch)
         self.short, self.long = short, long
+        self.listing, self.looking = LISTING, LOOKING
         self._made: tuple[RowSpace, Any] | None = None
 
     def prepared(self, space: RowSpace, Q: Any, form_error: float) -> DeviceQueries:
@@ -139,15 +154,17 @@ class TritonSteps(PlainSteps):
     ) -> tuple[Any, Any, Any]:
         torch, n_groups, bound = self.torch, minima.shape[1], queries.bounds
         listed = torch.empty((queries.n, room), dtype=torch.int32, device=minima.device)
-        counts = torch.empty(queries.n, dtype=torch.int32, device=minima.device)
+        counts = torch.zeros(queries.n, dtype=torch.int32, device=minima.device)
         thresholds = torch.empty_like(limits)
-        together = min(TOGETHER, max(16, 1 << (n_groups - 1).bit_length()))
+        # With many more lanes than neighbors, few neighbors share a lane, and the threshold is hardly too high.
+        lanes = self.listing.lanes if k <= MANY_NEIGHBORS else TOGETHER
         kernels.groups_below[(queries.n,)](
             minima,
             *rows.of_groups(size),
             *(bound.alpha, bound.beta, bound.gamma, limits, thresholds, listed, counts, n_groups, k, room),
-            TOGETHER=together,
-            num_warps=4 if together >= 1024 else 1,
+            TOGETHER=min(lanes, max(32, 1 << (n_groups - 1).bit_length())),
+            STAGES=self.listing.stages,
+            num_warps=self.listing.warps,
         )
         return listed, counts, thresholds
 
@@ -163,15 +180,15 @@ class TritonSteps(PlainSteps):
     ) -> tuple[Any, Any]:
         torch, bound, columns = self.torch, queries.bounds, rows.halves.shape[1]
         kept = torch.empty((queries.n, width), dtype=torch.int32, device=listed.device)
-        kept_counts = torch.empty(queries.n, dtype=torch.int32, device=listed.device)
+        kept_counts = torch.zeros(queries.n, dtype=torch.int32, device=listed.device)
         kernels.rows_below[(queries.n,)](
             *(queries.halves, rows.halves, rows.half_norms, rows.errors, rows.lengths, queries.factors),
             *(bound.alpha, bound.beta, bound.gamma, thresholds, listed, counts, kept, kept_counts),
             *(listed.shape[1], width, columns),
             STEP=128 if columns % 128 == 0 else min(64, columns),
             SIZE=size,
-            LANES=LANES,
-            num_warps=4,
+            LANES=self.looking.lanes,
+            num_warps=self.looking.warps,
         )
         return kept, kept_counts
 
