@@ -3,6 +3,7 @@
     python -m benchmarks.gpu              the table
     python -m benchmarks.gpu --steps      how long each step takes, with the sizes of kernels that are fastest here
     python -m benchmarks.gpu --audit      100,000 queries of all kinds of rows against a double loop in float64
+    python -m benchmarks.gpu --sizes      the time against the number of rows
     python -m benchmarks.gpu --classes    class probabilities, whose search by class runs on the processor
 
 Times are medians of ten by CUDA events, after a warm-up, with other queries each time. A query counts as wrong where a
@@ -97,6 +98,16 @@ def flashlib(X: Any, k: int) -> Search | None:
     return search
 
 
+def rivals_of(torch: Any, X: Any, collection: DeviceCollection, k: int) -> dict[str, Search]:
+    rivals = {
+        "ours": ours(collection, k),
+        "torch float32 + topk": torch_topk(torch, X, k, tf32=False),
+        "torch TF32 + topk": torch_topk(torch, X, k, tf32=True),
+        "FlashLib": flashlib(X, k),
+    }
+    return {name: rival for name, rival in rivals.items() if rival is not None}
+
+
 # ---------------------------------------------------------------- the table
 
 
@@ -114,19 +125,12 @@ def compared(torch: Any, device: str, n: int, d: int, n_queries: int, k: int, ki
     search, collection = fitted(X, device)
     if device != "cpu":
         Timed(torch, collection, queries[:7], k, device).tune()
-    rivals: dict[str, Search | None] = {
-        "ours": ours(collection, k),
-        "torch float32 + topk": torch_topk(torch, X, k, tf32=False),
-        "torch TF32 + topk": torch_topk(torch, X, k, tf32=True),
-        "FlashLib": flashlib(X, k),
-    }
+    rivals = rivals_of(torch, X, collection, k)
     few = queries[0][:1000]
     true = by_double_loop(torch, X, few, k)
     arithmetic, moving = floors(n, d, n_queries)
     lines: Rows = []
     for name, rival in rivals.items():
-        if rival is None:
-            continue
         numbers, distances = (part.cpu().numpy() for part in rival(few))
         line = {
             "rows": f"{n}×{d} {kind}",
@@ -169,6 +173,22 @@ def all_rows(torch: Any, device: str, n: int, d: int, k: int = 10) -> dict[str, 
     line |= {"audited": len(few), "wrong": wrong(true, found.indices[few], found.distances[few])}
     print(line, flush=True)
     return line
+
+
+def sizes(torch: Any, device: str, tiny: bool) -> Rows:
+    """Milliseconds for 10,000 queries, k = 10, among more and more rows of 128 columns."""
+    lines: Rows = []
+    for n in (500, 1000) if tiny else (1 << 16, 1 << 18, 1 << 20, 1 << 22):
+        d, n_queries = (16, 30) if tiny else (128, 10_000)
+        X = made_up(torch, "normal", n, d, 1, device)
+        queries = [made_up(torch, "normal", n_queries, d, 2 + run, device) for run in range(7)]
+        _, collection = fitted(X, device)
+        line: dict[str, Any] = {"number of rows": n}
+        for name, rival in rivals_of(torch, X, collection, 10).items():
+            line[name] = milliseconds(torch, lambda run, do=rival, queries=queries: do(queries[run]), device, 5)
+        lines.append(line)
+        print(line, flush=True)
+    return lines
 
 
 def classes(torch: Any, device: str, tiny: bool) -> Rows:
@@ -252,6 +272,7 @@ def main() -> int:
     parser.add_argument("--tiny", action="store_true", help="sizes that only show that it works, without a card too")
     parser.add_argument("--steps", action="store_true", help="the time of each step")
     parser.add_argument("--audit", action="store_true", help="100,000 queries against a double loop in float64")
+    parser.add_argument("--sizes", action="store_true", help="the time against the number of rows")
     parser.add_argument("--classes", action="store_true", help="class probabilities")
     parser.add_argument("--cases", type=int, nargs="*", help="which of the cases, by number")
     given = parser.parse_args()
@@ -267,7 +288,7 @@ def main() -> int:
     if given.cases is not None:
         CASES[:] = [CASES[number] for number in given.cases]
     start_compiling()
-    chosen = audit if given.audit else steps if given.steps else classes if given.classes else table
+    chosen = next((way for way in (audit, steps, sizes, classes) if getattr(given, way.__name__)), table)
     lines = chosen(torch, device, given.tiny)
     print_table(f"Exact search on a card: {chosen.__name__}", lines)
     return int(any(line.get("wrong") or line.get("unlike the CPU") for line in lines))
