@@ -123,6 +123,5 @@ def share_of_bound(torch: Any, collection: DeviceCollection, Q: Any) -> float:
     y = collection.space.moved(collection.rows.items[:n_rows])
     scores = ((y * y).sum(dim=1) / 2 - z @ y.T) * (queries.factors[: queries.n, None].double() * ROW_SCALE**2)
     true = by_group(scores, size).amin(dim=2)
-    bound, (errors, lengths) = queries.bounds, rows.of_groups(size)
-    slack = bound.alpha[:, None] * errors + bound.beta[:, None] * lengths + bound.gamma[:, None]
+    slack = queries.slack(*rows.of_groups(size))
     return float(((found - true).abs() / slack[:, :n_groups].double()).max())

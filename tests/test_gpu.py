@@ -124,8 +124,7 @@ def test_scores_lie_within_their_bound(given_rows, size):
     scale = queries.factors[: len(Q), None].double() * gpu_bounds.ROW_SCALE**2
     scores[:, : len(X)] = ((y * y).sum(dim=1) / 2 - z @ y.T) * scale
     true = gpu_rows.by_group(scores, size).amin(dim=2)
-    bound, (errors, lengths) = queries.bounds, rows.of_groups(size)
-    slack = bound.alpha[:, None] * errors + bound.beta[:, None] * lengths + bound.gamma[:, None]
+    slack = queries.slack(*rows.of_groups(size))
     there_are = true < torch.inf
     assert ((found - true).abs() <= slack.double())[there_are].all()
     assert (found[~there_are] == torch.inf).all()
@@ -142,8 +141,20 @@ def test_without_its_bound_the_screen_would_miss_rows():
         bound = gpu_bounds.query_bounds(*given)
         return gpu_bounds.QueryBounds(0 * bound.alpha, 0 * bound.beta, 0 * bound.gamma, bound.certain)
 
-    with mock.patch.object(gpu_rows, "query_bounds", nothing):
+    with mock.patch.object(gpu_rows, "query_bounds", nothing), mock.patch.object(gpu_rows, "ETA_OF_FACTOR", 0.0):
         assert (find.nearest(on_cpu().fit(X), X[5:25], 5).indices != expected.indices).any()
+
+
+def test_a_far_row_makes_no_other_less_certain():
+    rng = np.random.default_rng(0)
+    X, Q = (rng.normal(size=(n, 32)).astype(np.float32) for n in (5000, 50))
+    kept = []
+    for far in (1, 1000):
+        X[0] *= far
+        there = on_cpu().fit(X).on_device()
+        ((_, _, counts),) = there._kept(there._queries(Q), 10, Room.first_look(10))
+        kept.append(int(counts.sum()))
+    assert kept[1] < 1.1 * kept[0]
 
 
 def test_most_rows_are_ruled_out_and_most_queries_decided():

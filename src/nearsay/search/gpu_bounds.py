@@ -25,9 +25,9 @@ aligned again and at most d/8 results that are cut; so 9d/8 times 2⁻²² cover
 for the float32 operations after it: scaling, subtracting, evaluating this bound. Ordinary sums in float32, in any
 order, lose a quarter of that, so one bound serves the card, and the same steps in plain operations.
 
-δ and |y| + δ are known for every row, and their largest for every group, so that all terms are linear in them:
+δ and ℓ = |y| + δ are known for every row, and their largest for every group. One far row makes no other less certain:
 
-    E = α·δ + β·(|y| + δ) + γ          α = |z|, and β and γ of the query alone
+    E = α·δ + (β + η·ℓ)·ℓ + γ          α = |z|, η = 2⁻²², and β and γ of the query alone
 
 A group of rows of which only the lowest score t is known holds a row that is measured no farther than t + E; and none
 that is measured nearer than t − E. So with T the k-th lowest t + E over groups, the k nearest rows lie in groups with
@@ -51,6 +51,8 @@ LOWEST_POWER, HIGHEST_POWER = -60, 24
 CUT_OFF = 2.0**-22
 # The bound is evaluated in float32, which may lose a little of it.
 ROUNDED_UP = 1 + 2.0**-18
+# η, times the scale of the scores, is this times what brings half norms to that scale.
+ETA_OF_FACTOR = CUT_OFF * ROW_SCALE**2 * ROUNDED_UP
 
 
 def summing_units(n_columns: int) -> float:
@@ -64,7 +66,7 @@ def summing_units(n_columns: int) -> float:
 
 @dataclass(frozen=True)
 class QueryBounds:
-    """What makes E of a row: ``alpha · δ + beta · (|y| + δ) + gamma``, times the scale of the scores; float32 tensors.
+    """What makes E of a row, times the scale of the scores: α, β and γ of each query, float32 tensors.
 
     ``certain`` is False for queries whose scores say nothing: too far away, or rows whose squares vanish.
     """
@@ -88,7 +90,7 @@ def query_bounds(
     fixed : what measuring, taking form and vanishing squares add.
     """
     summing = summing_units(n_columns) * CUT_OFF * (lengths + errors)
-    after = CUT_OFF * radius**2 + fixed.constant + lengths * (fixed.linear + lengths * fixed.quadratic)
+    after = fixed.constant + lengths * (fixed.linear + lengths * fixed.quadratic)
     certain = torch.isfinite(after) & (lengths <= bounds.farthest(radius))
 
     def scaled(terms: Any) -> Any:

@@ -226,6 +226,7 @@ def groups_below(  # type: ignore[no-untyped-def]
     minima,
     group_errors,
     group_lengths,
+    factors,
     alphas,
     betas,
     gammas,
@@ -236,6 +237,7 @@ def groups_below(  # type: ignore[no-untyped-def]
     n_groups,
     k,
     room,
+    eta_of_factor,
     TOGETHER: tl.constexpr,
     STAGES: tl.constexpr,
 ):
@@ -244,6 +246,7 @@ def groups_below(  # type: ignore[no-untyped-def]
     alpha = tl.load(alphas + query)
     beta = tl.load(betas + query)
     gamma = tl.load(gammas + query)
+    eta = eta_of_factor * tl.load(factors + query)
     line = minima + query * n_groups
     lane = tl.arange(0, TOGETHER)
     highest = tl.full((TOGETHER,), float("inf"), tl.float32)
@@ -254,7 +257,7 @@ def groups_below(  # type: ignore[no-untyped-def]
         lowest = tl.load(line + group, mask=inside, other=float("inf"))
         error = tl.load(group_errors + group, mask=inside, other=0.0)
         length = tl.load(group_lengths + group, mask=inside, other=0.0)
-        slack = alpha * error + beta * length + gamma
+        slack = alpha * error + (beta + eta * length) * length + gamma
         highest = tl.minimum(highest, lowest + slack)
         nearest = tl.minimum(nearest, lowest - slack)
     # The k-th lowest, by halving: as whole numbers, floats of one sign are in order, and the others are turned round.
@@ -279,7 +282,8 @@ def groups_below(  # type: ignore[no-untyped-def]
         lowest = tl.load(line + group, mask=inside, other=float("inf"))
         error = tl.load(group_errors + group, mask=inside, other=0.0)
         length = tl.load(group_lengths + group, mask=inside, other=0.0)
-        near = (lowest - (alpha * error + beta * length + gamma) <= threshold) & (lowest < float("inf"))
+        slack = alpha * error + (beta + eta * length) * length + gamma
+        near = (lowest - slack <= threshold) & (lowest < float("inf"))
         place = tl.atomic_add(to_count, 1, mask=near, sem="relaxed")
         tl.store(listed + query * room + place, group, mask=near & (place < room))
 
@@ -303,6 +307,7 @@ def rows_below(  # type: ignore[no-untyped-def]
     room,
     width,
     n_columns,
+    eta_of_factor,
     STEP: tl.constexpr,
     SIZE: tl.constexpr,
     LANES: tl.constexpr,
@@ -316,6 +321,7 @@ def rows_below(  # type: ignore[no-untyped-def]
     beta = tl.load(betas + query)
     gamma = tl.load(gammas + query)
     threshold = tl.load(thresholds + query)
+    eta = eta_of_factor * factor
     lane = tl.arange(0, LANES)
     place_in_group = lane % SIZE
     column = tl.arange(0, STEP)
@@ -335,7 +341,8 @@ def rows_below(  # type: ignore[no-untyped-def]
         scores = tl.load(half_norms + row, mask=inside, other=float("inf")) * factor + products
         error = tl.load(errors + row, mask=inside, other=0.0)
         length = tl.load(lengths + row, mask=inside, other=0.0)
-        near = (scores - (alpha * error + beta * length + gamma) <= threshold) & (scores < float("inf")) & inside
+        slack = alpha * error + (beta + eta * length) * length + gamma
+        near = (scores - slack <= threshold) & (scores < float("inf")) & inside
         place = tl.atomic_add(to_count, 1, mask=near, sem="relaxed")
         tl.store(kept + query * width + place, row, mask=near & (place < width))
     if count > room:

@@ -20,6 +20,7 @@ import numpy as np
 
 from nearsay.arrays import row_blocks
 from nearsay.search.gpu_bounds import (
+    ETA_OF_FACTOR,
     HIGHEST_POWER,
     LOWEST_POWER,
     QUERY_LENGTH,
@@ -216,6 +217,12 @@ class DeviceQueries:
     halves: Any
     factors: Any
     bounds: QueryBounds
+
+    def slack(self, errors: Any, lengths: Any, queries: Any = slice(None)) -> Any:
+        """E of rows or groups with these errors and lengths, for all queries or those of some numbers."""
+        bound, eta = self.bounds, ETA_OF_FACTOR * self.factors[: self.n][queries, None]
+        alpha, beta, gamma = (part[queries, None] for part in (bound.alpha, bound.beta, bound.gamma))
+        return alpha * errors + (beta + eta * lengths) * lengths + gamma
 
 
 def from_numpy(torch: Any, X: np.ndarray) -> Any:

@@ -54,9 +54,7 @@ class PlainSteps:
         ``limits`` are bounds on the k-th lowest score known before. Where there are more groups than room, the count
         says so, and what is listed means nothing.
         """
-        bound = queries.bounds
-        errors, lengths = rows.of_groups(size)
-        slack = bound.alpha[:, None] * errors + bound.beta[:, None] * lengths + bound.gamma[:, None]
+        slack = queries.slack(*rows.of_groups(size))
         highest = minima[: queries.n] + slack
         n_groups = highest.shape[1]
         if n_groups > TOGETHER:
@@ -72,7 +70,7 @@ class PlainSteps:
         self, queries: DeviceQueries, rows: DeviceRows, size: int, listed: Any, counts: Any, thresholds: Any, width: int
     ) -> tuple[Any, Any]:
         """The rows of the listed groups that may be among the nearest: (queries, width) int32, and how many."""
-        bound, room = queries.bounds, listed.shape[1]
+        room = listed.shape[1]
         crowded = counts > room
         there = (self.torch.arange(room, device=listed.device) < counts[:, None]) & ~crowded[:, None]
         query, place = there.nonzero(as_tuple=True)
@@ -85,8 +83,8 @@ class PlainSteps:
                 "grc,gc->gr", rows.halves[numbers].to(self.torch.float32), queries.halves[few].to(self.torch.float32)
             )
             scores = rows.half_norms[numbers] * queries.factors[few, None] + products
-            slack = bound.alpha[few, None] * rows.errors[numbers] + bound.beta[few, None] * rows.lengths[numbers]
-            near = (scores - (slack + bound.gamma[few, None]) <= thresholds[few, None]) & (scores < np.inf)
+            slack = queries.slack(rows.errors[numbers], rows.lengths[numbers], few)
+            near = (scores - slack <= thresholds[few, None]) & (scores < np.inf)
             kept_of.append(few[:, None].expand_as(numbers)[near])
             kept_rows.append(numbers[near])
         of, number = self.torch.cat(kept_of), self.torch.cat(kept_rows)

@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 
 from nearsay.search import gpu_kernels as kernels
-from nearsay.search.gpu_bounds import CUT_OFF, ROUNDED_UP, ROW_SCALE, QueryBounds, summing_units
+from nearsay.search.gpu_bounds import CUT_OFF, ETA_OF_FACTOR, ROUNDED_UP, ROW_SCALE, QueryBounds, summing_units
 from nearsay.search.gpu_rows import TILE, DeviceQueries, DeviceRows, RowSpace, from_numpy
 from nearsay.search.gpu_steps import TOGETHER, PlainSteps
 from nearsay.search.screening import bounds
@@ -112,7 +112,7 @@ class TritonSteps(PlainSteps):
         if made is None or made[0] is not space:
             fixed, summing = space.fixed(0.0), summing_units(space.n_columns) * CUT_OFF
             known = [space.scale, bounds.ROUNDED_UP, bounds.farthest(space.radius), summing]
-            known += [CUT_OFF * space.radius**2 + fixed.constant, fixed.linear, fixed.quadratic, ROUNDED_UP, ROW_SCALE]
+            known += [fixed.constant, fixed.linear, fixed.quadratic, ROUNDED_UP, ROW_SCALE]
             made = space, self.torch.tensor(known, dtype=self.torch.float64, device=space.device)
             self._made = made  # in one step: other threads may be asking
         return made[1]
@@ -161,7 +161,8 @@ class TritonSteps(PlainSteps):
         kernels.groups_below[(queries.n,)](
             minima,
             *rows.of_groups(size),
-            *(bound.alpha, bound.beta, bound.gamma, limits, thresholds, listed, counts, n_groups, k, room),
+            *(queries.factors, bound.alpha, bound.beta, bound.gamma, limits, thresholds, listed, counts),
+            *(n_groups, k, room, ETA_OF_FACTOR),
             TOGETHER=min(lanes, max(32, 1 << (n_groups - 1).bit_length())),
             STAGES=self.listing.stages,
             num_warps=self.listing.warps,
@@ -184,7 +185,7 @@ class TritonSteps(PlainSteps):
         kernels.rows_below[(queries.n,)](
             *(queries.halves, rows.halves, rows.half_norms, rows.errors, rows.lengths, queries.factors),
             *(bound.alpha, bound.beta, bound.gamma, thresholds, listed, counts, kept, kept_counts),
-            *(listed.shape[1], width, columns),
+            *(listed.shape[1], width, columns, ETA_OF_FACTOR),
             STEP=128 if columns % 128 == 0 else min(64, columns),
             SIZE=size,
             LANES=self.looking.lanes,
