@@ -18,6 +18,7 @@ import sys
 import time
 import warnings
 from collections.abc import Callable
+from functools import partial
 from importlib.util import find_spec
 from typing import Any
 from unittest.mock import patch
@@ -39,8 +40,10 @@ from benchmarks.gpu_steps import Timed, share_of_bound
 from benchmarks.measuring import Rows, print_table
 from nearsay.compiling import start_compiling
 from nearsay.neighbors import find
+from nearsay.neighbors.index import NeighborIndex
 from nearsay.search import gpu_blocks
 from nearsay.search.exact import ExactSearch
+from nearsay.search.gpu import GpuSearch
 from nearsay.search.gpu_collection import DeviceCollection
 from nearsay.search.gpu_rows import bytes_on_card
 
@@ -51,6 +54,16 @@ CASES = [
     (1 << 20, 128, 10_000, 200, "normal"),
     (1 << 20, 768, 10_000, 10, "normal"),
     (10_000_000, 128, 2048, 10, "normal"),
+]
+# (distance, type of rows, columns), beside euclidean in float32
+DISTANCES = [
+    ("cosine", "float32", 64),
+    ("correlation", "float32", 100),
+    ("sqeuclidean", "float64", 17),
+    ("euclidean", "uint8", 784),
+    ("euclidean", "int64", 5),
+    ("cosine", "float64", 300),
+    ("hellinger", "float64", 30),
 ]
 TINY_CASES = [(2000, 16, 40, 5, "normal"), (1500, 20, 30, 5, "clustered")]
 
@@ -199,7 +212,7 @@ def classes(torch: Any, device: str, tiny: bool) -> Rows:
     X, Q = (made_up(torch, "clustered", many, d, seed, device).cpu().numpy() for many, seed in ((n, 1), (n_queries, 2)))
     labels = np.random.default_rng(0).integers(0, n_classes, size=n)
     start = time.perf_counter()
-    search = ns.search.gpu.GpuSearch(device=device)
+    search = GpuSearch(device=device)
     classifier = ns.NeighborClassifier(posterior="pooled", search=search).fit(X, labels)
     line = {"rows": f"{n}×{d} clustered", "classes": n_classes, "fit, s": time.perf_counter() - start}
     start = time.perf_counter()
@@ -264,7 +277,24 @@ def audit(torch: Any, device: str, tiny: bool) -> Rows:
         }
         lines.append(line)
         print(line, flush=True)
-    return lines
+    return lines + [unlike_the_cpu(torch, device, tiny, *case) for case in DISTANCES]
+
+
+def unlike_the_cpu(torch: Any, device: str, tiny: bool, metric: str, dtype: str, d: int) -> dict[str, Any]:
+    """Other distances, types and widths, full of ties, against the CPU's search; and tensors against arrays."""
+    n, n_queries, k = (600, 20, 5) if tiny else (30_000, 2000, 10)
+    X = np.random.default_rng(0).integers(0, 40, size=(n + n_queries, d)).astype(dtype)
+    X, Q = X[:n], np.concatenate([X[n:], X[: n_queries // 4]])
+    index, on_cpu = (
+        NeighborIndex(metric, search=way(metric)).fit(X) for way in (partial(GpuSearch, device=device), ExactSearch)
+    )
+    there, here = index.query(Q, k), on_cpu.query(Q, k)
+    numbers, distances = (part.cpu().numpy() for part in index.query_tensors(torch.from_numpy(Q).to(device), k))
+    differing = wrong((here.indices, here.distances), there.indices, there.distances)
+    differing += wrong((here.indices, here.distances), numbers, distances)
+    line = {"rows": f"{n}×{d} {metric} {dtype}", "k": k, "queries": len(Q), "unlike the CPU": differing}
+    print(line, flush=True)
+    return line
 
 
 def main() -> int:

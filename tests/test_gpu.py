@@ -266,11 +266,12 @@ def test_copies_and_saved_ones_answer_alike(tmp_path, monkeypatch):
 @pytest.mark.parametrize("metric", ["euclidean", "sqeuclidean", "cosine"])
 @pytest.mark.parametrize("search", ["exact", "gpu"])
 @pytest.mark.parametrize("k", [4, 299])
-def test_tensors_are_answered_by_tensors(metric, search, k, monkeypatch):
+@pytest.mark.parametrize("dtype", ["float32", "uint8"])
+def test_tensors_are_answered_by_tensors(metric, search, k, dtype, monkeypatch):
     torch = importlib.import_module("torch")
     monkeypatch.setitem(choose.SEARCHES, "gpu", lambda distance, recall: on_cpu(distance))
     monkeypatch.setattr(gpu_collection, "WIDE", 64)  # some queries are left to the CPU
-    X = np.random.default_rng(0).integers(1, 4, size=(300, 5)).astype(np.float32)
+    X = np.random.default_rng(0).integers(1, 4, size=(300, 5)).astype(dtype)
     index = ns.NeighborIndex(metric, search=search).fit(X)
     table = index.query(X[:50], k)
     for Q in (torch.from_numpy(X[:50]), X[:50]):  # numpy hands arrays over by DLPack

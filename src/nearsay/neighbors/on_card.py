@@ -10,7 +10,6 @@ from typing import Any
 import numpy as np
 
 from nearsay.arrays import LARGEST_VALUE, check_n_neighbors
-from nearsay.distances.vectors import Euclidean
 from nearsay.errors import InputError, require
 from nearsay.neighbors import find
 from nearsay.search.gpu import GpuSearch
@@ -23,8 +22,8 @@ def nearest_tensors(search: NeighborSearch, Q: Any, k: int) -> tuple[Any, Any]:
     search = search.snapshot()
     k = check_n_neighbors(k, search.rows_.n_live)
     queries = Q if isinstance(Q, torch.Tensor) else torch.from_dlpack(Q)
-    # Other distances look at queries more closely than at whether they are numbers, with numpy.
-    if not isinstance(search, GpuSearch) or not isinstance(search.distance_, Euclidean):
+    # Other distances look at queries more closely than at whether they are numbers, and take their form, with numpy.
+    if not isinstance(search, GpuSearch) or not search.takes_tensors:
         return _by_way_of_numpy(torch, search, queries, k)
     _check(torch, queries, search.rows_.items.shape[1])
     if not search.serves(len(queries), k):

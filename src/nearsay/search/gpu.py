@@ -71,6 +71,11 @@ class GpuSearch(ExactSearch):
         assert self._screen is not None
         return self._screen._geometry
 
+    @property
+    def takes_tensors(self) -> bool:
+        """Whether queries can be tensors: rows are floats, and their Euclidean form is the rows."""
+        return self._geometry.as_is and type(self.distance_) in MEASURED_THERE
+
     def serves(self, n_queries: int, k: int) -> bool:
         """Whether these neighbors should be found and measured on the card."""
         if type(self.distance_) not in MEASURED_THERE:
