@@ -25,6 +25,8 @@ from nearsay.neighbors.table import NeighborTable
 from nearsay.parallel import in_parallel, shares
 from nearsay.search.by_class.grouped import GroupedRows
 from nearsay.search.by_class.small import MOST_CLASSES, SmallRows, is_small
+from nearsay.search.gpu import GpuSearch
+from nearsay.search.gpu_classes import DeviceClasses
 from nearsay.search.protocol import NeighborSearch
 
 # The nearest of each class, and how far they are, take so much memory at once while the classes are put in order.
@@ -149,7 +151,9 @@ class ClassSearch:
                 self._members_by_product(*asked)
 
         held = self.search.rows_
-        if dense.serves(self.search, n_queries):
+        if n_members == 1 and not len(left_out) and self._on_card(n_queries, k):
+            self._fill_on_card(queries(slice(0, n_queries)), table, members)
+        elif dense.serves(self.search, n_queries):
             found = (table.indices, table.distances), (members.indices, members.distances)
             dense.fill_classes(self.search, self.labels, queries(slice(0, n_queries)), left_out, *found)
         else:
@@ -163,6 +167,26 @@ class ClassSearch:
             table.indices[gone], table.distances[gone] = -1, np.inf
             members.indices[gone], members.distances[gone] = -1, np.inf
         return table, members
+
+    def _on_card(self, n_queries: int, k: int) -> bool:
+        """Whether a graphics card finds the nearest of each class."""
+        search = self.search
+        if not isinstance(search, GpuSearch) or not search.serves(n_queries, max(k, 1)):
+            return False
+        return DeviceClasses.serves(search.on_device(), self.n_classes)
+
+    def _fill_on_card(self, Q: Any, table: NeighborTable, members: ClassTable) -> None:
+        indices, distances, undecided = self._classes_on_card.nearest(Q)
+        members.indices[:, :, 0], members.distances[:, :, 0] = indices, distances
+        if table.n_neighbors:
+            nearest = find.nearest_of_checked(self.search, Q, table.n_neighbors)
+            table.indices[:], table.distances[:] = nearest.indices, nearest.distances
+        self._scan_undecided(Q, find.NOBODY, undecided, table, members)
+
+    @cached_property
+    def _classes_on_card(self) -> DeviceClasses:
+        assert isinstance(self.search, GpuSearch)
+        return DeviceClasses(self.search.on_device(), self.labels, self.n_classes)
 
     def _nearest_by_product(
         self, Q: np.ndarray, left_out: np.ndarray, table: NeighborTable, members: ClassTable

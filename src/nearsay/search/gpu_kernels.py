@@ -429,3 +429,102 @@ def places_of_kept(  # type: ignore[no-untyped-def]
         out = query.to(tl.int64) * k + before
         tl.store(numbers + out, number, mask=taken)
         tl.store(distances + out, distance, mask=taken)
+
+
+@jit
+def nearest_of_class(  # type: ignore[no-untyped-def]
+    queries,
+    rows,
+    half_norms,
+    errors,
+    lengths,
+    minima,
+    group_errors,
+    group_lengths,
+    factors,
+    alphas,
+    betas,
+    gammas,
+    first_groups,
+    places,
+    exact_queries,
+    exact,
+    numbers,
+    distances,
+    n_classes,
+    n_groups,
+    n_columns,
+    n_exact_columns,
+    eta_of_factor,
+    ROOT: tl.constexpr,
+    GROUPS: tl.constexpr,
+    SIZE: tl.constexpr,
+    STEP: tl.constexpr,
+):
+    """One query and one class. Launched with fused operations off, as ``squares_of_kept``."""
+    number = tl.program_id(0).to(tl.int64)
+    query = number // n_classes
+    of_class = number % n_classes
+    first = tl.load(first_groups + of_class)
+    last = tl.load(first_groups + of_class + 1)
+    factor = tl.load(factors + query)
+    alpha = tl.load(alphas + query)
+    beta = tl.load(betas + query)
+    gamma = tl.load(gammas + query)
+    eta = eta_of_factor * factor
+    line = minima + query * n_groups
+    lane = tl.arange(0, GROUPS)
+    threshold = float("inf")
+    for start in range(first, last, GROUPS):
+        group = start + lane
+        inside = group < last
+        lowest = tl.load(line + group, mask=inside, other=float("inf"))
+        error = tl.load(group_errors + group, mask=inside, other=0.0)
+        length = tl.load(group_lengths + group, mask=inside, other=0.0)
+        highest = lowest + (alpha * error + (beta + eta * length) * length + gamma)
+        threshold = tl.minimum(threshold, tl.min(highest, axis=0))
+    place = tl.arange(0, SIZE)
+    column = tl.arange(0, STEP)
+    nearest = tl.full((), float("inf"), tl.float64)
+    its_row = tl.full((), 0x7FFFFFFF, tl.int32)
+    for start in range(first, last, GROUPS):
+        group = start + lane
+        inside = group < last
+        lowest = tl.load(line + group, mask=inside, other=float("inf"))
+        error = tl.load(group_errors + group, mask=inside, other=0.0)
+        length = tl.load(group_lengths + group, mask=inside, other=0.0)
+        slack = alpha * error + (beta + eta * length) * length + gamma
+        left = tl.where((lowest - slack <= threshold) & (lowest < float("inf")), group, 0x7FFFFFFF)
+        following = tl.min(left, axis=0)
+        while following < 0x7FFFFFFF:
+            left = tl.where(left == following, 0x7FFFFFFF, left)
+            member = (following // 4) * (4 * SIZE) + 8 * (place // 2) + 2 * (following % 4) + place % 2
+            to_row = rows + member[:, None].to(tl.int64) * n_columns + column[None, :]
+            products = tl.zeros((SIZE,), tl.float32)
+            for step in range(0, n_columns, STEP):
+                x = tl.load(to_row + step).to(tl.float32)
+                q = tl.load(queries + query * n_columns + step + column).to(tl.float32)
+                products += tl.sum(x * q[None, :], axis=1)
+            scores = tl.load(half_norms + member) * factor + products
+            long = tl.load(lengths + member)
+            slack_of_rows = alpha * tl.load(errors + member) + (beta + eta * long) * long + gamma
+            near = (scores - slack_of_rows <= threshold) & (scores < float("inf"))
+            row = tl.load(places + member)
+            to_exact = exact + tl.where(near, row, 0).to(tl.int64) * n_exact_columns
+            total = tl.zeros((SIZE,), tl.float64)
+            for j in range(n_exact_columns):
+                q_j = tl.load(exact_queries + query * n_exact_columns + j).to(tl.float64)
+                x_j = tl.load(to_exact + j, mask=near, other=0.0).to(tl.float64)
+                difference = q_j - x_j
+                total += difference * difference
+            if ROOT:
+                total = tl.sqrt(total)
+            total = tl.where(near, total, float("inf"))
+            least = tl.min(total, axis=0)
+            least_row = tl.min(tl.where(near & (total == least), row, 0x7FFFFFFF), axis=0)
+            better = (least < nearest) | ((least == nearest) & (least_row < its_row))
+            nearest = tl.where(better, least, nearest)
+            its_row = tl.where(better, least_row, its_row)
+            following = tl.min(left, axis=0)
+    tl.store(numbers + number, tl.where(its_row < 0x7FFFFFFF, its_row, -1).to(tl.int64))
+    tl.store(distances + number, nearest)

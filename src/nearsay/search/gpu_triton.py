@@ -224,3 +224,25 @@ class TritonSteps(PlainSteps):
             num_warps=max(1, lanes // 32),
         )
         return numbers, distances
+
+    def nearest_of_classes(
+        self, kind: str, queries: DeviceQueries, Q: Any, classes: Any, minima: Any
+    ) -> tuple[Any, Any]:
+        torch, rows, bound = self.torch, classes.rows, queries.bounds
+        numbers = torch.empty((queries.n, classes.n_classes), dtype=torch.int64, device=minima.device)
+        distances = torch.empty(numbers.shape, dtype=torch.float64, device=minima.device)
+        n_groups, columns = minima.shape[1], rows.halves.shape[1]
+        size = len(rows.halves) // n_groups
+        kernels.nearest_of_class[(queries.n * classes.n_classes,)](
+            *(queries.halves, rows.halves, rows.half_norms, rows.errors, rows.lengths, minima, *rows.of_groups(size)),
+            *(queries.factors, bound.alpha, bound.beta, bound.gamma, classes.first_groups, classes.places),
+            *(Q, rows.exact, numbers, distances, classes.n_classes, n_groups, columns, rows.exact.shape[1]),
+            ETA_OF_FACTOR,
+            ROOT=kind == "euclidean",
+            GROUPS=64,
+            SIZE=size,
+            STEP=128 if columns % 128 == 0 else min(64, columns),
+            num_warps=1,
+            enable_fp_fusion=False,
+        )
+        return numbers, distances
