@@ -21,7 +21,16 @@ from nearsay.cli import judging
 from nearsay.distances.named import as_distance
 from nearsay.errors import InputError, MissingExtra
 from nearsay.neighbors import find
-from nearsay.search import choose, gpu, gpu_blocks, gpu_bounds, gpu_collection, gpu_kernels, gpu_rows, gpu_steps
+from nearsay.search import (
+    choose,
+    gpu,
+    gpu_blocks,
+    gpu_bounds,
+    gpu_collection,
+    gpu_rows,
+    gpu_selection_kernels,
+    gpu_steps,
+)
 from nearsay.search.exact import ExactSearch
 from nearsay.search.gpu import GpuSearch
 from nearsay.search.gpu_collection import Room
@@ -396,7 +405,7 @@ def test_a_card_that_runs_out_of_memory_leaves_the_answer_to_the_processor_and_s
 
 
 def test_kernels_can_be_read_without_triton():
-    assert callable(gpu_kernels.groups_below)
+    assert callable(gpu_selection_kernels.groups_below)
 
 
 class Card(Torch):

@@ -4,7 +4,7 @@
                                                      └── near ties without number ──► exact search on the CPU
 
 ``gpu_bounds.py`` proves that nothing is missed, ``gpu_collection.py`` takes the steps, and ``gpu_steps.py`` and
-``gpu_kernels.py`` are the steps: in plain torch operations, which the CPU can do too, and for CUDA.
+``gpu_triton.py`` are the steps: in plain torch operations, which the CPU can do too, and for CUDA.
 """
 
 from __future__ import annotations

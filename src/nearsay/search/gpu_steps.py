@@ -7,7 +7,7 @@
     measure        their distances in float64
     order          nearest first, ties by row number
 
-``gpu_kernels.py`` has the same steps for CUDA, and ``gpu_bounds.py`` says why nothing is missed.
+``gpu_triton.py`` takes the same steps on CUDA, and ``gpu_bounds.py`` says why nothing is missed.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""The steps of a search on CUDA: launches the kernels of ``gpu_kernels.py`` with the sizes that suit a card."""
+"""The steps of a search on CUDA: launches Triton's kernels with the sizes that suit a card."""
 
 from __future__ import annotations
 
@@ -7,7 +7,8 @@ from typing import Any
 
 import numpy as np
 
-from nearsay.search import gpu_kernels as kernels
+from nearsay.search import gpu_product_kernels as products
+from nearsay.search import gpu_selection_kernels as selection
 from nearsay.search.gpu_bounds import CUT_OFF, ETA_OF_FACTOR, ROUNDED_UP, ROW_SCALE, QueryBounds, summing_units
 from nearsay.search.gpu_rows import TILE, DeviceQueries, DeviceRows, RowSpace, from_numpy
 from nearsay.search.gpu_steps import TOGETHER, PlainSteps
@@ -98,7 +99,7 @@ class TritonSteps(PlainSteps):
         halves, factors = space.room_for(n)
         alpha, beta, gamma = torch.empty((3, n), dtype=torch.float32, device=space.device)
         certain = torch.empty(n, dtype=torch.bool, device=space.device)
-        kernels.forms_of_queries[(n,)](
+        products.forms_of_queries[(n,)](
             *(queries.contiguous(), space.center, self._constants(space), halves, factors, alpha, beta, gamma, certain),
             *(space.n_columns, space.width),
             COLUMNS=1 << (space.n_columns - 1).bit_length(),
@@ -138,15 +139,15 @@ class TritonSteps(PlainSteps):
         sizes |= {"COPIED": tiling.copied, "num_warps": tiling.warps}
         if short and tiling.rows_stay:
             grid = (n_tiles * -(-n_query_tiles // tiling.tiles_a_program),)
-            kernels.minima_while_rows_stay[grid](*given, tiling.tiles_a_program, n_groups, COLUMNS=width, **sizes)
+            products.minima_while_rows_stay[grid](*given, tiling.tiles_a_program, n_groups, COLUMNS=width, **sizes)
         elif short:
             grid = (n_query_tiles * -(-n_tiles // tiling.tiles_a_program),)
-            kernels.minima_of_short_rows[grid](
+            products.minima_of_short_rows[grid](
                 *given, n_tiles, tiling.tiles_a_program, n_groups, COLUMNS=width, **sizes
             )
         else:
             grid = (n_query_tiles * n_tiles,)
-            kernels.minima_of_long_rows[grid](*given, n_groups, width, STEP=tiling.step, **sizes)
+            products.minima_of_long_rows[grid](*given, n_groups, width, STEP=tiling.step, **sizes)
         return minima
 
     def list_groups(
@@ -158,7 +159,7 @@ class TritonSteps(PlainSteps):
         thresholds = torch.empty_like(limits)
         # With many more lanes than neighbors, few neighbors share a lane, and the threshold is hardly too high.
         lanes = self.listing.lanes if k <= MANY_NEIGHBORS else TOGETHER
-        kernels.groups_below[(queries.n,)](
+        selection.groups_below[(queries.n,)](
             minima,
             *rows.of_groups(size),
             *(queries.factors, bound.alpha, bound.beta, bound.gamma, limits, thresholds, listed, counts),
@@ -182,7 +183,7 @@ class TritonSteps(PlainSteps):
         torch, bound, columns = self.torch, queries.bounds, rows.halves.shape[1]
         kept = torch.empty((queries.n, width), dtype=torch.int32, device=listed.device)
         kept_counts = torch.zeros(queries.n, dtype=torch.int32, device=listed.device)
-        kernels.rows_below[(queries.n,)](
+        selection.rows_below[(queries.n,)](
             *(queries.halves, rows.halves, rows.half_norms, rows.errors, rows.lengths, queries.factors),
             *(bound.alpha, bound.beta, bound.gamma, thresholds, listed, counts, kept, kept_counts),
             *(listed.shape[1], width, columns, ETA_OF_FACTOR),
@@ -200,7 +201,7 @@ class TritonSteps(PlainSteps):
         squares = torch.ones_like(totals) if cosine else totals
         query_squares = torch.ones(len(Q), dtype=torch.float64, device=kept.device) if cosine else totals
         lanes = min(LANES, width)
-        kernels.squares_of_kept[(len(Q), -(-width // lanes))](
+        selection.squares_of_kept[(len(Q), -(-width // lanes))](
             *(Q, rows.exact, kept, counts, totals, squares, query_squares, width, rows.exact.shape[1]),
             COSINE=cosine,
             LANES=lanes,
@@ -217,7 +218,7 @@ class TritonSteps(PlainSteps):
         numbers = torch.full((len(kept), k), -1, dtype=torch.int64, device=kept.device)
         distances = torch.full((len(kept), k), np.inf, dtype=torch.float64, device=kept.device)
         lanes = min(LANES, width)
-        kernels.places_of_kept[(len(kept), -(-width // lanes))](
+        selection.places_of_kept[(len(kept), -(-width // lanes))](
             *(kept, far, counts, left_out, numbers, distances, width, k, first),
             LEFT_OUT=len(left_out) > 0,
             LANES=lanes,
@@ -233,7 +234,7 @@ class TritonSteps(PlainSteps):
         distances = torch.empty(numbers.shape, dtype=torch.float64, device=minima.device)
         n_groups, columns = minima.shape[1], rows.halves.shape[1]
         size = len(rows.halves) // n_groups
-        kernels.nearest_of_class[(queries.n * classes.n_classes,)](
+        selection.nearest_of_class[(queries.n * classes.n_classes,)](
             *(queries.halves, rows.halves, rows.half_norms, rows.errors, rows.lengths, minima, *rows.of_groups(size)),
             *(queries.factors, bound.alpha, bound.beta, bound.gamma, classes.first_groups, classes.places),
             *(Q, rows.exact, numbers, distances, classes.n_classes, n_groups, columns, rows.exact.shape[1]),
