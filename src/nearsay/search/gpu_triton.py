@@ -54,8 +54,7 @@ class Launch:
 
 
 LISTING, LOOKING = Launch(1024, 4, 3), Launch(64, 4)
-# Up to so many neighbors, that many lanes are enough.
-MANY_NEIGHBORS = 32
+LANES_A_NEIGHBOR = 8
 # Cards with 227 KB of fast memory a processor, and all others that have tensor cores for float16.
 LARGE = Tiling(64, 256, 4, 3, 1024, rows_stay=True), Tiling(128, 256, 8, 3)
 SMALL = Tiling(64, 128, 4, 2, 1024, rows_stay=True), Tiling(64, 128, 4, 3)
@@ -158,7 +157,7 @@ class TritonSteps(PlainSteps):
         counts = torch.zeros(queries.n, dtype=torch.int32, device=minima.device)
         thresholds = torch.empty_like(limits)
         # With many more lanes than neighbors, few neighbors share a lane, and the threshold is hardly too high.
-        lanes = self.listing.lanes if k <= MANY_NEIGHBORS else TOGETHER
+        lanes = min(TOGETHER, max(self.listing.lanes, 1 << (LANES_A_NEIGHBOR * k - 1).bit_length()))
         selection.groups_below[(queries.n,)](
             minima,
             *rows.of_groups(size),
