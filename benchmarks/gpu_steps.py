@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -92,17 +91,6 @@ class Timed:
         setattr(self.steps, name, min(taken, key=taken.__getitem__))
         said = "; ".join(f"{_short(size)} {ms:.3f}" for size, ms in taken.items())
         print(f"  {name} (ms): {said}", flush=True)
-
-    def few_digits(self) -> dict[str, float]:
-        """The products alone in 8 bits, for comparison: twice as fast on paper. What they would keep is not counted."""
-        taken, before = {}, (self.rows, self.prepared)
-        for kind in ("int8", "float8_e4m3fn"):
-            fewer = getattr(self.torch, kind)
-            self.rows = replace(before[0], halves=(before[0].halves / 4).to(fewer))
-            self.prepared = [replace(one, halves=(one.halves / 4).to(fewer)) for one in before[1]]
-            taken[kind] = self.time(self.minima)
-        self.rows, self.prepared = before
-        return taken
 
 
 def _short(size: Any) -> str:
