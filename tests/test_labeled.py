@@ -136,9 +136,9 @@ def test_rows_alone_are_those_of_a_loop_and_the_rest_of_the_line_is_empty(data, 
 
 def test_labels_are_looked_at_once_however_often_is_asked(monkeypatch):
     looks: list[int] = []
-    check = labeled_search._check_labels
+    check = labeled_search.check_labels
     monkeypatch.setattr(
-        labeled_search, "_check_labels", lambda labels, *rest: looks.append(len(labels)) or check(labels, *rest)
+        labeled_search, "check_labels", lambda labels, *rest: looks.append(len(labels)) or check(labels, *rest)
     )
     compared: list[int] = []
     array_equal = np.array_equal

@@ -132,6 +132,13 @@ class ClassSearch:
 
     # ------------------------------------------------------------ one pass for both
 
+    def rows_and_members(self, Q: Any, left_out: np.ndarray, k: int) -> tuple[NeighborTable, ClassTable]:
+        """The ``k`` nearest rows of checked queries, and the nearest of each class.
+
+        ``left_out`` numbers the row that each query is itself, or is empty.
+        """
+        return self._find(Q.__getitem__, len(Q), left_out, k, 1)
+
     def _find(
         self, queries: Queries, n_queries: int, left_out: np.ndarray, k: int, n_members: int
     ) -> tuple[NeighborTable, ClassTable]:

@@ -77,7 +77,7 @@ class LabeledNeighbors:
         self, search: NeighborSearch, labels: Any, n_classes: int | None = None, *, n_jobs: int | None = None
     ) -> None:
         self.search = search.snapshot()
-        self.labels, self.n_classes = _check_labels(labels, len(self.search.rows_), n_classes)
+        self.labels, self.n_classes = check_labels(labels, len(self.search.rows_), n_classes)
         self.n_jobs = n_jobs
         self.lists_all = self.n_classes <= LIST_ALL_UP_TO
 
@@ -113,7 +113,7 @@ class LabeledNeighbors:
         Errors call the queries ``input_name``.
         """
         k = check_n_neighbors(k, MOST_ROWS)
-        members = None if members is None else _check_members(members)
+        members = None if members is None else check_members(members)
         Q = find.checked_queries(self.search, Q, input_name)
         if members is None:
             return _widened(self._nearest_rows(Q, k), k)
@@ -142,7 +142,7 @@ class LabeledNeighbors:
                [ 0, -1]])
         """
         k = check_n_neighbors(k, MOST_ROWS)
-        members = None if members is None else _check_members(members)
+        members = None if members is None else check_members(members)
         held = self.search.rows_
         rows = None if rows is None else check_row_numbers(rows, len(held))
         if members is None:
@@ -175,14 +175,8 @@ class LabeledNeighbors:
         self, table: NeighborTable, left_out: np.ndarray, k: int, members: tuple[int, ...], *, every_row: bool
     ) -> NeighborTable:
         """The first ``k`` of a longer table, with the classes that the whole of it meets."""
-        from nearsay.neighbors.order_kernels import classes_met
-
-        classes = NearestClasses.to_fill(len(table), min(max(k, ROWS_ASKED), self.n_classes), members)
-        if not every_row:
-            classes.beyond[:] = table.distances[:, -1]
-        known = self.labels, self._class_sizes, left_out, np.array(members, np.int64)
-        classes_met(table.indices, table.distances, *known, *classes.arrays)
-        return _widened(NeighborTable(table.indices[:, :k], table.distances[:, :k], classes), k)
+        table = with_classes_met(table, self.labels, self._class_sizes, left_out, k, members, every_row=every_row)
+        return _widened(table, k)
 
     # ------------------------------------------------------------ the nearest members of each class
 
@@ -222,7 +216,31 @@ class LabeledNeighbors:
         return np.bincount(self.labels[self.search.rows_.live_numbers], minlength=self.n_classes)
 
 
-def _check_labels(labels: Any, n_rows: int, n_classes: int | None) -> tuple[np.ndarray, int]:
+def with_classes_met(
+    table: NeighborTable,
+    labels: np.ndarray,
+    class_sizes: np.ndarray,
+    left_out: np.ndarray,
+    k: int,
+    members: tuple[int, ...],
+    *,
+    every_row: bool,
+) -> NeighborTable:
+    """The first ``k`` of a longer table, with the classes that the whole of it meets.
+
+    ``every_row`` says that the table holds all rows, so that no class lies beyond.
+    """
+    from nearsay.neighbors.order_kernels import classes_met
+
+    classes = NearestClasses.to_fill(len(table), min(max(k, ROWS_ASKED), len(class_sizes)), members)
+    if not every_row:
+        classes.beyond[:] = table.distances[:, -1]
+    known = labels, class_sizes, left_out, np.array(members, np.int64)
+    classes_met(table.indices, table.distances, *known, *classes.arrays)
+    return NeighborTable(table.indices[:, :k], table.distances[:, :k], classes)
+
+
+def check_labels(labels: Any, n_rows: int, n_classes: int | None) -> tuple[np.ndarray, int]:
     labels = np.asarray(labels)
     if labels.shape != (n_rows,) or (labels.dtype.kind not in "iu" and n_rows):
         raise InputError(
@@ -236,7 +254,7 @@ def _check_labels(labels: Any, n_rows: int, n_classes: int | None) -> tuple[np.n
     return labels.astype(np.int64), n_classes
 
 
-def _check_members(members: Any) -> tuple[int, ...]:
+def check_members(members: Any) -> tuple[int, ...]:
     numbers: list[Any] = list(members) if isinstance(members, tuple | list | np.ndarray) else [None]
     if not all(_is_count(number) for number in numbers) or any(b <= a for a, b in pairwise(numbers)):
         raise InputError(
