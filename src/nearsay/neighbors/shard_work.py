@@ -80,9 +80,7 @@ def fingerprint(task: ShardTask) -> str:
             "What was done is found again by the name of the metric, and this one is a function. Pass a metric by"
             " name, or no work_folder."
         )
-    shard = task.shard
-    of_shard = [shard.first, shard.n_rows, shard.skipped, shard.size, shard.digest, shard.sha256, shard.columns]
-    settings = [FORMAT, of_shard, task.k, distance, task.n_classes, task.n_members, task.search]
+    settings = [FORMAT, task.shard.known_by, task.k, distance, task.n_classes, task.n_members, task.search]
     digest = hashlib.sha256(json.dumps(settings).encode())
     for array in (task.removed, task.Q, task.left_out, _labels(task), task.asked):
         if array is None:

@@ -30,7 +30,7 @@ from nearsay.search.shards import ShardedRows
 # A process keeps so many bytes of shards ready for the next question.
 MEMORY = 512 << 20
 # Queries are asked together as long as what a shard answers takes no more than this.
-ANSWER_BYTES = 32 << 20
+ANSWER_BYTES = 64 << 20
 MOST_QUERIES = 16_384
 
 Progress = Callable[[int, int], Any]
@@ -116,6 +116,11 @@ class ShardedIndex:
         held = self._fitted
         k = check_n_neighbors(k, held.n_live, left_out=1)
         return self.nearest(None, _numbers(rows, len(held)), k)
+
+    def kneighbors(self, X: Any = None, n_neighbors: int = 5, return_distance: bool = True) -> Any:
+        """(distances, indices), or the indices alone; with ``X=None`` the rows are asked, each about the others."""
+        table = self.leave_one_out(n_neighbors) if X is None else self.query(X, n_neighbors)
+        return (table.distances, table.indices) if return_distance else table.indices
 
     def with_labels(self, labels: Any, n_classes: int | None = None) -> LabeledShards:
         """The rows with the class number (0, 1, …) of each, asked for the nearest rows *and* classes."""

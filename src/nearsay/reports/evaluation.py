@@ -101,7 +101,7 @@ def evaluation_summary(
         "reliability": [
             {"confidence": float(c), "accuracy": float(a), "n_items": int(n)} for c, a, n in zip(*bins, strict=True)
         ],
-        "classes": _by_class(y, said, names),
+        "classes": by_class(y, said, names),
         "confused": confused_pairs(y, said),
         "mistakes": _mistakes(y, said, p, names, ids, evidence),
     }
@@ -145,7 +145,7 @@ def _figure(width: float, height: float) -> Any:
     return figure
 
 
-def _by_class(y: np.ndarray, said: np.ndarray, names: np.ndarray) -> list[dict[str, Any]]:
+def by_class(y: np.ndarray, said: np.ndarray, names: np.ndarray) -> list[dict[str, Any]]:
     """Of each class how many there are and how many were found, those with most mistakes first."""
     true, answered, hits = (Counter(labels.tolist()) for labels in (y, said, y[said == y]))
     rows = [

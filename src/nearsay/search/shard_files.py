@@ -38,8 +38,6 @@ class Part(Protocol):
     @property
     def file(self) -> str: ...
     @property
-    def n_rows(self) -> int: ...
-    @property
     def skipped(self) -> int: ...
     @property
     def n_columns(self) -> int: ...
@@ -64,19 +62,19 @@ def look_at(path: Path, columns: Sequence[str] | None) -> FoundFile:
     return _npy_header(path)[0] if kind == NPY else _parquet_header(path, columns)
 
 
-def open_part(part: Part) -> np.ndarray:
-    """Some rows of a file: a read-only map of ``.npy``, a row group of Parquet."""
+def open_part(part: Part, n_rows: int) -> np.ndarray:
+    """So many rows of a file: a read-only map of ``.npy``, a row group of Parquet."""
     path = Path(part.file)
     if part.columns is not None:
-        return _read_group(path, part)
+        return _read_group(path, part, n_rows)
     found, offset = _npy_header(path)
-    if (found.n_columns, found.dtype) != (part.n_columns, part.dtype) or part.skipped + part.n_rows > found.n_rows:
+    if (found.n_columns, found.dtype) != (part.n_columns, part.dtype) or part.skipped + n_rows > found.n_rows:
         raise StorageError(
             f"{path} has {found.n_rows} × {found.n_columns} numbers of {found.dtype}, but {part.n_columns} columns of"
             f" {part.dtype} are expected. Open the rows anew."
         )
     width = part.n_columns * np.dtype(part.dtype).itemsize
-    return np.memmap(path, part.dtype, "r", offset + part.skipped * width, (part.n_rows, part.n_columns))
+    return np.memmap(path, part.dtype, "r", offset + part.skipped * width, (n_rows, part.n_columns))
 
 
 def _npy_header(path: Path) -> tuple[FoundFile, int]:
@@ -154,13 +152,13 @@ def _list_width(path: Path, file: Any, column: str) -> int:
     return len(first.column(0)[0].as_py())
 
 
-def _read_group(path: Path, part: Part) -> np.ndarray:
+def _read_group(path: Path, part: Part, n_rows: int) -> np.ndarray:
     """The rows of one row group."""
     parquet = require("pyarrow.parquet", "parquet")
     columns = list(part.columns or ())
     with parquet.ParquetFile(path) as file:
         table = file.read_row_group(part.skipped, columns=columns).combine_chunks()
-    expected = (part.n_rows, part.n_columns)
+    expected = (n_rows, part.n_columns)
     missing = sum(table.column(name).null_count for name in columns)
     rows = np.empty(expected, part.dtype)
     if _is_list(table.schema.field(columns[0]).type):
@@ -173,7 +171,7 @@ def _read_group(path: Path, part: Part) -> np.ndarray:
             rows[:, place] = table.column(name).to_numpy()
     if missing:
         raise InputError(
-            f"{path}, row group {part.skipped}, must hold {part.n_rows} × {part.n_columns} numbers in"
+            f"{path}, row group {part.skipped}, must hold {n_rows} × {part.n_columns} numbers in"
             f" {', '.join(columns)}, and has gaps or lists of other lengths. Fill in or drop such rows first."
         )
     rows.flags.writeable = False

@@ -50,6 +50,7 @@ class Shard:
     size, digest : what the file is known by.
     sha256 : the checksum of the whole file, where its writer told it.
     version : which version of the rows it belongs to, in words.
+    left_out : rows of the file that are not counted, by their place among those after ``skipped``.
     """
 
     first: int
@@ -63,11 +64,18 @@ class Shard:
     sha256: str | None = None
     columns: tuple[str, ...] | None = None
     version: str = ""
+    left_out: tuple[int, ...] = ()
 
     @property
     def end(self) -> int:
         """The row behind its last one."""
         return self.first + self.n_rows
+
+    @property
+    def known_by(self) -> list[Any]:
+        """All that tells its rows from others, wherever the file is."""
+        told = [self.first, self.n_rows, self.skipped, self.n_columns, self.dtype, list(self.columns or ())]
+        return [*told, self.size, self.digest, self.sha256, list(self.left_out)]
 
     @property
     def nbytes(self) -> int:
@@ -77,7 +85,8 @@ class Shard:
     def opened(self) -> np.ndarray:
         """The rows: a read-only memory map, or read from Parquet; an error where the file is not what it was."""
         self.check()
-        return open_part(self)
+        rows = open_part(self, self.n_rows + len(self.left_out))
+        return np.delete(rows, self.left_out, axis=0) if self.left_out else rows
 
     def check(self) -> None:
         """Refuse a file that is missing or has changed. One whose checksum is known is read once by each process."""
@@ -158,6 +167,15 @@ class ShardedRows:
         return self.shards[-1].end
 
     @property
+    def shape(self) -> tuple[int, int]:
+        """Rows, removed ones included, and columns."""
+        return len(self), self.n_columns
+
+    def __getitem__(self, numbers: Any) -> np.ndarray:
+        """Some rows, as an array: a slice, numbers, or a mask."""
+        return self.take(np.arange(len(self))[numbers])
+
+    @property
     def n_live(self) -> int:
         """How many rows can be found."""
         return len(self) - len(self.removed)
@@ -178,6 +196,21 @@ class ShardedRows:
         if len(gone) and not 0 <= gone[0] <= gone[-1] < len(self):
             raise InputError(f"Rows are numbered 0 to {len(self) - 1}; got {gone[0]} to {gone[-1]} to be removed.")
         return replace(self, removed=gone)
+
+    def renumbered(self) -> ShardedRows:
+        """The rows that are left, numbered from 0 without gaps."""
+        shards: list[Shard] = []
+        for shard in self.shards:
+            gone = tuple(self.removed_in(shard).tolist())
+            if gone and shard.left_out:
+                raise InputError("Rows that were renumbered cannot be once more. Remove them all at once.")
+            if shard.n_rows > len(gone):
+                first = shards[-1].end if shards else 0
+                left = replace(shard, first=first, n_rows=shard.n_rows - len(gone), left_out=gone or shard.left_out)
+                shards.append(left)
+        if not shards:
+            raise InputError(f"All rows of {self.name} are removed.")
+        return replace(self, shards=tuple(shards), removed=np.empty(0, np.int64))
 
     def removed_in(self, shard: Shard) -> np.ndarray:
         """Which rows of a shard must not be found, counted from its first."""
@@ -202,8 +235,7 @@ class ShardedRows:
     @cached_property
     def fingerprint(self) -> str:
         """Names the rows: the same files with the same rows removed have the same."""
-        known = [(s.first, s.n_rows, s.skipped, s.size, s.digest, s.sha256, s.columns) for s in self.shards]
-        digest = hashlib.sha256(json.dumps([self.n_columns, self.dtype, known]).encode())
+        digest = hashlib.sha256(json.dumps([shard.known_by for shard in self.shards]).encode())
         digest.update(self.removed.tobytes())
         return digest.hexdigest()
 

@@ -1,0 +1,230 @@
+"""Class probabilities from rows in shards: what ``NeighborClassifier`` says, of more rows than memory holds.
+
+    ShardedRows, labels ──► past cases: some rows, each asked about all others, shard by shard ──► posterior
+                                                                                                      │
+    queries ──► shards ──► neighbors and classes, merged ─────────────────────────────────────────────┴──► answers
+
+Only neighbor tables come from shards; all that follows is the code that serves one array.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable, Iterator, Mapping
+from typing import Any, Literal
+
+import numpy as np
+from sklearn.utils import column_or_1d
+from sklearn.utils.multiclass import check_classification_targets
+from sklearn.utils.validation import check_is_fitted
+
+from nearsay.arrays import places_among
+from nearsay.data.rows import as_ids
+from nearsay.distances.named import Metric
+from nearsay.errors import InputError
+from nearsay.neighbors.sharded import MEMORY, LabeledShards, Progress, ShardedIndex
+from nearsay.posterior.base import Posterior
+from nearsay.posterior.classifier import NeighborClassifier
+from nearsay.posterior.dist_votesplit import DistVotesplit
+from nearsay.posterior.feature_group import View
+from nearsay.posterior.fitting import check_answering, check_learning, is_auto
+from nearsay.posterior.label_scores import LabelScores
+from nearsay.posterior.named import PosteriorName
+from nearsay.posterior.own import PosteriorLike
+from nearsay.posterior.past_case_table import Tabulated
+from nearsay.posterior.past_cases import MAX_PAST_CASES, PastCases, possible_members, rows_not_judged
+from nearsay.posterior.priors import PriorsLike
+from nearsay.posterior.row_weights import rows_that_count
+from nearsay.search.shards import ShardedRows
+from nearsay.validation import checked_labels
+
+
+class ShardedClassifier(NeighborClassifier):
+    """A ``NeighborClassifier`` whose rows lie in shards, on disk: the same tables, probabilities and evidence.
+
+    The rows are taken as they are. What needs all of them in memory is not tried: columns of one scale, rows whitened
+    within classes, a model beside, ``metric="auto"``. So it says what a ``NeighborClassifier`` says that has the rows
+    as they are as its only view.
+
+    Parameters
+    ----------
+    n_neighbors, posterior, metric, metric_params, tie_break, model_failure, smoothing, criterion, max_past_cases, \
+priors, random_state : as in ``NeighborClassifier``.
+    cluster, work_folder, memory, on_progress : as in ``ShardedIndex``.
+
+    Examples
+    --------
+    >>> import tempfile
+    >>> folder = tempfile.mkdtemp()
+    >>> np.save(f"{folder}/0.npy", np.array([[-1.0], [0.0], [1.0]]))
+    >>> np.save(f"{folder}/1.npy", np.array([[3.0], [8.0], [9.0]]))
+    >>> clf = ShardedClassifier(n_neighbors=3, posterior="proportional", model_failure=0.0)
+    >>> clf = clf.fit(folder, ["low", "low", "low", "high", "high", "high"])
+    >>> clf.predict_proba([[1.5]]).round(3)
+    array([[0.333, 0.667]])
+    """
+
+    def __init__(
+        self,
+        n_neighbors: int | Literal["auto"] = "auto",
+        *,
+        posterior: PosteriorName | tuple[PosteriorName, dict[str, Any]] | PosteriorLike = "auto",
+        metric: Metric = "euclidean",
+        metric_params: Mapping[str, Any] | None = None,
+        tie_break: Literal["nearest", "random", "first"] = "nearest",
+        model_failure: float = 0.01,
+        smoothing: Literal["model_failure", "add-one"] = "model_failure",
+        criterion: Literal["log_posterior", "accuracy"] = "log_posterior",
+        max_past_cases: int | None = MAX_PAST_CASES,
+        priors: PriorsLike = None,
+        random_state: int | np.random.RandomState | None = 0,
+        cluster: Any = None,
+        work_folder: str | os.PathLike[str] | None = None,
+        memory: int = MEMORY,
+        on_progress: Progress | None = None,
+    ) -> None:
+        self.n_neighbors = n_neighbors
+        self.posterior = posterior
+        self.metric = metric
+        self.metric_params = metric_params
+        self.tie_break = tie_break
+        self.model_failure = model_failure
+        self.smoothing = smoothing
+        self.criterion = criterion
+        self.max_past_cases = max_past_cases
+        self.priors = priors
+        self.random_state = random_state
+        self.cluster = cluster
+        self.work_folder = work_folder
+        self.memory = memory
+        self.on_progress = on_progress
+
+    # What shards cannot serve.
+    beside = None
+    search = "exact"
+    n_jobs = None
+
+    def fit(
+        self, X: Any, y: Any, sample_weight: Any = None, *, ids: Any = None, beside_proba: Any = None
+    ) -> ShardedClassifier:
+        """Look at the shards, and learn from past cases.
+
+        Parameters
+        ----------
+        X : ShardedRows, or what ``ShardedRows.open`` takes.
+        y : (n_rows,) labels, of removed rows too, where they are not looked at.
+        sample_weight, ids : as in ``NeighborClassifier``.
+        """
+        if is_auto(self.metric) or beside_proba is not None:
+            raise InputError('Rows in shards are taken as they are: metric="auto" and beside_proba are not for them.')
+        check_learning(self.criterion, self.max_past_cases)
+        check_answering(self)
+        rows = X if isinstance(X, ShardedRows) else ShardedRows.open(X)
+        y = column_or_1d(checked_labels(y), warn=True)
+        check_classification_targets(y)
+        if len(y) != len(rows):
+            raise InputError(f"There must be a label for each of the {len(rows):,} rows; got {len(y):,}.")
+        self.ids_ = as_ids(ids, len(y))
+        self.n_features_in_ = rows.n_columns
+        self._held = self._aside = None
+        if len(rows.removed):
+            sample_weight = np.ones(len(y)) if sample_weight is None else np.array(sample_weight, float)
+            sample_weight[rows.removed] = 0.0
+        held, self._weights = rows_that_count(sample_weight, len(y))
+        if held is None:
+            self._fit_rows(rows, y, None)
+            return self
+        aside = np.setdiff1d(np.arange(len(y)), held)
+        self._fit_rows(rows.without(aside).renumbered(), y[held], None)
+        self.labels_ = places_among(self.classes_, y)
+        self._held, self._aside = held, rows.take(aside)
+        return self
+
+    def _views_of(self, X: Any, makers: Mapping[str, Callable[[], Posterior]]) -> dict[tuple[int, int], View]:
+        index = ShardedIndex(
+            self._metric,
+            cluster=self.cluster,
+            work_folder=self.work_folder,
+            memory=self.memory,
+            on_progress=self.on_progress,
+        ).fit(X)
+        return {(0, 0): ShardView(index, self.labels_, len(self.classes_))}
+
+    def left_out_blocks(self) -> Iterator[tuple[np.ndarray, np.ndarray]]:
+        """(row numbers, their probabilities) of all rows, each answered by the others, never all in memory.
+
+        What ``leave_one_out_proba`` gives, some rows at a time, and not in their order.
+        """
+        check_is_fitted(self)
+        table, rows = self._past_cases(self._posterior, self.n_neighbors_)
+        if table is None:
+            table, rows = self._past.judged(self.n_neighbors_, self._members)
+        p = self._answers.settled(self._posterior.leave_one_out_proba(table, rows), table)
+        yield self._numbers_given(np.arange(len(p)) if rows is None else rows), p
+        for others in rows_not_judged(rows, len(self._labels)):
+            table = self._views.leave_one_out(self.n_neighbors_, self._members, others)
+            for part, p, _ in self._answers.by_block(table):
+                yield self._numbers_given(others[part]), p
+        if self._held is not None:
+            gone = np.setdiff1d(np.arange(len(self.labels_)), self._held)
+            for part, p, _ in self._answers.by_block(self._asked(self._aside)):
+                yield gone[part], p
+
+    def label_scores(self) -> LabelScores:
+        """How well each row's label fits what the others say: ``order`` has likely mistakes first."""
+        n = len(self.labels_)
+        probability, margin = np.empty(n), np.empty(n)
+        suggested, odds = np.empty(n, np.int64), np.empty(n)
+        for rows, p in self.left_out_blocks():
+            lines, own = np.arange(len(p)), self.labels_[rows]
+            suggested[rows] = p.argmax(axis=1)
+            probability[rows] = p[lines, own]
+            p[lines, own] = 0.0
+            rival = p.max(axis=1)
+            margin[rows], odds[rows] = probability[rows] - rival, probability[rows] / (probability[rows] + rival)
+        order = np.argsort(odds, kind="stable")
+        return LabelScores(probability, margin, self.classes_[self.labels_], self.classes_[suggested], order)
+
+
+class ShardView(View):
+    """Rows in shards as they are: the only view of a ``ShardedClassifier``."""
+
+    def __init__(self, index: ShardedIndex, labels: np.ndarray, n_classes: int) -> None:
+        super().__init__("all", None, index.distance_)
+        self.n_rows = len(index.rows_)
+        self.rows_ = np.arange(self.n_rows)
+        self.index_: Any = index
+        self.labeled_: Any = index.with_labels(labels, n_classes)
+        self.past_ = PastCases(self.labeled_)
+
+
+def count_past_cases(
+    posterior: Tabulated, labeled: LabeledShards, k: int, rows: np.ndarray | None = None, at_once: int = 4096
+) -> Tabulated:
+    """Count the past cases of all rows, or of some, in a table: sums over blocks of rows, never held together.
+
+    The counts are those of one ``fit`` to the whole leave-one-out table. ``posterior`` is one whose cells do not
+    depend on the cases themselves: any that counts ranks, votes or confusions.
+
+    >>> import tempfile
+    >>> from nearsay.posterior.rank import Rank
+    >>> folder = tempfile.mkdtemp()
+    >>> np.save(f"{folder}/0.npy", np.array([[0.0], [1.0], [5.0], [6.0]]))
+    >>> labeled = ShardedIndex().fit(folder).with_labels([0, 0, 1, 1])
+    >>> count_past_cases(Rank(), labeled, k=1, at_once=3).counts_
+    array([[4, 0, 0]])
+    """
+    if isinstance(posterior, DistVotesplit):
+        raise InputError("The cells of dist&votesplit depend on the cases: fit it to the whole leave-one-out table.")
+    members = possible_members(posterior.members, labeled.labels)
+    rows = labeled.live_numbers if rows is None else rows
+    started = False
+    for start in range(0, len(rows), at_once):
+        some = rows[start : start + at_once]
+        table = labeled.leave_one_out(k, members, some)
+        if started:
+            posterior.add(table, labeled.labels, some)
+        else:
+            posterior.fit(table, labeled.labels, labeled.n_classes, some)
+            started = True
+    return posterior

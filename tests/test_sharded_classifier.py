@@ -1,0 +1,162 @@
+"""A classifier over shards says what one over an array says: tables, probabilities, mistakes, hedged labels."""
+
+from __future__ import annotations
+
+import tempfile
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+import nearsay as ns
+from nearsay.errors import InputError
+from nearsay.neighbors.sharded import ShardedIndex
+from nearsay.posterior import classifier as whole_classifier
+from nearsay.posterior import past_cases
+from nearsay.posterior.confusion import Confmat
+from nearsay.posterior.dist_votesplit import DistVotesplit
+from nearsay.posterior.named import POSTERIORS
+from nearsay.posterior.rank import Rank, RankVotesplit
+from nearsay.posterior.sharded import ShardedClassifier, count_past_cases
+from nearsay.reports.evaluation import evaluation_summary
+from nearsay.reports.left_out_summary import left_out_summary
+from nearsay.search.shards import ShardedRows
+from test_shards import collections, written
+
+CLOSE = {"rtol": 0, "atol": 1e-12}
+
+
+def rows_and_labels(n: int, n_classes: int, seed: int = 0, d: int = 3) -> tuple[np.ndarray, np.ndarray]:
+    rng = np.random.default_rng(seed)
+    labels = rng.integers(0, n_classes, n)
+    X = rng.integers(0, 4, (n, d)) + labels[:, None] % 5 + rng.integers(0, 2, (n, 1)) * 0.5
+    return X.astype(np.float32), np.array([f"class {label:02}" for label in labels])
+
+
+@pytest.mark.parametrize("posterior", [name for name in POSTERIORS if name != "auto"])
+def test_every_posterior_gives_the_same_from_shards(tmp_path, posterior):
+    X, y = rows_and_labels(150, 6)
+    Q = X[:40] + 0.25
+    files = written(X, [30, 31, 90, 140], str(tmp_path))
+    some = ShardedClassifier(4, posterior=posterior).fit(files, y)
+    whole = ns.NeighborClassifier(4, posterior=posterior).fit(X, y)
+    np.testing.assert_array_equal(some.neighbors(Q).indices, whole.neighbors(Q).indices)
+    np.testing.assert_array_equal(some.predict(Q), whole.predict(Q))
+    np.testing.assert_allclose(some.predict_proba(Q), whole.predict_proba(Q), **CLOSE)
+    np.testing.assert_allclose(some.leave_one_out_proba(), whole.leave_one_out_proba(), **CLOSE)
+    np.testing.assert_allclose(some.novelty(Q), whole.novelty(Q), **CLOSE)
+    assert [str(one) for one in some.explain(Q[:5])] == [str(one) for one in whole.explain(Q[:5])]
+
+
+@given(case=collections(), posterior=st.sampled_from(["pooled", "rank&votesplit", "weighted"]))
+@settings(max_examples=15, deadline=None)
+@pytest.mark.filterwarnings("ignore:Every class has one row")
+def test_however_rows_are_cut_the_probabilities_are_those_of_the_whole(case, posterior):
+    X, labels, cuts, removed = case
+    left = np.setdiff1d(np.arange(len(X)), removed)
+    whole = ns.NeighborClassifier(2, posterior=posterior).fit(X[left], labels[left])
+    with tempfile.TemporaryDirectory() as folder:
+        rows = ShardedRows.open(written(X, cuts, folder)).without(removed)
+        some = ShardedClassifier(2, posterior=posterior).fit(rows, labels)
+        np.testing.assert_allclose(some.predict_proba(X + 0.5), whole.predict_proba(X + 0.5), **CLOSE)
+        np.testing.assert_array_equal(some.neighbors(X).indices, left[whole.neighbors(X).indices])
+        np.testing.assert_allclose(some.leave_one_out_proba()[left], whole.leave_one_out_proba(), **CLOSE)
+
+
+def test_what_is_left_open_is_chosen_as_from_one_array(tmp_path, monkeypatch):
+    monkeypatch.setattr(whole_classifier, "ROWS_TO_WHITEN", 0)
+    X, y = rows_and_labels(400, 5, seed=1)
+    some, whole = ShardedClassifier().fit(written(X, [100, 333], str(tmp_path)), y), ns.NeighborClassifier().fit(X, y)
+    assert str(some.choices_.chosen.posterior) == str(whole.choices_.chosen.posterior)
+    assert some.n_neighbors_ == whole.n_neighbors_
+    np.testing.assert_allclose(some.predict_proba(X + 0.3), whole.predict_proba(X + 0.3), **CLOSE)
+
+
+@pytest.mark.parametrize("judged", [None, 60], ids=["all rows judged", "some rows judged"])
+def test_likely_mistakes_are_found_block_by_block(tmp_path, monkeypatch, judged):
+    monkeypatch.setattr(past_cases, "ROWS_AT_ONCE", 17)
+    monkeypatch.setattr(past_cases, "FEWEST", 20)
+    X, y = rows_and_labels(200, 4, seed=2)
+    weights = np.ones(200)
+    weights[[3, 77]] = 0.0
+    files = written(X, [64, 128], str(tmp_path))
+    some = ShardedClassifier(5, posterior="pooled", max_past_cases=judged).fit(files, y, weights)
+    whole = ns.NeighborClassifier(5, posterior="pooled", max_past_cases=judged).fit(X, y, weights)
+    p = np.full((200, 4), np.nan)
+    for rows, some_p in some.left_out_blocks():
+        assert np.isnan(p[rows]).all()
+        p[rows] = some_p
+    np.testing.assert_allclose(p, whole.leave_one_out_proba(), **CLOSE)
+    found, expected = some.label_scores(), whole.label_scores()
+    np.testing.assert_array_equal(found.suggested, expected.suggested)
+    np.testing.assert_allclose(found.margin, expected.margin, **CLOSE)
+    np.testing.assert_allclose(found.probability[found.order], expected.probability[expected.order], **CLOSE)
+
+
+def test_hedged_labels_are_those_of_one_array(tmp_path):
+    X, y = rows_and_labels(200, 4, seed=3)
+    names = sorted(set(y))
+    tree = ns.Taxonomy.from_nested({"all": {"low": names[:2], "high": names[2:]}})
+    rows = ShardedRows.open(written(X, [50, 150], str(tmp_path)))
+    some = ns.HedgedClassifier(ShardedClassifier(5, posterior="pooled"), tree, accuracy=0.9).fit(rows, y)
+    whole = ns.HedgedClassifier(ns.NeighborClassifier(5, posterior="pooled"), tree, accuracy=0.9).fit(X, y)
+    np.testing.assert_array_equal(some.predict(X + 0.4), whole.predict(X + 0.4))
+    assert len(set(some.predict(X + 0.4))) > 2
+    np.testing.assert_allclose(some.settings_, whole.settings_, **CLOSE)
+
+
+def test_how_good_the_answers_are_is_summed_up_as_from_all_probabilities(tmp_path, monkeypatch):
+    monkeypatch.setattr(past_cases, "ROWS_AT_ONCE", 17)
+    monkeypatch.setattr(past_cases, "FEWEST", 20)
+    X, y = rows_and_labels(200, 4, seed=5)
+    files = written(X, [64, 128], str(tmp_path))
+    found = left_out_summary(ShardedClassifier(5, posterior="pooled", max_past_cases=60).fit(files, y))
+    whole = ns.NeighborClassifier(5, posterior="pooled", max_past_cases=60).fit(X, y)
+    expected = evaluation_summary(y, whole.leave_one_out_proba(), whole.classes_)
+    assert 0 < found["n_right"] < 200
+    assert set(expected) - set(found) == {"title", "mistakes"}
+    for name in set(found) - {"how", "reliability"}:
+        of_items = name in ("classes", "confused")
+        assert found[name] == (expected[name] if of_items else pytest.approx(expected[name], abs=1e-12))
+    for mine, theirs in zip(found["reliability"], expected["reliability"], strict=True):
+        assert mine == pytest.approx(theirs, abs=1e-12)
+
+
+TABLES = [Rank(), RankVotesplit(), Confmat()]
+
+
+@pytest.mark.parametrize("posterior", TABLES, ids=lambda one: type(one).__name__)
+@pytest.mark.parametrize("at_once", [7, 64, 500])
+def test_tables_of_past_cases_are_sums_over_blocks(tmp_path, posterior, at_once):
+    X, y = rows_and_labels(130, 5, seed=4)
+    labels = np.unique(y, return_inverse=True)[1]
+    labeled = ShardedIndex().fit(written(X, [40, 100], str(tmp_path))).with_labels(labels)
+    summed = count_past_cases(type(posterior)(), labeled, 4, at_once=at_once)
+    whole = ns.NeighborIndex().fit(X).with_labels(labels)
+    once = type(posterior)().fit(whole.leave_one_out(4, posterior.members), labels, 5)
+    assert summed.n_cases_ == once.n_cases_
+    both = [counts.toarray() if hasattr(counts, "toarray") else counts for counts in (summed.counts_, once.counts_)]
+    np.testing.assert_array_equal(*both)
+    np.testing.assert_allclose(
+        summed.proba(whole.query(X, 4, posterior.members)), once.proba(whole.query(X, 4, posterior.members)), **CLOSE
+    )
+
+
+@pytest.mark.parametrize(
+    ("fit", "message"),
+    [
+        (lambda rows: ShardedClassifier().fit(rows, ["a", "b"]), "a label for each of the 6 rows; got 2"),
+        (lambda rows: ShardedClassifier(metric="auto").fit(rows, list("aabbcc")), "taken as they are"),
+        (lambda rows: ShardedClassifier(9).fit(rows, list("aabbcc")), "n_neighbors=9"),
+        (lambda rows: ShardedClassifier(1).fit(rows.without(range(6)), list("aabbcc")), "sample_weight|removed"),
+        (
+            lambda rows: count_past_cases(DistVotesplit(), ShardedIndex().fit(rows).with_labels([0, 1] * 3), 1),
+            "cells of dist&votesplit depend on the cases",
+        ),
+    ],
+)
+def test_what_shards_cannot_serve_is_refused_with_the_reason(tmp_path, fit, message):
+    rows = ShardedRows.open(written(np.arange(6.0)[:, None], [3], str(tmp_path)))
+    with pytest.raises(InputError, match=message):
+        fit(rows)
