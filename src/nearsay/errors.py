@@ -28,6 +28,10 @@ class CollectionBusy(NearsayError, RuntimeError):
     """Another process is writing to the collection; the message says which, where and since when."""
 
 
+class ClusterError(NearsayError, ConnectionError):
+    """The machines that should do the work cannot be reached; the message says which, and what was kept."""
+
+
 class DatasetNotFound(NearsayError, FileNotFoundError):
     """A data set is not on this machine; the message says where it was looked for."""
 

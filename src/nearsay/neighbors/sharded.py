@@ -16,7 +16,7 @@ import numpy as np
 
 from nearsay.arrays import check_n_neighbors, check_row_numbers, row_blocks, rows_within
 from nearsay.distances.named import Metric, as_distance, with_parameters
-from nearsay.errors import InputError, NotFitted
+from nearsay.errors import NotFitted
 from nearsay.neighbors.class_means import means_of_nearest
 from nearsay.neighbors.class_order import MEMBERS_OF_NEAREST, NearestClasses
 from nearsay.neighbors.fitted_shards import known_as
@@ -200,7 +200,9 @@ class LabeledShards:
         path = os.fspath(labels) if isinstance(labels, str | os.PathLike) else None
         given = np.load(path, mmap_mode="r") if path is not None else labels
         self.labels, self.n_classes = check_labels(given, len(index.rows_), n_classes)
-        self._sent = self.labels if path is None else os.path.abspath(path)
+        # As small as they can be: every task takes those of its shard along.
+        smallest = np.min_scalar_type(max(self.n_classes - 1, 0))
+        self._sent = self.labels.astype(smallest) if path is None else os.path.abspath(path)
         self.lists_all = self.n_classes <= LIST_ALL_UP_TO
 
     @property
@@ -290,4 +292,6 @@ def _numbers(rows: Any, n_rows: int) -> np.ndarray:
 def _workers(cluster: Any) -> Workers:
     if cluster is None:
         return OneProcess()
-    raise InputError(f"A cluster is not known here: {cluster!r}.")
+    from nearsay.neighbors.on_dask import DaskCluster
+
+    return DaskCluster(cluster)

@@ -1,0 +1,220 @@
+"""Shards searched by a Dask cluster: the answers of one process, whoever dies on the way; clear words when all do."""
+
+from __future__ import annotations
+
+import os
+import signal
+import socket
+import subprocess
+import sys
+import threading
+import time
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+import nearsay as ns
+from nearsay.errors import ClusterError, InputError, StorageError
+from nearsay.neighbors import on_dask, shard_work
+from nearsay.neighbors.sharded import ShardedIndex
+from nearsay.posterior.sharded import ShardedClassifier
+from test_shards import same, written
+
+pytest.importorskip("distributed")
+
+X = np.random.default_rng(0).integers(0, 6, (3000, 4)).astype(np.float32)
+LABELS = np.random.default_rng(1).integers(0, 5, 3000)
+CUTS = list(range(150, 3000, 150))
+
+
+@pytest.fixture(scope="module")
+def files(tmp_path_factory: pytest.TempPathFactory) -> list[str]:
+    return written(X, CUTS, str(tmp_path_factory.mktemp("shards")))
+
+
+@pytest.fixture(scope="module")
+def two_workers() -> Iterator[int]:
+    yield 2
+    on_dask.close_clusters()
+
+
+# ---------------------------------------------------------------- the same answers
+
+
+def test_two_workers_answer_as_one_process(files, two_workers):
+    index = ShardedIndex(cluster=two_workers).fit(files)
+    same(index.query(X[:50] + 0.5, 7), ns.nearest(X, X[:50] + 0.5, 7))
+    same(index.leave_one_out(3, [5, 2999, 0]), ns.NeighborIndex().fit(X).leave_one_out(3, [5, 2999, 0]))
+    some, whole = index.with_labels(LABELS), ns.NeighborIndex().fit(X).with_labels(LABELS)
+    same(some.query(X[:20], 3, (1, 4)), whole.query(X[:20], 3, (1, 4)))
+
+
+@pytest.mark.slow
+def test_a_classifier_on_a_cluster_says_what_one_array_says(files, two_workers):
+    some = ShardedClassifier(5, posterior="pooled", cluster=two_workers, max_past_cases=300).fit(files, LABELS)
+    whole = ns.NeighborClassifier(5, posterior="pooled", max_past_cases=300).fit(X, LABELS)
+    np.testing.assert_allclose(some.predict_proba(X[:50]), whole.predict_proba(X[:50]), rtol=0, atol=1e-12)
+
+
+# ---------------------------------------------------------------- who dies on the way
+
+
+@pytest.mark.slow
+def test_a_worker_that_is_killed_in_the_middle_of_a_query_changes_nothing(files, tmp_path):
+    index = ShardedIndex(cluster=3, work_folder=tmp_path / "work").fit(files)
+    victim = next(iter(on_dask.worker_pids(3).values()))
+    killed: list[int] = []
+
+    def kill(done: int, total: int) -> None:
+        if done >= 3 and not killed:
+            os.kill(victim, signal.SIGKILL)
+            killed.append(done)
+
+    index.on_progress = kill
+    Q = np.vstack([X, X + 0.5])
+    found = index.query(Q, 10)
+    assert killed
+    assert killed[0] < len(CUTS) + 1
+    same(found, ns.nearest(X, Q, 10))
+    on_dask.close_clusters()
+
+
+class Processes:
+    """A scheduler at a fixed address and a worker, as they would be started by hand."""
+
+    def __init__(self, folder: Path) -> None:
+        with socket.socket() as free:
+            free.bind(("127.0.0.1", 0))
+            self.port = free.getsockname()[1]
+        self.address = f"tcp://127.0.0.1:{self.port}"
+        self.folder = folder
+        self.running: dict[str, subprocess.Popen[bytes]] = {}
+
+    def start(self, *names: str) -> None:
+        shown = {"scheduler": ["--host", "127.0.0.1", "--port", str(self.port), "--no-dashboard"]}
+        shown["worker"] = [self.address, "--nthreads", "1", "--no-dashboard", "--no-nanny", "--memory-limit", "0"]
+        for name in names:
+            said = open(self.folder / f"{name}.txt", "ab")  # noqa: SIM115 - held by the process
+            command = [sys.executable, "-m", "dask", name, *shown[name]]
+            self.running[name] = subprocess.Popen(command, stdout=said, stderr=said, cwd=self.folder)
+
+    def kill(self, *names: str) -> None:
+        for name in names:
+            process = self.running.pop(name)
+            process.kill()
+            process.wait()
+
+
+@pytest.fixture
+def processes(tmp_path: Path) -> Iterator[Processes]:
+    found = Processes(tmp_path)
+    yield found
+    on_dask.close_clusters()
+    found.kill(*list(found.running))
+
+
+@pytest.mark.slow
+def test_a_scheduler_that_is_restarted_between_two_batches_changes_nothing(files, tmp_path, processes):
+    processes.start("scheduler", "worker")
+    index = ShardedIndex(cluster=processes.address, work_folder=tmp_path / "work").fit(files)
+    same(index.query(X[:40], 5), ns.nearest(X, X[:40], 5))
+    processes.kill("scheduler", "worker")
+    processes.start("scheduler", "worker")
+    same(index.query(X[40:80], 5), ns.nearest(X, X[40:80], 5))
+
+
+@pytest.mark.slow
+def test_a_scheduler_that_is_lost_in_the_middle_is_asked_again_and_nothing_is_done_twice(files, tmp_path, processes):
+    processes.start("scheduler", "worker")
+    work = tmp_path / "work"
+    written_at: dict[str, int] = {}
+    lost: list[int] = []
+
+    def lose(done: int, total: int) -> None:
+        if done >= 2 and not lost:
+            lost.append(done)
+            processes.kill("scheduler", "worker")
+            written_at.update({path.name: path.stat().st_mtime_ns for path in work.iterdir()})
+            processes.start("scheduler", "worker")
+
+    index = ShardedIndex(cluster=processes.address, work_folder=work, on_progress=lose).fit(files)
+    Q = np.vstack([X] * 4)
+    same(index.query(Q, 5), ns.nearest(X, Q, 5))
+    assert lost
+    assert written_at
+    assert {name: (work / name).stat().st_mtime_ns for name in written_at} == written_at
+
+
+@pytest.mark.slow
+def test_a_cluster_that_goes_away_is_told_in_words_and_what_was_done_is_kept(files, tmp_path, processes, monkeypatch):
+    monkeypatch.setattr(on_dask, "PATIENCE", 2.0)
+    monkeypatch.setattr(on_dask, "LOOK_EVERY", 0.5)
+    processes.start("scheduler", "worker")
+    time.sleep(5)
+    monkeypatch.setattr(on_dask, "TRIES", 2)
+    work = tmp_path / "work"
+    index = ShardedIndex(cluster=processes.address, work_folder=work).fit(files)
+    index.on_progress = lambda done, total: processes.kill(*list(processes.running)) if done >= 2 else None
+    Q = np.vstack([X] * 4)
+    with pytest.raises(ClusterError, match=r"went away|No Dask scheduler answers"):
+        index.query(Q, 5)
+    kept = {path.name: path.stat().st_mtime_ns for path in work.iterdir()}
+    assert kept
+    alone = ShardedIndex(work_folder=work).fit(files)
+    same(alone.query(Q, 5), ns.nearest(X, Q, 5))
+    assert {name: (work / name).stat().st_mtime_ns for name in kept} == kept
+
+
+# ---------------------------------------------------------------- what is wrong is said
+
+
+def test_an_error_of_a_worker_is_the_error_of_the_call(tmp_path, two_workers):
+    files = written(X, CUTS, str(tmp_path))
+    index = ShardedIndex(cluster=two_workers).fit(files)
+    Path(files[3]).unlink()
+    with pytest.raises(StorageError, match=r"003\.npy is missing on"):
+        index.query(X[:5], 2)
+
+
+def test_no_scheduler_at_the_address_is_told_in_words(files, monkeypatch):
+    monkeypatch.setattr(on_dask, "PATIENCE", 0.3)
+    index = ShardedIndex(cluster="tcp://127.0.0.1:9").fit(files)
+    with pytest.raises(ClusterError, match=r"No Dask scheduler answers at tcp://127\.0\.0\.1:9"):
+        index.query(X[:2], 1)
+
+
+def test_what_is_no_address_is_refused(files):
+    with pytest.raises(InputError, match="address"):
+        ShardedIndex(cluster=0).fit(files)
+    with pytest.raises(InputError, match="address"):
+        ShardedIndex(cluster="nonsense://x").fit(files).query(X[:2], 1)
+
+
+def test_a_task_is_small_besides_its_queries(files):
+    import pickle
+
+    from nearsay.neighbors.shard_search import shard_tasks
+    from nearsay.search.shards import ShardedRows
+
+    task: Any = shard_tasks(ShardedRows.open(files), X[:0], 3)[0]
+    assert len(pickle.dumps(task)) < 3000
+
+
+def test_work_of_several_threads_in_one_folder_is_whole(files, tmp_path):
+    """As of several machines: each finds answers that are whole, whoever wrote them."""
+    folder, found = shard_work.work_folder(tmp_path / "work"), []
+
+    def ask() -> None:
+        found.append(ShardedIndex(work_folder=folder).fit(files).query(X[:30], 4))
+
+    asking = [threading.Thread(target=ask) for _ in range(4)]
+    for thread in asking:
+        thread.start()
+    for thread in asking:
+        thread.join()
+    assert len(found) == 4
+    for table in found:
+        same(table, ns.nearest(X, X[:30], 4))
