@@ -199,6 +199,8 @@ class NeighborIndex:
         given = f"metric={name!r}, search={self.search!r}"
         given += "" if self.recall is None else f", recall={self.recall}"
         held = f" of {len(self)} rows, searched by {self.chosen_.name}" if hasattr(self, "search_") else ""
+        measured = getattr(getattr(self, "search_", None), "running_recall_", None)
+        held += f", {measured}" if measured is not None and measured.n_queries else ""
         return f"NeighborIndex({given}){held}"
 
 

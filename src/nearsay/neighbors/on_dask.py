@@ -90,7 +90,12 @@ class DaskCluster:
             count = cores() if self.cluster == LOCAL else int(self.cluster)
             # A memory map counts as memory of a worker, though the system can have it back: no limit.
             local = distributed.LocalCluster(
-                n_workers=count, threads_per_worker=1, processes=True, dashboard_address=":0", memory_limit=0
+                n_workers=count,
+                threads_per_worker=1,
+                processes=True,
+                dashboard_address=":0",
+                memory_limit=0,
+                silence_logs="ERROR",
             )
             _clients[self.cluster] = distributed.Client(local)
         return _clients[self.cluster]

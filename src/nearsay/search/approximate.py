@@ -8,7 +8,8 @@ from a setting, so it is measured: a few hundred rows are held out while the
 structure is built, their true neighbors come from exact search, and effort is
 raised until the measured recall, less two standard errors, is what was asked
 for. Then the sample joins the others. All k up to ``LARGEST_K`` are settled in
-one go, because a search for many neighbors contains the search for fewer.
+one go, because a search for many neighbors contains the search for fewer. And
+it is measured again on the queries that come (``running_recall_``).
 """
 
 from __future__ import annotations
@@ -29,7 +30,9 @@ from nearsay.errors import InputError, require, unknown_name
 from nearsay.parallel import thread_count
 from nearsay.search.exact import ExactSearch
 from nearsay.search.ivf_cells import ROWS_A_CELL, cell_centers, cell_count, nearest_cells
+from nearsay.search.running_recall import MeasuredRecall, RunningRecall
 from nearsay.search.static_index import A_FEW_MORE, Proposals, StaticSearch
+from nearsay.settings import check_number
 
 # More neighbors than this are searched exactly: a graph would have to visit so many rows that little is gained.
 LARGEST_K = 256
@@ -203,6 +206,12 @@ class ApproximateSearch(StaticSearch):
         Share of the true neighbors that a query should find on average.
     random_state : int
         Same rows and same number: same answers, on any number of threads.
+    checked_share : float, default=0.001
+        The share of queries that are answered exactly, too, so that the recall of what is really asked is known
+        (``running_recall_``). It changes no answer. 0 for none.
+    background : bool, default=False
+        Build anew in the background when many rows have come or gone. Then adding and removing never wait for it, and
+        the old structure answers until the new one takes its place; which of them answered depends on the time.
 
     Attributes
     ----------
@@ -220,12 +229,21 @@ class ApproximateSearch(StaticSearch):
     smallest = 2000
 
     def __init__(
-        self, metric: Any = "euclidean", *, kind: str = "auto", recall: float = 0.95, random_state: int = 0
+        self,
+        metric: Any = "euclidean",
+        *,
+        kind: str = "auto",
+        recall: float = 0.95,
+        random_state: int = 0,
+        checked_share: float = 0.001,
+        background: bool = False,
     ) -> None:
         self.metric = metric
         self.kind = kind
         self.recall = recall
         self.random_state = random_state
+        self.checked_share = checked_share
+        self.background = background
 
     def why_not(self, distance: Distance) -> str:
         return why_not_approximate(distance)
@@ -237,6 +255,7 @@ class ApproximateSearch(StaticSearch):
             raise InputError(
                 f'recall must be above 0 and below 1; got {self.recall!r}. Use search="exact" to find every neighbor.'
             )
+        check_number("checked_share", self.checked_share, 0, 1, closed="both", otherwise=", a share of the queries")
         load_faiss()
         self.settings_: dict[int, Setting] = {}
         return super().fit_checked(items, distance)
@@ -251,7 +270,24 @@ class ApproximateSearch(StaticSearch):
             if len(self._numbers) and k <= LARGEST_K:
                 self._warn_of_exact_search(k)
             return self._all.candidates(Q, k)
-        return self.settle(Q, k, partial(self._propose, effort=self.settings_[k].effort))
+        found = self.settle(Q, k, partial(self._propose, effort=self.settings_[k].effort))
+        looked_at = self._running.chosen(len(Q))
+        if len(looked_at):
+            self._running.tell(self._shares_found(Q[looked_at], found[looked_at], k))
+        return found
+
+    @property
+    def running_recall_(self) -> MeasuredRecall:
+        """The recall of the last queries that were answered exactly, too, since the structure was built."""
+        return self._running.measured()
+
+    def _shares_found(self, Q: np.ndarray, found: np.ndarray, k: int) -> np.ndarray:
+        """The share of its k true neighbors that each query found; a row as near as the k-th counts."""
+        true = self._measured(Q, self._all.candidates(Q, k))
+        reach = np.partition(true, k - 1, axis=1)[:, k - 1 : k]
+        hits = np.count_nonzero(self._measured(Q, found) <= reach, axis=1)
+        shares: np.ndarray = np.minimum(hits, k) / k
+        return shares
 
     def _warn_of_exact_search(self, k: int) -> None:
         warnings.warn(
@@ -262,6 +298,7 @@ class ApproximateSearch(StaticSearch):
 
     def build(self, numbers: np.ndarray) -> np.ndarray:
         rng = np.random.default_rng(self.random_state)
+        self._running = RunningRecall(self.checked_share)
         shuffled = rng.permutation(numbers)
         n_sample = min(SAMPLE, len(numbers) // 8)
         sample, rest = np.sort(shuffled[:n_sample]), np.sort(shuffled[n_sample:])

@@ -7,8 +7,9 @@
 A tree or a graph is built once. Rows that come later are few; they are
 searched exactly, beside it. Removed rows stay in the structure and are dropped
 from what it proposes; it is asked for more until enough are left. When too
-many have come or gone, the structure takes them in or is rebuilt. Row numbers
-never change.
+many have come or gone, the structure takes them in or is rebuilt, in the
+background where that is asked for: the old one answers until the new one takes
+its place. Row numbers never change.
 """
 
 from __future__ import annotations
@@ -26,6 +27,7 @@ from nearsay.distances.distance import Distance
 from nearsay.errors import InputError
 from nearsay.search.exact import ExactSearch
 from nearsay.search.protocol import Versioned, WriterLock
+from nearsay.search.rebuilding import Background
 from nearsay.search.row_store import HeldRows
 from nearsay.search.screening.candidate_tables import join_looks
 
@@ -116,6 +118,8 @@ class StaticSearch(Versioned, ABC):
 
     exact: bool
     smallest: ClassVar[int] = 1  # with fewer rows nothing is built, and exact search serves
+    background: bool = False  # whether a structure is built anew while the old one answers
+    _rebuilding: Background
 
     @abstractmethod
     def why_not(self, distance: Distance) -> str:
@@ -138,6 +142,7 @@ class StaticSearch(Versioned, ABC):
 
     def fit_checked(self, items: Any, distance: Distance) -> Self:
         self._writing = WriterLock()
+        self._rebuilding = Background()
         self.distance_ = distance
         if reason := self.why_not(distance):
             raise InputError(reason)
@@ -156,6 +161,7 @@ class StaticSearch(Versioned, ABC):
             if len(version._numbers):
                 version._beside = version._beside.with_rows(version.rows_.take(numbers), numbers)
             version._keep_in_shape()
+        self._rebuild_if_out_of_shape()
         return numbers
 
     def remove(self, rows: Any) -> None:
@@ -170,6 +176,7 @@ class StaticSearch(Versioned, ABC):
                 version._beside, n_beside = version._beside.without(numbers)
                 version._n_removed += len(numbers) - n_beside
             version._keep_in_shape()
+        self._rebuild_if_out_of_shape()
 
     def _build_anew(self) -> None:
         live = self.rows_.live_numbers
@@ -178,14 +185,56 @@ class StaticSearch(Versioned, ABC):
         self._beside = Beside(self.distance_)
 
     def _keep_in_shape(self) -> None:
+        """Take in, or build anew, where too many rows have come or gone; not where that is done in the background."""
+        if self.background and len(self._numbers):
+            return
         n = len(self._numbers)
         if not n:
             if self.rows_.n_live >= self.smallest:
                 self._build_anew()
-        elif self._n_removed > REMOVED_ROOM + REMOVED_SHARE * n:
+        elif self._out_of_shape:
             self._build_anew()
         elif self._beside.n_live > BESIDE_ROOM + BESIDE_SHARE * n:
             self._take_in()
+
+    @property
+    def _out_of_shape(self) -> bool:
+        return self._n_removed > REMOVED_ROOM + REMOVED_SHARE * len(self._numbers)
+
+    def rebuild(self, *, wait: bool = True) -> bool:
+        """Build the structure anew over the rows there are, while the old one answers; False if that is under way.
+
+        Rows that come meanwhile are searched beside the new one, and those that go are dropped from its proposals, as
+        always. With ``wait`` this returns when the new one answers.
+        """
+        started = self._rebuilding.start(self._rebuild_and_swap)
+        if wait:
+            self._rebuilding.wait()
+        return started
+
+    @property
+    def rebuilding(self) -> bool:
+        """Whether a structure is being built in the background."""
+        return self._rebuilding.running
+
+    def _rebuild_if_out_of_shape(self) -> None:
+        n = len(self._numbers)
+        late = self._beside.n_live > BESIDE_ROOM + BESIDE_SHARE * n
+        if self.background and n and (late or self._out_of_shape):
+            self._rebuilding.start(self._rebuild_and_swap)
+
+    def _rebuild_and_swap(self) -> None:
+        """Build over the rows of this moment, then put the new structure in place of the old one, in one step."""
+        fresh = copy.copy(self.snapshot())
+        known = len(fresh.rows_)
+        fresh._build_anew()
+        with self._next_version() as version:
+            kept = {"_all": version._all}
+            version.__dict__.update({**fresh.__dict__, **kept})
+            removed, rows = version.rows_.removed, version.rows_
+            version._n_removed = 0 if removed is None else int(np.count_nonzero(removed[version._numbers]))
+            late = rows.live_numbers[rows.live_numbers >= known]
+            version._beside = Beside(version.distance_).with_rows(rows.take(late), late)
 
     def _take_in(self) -> None:
         """Move the late rows into the structure: let it grow if it can, otherwise rebuild it."""

@@ -1,0 +1,232 @@
+"""Rows beyond memory and beyond one process: memory-mapped shards against an array, and Dask against one process.
+
+Rows are made in a temporary folder (2.6 GB for the largest case), which is removed at the end.
+"""
+
+from __future__ import annotations
+
+import multiprocessing
+import sys
+import tempfile
+import time
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from benchmarks.measuring import Rows, best_times, main, peak_megabytes
+from nearsay.compiling import start_compiling
+
+K = 10
+ROWS_A_FILE = 1_000_000
+
+Sizes = dict[str, int]
+FULL: Sizes = {
+    "mapped rows": 10_000_000, "queries": 1000, "left-out rows": 1_000_000, "classes": 1000, "asked": 8192,
+    "dask rows": 1_000_000, "dask left-out rows": 200_000, "dask asked": 2048, "columns": 64, "repeats": 3,
+}  # fmt: skip
+TINY: Sizes = {
+    "mapped rows": 20_000, "queries": 50, "left-out rows": 3000, "classes": 20, "asked": 200,
+    "dask rows": 3000, "dask left-out rows": 1000, "dask asked": 100, "columns": 8, "repeats": 1,
+}  # fmt: skip
+
+
+def run(tiny: bool) -> Rows:
+    sizes = TINY if tiny else FULL
+    only = [name for name in CASES if f"--{name}" in ASKED_FOR] or list(CASES)
+    rows = []
+    with tempfile.TemporaryDirectory(prefix="nearsay-scale-") as folder:
+        for name in only:
+            rows += CASES[name](folder, sizes)
+    return rows
+
+
+# ---------------------------------------------------------------- made-up rows
+
+
+def make_rows(folder: str, n_rows: int, n_columns: int) -> str:
+    """A folder of .npy files with so many rows, spread around as many centers as there are classes, made once."""
+    where = Path(folder) / f"{n_rows}x{n_columns}"
+    if not where.exists():
+        where.mkdir()
+        rng = np.random.default_rng(0)
+        for number, start in enumerate(range(0, n_rows, ROWS_A_FILE)):
+            n = min(ROWS_A_FILE, n_rows - start)
+            out = np.lib.format.open_memmap(where / f"{number:03}.npy", "w+", np.float32, (n, n_columns))
+            for first in range(0, n, 50_000):
+                part = slice(first, min(first + 50_000, n))
+                out[part] = rng.standard_normal((part.stop - part.start, n_columns), dtype=np.float32)
+            out.flush()
+            del out
+    return str(where)
+
+
+def queries(n: int, n_columns: int) -> np.ndarray:
+    return np.random.default_rng(1).standard_normal((n, n_columns), dtype=np.float32)
+
+
+def labels_of(n_rows: int, n_classes: int) -> np.ndarray:
+    return np.random.default_rng(2).integers(0, n_classes, n_rows)
+
+
+# ---------------------------------------------------------------- larger than memory
+
+
+def mapped(folder: str, sizes: Sizes) -> Rows:
+    """Shards on disk against the same rows in memory, each in a fresh process."""
+    where = make_rows(folder, sizes["mapped rows"], sizes["columns"])
+    asked = {"where": where, "n_queries": sizes["queries"], "repeats": sizes["repeats"]}
+    in_memory, from_disk = fresh(query_in_memory, **asked), fresh(query_shards, **asked)
+    assert in_memory["digest"] == from_disk["digest"], "the answers differ"
+    return [
+        {
+            "case": f"{sizes['mapped rows']:,} × {sizes['columns']}, {sizes['queries']:,} queries, in memory",
+            "seconds": in_memory["seconds"], "peak MB": in_memory["peak"], "speed": 1.0,
+        },
+        {
+            "case": "the same from shards, each mapped by itself",
+            "seconds": from_disk["seconds"], "peak MB": from_disk["peak"],
+            "speed": in_memory["seconds"] / from_disk["seconds"],
+        },
+    ]  # fmt: skip
+
+
+def query_in_memory(where: str, n_queries: int, repeats: int) -> dict[str, Any]:
+    import nearsay as ns
+
+    files = sorted(Path(where).iterdir())
+    sizes = [np.load(path, mmap_mode="r").shape for path in files]
+    X = np.empty((sum(size[0] for size in sizes), sizes[0][1]), np.float32)
+    start = 0
+    for path in files:
+        part = np.load(path, mmap_mode="r")
+        X[start : start + len(part)] = part
+        start += len(part)
+    index = ns.NeighborIndex(search="exact").fit(X)
+    return timed(lambda Q: index.query(Q, K), queries(n_queries, X.shape[1]), repeats)
+
+
+def query_shards(where: str, n_queries: int, repeats: int) -> dict[str, Any]:
+    from nearsay.neighbors.sharded import ShardedIndex
+
+    index = ShardedIndex().fit(where)
+    return timed(lambda Q: index.query(Q, K), queries(n_queries, index.rows_.n_columns), repeats)
+
+
+def timed(ask: Callable[[np.ndarray], Any], Q: np.ndarray, repeats: int) -> dict[str, Any]:
+    """The fastest of a few calls, all of them after one that compiles and reads the files once."""
+    import hashlib
+
+    table = ask(Q)
+    seconds = best_times({"ask": lambda: ask(Q)}, repeats)["ask"]
+    digest = hashlib.sha256(table.indices.tobytes() + table.distances.tobytes()).hexdigest()
+    return {"seconds": seconds, "peak": peak_megabytes(), "digest": digest}
+
+
+# ---------------------------------------------------------------- leave-one-out, with classes
+
+
+def left_out(folder: str, sizes: Sizes) -> Rows:
+    """Past cases, the pooled posterior and probabilities of rows left out, in a fresh process."""
+    where = make_rows(folder, sizes["left-out rows"], sizes["columns"])
+    found = fresh(leave_out, where=where, n_classes=sizes["classes"], n_asked=sizes["asked"])
+    of = f"{sizes['left-out rows']:,} × {sizes['columns']}, {sizes['classes']:,} classes"
+    return [
+        {"case": f"{of}: pooled posterior, fitted", "seconds": found["fit"], "peak MB": found["fit peak"]},
+        {
+            "case": f"{of}: probabilities of {sizes['asked']:,} rows left out",
+            "seconds": found["asked"], "peak MB": found["peak"],
+        },
+    ]  # fmt: skip
+
+
+def leave_out(where: str, n_classes: int, n_asked: int) -> dict[str, float]:
+    from nearsay.posterior.sharded import ShardedClassifier
+    from nearsay.search.shards import ShardedRows
+
+    rows = ShardedRows.open(where)
+    start = time.perf_counter()
+    clf = ShardedClassifier(K, posterior="pooled").fit(rows, labels_of(len(rows), n_classes))
+    fitted, fit_peak = time.perf_counter() - start, peak_megabytes()
+    done, start = 0, time.perf_counter()
+    for block, (numbers, _) in enumerate(clf.left_out_blocks()):
+        done += len(numbers) if block else 0  # the first block is that of the past cases, found before
+        if done >= n_asked:
+            break
+    asked = time.perf_counter() - start
+    return {"fit": fitted, "fit peak": fit_peak, "asked": asked, "peak": peak_megabytes()}
+
+
+# ---------------------------------------------------------------- Dask
+
+
+def dask(folder: str, sizes: Sizes) -> Rows:
+    """The same work in one process, by one worker and by two, in turns."""
+    from nearsay.neighbors.on_dask import close_clusters
+    from nearsay.neighbors.sharded import ShardedIndex
+    from nearsay.parallel import threads
+
+    where, Q = make_rows(folder, sizes["dask rows"], sizes["columns"]), queries(sizes["queries"], sizes["columns"])
+    found: dict[str, Any] = {}
+
+    def asked(name: str, cluster: int | None, n_threads: int) -> Callable[[], None]:
+        index = ShardedIndex(cluster=cluster).fit(where)
+
+        def ask() -> None:
+            with threads(n_threads):
+                found[name] = index.query(Q, K)
+
+        ask()  # opens and compiles
+        return ask
+
+    ways = {
+        "one process, one thread": asked("one process, one thread", None, 1),
+        "one process, two threads": asked("one process, two threads", None, 2),
+        "Dask, one worker": asked("Dask, one worker", 1, 1),
+        "Dask, two workers": asked("Dask, two workers", 2, 1),
+    }
+    seconds = best_times(ways, sizes["repeats"])
+    first = next(iter(found.values()))
+    assert all((each.indices == first.indices).all() for each in found.values()), "the answers differ"
+    size = f"{sizes['dask rows']:,} × {sizes['columns']}, {sizes['queries']:,} queries"
+    rows: Rows = [{"case": f"{size}: {name}", "seconds": taken} for name, taken in seconds.items()]
+    rows[2]["over one process"] = seconds["Dask, one worker"] / seconds["one process, one thread"]
+    rows[3]["over one process"] = seconds["Dask, two workers"] / seconds["one process, two threads"]
+    rows[3]["times one worker"] = seconds["Dask, one worker"] / seconds["Dask, two workers"]
+    rows += left_out_tables(folder, sizes)
+    close_clusters()
+    return rows
+
+
+def left_out_tables(folder: str, sizes: Sizes) -> Rows:
+    """Ranks of the true label among past cases, counted by two workers."""
+    from nearsay.neighbors.sharded import ShardedIndex
+    from nearsay.posterior.rank import Rank
+    from nearsay.posterior.sharded import count_past_cases
+
+    n = sizes["dask left-out rows"]
+    where, labels = make_rows(folder, n, sizes["columns"]), labels_of(n, sizes["classes"])
+    rows = []
+    for name, cluster in (("one process", None), ("Dask, two workers", 2)):
+        labeled = ShardedIndex(cluster=cluster).fit(where).with_labels(labels)
+        start = time.perf_counter()
+        table = count_past_cases(Rank(), labeled, K, np.arange(sizes["dask asked"]))
+        taken = time.perf_counter() - start
+        case = f"{n:,} × {sizes['columns']}: table of ranks of {table.n_cases_:,} past cases, {name}"
+        rows.append({"case": case, "seconds": taken})
+    return rows
+
+
+def fresh(work: Callable[..., Any], **given: Any) -> Any:
+    """The same in a process of its own, whose memory is its own."""
+    with multiprocessing.get_context("spawn").Pool(1, initializer=start_compiling) as pool:
+        return pool.apply(work, kwds=given)
+
+
+CASES: dict[str, Callable[[str, Sizes], Rows]] = {"mapped": mapped, "left-out": left_out, "dask": dask}
+ASKED_FOR = [each for each in sys.argv if each.removeprefix("--") in CASES]
+
+if __name__ == "__main__":
+    sys.argv = [each for each in sys.argv if each not in ASKED_FOR]
+    main("Rows beyond memory, and beyond one process", run)
