@@ -27,6 +27,10 @@ app = command_line(
 Collection = Annotated[Path, typer.Argument(metavar="COLLECTION", help="Folder of the collection.", show_default=False)]
 Ids = Annotated[list[str], typer.Argument(metavar="ID...", help="Items.", show_default=False)]
 Who = Annotated[str | None, typer.Option(help="Who says so, for the history; you, if left out.", show_default=False)]
+Cluster = Annotated[
+    str | None,
+    typer.Option(metavar="ADDRESS", help="A Dask scheduler, such as tcp://host:8786, or local.", show_default=False),
+]
 Strict = Annotated[bool, typer.Option("--strict", help="Stop at the first row that cannot be used.")]
 
 

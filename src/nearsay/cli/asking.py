@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from nearsay.cli.app import Collection, Strict, Who, app, count, person, tell_problems
+from nearsay.cli.app import Cluster, Collection, Strict, Who, app, count, person, tell_problems
 from nearsay.cli.building import IdColumn, Source
 from nearsay.terminal import FAILED, AsJson, empty_table, print_json, print_lines, print_parts, show_progress, show_rows
 
@@ -42,19 +42,26 @@ def label(
     id_column: IdColumn = None,
     strict: Strict = False,
     who: Who = None,
+    cluster: Cluster = None,
     as_json: AsJson = False,
 ) -> None:
     """Say what new items are: class, probability, record, hedged label, keywords, and the neighbors that say so.
 
     The ending of --out chooses the format: csv, jsonl, parquet; xmp writes sidecars beside the pictures, which are
-    never touched.
+    never touched. A folder of Parquet files is answered file by file, into the folder --out: after an interruption
+    the same command goes on where it was, and --cluster shares the files out.
 
     \b
     Examples:
       nearsay label birds.nearsay new/
       nearsay label birds.nearsay new/ --accuracy 0.95 -o answers.csv
       nearsay label leaves.nearsay new.csv --json
+      nearsay label leaves.nearsay tables/ -o answers/ --cluster tcp://host:8786
     """
+    if cluster is not None or (src.is_dir() and any(src.glob("*.parquet"))):
+        settings = {"accuracy": accuracy, "n_keywords": keywords, "id_column": id_column, "overwrite": overwrite}
+        _label_parts(path, src, out, cluster, as_json, settings, refused={"--add": add, "--strict": strict})
+        return
     from nearsay.collection.exports import export_answers
     from nearsay.collection.indexing import asked_source, new_rows
     from nearsay.collection.live import LiveCollection
@@ -201,6 +208,42 @@ def export(
     else:
         print_lines(f"{count(n_items, 'item')} in {paths[0] if len(paths) == 1 else count(len(paths), 'file')}.")
     if written.problems:
+        raise typer.Exit(FAILED)
+
+
+def _label_parts(
+    path: Path,
+    src: Path,
+    out: Path | None,
+    cluster: str | None,
+    as_json: bool,
+    settings: dict[str, Any],
+    refused: dict[str, bool],
+) -> None:
+    """Answer about a folder of Parquet files, file by file."""
+    from nearsay.collection.labeling_parts import label_parts
+    from nearsay.errors import InputError
+    from nearsay.neighbors.workers import named_cluster
+
+    given = [name for name, is_given in refused.items() if is_given]
+    if out is None or given:
+        raise InputError(
+            f"A folder of Parquet files is answered file by file into another folder: {' and '.join(given)} cannot be"
+            " used with it."
+            if given
+            else "A folder of Parquet files is answered file by file into another folder: name it with --out."
+        )
+    with show_rows(f"Asking about {src.name}") as tell:
+        found = label_parts(path, src, out, cluster=named_cluster(cluster), on_progress=tell, **settings)
+    tell_problems(found.problems)
+    if as_json:
+        problems = [problem.to_dict() for problem in found.problems]
+        told = {"written": found.paths, "answers": found.n_answers, "kept": found.n_kept, "problems": problems}
+        print_json(told)
+    else:
+        kept = f", {count(found.n_kept, 'file')} of them from before" if found.n_kept else ""
+        print_lines(f"{count(found.n_answers, 'answer')} in {count(len(found.paths), 'file')} in {out}{kept}.")
+    if found.problems:
         raise typer.Exit(FAILED)
 
 

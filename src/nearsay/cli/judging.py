@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from nearsay.cli.app import Collection, app, facts_table, tell_problems
+from nearsay.cli.app import Cluster, Collection, app, facts_table, tell_problems
 from nearsay.errors import InputError
 from nearsay.terminal import FAILED, AsJson, empty_table, print_json, print_lines, print_parts, show_progress, show_rows
 
@@ -28,6 +28,7 @@ def evaluate(
     seed: Annotated[int, typer.Option(help="Which items are held out.")] = 0,
     report: Annotated[Path | None, typer.Option(help="Write a page, report.html.", show_default=False)] = None,
     overwrite: Annotated[bool, typer.Option("--overwrite", help="Replace a report that is there.")] = False,
+    cluster: Cluster = None,
     as_json: AsJson = False,
 ) -> None:
     """Say how good the answers are: every item answered by all others, or items held out.
@@ -36,17 +37,21 @@ def evaluate(
     Examples:
       nearsay evaluate birds.nearsay
       nearsay evaluate birds.nearsay --holdout 0.2 --report report.html
+      nearsay evaluate birds.nearsay --cluster tcp://host:8786
     """
     from nearsay.collection.evaluating import evaluate as judge
     from nearsay.collection.evaluating import evaluation_report
     from nearsay.collection.indexing import asked_source
     from nearsay.collection.live import LiveCollection
+    from nearsay.neighbors.workers import named_cluster
 
     with LiveCollection.open(path, read_only=True) as collection, show_rows("Judging answers") as tell:
         held: Any = _share(holdout)
         if isinstance(held, Path):
             held = asked_source(collection, held)
         asked: dict[str, Any] = {"holdout": held, "accuracy": accuracy, "seed": seed, "on_progress": tell}
+        if cluster is not None:
+            asked["cluster"] = named_cluster(cluster)
         if report is None:
             found = judge(collection, **asked)
         else:

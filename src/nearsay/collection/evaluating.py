@@ -27,6 +27,7 @@ def evaluate(
     accuracy: float = ASKED,
     seed: int = 0,
     on_progress: Progress | None = None,
+    cluster: Any = None,
 ) -> dict[str, Any]:
     """How good the answers of a collection are, in plain values that ``json.dumps`` takes. Nothing is changed.
 
@@ -43,6 +44,8 @@ def evaluate(
     accuracy : how often hedged answers should be right.
     seed : which items are held out: the same seed, the same items.
     on_progress : function of (items done, items in all), optional
+    cluster : optional
+        Who asks the items about the others, as in ``ShardedIndex``: every worker has the collection at its path.
 
     Returns
     -------
@@ -66,7 +69,8 @@ def evaluate(
     >>> leaves.close()
     """
     check_share("accuracy", accuracy, ends=True)
-    return Judgement.of(collection, holdout=holdout, seed=seed, on_progress=on_progress).summary(accuracy)
+    judgement = Judgement.of(collection, holdout=holdout, seed=seed, on_progress=on_progress, cluster=cluster)
+    return judgement.summary(accuracy)
 
 
 def evaluation_report(
@@ -79,6 +83,7 @@ def evaluation_report(
     pictures: str | os.PathLike[str] | None = None,
     overwrite: bool = False,
     on_progress: Progress | None = None,
+    cluster: Any = None,
 ) -> dict[str, Any]:
     """Write what ``evaluate`` gives as one HTML file to open or send, and give it as well.
 
@@ -91,7 +96,7 @@ def evaluation_report(
     """
     check_free(path, overwrite=overwrite)
     check_share("accuracy", accuracy, ends=True)
-    judgement = Judgement.of(collection, holdout=holdout, seed=seed, on_progress=on_progress)
+    judgement = Judgement.of(collection, holdout=holdout, seed=seed, on_progress=on_progress, cluster=cluster)
     summary, asked = judgement.summary(accuracy), judgement.asked
     folder = pictures if pictures is not None else collection.store.settings.get("pictures")
     figures = {}

@@ -14,6 +14,7 @@ from typing import Any
 from nearsay.collection.judging import Asked, Judged, Progress, brought, held_out, judge, left_out
 from nearsay.collection.live import LiveCollection
 from nearsay.displays.case_tables import tables_of
+from nearsay.errors import InputError
 from nearsay.metrics.keywords import keyword_measures
 from nearsay.metrics.specificity import hierarchical_accuracy, information_gain
 from nearsay.reports.case_tables import plain_tables
@@ -48,10 +49,13 @@ class Judgement:
         holdout: Any = None,
         seed: int = 0,
         on_progress: Progress | None = None,
+        cluster: Any = None,
     ) -> Judgement:
         """Ask about every item; the parameters are those of ``evaluate``."""
+        if holdout is not None and cluster is not None:
+            raise InputError("A cluster answers all items by the others. Leave out either holdout or cluster.")
         if holdout is None:
-            asked = left_out(collection)
+            asked = left_out(collection, cluster)
         elif isinstance(holdout, int | float):
             asked = held_out(collection, holdout, seed)
         else:

@@ -20,6 +20,7 @@ from nearsay.arrays import row_blocks
 from nearsay.collection.answers import Keyword
 from nearsay.collection.keywords_now import KeywordsNow
 from nearsay.collection.learned import LiveClassifier
+from nearsay.collection.left_out_parts import left_out_on
 from nearsay.collection.live import LiveCollection
 from nearsay.collection.live_items import NO_LABEL
 from nearsay.collection.live_views import LiveViews, checked_queries
@@ -81,8 +82,8 @@ class Judged:
     keywords: tuple[list[list[str]], list[list[str]]] | None
 
 
-def left_out(collection: LiveCollection) -> Asked:
-    """Every item that votes, answered by all others."""
+def left_out(collection: LiveCollection, cluster: Any = None) -> Asked:
+    """Every item that votes, answered by all others; on a cluster, if one is named, some of them by each worker."""
     now = collection.now()
     rows = np.flatnonzero(now.standing.votes)
     learned = now.learned
@@ -92,6 +93,8 @@ def left_out(collection: LiveCollection) -> Asked:
         " hold some out to judge without."
     )
     blocks = now.classifier.left_out_proba(rows)
+    if cluster is not None:
+        blocks = left_out_on(cluster, collection.store.path, now.version, rows)
     asked = _of_collection(now, now, rows, blocks, lambda words, places: words.of_rows(rows[places]), how)
     if asked.labels is not None:
         alone = sum(n == 1 for n in Counter(asked.labels.tolist()).values())

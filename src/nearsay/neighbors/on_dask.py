@@ -12,10 +12,11 @@ from __future__ import annotations
 
 import os
 import time
-from collections.abc import Sequence
+from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import CancelledError
 from dataclasses import replace
-from typing import Any
+from functools import partial
+from typing import Any, TypeVar
 
 import numpy as np
 
@@ -24,9 +25,15 @@ from nearsay.neighbors.shard_search import Partial, ShardTask, merge
 from nearsay.neighbors.shard_work import Told, answer_once
 from nearsay.parallel import cores, threads
 
+Item = TypeVar("Item")
+Found = TypeVar("Found")
+Done = TypeVar("Done")
+
 LOCAL = "local"
 # Answers of so many shards are merged at once.
 MERGED_AT_ONCE = 8
+# So many items are given out before the first is asked for, so that results do not pile up.
+ITEMS_AT_ONCE = 64
 # How often a batch is asked again when the scheduler was lost, and how many seconds it is waited for.
 TRIES, PATIENCE = 3, 30.0
 # So often, in seconds, it is looked whether there are workers left.
@@ -57,6 +64,16 @@ class DaskCluster:
 
     def merged(self, tasks: Sequence[ShardTask], folder: str | None, tell: Told) -> Partial:
         """The answers of all tasks as one; where the scheduler was lost, those that are not kept are asked again."""
+        return self._done(lambda client, told: _merged(client, tasks, folder, told), folder, tell)
+
+    def each(self, work: Callable[[Item], Found], items: Sequence[Item], tell: Told) -> Iterator[Found]:
+        """What a pure function gives for each item, in order; a few items more than there are threads at a time."""
+        for start in range(0, len(items), ITEMS_AT_ONCE):
+            some = items[start : start + ITEMS_AT_ONCE]
+            yield from self._done(partial(_each, work=work, items=some), None, tell)
+
+    def _done(self, act: Callable[[Any, Callable[[int], None]], Done], folder: str | None, tell: Told) -> Done:
+        """Act with a connection, and once more with a new one where it was lost."""
         told = 0
 
         def tell_once(done: int) -> None:
@@ -67,7 +84,7 @@ class DaskCluster:
 
         for attempt in range(TRIES):
             try:
-                return _merged(self.client(), tasks, folder, tell_once)
+                return act(self.client(), tell_once)
             except NearsayError:
                 raise
             except (OSError, CancelledError, TimeoutError) as error:
@@ -154,6 +171,20 @@ def _merged(client: Any, tasks: Sequence[ShardTask], folder: str | None, tell: A
     del asked
     found: Partial = merged[0].result()
     return found
+
+
+def _each(
+    client: Any, told: Callable[[int], None], *, work: Callable[[Item], Found], items: Sequence[Item]
+) -> list[Found]:
+    asked = [client.submit(_on_one_thread, work, item, pure=False) for item in items]
+    _wait(client, asked, told)
+    found: list[Found] = client.gather(asked)
+    return found
+
+
+def _on_one_thread(work: Callable[[Item], Found], item: Item) -> Found:
+    with threads(1):
+        return work(item)
 
 
 def _wait(client: Any, asked: list[Any], tell: Any) -> None:

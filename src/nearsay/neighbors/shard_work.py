@@ -12,9 +12,9 @@ import hashlib
 import json
 import os
 import zipfile
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
-from typing import Any, Protocol
+from typing import Any, Protocol, TypeVar
 
 import numpy as np
 
@@ -27,6 +27,8 @@ from nearsay.neighbors.shard_search import Partial, ShardTask, merge
 FORMAT = 1
 
 Told = Callable[[], Any]
+Item = TypeVar("Item")
+Found = TypeVar("Found")
 
 
 class Workers(Protocol):
@@ -34,6 +36,10 @@ class Workers(Protocol):
 
     def merged(self, tasks: Sequence[ShardTask], folder: str | None, tell: Told) -> Partial:
         """The answers of all tasks as one; ``tell`` is called after each. What ``folder`` holds is not done again."""
+        ...
+
+    def each(self, work: Callable[[Item], Found], items: Sequence[Item], tell: Told) -> Iterator[Found]:
+        """What a pure function gives for each item, in order; it may be done again where a worker was lost."""
         ...
 
 
@@ -49,6 +55,13 @@ class OneProcess:
                 tell()
 
         return merge(answers())
+
+    def each(self, work: Callable[[Item], Found], items: Sequence[Item], tell: Told) -> Iterator[Found]:
+        """One after the other."""
+        for item in items:
+            found = work(item)
+            tell()
+            yield found
 
 
 def answer_once(task: ShardTask, folder: str | None = None) -> Partial:

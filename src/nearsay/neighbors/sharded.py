@@ -22,8 +22,9 @@ from nearsay.neighbors.class_order import MEMBERS_OF_NEAREST, NearestClasses
 from nearsay.neighbors.fitted_shards import known_as
 from nearsay.neighbors.labeled import LIST_ALL_UP_TO, ROWS_ASKED, check_labels, check_members, with_classes_met
 from nearsay.neighbors.shard_search import NO_ROWS, Partial, shard_tasks, stacked
-from nearsay.neighbors.shard_work import OneProcess, Workers, work_folder
+from nearsay.neighbors.shard_work import work_folder
 from nearsay.neighbors.table import NeighborTable, joined
+from nearsay.neighbors.workers import workers_of
 from nearsay.search.row_store import MOST_ROWS
 from nearsay.search.shards import ShardedRows
 
@@ -103,7 +104,7 @@ class ShardedIndex:
         self.distance_ = as_distance(with_parameters(self.metric, self.metric_params))
         known_as(self.distance_)  # a matrix of distances is refused
         self.rows_ = where if isinstance(where, ShardedRows) else ShardedRows.open(where)
-        self._workers = _workers(self.cluster)
+        self._workers = workers_of(self.cluster)
         return self
 
     def query(self, Q: Any, k: int) -> NeighborTable:
@@ -287,11 +288,3 @@ def _of_width(table: NeighborTable, k: int) -> NeighborTable:
 
 def _numbers(rows: Any, n_rows: int) -> np.ndarray:
     return np.arange(n_rows) if rows is None else check_row_numbers(rows, n_rows)
-
-
-def _workers(cluster: Any) -> Workers:
-    if cluster is None:
-        return OneProcess()
-    from nearsay.neighbors.on_dask import DaskCluster
-
-    return DaskCluster(cluster)

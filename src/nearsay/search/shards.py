@@ -333,6 +333,12 @@ def _of_snapshot(path: Path, shard_bytes: int) -> ShardedRows:
     return ShardedRows(str(path), tuple(shards), said["n_columns"], shards[0].dtype, np.array(said["forgotten"], int))
 
 
+def file_digest(path: str | os.PathLike[str]) -> str:
+    """What a file is known by: SHA-256 of its size and of pieces of it."""
+    status = os.stat(path)
+    return _digest(os.fspath(path), status.st_size, status.st_mtime_ns)
+
+
 @lru_cache(maxsize=1 << 14)
 def _digest(file: str, size: int, modified: int) -> str:
     """SHA-256 of evenly spaced pieces of a file; ``modified`` lets one that changed be looked at again."""

@@ -1,0 +1,172 @@
+"""Answers about a folder of tables, file by file, on one machine or many: what was answered is not asked again.
+
+    new/0.parquet ──► collection, opened by whoever answers ──► answers/0.parquet, then 0.done.json
+    new/1.parquet ──►                                      ──► answers/1.parquet, …
+
+``0.done.json`` says what question the answers are to: the file, the version of the collection, and the settings. It is
+written last, so a file without one is answered again.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import os
+import socket
+from collections.abc import Callable
+from dataclasses import asdict, dataclass
+from pathlib import Path
+from typing import Any
+
+from nearsay.collection.batches import Problem
+from nearsay.collection.exports import export_answers
+from nearsay.collection.indexing import asked_source
+from nearsay.collection.live import LiveCollection
+from nearsay.data.replacing import replacing
+from nearsay.errors import InputError, StorageError
+from nearsay.neighbors.workers import workers_of
+from nearsay.search.shards import file_digest
+
+ENDING, DONE = ".parquet", ".done.json"
+
+
+@dataclass(frozen=True)
+class LabeledParts:
+    """What became of the files.
+
+    Attributes
+    ----------
+    paths : the files of answers, in the order of the sources.
+    n_answers : how many answers they hold.
+    n_kept : how many of the files were answered before.
+    problems : rows that were left out.
+    """
+
+    paths: list[str]
+    n_answers: int
+    n_kept: int
+    problems: list[Problem]
+
+
+@dataclass(frozen=True)
+class PartTask:
+    """One file to answer about: all that the answers depend on, by path."""
+
+    collection: str
+    version: int
+    source: str
+    source_digest: str
+    out: str
+    accuracy: float | None
+    n_keywords: int
+    id_column: str | None
+
+    @property
+    def done(self) -> Path:
+        """Where it is written that the answers are whole."""
+        return Path(self.out).with_suffix(DONE)
+
+    @property
+    def fingerprint(self) -> str:
+        """Names the question, wherever its files are."""
+        asked = {**asdict(self), "collection": "", "source": Path(self.source).name, "out": ""}
+        return hashlib.sha256(json.dumps(asked, sort_keys=True).encode()).hexdigest()
+
+    def answered_before(self) -> dict[str, Any] | None:
+        """What is written of answers to this question; None where there are none."""
+        try:
+            said: dict[str, Any] = json.loads(self.done.read_text(encoding="utf-8"))
+        except (FileNotFoundError, ValueError):
+            return None
+        return said if said.get("fingerprint") == self.fingerprint and Path(self.out).exists() else None
+
+
+def label_parts(
+    collection: str | os.PathLike[str],
+    src: str | os.PathLike[str],
+    out: str | os.PathLike[str],
+    *,
+    accuracy: float | None = None,
+    n_keywords: int = 5,
+    id_column: str | None = None,
+    cluster: Any = None,
+    overwrite: bool = False,
+    on_progress: Callable[[int, int], Any] | None = None,
+) -> LabeledParts:
+    """Answer about every Parquet file of a folder, and write a file of answers for each.
+
+    Parameters
+    ----------
+    collection : path of the collection; on a cluster, every worker has it there.
+    src : a folder of Parquet files with the columns that the collection was made of.
+    out : a folder for the answers, which is made where it is not there.
+    accuracy, n_keywords, id_column : as in ``LiveCollection.label`` and ``asked_source``.
+    cluster : as in ``ShardedIndex``; None answers in this process.
+    overwrite : replace answers to another question, which are refused otherwise.
+    on_progress : function of (files done, files in all), optional
+    """
+    files = sorted(path for path in Path(src).iterdir() if path.suffix == ENDING) if Path(src).is_dir() else []
+    if not files:
+        raise InputError(
+            f"{src} is no folder with {ENDING} files. Name one, or ask about a single table without parts."
+        )
+    folder = Path(out).resolve()
+    folder.mkdir(parents=True, exist_ok=True)
+    with LiveCollection.open(collection, read_only=True) as opened:
+        version = opened.version
+    where = str(Path(collection).resolve())
+    asked = (accuracy, n_keywords, id_column)
+    tasks = [
+        PartTask(where, version, str(path.resolve()), file_digest(path), str(folder / path.name), *asked)
+        for path in files
+    ]
+    kept = [task for task in tasks if task.answered_before() is not None]
+    _check_free([task for task in tasks if task not in kept], overwrite)
+    done = 0
+
+    def tell() -> None:
+        nonlocal done
+        done += 1
+        if on_progress is not None:
+            on_progress(done, len(tasks))
+
+    said = list(workers_of(cluster).each(label_part, tasks, tell))
+    problems = [Problem(**problem) for each in said for problem in each["problems"]]
+    return LabeledParts([task.out for task in tasks], sum(each["n_answers"] for each in said), len(kept), problems)
+
+
+def label_part(task: PartTask) -> dict[str, Any]:
+    """Answer about one file, unless that was done: what is written in its ``.done.json``."""
+    known = task.answered_before()
+    if known is not None:
+        return known
+    if not Path(task.source).exists() or file_digest(task.source) != task.source_digest:
+        raise StorageError(f"{task.source} on {socket.gethostname()} is missing, or not the file it was. Ask again.")
+    with LiveCollection.open(task.collection, read_only=True) as collection:
+        if collection.version != task.version:
+            older = "older" if collection.version < task.version else "newer"
+            raise StorageError(
+                f"The collection {task.collection} on {socket.gethostname()} is at event {collection.version}, {older}"
+                f" than event {task.version}, which the answers are to be from. Copy it again, or ask again."
+            )
+        source = asked_source(collection, task.source, id_column=task.id_column)
+        answers = []
+        for batch in source:
+            if len(batch):
+                answers += collection.label(batch.X, accuracy=task.accuracy, n_keywords=task.n_keywords, ids=batch.ids)
+    export_answers(answers, task.out, overwrite=True)
+    problems = [asdict(problem) for problem in source.problems]
+    said = {"fingerprint": task.fingerprint, "n_answers": len(answers), "version": task.version, "problems": problems}
+    with replacing(task.done) as file:
+        file.write(json.dumps(said, indent=1).encode())
+    return said
+
+
+def _check_free(tasks: list[PartTask], overwrite: bool) -> None:
+    """Refuse to replace answers to another question, unless asked to."""
+    for task in tasks:
+        if task.done.exists() and not overwrite:
+            raise InputError(
+                f"{task.out} holds answers to another question: another version of the collection or of the file, or"
+                " other settings. Name another folder, or pass overwrite=True."
+            )

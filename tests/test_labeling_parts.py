@@ -1,0 +1,147 @@
+"""A folder of tables answered file by file: the answers of one table, each file once, on a cluster too."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+import nearsay as ns
+from nearsay.collection import labeling_parts
+from nearsay.collection.evaluating import evaluate
+from nearsay.collection.indexing import index_source
+from nearsay.collection.labeling_parts import LabeledParts, label_part, label_parts
+from nearsay.errors import InputError, StorageError
+from nearsay.neighbors import on_dask
+from test_commands import run
+
+pa = pytest.importorskip("pyarrow")
+parquet = pytest.importorskip("pyarrow.parquet")
+
+
+@pytest.fixture
+def place(tmp_path: Path) -> Path:
+    """A collection, and a folder of three files to be asked about."""
+    rng = np.random.default_rng(0)
+    kinds = np.array(["oak", "elm", "fir"])[rng.integers(0, 3, 90)]
+    X = (rng.normal(size=(90, 2)) + 3 * np.searchsorted(["elm", "fir", "oak"], kinds)[:, None]).astype(np.float32)
+    table = {"id": [f"leaf {row}" for row in range(90)], "width": X[:, 0], "height": X[:, 1]}
+    parquet.write_table(pa.table({**table, "label": kinds}), tmp_path / "leaves.parquet")
+    index_source(tmp_path / "leaves.parquet", tmp_path / "leaves.nearsay")
+    (tmp_path / "new").mkdir()
+    for number in range(3):
+        part = slice(30 * number, 30 * number + 30)
+        asked = {"id": table["id"][part], "width": X[part, 0] + 0.1, "height": X[part, 1]}
+        parquet.write_table(pa.table(asked), tmp_path / f"new/{number}.parquet")
+    return tmp_path
+
+
+def answered(place: Path, **given: object) -> LabeledParts:
+    return label_parts(place / "leaves.nearsay", place / "new", place / "answers", **given)
+
+
+def told(path: Path) -> list[dict[str, object]]:
+    return parquet.read_table(path).to_pylist()
+
+
+def test_every_file_has_the_answers_that_it_has_by_itself(place):
+    found = answered(place)
+    assert found.n_answers == 90
+    assert [Path(path).name for path in found.paths] == ["0.parquet", "1.parquet", "2.parquet"]
+    with ns.LiveCollection.open(place / "leaves.nearsay", read_only=True) as leaves:
+        asked = parquet.read_table(place / "new/1.parquet").to_pydict()
+        X = np.stack([asked["width"], asked["height"]], axis=1)
+        expected = leaves.label(X, ids=asked["id"])
+    rows = told(place / "answers/1.parquet")
+    assert [row["id"] for row in rows] == asked["id"]
+    assert [row["label"] for row in rows] == [answer.label for answer in expected]
+    assert [row["probability"] for row in rows] == [answer.probability for answer in expected]
+
+
+def test_after_an_interruption_no_file_is_answered_again(place, monkeypatch):
+    calls: list[str] = []
+    export = labeling_parts.export_answers
+
+    def interrupted(answers, path, **given):
+        if len(calls) == 2:
+            raise KeyboardInterrupt
+        calls.append(Path(path).name)
+        return export(answers, path, **given)
+
+    monkeypatch.setattr(labeling_parts, "export_answers", interrupted)
+    with pytest.raises(KeyboardInterrupt):
+        answered(place)
+    assert not (place / "answers/2.done.json").exists()
+    calls.append("the third is not interrupted")
+    found = answered(place)
+    assert calls == ["0.parquet", "1.parquet", "the third is not interrupted", "2.parquet"]
+    assert (found.n_kept, found.n_answers) == (2, 90)
+
+
+def test_answers_to_another_question_are_not_taken_and_not_replaced_unasked(place):
+    answered(place)
+    with pytest.raises(InputError, match="answers to another question"):
+        answered(place, n_keywords=3)
+    with ns.LiveCollection.open(place / "leaves.nearsay") as leaves:
+        leaves.relabel(["leaf 3"], ["elm"])
+    with pytest.raises(InputError, match="another version of the collection"):
+        answered(place)
+    assert answered(place, overwrite=True).n_kept == 0
+    assert answered(place).n_kept == 3
+
+
+def test_a_worker_with_another_version_or_another_file_says_so(place):
+    with ns.LiveCollection.open(place / "leaves.nearsay", read_only=True) as leaves:
+        version = leaves.version
+    source = str(place / "new/0.parquet")
+    asked = {"collection": str(place / "leaves.nearsay"), "source": source, "out": str(place / "0.parquet")}
+    asked |= {"accuracy": None, "n_keywords": 5, "id_column": None}
+    newer = labeling_parts.PartTask(**asked, version=version + 1, source_digest=labeling_parts.file_digest(source))
+    with pytest.raises(StorageError, match=rf"is at event {version}, older than event {version + 1}"):
+        label_part(newer)
+    with pytest.raises(StorageError, match="not the file it was"):
+        label_part(labeling_parts.PartTask(**asked, version=version, source_digest="another"))
+
+
+def test_rows_that_cannot_be_used_are_named_with_their_file_each_time(place):
+    parquet.write_table(
+        pa.table({"id": ["x", "y"], "width": [1.0, None], "height": [1.0, 2.0]}), place / "new/3.parquet"
+    )
+    for kept in (0, 4):
+        found = answered(place)
+        assert found.n_kept == kept
+        assert [problem.id for problem in found.problems] == ["y"]
+        assert "3.parquet" in str(found.problems[0])
+
+
+def test_the_command_answers_a_folder_and_goes_on_where_it_was(place):
+    asked = ("label", place / "leaves.nearsay", place / "new", "-o", place / "answers")
+    first = run(*asked)
+    assert first.exit_code == 0, first.output
+    assert "90 answers in 3 files in" in first.output.replace("\n", " ")
+    again = json.loads(run(*asked, "--json").stdout)
+    assert (again["answers"], again["kept"]) == (90, 3)
+    assert run("label", place / "leaves.nearsay", place / "new").exit_code != 0
+    assert run(*asked, "--add").exit_code != 0
+    assert (
+        run("label", place / "leaves.nearsay", place / "leaves.parquet", "--cluster", "local", "-o", "a").exit_code != 0
+    )
+
+
+@pytest.mark.slow
+def test_a_cluster_answers_and_evaluates_as_one_process(place):
+    pytest.importorskip("distributed")
+    answered(place)
+    alone = [told(place / f"answers/{number}.parquet") for number in range(3)]
+    found = label_parts(place / "leaves.nearsay", place / "new", place / "others", cluster=2)
+    assert found.n_answers == 90
+    assert [told(place / f"others/{number}.parquet") for number in range(3)] == alone
+    with ns.LiveCollection.open(place / "leaves.nearsay", read_only=True) as leaves:
+        assert evaluate(leaves, cluster=2) == evaluate(leaves)
+        with pytest.raises(InputError, match="either holdout or cluster"):
+            evaluate(leaves, holdout=0.2, cluster=2)
+    command = run("evaluate", place / "leaves.nearsay", "--cluster", "2", "--json")
+    assert json.loads(command.stdout)["n_items"] == 90
+    on_dask.close_clusters()
