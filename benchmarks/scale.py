@@ -263,7 +263,7 @@ def left_out_tables(folder: str, sizes: Sizes) -> Rows:
 
 
 def plan(folder: str, sizes: Sizes) -> Rows:
-    """What one shard costs on one core: made ready and searched, exactly and by inverted lists."""
+    """What a shard costs on one core: made ready and searched, exactly, by inverted lists, and a quarter by a graph."""
     where = make_rows(folder, sizes["plan rows"], sizes["plan columns"], LATENT)
     return list(fresh(costs, where=where, n_queries=sizes["queries"]))
 
@@ -274,11 +274,11 @@ def costs(where: str, n_queries: int) -> Rows:
     from nearsay.neighbors.fitted_shards import FittedShard
     from nearsay.search.shards import ShardedRows
 
-    rows = ShardedRows.open(where, shard_bytes=1 << 40)
-    shard, Q = rows.shards[0], queries(n_queries, rows.n_columns, LATENT)
-    size = f"a shard of {shard.n_rows:,} × {shard.n_columns}"
+    whole, quarter = (ShardedRows.open(where, shard_bytes=size).shards[0] for size in (1 << 40, 1 << 27))
+    Q = queries(n_queries, whole.n_columns, LATENT)
     found = []
-    for name, recall in (("exact", None), ("ivf", 0.95)):
+    for shard, name, recall in ((whole, "exact", None), (whole, "ivf", 0.95), (quarter, "hnsw", 0.95)):
+        size = f"a shard of {shard.n_rows:,} × {shard.n_columns}"
         start = time.process_time()
         search = FittedShard(shard, np.empty(0, np.int64), as_distance("euclidean"), (name, recall)).search
         made = time.process_time() - start

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import json
 from pathlib import Path
 
@@ -10,12 +11,13 @@ import pytest
 
 import nearsay as ns
 from nearsay.collection import labeling_parts
+from nearsay.collection.described import Description
 from nearsay.collection.evaluating import evaluate
 from nearsay.collection.indexing import index_source
 from nearsay.collection.labeling_parts import LabeledParts, label_part, label_parts
 from nearsay.errors import InputError, StorageError
 from nearsay.neighbors import on_dask
-from test_commands import run
+from test_commands import picture, run
 
 pa = pytest.importorskip("pyarrow")
 parquet = pytest.importorskip("pyarrow.parquet")
@@ -144,4 +146,25 @@ def test_a_cluster_answers_and_evaluates_as_one_process(place):
             evaluate(leaves, holdout=0.2, cluster=2)
     command = run("evaluate", place / "leaves.nearsay", "--cluster", "2", "--json")
     assert json.loads(command.stdout)["n_items"] == 90
+    on_dask.close_clusters()
+
+
+@pytest.mark.slow
+def test_pictures_described_by_workers_make_the_collection_that_one_process_makes(tmp_path):
+    for kind, number in itertools.product(("owl", "wren"), range(20)):
+        picture(tmp_path / f"birds/{kind}/{number}.png", kind, number)
+    (tmp_path / "birds/owl/broken.png").write_text("no picture")
+    description = Description.asked(["rgb", "haar"], None, None)
+    made = {
+        name: index_source(tmp_path / "birds", tmp_path / name, description=description, cluster=cluster)
+        for name, cluster in (("alone", None), ("shared", 2))
+    }
+    assert made["shared"].n_items == 40
+    assert [str(problem) for problem in made["shared"].problems] == [str(problem) for problem in made["alone"].problems]
+    assert len(made["shared"].problems) == 1
+    rows = []
+    for name in made:
+        with ns.LiveCollection.open(tmp_path / name, read_only=True) as birds:
+            rows.append(birds.store.vectors(np.arange(40)))
+    np.testing.assert_array_equal(*rows)
     on_dask.close_clusters()

@@ -7,7 +7,7 @@ from typing import Annotated, Any
 
 import typer
 
-from nearsay.cli.app import Collection, Strict, Who, app, count, person, tell_problems
+from nearsay.cli.app import Cluster, Collection, Strict, Who, app, count, person, tell_problems
 from nearsay.terminal import FAILED, AsJson, print_json, print_lines, show_progress, show_rows
 
 PANEL = "Make a collection"
@@ -40,13 +40,15 @@ def index(
     learn: Annotated[bool, typer.Option(help="Learn at once, or with the first question.")] = True,
     strict: Strict = False,
     who: Who = None,
+    cluster: Cluster = None,
     as_json: AsJson = False,
 ) -> None:
     """Make a collection of a table, of arrays or of a folder of pictures.
 
     A table (csv, parquet, npz, npy) has columns of numbers, and one of labels, keywords or both. Of pictures, the
     folders they lie in are the labels, and folders within folders a taxonomy. Rows that cannot be used are named with
-    the reason, the rest is indexed, and the exit code is 1.
+    the reason, the rest is indexed, and the exit code is 1. With --cluster, workers that have the pictures at the same
+    paths describe them.
 
     \b
     Examples:
@@ -58,15 +60,16 @@ def index(
     from nearsay.collection.indexing import add_source, index_source
     from nearsay.collection.live import LiveCollection
     from nearsay.errors import InputError
+    from nearsay.neighbors.workers import named_cluster
 
     reading: dict[str, Any] = {
         "labels": labels, "label_column": label_column, "keywords_column": keywords_column, "id_column": id_column,
         "strict": strict,
     }  # fmt: skip
     if add:
-        if any(given is not None for given in (taxonomy, describe, encoder, size, metric)):
+        if any(given is not None for given in (taxonomy, describe, encoder, size, metric, cluster)):
             raise InputError(
-                "--taxonomy, --describe, --encoder, --size and --metric are settled when a collection is made."
+                "--taxonomy, --describe, --encoder, --size, --metric and --cluster are for a collection that is made."
                 " Leave them out with --add."
             )
         with LiveCollection.open(out) as collection, show_rows(f"Adding {src.name}") as tell:
@@ -77,7 +80,7 @@ def index(
         with show_rows(f"Indexing {src.name}") as tell:
             made = index_source(
                 src, out, description=description, metric=metric, learn=learn, confirmed=not unconfirmed,
-                who=person(who), taxonomy=taxonomy, on_progress=tell, **reading,
+                who=person(who), taxonomy=taxonomy, on_progress=tell, cluster=named_cluster(cluster), **reading,
             )  # fmt: skip
     tell_problems(made.problems)
     if as_json:

@@ -20,6 +20,7 @@ import numpy as np
 from nearsay.collection.backup import check_new_folder, put_in_place
 from nearsay.collection.batches import Batch, Problem
 from nearsay.collection.described import SETTING, Description, check_columns, numbers_settings
+from nearsay.collection.described_by_workers import DescribedByWorkers
 from nearsay.collection.described_cache import CachedDescribe
 from nearsay.collection.durable_files import storage_errors
 from nearsay.collection.live import LiveCollection
@@ -67,6 +68,7 @@ def index_source(
     who: str = "",
     on_progress: Callable[[int, int], None] | None = None,
     on_learning: Callable[[], None] | None = None,
+    cluster: Any = None,
     **reading: Any,
 ) -> Indexed:
     """Make a collection of a table, of arrays or of a folder of pictures.
@@ -83,6 +85,7 @@ def index_source(
     learn : whether to learn at once, instead of with the first question.
     confirmed : whether the labels vote; otherwise they are those of a machine, and wait.
     on_progress : function of (rows done, rows in all); on_learning : called before it learns.
+    cluster : who describes pictures, as in ``ShardedIndex``; None does it here.
     reading : further arguments of ``read_source``.
 
     >>> import tempfile
@@ -98,7 +101,7 @@ def index_source(
     path = Path(os.path.abspath(path))
     check_new_folder(path)
     partial = path.with_name(f".{path.name}.partial")
-    described = _Describing(description, partial)
+    described = _Describing(description, partial, cluster)
     source = read_source(src, describe=described, on_progress=on_progress, **reading)
     rows = _gathered(source)
     settings, groups, measured = _measured(source, described, metric)
@@ -184,8 +187,8 @@ def asked_source(collection: LiveCollection, src: str | os.PathLike[str], **read
 class _Describing:
     """Makes the description and its cache when the first picture comes."""
 
-    def __init__(self, description: Description | None, folder: Path) -> None:
-        self.description, self._folder = description, folder
+    def __init__(self, description: Description | None, folder: Path, cluster: Any = None) -> None:
+        self.description, self._folder, self._cluster = description, folder, cluster
         self._cached: CachedDescribe | None = None
         self.settings: dict[str, Any] = {}
 
@@ -204,7 +207,8 @@ class _Describing:
             found = self.description or Description.asked()
             self.description, self.settings = found, found.to_settings()
             self._folder.mkdir(exist_ok=True)
-            self._cached = CachedDescribe(found, self._folder, self.settings)
+            shared = None if self._cluster is None else DescribedByWorkers(self.settings, self._cluster)
+            self._cached = CachedDescribe(shared or found, self._folder, self.settings)
         return self._cached
 
 
