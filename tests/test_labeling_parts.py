@@ -15,6 +15,7 @@ from nearsay.collection.described import Description
 from nearsay.collection.evaluating import evaluate
 from nearsay.collection.indexing import index_source
 from nearsay.collection.labeling_parts import LabeledParts, label_part, label_parts
+from nearsay.collection.learned_elsewhere import LearnTask, learn_part, learned_on
 from nearsay.errors import InputError, StorageError
 from nearsay.neighbors import on_dask
 from test_commands import picture, run
@@ -107,6 +108,23 @@ def test_a_worker_with_another_version_or_another_file_says_so(place):
         label_part(labeling_parts.PartTask(**asked, version=version, source_digest="another"))
 
 
+def test_what_another_process_learned_is_kept_as_if_it_were_learned_here(place):
+    asked = {"posterior": "rank&votesplit", "n_neighbors": 4}
+    X = np.random.default_rng(9).normal(size=(20, 2)) * 4
+    with ns.LiveCollection.open(place / "leaves.nearsay") as leaves:
+        learned = learned_on(None, leaves, **asked)
+        assert leaves.learn(learned=learned).n_neighbors == 4
+        elsewhere = [(answer.label, answer.probability) for answer in leaves.label(X)]
+        with pytest.raises(InputError, match="Learn once more"):
+            leaves.learn(learned=learned)
+        leaves.learn(**asked)
+        assert [(answer.label, answer.probability) for answer in leaves.label(X)] == elsewhere
+        version = leaves.version
+    task = LearnTask(str(place / "leaves.nearsay"), version + 1, "auto", "auto")
+    with pytest.raises(StorageError, match=f"is at event {version}, but event {version + 1}"):
+        learn_part(task)
+
+
 def test_rows_that_cannot_be_used_are_named_with_their_file_each_time(place):
     parquet.write_table(
         pa.table({"id": ["x", "y"], "width": [1.0, None], "height": [1.0, 2.0]}), place / "new/3.parquet"
@@ -146,6 +164,8 @@ def test_a_cluster_answers_and_evaluates_as_one_process(place):
             evaluate(leaves, holdout=0.2, cluster=2)
     command = run("evaluate", place / "leaves.nearsay", "--cluster", "2", "--json")
     assert json.loads(command.stdout)["n_items"] == 90
+    learned = run("learn", place / "leaves.nearsay", "--k", "7", "--cluster", "2", "--json")
+    assert json.loads(learned.stdout)["n_neighbors"] == 7
     on_dask.close_clusters()
 
 

@@ -104,20 +104,27 @@ def learn(
     posterior: Annotated[str, typer.Option(help="How neighbors become a probability.")] = "auto",
     n_neighbors: Annotated[int | None, typer.Option("--k", min=1, help="Neighbors; chosen if left out.")] = None,
     who: Who = None,
+    cluster: Cluster = None,
     as_json: AsJson = False,
 ) -> None:
     """Learn anew from the items that vote: how many neighbors, in which views, how much each counts.
 
-    Labels count at once, without this; learning again makes use of many new ones.
+    Labels count at once, without this; learning again makes use of many new ones. With --cluster, one of its workers,
+    which has the collection at the same path, learns.
 
     \b
     Example:
       nearsay learn birds.nearsay
     """
+    from nearsay.collection.learned_elsewhere import learned_on
     from nearsay.collection.live import LiveCollection
+    from nearsay.neighbors.workers import named_cluster
 
+    settings: dict[str, Any] = {"posterior": posterior, "n_neighbors": n_neighbors or "auto"}
     with LiveCollection.open(path) as collection, show_progress("Learning from past cases"):
-        found = collection.learn(posterior=posterior, n_neighbors=n_neighbors or "auto", who=person(who))
+        if cluster is not None:
+            settings["learned"] = learned_on(named_cluster(cluster), collection, **settings)
+        found = collection.learn(who=person(who), **settings)
         told = {**vars(found), "stale": found.stale, "text": str(found)}
     if as_json:
         print_json(told)

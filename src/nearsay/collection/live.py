@@ -258,11 +258,26 @@ class LiveCollection:
         return self._changed(self.store.set_taxonomy(edges, words, by=by, who=who))
 
     def learn(
-        self, *, posterior: str = "auto", n_neighbors: int | str = "auto", by: str = "person", who: str = ""
+        self,
+        *,
+        posterior: str = "auto",
+        n_neighbors: int | str = "auto",
+        by: str = "person",
+        who: str = "",
+        learned: Learned | None = None,
     ) -> LearnedInfo:
-        """Learn anew from the rows that vote: views, neighbors, weights, records, and the hedge of the taxonomy."""
+        """Learn anew from the rows that vote: views, neighbors, weights, records, and the hedge of the taxonomy.
+
+        ``learned`` is what another machine learned from this version (``learned_elsewhere.learned_on``), to be kept.
+        """
         with self._lock:
-            learned = self._learned_anew(posterior, n_neighbors)
+            if learned is None:
+                learned = self._learned_anew(posterior, n_neighbors)
+            elif learned.version != self.store.version:
+                raise InputError(
+                    f"This was learned after event {learned.version}, and the collection is at event"
+                    f" {self.store.version}. Learn once more."
+                )
             self._changed(self.store.keep(LEARNED, learned.write, by=by, who=who))
             self._now = None
             return self._info(learned)
