@@ -56,7 +56,6 @@ def label(
       nearsay label birds.nearsay new/
       nearsay label birds.nearsay new/ --accuracy 0.95 -o answers.csv
       nearsay label leaves.nearsay new.csv --json
-      nearsay label leaves.nearsay tables/ -o answers/ --cluster tcp://host:8786
     """
     if cluster is not None or (src.is_dir() and any(src.glob("*.parquet"))):
         settings = {"accuracy": accuracy, "n_keywords": keywords, "id_column": id_column, "overwrite": overwrite}

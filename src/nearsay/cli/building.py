@@ -69,8 +69,8 @@ def index(
     if add:
         if any(given is not None for given in (taxonomy, describe, encoder, size, metric, cluster)):
             raise InputError(
-                "--taxonomy, --describe, --encoder, --size, --metric and --cluster are for a collection that is made."
-                " Leave them out with --add."
+                "--taxonomy, --describe, --encoder, --size and --metric are settled when a collection is made, and"
+                " --cluster is for that alone. Leave them out with --add."
             )
         with LiveCollection.open(out) as collection, show_rows(f"Adding {src.name}") as tell:
             made = add_source(collection, src, confirmed=not unconfirmed, who=person(who), on_progress=tell, **reading)

@@ -37,7 +37,6 @@ def evaluate(
     Examples:
       nearsay evaluate birds.nearsay
       nearsay evaluate birds.nearsay --holdout 0.2 --report report.html
-      nearsay evaluate birds.nearsay --cluster tcp://host:8786
     """
     from nearsay.collection.evaluating import evaluate as judge
     from nearsay.collection.evaluating import evaluation_report

@@ -1,7 +1,7 @@
 """Tasks of a search over shards done by a Dask cluster: one that is there, by its address, or a local one.
 
     tasks ──► workers, each opens the files of its shards by path ──► answers ──► merged by workers, eight at a time
-      └─ queries travel once a batch; no row is ever sent
+      └─ queries travel once a batch; no row is ever sent; a shard goes to the machine that had it before
 
 Nothing that is needed again lies with a worker alone: a task is a pure function of files and of what the scheduler
 holds. So a worker that is killed costs the tasks it had; a scheduler that is gone costs the batch, which is asked
@@ -161,8 +161,13 @@ def _merged(client: Any, tasks: Sequence[ShardTask], folder: str | None, tell: A
     """Ask for all tasks, and for the answers merged, as soon as some are there."""
     # In the graph once, and made again from there if its worker is lost; sent with every task it would be many copies.
     queries = client.submit(_given, tasks[0].Q, pure=False)
-    none = tasks[0].Q[:0]
-    asked = [client.submit(_answered, replace(task, Q=none), queries, folder, pure=False) for task in tasks]
+    none, near = tasks[0].Q[:0], where_to(len(tasks), list(client.nthreads()))
+    asked = [
+        client.submit(
+            _answered, replace(task, Q=none), queries, folder, pure=False, workers=workers, allow_other_workers=True
+        )
+        for task, workers in zip(tasks, near, strict=True)
+    ]
     merged = asked
     while len(merged) > 1:
         groups = [merged[start : start + MERGED_AT_ONCE] for start in range(0, len(merged), MERGED_AT_ONCE)]
@@ -171,6 +176,25 @@ def _merged(client: Any, tasks: Sequence[ShardTask], folder: str | None, tell: A
     del asked
     found: Partial = merged[0].result()
     return found
+
+
+def where_to(n_shards: int, workers: Sequence[str]) -> list[list[str]]:
+    """The workers that should have each shard, every time it is asked: those of one machine, whose system keeps its
+    files in memory; on one machine alone, one worker, which keeps it ready. They are asked in turn.
+
+    >>> where_to(3, ["tcp://b:1", "tcp://a:1", "tcp://a:2"])
+    [['tcp://a:1', 'tcp://a:2'], ['tcp://a:1', 'tcp://a:2'], ['tcp://b:1']]
+    >>> where_to(3, ["tcp://a:1", "tcp://a:2"])
+    [['tcp://a:1'], ['tcp://a:2'], ['tcp://a:1']]
+    """
+    in_order = sorted(workers)
+    if not in_order:
+        return [[]] * n_shards
+    machine = {worker: worker.rsplit(":", 1)[0] for worker in in_order}
+    if len(set(machine.values())) == 1:
+        return [[in_order[number % len(in_order)]] for number in range(n_shards)]
+    beside = {worker: [other for other in in_order if machine[other] == machine[worker]] for worker in in_order}
+    return [beside[in_order[number % len(in_order)]] for number in range(n_shards)]
 
 
 def _each(
@@ -205,7 +229,7 @@ def _wait(client: Any, asked: list[Any], tell: Any) -> None:
         tell(len(asked) - len(open_tasks))
         if client.status != "running":
             raise CancelledError("the connection to the scheduler was lost")
-        if client.scheduler_info(n_workers=-1)["workers"]:
+        if client.nthreads():
             last_seen = time.monotonic()
         elif time.monotonic() - last_seen > PATIENCE:
             raise TimeoutError(f"no workers for {PATIENCE:.0f} seconds")
