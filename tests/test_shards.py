@@ -387,6 +387,10 @@ def test_progress_counts_every_shard_and_block_of_queries(tmp_path, monkeypatch)
     index = ShardedIndex(on_progress=lambda *done: told.append(done)).fit(written(X, [6], str(tmp_path)))
     index.query(X, 2)
     assert told == [(done, 6) for done in range(1, 7)]
+    for members, n_passes in (((), 1), ((1,), 1), ((1, 2), 2)):
+        told.clear()
+        index.with_labels(np.arange(12) % 3).query(X, 2, members)
+        assert told == [(done, 6 * n_passes) for done in range(1, 6 * n_passes + 1)]
 
 
 # ---------------------------------------------------------------- refused

@@ -8,6 +8,7 @@ ShardedIndex.fit("rows/") ──► query, leave_one_out          (as NeighborIn
 
 from __future__ import annotations
 
+import itertools
 import os
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
@@ -152,23 +153,23 @@ class ShardedIndex:
             found.indices[gone], found.distances[gone] = -1, np.inf
         return found
 
-    def asked(self, Q: np.ndarray | None, left_out: np.ndarray, *, row_bytes: int, **what: Any) -> list[Partial]:
+    def asked(
+        self,
+        Q: np.ndarray | None,
+        left_out: np.ndarray,
+        *,
+        row_bytes: int,
+        tell: Callable[[], None] | None = None,
+        **what: Any,
+    ) -> list[Partial]:
         """The answers of all shards to blocks of checked queries, or rows; ``what`` goes to ``shard_tasks``.
 
-        ``row_bytes`` is how much the answer of a shard takes for each query.
+        ``row_bytes`` is how much the answer of a shard takes for each query; ``tell`` is called after each task,
+        instead of telling the progress of this call alone.
         """
-        n, folder, n_shards = len(left_out if Q is None else Q), work_folder(self.work_folder), len(self.rows_.shards)
-        size = rows_within(ANSWER_BYTES, row_bytes, most=MOST_QUERIES)
-        blocks = list(row_blocks(n, size=size)) or [slice(0, 0)]
-        asked = what.pop("asked", None)
-        done = 0
-
-        def tell() -> None:
-            nonlocal done
-            done += 1
-            if self.on_progress is not None:
-                self.on_progress(done, len(blocks) * n_shards)
-
+        n, folder = len(left_out if Q is None else Q), work_folder(self.work_folder)
+        blocks = _blocks(n, row_bytes)
+        asked, tell = what.pop("asked", None), tell or self.progress(len(blocks))
         found = []
         for part in blocks:
             some = self.rows_.take(left_out[part]) if Q is None else Q[part]
@@ -178,6 +179,16 @@ class ShardedIndex:
             )  # fmt: skip
             found.append(self._workers.merged(tasks, folder, tell))
         return found
+
+    def progress(self, n_passes: int) -> Callable[[], None]:
+        """Counts tasks, of which there are so many times as many as shards, and tells ``on_progress``."""
+        done, total = itertools.count(1), n_passes * len(self.rows_.shards)
+
+        def tell() -> None:
+            if self.on_progress is not None:
+                self.on_progress(next(done), total)
+
+        return tell
 
 
 class LabeledShards:
@@ -233,21 +244,25 @@ class LabeledShards:
         asked = check_members(members)
         if not self.lists_all:
             return self._by_rows_met(Q, left_out, k, asked)
-        n = len(left_out if Q is None else Q)
         # What a shard says of the classes is put in order, and let go, before the next queries are asked.
-        size = rows_within(ANSWER_BYTES, 16 * (self.n_classes + k), most=MOST_QUERIES)
-        parts = [
-            self._all_classes(None if Q is None else Q[part], left_out[part], k, asked)
-            for part in row_blocks(n, size=size)
-        ]
-        return joined(parts or [self._all_classes(Q, left_out, k, asked)])
+        of_members = 8 * min(self.n_classes, MEMBERS_OF_NEAREST) * max(asked, default=0)
+        blocks = _blocks(len(left_out if Q is None else Q), max(16 * (self.n_classes + k), of_members))
+        tell = self.search.progress(len(blocks) * (1 if asked in ((), (1,)) else 2))
+        return joined(
+            [self._all_classes(None if Q is None else Q[part], left_out[part], k, asked, tell) for part in blocks]
+        )
 
     def _all_classes(
-        self, Q: np.ndarray | None, left_out: np.ndarray, k: int, members: tuple[int, ...]
+        self,
+        Q: np.ndarray | None,
+        left_out: np.ndarray,
+        k: int,
+        members: tuple[int, ...],
+        tell: Callable[[], None],
     ) -> NeighborTable:
         """The nearest rows, and all classes in order, for queries few enough to be asked at once."""
-        known: dict[str, Any] = {"labels": self._sent, "n_classes": self.n_classes}
-        (found,) = self.search.asked(Q, left_out, row_bytes=1, k=k, **known)
+        known: dict[str, Any] = {"labels": self._sent, "n_classes": self.n_classes, "row_bytes": 1, "tell": tell}
+        (found,) = self.search.asked(Q, left_out, k=k, **known)
         assert found.nearest is not None
         assert found.members is not None
         gone = np.isin(left_out, self.search.rows_.removed)
@@ -256,12 +271,10 @@ class LabeledShards:
         classes = found.members.in_order((1,) if members else ())
         if members not in ((), (1,)):
             near = np.ascontiguousarray(classes.numbers[:, :MEMBERS_OF_NEAREST])
-            row_bytes = 8 * near.shape[1] * members[-1]
-            further = {**known, "asked": near, "n_members": members[-1]}
-            far = stacked(self.search.asked(Q, left_out, row_bytes=row_bytes, k=0, **further)).members_far
-            assert far is not None
+            (further,) = self.search.asked(Q, left_out, k=0, asked=near, n_members=members[-1], **known)
+            assert further.members_far is not None
             means, listed = np.full((*near.shape, len(members)), np.inf), near >= 0
-            means[listed] = means_of_nearest(far[listed], np.array(members))
+            means[listed] = means_of_nearest(further.members_far[listed], np.array(members))
             classes = NearestClasses(classes.numbers, classes.nearest, means, classes.beyond, members)
         return NeighborTable(found.nearest.indices, found.nearest.distances, classes)
 
@@ -277,6 +290,12 @@ class LabeledShards:
         sizes = np.bincount(self.labels[self.live_numbers], minlength=self.n_classes)
         found = with_classes_met(table, self.labels, sizes, left_out, k, members, every_row=width == others)
         return _of_width(found, k)
+
+
+def _blocks(n_queries: int, row_bytes: int) -> list[slice]:
+    """Queries cut so that the answer of a shard, of ``row_bytes`` a query, stays small; one empty block without any."""
+    size = rows_within(ANSWER_BYTES, row_bytes, most=MOST_QUERIES)
+    return list(row_blocks(n_queries, size=size)) or [slice(0, 0)]
 
 
 def _of_width(table: NeighborTable, k: int) -> NeighborTable:
