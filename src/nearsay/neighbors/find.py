@@ -173,7 +173,7 @@ def _answer(search: NeighborSearch, Q: Any, left_out: np.ndarray, k: int) -> Nei
         dense.fill_nearest(search, Q, left_out, (table.indices, table.distances))
         return table
     wanted = k + 1 if len(left_out) else k
-    if isinstance(search, ExactSearch) and len(Q) >= QUERIES_TOGETHER * thread_count() > QUERIES_TOGETHER:
+    if type(search) is ExactSearch and len(Q) >= QUERIES_TOGETHER * thread_count() > QUERIES_TOGETHER:
 
         def find(part: slice) -> None:
             with threads(1):

@@ -25,8 +25,8 @@ from nearsay.search.gpu_blocks import SHARE_FOR_ROWS
 from nearsay.search.gpu_collection import MEASURED_THERE, MOST_NEIGHBORS, DeviceCollection, Found
 from nearsay.search.gpu_rows import bytes_on_card
 from nearsay.search.gpu_steps import PlainSteps
+from nearsay.search.screening.candidate_tables import join_looks
 from nearsay.search.screening.prepared_rows import Geometry
-from nearsay.search.screening.screen import join_looks
 
 # Where Linux tells of NVIDIA's driver.
 DRIVER = "/proc/driver/nvidia/version"
