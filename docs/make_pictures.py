@@ -13,6 +13,7 @@ import make_pictures_hedged
 import make_pictures_hedging
 import make_pictures_images
 import make_pictures_metrics
+import make_pictures_search
 import matplotlib
 import numpy as np
 from matplotlib.figure import Figure
@@ -311,6 +312,7 @@ def main() -> None:
     make_pictures_hedging.main()
     make_pictures_hedged.main()
     make_pictures_metrics.main()
+    make_pictures_search.main()
     make_pictures_annotation.main()
 
 

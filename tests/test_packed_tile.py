@@ -218,6 +218,18 @@ def test_the_tile_is_named_and_an_unknown_name_is_refused(monkeypatch):
         products._fastest.cache_clear()
 
 
+def test_what_serves_can_be_seen():
+    rng = np.random.default_rng(0)
+    X = rng.normal(size=(5000, 64)).astype(np.float32)
+    index = NeighborIndex(search="exact").fit(X)
+    assert index.chosen_.products is None  # nothing was large enough to find out
+    index.query(X[:1000], 3)
+    expected = f"8 bits ({tile().name})" if products._fastest(64) == "int8" else "float32"
+    assert index.chosen_.products == expected
+    assert NeighborIndex(search=ExactSearch(products="int8")).fit(X).chosen_.products == f"8 bits ({tile().name})"
+    assert NeighborIndex("manhattan", search="exact").fit(X).chosen_.products is None
+
+
 def test_with_another_llvm_than_those_tried_float32_serves(monkeypatch):
     monkeypatch.delenv(FORCE, raising=False)
     monkeypatch.setattr(tile_families, "LLVM_VERSIONS", range(3, 4))

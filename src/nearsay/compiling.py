@@ -18,6 +18,7 @@ Other loops are for the compiler alone: ``only_compiled``.
 
 from __future__ import annotations
 
+import os
 import sys
 import threading
 import time
@@ -30,7 +31,7 @@ from typing import Any, cast
 import numpy as np
 
 # Division by zero gives what numpy gives, and loops are vectorized without a check for it.
-OPTIONS = {"cache": True, "nogil": True, "error_model": "numpy"}
+OPTIONS = {"cache": os.environ.get("NEARSAY_KEEP_COMPILED") != "0", "nogil": True, "error_model": "numpy"}
 
 # Importing numba and loading compiled loops from disk takes about a second, so up to a second of work goes without.
 WORTH_COMPILING = 1e9  # nanoseconds

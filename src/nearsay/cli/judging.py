@@ -159,10 +159,18 @@ def _installation_table(found: dict[str, Any]) -> Table:
             "python": f"{found['python']} on {found['platform']}",
             "cores": f"{found['cores']}, of which nearsay uses {found['threads']}",
             "matrix products": products or "no library that threadpoolctl knows",
+            "rows ruled out": _products(found["products"]),
             "graphics card": _card(found["card"]),
             "packages": ", ".join(f"{name} {version or 'missing'}" for name, version in found["packages"].items()),
         },
     )
+
+
+def _products(products: dict[str, Any]) -> str:
+    taken = products["microseconds"]
+    compared = f"256 × 512 products of 128 columns: 8 bits {taken['int8']} µs, float32 {taken['float32']} µs"
+    served = f"in 8 bits by {products['tile']}" if products["serves"] == "int8" else "in float32"
+    return f"{served} ({compared})" + ("" if products["why"] == "measured" else f"; {products['why']}")
 
 
 def _card(card: dict[str, Any] | None) -> str:

@@ -12,9 +12,12 @@ from nearsay import __version__
 from nearsay.data.catalog import DATASETS, TAXONOMIES, Entry, data_folders
 from nearsay.parallel import thread_count
 from nearsay.search.gpu import card
+from nearsay.search.screening import tile_families
+from nearsay.search.screening.products import fastest_products, product_seconds
 
 # Extras that only gather others, or that serve the developers.
 NOT_A_CAPABILITY = ("all", "dev", "site")
+MEASURED_COLUMNS = 128
 WITH_SCIKIT_LEARN = "comes with scikit-learn"
 
 
@@ -22,7 +25,7 @@ def describe_installation() -> dict[str, Any]:
     """Versions, cores and threads, the matrix products underneath, extras and data sets, as one plain dict.
 
     >>> sorted(describe_installation())
-    ['blas', 'card', 'cores', 'data_sets', 'extras', 'nearsay', 'packages', 'platform', 'python', 'threads']
+    ['blas', 'card', 'cores', 'data_sets', 'extras', 'nearsay', 'packages', 'platform', 'products', 'python', 'threads']
     """
     needed = requirements()
     return {
@@ -32,6 +35,7 @@ def describe_installation() -> dict[str, Any]:
         "cores": os.cpu_count(),
         "threads": thread_count(),
         "blas": _blas(),
+        "products": describe_products(),
         "card": card(),
         "packages": {package: installed_version(package) for package in needed.pop("")},
         "extras": {
@@ -40,6 +44,25 @@ def describe_installation() -> dict[str, Any]:
             if extra not in NOT_A_CAPABILITY
         },
         "data_sets": _data_sets(),
+    }
+
+
+def describe_products() -> dict[str, Any]:
+    """The kinds of product that rule rows out, what each takes here, and which serves.
+
+    >>> sorted(describe_products())
+    ['microseconds', 'serves', 'tile', 'why']
+    """
+    seconds = product_seconds(MEASURED_COLUMNS)
+    tile = tile_families.tile().name
+    fastest = "int8" if fastest_products(MEASURED_COLUMNS).kept_bytes else "float32"
+    forced = os.environ.get(tile_families.FORCE)
+    why = f"{tile_families.FORCE}={forced}" if forced else tile_families.why_no_tile()
+    return {
+        "serves": fastest,
+        "tile": tile,
+        "why": why or "measured",
+        "microseconds": {kind: round(1e6 * taken, 1) for kind, taken in seconds.items()},
     }
 
 

@@ -59,6 +59,11 @@ class Choice:
     name: str
     why: str
 
+    @property
+    def products(self) -> str | None:
+        """The products that rule rows out, in words; None where there are none, or no search was large enough yet."""
+        return getattr(self.search, "products_", None)
+
     def __str__(self) -> str:
         return f"{self.name}: {self.why}"
 

@@ -78,6 +78,16 @@ class ExactSearch(Versioned):
             if version._screen is not None:
                 version._screen = version._screen.restored(version.rows_, numbers)
 
+    @property
+    def products_(self) -> str | None:
+        """The products that serve, in words; None as long as no search was large enough to find out which are faster.
+
+        >>> search = ExactSearch(products="float32").fit([[0.0], [2.0]])
+        >>> search.products_
+        'float32'
+        """
+        return None if self._screen is None else self._screen.products
+
     def prepare(self, n_queries: int) -> None:
         """Do on all threads what is done once for many queries, before every thread asks for some of them."""
         if self._screen is not None:

@@ -120,6 +120,14 @@ class Screen:
             squares(Q, chunk, found, first, roughly)
         return found[:, : keep_nearest(found, roughly, k, *bounds.squaring(Q.shape[1], Q.dtype))]
 
+    @property
+    def products(self) -> str | None:
+        """The kind of product that serves many queries, in words; None if that is not decided yet."""
+        if self._in_eight_bits is None:
+            return None
+        eight_bits = self._in_eight_bits and PackedRows.serve(self._geometry)
+        return f"8 bits ({tile_families.tile().name})" if eight_bits else "float32"
+
     def prepare(self, n_queries: int) -> None:
         """Pack the rows, where so many queries will be looked up in them."""
         packed = self._packed_for(n_queries)
