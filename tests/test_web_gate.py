@@ -23,7 +23,7 @@ from nearsay.errors import InputError, StorageError
 from nearsay.web import gate
 from nearsay.web import served as serving
 from nearsay.web.app import make_app
-from nearsay.web.openapi import document
+from nearsay.web.openapi import TAKES, document
 from nearsay.web.served import Overloaded, Served
 from nearsay.web.together import Together
 from served_collections import EVIL, TOKEN, as_png, client_of, numbers_collection, picture_collection, served, shade
@@ -423,6 +423,17 @@ def test_the_document_names_every_json_route(client):
     assert set(told["paths"]) == routes
     assert all(each["summary"].endswith(".") for path in told["paths"].values() for each in path.values())
     assert document(client.app.routes) == told
+
+
+def test_the_document_says_what_every_route_takes(client):
+    routes = {
+        (method, route.path)
+        for route in client.app.routes
+        if getattr(route, "path", "").endswith(".json")
+        for method in route.methods - {"HEAD"}
+    }
+    nothing = {("GET", f"/{name}.json") for name in ("history", "batch", "openapi", "jobs/{key}")}
+    assert routes - nothing - {("POST", "/jobs/{key}/cancel.json")} == set(TAKES)
 
 
 def fuzzed(heaps, n):

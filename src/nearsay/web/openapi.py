@@ -15,12 +15,16 @@ from starlette.requests import Request
 from starlette.responses import Response
 from starlette.routing import BaseRoute, Route
 
+from nearsay.collection.choosing import STATES
+from nearsay.collection.layout import LAYOUTS
 from nearsay.web.rendering import respond
 
 TEXT: dict[str, Any] = {"type": "string"}
 NUMBER: dict[str, Any] = {"type": "integer", "minimum": 1}
 SHARE: dict[str, Any] = {"type": "number", "minimum": 0, "maximum": 1}
 FILE: dict[str, Any] = {"type": "string", "format": "binary"}
+PLACE: dict[str, Any] = {"type": "integer", "minimum": 0}
+ROWS: dict[str, Any] = {"type": "string", "pattern": "^[0-9]{1,15}(,[0-9]{1,15})*$"}
 ERRORS = {
     "400": "What was given cannot be used; ``error`` says why.",
     "403": "No token, a wrong one, or a request that another site made.",
@@ -51,15 +55,43 @@ def sent(*needed: str, **form: dict[str, Any]) -> Takes:
     return Takes({}, form, needed)
 
 
-CHANGES = {"type": "string", "enum": ["relabel", "keywords", "confirm", "forget"]}
+def one_of(*words: str) -> dict[str, Any]:
+    """One of these words."""
+    return {"type": "string", "enum": list(words)}
+
+
+def several(kind: dict[str, Any]) -> dict[str, Any]:
+    """As many as one likes."""
+    return {"type": "array", "items": kind}
+
+
+CHANGES = one_of("relabel", "keywords", "confirm", "forget")
+HELD_OUT: dict[str, Any] = {"type": "number", "minimum": 0.05, "maximum": 0.5}
+FROM = Takes({"from": PLACE}, {})
 TAKES: dict[tuple[str, str], Takes] = {
-    ("GET", "/ask.json"): asked(id=TEXT, question=TEXT, accuracy=SHARE),
+    ("GET", "/ask.json"): asked(id=TEXT, question=TEXT, accuracy=SHARE, event=NUMBER),
     ("POST", "/ask.json"): sent(picture=FILE, numbers=TEXT),
     ("GET", "/find.json"): asked(q=TEXT),
     ("GET", "/labels.json"): asked(q=TEXT),
     ("POST", "/change.json"): sent("id", id=TEXT, do=CHANGES, label=TEXT, keywords=TEXT, state=TEXT, back=TEXT),
-    ("POST", "/undo.json"): sent(event=NUMBER),
-}
+    ("POST", "/undo.json"): sent(event=NUMBER, back=TEXT),
+    ("GET", "/items.json"): asked(
+        label=TEXT, node=TEXT, state=one_of(*STATES), below=SHARE, differs=one_of("1"), after=PLACE, rows=ROWS,
+        row=PLACE, selected=one_of("1"),
+    ),
+    ("GET", "/mistakes.json"): FROM,
+    ("GET", "/duplicates.json"): FROM,
+    ("GET", "/next.json"): FROM,
+    ("POST", "/label-many.json"): sent("label", id=several(TEXT), rows=ROWS, label=TEXT, sure=one_of("yes"), back=TEXT),
+    ("GET", "/map.json"): asked(layout=one_of(*LAYOUTS)),
+    ("GET", "/how-good.json"): asked(accuracy=SHARE, holdout=HELD_OUT),
+    ("POST", "/how-good.json"): sent(accuracy=SHARE, holdout=HELD_OUT),
+    ("POST", "/batch.json"): sent("files", files=several(FILE), keep=one_of("yes", "no")),
+    ("GET", "/review.json"): asked(batch=TEXT, last=NUMBER),
+    ("POST", "/review.json"): sent(
+        batch=TEXT, id=TEXT, do=one_of("accept", "correct", "undo"), label=TEXT, state=TEXT, event=NUMBER
+    ),
+}  # fmt: skip
 
 
 def document(routes: Iterable[BaseRoute]) -> dict[str, Any]:
@@ -87,12 +119,14 @@ def _operation(method: str, path: str, route: Route) -> dict[str, Any]:
         "parameters": [*named, *(_parameter(name, "query", kind) for name, kind in takes.query.items())],
         "responses": {
             "200": _json("What the page shows, as data.", {"type": "object"}),
+            "202": _json("It is being computed; ask again.", {"type": "object"}),
             **{status: _json(why, {}) for status, why in ERRORS.items()},
         },
     }
     if takes.form:
         schema = {"type": "object", "properties": takes.form, "required": list(takes.needed)}
-        kind = "multipart/form-data" if FILE in takes.form.values() else "application/x-www-form-urlencoded"
+        has_files = any(FILE in (kind, kind.get("items")) for kind in takes.form.values())
+        kind = "multipart/form-data" if has_files else "application/x-www-form-urlencoded"
         told["requestBody"] = {"required": True, "content": {kind: {"schema": schema}}}
     return told
 
