@@ -118,6 +118,24 @@ class Notebook:
         later = range(number + 1, self.version + 1)
         return any(self.events[one - 1]["undoes"] == number and not self.is_undone(one) for one in later)
 
+    def said_right(self):
+        """Rows with a confirm that found the label counting, and no other label in any event after it."""
+        events = [(n, one) for n, one in enumerate(self.events, start=1) if not self.is_undone(n)]
+        votes = self.about["settings"].get("machines_vote", False)
+        return {
+            row
+            for row in range(len(self.items))
+            for number, one in events
+            if one["kind"] == "confirm"
+            and any(where == row and (old or votes) for where, _, old, _ in one["changes"])
+            and not any(
+                (where, name) == (row, "label") and old != new
+                for later, other in events
+                if later > number and other["kind"] == "relabel"
+                for where, name, old, new in other["changes"]
+            )
+        }
+
     def undo(self, event=None):
         if event is None:
             open_ones = [

@@ -222,6 +222,30 @@ def test_mistakes_come_with_the_label_suggested_and_the_evidence(pets):
     assert {neighbor.label for neighbor in first.neighbors} == {"cat"}
 
 
+@pytest.mark.parametrize("machines_vote", [False, True])
+def test_a_label_that_a_person_says_is_right_is_no_likely_mistake_while_it_stays(tmp_path, machines_vote):
+    X = np.arange(12.0)[:, None] + 50 * (np.arange(12.0) >= 6)[:, None]
+    with LiveCollection.create(tmp_path / "c", n_columns=1, machines_vote=machines_vote) as collection:
+        collection.add(
+            [f"p{row}" for row in range(12)], X, ["cat"] * 6 + ["dog"] * 6, by="machine" if machines_vote else "person"
+        )
+        collection.relabel(["p3"], ["dog"])
+
+        def doubted():
+            return [each.id for each in collection.likely_mistakes()]
+
+        assert doubted() == ["p3"]
+        event = collection.confirm(["p3"])
+        assert doubted() == []
+        collection.undo(event)
+        assert doubted() == ["p3"]
+        collection.confirm(["p3"])
+        collection.relabel(["p3"], ["cat"])
+        assert doubted() == []
+        collection.relabel(["p3"], ["dog"])
+        assert doubted() == ["p3"]
+
+
 def test_near_duplicates_are_all_pairs_up_to_a_distance(pets):
     collection, X = pets
     collection.add(["twin"], X[5:6], ["cat"], details=[{"split": "test"}])

@@ -123,6 +123,7 @@ class StoreAndNotebook(RuleBasedStateMachine):
     @invariant()
     def same_now(self):
         assert_equal(self.store, self.notebook)
+        assert self.store.said_right() == self.notebook.said_right()
         for kind in ("metric", "posterior"):
             kept = self.store.kept(kind)
             assert (kept and kept[0]) == self.notebook.kept(kind)

@@ -158,6 +158,27 @@ def undone_events(database: Database) -> dict[int, int]:
     return undone
 
 
+def rows_said_right(database: Database, machines_vote: bool) -> set[int]:
+    """Rows whose label a person confirmed although it counted already, and that have had no other label since.
+
+    An unconfirmed label counts where ``machines_vote``.
+    """
+    undone = undone_events(database)
+    chosen = f"SELECT {COLUMNS} FROM events WHERE kind IN ('confirm', 'relabel') ORDER BY number"
+    right: set[int] = set()
+    for event in map(_event, database.all(chosen)):
+        if event.number in undone:
+            continue
+        if event.kind == "relabel":
+            same = zip(event.before["label"], event.after["label"], strict=True)
+            right -= {row for row, (old, new) in zip(event.rows, same, strict=True) if old != new}
+        elif event.by == "person":
+            right |= {
+                row for row, was in zip(event.rows, event.before["confirmed"], strict=True) if was or machines_vote
+            }
+    return right
+
+
 def digest_faults(database: Database) -> list[str]:
     """What is wrong with the log itself: numbers left out, or an event that is not what was once written."""
     faults, last, digest = [], 0, ""

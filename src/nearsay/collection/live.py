@@ -324,8 +324,11 @@ class LiveCollection:
         return [said[row] for row in rows.tolist()]
 
     def likely_mistakes(self, n: int | None = None) -> list[Mistake]:
-        """Items whose neighbors contradict their label, with the label they suggest, the most certain first."""
-        return likely_mistakes(self.now(), n)
+        """Items whose neighbors contradict their label, with the label they suggest, the most certain first.
+
+        Where a person confirms such a label it is right, and not listed again while the item has it.
+        """
+        return likely_mistakes(self.now(), n, self.store.said_right())
 
     def near_duplicates(
         self, distance: float | None = None, *, across: Callable[[dict[str, Any]], Any] | None = None

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Collection
 from dataclasses import asdict, dataclass
 from typing import Any
 
@@ -101,14 +101,17 @@ class ToLabel:
         return {**asdict(self), "text": str(self)}
 
 
-def likely_mistakes(now: Now, n: int | None) -> list[Mistake]:
-    """Items whose label is not the most probable by all others, the clearest first; at most ``n``."""
-    rows = np.flatnonzero(now.standing.votes)
+def likely_mistakes(now: Now, n: int | None, said_right: Collection[int] = ()) -> list[Mistake]:
+    """Items whose label is not the most probable by all others, the clearest first; at most ``n``.
+
+    Rows whose label is ``said_right`` by a person are left out.
+    """
+    rows, right = np.flatnonzero(now.standing.votes), np.array(sorted(said_right), np.int64)
     truth, classes = now.standing.labels, now.standing.classes
     found: list[tuple[np.ndarray, ...]] = []
     for part, table, p in now.classifier.left_out_proba(rows):
         scores = LabelScores.from_probabilities(p, truth[rows[part]], classes)
-        doubted = np.flatnonzero(scores.margin < 0)
+        doubted = np.flatnonzero((scores.margin < 0) & ~np.isin(rows[part], right))
         own, rival = scores.probability[doubted], p[doubted].max(axis=1, initial=0.0)
         n_others = np.count_nonzero(table.indices[doubted] >= 0, axis=1)
         shown = table.indices[doubted, :EVIDENCE_SHOWN], table.distances[doubted, :EVIDENCE_SHOWN]

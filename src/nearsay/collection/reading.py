@@ -12,7 +12,7 @@ import numpy as np
 
 from nearsay.collection import backup, faults, kept, snapshot
 from nearsay.collection.database import Database
-from nearsay.collection.events import Event, read_events, undone_events
+from nearsay.collection.events import Event, read_events, rows_said_right, undone_events
 from nearsay.collection.items import CHANGING, Items, columns_of, items_at
 from nearsay.collection.shards import Shards
 from nearsay.errors import InputError
@@ -147,6 +147,10 @@ class ReadableStore:
     def undone(self) -> dict[int, int]:
         """The events that are taken back at present, and by which undo."""
         return undone_events(self._database)
+
+    def said_right(self) -> set[int]:
+        """Rows whose label a person confirmed although it counted already, and that have had no other label since."""
+        return rows_said_right(self._database, bool(self.settings.get("machines_vote", False)))
 
     def kept(self, kind: str) -> tuple[int, Path] | None:
         """The event that kept the latest state of a kind, and its folder; None where there is none."""
