@@ -338,6 +338,16 @@ def test_a_suggestion_is_taken_by_a_plain_form_and_the_mistake_is_gone(changing)
     assert client.post("/change.json", data=fields).status_code == 409
 
 
+def test_a_label_that_is_right_is_not_asked_about_again(changing):
+    collection, client = changing
+    (mistake,) = [each for each in told(client, "/mistakes.json")["mistakes"] if each["id"] == "item 0"]
+    fields = {"id": "item 0", "state": mistake["item"]["state"], "do": "confirm", "back": "/mistakes"}
+    assert "dog is right" in told(client, "/mistakes")
+    assert client.post("/change", data=fields, follow_redirects=False).headers["location"] == "/mistakes"
+    assert collection.store.item("item 0")["label"] == "dog"
+    assert "item 0" not in [each["id"] for each in told(client, "/mistakes.json")["mistakes"]]
+
+
 def test_many_items_get_a_label_in_one_event_that_is_taken_back_as_one(changing):
     collection, client = changing
     before, version = collection.store.items().labels.tolist(), collection.version
@@ -495,6 +505,37 @@ def test_a_mistake_is_mended_in_one_click_and_its_card_goes(page, served):
     page.locator("#told", has_text="dog → cat").wait_for()
     assert page.locator(".card").count() == n - 1
     assert collection.store.item("item 0")["label"] == "cat"
+
+
+def test_keys_go_from_card_to_card_mend_undo_and_are_listed(page, served):
+    collection, address = served
+    while page.locator(".card").count() == 0:
+        page.goto(address + "/mistakes")
+    first = page.locator(".card .who a").first.get_attribute("href")
+    page.keyboard.press("?")
+    page.locator("#help[open]").wait_for()
+    page.keyboard.press("r")
+    page.keyboard.press("Escape")
+    version = collection.version
+    page.keyboard.press("j")
+    assert page.evaluate("document.activeElement.getAttribute('href')") == first
+    page.keyboard.press("j")
+    page.keyboard.press("k")
+    page.keyboard.press("c")
+    page.keyboard.type("ar")
+    page.locator(".card").first.locator("[name=label][list]").evaluate("field => field.blur()")
+    assert collection.version == version
+    page.keyboard.press("j")
+    page.keyboard.press("r")
+    page.locator("#told", has_text="is right.").wait_for()
+    assert collection.history(version)[-1].kind == "confirm"
+    page.keyboard.press("u")
+    page.locator("#told").wait_for(state="hidden")
+    assert collection.history(version)[-1].kind == "undo"
+    page.goto(address + "/items")
+    page.keyboard.press("j")
+    page.keyboard.press("x")
+    page.locator("#picked", has_text="1 item selected.").wait_for()
 
 
 def test_items_on_the_map_are_drawn_around_and_more_than_twenty_ask_back(page, served):

@@ -129,8 +129,8 @@ async function change(form, button) {
   const fields = { ...Object.fromEntries(new FormData(form)), do: button?.value ?? "relabel" };
   const done = await post("/change.json", fields);
   if (!done) return;
-  const was = done.before.label ?? "no label";
-  tell(done.after === null ? `${fields.id} is forgotten.` : `${was} → ${done.after.label ?? "no label"}`, done.event);
+  const [was, is] = [done.before.label ?? "no label", done.after?.label ?? "no label"];
+  tell(done.after === null ? `${fields.id} is forgotten.` : fields.do === "confirm" ? `${is} is right.` : `${was} → ${is}`, done.event);
   const tile = form.closest(".tile");
   if (tile) {
     const [fresh] = (await tilesOf(`/items?row=${tile.dataset.row}`))?.tiles ?? [];

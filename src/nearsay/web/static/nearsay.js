@@ -2,6 +2,7 @@
 // say what is wrong without leaving the page.
 
 const told = document.getElementById("told");
+document.documentElement.classList.add("scripted");
 
 export function percent(share) {
   if (share > 0 && share < 0.005) return "< 1 %";

@@ -99,7 +99,7 @@ function keys(event, item) {
   } else if (event.target === item && event.key.toLowerCase() === "u") {
     event.preventDefault();
     undo();
-  } else if (event.target === item && event.key.length === 1 && event.key !== " ") {
+  } else if (event.target === item && event.key.length === 1 && !" ?".includes(event.key)) {
     input.focus();
   }
 }

@@ -7,8 +7,6 @@ const form = document.getElementById("bulk");
 export const selection = new Set(JSON.parse(sessionStorage.getItem(name) ?? "[]"));
 const watching = [];
 
-document.documentElement.classList.add("scripted");
-
 export const count = (n) => `${n.toLocaleString("en")} ${n === 1 ? "item" : "items"}`;
 
 // Called whenever something else is selected.
