@@ -269,6 +269,29 @@ def keywords_said(odds, indices, distances, keywords):
     return said
 
 
+def rows_chosen(rows, said, wanted, under):
+    """Rows that a filter lets through, looked at one by one.
+
+    ``said`` has of the first rows what all others answer and how probable they find its label, or None where they
+    were not asked; ``under`` all labels at or below each node.
+    """
+    chosen = []
+    for number, row in enumerate(rows):
+        label, heard = row["label"], said[number] if number < len(said) else None
+        state = "unlabeled" if label is None else "confirmed" if row["confirmed"] else "waiting"
+        answer, own = (None, None) if label is None or heard is None else heard
+        if (
+            row["alive"]
+            and wanted.label in (None, label)
+            and (wanted.node is None or label in under[wanted.node])
+            and wanted.state in (None, state)
+            and (wanted.below is None or (own is not None and own < wanted.below))
+            and (not wanted.differs or answer not in (None, label))
+        ):
+            chosen.append(number)
+    return chosen
+
+
 def who_votes(rows: list[dict[str, Any]], machines_vote: bool) -> tuple[list[bool], list[int], list[str]]:
     """Who votes, for which class, and the classes: counted row by row."""
     for told in ("label", "keywords"):

@@ -1,79 +1,79 @@
-"""Few words of many: the highest, and those worth most to precision and recall over words."""
+"""Filters choose the rows that one looks up by hand."""
 
 from __future__ import annotations
+
+from types import SimpleNamespace
 
 import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from nearsay.annotate.word_selection import Worth, most
+from nearsay.collection.choosing import STATES, Wanted, labels_now, rows_wanted
+from nearsay.collection.opinions import Opinions
 from nearsay.errors import InputError
-from nearsay.metrics.keywords import keyword_measures
+from nearsay.taxonomy.taxonomy import Taxonomy
+from reference_collection import rows_chosen
 
+TREE = Taxonomy.from_edges([("thing", "animal"), ("thing", "oak"), ("animal", "cat"), ("animal", "dog")])
+UNDER = {"thing": {"thing", "animal", "oak", "cat", "dog"}, "animal": {"animal", "cat", "dog"}, "cat": {"cat"}}
+LABELS = ["cat", "dog", "oak", "animal", "yak", None]
+CLASSES = ["cat", "dog", "oak"]
+SHARES = [0.0, 0.25, 0.5, 1.0]
 
-@given(st.lists(st.lists(st.integers(0, 3), min_size=5, max_size=5), min_size=1, max_size=6), st.integers(1, 5))
-def test_the_highest_words_come_first_and_the_first_of_equal_ones(scores, n):
-    expected = [sorted(range(5), key=lambda word: (-line[word], word))[:n] for line in scores]
-    assert most(np.array(scores, dtype=float), n).tolist() == expected
-
-
-def made_up(seed: int, n_items: int = 3000) -> tuple[np.ndarray, np.ndarray]:
-    """Probabilities that are what they say, of forty words from frequent to rare, and what came of them."""
-    random = np.random.default_rng(seed)
-    share = np.geomspace(0.3, 0.005, 40)
-    sharp = random.normal(np.log(share / (1 - share)), 2.0, (n_items, 40))
-    p = 1 / (1 + np.exp(-sharp))
-    return p, (random.random(p.shape) < p).astype(int)
-
-
-def as_table(words: np.ndarray, n_words: int) -> np.ndarray:
-    table = np.zeros((len(words), n_words), int)
-    np.put_along_axis(table, words, 1, axis=1)
-    return table
-
-
-def test_words_chosen_by_worth_are_better_over_words_than_the_most_probable():
-    past, _ = made_up(0)
-    p, truth = made_up(1)
-    worth = Worth.learn(past, 5)
-    plain, chosen = (keyword_measures(truth, as_table(most(scores, 5), 40)) for scores in (p, worth.scores(p)))
-    assert chosen["f1"] > plain["f1"] + 0.02
-    # Over items the most probable words are best, whatever is better over words.
-    assert chosen["precision_per_item"] < plain["precision_per_item"]
-
-
-def test_more_weight_on_recall_finds_more_and_errs_more():
-    past, _ = made_up(0)
-    p, truth = made_up(1)
-    found = [
-        keyword_measures(truth, as_table(most(Worth.learn(past, 5, recall_weight=weight).scores(p), 5), 40))
-        for weight in (0.5, 2.0)
-    ]
-    assert found[0]["recall"] < found[1]["recall"]
-    assert found[0]["precision"] > found[1]["precision"]
-
-
-def test_what_is_learned_is_what_happens_on_new_items():
-    past, _ = made_up(0)
-    p, truth = made_up(1)
-    worth = Worth.learn(past, 5)
-    table = as_table(most(worth.scores(p), 5), 40)
-    often = table.sum(axis=0) > 50
-    precision = (table * truth).sum(axis=0)[often] / table.sum(axis=0)[often]
-    assert np.abs(precision - worth.precision[often]).mean() < 0.05
-
-
-@pytest.mark.parametrize(
-    ("call", "words"),
-    [
-        (lambda: most(np.zeros((1, 3)), 4), "from 1 to the 3 words"),
-        (lambda: most(np.zeros((1, 3)), 0), "from 1 to the 3 words"),
-        (lambda: Worth.learn(np.array([[1.5]]), 1), "from 0 to 1"),
-        (lambda: Worth.learn(np.zeros((0, 3)), 1), "items × words"),
-        (lambda: Worth.learn(np.array([[0.5]]), 1, recall_weight=-1.0), "recall_weight"),
-    ],
+ROW = st.fixed_dictionaries({"label": st.sampled_from(LABELS), "alive": st.booleans(), "confirmed": st.booleans()})
+HEARD = st.one_of(st.none(), st.tuples(st.sampled_from(CLASSES), st.sampled_from(SHARES)))
+WANTED = st.builds(
+    Wanted,
+    label=st.sampled_from([None, None, "cat", "yak", "nothing"]),
+    node=st.sampled_from([None, None, *UNDER]),
+    state=st.sampled_from([None, None, *STATES]),
+    below=st.sampled_from([None, None, 0.25, 0.5]),
+    differs=st.booleans(),
 )
-def test_what_cannot_be_chosen_from_is_refused(call, words):
-    with pytest.raises(InputError, match=words):
-        call()
+
+
+def collection_of(rows):
+    """All that is asked of a collection here."""
+    met = list(dict.fromkeys(row["label"] for row in rows if row["label"] is not None))
+    numbers = np.array([-1 if row["label"] is None else met.index(row["label"]) for row in rows], np.int64)
+    alive, confirmed = (np.array([row[name] for row in rows], np.bool_) for name in ("alive", "confirmed"))
+    return SimpleNamespace(labels_by_row=lambda: (7, met, numbers, alive, confirmed))
+
+
+def opinions_of(rows, said):
+    """The same as columns; whoever was not asked has no answer."""
+    answer = [-1 if heard is None else CLASSES.index(heard[0]) for heard in said]
+    own = [
+        np.nan if heard is None or row["label"] is None else heard[1] for row, heard in zip(rows, said, strict=False)
+    ]
+    nothing = np.full(len(said), np.nan, np.float32)
+    return Opinions(7, np.array(CLASSES), np.array(answer, np.int32), nothing, np.array(own, np.float32))
+
+
+@given(rows=st.lists(ROW, max_size=12), said=st.lists(HEARD, max_size=12), wanted=WANTED)
+def test_filters_choose_the_rows_that_one_looks_up_by_hand(rows, said, wanted):
+    said = said[: len(rows)]
+    found = rows_wanted(labels_now(collection_of(rows)), wanted, TREE, opinions_of(rows, said))
+    assert found.tolist() == rows_chosen(rows, said, wanted, UNDER)
+
+
+@given(rows=st.lists(ROW, max_size=12))
+def test_labels_come_with_the_most_frequent_first_and_equal_ones_by_name(rows):
+    labels = labels_now(collection_of(rows))
+    living = [row["label"] for row in rows if row["alive"] and row["label"] is not None]
+    assert labels.names == sorted(set(living), key=lambda label: (-living.count(label), label))
+    assert labels.counts.tolist() == [living.count(label) for label in labels.names]
+    for row, number in zip(rows, labels.numbers.tolist(), strict=True):
+        if row["alive"]:
+            assert (None if number < 0 else labels.names[number]) == row["label"]
+
+
+def test_what_is_not_there_is_named():
+    labels = labels_now(collection_of([{"label": "cat", "alive": True, "confirmed": True}]))
+    with pytest.raises(InputError, match="'bird' is not in the taxonomy"):
+        rows_wanted(labels, Wanted(node="bird"), TREE)
+    with pytest.raises(InputError, match="no taxonomy"):
+        rows_wanted(labels, Wanted(node="bird"), None)
+    with pytest.raises(InputError, match="Unknown state 'dead': confirmed, waiting, unlabeled"):
+        rows_wanted(labels, Wanted(state="dead"))

@@ -114,7 +114,8 @@ def rows_wanted(
             rows[:n] &= opinions.own[:n] < wanted.below
         if wanted.differs:
             answers = np.array([labels.number(str(label)) for label in opinions.classes.tolist()], np.int64)
-            rows[:n] &= (labels.numbers[:n] >= 0) & (answers[opinions.answer[:n]] != labels.numbers[:n])
+            asked = (labels.numbers[:n] >= 0) & (opinions.answer[:n] >= 0)
+            rows[:n] &= asked & (answers[opinions.answer[:n]] != labels.numbers[:n])
     return np.flatnonzero(rows)
 
 
