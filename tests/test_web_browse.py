@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import shutil
 import threading
+from contextlib import contextmanager
 from pathlib import Path
 
 import numpy as np
@@ -11,7 +13,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from nearsay.collection import layout
-from nearsay.collection.choosing import Wanted, labels_now, rows_wanted
+from nearsay.collection.choosing import labels_now
 from nearsay.collection.layout import beside_neighbors, components, map_of
 from nearsay.collection.live import LiveCollection
 from nearsay.collection.made_once import MadeOnce
@@ -30,6 +32,7 @@ pytestmark = pytest.mark.slow  # a server and a browser each
 CHROMIUM = Path("/usr/bin/chromium")
 TREE = [("thing", "animal"), ("thing", "plant"), ("animal", "cat"), ("animal", "dog"), ("plant", "oak")]
 BAD = "<script>alert(1)</script>"
+N = 420
 
 
 def filled(path, n=90, taxonomy=TREE) -> LiveCollection:
@@ -83,31 +86,6 @@ def told(client, path):
 # ---------------------------------------------------------------- what is chosen
 
 
-@pytest.mark.parametrize("label", [None, "dog", "nothing"])
-@pytest.mark.parametrize("node", [None, "animal", "oak"])
-@pytest.mark.parametrize("state", [None, "confirmed", "waiting", "unlabeled"])
-@pytest.mark.parametrize(("below", "differs"), [(None, False), (0.5, False), (None, True)])
-def test_filters_choose_the_rows_that_a_loop_over_the_items_chooses(shown, label, node, state, below, differs):
-    collection = shown[0]
-    items, said = collection.store.items(), heard(collection)
-    under = {None: None, "animal": {"animal", "cat", "dog"}, "oak": {"oak"}}[node]
-    right = []
-    for row in range(len(items)):
-        has, sure = items.labels[row], bool(items.confirmed[row])
-        states = {None: True, "unlabeled": has is None, "confirmed": sure, "waiting": not sure}
-        wanted = [
-            items.alive[row],
-            label is None or has == label,
-            under is None or has in under,
-            states[state] and (state in (None, "unlabeled") or has is not None),
-            below is None or (has is not None and said.own[row] < below),
-            not differs or (has is not None and said.classes[said.answer[row]] != has),
-        ]
-        right += [row] if all(wanted) else []
-    found = rows_wanted(labels_now(collection), Wanted(label, node, state, below, differs), collection.taxonomy, said)
-    assert found.tolist() == right
-
-
 def heard(collection):
     return opinions(collection.now())
 
@@ -130,16 +108,6 @@ def test_an_opinion_on_a_label_that_nobody_votes_for_is_that_it_is_impossible(tm
     with filled(tmp_path / "things", taxonomy=None) as collection:
         collection.add(["yak"], [[0.0, 0.0, 0.0]], ["yak"], by="machine")
         assert heard(collection).own[-1] == 0
-
-
-def test_a_node_that_is_not_there_is_named(shown):
-    labels = labels_now(shown[0])
-    with pytest.raises(InputError, match="'bird' is not in the taxonomy"):
-        rows_wanted(labels, Wanted(node="bird"), shown[0].taxonomy)
-    with pytest.raises(InputError, match="no taxonomy"):
-        rows_wanted(labels, Wanted(node="bird"), None)
-    with pytest.raises(InputError, match="Unknown state 'dead': confirmed, waiting, unlabeled"):
-        rows_wanted(labels, Wanted(state="dead"))
 
 
 def test_labels_follow_every_change(changing):
@@ -236,9 +204,9 @@ def test_rows_that_were_forgotten_have_no_place_and_the_others_do_not_notice(sho
 
 
 def test_a_map_by_neighbors_keeps_neighbors_that_components_lose_and_is_the_same_every_time(monkeypatch):
-    monkeypatch.setattr(layout, "ROUNDS", 100)
+    monkeypatch.setattr(layout, "ROUNDS", 40)
     rng = np.random.default_rng(0)
-    X = np.repeat(np.eye(12) * 5, 15, axis=0) + rng.normal(size=(180, 12))
+    X = np.repeat(np.eye(12) * 5, 9, axis=0) + rng.normal(size=(108, 12))
     neighbors = find.leave_one_out(ExactSearch().fit(X), 8).indices
     start = components([X], 12)
     placed = beside_neighbors(neighbors, start)
@@ -342,7 +310,7 @@ def test_a_label_that_is_right_is_not_asked_about_again(changing):
     collection, client = changing
     (mistake,) = [each for each in told(client, "/mistakes.json")["mistakes"] if each["id"] == "item 0"]
     fields = {"id": "item 0", "state": mistake["item"]["state"], "do": "confirm", "back": "/mistakes"}
-    assert "dog is right" in told(client, "/mistakes")
+    assert "<bdi>dog</bdi> is right" in told(client, "/mistakes")
     assert client.post("/change", data=fields, follow_redirects=False).headers["location"] == "/mistakes"
     assert collection.store.item("item 0")["label"] == "dog"
     assert "item 0" not in [each["id"] for each in told(client, "/mistakes.json")["mistakes"]]
@@ -377,7 +345,49 @@ def test_a_collection_that_is_shown_only_takes_no_labels(tmp_path):
         client = visitor(collection)
         assert client.post("/label-many.json", data={"rows": "1", "label": "oak"}).status_code == 400
         for path in ("/items", "/mistakes", "/duplicates", "/next", "/map"):
-            assert "<form method" not in told(client, path)
+            assert '<form method="post"' not in told(client, path)
+
+
+@pytest.mark.parametrize("path", ["/mistakes", "/duplicates", "/next", "/review", "/map", "/items", "/how-good"])
+def test_a_collection_in_which_nothing_votes_has_all_its_pages_and_says_why_they_are_empty(tmp_path, path):
+    with LiveCollection.create(tmp_path / "young", 2) as collection:
+        collection.add(["a"], [[0.0, 1.0]], ["oak"], by="machine")
+        page = told(visitor(collection), path)
+        assert page.count("<h1") == 1
+        assert ("No item of this collection votes yet" in page) == (
+            path in ("/mistakes", "/duplicates", "/next", "/how-good")
+        )
+
+
+def test_items_without_a_picture_are_drawn_and_labels_of_machines_are_accepted_where_they_are_seen(changing):
+    collection, client = changing
+    page, twin = told(client, "/items?state=waiting"), told(client, "/items.json?state=waiting")
+    (item,) = twin["items"]
+    assert page.count("<polyline") == 1
+    assert len(item["sketch"]) == 3
+    assert 'value="confirm"' in page
+    client.post("/change", data={"id": item["id"], "state": item["state"], "do": "confirm", "back": "/items"})
+    assert collection.store.item("guess")["confirmed"]
+    for path, name in (("/mistakes", "mistakes"), ("/duplicates", "duplicates"), ("/next", "to_label")):
+        cards = told(client, f"{path}.json")[name]
+        assert told(client, path).count("<polyline") == sum(len(each.get("items", [0])) for each in cards) > 0
+
+
+def test_keywords_are_shown_and_corrected(tmp_path):
+    with LiveCollection.create(tmp_path / "words", 1) as collection:
+        collection.add(["a", "b", "c"], [[0.0], [0.1], [0.2]], None, [["sea", "sky"], ["sea"], ["sea"]])
+        client = visitor(collection)
+        page = told(client, "/items")
+        assert "<span>sky</span>" in page
+        assert "no label" not in page.partition('id="grid"')[2].replace('alt="no label"', "").replace(
+            'label="no label"', ""
+        )
+        item = told(client, "/ask.json?id=a")["item"]
+        assert 'value="sea, sky"' in told(client, "/ask?id=a")
+        fields = {"id": "a", "state": item["state"], "do": "keywords", "keywords": "sea, boat", "back": "/ask?id=b"}
+        see = client.post("/change.json", data=fields).json()["see"]
+        assert "keywords: sea, boat" in told(client, see)
+        assert collection.store.item("a")["keywords"] == ["sea", "boat"]
 
 
 def test_points_travel_as_numbers_with_the_places_of_their_labels(shown):
@@ -433,37 +443,62 @@ def browser():
         opened.close()
 
 
-@pytest.fixture
-def served(tmp_path):
-    """A collection behind a real server, and its address."""
+@contextmanager
+def behind_a_server(collection):
+    """A collection, and the address of its page."""
     uvicorn = pytest.importorskip("uvicorn")
-    with filled(tmp_path / "things", n=600) as collection:
-        server = uvicorn.Server(config := uvicorn.Config(make_app(collection, None), port=0, log_level="error"))
-        socket = config.bind_socket()
-        thread = threading.Thread(target=server.run, kwargs={"sockets": [socket]})
-        thread.start()
+    server = uvicorn.Server(config := uvicorn.Config(make_app(collection, None), port=0, log_level="error"))
+    socket = config.bind_socket()
+    thread = threading.Thread(target=server.run, kwargs={"sockets": [socket]})
+    thread.start()
+    try:
         yield collection, f"http://127.0.0.1:{socket.getsockname()[1]}"
+    finally:
         server.should_exit = True
         thread.join()
 
 
+@pytest.fixture(scope="module")
+def many(tmp_path_factory):
+    """A folder with more items than are on a page at once."""
+    path = tmp_path_factory.mktemp("many") / "things"
+    with filled(path, n=N) as collection:
+        collection.now()
+    return path
+
+
+@pytest.fixture(scope="module")
+def read(many):
+    """Items that no test changes, behind a server."""
+    with LiveCollection.open(many) as collection, behind_a_server(collection) as found:
+        yield found
+
+
 @pytest.fixture
-def page(browser, served):
+def served(many, tmp_path):
+    """The same items, to be changed."""
+    shutil.copytree(many, tmp_path / "things")
+    with LiveCollection.open(tmp_path / "things") as collection, behind_a_server(collection) as found:
+        yield found
+
+
+@pytest.fixture
+def page(browser):
     context = browser.new_context(viewport={"width": 1280, "height": 800})
     opened = context.new_page()
     wrong: list[str] = []
     opened.set_default_timeout(8000)
     opened.on("pageerror", lambda error: wrong.append(str(error)))
     opened.on("console", lambda said: wrong.append(said.text) if said.type == "error" else None)
-    opened.on("request", lambda asked: None if asked.url.startswith(served[1]) else wrong.append(asked.url))
+    opened.on("request", lambda asked: None if asked.url.startswith("http://127.0.0.1:") else wrong.append(asked.url))
     yield opened
     context.close()
     assert wrong == []
 
 
-def test_tiles_come_as_one_scrolls_and_those_out_of_sight_are_emptied(page, served):
-    page.goto(served[1] + "/items")
-    n = len(served[0])
+def test_tiles_come_as_one_scrolls_and_those_out_of_sight_are_emptied(page, read):
+    page.goto(read[1] + "/items")
+    n = len(read[0])
     for _ in range(300):  # as often as a slow machine needs
         page.mouse.wheel(0, 2500)
         page.wait_for_timeout(60)
@@ -471,14 +506,14 @@ def test_tiles_come_as_one_scrolls_and_those_out_of_sight_are_emptied(page, serv
         if page.locator("#next").count() == 0:
             break
     assert page.locator("#grid ul").count() == -(-n // 60)
-    page.locator('.tile[data-row="603"]').wait_for()
+    page.locator(f'.tile[data-row="{N + 3}"]').wait_for()
     page.evaluate("scrollTo(0, 0)")
     page.locator('.tile[data-row="0"]').wait_for()
     page.wait_for_timeout(200)
     assert page.locator(".tile").count() <= 300
 
 
-def test_selected_items_are_kept_between_pages_and_labeled_together(page, served):
+def test_selected_items_are_kept_between_pages_and_labeled_together(served, page):
     collection, address = served
     page.goto(address + "/items")
     for row in (3, 4):
@@ -495,7 +530,7 @@ def test_selected_items_are_kept_between_pages_and_labeled_together(page, served
     assert collection.store.items().labels[3] == "cat"
 
 
-def test_a_mistake_is_mended_in_one_click_and_its_card_goes(page, served):
+def test_a_mistake_is_mended_in_one_click_and_its_card_goes(served, page):
     collection, address = served
     while "item 0" not in page.content():
         page.goto(address + "/mistakes")
@@ -507,7 +542,7 @@ def test_a_mistake_is_mended_in_one_click_and_its_card_goes(page, served):
     assert collection.store.item("item 0")["label"] == "cat"
 
 
-def test_keys_go_from_card_to_card_mend_undo_and_are_listed(page, served):
+def test_keys_go_from_card_to_card_mend_undo_and_are_listed(served, page):
     collection, address = served
     while page.locator(".card").count() == 0:
         page.goto(address + "/mistakes")
@@ -538,7 +573,7 @@ def test_keys_go_from_card_to_card_mend_undo_and_are_listed(page, served):
     page.locator("#picked", has_text="1 item selected.").wait_for()
 
 
-def test_items_on_the_map_are_drawn_around_and_more_than_twenty_ask_back(page, served):
+def test_items_on_the_map_are_drawn_around_and_more_than_twenty_ask_back(served, page):
     collection, address = served
     page.goto(address + "/map")
     page.locator("#map").wait_for()
@@ -556,14 +591,14 @@ def test_items_on_the_map_are_drawn_around_and_more_than_twenty_ask_back(page, s
     for answer in ("No", "Yes, label them"):
         page.click("#bulk button:not([type=button])")
         page.locator("dialog button", has_text=answer).click()
-    page.locator("#told", has_text="603 items labeled oak.").wait_for()
+    page.locator("#told", has_text=f"{N + 3} items labeled oak.").wait_for()
     assert collection.version == version + 1
     assert set(collection.store.items().labels[collection.store.items().alive]) == {"oak"}
-    page.locator("#counts td", has_text="603").wait_for()
+    page.locator("#counts td", has_text=str(N + 3)).wait_for()
 
 
-def test_the_map_is_used_with_keys_alone(page, served):
-    page.goto(served[1] + "/map")
+def test_the_map_is_used_with_keys_alone(page, read):
+    page.goto(read[1] + "/map")
     page.locator("#map").wait_for()
     page.locator("#state").wait_for(state="hidden")
     page.focus("#canvas")
@@ -572,15 +607,15 @@ def test_the_map_is_used_with_keys_alone(page, served):
     page.focus("#in-view")
     page.keyboard.press("Enter")
     picked = page.inner_text("#picked")
-    assert 0 < int(picked.split()[0]) < len(served[0])
+    assert 0 < int(picked.split()[0]) < len(read[0])
 
 
-def test_what_lies_under_the_pointer_is_shown(page, served):
-    page.goto(served[1] + "/map")
+def test_what_lies_under_the_pointer_is_shown(page, read):
+    page.goto(read[1] + "/map")
     page.locator("#map").wait_for()
     page.locator("#state").wait_for(state="hidden")
     box = page.locator("#canvas").bounding_box()
-    points = map_of(served[0])
+    points = map_of(read[0])
     span = np.nanmax(points, axis=0) - np.nanmin(points, axis=0)
     middle = (np.nanmax(points, axis=0) + np.nanmin(points, axis=0)) / 2
     scale = 0.92 * min(box["width"] / span[0], box["height"] / span[1])
@@ -608,7 +643,7 @@ def test_browsing_works_without_a_script(browser, served):
 
 @pytest.mark.parametrize("width", [390, 2560])
 @pytest.mark.parametrize("path", ["/items", "/items?differs=1", "/mistakes", "/duplicates", "/next", "/map"])
-def test_no_page_is_wider_than_the_window(page, served, path, width):
+def test_no_page_is_wider_than_the_window(page, read, path, width):
     page.set_viewport_size({"width": width, "height": 800})
-    page.goto(served[1] + path)
+    page.goto(read[1] + path)
     assert page.evaluate("document.documentElement.scrollWidth") <= width

@@ -55,7 +55,10 @@ def to_review(collection: LiveCollection, ids: Sequence[str] | None = None, n: i
         there = [collection.store.item(id) for id in ids if id in collection.items.row_of]
         waiting = [item for item in there if item["label"] is not None and not item["confirmed"]]
         n_waiting, n_done = len(waiting), len(there) - len(waiting)
-    answers = collection.label_items([item["id"] for item in waiting]) if waiting else []
+    asked = [item["id"] for item in waiting]
+    # While nothing votes nobody can be asked, and what is confirmed here is the first that does.
+    votes = bool(asked) and bool(collection.items.standing().votes.any())
+    answers = collection.label_items(asked) if votes else [Answer(id) for id in asked]
     lines = [{**review_line(a, item["label"]), "item": item} for item, a in zip(waiting, answers, strict=True)]
     return {"items": least_sure(lines)[:n], "n_waiting": n_waiting, "n_done": n_done}
 

@@ -155,7 +155,7 @@ def _beside(
     for said in answer["neighbors"]:
         near = served.item(said["id"])
         rows.append(near["row"])
-        kept = {name: near[name] for name in ("state", "confirmed", "by")}
+        kept = {name: near[name] for name in ("state", "confirmed", "by", "keywords")}
         told.append({**said, **kept, "agrees": said["label"] == answer["label"]})
     drawn: list[list[float]] = []
     if not served.about()["pictures"]:

@@ -13,10 +13,11 @@ from starlette.responses import Response
 from starlette.routing import Route
 
 from nearsay.collection.choosing import STATES, LabelsNow, Wanted, labels_now, rows_wanted
+from nearsay.collection.made_once import MadeOnce
 from nearsay.collection.opinions import Opinions
 from nearsay.errors import InputError
 from nearsay.web.correcting import WHO
-from nearsay.web.looks import Looks
+from nearsay.web.looks import Looks, with_sketches
 from nearsay.web.rendering import done, respond, served_by, wants_json
 from nearsay.web.served import Served, with_state
 
@@ -61,8 +62,10 @@ def _items(served: Served, asked: QueryParams, wanted: Wanted, found: Opinions |
     shown = rows if only is not None else rows[np.searchsorted(rows, after, side="right") :][:PAGE]
     filters = {name: asked[name] for name in ("label", "node", "state", "below", "differs") if asked.get(name)}
     more = only is None and len(shown) > 0 and shown[-1] < rows[-1]
+    told = [_shown(item, found) for item in served.collection.store.items_of(shown.tolist())]
+    with_sketches(served.collection, told)
     return {
-        "items": [_shown(item, found) for item in served.collection.store.items_of(shown.tolist())],
+        "items": told,
         "total": len(rows),
         "after": after,
         "next": f"?{urlencode({**filters, 'after': int(shown[-1])})}" if more else None,
@@ -106,8 +109,8 @@ def _offered(served: Served, labels: LabelsNow) -> list[str]:
 
 async def mistakes(request: Request) -> Response:
     """Items whose neighbors contradict their label, with the label they suggest."""
-    found = await served_by(request).run(looks_of(request).mistakes.get)
-    return await _cards(request, "mistakes.html", "mistakes", found, _mistake)
+    found, why = await _looked(request, looks_of(request).mistakes, [])
+    return await _cards(request, "mistakes.html", "mistakes", found, _mistake, why)
 
 
 def _mistake(served: Served, each: Any) -> dict[str, Any] | None:
@@ -117,9 +120,9 @@ def _mistake(served: Served, each: Any) -> dict[str, Any] | None:
 
 async def duplicates(request: Request) -> Response:
     """Pairs of items that are nearly the same."""
-    found = await served_by(request).run(looks_of(request).duplicates.get)
+    found, why = await _looked(request, looks_of(request).duplicates, (0, []))
     total, pairs = (0, None) if found is None else found
-    return await _cards(request, "duplicates.html", "duplicates", pairs, _pair, total)
+    return await _cards(request, "duplicates.html", "duplicates", pairs, _pair, why, total)
 
 
 def _pair(served: Served, each: Any) -> dict[str, Any] | None:
@@ -129,13 +132,21 @@ def _pair(served: Served, each: Any) -> dict[str, Any] | None:
 
 async def label_next(request: Request) -> Response:
     """Items that would teach the most if they had a label."""
-    found = await served_by(request).run(looks_of(request).next.get)
-    return await _cards(request, "next.html", "to_label", found, _to_label)
+    found, why = await _looked(request, looks_of(request).next, [])
+    return await _cards(request, "next.html", "to_label", found, _to_label, why)
 
 
 def _to_label(served: Served, each: Any) -> dict[str, Any] | None:
     item = _still_there(served, each.id)
     return None if item is None else {**each.to_dict(), "item": item}
+
+
+async def _looked(request: Request, look: MadeOnce[Any], nothing: Any) -> tuple[Any, str | None]:
+    """What a look finds; ``nothing``, and why, where a collection is too young for it."""
+    try:
+        return await served_by(request).run(look.get), None
+    except InputError as error:
+        return nothing, str(error)
 
 
 async def _cards(
@@ -144,6 +155,7 @@ async def _cards(
     name: str,
     found: list[Any] | None,
     card: Callable[[Served, Any], dict[str, Any] | None],
+    why: str | None,
     total: int | None = None,
 ) -> Response:
     """Some of a list of work, from the place ``from`` on; what was done meanwhile is left out."""
@@ -153,12 +165,15 @@ async def _cards(
     def made() -> dict[str, Any]:
         some = (found or [])[first : first + CARDS]
         n = len(found or [])
+        told = [made for each in some if (made := card(served, each)) is not None]
+        with_sketches(served.collection, [item for each in told for item in each.get("items", [each.get("item")])])
         return {
-            name: [told for each in some if (told := card(served, each)) is not None],
+            name: told,
             "total": n if total is None else total,
             "first": first,
             "next": f"?from={first + CARDS}" if first + CARDS < n else None,
             "computing": found is None,
+            "why_none": why,
             "labels": _offered(served, labels_now(served.collection)),
         }
 

@@ -121,7 +121,7 @@ async def history(request: Request) -> Response:
 def _events(served: Served) -> list[dict[str, Any]]:
     collection = served.collection
     found = collection.history(max(0, collection.version - EVENTS_SHOWN))[::-1]
-    return [{**event.to_dict(), "text": str(event)} for event in found]
+    return [{**event.to_dict(), "text": str(event), "what": event.text} for event in found]
 
 
 ROUTES = [

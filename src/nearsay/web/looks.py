@@ -8,10 +8,12 @@ from functools import partial
 from typing import Any
 
 from nearsay.collection.choosing import labels_now
+from nearsay.collection.described import SETTING
 from nearsay.collection.layout import LAYOUTS, map_of
 from nearsay.collection.live import LiveCollection
 from nearsay.collection.made_once import MadeOnce
 from nearsay.collection.opinions import opinions
+from nearsay.collection.sketches import sketches
 
 # So many mistakes, pairs and items to label are kept.
 MOST, TO_LABEL = 500, 12
@@ -34,6 +36,14 @@ class Looks:
         self.duplicates = MadeOnce(version, lambda: _counted(collection.near_duplicates()))
         self.next = MadeOnce(version, lambda: collection.label_next(TO_LABEL))
         self.maps = {name: MadeOnce(rows, partial(map_of, collection, name)) for name in LAYOUTS}
+
+
+def with_sketches(collection: LiveCollection, items: list[dict[str, Any]]) -> None:
+    """Give items that have no picture a small drawing of their numbers, in one scale; the others None."""
+    of_pictures = (collection.store.settings.get(SETTING) or {}).get("kind") == "pictures"
+    drawn = [] if of_pictures or not items else sketches(collection.store.vectors([item["row"] for item in items]))
+    for place, item in enumerate(items):
+        item["sketch"] = drawn[place] if drawn else None
 
 
 def _counted(found: list[Any]) -> tuple[int, list[Any]]:

@@ -11,6 +11,7 @@ from starlette.responses import HTMLResponse, JSONResponse, RedirectResponse, Re
 
 from nearsay.collection.exports import as_json
 from nearsay.errors import InputError, NearsayError
+from nearsay.web.drawings import spark
 from nearsay.web.served import Changed, Overloaded, Served
 
 templates = Environment(
@@ -50,15 +51,16 @@ def percent(share: float) -> str:
 
 
 def shortened(id: str, letters: int = LETTERS) -> str:
-    """The end of a long id, which tells more than its beginning.
+    """A long id without its folders; where that is long too its end, which tells more than its beginning.
 
-    >>> shortened("animal/bird/owl-noto.png", 14)
-    '…/owl-noto.png'
+    >>> shortened("animal/bird/owl-noto.png", 14), shortened("animal/bird/owl-noto.png", 9)
+    ('owl-noto.png', '…noto.png')
     """
-    return id if len(id) <= letters else "…" + id[len(id) - letters + 1 :]
+    name = id if len(id) <= letters else id.rstrip("/").rpartition("/")[2]
+    return name if len(name) <= letters else "…" + name[len(name) - letters + 1 :]
 
 
-templates.filters |= {"percent": percent, "shortened": shortened}
+templates.filters |= {"percent": percent, "shortened": shortened, "spark": spark}
 
 
 def served_by(request: Request) -> Served:

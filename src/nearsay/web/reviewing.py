@@ -10,9 +10,11 @@ from starlette.requests import Request
 from starlette.responses import Response
 from starlette.routing import Route
 
+from nearsay.collection.choosing import labels_now
 from nearsay.collection.reviewing import check_label, least_sure, review_line, to_review
 from nearsay.errors import InputError
 from nearsay.web.batches import WHO, Batch
+from nearsay.web.looks import with_sketches
 from nearsay.web.rendering import done, respond, served_by
 from nearsay.web.served import Served, with_state
 
@@ -29,7 +31,7 @@ async def review(request: Request) -> Response:
     data = {
         **found,
         "batch": None if batch is None else batch.to_dict(),
-        "labels": await served.run(served.labels),
+        "labels": await served.run(_labels, served),
         "last": int(last) if last.isdigit() else None,
     }
     return await respond(request, "review.html", data)
@@ -38,12 +40,19 @@ async def review(request: Request) -> Response:
 def _waiting(served: Served, batch: Batch | None) -> dict[str, Any]:
     if batch is None or batch.kept:
         found = to_review(served.collection, None if batch is None else batch.ids, SHOWN)
+        with_sketches(served.collection, [line["item"] for line in found["items"]])
         for line in found["items"]:
-            line["state"] = with_state(line.pop("item"))["state"]
+            item = line.pop("item")
+            line |= {"state": with_state(item)["state"], "sketch": item["sketch"]}
         return found
     waiting = [answer for answer in batch.answers if answer.id not in batch.decided]
-    lines = [{**review_line(answer, answer.label), "state": None} for answer in waiting]
+    lines = [{**review_line(answer, answer.label), "state": None, "sketch": None} for answer in waiting]
     return {"items": least_sure(lines)[:SHOWN], "n_waiting": len(waiting), "n_done": len(batch.decided)}
+
+
+def _labels(served: Served) -> list[str]:
+    """What an item may be called; also where nothing votes yet."""
+    return served.labels() if served.collection.taxonomy is not None else sorted(labels_now(served.collection).names)
 
 
 async def decide(request: Request) -> Response:

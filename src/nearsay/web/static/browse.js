@@ -130,7 +130,13 @@ async function change(form, button) {
   const done = await post("/change.json", fields);
   if (!done) return;
   const [was, is] = [done.before.label ?? "no label", done.after?.label ?? "no label"];
-  tell(done.after === null ? `${fields.id} is forgotten.` : fields.do === "confirm" ? `${is} is right.` : `${was} → ${is}`, done.event);
+  const words = {
+    confirm: () => `${is} is right.`,
+    forget: () => `${fields.id} is forgotten.`,
+    keywords: () => `Keywords: ${(done.after.keywords ?? []).join(", ") || "none"}.`,
+    relabel: () => `${was} → ${is}`,
+  };
+  tell(words[fields.do](), done.event);
   const tile = form.closest(".tile");
   if (tile) {
     const [fresh] = (await tilesOf(`/items?row=${tile.dataset.row}`))?.tiles ?? [];

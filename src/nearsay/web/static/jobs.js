@@ -28,11 +28,21 @@ function follow(box) {
 
 function dropping(drop) {
   const field = drop.querySelector("input[type=file]");
+  const words = drop.querySelector("span");
+  const asked = words.textContent;
+  const chosen = () => {
+    const n = field.files.length;
+    words.textContent = n === 0 ? asked : n === 1 ? field.files[0].name : `${number(n)} files chosen`;
+  };
+  field.addEventListener("change", chosen);
   for (const name of ["dragover", "dragleave", "drop"]) {
     drop.addEventListener(name, (event) => {
       event.preventDefault();
       drop.classList.toggle("over", name === "dragover");
-      if (name === "drop" && event.dataTransfer.files.length) field.files = event.dataTransfer.files;
+      if (name === "drop" && event.dataTransfer.files.length) {
+        field.files = event.dataTransfer.files;
+        chosen();
+      }
     });
   }
 }

@@ -69,7 +69,7 @@ function steppingBack() {
 }
 
 function paint() {
-  if (!view || !canvas.width) return;
+  if (!view || !canvas.width || !canvas.height) return;
   if (image?.width !== canvas.width || image.height !== canvas.height) image = context.createImageData(canvas.width, canvas.height);
   const back = steppingBack();
   const radius = radiusFor(visible, devicePixelRatio);
