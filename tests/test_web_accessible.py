@@ -45,28 +45,28 @@ def heaps(tmp_path_factory):
         yield collection
 
 
-def serious(page, colors_only=False):
-    """What axe finds serious or critical, each with the first place where it is."""
-    rules = {"type": "rule", "values": ["color-contrast"]} if colors_only else None
-    options = {"resultTypes": ["violations"], **({"runOnly": rules} if rules else {})}
-    found = axe_of.Axe().run(page, options=options).response["violations"]
-    return [
-        (page.url, each["id"], each["nodes"][0]["html"][:200])
-        for each in found
-        if each["impact"] in ("serious", "critical")
-    ]
+SERIOUS = """async (rules) => {
+  const options = { resultTypes: ["violations"], ...(rules && { runOnly: { type: "rule", values: rules } }) };
+  const { violations } = await axe.run(document, options);
+  const wrong = violations.filter((each) => ["serious", "critical"].includes(each.impact));
+  return wrong.map((each) => `${location.pathname} ${innerWidth}: ${each.id}: ${each.nodes[0].html.slice(0, 200)}`);
+}"""
 
 
 def looked_at(page):
-    """Nothing serious, wide and narrow, by day and by night, with all that opens open."""
-    page.wait_for_load_state()
+    """What axe finds serious or critical, wide and narrow, by day and by night, with all that opens open."""
     page.evaluate("document.querySelectorAll('details').forEach((each) => { each.open = true; })")
+    page.evaluate(axe_of.Axe().axe_script)
     found = []
-    for width in (1280, 390):
+    for width, color, rules in (
+        (1280, "light", None),
+        (1280, "dark", ["color-contrast"]),
+        (390, "dark", ["color-contrast"]),
+        (390, "light", ["color-contrast", "scrollable-region-focusable", "target-size"]),
+    ):
         page.set_viewport_size({"width": width, "height": 800})
-        for color in ("light", "dark"):
-            page.emulate_media(color_scheme=color)
-            found += serious(page, colors_only=color == "dark")
+        page.emulate_media(color_scheme=color)
+        found += page.evaluate(SERIOUS, rules)
     return found
 
 

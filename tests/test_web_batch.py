@@ -381,6 +381,28 @@ def test_in_a_browser_a_batch_is_reviewed_by_keyboard_alone(album, tmp_path):
         assert told == []
 
 
+def test_of_very_many_labels_those_that_are_typed_are_asked_for(tmp_path):
+    with LiveCollection.create(tmp_path / "many", 2) as collection:
+        n = 700
+        labels = [f"label {row:04d}" for row in range(n // 2)] * 2
+        collection.add([f"item {row}" for row in range(n)], np.random.default_rng(0).random((n, 2)), labels)
+        collection.add(["guess"], [[0.5, 0.5]], ["label 0001"], by="machine")
+        with browsing(collection) as (visit, told):
+            page = visit("/review")
+            page.locator("#review > li:focus").wait_for()
+            assert page.locator("#labels option").count() == 300
+            page.keyboard.type("l 0349")
+            page.get_by_text("Enter: label 0349").wait_for()
+            page.keyboard.press("Enter")
+            page.get_by_text("Nothing waits").wait_for()
+            assert collection.store.item("guess")["label"] == "label 0349"
+            page.goto(page.url.replace("/review", "/items"))
+            page.locator(".tile summary").first.click()
+            page.keyboard.type("0348")
+            page.locator("#labels option[value='label 0348']").wait_for(state="attached")
+            assert told == []
+
+
 def test_without_scripts_forms_do_the_same(album, tmp_path):
     path = tmp_path / "new.png"
     path.write_bytes(picture_of(True, 110))

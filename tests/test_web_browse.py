@@ -525,8 +525,8 @@ def test_selected_items_are_kept_between_pages_and_labeled_together(served, page
     page.click("#bulk button:not([type=button])")
     page.locator("#told", has_text="2 items labeled oak.").wait_for()
     assert collection.store.items().labels[[3, 4]].tolist() == ["oak", "oak"]
-    page.click("#told button")
-    page.wait_for_load_state()
+    with page.expect_response("**/undo.json"):
+        page.click("#told button")
     assert collection.store.items().labels[3] == "cat"
 
 

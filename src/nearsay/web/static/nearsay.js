@@ -71,6 +71,9 @@ function show(hedge) {
   const parts = [made("span", hedge.says, "says"), " "];
   if (hedge.node_path.length > 1) parts.push(made("strong", hedge.node_word ?? hedge.node), " ");
   document.getElementById("hedged").replaceChildren(...parts, made("span", percent(hedge.node_probability), "share"));
+  const { cases = 0, right = 0 } = hedge.node_record ?? {};
+  const [all, good] = [cases, right].map((n) => n.toLocaleString("en"));
+  document.getElementById("hedged-record").textContent = cases ? `Right in ${good} of ${all} hedged answers like this.` : "";
   document.getElementById("path").replaceChildren(...hedge.node_path.map((step) => made("li", step)));
   const tree = document.getElementById("tree");
   if (!tree) return;
@@ -99,25 +102,23 @@ function correcting() {
 }
 
 // Suggestions for what is being typed: ids of items, and labels where there are too many to be in the page.
-function suggesting() {
-  const labels = document.getElementById("labels");
-  const fields = [...document.querySelectorAll("input[data-find]")].map((field) => [field, "/find.json", "ids"]);
-  if (labels && "more" in labels.dataset) {
-    for (const field of document.querySelectorAll("input[list=labels]")) fields.push([field, "/labels.json", "labels"]);
-  }
-  for (const [field, path, name] of fields) {
-    let last = 0;
-    field.addEventListener("input", async () => {
-      const mine = (last += 1);
-      const answer = await fetch(`${path}?q=${encodeURIComponent(field.value)}`).catch(() => null);
-      if (!answer?.ok || mine !== last) return;
-      const found = (await answer.json())[name];
-      field.list.replaceChildren(...found.map((value) => Object.assign(document.createElement("option"), { value })));
-    });
-  }
+let asked = 0;
+export async function suggest(field) {
+  const [path, name] = "find" in field.dataset ? ["/find.json", "ids"] : ["/labels.json", "labels"];
+  if (name === "labels" && !("more" in (field.list?.dataset ?? {}))) return;
+  const mine = (asked += 1);
+  const answer = await fetch(`${path}?q=${encodeURIComponent(field.value)}`).catch(() => null);
+  if (!answer?.ok || mine !== asked) return;
+  const found = (await answer.json())[name];
+  field.list.replaceChildren(...found.map((value) => Object.assign(document.createElement("option"), { value })));
+  field.dispatchEvent(new CustomEvent("suggested"));
 }
+
+// Asked of the document, since fields come as one scrolls.
+document.addEventListener("input", (event) => {
+  if (event.target.matches("input[data-find], input[list=labels]")) suggest(event.target);
+});
 
 dropping();
 hedging();
 correcting();
-suggesting();

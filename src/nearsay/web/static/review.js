@@ -1,8 +1,8 @@
 // Review by keyboard: Enter accepts, typing corrects, arrows move, U takes the last decision back.
-import { post, tell } from "/static/nearsay.js";
+import { post, suggest, tell } from "/static/nearsay.js";
 
 const list = document.getElementById("review");
-const labels = [...document.querySelectorAll("#labels option")].map((each) => each.value);
+const labels = () => [...document.querySelectorAll("#labels option")].map((each) => each.value);
 const made = [];
 
 const items = () => [...list.children].filter((item) => !item.hidden);
@@ -12,13 +12,14 @@ const field = (item) => item.querySelector("input[name=label]");
 function meant(typed) {
   const text = typed.trim().toLowerCase();
   if (!text) return "";
-  const low = labels.map((label) => label.toLowerCase());
+  const known = labels();
+  const low = known.map((label) => label.toLowerCase());
   const at = [
     low.indexOf(text),
     low.findIndex((label) => label.startsWith(text)),
     low.findIndex((label) => label.includes(text)),
   ].find((place) => place >= 0);
-  return at === undefined ? typed.trim() : labels[at];
+  return at === undefined ? typed.trim() : known[at];
 }
 
 function go(item) {
@@ -74,7 +75,7 @@ async function undo() {
 function show(item) {
   const typed = field(item).value;
   const label = meant(typed);
-  const known = labels.includes(label);
+  const known = labels().includes(label);
   item.querySelector(".match").textContent = !label ? "" : known ? `Enter: ${label}` : `Enter: ${label}, a new label`;
 }
 
@@ -94,7 +95,8 @@ function keys(event, item) {
     item.focus();
   } else if (event.key === "Enter" && (typing || event.target === item)) {
     event.preventDefault();
-    if (typing && input.value.trim()) decide(item, "correct", meant(input.value));
+    // What is meant is known when the suggestions for all of it are there.
+    if (typing && input.value.trim()) suggest(input).then(() => decide(item, "correct", meant(input.value)));
     else if (item.dataset.label) decide(item, "accept", "");
   } else if (event.target === item && event.key.toLowerCase() === "u") {
     event.preventDefault();
@@ -109,11 +111,11 @@ function begin() {
   for (const item of list.children) {
     item.tabIndex = 0;
     item.addEventListener("keydown", (event) => keys(event, item));
-    field(item).addEventListener("input", () => show(item));
+    for (const name of ["input", "suggested"]) field(item).addEventListener(name, () => show(item));
     item.querySelector("form").addEventListener("submit", (event) => {
       event.preventDefault();
       const what = event.submitter?.value ?? "accept";
-      decide(item, what, what === "correct" ? meant(field(item).value) : "");
+      suggest(field(item)).then(() => decide(item, what, what === "correct" ? meant(field(item).value) : ""));
     });
   }
   go(list.firstElementChild);
