@@ -28,6 +28,7 @@ async function load() {
     const answer = await fetch(map.dataset.points);
     if (answer.status === 202) {
       state.textContent = "The map is being computed …";
+      await answer.text(); // what is not read keeps its connection
       await new Promise((later) => setTimeout(later, 1000));
       continue;
     }
