@@ -119,6 +119,13 @@ document.addEventListener("input", (event) => {
   if (event.target.matches("input[data-find], input[list=labels]")) suggest(event.target);
 });
 
+// On a phone the pages are one line that is scrolled: to where one is.
+function scrollPages() {
+  const here = document.querySelector("header nav [aria-current]");
+  if (here) here.parentElement.scrollLeft = here.offsetLeft - (here.parentElement.clientWidth - here.offsetWidth) / 2;
+}
+
+scrollPages();
 dropping();
 hedging();
 correcting();
