@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import json
+
 import pytest
 
 from nearsay.posterior.evidence import UNUSUAL
@@ -140,6 +142,9 @@ def test_ask_slide_correct_and_undo(shades, page_of, width):
         first = page.inner_text("#hedged strong")
         assert page.get_attribute("#tree .here", "data-node") == first
         assert page.inner_text("#path li:last-child") == first
+        record = json.loads(page.get_attribute("#answer", "data-hedges"))[0]["node_record"]
+        told = f"Right in {record['right']} of {record['cases']} hedged answers like this."
+        assert page.inner_text("#hedged-record") == told
         page.click(".tiles li:first-child summary")
         page.locator(".tiles li:first-child .chips button").first.click()
         page.wait_for_selector("#changed")
@@ -160,9 +165,9 @@ def test_by_keyboard_alone(shades, page_of):
         page.keyboard.type("orange/orange-2.png")
         page.keyboard.press("Enter")
         page.wait_for_selector("#answer")
-        page.focus(".asked summary")
-        page.keyboard.press("Enter")
-        page.wait_for_selector(".chips button:focus")
+        page.evaluate("document.activeElement.blur()")
+        page.keyboard.press("c")
+        page.wait_for_selector(".asked .chips button:focus")
         label = page.evaluate("document.activeElement.value")
         page.keyboard.press("Enter")
         page.wait_for_selector("#changed")

@@ -641,6 +641,43 @@ def test_browsing_works_without_a_script(browser, served):
     context.close()
 
 
+LONG = "Donaudampfschifffahrtselektrizitätenhauptbetriebswerkbauunterbeamtengesellschaft"
+HEBREW = "כלב גדול מאוד"
+
+
+@pytest.fixture(scope="module")
+def lettered(tmp_path_factory):
+    """Items with names that are very long, or written from right to left, behind a server."""
+    rng = np.random.default_rng(0)
+    with LiveCollection.create(tmp_path_factory.mktemp("lettered") / "names", 2) as collection:
+        ids = [f"{LONG}/{LONG}-{row}.png" if row % 3 else f"{HEBREW} {row}" for row in range(30)]
+        X = rng.normal(size=(30, 2)) + 3 * (np.arange(30) % 2)[:, None]
+        collection.add(ids, X, [(LONG, HEBREW)[row % 2] for row in range(30)], [[LONG]] * 30)
+        collection.relabel(ids[:2], [HEBREW, LONG])
+        collection.add(["twin", "new"], X[:2], [LONG, None])
+        with behind_a_server(collection) as found:
+            yield found
+
+
+@pytest.mark.parametrize("width", [390, 1280])
+@pytest.mark.parametrize(
+    "path", ["/ask?id=twin", "/items?differs=1", "/mistakes", "/duplicates", "/next", "/map", "/history"]
+)
+def test_no_page_is_wider_than_the_window_whatever_the_names(lettered, page, path, width):
+    page.set_viewport_size({"width": width, "height": 800})
+    page.goto(lettered[1] + path)
+    page.locator("main").get_by_text(HEBREW).or_(page.locator(".events")).first.wait_for(state="attached")
+    assert page.evaluate("document.documentElement.scrollWidth") <= width
+
+
+def test_a_name_from_right_to_left_takes_no_figure_along(lettered, page):
+    page.goto(lettered[1] + "/ask?id=" + lettered[0].store.items().ids[3])
+    page.locator("#answer").wait_for()
+    name, share = page.locator(".big strong").bounding_box(), page.locator(".big span").bounding_box()
+    assert page.inner_text(".big strong") == HEBREW
+    assert name["x"] + name["width"] <= share["x"]
+
+
 @pytest.mark.parametrize("width", [390, 2560])
 @pytest.mark.parametrize("path", ["/items", "/items?differs=1", "/mistakes", "/duplicates", "/next", "/map"])
 def test_no_page_is_wider_than_the_window(page, read, path, width):
