@@ -248,15 +248,22 @@ def tangents(image: Sequence[Sequence[float]], sigma: float) -> list[list[float]
     ]
 
 
+def tangent_directions(
+    a: Sequence[Sequence[float]], b: Sequence[Sequence[float]], sigma: float, sides: str = "both"
+) -> list[list[float]]:
+    """The directions in which the images are moved, of length one, without those that move nothing."""
+    directions = (tangents(a, sigma) if sides != "row" else []) + (tangents(b, sigma) if sides != "query" else [])
+    lengths = [math.sqrt(sum(v * v for v in direction)) for direction in directions]
+    return [[v / n for v in direction] for direction, n in zip(directions, lengths, strict=True) if n > 0]
+
+
 def tangent_distance(
     a: Sequence[Sequence[float]], b: Sequence[Sequence[float]], sigma: float, sides: str = "both"
 ) -> float:
     """The least |a + Ta·s − b − Tb·t| over all s and t, by least squares; "query" moves a only, "row" b only."""
     lines = zip(blurred(a, sigma), blurred(b, sigma), strict=True)
     start = [p - q for line_a, line_b in lines for p, q in zip(line_a, line_b, strict=True)]
-    directions = (tangents(a, sigma) if sides != "row" else []) + (tangents(b, sigma) if sides != "query" else [])
-    lengths = [math.sqrt(sum(v * v for v in direction)) for direction in directions]
-    units = [[v / n for v in direction] for direction, n in zip(directions, lengths, strict=True) if n > 0]
+    units = tangent_directions(a, b, sigma, sides)
     if not units:
         return math.sqrt(sum(v * v for v in start))
     A = np.array(units).T
