@@ -7,11 +7,13 @@ float64, and equal distances go by row number.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
-from typing import Any
+from functools import cache
+from typing import Any, cast
 
 import numpy as np
 
 from nearsay.arrays import check_n_neighbors, check_row_numbers, row_blocks, row_width
+from nearsay.distances.vectors import Euclidean
 from nearsay.neighbors import dense
 from nearsay.neighbors.table import NeighborTable
 from nearsay.parallel import in_parallel, shares, thread_count, threads
@@ -21,6 +23,7 @@ from nearsay.search.exact import ExactSearch
 from nearsay.search.gpu import GpuSearch
 from nearsay.search.protocol import NeighborSearch
 from nearsay.search.row_store import HeldRows
+from nearsay.search.screening.screen import FEW_PRODUCTS
 
 NOBODY = dense.NOBODY
 # From so many rows, or numbers in all rows, the neighbors of all are found by multiplying all of them at once.
@@ -29,6 +32,8 @@ QUERIES_A_THREAD = 1024
 CANDIDATES_A_THREAD = 1 << 19  # over all queries of a batch: 8 MB with their distances
 # From so many for each thread, every thread finds and measures the neighbors of its own queries.
 QUERIES_TOGETHER = 32
+# Up to so many neighbors of a handful of queries are ruled out, measured and ordered in one call.
+AT_A_GLANCE = 64
 FEW_CANDIDATES = 1 << 13  # are measured sooner than threads start
 
 
@@ -172,6 +177,8 @@ def _answer(search: NeighborSearch, Q: Any, left_out: np.ndarray, k: int) -> Nei
     if dense.serves(search, len(Q)):
         dense.fill_nearest(search, Q, left_out, (table.indices, table.distances))
         return table
+    if at_a_glance(search, Q, left_out, table):
+        return table
     wanted = k + 1 if len(left_out) else k
     if type(search) is ExactSearch and len(Q) >= QUERIES_TOGETHER * thread_count() > QUERIES_TOGETHER:
 
@@ -193,6 +200,26 @@ def _answer(search: NeighborSearch, Q: Any, left_out: np.ndarray, k: int) -> Nei
 
     in_parallel(order, shares(len(candidates), most=len(candidates)))
     return table
+
+
+def at_a_glance(search: NeighborSearch, Q: Any, left_out: np.ndarray, table: NeighborTable) -> bool:
+    """Fill the table for a handful of queries among few rows, Euclidean distances and few neighbors; or say no."""
+    if type(search) is not ExactSearch or not isinstance(search.distance_, Euclidean) or len(left_out):
+        return False
+    items, k = search.rows_.items, table.indices.shape[1]
+    if k > AT_A_GLANCE or len(Q) * len(search.rows_) > FEW_PRODUCTS or Q.dtype != items.dtype:
+        return False
+    seen = search.glance(Q)
+    fill = _at_a_glance()
+    return seen is not None and fill(seen, items, k, search.distance_.squared, left_out, table.indices, table.distances)
+
+
+@cache
+def _at_a_glance() -> Callable[..., bool]:
+    """Imported once: looking it up for each query would take as long as the loop."""
+    from nearsay.neighbors import glance_kernels
+
+    return cast(Callable[..., bool], glance_kernels.nearest_at_a_glance)
 
 
 def measure_and_order(

@@ -12,10 +12,11 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from functools import partial
+from typing import Any
 
 import numpy as np
 
-from nearsay.arrays import SINGLE_OR_DOUBLE, row_blocks, rows_within
+from nearsay.arrays import row_blocks, rows_within
 from nearsay.parallel import in_parallel, shares
 from nearsay.search.row_store import HeldRows
 from nearsay.search.screening import bounds, tile_families
@@ -89,9 +90,7 @@ class Screen:
 
     def candidates(self, Q: np.ndarray, k: int) -> tuple[np.ndarray, np.ndarray]:
         """Candidates of every query, and the numbers of the queries that stay undecided."""
-        rows, packed = self._geometry.rows, self._packed
-        in_sight = self._geometry.plain and len(Q) * len(rows) <= FEW_PRODUCTS and len(rows.chunks()) == 1
-        if in_sight and (packed is None or not packed.are_packed or rows.items.size < FEWEST_NUMBERS):
+        if self._in_sight(Q):
             found, any_undecided = self._glance(Q, k)
             if not any_undecided:
                 return found, NONE
@@ -183,24 +182,32 @@ class Screen:
         few = n_queries < FEW_QUERIES and geometry.plain and not packed.are_packed
         return None if few else packed
 
+    def _in_sight(self, Q: np.ndarray) -> bool:
+        """Whether all products of these queries are soon computed and looked at in one go."""
+        geometry, packed = self._geometry, self._packed
+        if not geometry.plain or len(Q) * len(geometry.rows) > FEW_PRODUCTS or len(geometry.rows.chunks()) > 1:
+            return False
+        return packed is None or not packed.are_packed or geometry.rows.items.size < FEWEST_NUMBERS
+
+    def glance(self, Q: np.ndarray) -> tuple[Any, ...] | None:
+        """Products of a handful of queries with all rows, and what ``shortlist`` takes beside them; None with more."""
+        if not self._in_sight(Q):
+            return None
+        geometry, bound = self._geometry, self._plain.bound
+        rows = geometry.rows.items
+        with np.errstate(all="ignore"):  # of queries that are too far away
+            queries = Q.astype(rows.dtype, copy=False)
+            products = np.dot(queries, rows.T)  # sooner called than @
+        coefficients = bound.constant, bound.linear, bound.quadratic, bounds.farthest(geometry.plain_radius)
+        return queries, products, geometry.half_norms.values, coefficients
+
     def _glance(self, Q: np.ndarray, k: int) -> tuple[np.ndarray, bool]:
         """``look`` for a handful of queries and rows, where setting up would take longer than the product."""
-        from nearsay.search.screening.shortlist_kernels import any_longer, list_length, shortlist
+        from nearsay.search.screening.shortlist_kernels import list_length, shortlist
 
-        geometry, bound = self._geometry, self._plain.bound
-        if Q.dtype.char in SINGLE_OR_DOUBLE and any_longer(Q, bounds.farthest(geometry.plain_radius)):
-            return Q[:0], True
-        rows = geometry.rows.items
-        queries = Q.astype(rows.dtype, copy=False)
-        products = np.dot(queries, rows.T)  # sooner called than @
-        found: tuple[np.ndarray, bool] = shortlist(
-            queries,
-            products,
-            geometry.half_norms.values,
-            (bound.constant, bound.linear, bound.quadratic),
-            k,
-            list_length(k),
-        )
+        seen = self.glance(Q)
+        assert seen is not None
+        found: tuple[np.ndarray, bool] = shortlist(*seen, k, list_length(k))
         return found
 
 

@@ -189,32 +189,22 @@ def _see_scores(block, first, k, scores, rows, counts, thresholds, slack, due, c
 
 
 @compiled
-def any_longer(Q, length):  # type: ignore[no-untyped-def]
-    """Whether any row is longer than ``length``."""
-    for q in range(Q.shape[0]):
-        total = 0.0
-        for j in range(Q.shape[1]):
-            total += np.float64(Q[q, j]) * np.float64(Q[q, j])
-        if total > length * length:
-            return True
-    return False
-
-
-@compiled
 def shortlist(Q, products, half_norms, bound, k, length):  # type: ignore[no-untyped-def]
     """The whole pass for a few queries whose products with all rows are there.
 
-    ``bound`` holds the coefficients of a ``bounds.Bound``. Gives the candidates as
-    ``Shortlists.finish`` does, and whether any query is crowded.
+    ``bound`` holds the coefficients of a ``bounds.Bound``, and the length of the farthest query that it serves. Gives
+    the candidates as ``Shortlists.finish`` does, and whether any query is crowded or too far away.
     """
     n = Q.shape[0]
-    constant, linear, quadratic = bound
+    constant, linear, quadratic, farthest = bound
     slack = np.empty(n)
     for q in range(n):
         total = 0.0
         for j in range(Q.shape[1]):
             total += np.float64(Q[q, j]) * np.float64(Q[q, j])
         far = math.sqrt(total)
+        if far > farthest:
+            return np.empty((0, 1), np.int64), True
         slack[q] = 2 * (constant + far * (linear + far * quadratic))
     scores = np.empty((n, length), products.dtype)
     rows = np.empty((n, length), np.int32)

@@ -1,0 +1,26 @@
+"""The neighbors of a handful of queries, from their products to their order, in one call. Imported on first use only.
+
+Each call of a compiled loop takes microseconds, and so few rows are ruled out, measured and ordered in as little time.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+
+from nearsay.compiling import only_compiled as compiled
+from nearsay.distances.vector_kernels import measure_euclidean
+from nearsay.neighbors.order_kernels import nearest_first
+from nearsay.search.screening.shortlist_kernels import shortlist
+
+
+@compiled
+def nearest_at_a_glance(seen, X, k, squared, left_out, indices, distances):  # type: ignore[no-untyped-def]
+    """Fill in the neighbors by Euclidean distance; ``seen`` is what a screen's glance gives. False where it cannot."""
+    queries, products, half_norms, bound = seen
+    candidates, undecided = shortlist(queries, products, half_norms, bound, k, 2 * k + 64)
+    if undecided:
+        return False
+    measured = np.empty(candidates.shape)
+    measure_euclidean(queries, X, candidates, 0, squared, 1.0, measured)
+    nearest_first(candidates, measured, left_out, indices, distances)
+    return True
