@@ -9,6 +9,7 @@ from unittest.mock import patch
 
 import make_architecture
 import make_pictures_annotation
+import make_pictures_gpu
 import make_pictures_hedged
 import make_pictures_hedging
 import make_pictures_images
@@ -309,6 +310,7 @@ def main() -> None:
     in_few_colors(IMAGES / "tour-emoji.png")
     make_architecture.main()
     make_pictures_images.main()
+    make_pictures_gpu.main()
     make_pictures_hedging.main()
     make_pictures_hedged.main()
     make_pictures_metrics.main()
