@@ -20,6 +20,7 @@ from numpy.testing import assert_array_equal
 
 import nearsay as ns
 from nearsay.collection import LiveCollection, learned_keywords
+from nearsay.collection.known_reach import KnownReach
 from nearsay.collection.live_views import LiveView, LiveViews
 from nearsay.errors import CollectionBusy, InputError
 
@@ -385,6 +386,9 @@ def test_an_answer_after_a_change_asks_only_the_rows_it_meets_about_the_others(p
 
     monkeypatch.setattr(LiveViews, "leave_one_out", counted)
     collection.relabel(["p50"], ["cat"])
+    found = collection.label(X[:1])
+    assert not asked  # a label changes nobody's neighbors
+    collection.forget([found[0].neighbors[0].id])
     collection.label(X[:1])
     assert 0 < sum(asked) <= 5
 
@@ -394,6 +398,7 @@ def test_nearest_others_are_looked_up_where_their_table_is_kept(pets, monkeypatc
     collection.learn(posterior="proportional", n_neighbors=5)
     searched = collection.label(X[:3])
     collection.left_out(collection.now().views, 5)
+    monkeypatch.setattr(KnownReach, "following", lambda self, view: KnownReach.unknown(view))
     collection.set_keywords(["p1"], [["furry"]])
     monkeypatch.setattr(LiveView, "leave_one_out", None)  # nothing is searched
     looked_up = collection.label(X[:3])

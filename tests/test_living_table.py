@@ -15,6 +15,7 @@ from nearsay.neighbors import find
 from nearsay.neighbors.labeled import LabeledNeighbors
 from nearsay.neighbors.living_table import LivingTable
 from nearsay.neighbors.scanned import FEW_QUERIES, scanned, scanned_others, serves
+from nearsay.parallel import threads
 from nearsay.search.exact import ExactSearch
 
 COORDINATE = st.integers(0, 3)  # few values, so that most distances are equal to others
@@ -184,14 +185,20 @@ def test_the_same_among_many_rows_and_classes():
     search = ExactSearch().fit(X)
     Q = X[:FEW_QUERIES] + np.float32(0.01)
     expected = LabeledNeighbors(search, labels).query(Q, 15, (1, 4, 16, 64))
-    found = scanned(search, labels, 60, Q, 15, (1, 4, 16, 64))
-    assert_array_equal(found.indices, expected.indices)
-    for ours, theirs in zip(found.classes.arrays, expected.classes.arrays, strict=True):
-        assert_array_equal(ours, theirs)
+    for count in (1, 3):
+        with threads(count):
+            found = scanned(search, labels, 60, Q, 15, (1, 4, 16, 64))
+            others = scanned_others(search, np.arange(FEW_QUERIES), 4)
+        assert_array_equal(found.indices, expected.indices)
+        for ours, theirs in zip(found.classes.arrays, expected.classes.arrays, strict=True):
+            assert_array_equal(ours, theirs)
+        assert_array_equal(others.indices, find.leave_one_out(search, 4, np.arange(FEW_QUERIES)).indices)
 
 
 def test_few_queries_of_classes_that_are_listed_are_served():
     search = ExactSearch().fit([[0.0], [1.0]])
     assert serves(search, 1, 2)
+    assert serves(search, FEW_QUERIES, 2)
     assert not serves(search, FEW_QUERIES + 1, 2)
+    assert not serves(ExactSearch("manhattan").fit([[0.0], [1.0]]), FEW_QUERIES, 2)
     assert not serves(search, 1, 10_001)

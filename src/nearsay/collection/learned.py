@@ -173,10 +173,18 @@ class Learned:
         return Voters(votes, labels, n_classes, fold)
 
     def classifier(
-        self, views: LiveViews, classes: np.ndarray, ids: np.ndarray, left_out: Callable[[int], NeighborTable]
+        self,
+        views: LiveViews,
+        classes: np.ndarray,
+        ids: np.ndarray,
+        left_out: Callable[[int], NeighborTable],
+        known_reach: np.ndarray,
     ) -> LiveClassifier:
-        """What answers over these rows; ``left_out`` gives the nearest others of every row that votes."""
-        return LiveClassifier._of(self, views, classes, ids, left_out)
+        """What answers over these rows; ``left_out`` gives the nearest others of every row that votes.
+
+        ``known_reach`` is what ``Novelty.over`` takes.
+        """
+        return LiveClassifier._of(self, views, classes, ids, left_out, known_reach)
 
 
 class RowsNow(PastCases):
@@ -206,6 +214,7 @@ class LiveClassifier(NeighborClassifier):
         classes: np.ndarray,
         ids: np.ndarray,
         left_out: Callable[[int], NeighborTable],
+        known_reach: np.ndarray,
     ) -> LiveClassifier:
         name: Any = learned.posterior_name
         made = cls(learned.n_neighbors, posterior=name)
@@ -214,8 +223,7 @@ class LiveClassifier(NeighborClassifier):
         made.n_neighbors_, made._members, made._seed = learned.n_neighbors, learned.members, 0
         made._views = views
         made._records = learned.records
-        made._novelty = copy(learned.novelty)
-        made._novelty.past = RowsNow(views)
+        made._novelty = learned.novelty.over(RowsNow(views), known_reach)
         made._left_out_of = left_out
         made._posterior = made.posterior_ = made._posterior_now(learned.posterior)
         return made

@@ -8,6 +8,7 @@ from functools import cached_property
 import numpy as np
 
 from nearsay.collection.keywords_now import KeywordsNow
+from nearsay.collection.known_reach import KnownReach
 from nearsay.collection.learned import Learned, LiveClassifier
 from nearsay.collection.live_items import NO_LABEL, LiveItems, Standing
 from nearsay.collection.live_views import LiveViews
@@ -34,6 +35,7 @@ class Now:
         self.standing = standing
         self.views = views
         self._before: KeywordsNow | None = None
+        self._reach_before: KnownReach | None = None
         self._gives = items.gives_keywords() if gives_keywords is None else gives_keywords
         self.all_labels, self.keywords, self.details = (
             items.columns[name] for name in ("label", "keywords", "details")
@@ -44,8 +46,19 @@ class Now:
     def classifier(self) -> LiveClassifier:
         """What answers."""
         return self.learned.classifier(
-            self.views, self.standing.classes, self.standing.ids, lambda k: self._left_out(self.views, k)
+            self.views,
+            self.standing.classes,
+            self.standing.ids,
+            lambda k: self._left_out(self.views, k),
+            self._reach.values,
         )
+
+    @cached_property
+    def _reach(self) -> KnownReach:
+        """How far the neighbors of rows reach, those that were met."""
+        view, before = self.views.first, self._reach_before
+        self._reach_before = None
+        return KnownReach.unknown(view) if before is None else before.following(view)
 
     @cached_property
     def words(self) -> KeywordsNow | None:
@@ -58,6 +71,7 @@ class Now:
     def follow(self, before: Now) -> None:
         """This is the version after another one, with the same learned: what was made for that serves here too."""
         self._before = before.__dict__.get("words", before._before)
+        self._reach_before = before.__dict__.get("_reach", before._reach_before)
 
     @cached_property
     def hedged(self) -> HedgedClassifier | None:

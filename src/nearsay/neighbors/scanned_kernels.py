@@ -55,18 +55,24 @@ def may_be_members(scores, slack, labels, place_of, best, numbers):  # type: ign
     """
     best[:] = np.inf
     most = best.shape[1] - 1
+    limits = np.full(place_of.shape[0], -np.inf)  # by class, so that a row looks in one place
+    for c in range(place_of.shape[0]):
+        if place_of[c] >= 0:
+            limits[c] = np.inf
     listed = 0
     for row in range(scores.shape[0]):
-        t = place_of[labels[row]]
-        if t >= 0 and scores[row] < np.inf and scores[row] <= best[t, most] + slack:
+        c = labels[row]
+        if scores[row] <= limits[c] and scores[row] < np.inf:
+            t = place_of[c]
             if scores[row] < best[t, most]:
                 _lower(best[t], scores[row])
+                limits[c] = best[t, most] + slack
             numbers[listed] = row
             listed += 1
     count = 0
     for place in range(listed):
         row = numbers[place]
-        if scores[row] <= best[place_of[labels[row]], most] + slack:
+        if scores[row] <= limits[labels[row]]:
             numbers[count] = row
             count += 1
     return count

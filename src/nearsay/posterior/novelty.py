@@ -11,6 +11,7 @@ between groups. Each is centered and scaled by past cases, every row asked about
 from __future__ import annotations
 
 from collections.abc import Callable
+from copy import copy
 from dataclasses import dataclass
 from functools import cached_property
 
@@ -111,6 +112,12 @@ class Novelty:
             if len(of_class) >= FEWEST_OF_CLASS:
                 share[classes == number] = _share_below(of_class, scores[classes == number])
         return share
+
+    def over(self, past: PastCases, known_reach: np.ndarray) -> Novelty:
+        """The same idea of what is usual, over other rows; ``known_reach`` (n_rows) is filled in, NaN where unknown."""
+        other = copy(self)
+        other.past, other._known_reach = past, known_reach
+        return other
 
     def twins(self, table: NeighborTable) -> np.ndarray:
         """The row that each query repeats: its nearest, where it is equal or far nearer than is usual; −1 elsewhere.
