@@ -1,0 +1,88 @@
+"""Many at once: every answer comes, every correction counts at once and is kept, and nobody waits for who is slow."""
+
+from __future__ import annotations
+
+import threading
+import time
+
+import httpx
+import numpy as np
+import pytest
+
+from nearsay.collection import LiveCollection
+from nearsay.compiling import forced
+from nearsay.neighbors.labeled import LabeledNeighbors
+from served_collections import TOKEN, numbers_collection, served
+
+HEADERS = {"Authorization": f"Bearer {TOKEN}"}
+
+
+@pytest.fixture
+def heaps(tmp_path):
+    with numbers_collection(tmp_path, n=60) as collection:
+        yield collection
+
+
+def at_once(*works):
+    """Run all of them in threads, and raise what any of them raised."""
+    wrong = []
+
+    def run(work):
+        try:
+            work()
+        except BaseException as error:
+            wrong.append(error)
+
+    threads = [threading.Thread(target=run, args=(work,)) for work in works]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join(60)
+    if wrong:
+        raise wrong[0]
+    assert not any(thread.is_alive() for thread in threads)
+
+
+def test_while_many_ask_every_correction_is_kept_and_counts_in_the_next_answer(heaps):
+    acknowledged, answered = {}, []
+
+    def asking(seed):
+        rng = np.random.default_rng(seed)
+        with httpx.Client(base_url=address, headers=HEADERS, timeout=30) as client:
+            for _ in range(12):
+                since = max(acknowledged, default=0)
+                numbers = " ".join(map(str, rng.normal(size=4)))
+                answer = client.post("/ask.json", data={"numbers": numbers})
+                assert answer.status_code == 200
+                answered.append((since, answer.json()["answer"]["version"]))
+
+    def correcting(first):
+        with httpx.Client(base_url=address, headers=HEADERS, timeout=30) as client:
+            for row in range(first, first + 24, 2):
+                done = client.post("/change.json", data={"id": f"row {row}", "label": f"label {row}"})
+                assert done.status_code == 200
+                acknowledged[done.json()["event"]] = row
+                time.sleep(0.01)
+
+    with served(heaps) as address:
+        askers = [lambda seed=seed: asking(seed) for seed in range(6)]
+        at_once(*askers, lambda: correcting(0), lambda: correcting(1))
+    kept = {event.number: event.rows for event in heaps.history()}
+    assert len(acknowledged) == 24
+    assert all(kept[number] == [row] for number, row in acknowledged.items())
+    assert all(heaps.store.item(f"row {row}")["label"] == f"label {row}" for row in acknowledged.values())
+    assert len(answered) == 72
+    assert all(version >= since for since, version in answered)
+
+
+def test_after_a_correction_no_rows_are_grouped_for_those_who_wait(tmp_path, monkeypatch):
+    rng = np.random.default_rng(0)
+    X = rng.normal(size=(300, 4)).astype(np.float32)
+    with LiveCollection.create(tmp_path / "c", 4) as collection:
+        collection.add([str(row) for row in range(300)], X, [f"class {row % 5}" for row in range(300)])
+        collection.learn(posterior="pooled")
+        collection.label(X[:16])
+        monkeypatch.setattr(LabeledNeighbors, "query", lambda *given: pytest.fail("all rows were grouped"))
+        collection.relabel(["7"], ["class 1"])
+        with forced(compile_all=True):
+            assert len(collection.label(X[:16] + 0.1)) == 16
