@@ -6,6 +6,7 @@ import contextlib
 import json
 import shutil
 import tempfile
+import threading
 import warnings
 from pathlib import Path
 from types import SimpleNamespace
@@ -23,6 +24,7 @@ from nearsay.collection import LiveCollection, learned_keywords
 from nearsay.collection.known_reach import KnownReach
 from nearsay.collection.live_views import LiveView, LiveViews
 from nearsay.errors import CollectionBusy, InputError
+from nearsay.neighbors.living_table import LivingTable
 
 EDGES = [("thing", "animal"), ("thing", "tool"), ("animal", "cat"), ("animal", "dog"), ("tool", "axe"), ("tool", "saw")]
 LABELS = ["cat", "dog", "axe", "saw"]
@@ -445,3 +447,49 @@ def _left_out(collection):
     rows = np.flatnonzero(now.standing.votes)
     p = np.concatenate([p for _, _, p in now.classifier.left_out_proba(rows)])
     return now.standing.ids[rows], p.max(axis=1)
+
+
+@pytest.mark.parametrize("machines_vote", [False, True])
+def test_what_is_counted_before_anything_is_read_is_what_is_counted_afterwards(tmp_path, machines_vote):
+    with LiveCollection.create(tmp_path / "c", 1, machines_vote=machines_vote) as made:
+        made.add(["a", "b", "c", "d"], [[0.0], [1.0], [5.0], [6.0]], ["oak", "oak", "elm", "elm"])
+        made.add(["e", "f"], [[2.0], [7.0]], ["oak", None], by="machine")
+        made.forget(["b"])
+        made.learn(posterior="proportional", n_neighbors=1)
+        made.relabel(["c"], [None])
+    with LiveCollection.open(tmp_path / "c") as opened:
+        before = len(opened), opened.learned
+        assert opened._items is None
+        opened.items  # noqa: B018 - reads them
+        assert (len(opened), opened.learned) == before
+        assert before[0] == 5
+        assert before[1].n_rows_now == (3 if machines_vote else 2)
+
+
+def test_who_asks_and_corrects_does_not_wait_for_the_table_of_all_neighbors(pets, monkeypatch):
+    collection, X = pets
+    collection.learn(posterior="proportional", n_neighbors=5)
+    views, go_on, begun = collection.now().views, threading.Event(), threading.Event()
+    init = LivingTable.__init__
+
+    def slowly(self, *given, **named):
+        begun.set()
+        assert go_on.wait(30)
+        init(self, *given, **named)
+
+    monkeypatch.setattr(LivingTable, "__init__", slowly)
+    found = []
+    building = threading.Thread(target=lambda: found.append(collection.left_out(views, 5)))
+    building.start()
+    assert begun.wait(30)
+    collection.forget(["p1"])
+    assert collection.label(X[:1])[0].version == collection.version
+    go_on.set()
+    building.join(30)
+    monkeypatch.setattr(LivingTable, "__init__", init)
+    assert found[0].indices[0].min() >= 0  # that of the version that was asked
+    assert 1 in found[0].indices
+    now = collection.left_out(collection.now().views, 5)
+    assert 1 not in now.indices
+    with LiveCollection.open(collection.store.path, read_only=True) as fresh:
+        assert_array_equal(now.indices, fresh.left_out(fresh.now().views, 5).indices)

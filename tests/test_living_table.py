@@ -171,11 +171,15 @@ def test_looking_at_every_row_gives_the_nearest_others_of_a_few(points, data):
         search.remove(sorted(removed))
     live = search.rows_.live_numbers
     rows = np.array(data.draw(st.lists(st.sampled_from(live.tolist()), min_size=1, max_size=4)))
-    k = data.draw(st.integers(1, 15))
-    expected = LabeledNeighbors(search, np.zeros(len(points), np.int64), 1).leave_one_out(k, None, rows)
-    found = scanned_others(search, rows, k)
+    labels = np.array(data.draw(st.lists(st.integers(0, 3), min_size=len(points), max_size=len(points))))
+    k, members = data.draw(st.integers(1, 15)), data.draw(st.sampled_from([None, (), (1,), (1, 4), (2, 5)]))
+    expected = LabeledNeighbors(search, labels, 5).leave_one_out(k, members, rows)
+    found = scanned_others(search, labels, 5, rows, k, members)
     assert_array_equal(found.indices, expected.indices)
     assert_array_equal(found.distances, expected.distances)
+    if members is not None:
+        for ours, theirs in zip(found.classes.arrays, expected.classes.arrays, strict=True):
+            assert_array_equal(ours, theirs)
 
 
 def test_the_same_among_many_rows_and_classes():
@@ -188,7 +192,7 @@ def test_the_same_among_many_rows_and_classes():
     for count in (1, 3):
         with threads(count):
             found = scanned(search, labels, 60, Q, 15, (1, 4, 16, 64))
-            others = scanned_others(search, np.arange(FEW_QUERIES), 4)
+            others = scanned_others(search, labels, 60, np.arange(FEW_QUERIES), 4, None)
         assert_array_equal(found.indices, expected.indices)
         for ours, theirs in zip(found.classes.arrays, expected.classes.arrays, strict=True):
             assert_array_equal(ours, theirs)

@@ -12,6 +12,8 @@ import pytest
 from nearsay.collection import LiveCollection
 from nearsay.compiling import forced
 from nearsay.neighbors.labeled import LabeledNeighbors
+from nearsay.web import rendering
+from nearsay.web.served import Served
 from served_collections import TOKEN, numbers_collection, served
 
 HEADERS = {"Authorization": f"Bearer {TOKEN}"}
@@ -82,7 +84,39 @@ def test_after_a_correction_no_rows_are_grouped_for_those_who_wait(tmp_path, mon
         collection.add([str(row) for row in range(300)], X, [f"class {row % 5}" for row in range(300)])
         collection.learn(posterior="pooled")
         collection.label(X[:16])
-        monkeypatch.setattr(LabeledNeighbors, "query", lambda *given: pytest.fail("all rows were grouped"))
+        grouped = property(lambda self: pytest.fail("all rows were grouped by class"))
+        monkeypatch.setattr(LabeledNeighbors, "_by_class", grouped)
         collection.relabel(["7"], ["class 1"])
         with forced(compile_all=True):
             assert len(collection.label(X[:16] + 0.1)) == 16
+            assert len(collection.label_items(["7", "8"])) == 2
+
+
+def test_pages_tell_of_the_collection_while_it_is_still_being_read(tmp_path, monkeypatch):
+    with numbers_collection(tmp_path) as made:
+        told = Served(made).about()
+    with LiveCollection.open(tmp_path / "heaps.nearsay") as opened:
+        go_on, now = threading.Event(), LiveCollection.now
+        monkeypatch.setattr(LiveCollection, "now", lambda self: go_on.wait(30) and now(self))
+        behind = Served(opened)
+        reading = behind.warm_up()
+        assert behind.about() == told
+        assert opened._items is None
+        go_on.set()
+        reading.join(30)
+        assert opened._now is not None
+        opened.relabel(["row 3"], ["other"])
+        assert behind.about() == {**told, "version": told["version"] + 1}
+
+
+def test_nothing_is_learned_by_opening_the_page(tmp_path):
+    with LiveCollection.create(tmp_path / "c", 1) as collection:
+        collection.add(["a", "b"], [[0.0], [1.0]], ["oak", "elm"])
+        assert Served(collection).warm_up() is None
+        assert collection.version == 1
+
+
+def test_every_page_is_compiled_beforehand():
+    rendering.templates.cache.clear()
+    rendering.prepare_pages()
+    assert len(rendering.templates.cache) == len(rendering.templates.list_templates())

@@ -14,6 +14,8 @@ from nearsay.terminal import print_lines
 
 PANEL = "Ask it"
 HERE = ("127.0.0.1", "localhost", "::1")
+# Seconds until the address is printed, at most: what is read by then is there when the first page is opened.
+PATIENCE = 2.0
 
 
 @app.command(rich_help_panel=PANEL)
@@ -38,6 +40,7 @@ def serve(
     uvicorn = require("uvicorn", "web")
     from nearsay.collection.live import LiveCollection
     from nearsay.web.app import make_app
+    from nearsay.web.rendering import prepare_pages
 
     if not token and host not in HERE:
         raise InputError(f"Anybody could change the collection at {host}: leave --no-token out.")
@@ -47,8 +50,13 @@ def serve(
         raise InputError(f"{busy} Or show it without taking corrections: --read-only.") from busy
     with collection:
         secret = secrets.token_urlsafe(24) if token else None
+        pages = make_app(collection, secret, tuple(name or ()))
+        reading = pages.state.served.warm_up()
+        prepare_pages()
+        if reading is not None:
+            reading.join(PATIENCE)
         config = uvicorn.Config(
-            make_app(collection, secret, tuple(name or ())), host=host, port=port, log_level="warning",
+            pages, host=host, port=port, log_level="warning",
             access_log=False, server_header=False, timeout_keep_alive=30, limit_concurrency=200, proxy_headers=False,
             timeout_graceful_shutdown=3,
         )  # fmt: skip

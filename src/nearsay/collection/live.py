@@ -102,6 +102,7 @@ class LiveCollection:
     def __init__(self, store: Store) -> None:
         self.store = store
         self._lock = threading.RLock()
+        self._building = threading.Lock()
         self._items: LiveItems | None = None
         self._now: Now | None = None
         self._living: LivingTable | None = None
@@ -177,7 +178,7 @@ class LiveCollection:
 
     def __len__(self) -> int:
         """How many items there are, those forgotten not counted."""
-        return len(self.items.row_of)
+        return self.store.n_items if self._items is None else len(self.items.row_of)
 
     @property
     def items(self) -> LiveItems:
@@ -317,10 +318,13 @@ class LiveCollection:
         now, rows = self.now(), np.array([self.store.row_of(id) for id in ids], np.int64)
         votes = now.standing.votes[rows]
         asked: dict[str, Any] = {"accuracy": accuracy, "n_keywords": n_keywords, "hedges_at": hedges_at}
-        said = dict(zip(rows[votes].tolist(), answers_of_rows(now, rows[votes], **asked), strict=True))
+        said: dict[int, Answer] = {}
+        if votes.any():
+            said |= zip(rows[votes].tolist(), answers_of_rows(now, rows[votes], **asked), strict=True)
         others = rows[~votes]
-        X, names = self._X.values[others], [str(now.standing.ids[row]) for row in others.tolist()]
-        said |= zip(others.tolist(), answers_of(now, X, ids=names, **asked), strict=True)
+        if len(others):
+            X, names = self._X.values[others], [str(now.standing.ids[row]) for row in others.tolist()]
+            said |= zip(others.tolist(), answers_of(now, X, ids=names, **asked), strict=True)
         return [said[row] for row in rows.tolist()]
 
     def likely_mistakes(self, n: int | None = None) -> list[Mistake]:
@@ -505,13 +509,29 @@ class LiveCollection:
 
     def left_out(self, views: LiveViews, k: int) -> NeighborTable:
         """The nearest others of every row that votes, kept up to date from the first time they are asked for."""
+        known = self._kept_table(views, k)
+        if known is not None:
+            return known
+        with self._building:  # takes long, and others may ask and change meanwhile
+            known = self._kept_table(views, k)
+            if known is not None:
+                return known
+            to_be_kept = self._is_current(views) and self._living is None
+            made = LivingTable(views.first.search, k) if to_be_kept else LivingTable(views.first.search, k, spare=0)
+            table = made.table()
+            with self._lock:
+                if to_be_kept and self._is_current(views) and self._living is None:
+                    self._living = made
+            return table
+
+    def _kept_table(self, views: LiveViews, k: int) -> NeighborTable | None:
         with self._lock:
-            current = self._now is None or self._now.views is views
-            if not current or (self._living is not None and self._living.k < k):
-                return LivingTable(views.first.search, k, spare=0).table()
-            if self._living is None:
-                self._living = LivingTable(views.first.search, k)
-            return self._living.table() if self._living.k == k else self._living.table().first(k)
+            if not self._is_current(views) or self._living is None or self._living.k < k:
+                return None
+            return self._living.table().first(k)
+
+    def _is_current(self, views: LiveViews) -> bool:
+        return self._now is None or self._now.views is views
 
     def _checked(self, X: Any) -> np.ndarray:
         return check_measurable(checked_queries(X, self.n_columns), self.store.settings)
@@ -538,7 +558,10 @@ class LiveCollection:
             )
 
     def _info(self, learned: Learned) -> LearnedInfo:
-        votes = int(np.count_nonzero(self.items.standing().votes))
+        votes = 0
+        if self._items is None:  # counted sooner than read
+            votes = self.store.n_labeled(confirmed=not self.store.settings.get("machines_vote", False))
+        votes = votes or int(np.count_nonzero(self.items.standing().votes))
         return LearnedInfo(
             learned.n_rows, learned.version, votes, learned.posterior_name, learned.choices, learned.n_neighbors
         )

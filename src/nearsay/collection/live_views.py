@@ -120,9 +120,10 @@ class LiveView:
     def leave_one_out(self, k: int, members: tuple[int, ...] | None, rows: np.ndarray, all_rows: Any) -> NeighborTable:
         """The nearest others of some rows, seen by maps that have not seen them."""
         if not self.sight.without:
-            few = members is None and not dense.serves(self.search, len(rows)) and screens(self.search)
-            if few and scanned.serves(self.search, len(rows), 0) and self.voters.votes[rows].all():
-                return scanned.scanned_others(self.search, rows, k)
+            voters, n_listed = self.voters, 0 if members is None else self.voters.n_classes
+            few = scanned.serves(self.search, len(rows), n_listed) and not dense.serves(self.search, len(rows))
+            if few and screens(self.search) and voters.votes[rows].all():
+                return scanned.scanned_others(self.search, voters.labels, voters.n_classes, rows, k, members)
             return self.labeled.leave_one_out(k, members, rows)
         fold, parts, places = self.voters.fold[rows], [], []
         for number in np.unique(fold):

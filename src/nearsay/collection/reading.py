@@ -36,6 +36,18 @@ class ReadableStore:
         return 0 if last is None else last + 1
 
     @property
+    def n_items(self) -> int:
+        """The items there are, forgotten ones not counted."""
+        found: int = self._database.one("SELECT count(*) FROM items WHERE alive")
+        return found
+
+    def n_labeled(self, *, confirmed: bool) -> int:
+        """The items that have a label; with ``confirmed``, one that may count."""
+        asked = "alive AND label IS NOT NULL" + (" AND confirmed" if confirmed else "")
+        found: int = self._database.one(f"SELECT count(*) FROM items WHERE {asked}")
+        return found
+
+    @property
     def version(self) -> int:
         """The number of the last event; 0 where nothing happened yet."""
         return self._database.one("SELECT max(number) FROM events") or 0

@@ -52,6 +52,10 @@ class Look:
             looks.append(look)
         return looks
 
+    def leave_out(self, row: int) -> None:
+        """From now on this row is not there."""
+        self.scores[row] = np.inf
+
     def nearest(self, k: int, left_out: np.ndarray = find.NOBODY) -> NeighborTable:
         """The ``k`` nearest rows, without the one left out (if any is); −1 fills up."""
         from nearsay.neighbors.scanned_kernels import may_be_nearest

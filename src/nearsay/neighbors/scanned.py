@@ -53,25 +53,47 @@ def scanned(
     (array([[2, 1]]), array([[1. , 1. ],
            [3. , 3.5]]))
     """
+    return _by_parts(lambda part: _seen(Look.each(search, Q[part]), labels, n_classes, k, members), len(Q))
+
+
+def scanned_others(
+    search: NeighborSearch,
+    labels: np.ndarray,
+    n_classes: int,
+    rows: np.ndarray,
+    k: int,
+    members: tuple[int, ...] | None,
+) -> NeighborTable:
+    """What ``LabeledNeighbors.leave_one_out`` gives, for rows that are there.
+
+    >>> from nearsay.neighbors.index import NeighborIndex
+    >>> search = NeighborIndex().fit([[0.0], [0.0], [5.0]]).search_
+    >>> scanned_others(search, np.zeros(3, np.int64), 1, np.array([2, 0]), 1, None).indices.ravel()
+    array([0, 1])
+    """
 
     def some(part: slice) -> NeighborTable:
-        return _scanned(search, labels, n_classes, Q[part], k, members)
+        looks = Look.each(search, search.rows_.take(rows[part]))
+        for look, row in zip(looks, rows[part], strict=True):
+            look.leave_out(row)
+        return _seen(looks, labels, n_classes, k, members)
 
-    return joined(_by_parts(some, len(Q)))
+    return _by_parts(some, len(rows))
 
 
-def _scanned(
-    search: NeighborSearch, labels: np.ndarray, n_classes: int, Q: Any, k: int, members: tuple[int, ...] | None
+def _seen(
+    looks: list[Look], labels: np.ndarray, n_classes: int, k: int, members: tuple[int, ...] | None
 ) -> NeighborTable:
-    looks = Look.each(search, Q)
+    """The nearest rows of each look, and classes where they are asked for."""
     if members is None:
         return joined([look.nearest(k) for look in looks])
-    table, nearest = find.no_neighbors(len(Q), k), no_members(len(Q), n_classes, 1)
+    n = len(looks)
+    table, nearest = find.no_neighbors(n, k), no_members(n, n_classes, 1)
     for q, look in enumerate(looks):
         line = slice(q, q + 1)
         look.nearest_of_classes(labels, table[line], nearest.indices[line], nearest.distances[line])
-    classes = NearestClasses.to_fill(len(Q), n_classes, members)
-    far = classes.nearest if members else np.empty((len(Q), n_classes))
+    classes = NearestClasses.to_fill(n, n_classes, members)
+    far = classes.nearest if members else np.empty((n, n_classes))
     classes_in_order(nearest.indices[:, :, 0], nearest.distances[:, :, 0], classes.numbers, far)
     if members:
         near = classes.numbers[:, : classes.means.shape[1]]
@@ -82,22 +104,7 @@ def _scanned(
     return NeighborTable(table.indices, table.distances, classes)
 
 
-def scanned_others(search: NeighborSearch, rows: np.ndarray, k: int) -> NeighborTable:
-    """The ``k`` nearest others of a few rows that are there; −1 fills up.
-
-    >>> from nearsay.neighbors.index import NeighborIndex
-    >>> scanned_others(NeighborIndex().fit([[0.0], [0.0], [5.0]]).search_, np.array([2, 0]), k=1).indices.ravel()
-    array([0, 1])
-    """
-
-    def some(part: slice) -> NeighborTable:
-        looks = Look.each(search, search.rows_.take(rows[part]))
-        return joined([look.nearest(k, row[None]) for look, row in zip(looks, rows[part], strict=True)])
-
-    return joined(_by_parts(some, len(rows)))
-
-
-def _by_parts(some: Callable[[slice], NeighborTable], n_queries: int) -> list[NeighborTable]:
+def _by_parts(some: Callable[[slice], NeighborTable], n_queries: int) -> NeighborTable:
     if n_queries <= QUERIES_AT_ONCE:
-        return [some(slice(0, n_queries))]
-    return in_parallel(some, row_blocks(n_queries, size=QUERIES_AT_ONCE))
+        return some(slice(0, n_queries))
+    return joined(in_parallel(some, row_blocks(n_queries, size=QUERIES_AT_ONCE)))

@@ -63,6 +63,12 @@ def shortened(id: str, letters: int = LETTERS) -> str:
 templates.filters |= {"percent": percent, "shortened": shortened, "spark": spark}
 
 
+def prepare_pages() -> None:
+    """Have all templates compiled, which takes longer than a page should."""
+    for name in templates.list_templates():
+        templates.get_template(name)
+
+
 def served_by(request: Request) -> Served:
     """The collection behind the page."""
     found: Served = request.app.state.served

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import hashlib
 import json
+import logging
 import threading
 from collections.abc import Callable, Sequence
 from typing import Any, TypeVar
@@ -18,7 +19,7 @@ import numpy as np
 
 from nearsay.collection.answers import Answer
 from nearsay.collection.described import SETTING
-from nearsay.collection.live import LiveCollection
+from nearsay.collection.live import LEARNED, LiveCollection
 from nearsay.collection.sketches import sketches
 from nearsay.errors import InputError, NearsayError
 from nearsay.web.together import Together
@@ -29,6 +30,8 @@ ACCURACIES = (0.5, 0.6, 0.7, 0.75, 0.8, 0.85, 0.9, 0.92, 0.94, 0.95, 0.96, 0.97,
 AT_ONCE, MOST_WAITING = 4, 64
 # Seconds until it must be one's turn.
 LONGEST_WAIT = 20.0
+# By then all that is compiled is there, and rows are held in the form in which single questions go over them.
+QUESTIONS_TO_WARM_UP = 5
 
 
 class Overloaded(NearsayError):
@@ -54,6 +57,7 @@ class Served:
         self._waiting = 0
         self._turns: anyio.CapacityLimiter | None = None
         self._threads: anyio.CapacityLimiter | None = None
+        self._at_start: dict[str, Any] | None = None
         self._together: Together[np.ndarray, dict[str, Any]] = Together(self.run, self._ask_all)
 
     @property
@@ -92,8 +96,36 @@ class Served:
 
     # ------------------------------------------------------------ what there is
 
+    def warm_up(self) -> threading.Thread | None:
+        """Read what the first question needs, in the background; until then ``about`` tells what there was before.
+
+        Nothing is learned here: where nothing is, the first question has it learned.
+        """
+        collection = self.collection
+        if collection.store.kept(LEARNED) is None:
+            return None
+        self._at_start = self.about()
+
+        def read() -> None:
+            try:
+                now = collection.now()
+                for row in now.views.live_numbers[:QUESTIONS_TO_WARM_UP]:
+                    collection.label(now.views.all_rows()[row][None])
+                    collection.label_items([now.standing.ids[row]])
+            except Exception as error:  # whoever asks first is told
+                logging.getLogger("nearsay.web").debug("not read beforehand: %s", error)
+            finally:
+                self._at_start = None
+
+        thread = threading.Thread(target=read, name="nearsay warm-up", daemon=True)
+        thread.start()
+        return thread
+
     def about(self) -> dict[str, Any]:
         """The collection in a few figures."""
+        at_start = self._at_start
+        if at_start is not None:
+            return at_start
         store = self.collection.store
         learned = self.collection.learned
         return {
