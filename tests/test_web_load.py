@@ -12,9 +12,9 @@ import pytest
 from nearsay.collection import LiveCollection
 from nearsay.compiling import forced
 from nearsay.neighbors.labeled import LabeledNeighbors
-from nearsay.web import rendering
+from nearsay.web import rendering, static_files
 from nearsay.web.served import Served
-from served_collections import TOKEN, numbers_collection, served
+from served_collections import TOKEN, client_of, numbers_collection, served
 
 HEADERS = {"Authorization": f"Bearer {TOKEN}"}
 
@@ -120,3 +120,20 @@ def test_every_page_is_compiled_beforehand():
     rendering.templates.cache.clear()
     rendering.prepare_pages()
     assert len(rendering.templates.cache) == len(rendering.templates.list_templates())
+
+
+def test_scripts_are_kept_by_the_browser_until_they_change(heaps):
+    client = client_of(heaps)
+    first = client.get("/static/nearsay.js")
+    assert (first.status_code, first.headers["content-type"].partition(";")[0]) == (200, "text/javascript")
+    assert first.content == (static_files.FOLDER / "nearsay.js").read_bytes()
+    tag = {"If-None-Match": first.headers["etag"]}
+    again = client.get("/static/nearsay.js", headers=tag)
+    assert (again.status_code, again.content) == (304, b"")
+    assert client.get("/static/nearsay.css", headers=tag).status_code == 200
+    assert "no-store" not in first.headers["cache-control"]
+
+
+@pytest.mark.parametrize("name", ["nowhere.js", "../app.py", "..%2Fapp.py", "%2Fetc%2Fpasswd", ""])
+def test_nothing_but_the_files_of_the_page_is_to_be_had(heaps, name):
+    assert client_of(heaps).get(f"/static/{name}").status_code == 404

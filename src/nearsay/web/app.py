@@ -4,15 +4,13 @@ from __future__ import annotations
 
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
-from pathlib import Path
 
 from starlette.applications import Starlette
 from starlette.exceptions import HTTPException
 from starlette.middleware import Middleware
 from starlette.requests import Request
 from starlette.responses import RedirectResponse, Response
-from starlette.routing import Mount, Route
-from starlette.staticfiles import StaticFiles
+from starlette.routing import Route
 
 from nearsay.collection.live import LiveCollection
 from nearsay.errors import NearsayError
@@ -21,8 +19,7 @@ from nearsay.web.gate import Gate
 from nearsay.web.looks import Looks
 from nearsay.web.rendering import on_error, sorry
 from nearsay.web.served import Served
-
-STATIC = Path(__file__).parent / "static"
+from nearsay.web.static_files import StaticFiles
 
 
 def make_app(collection: LiveCollection, token: str | None, hosts: tuple[str, ...] = ()) -> Starlette:
@@ -49,7 +46,7 @@ def make_app(collection: LiveCollection, token: str | None, hosts: tuple[str, ..
             *openapi.ROUTES,
             *browsing.ROUTES,
             *mapping.ROUTES,
-            Mount("/static", StaticFiles(directory=STATIC)),
+            StaticFiles().route,
         ],
         middleware=[Middleware(Gate, token=token, hosts=hosts)],
         exception_handlers={NearsayError: on_error, HTTPException: _not_found, Exception: on_error},

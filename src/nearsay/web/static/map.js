@@ -37,13 +37,15 @@ async function load() {
       return;
     }
     const bytes = await answer.arrayBuffer();
+    asked = performance.now();
     const n = bytes.byteLength / 10;
     points = new Float32Array(bytes, 0, 2 * n);
     numbers = new Uint16Array(bytes, 8 * n, n);
     state.textContent = "";
     view ??= wholeView(points, canvas.width, canvas.height);
     visible = n;
-    draw();
+    behind = null;
+    drawNow();
     return;
   }
 }
@@ -51,22 +53,37 @@ async function load() {
 // ------------------------------------------------------------ drawing
 
 let waiting = false;
+let asked = 0; // when something changed that is not drawn yet
 function draw() {
   if (waiting) return;
   waiting = true;
+  asked ||= performance.now();
   requestAnimationFrame(() => {
     waiting = false;
-    paint();
+    drawNow();
   });
 }
 
+function drawNow() {
+  paint();
+  performance.clearMeasures("points drawn"); // the last is enough
+  performance.measure("points drawn", { start: asked });
+  asked = 0;
+}
+
+// Which points step back, made when what is emphasized or selected has changed.
+let behind = null;
 function steppingBack() {
   if (emphasized < 0 && !selection.size) return null;
-  const back = new Uint8Array(numbers.length);
-  for (let row = 0; row < back.length; row += 1) {
-    back[row] = emphasized >= 0 ? Number(numbers[row] !== emphasized) : Number(!selection.has(row));
+  if (behind === null) {
+    behind = new Uint8Array(numbers.length).fill(1);
+    if (emphasized >= 0) {
+      for (let row = 0; row < behind.length; row += 1) if (numbers[row] === emphasized) behind[row] = 0;
+    } else {
+      for (const row of selection) behind[row] = 0;
+    }
   }
-  return back;
+  return behind;
 }
 
 function paint() {
@@ -279,6 +296,7 @@ function legend() {
     link.before(swatch);
     const emphasize = (which) => () => {
       emphasized = which;
+      behind = null;
       draw();
     };
     for (const name of ["mouseenter", "focus"]) link.addEventListener(name, emphasize(number));
@@ -298,7 +316,10 @@ darkness.addEventListener("change", () => {
   legend();
   draw();
 });
-whenSelected(draw);
+whenSelected(() => {
+  behind = null;
+  draw();
+});
 
 new ResizeObserver(() => {
   canvas.width = Math.round(map.clientWidth * devicePixelRatio);

@@ -42,11 +42,12 @@ function disk(radius, width) {
   return Int32Array.from(steps);
 }
 
-// Draws all points into the image, and says how many of them are in it. A point steps back where back(row) is 1.
+// Draws all points into the image, and says how many of them are in it. A point steps back where back[row] is 1.
 export function drawPoints(image, points, numbers, view, colors, radius, back = null) {
-  const { width, height } = image;
   const pixels = new Uint32Array(image.data.buffer);
   pixels.fill(0);
+  if (radius === 0 && back === null) return drawDots(pixels, image.width, image.height, points, numbers, view, colors.full);
+  const { width, height } = image;
   const { scale } = view;
   const left = width / 2 - view.x * scale;
   const top = height / 2 + view.y * scale;
@@ -70,11 +71,33 @@ export function drawPoints(image, points, numbers, view, colors, radius, back = 
   return shown;
 }
 
+// The same for points of one pixel each: the case of very many, where every step counts.
+function drawDots(pixels, width, height, points, numbers, view, table) {
+  const scale = view.scale;
+  const left = width / 2 - view.x * scale;
+  const top = height / 2 + view.y * scale;
+  const n = numbers.length;
+  let shown = 0;
+  for (let row = 0; row < n; row += 1) {
+    const x = left + points[2 * row] * scale;
+    const y = top - points[2 * row + 1] * scale;
+    if (x >= 0 && x < width && y >= 0 && y < height) {
+      shown += 1;
+      pixels[(y | 0) * width + (x | 0)] = table[numbers[row]];
+    }
+  }
+  return shown;
+}
+
 // The place from which all points are seen.
 export function wholeView(points, width, height) {
-  let [left, right, low, high] = [Infinity, -Infinity, Infinity, -Infinity];
+  let left = Infinity;
+  let right = -Infinity;
+  let low = Infinity;
+  let high = -Infinity;
   for (let at = 0; at < points.length; at += 2) {
-    const [x, y] = [points[at], points[at + 1]];
+    const x = points[at];
+    const y = points[at + 1];
     if (x < left) left = x;
     if (x > right) right = x;
     if (y < low) low = y;
