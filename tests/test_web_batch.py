@@ -319,7 +319,10 @@ def test_a_batch_that_is_only_looked_at_is_decided_and_undone_here_and_changes_n
     assert page.get(f"/review.json?batch={key}").json()["n_waiting"] == 0
     lines = [json.loads(line) for line in page.get(f"/batch/export?batch={key}&format=jsonl").text.splitlines()]
     assert [(line["label"], line["probability"] is None) for line in lines] == [("red", False), ("red", True)]
-    page.post("/review.json", data={"batch": key, "do": "undo", "event": 2})
+    second = page.post("/review.json", data={"batch": key, "id": "two.png", "do": "correct", "label": "blue"})
+    assert (second.status_code, "it is red" in second.json()["error"]) == (409, True)
+    assert page.post("/review.json", data={"batch": key, "do": "undo", "event": 1}).status_code == 409
+    assert page.post("/review.json", data={"batch": key, "do": "undo", "event": 2}).status_code == 200
     assert [line["id"] for line in page.get(f"/review.json?batch={key}").json()["items"]] == ["two.png"]
     assert album.version == before
     assert not (album.store.path / UPLOADS).exists()

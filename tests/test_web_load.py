@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+import tempfile
 import threading
 import time
 
 import httpx
 import numpy as np
 import pytest
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
 
 from nearsay.collection import LiveCollection
 from nearsay.compiling import forced
@@ -137,3 +140,66 @@ def test_scripts_are_kept_by_the_browser_until_they_change(heaps):
 @pytest.mark.parametrize("name", ["nowhere.js", "../app.py", "..%2Fapp.py", "%2Fetc%2Fpasswd", ""])
 def test_nothing_but_the_files_of_the_page_is_to_be_had(heaps, name):
     assert client_of(heaps).get(f"/static/{name}").status_code == 404
+
+
+# ------------------------------------------------------------------ two tabs
+
+
+def test_many_items_get_a_label_only_where_nobody_changed_one_of_them_since_they_were_shown(heaps):
+    client = client_of(heaps)
+    version = client.get("/items.json").json()["version"]
+    assert version == client.get("/map.json").json()["version"] == heaps.version
+    sent = {"rows": "1,2,3", "label": "mine", "version": version}
+    client.post("/change.json", data={"id": "row 2", "label": "theirs"})
+    client.post("/change.json", data={"id": "row 3", "label": "theirs"})
+    before = heaps.version
+    for path in ("/label-many.json", "/label-many"):
+        answer = client.post(path, data=sent)
+        assert answer.status_code == 409
+        assert "row 2" in answer.text
+        assert "1 more" in answer.text
+    assert heaps.version == before
+    others = client.post("/label-many.json", data={**sent, "rows": "4,5"})
+    assert (others.status_code, others.json()["version"]) == (200, version)  # what else happened was not seen
+    now = client.post("/label-many.json", data={**sent, "version": heaps.version}).json()
+    assert now["version"] == now["event"] == heaps.version
+    again = client.post("/label-many.json", data={**sent, "label": "mine too", "version": now["version"]})
+    assert again.status_code == 200
+
+
+@pytest.mark.parametrize("path", ["/items", "/map"])
+def test_forms_without_a_script_say_what_was_seen(heaps, path):
+    page = client_of(heaps).get(path).text
+    form = page.partition('action="/label-many"')[2].partition("</form>")[0]
+    assert f'name="version" value="{heaps.version}"' in form
+
+
+def test_the_last_change_is_taken_back_only_where_it_is_the_last_that_was_seen(heaps):
+    client = client_of(heaps)
+    client.post("/change.json", data={"id": "row 1", "label": "mine"})
+    seen = heaps.version
+    client.post("/change.json", data={"id": "row 2", "label": "theirs"})
+    assert client.post("/undo.json", data={"version": seen}).status_code == 409
+    assert heaps.version == seen + 1
+    assert client.post("/undo.json", data={"event": seen, "version": seen}).status_code == 200
+    assert client.post("/undo.json", data={"version": heaps.version}).status_code == 200
+    assert heaps.store.item("row 2")["label"] != "theirs"
+
+
+@pytest.mark.parametrize("wrong", ["x", "-1", "²", "1e3", "9" * 30])
+@pytest.mark.parametrize("path", ["/undo.json", "/label-many.json", "/review.json"])
+def test_numbers_that_are_none_are_refused(heaps, path, wrong):
+    sent = {"event": wrong, "version": wrong, "do": "undo", "rows": "1", "label": "x"}
+    assert client_of(heaps).post(path, data=sent).status_code == 400
+    assert client_of(heaps).get("/review", params={"last": wrong}).status_code == 200
+
+
+@given(st.lists(st.lists(st.integers(0, 5), min_size=1, max_size=3, unique=True), max_size=6), st.integers(0, 7))
+@settings(max_examples=20, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+def test_rows_changed_since_are_those_of_every_later_event(tmp_path, changes, after):
+    with tempfile.TemporaryDirectory(dir=tmp_path) as folder, LiveCollection.create(f"{folder}/c", 1) as collection:
+        collection.add(list("abcdef"), np.arange(6.0)[:, None], ["oak"] * 6)
+        for number, rows in enumerate(changes):
+            collection.relabel(["abcdef"[row] for row in rows], [f"label {number}"] * len(rows))
+        later = [set(range(6)), *map(set, changes)][after:]
+        assert collection.store.rows_changed(after) == set().union(*later)

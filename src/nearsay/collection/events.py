@@ -144,6 +144,12 @@ def _page(database: Database, which: str, values: tuple[int, ...]) -> list[tuple
     return page
 
 
+def rows_changed(database: Database, after: int) -> set[int]:
+    """Numbers of the rows that events after a number are about."""
+    found = database.all("SELECT rows FROM events WHERE number > ?", (after,))
+    return {row for (rows,) in found for row in json.loads(rows)}
+
+
 def undone_events(database: Database) -> dict[int, int]:
     """The events that are taken back at present, and by which undo.
 

@@ -12,7 +12,7 @@ import numpy as np
 
 from nearsay.collection import backup, faults, kept, snapshot
 from nearsay.collection.database import Database
-from nearsay.collection.events import Event, read_events, rows_said_right, undone_events
+from nearsay.collection.events import Event, read_events, rows_changed, rows_said_right, undone_events
 from nearsay.collection.items import CHANGING, Items, columns_of, items_at
 from nearsay.collection.shards import Shards
 from nearsay.errors import InputError
@@ -155,6 +155,10 @@ class ReadableStore:
     def events(self, after: int = 0) -> Iterator[Event]:
         """The log, oldest first, from the event behind ``after`` on."""
         yield from read_events(self._database, after)
+
+    def rows_changed(self, after: int) -> set[int]:
+        """Numbers of the rows that events behind ``after`` are about."""
+        return rows_changed(self._database, after)
 
     def undone(self) -> dict[int, int]:
         """The events that are taken back at present, and by which undo."""

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from functools import partial
 from typing import Any
 from urllib.parse import urlencode
 
@@ -16,7 +17,7 @@ from nearsay.collection.choosing import STATES, LabelsNow, Wanted, labels_now, r
 from nearsay.collection.made_once import MadeOnce
 from nearsay.collection.opinions import Opinions
 from nearsay.errors import InputError
-from nearsay.web.correcting import WHO
+from nearsay.web.correcting import WHO, number_of
 from nearsay.web.looks import Looks, with_sketches
 from nearsay.web.rendering import done, respond, served_by, wants_json
 from nearsay.web.served import Served, with_state
@@ -68,6 +69,7 @@ def _items(served: Served, asked: QueryParams, wanted: Wanted, found: Opinions |
         "items": told,
         "total": len(rows),
         "after": after,
+        "version": labels.version,
         "next": f"?{urlencode({**filters, 'after': int(shown[-1])})}" if more else None,
         "wanted": vars(wanted),
         "filters": urlencode(filters),
@@ -200,19 +202,27 @@ async def label_many(request: Request) -> Response:
     async with request.form(max_files=0, max_fields=100_000) as form:
         ids, rows = [str(id) for id in form.getlist("id")], _numbers(str(form.get("rows", "")), "rows") or []
         label, sure, back = str(form.get("label", "")).strip(), bool(form.get("sure")), str(form.get("back", "/items"))
-    return done(request, back, await served.run(_label_many, served, ids, rows, label, sure))
+        version = number_of(form, "version")
+    return done(request, back, await served.run(_label_many, served, ids, rows, label, sure, version))
 
 
-def _label_many(served: Served, ids: list[str], rows: list[int], label: str, sure: bool) -> dict[str, Any]:
+def _label_many(
+    served: Served, ids: list[str], rows: list[int], label: str, sure: bool, version: int | None
+) -> dict[str, Any]:
+    """``version`` is what it was when they were shown; refused where one of them was changed since."""
     store = served.collection.store
-    ids = list(dict.fromkeys([*ids, *(item["id"] for item in store.items_of(rows))]))
+    items = {item["id"]: item for item in [*(store.item(id) for id in dict.fromkeys(ids)), *store.items_of(rows)]}
+    ids = list(items)
     if not ids:
         raise InputError("No items are selected. Select some, then say what they are.")
     if not label:
         raise InputError("Say the label that the selected items get.")
     if len(ids) > SURE_UP_TO and not sure:
         raise InputError(f"This gives {len(ids):,} items the label {label!r}: say that you are sure (sure=yes).")
-    return {"event": served.collection.relabel(ids, [label] * len(ids), who=WHO), "items": len(ids), "label": label}
+    relabel = partial(served.collection.relabel, ids, [label] * len(ids), who=WHO)
+    event = served.change_many(list(items.values()), version, relabel)
+    seen = event if version is None or event == version + 1 else version
+    return {"event": event, "items": len(ids), "label": label, "version": seen}
 
 
 # ---------------------------------------------------------------- what is asked

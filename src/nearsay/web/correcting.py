@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Any
 from urllib.parse import parse_qs, urlencode, urlsplit
 
+from starlette.datastructures import FormData
 from starlette.requests import Request
 from starlette.responses import Response
 from starlette.routing import Route
@@ -104,11 +105,18 @@ async def undo(request: Request) -> Response:
     if served.read_only:
         raise InputError("This collection is shown only: it is not open for changes.")
     async with request.form(max_files=0, max_fields=5) as form:
-        event, back = form.get("event"), str(form.get("back", "/history"))
-    if event is not None and not (str(event).isascii() and str(event).isdigit() and len(str(event)) < 16):
-        raise InputError("event must be a number.")
-    number = await served.run(served.collection.undo, int(str(event)) if event else None, who=WHO)
+        event, version = number_of(form, "event"), number_of(form, "version")
+        back = str(form.get("back", "/history"))
+    number = await served.run(served.undo, event, version, WHO)
     return done(request, back, {"event": number})
+
+
+def number_of(form: FormData, name: str) -> int | None:
+    """A number that was sent; None where it was left out."""
+    given = str(form.get(name) or "")
+    if given and not (given.isascii() and given.isdigit() and len(given) < 16):
+        raise InputError(f"{name} must be a number; got {given[:40]!r}.")
+    return int(given) if given else None
 
 
 async def history(request: Request) -> Response:

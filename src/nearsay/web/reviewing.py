@@ -16,7 +16,7 @@ from nearsay.errors import InputError
 from nearsay.web.batches import WHO, Batch
 from nearsay.web.looks import with_sketches
 from nearsay.web.rendering import done, respond, served_by
-from nearsay.web.served import Served, with_state
+from nearsay.web.served import Changed, Served, with_state
 
 SHOWN = 60
 _deciding = threading.Lock()
@@ -32,7 +32,7 @@ async def review(request: Request) -> Response:
         **found,
         "batch": None if batch is None else batch.to_dict(),
         "labels": await served.run(_labels, served),
-        "last": int(last) if last.isdigit() else None,
+        "last": int(last) if last.isascii() and last.isdigit() and len(last) < 16 else None,
     }
     return await respond(request, "review.html", data)
 
@@ -74,10 +74,7 @@ def _decide(served: Served, batch: Batch | None, told: dict[str, str]) -> dict[s
     collection, id = served.collection, told.get("id", "")
     what = told.get("do", "accept")
     if what == "undo":
-        event = told.get("event", "")
-        if not event.isdigit():
-            raise InputError("event must be a number.")
-        return {"event": collection.undo(int(event), who=WHO)}
+        return {"event": served.undo(_event(told), None, WHO)}
     if what == "accept":
         return served.change(id, told.get("state"), lambda: collection.confirm([id], who=WHO))
     label = _label(told)
@@ -90,6 +87,8 @@ def _decide_here(served: Served, batch: Batch, told: dict[str, str]) -> dict[str
         if told.get("do") == "undo":
             if not batch.decided:
                 raise InputError("There is nothing to take back.")
+            if _event(told) != len(batch.decided):
+                raise Changed("Something else was decided meanwhile. Load the page again; nothing was taken back.")
             batch.decided.popitem()
             return {"event": len(batch.decided)}
         said = next((answer for answer in batch.answers if answer.id == told.get("id")), None)
@@ -102,7 +101,11 @@ def _decide_here(served: Served, batch: Batch, told: dict[str, str]) -> dict[str
         else:
             label = _label(told)
             check_label(served.collection, label)
-        batch.decided.pop(str(said.id), None)
+        if str(said.id) in batch.decided:
+            known = batch.decided[str(said.id)]
+            raise Changed(
+                f"{said.id!r} was decided by somebody else meanwhile: it is {known}. Nothing was overwritten."
+            )
         batch.decided[str(said.id)] = label
         item = {"id": said.id, "confirmed": True}
         return {
@@ -110,6 +113,13 @@ def _decide_here(served: Served, batch: Batch, told: dict[str, str]) -> dict[str
             "before": {**item, "label": said.label, "confirmed": False},
             "after": {**item, "label": label},
         }
+
+
+def _event(told: dict[str, str]) -> int:
+    event = told.get("event", "")
+    if not (event.isascii() and event.isdigit() and len(event) < 16):
+        raise InputError("event must be a number.")
+    return int(event)
 
 
 def _label(told: dict[str, str]) -> str:

@@ -205,6 +205,27 @@ class Served:
             event = make()
             return {"event": event, "before": before, "after": None if gone else self.item(id)}
 
+    def change_many(self, items: Sequence[dict[str, Any]], version: int | None, make: Callable[[], int]) -> int:
+        """Make a change of items that nobody has changed since they were shown, at a version; gives the event."""
+        with self._changing:
+            if version is not None:
+                later = self.collection.store.rows_changed(version)
+                changed = [item["id"] for item in items if item["row"] in later]
+                if changed:
+                    more = f" and {len(changed) - 1:,} more of them were" if len(changed) > 1 else " was"
+                    raise Changed(
+                        f"{changed[0]!r}{more} changed by somebody else meanwhile."
+                        " Load the page again to see them; nothing was overwritten."
+                    )
+            return make()
+
+    def undo(self, event: int | None, version: int | None, who: str) -> int:
+        """Take back an event, or the last one, which must be the one that was shown where a version is given."""
+        with self._changing:
+            if event is None and version is not None and self.collection.version != version:
+                raise Changed("Somebody else changed something meanwhile. Look at the history; nothing was taken back.")
+            return self.collection.undo(event, who=who)
+
 
 def as_shown(answer: Answer) -> dict[str, Any]:
     """An answer in plain values, and what its hedges say in words."""

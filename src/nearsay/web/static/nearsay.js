@@ -26,6 +26,7 @@ export async function post(path, fields) {
   try {
     const answer = await fetch(path, { method: "POST", body });
     const data = await answer.json().catch(() => ({ error: "Not understood." }));
+    if (answer.ok && data.event) document.dispatchEvent(new CustomEvent("changed", { detail: data.event }));
     if (answer.ok) return data;
     tell(data.error);
   } catch {

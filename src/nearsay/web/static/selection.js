@@ -54,12 +54,19 @@ form?.addEventListener("submit", async (event) => {
   }
   const many = selection.size > Number(form.dataset.sure);
   if (many && !(await sure(`Give ${count(selection.size)} the label “${label}”?`))) return;
-  const done = await post("/label-many.json", { rows: [...selection].join(","), label, ...(many && { sure: "yes" }) });
+  const version = form.elements.version;
+  const done = await post("/label-many.json", { rows: [...selection].join(","), label, version: version.value, ...(many && { sure: "yes" }) });
   if (!done) return;
+  version.value = done.version;
   select([], { only: true });
   form.elements.label.value = "";
   tell(`${count(done.items)} labeled ${done.label}.`, done.event);
   document.dispatchEvent(new CustomEvent("labeled", { detail: done }));
+});
+
+// What this page changed itself was not changed by somebody else.
+document.addEventListener("changed", (event) => {
+  if (form && event.detail === Number(form.elements.version.value) + 1) form.elements.version.value = event.detail;
 });
 
 document.getElementById("clear")?.addEventListener("click", () => select([], { only: true }));
