@@ -10,6 +10,7 @@ from typing import Any, TypeVar
 import numpy as np
 
 from nearsay.errors import InputError
+from nearsay.stopping import go_on
 
 Item = TypeVar("Item")
 Result = TypeVar("Result")
@@ -278,6 +279,7 @@ def row_blocks(n_rows: int, *, row_bytes: int = 0, size: int | None = None) -> I
     """
     step = size or max(1, (4 << 20) // max(1, row_bytes))
     for start in range(0, n_rows, step):
+        go_on()
         yield slice(start, min(start + step, n_rows))
 
 

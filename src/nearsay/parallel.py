@@ -15,6 +15,7 @@ import numpy as np
 
 from nearsay.arrays import row_blocks
 from nearsay.errors import InputError
+from nearsay.stopping import go_on
 
 Item = TypeVar("Item")
 Result = TypeVar("Result")
@@ -166,9 +167,14 @@ def in_parallel(work: Callable[[Item], Result], items: Iterable[Item]) -> list[R
     """
     items = list(items)
     workers = min(thread_count(), len(items))
+
+    def unless_stopped(item: Item) -> Result:
+        go_on()
+        return work(item)
+
     with one_blas_thread():
         if workers <= 1:
-            return [work(item) for item in items]
+            return [unless_stopped(item) for item in items]
         results: list[Any] = [None] * len(items)
         failed: list[tuple[int, BaseException]] = []
         numbers, taking = iter(range(len(items))), Lock()
@@ -180,7 +186,7 @@ def in_parallel(work: Callable[[Item], Result], items: Iterable[Item]) -> list[R
                 if number is None:
                     return
                 try:
-                    results[number] = work(items[number])
+                    results[number] = unless_stopped(items[number])
                 except BaseException as error:
                     failed.append((number, error))
 

@@ -34,6 +34,7 @@ from nearsay.collection.store import Store
 from nearsay.errors import InputError
 from nearsay.neighbors.living_table import LivingTable
 from nearsay.neighbors.table import NeighborTable
+from nearsay.stopping import stoppable
 from nearsay.taxonomy.taxonomy import Taxonomy
 
 LEARNED = "learned"
@@ -448,6 +449,11 @@ class LiveCollection:
         """See the events that the store has taken since."""
         if self._items is None:
             return
+        with stoppable(None):  # half a change is none
+            self._follow_to_the_end(added)
+
+    def _follow_to_the_end(self, added: np.ndarray | None) -> None:
+        assert self._items is not None
         before, rows_before = self._items.version, len(self._items)
         anew = False
         for event in self.store.events(before):

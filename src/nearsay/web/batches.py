@@ -29,6 +29,7 @@ from nearsay.collection.uploads import (
     safe_name,
 )
 from nearsay.errors import InputError
+from nearsay.stopping import stoppable
 from nearsay.web.jobs import Job, Jobs, jobs_of
 from nearsay.web.rendering import respond, served_by, wants_json
 from nearsay.web.served import Served
@@ -118,16 +119,17 @@ class Batches:
 
     def _fill(self, batch: Batch, served: Served, files: list[tuple[str, Path]], job: Job) -> None:
         collection = served.collection
-        if batch.of_pictures:
-            side, describe = None if batch.kept else SIDE, self._described(served)
-            offered = offered_pictures(
-                collection, files, describe, keep=batch.kept, side=side, on_progress=job.progress
-            )
-        else:
-            if len(files) > 1:
-                raise InputError("The items of this collection are rows of numbers: choose one table at a time.")
-            offered = offered_rows(collection, files[0][1])
-        answer_offered(collection, offered, None if batch.of_pictures else job.progress)
+        with stoppable(job.check):
+            if batch.of_pictures:
+                side, describe = None if batch.kept else SIDE, self._described(served)
+                offered = offered_pictures(
+                    collection, files, describe, keep=batch.kept, side=side, on_progress=job.progress
+                )
+            else:
+                if len(files) > 1:
+                    raise InputError("The items of this collection are rows of numbers: choose one table at a time.")
+                offered = offered_rows(collection, files[0][1])
+            answer_offered(collection, offered, None if batch.of_pictures else job.progress)
         job.progress(len(offered.ids), len(offered.ids))
         if batch.kept:
             keep_offered(collection, offered, WHO)

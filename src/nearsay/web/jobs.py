@@ -54,12 +54,16 @@ class Job:
 
     def progress(self, n_done: int, n_all: int) -> None:
         """Say how far it is; ends the work where it is not wanted any more."""
-        if self._canceled.is_set():
-            raise Canceled
+        self.check()
         self.n_done, self.n_all = int(n_done), int(n_all)
 
+    def check(self) -> None:
+        """End the work where it is not wanted any more."""
+        if self._canceled.is_set():
+            raise Canceled
+
     def cancel(self) -> None:
-        """End it at its next progress; nothing happens where it is over."""
+        """End it when it next looks; nothing happens where it is over."""
         self._canceled.set()
 
     def wait(self, seconds: float) -> bool:

@@ -15,6 +15,7 @@ from nearsay.collection.judgement import Judgement
 from nearsay.errors import InputError
 from nearsay.reports.evaluation import ASKED
 from nearsay.reports.svg_charts import case_table_svg, confusion_svg, curve_svg, reliability_svg
+from nearsay.stopping import stoppable
 from nearsay.web.jobs import Job, Jobs, jobs_of
 from nearsay.web.rendering import respond, served_by, wants_json
 from nearsay.web.served import Served
@@ -48,8 +49,9 @@ class Judgements:
         """Judge anew, unless that is under way."""
 
         def work(job: Job) -> None:
-            made = Judgement.of(served.collection, holdout=holdout, on_progress=job.progress)
-            made.shown(ASKED)
+            with stoppable(job.check):
+                made = Judgement.of(served.collection, holdout=holdout, on_progress=job.progress)
+                made.shown(ASKED)
             with self._lock:
                 self._last[holdout] = made
                 self._last.move_to_end(holdout)
