@@ -8,6 +8,7 @@ import logging
 import os
 import socket
 import threading
+import zlib
 from collections import Counter
 
 import httpx
@@ -210,6 +211,15 @@ def test_a_picture_of_too_many_pixels_is_not_decoded(shades):
     small[16:24] = (60_000).to_bytes(4, "big") * 2
     answer = client_of(shades).post("/ask.json", files={"picture": ("bomb.png", bytes(small))})
     assert answer.status_code == 400
+
+
+def test_a_picture_may_have_fifty_million_pixels_on_the_page(shades):
+    small = bytearray(as_png(shade("red", 0)))
+    for height, refused in ((5000, False), (5001, True)):
+        small[16:24] = (10_000).to_bytes(4, "big") + height.to_bytes(4, "big")
+        small[29:33] = zlib.crc32(small[12:29]).to_bytes(4, "big")
+        told = client_of(shades).post("/ask.json", files={"picture": ("large.png", bytes(small))}).json()["error"]
+        assert ("at most 50 million are opened" in told) == refused
 
 
 def test_more_than_is_taken_is_refused(shades, monkeypatch):

@@ -12,6 +12,7 @@ import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from numpy.testing import assert_array_equal
 
 pytest.importorskip("starlette")
 pytest.importorskip("httpx")
@@ -29,6 +30,7 @@ from nearsay.reports.evaluation import PAIRS_SHOWN
 from nearsay.reports.svg_charts import curve_svg, heat_map_svg, reliability_svg
 from nearsay.reports.tree_levels import confusion_by_level
 from nearsay.taxonomy.taxonomy import Taxonomy
+from nearsay.web import judging
 from nearsay.web.app import make_app
 from nearsay.web.jobs import MOST_UNFINISHED, Jobs
 from nearsay.web.served import Overloaded
@@ -108,6 +110,32 @@ def test_a_judgement_says_what_evaluate_says_at_every_accuracy(birds):
         shown = judgement.shown(accuracy)
         assert {**shown, **evaluate(birds, accuracy=accuracy)} == shown
         json.dumps(shown, allow_nan=False)
+
+
+@pytest.mark.parametrize("holdout", [None, 0.5])
+def test_a_judgement_that_would_take_too_much_memory_is_of_a_sample(birds, holdout):
+    everyone = Judgement.of(birds, holdout=holdout)
+    n, line = len(everyone.asked.ids), 8 * len(everyone.asked.now.standing.classes)
+    some = Judgement.of(birds, holdout=holdout, most_bytes=5 * line + 1)
+    assert (len(some.asked.ids), some.n_bytes) == (5, 5 * line)
+    places = [everyone.asked.ids.index(id) for id in some.asked.ids]
+    assert places == sorted(places)
+    assert_array_equal(some.judged.probabilities, everyone.judged.probabilities[places])
+    told = some.summary(0.9)
+    assert told["not_judged"]["not in the sample"] == n - 5
+    assert any("sample of 5 items" in note for note in told["notes"])
+    assert Judgement.of(birds, holdout=holdout, most_bytes=n * line).summary(0.9) == everyone.summary(0.9)
+
+
+def test_judgements_are_kept_up_to_so_many_bytes(page, birds, monkeypatch):
+    asked = ["/how-good.json", "/how-good.json?holdout=0.25", "/how-good.json?holdout=0.5"]
+    monkeypatch.setattr(judging, "MOST_BYTES", 32 * 4 * 8 + 1)
+    monkeypatch.setattr(judging, "PATIENCE", 30)
+    for path in asked:
+        assert page.get(path).json()["judged"] is not None
+    kept = page.app.state.judgements
+    assert (kept.last(None), kept.last(0.5).n_bytes) == (None, 16 * 4 * 8)
+    assert kept._n_bytes <= judging.MOST_BYTES
 
 
 def test_the_curve_has_the_points_that_are_listed(birds):

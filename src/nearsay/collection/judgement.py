@@ -50,14 +50,18 @@ class Judgement:
         seed: int = 0,
         on_progress: Progress | None = None,
         cluster: Any = None,
+        most_bytes: int | None = None,
     ) -> Judgement:
-        """Ask about every item; the parameters are those of ``evaluate``."""
+        """Ask about every item; the parameters are those of ``evaluate``.
+
+        Where the probabilities take more than ``most_bytes``, a sample of the items of the collection is asked about.
+        """
         if holdout is not None and cluster is not None:
             raise InputError("A cluster answers all items by the others. Leave out either holdout or cluster.")
         if holdout is None:
-            asked = left_out(collection, cluster)
+            asked = left_out(collection, cluster, most_bytes)
         elif isinstance(holdout, int | float):
-            asked = held_out(collection, holdout, seed)
+            asked = held_out(collection, holdout, seed, most_bytes)
         else:
             asked = brought(collection, holdout)
         tree, said = _taxonomy(collection, asked)
@@ -67,6 +71,11 @@ class Judgement:
     def version(self) -> int:
         """The event that it was judged after."""
         return self.asked.now.version
+
+    @property
+    def n_bytes(self) -> int:
+        """How much memory its probabilities take."""
+        return self.judged.probabilities.nbytes
 
     def summary(self, accuracy: float) -> dict[str, Any]:
         """All figures, at the accuracy that hedged answers are asked for; as ``evaluate`` gives them."""

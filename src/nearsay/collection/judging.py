@@ -16,7 +16,7 @@ from typing import Any
 
 import numpy as np
 
-from nearsay.arrays import row_blocks
+from nearsay.arrays import row_blocks, rows_within
 from nearsay.collection.answers import Keyword
 from nearsay.collection.keywords_now import KeywordsNow
 from nearsay.collection.learned import LiveClassifier
@@ -82,10 +82,13 @@ class Judged:
     keywords: tuple[list[list[str]], list[list[str]]] | None
 
 
-def left_out(collection: LiveCollection, cluster: Any = None) -> Asked:
-    """Every item that votes, answered by all others; on a cluster, if one is named, some of them by each worker."""
+def left_out(collection: LiveCollection, cluster: Any = None, most_bytes: int | None = None) -> Asked:
+    """Every item that votes, answered by all others; on a cluster, if one is named, some of them by each worker.
+
+    A sample where probabilities take more than so many bytes.
+    """
     now = collection.now()
-    rows = np.flatnonzero(now.standing.votes)
+    rows, left_aside = _sample(now, np.flatnonzero(now.standing.votes), most_bytes)
     learned = now.learned
     how = (
         f"Leave-one-out: each item was answered by all others, with what was learned from {learned.n_rows:,} items"
@@ -97,19 +100,21 @@ def left_out(collection: LiveCollection, cluster: Any = None) -> Asked:
         blocks = left_out_on(cluster, collection.store.path, now.version, rows)
     asked = _of_collection(now, now, rows, blocks, lambda words, places: words.of_rows(rows[places]), how)
     if asked.labels is not None:
-        alone = sum(n == 1 for n in Counter(asked.labels.tolist()).values())
+        sizes = np.bincount(now.standing.labels[now.standing.votes])
+        alone = int(np.count_nonzero(sizes[now.standing.labels[rows]] == 1))
         if alone:
             asked.notes.append(
                 f"{_items(alone)} the only one of a class: no other can name it, so the answer counts as wrong."
             )
-    return asked
+    return _with_aside(asked, left_aside)
 
 
-def held_out(collection: LiveCollection, share: float, seed: int) -> Asked:
-    """A share of every class, answered by the rest, which learn anew; nothing is written."""
+def held_out(collection: LiveCollection, share: float, seed: int, most_bytes: int | None = None) -> Asked:
+    """A share of every class, answered by the rest, which learn anew; nothing is written. Or a sample, as above."""
     now = collection.now()
     held = rows_held_out(now, share, seed)
     without = _without(collection, now, held)
+    held, left_aside = _sample(now, held, most_bytes)
     n_rest = int(np.count_nonzero(without.standing.votes))
     how = (
         f"Held out: {len(held):,} items, {share:.0%} of every class, were answered by the other {n_rest:,},"
@@ -123,6 +128,24 @@ def held_out(collection: LiveCollection, share: float, seed: int) -> Asked:
         if kept:
             asked.notes.append(f"{_items(kept)} the only one of a class and cannot be held out.")
             asked.not_judged["only one of a class"] = kept
+    return _with_aside(asked, left_aside)
+
+
+def _sample(now: Now, rows: np.ndarray, most_bytes: int | None) -> tuple[np.ndarray, int]:
+    """As many of the rows as have probabilities of so many bytes, in order, and how many are left aside."""
+    line = 8 * len(now.standing.classes)
+    most = len(rows) if most_bytes is None else rows_within(most_bytes, line, most=len(rows))
+    if most == len(rows):
+        return rows, 0
+    return np.sort(np.random.default_rng(0).choice(rows, most, replace=False)), len(rows) - most
+
+
+def _with_aside(asked: Asked, left_aside: int) -> Asked:
+    if left_aside:
+        asked.not_judged["not in the sample"] = left_aside
+        asked.notes.append(
+            f"A sample of {len(asked.ids):,} items was judged: the probabilities of all would take too much memory."
+        )
     return asked
 
 

@@ -30,6 +30,8 @@ from nearsay.errors import InputError
 
 MOST_FILES = 200
 MOST_ROWS = 10_000
+# Of a picture that comes in; cameras have fewer. Decoded, it takes three bytes for each, and several come at once.
+MOST_PIXELS = 50_000_000
 # In bytes, as file systems count.
 LONGEST_NAME, LONGEST_ENDING = 120, 10
 # Arrays may be packed: what they unpack to counts.
@@ -84,7 +86,7 @@ def safe_name(given: str) -> str:
 
 def picture_kind(path: Path) -> str:
     """The ending of a picture that may come in, by what is in it; an error says why it may not."""
-    kind = check_image_header(path)
+    kind = check_image_header(path, MOST_PIXELS)
     if kind not in KINDS:
         raise InputError(f"It is a {kind} file, and these are taken: {', '.join(sorted({*KINDS} - {'MPO'}))}.")
     return KINDS[kind]

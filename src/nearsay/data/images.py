@@ -20,9 +20,6 @@ IMAGE_ENDINGS = frozenset({".png", ".jpg", ".jpeg", ".gif", ".bmp", ".tif", ".ti
 # Descriptors say what is seen at a glance; larger images are brought to this size, so that the scale of textures and
 # the time for an image do not depend on the camera.
 LONGEST_SIDE = 256
-# A file of a few kilobytes can claim to be larger than memory.
-MOST_PIXELS = 178_000_000
-
 # What Pillow refuses by default, and what is refused here even where that was switched off: a file of a few kilobytes
 # can claim pixels that would fill the memory.
 MOST_PIXELS = 178_956_970
@@ -166,7 +163,7 @@ def named_images(folder: str | os.PathLike[str]) -> list[Path]:
     return sorted(found, key=lambda file: file.relative_to(folder).parts)
 
 
-def check_image_header(path: str | os.PathLike[str]) -> str:
+def check_image_header(path: str | os.PathLike[str], most_pixels: int = MOST_PIXELS) -> str:
     """Refuse what is no image, and an image of too many pixels, by the first bytes of the file: nothing is decoded.
 
     Gives the kind of file as Pillow calls it, such as ``PNG``, whatever the name of the file ends with.
@@ -181,9 +178,9 @@ def check_image_header(path: str | os.PathLike[str]) -> str:
         raise InputError("It is no image of a known kind.") from error
     except Exception as error:  # a damaged file can surface as nearly any of them, by the kind of file
         raise InputError(f"It cannot be read as an image ({error}).") from error
-    if n_pixels > MOST_PIXELS:
+    if n_pixels > most_pixels:
         raise InputError(
-            f"It has too many pixels: {n_pixels / 1e6:.0f} million, and at most {MOST_PIXELS / 1e6:.0f} million are"
+            f"It has too many pixels: {n_pixels / 1e6:.0f} million, and at most {most_pixels / 1e6:.0f} million are"
             " opened. Make it smaller."
         )
     return kind

@@ -23,6 +23,8 @@ from nearsay.web.served import Served
 # Answers that take longer are waited for on a page that tells how far they are.
 PATIENCE = 1.0
 MOST_KEPT, MOST_ACCURACIES = 3, 16
+# Probabilities of judged items take no more memory than this, together.
+MOST_BYTES = 256 * 2**20
 CLASSES_SHOWN = 12
 
 
@@ -40,6 +42,10 @@ class Judgements:
         with self._lock:
             return self._last.get(holdout)
 
+    @property
+    def _n_bytes(self) -> int:
+        return sum(each.n_bytes for each in self._last.values())
+
     def job(self, holdout: float | None) -> tuple[int, Job] | None:
         """The last work on it, and the event it began after."""
         with self._lock:
@@ -50,12 +56,12 @@ class Judgements:
 
         def work(job: Job) -> None:
             with stoppable(job.check):
-                made = Judgement.of(served.collection, holdout=holdout, on_progress=job.progress)
+                made = Judgement.of(served.collection, holdout=holdout, on_progress=job.progress, most_bytes=MOST_BYTES)
                 made.shown(ASKED)
             with self._lock:
                 self._last[holdout] = made
                 self._last.move_to_end(holdout)
-                while len(self._last) > MOST_KEPT:
+                while len(self._last) > 1 and (len(self._last) > MOST_KEPT or self._n_bytes > MOST_BYTES):
                     self._jobs.pop(self._last.popitem(last=False)[0], None)
 
         with self._lock:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from pathlib import Path
 
+from nearsay.collection.uploads import MOST_PIXELS
 from nearsay.data.images import check_image_header
 from nearsay.errors import InputError
 
@@ -24,7 +25,7 @@ def check_upload(path: Path) -> None:
     known = any(head.startswith(first) for firsts in KINDS.values() for first in firsts)
     if not known and not (head[:4] == b"RIFF" and head[8:12] == b"WEBP"):
         raise InputError(f"It is no picture of a known kind: {', '.join(KINDS)} or WebP.")
-    check_image_header(path)
+    check_image_header(path, MOST_PIXELS)
 
 
 def shown_name(name: str) -> str:
