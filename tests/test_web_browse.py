@@ -182,7 +182,7 @@ def test_components_of_many_columns_are_found_without_their_covariances(monkeypa
         monkeypatch.setattr(layout, "ROWS_AT_ONCE", 7)
     np.testing.assert_allclose(components([X], width), right, atol=1e-4)
     if width > 2:
-        directions = layout._widest([X], X.mean(axis=0), np.ones(width))
+        directions = layout._widest(lambda: iter([X]), X.mean(axis=0), np.ones(width))
         assert (directions[np.abs(directions).argmax(axis=0), [0, 1]] > 0).all()
 
 

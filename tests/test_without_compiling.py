@@ -19,6 +19,7 @@ import nearsay as ns
 from labeled import labeled_rows, queries_for
 from nearsay import compiling
 from nearsay.annotate.two_pass_kernels import nearest_of_each_word
+from nearsay.collection.layout import beside_neighbors
 from nearsay.distances.named import DISTANCES, as_distance
 from nearsay.distances.vectors import VectorDistance
 from nearsay.neighbors import labeled as labeled_neighbors
@@ -244,6 +245,7 @@ def call_loops(monkeypatch: pytest.MonkeyPatch, X: np.ndarray, y: np.ndarray) ->
         asked(ns.NeighborIndex(metric).fit(X[:100]), y[:100] % 9, X[:5] + 0.1, k, (1, 2))
     search = ns.search.ExactSearch().fit(X[:60])
     scanned(search, y[:60] % 9, 9, X[:2] + 0.1, 5, (1, 4))
+    beside_neighbors(np.arange(12).reshape(6, 2) % 6, X[:6, :2])
     living = LivingTable(search, k=3, spare=1)
     living.appear(search, search.add(X[60:62]))
     search.remove(np.arange(20))

@@ -1,6 +1,6 @@
 """A collection as points on a plane: by principal components at once, or by who is whose neighbor.
 
-    components   vectors ──► mean, scale of each feature group ──► covariance ──► the two widest directions
+    components   vectors ──► as the metric sees them ──► mean, scale of each feature group ──► the two widest directions
     neighbors    vectors ──► nearest others of every item ──► neighbors drawn together, others pushed apart
 
 Both give the same points every time.
@@ -8,18 +8,21 @@ Both give the same points every time.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from typing import Any
 
 import numpy as np
 from scipy.sparse import csr_array
 from scipy.sparse.linalg import LinearOperator, eigsh
 
-from nearsay.arrays import row_blocks
 from nearsay.collection.feature_groups import FeatureGroups
 from nearsay.collection.live import LiveCollection
+from nearsay.distances.named import as_distance
 from nearsay.errors import InputError, unknown_name
 from nearsay.neighbors import find
+from nearsay.parallel import one_blas_thread
 from nearsay.search.exact import ExactSearch
+from nearsay.stopping import go_on
 
 LAYOUTS = ("components", "neighbors")
 MOST_BY_NEIGHBORS = 50_000
@@ -37,7 +40,8 @@ def map_of(collection: LiveCollection, layout: str = "components") -> np.ndarray
     Parameters
     ----------
     layout : "components" or "neighbors"
-        The two widest directions of the vectors, every feature group counting alike; or a plane on which items lie
+        The two widest directions of the vectors, as the metric sees them (``as_measured``), every feature group
+        counting alike; or a plane on which items lie
         beside their nearest others, for up to 50,000 items.
     """
     if layout not in LAYOUTS:
@@ -49,7 +53,7 @@ def map_of(collection: LiveCollection, layout: str = "components") -> np.ndarray
     groups = FeatureGroups.of_settings(collection.store.settings)
     columns = None if groups is None else list(groups.columns.values())
     blocks = _living(collection.store.blocks(), alive)
-    points = components(blocks, collection.n_columns, columns)
+    points = components(blocks, collection.n_columns, columns, as_measured(collection.store.settings))
     if layout == "neighbors" and len(rows) > 2:
         view = collection.now().views.first
         search = ExactSearch().fit_checked(view.search.rows_.between(0, len(alive)), view.search.distance_)
@@ -71,13 +75,55 @@ def check_not_too_many(n_items: int) -> None:
         )
 
 
+def as_measured(settings: Mapping[str, Any]) -> Callable[[np.ndarray], np.ndarray]:
+    """What turns rows into rows whose Euclidean distances are in the order of the collection's metric.
+
+    Where a metric has none (``without_form``), rows stay as they are, and are seen by Euclidean distance.
+
+    >>> as_measured({"metric": "cosine"})(np.array([[3.0, 4.0]]))
+    array([[0.6, 0.8]])
+    """
+    groups = FeatureGroups.of_settings(settings)
+    if groups is None:
+        return _form(settings.get("metric", "euclidean"))
+    parts = [(slice(*groups.columns[name]), _form(groups.metrics[name])) for name in groups.columns]
+
+    def seen(rows: np.ndarray) -> np.ndarray:
+        out = rows.copy()
+        for columns, form in parts:
+            out[:, columns] = form(np.ascontiguousarray(rows[:, columns]))
+        return out
+
+    return seen
+
+
+def _form(metric: str) -> Callable[[np.ndarray], np.ndarray]:
+    distance = as_distance(metric)
+    return distance.euclidean_form if distance.has_euclidean_form else lambda rows: rows
+
+
+def without_form(settings: Mapping[str, Any]) -> list[str]:
+    """The metrics of a collection that components do not follow.
+
+    >>> without_form({"metric": "manhattan"}), without_form({"metric": "cosine"})
+    (['manhattan'], [])
+    """
+    groups = FeatureGroups.of_settings(settings)
+    metrics = [settings.get("metric", "euclidean")] if groups is None else groups.metrics.values()
+    return sorted({metric for metric in metrics if not as_distance(metric).has_euclidean_form})
+
+
 def components(
-    blocks: Sequence[np.ndarray], n_columns: int, groups: Sequence[tuple[int, int]] | None = None
+    blocks: Sequence[np.ndarray],
+    n_columns: int,
+    groups: Sequence[tuple[int, int]] | None = None,
+    seen: Callable[[np.ndarray], np.ndarray] = np.asarray,
 ) -> np.ndarray:
     """(n_rows, 2) float32: all rows seen along the two directions in which they differ most.
 
     The largest entry of each direction is positive. Columns in ``groups`` (start, stop) are scaled together so that
-    every group varies as much as any other.
+    every group varies as much as any other. ``seen`` is done to rows first. How rows are cut into blocks changes
+    nothing.
 
     >>> components([np.array([[0.0, 7.0], [1.0, 7.0], [5.0, 7.0]])], 2)[:, 0]
     array([-2., -1.,  3.], dtype=float32)
@@ -86,17 +132,22 @@ def components(
     placed = np.zeros((n, 2), np.float32)
     if n == 0:
         return placed
-    mean = sum((part.sum(axis=0) for part in _parts(blocks)), np.zeros(n_columns)) / n
+
+    def parts() -> Iterator[np.ndarray]:
+        return map(seen, _parts(blocks, n_columns))
+
+    mean = sum((part.sum(axis=0) for part in parts()), np.zeros(n_columns)) / n
     scale = np.ones(n_columns)
     if groups is not None:
-        spread = sum((((part - mean) ** 2).sum(axis=0) for part in _parts(blocks)), np.zeros(n_columns)) / n
+        spread = sum((((part - mean) ** 2).sum(axis=0) for part in parts()), np.zeros(n_columns)) / n
         for start, stop in groups:
             scale[start:stop] = 1 / np.sqrt(spread[start:stop].sum() or 1.0)
-    directions = _widest(blocks, mean, scale)
-    at = 0
-    for part in _parts(blocks):
-        placed[at : at + len(part), : directions.shape[1]] = ((part - mean) * scale) @ directions
-        at += len(part)
+    with one_blas_thread():  # several may add in another order
+        directions = _widest(parts, mean, scale)
+        at = 0
+        for part in parts():
+            placed[at : at + len(part), : directions.shape[1]] = ((part - mean) * scale) @ directions
+            at += len(part)
     return placed
 
 
@@ -110,36 +161,35 @@ def beside_neighbors(neighbors: np.ndarray, start: np.ndarray) -> np.ndarray:
     neighbors : (n, k) row numbers of the nearest others.
     start : (n, 2)
     """
+    from nearsay.collection.layout_kernels import draw_together, push_apart
+
     n, k = neighbors.shape
     pairs = csr_array((np.ones(n * k), (np.repeat(np.arange(n), k), neighbors.ravel())), shape=(n, n))
     graph = csr_array(pairs + pairs.T)
-    ends, share = np.repeat(np.arange(n), np.diff(graph.indptr)), graph.data / (2 * k)
+    shares = graph.data / (2 * k)
     spread = start.std(axis=0).max() or 1.0
     rng = np.random.default_rng(0)
     # A little noise parts those that begin in the same place.
     Y = np.asarray(10 * (start - start.mean(axis=0)) / spread + rng.normal(scale=1e-3, size=(n, 2)))
+    drawn, pushed = np.empty_like(Y), np.empty_like(Y)
     strangers = max(FEWEST_STRANGERS, min(PAIRS_A_ROUND // n, n))
     for step in range(ROUNDS):
-        graph.data = share / (1 + ((Y[graph.indices] - Y[ends]) ** 2).sum(axis=1))
-        drawn = graph @ Y - graph.sum(axis=1)[:, None] * Y
-        pushed, closeness = np.zeros_like(Y), 0.0
-        for _ in range(strangers):
-            away = Y - Y[rng.permutation(n)]
-            close = 1 / (1 + (away**2).sum(axis=1, keepdims=True))
-            pushed += away * close**2
-            closeness += float(close.sum())
+        go_on()
         # Neighbors find each other first; then all are spread out.
-        pull = 4.0 if step < ROUNDS // 4 else 1.0
-        Y += np.clip(LARGEST_STEP * (1 - step / ROUNDS) * (pull * drawn + pushed * (n / closeness)), -4, 4)
+        draw_together(graph.indptr, graph.indices, shares, Y, 4.0 if step < ROUNDS // 4 else 1.0, drawn)
+        pushed[:], closeness = 0.0, 0.0
+        for _ in range(strangers):
+            closeness += push_apart(rng.permutation(n), Y, pushed)
+        Y += np.clip(LARGEST_STEP * (1 - step / ROUNDS) * (drawn + pushed * (n / closeness)), -4, 4)
     return np.asarray(Y - Y.mean(axis=0), np.float32)
 
 
-def _widest(blocks: Sequence[np.ndarray], mean: np.ndarray, scale: np.ndarray) -> np.ndarray:
+def _widest(parts: Callable[[], Iterator[np.ndarray]], mean: np.ndarray, scale: np.ndarray) -> np.ndarray:
     """(n_columns, up to 2): the directions, the widest first."""
     n_columns = len(mean)
     if n_columns <= MOST_COLUMNS:
         total = np.zeros((n_columns, n_columns))
-        for part in _parts(blocks):
+        for part in parts():
             centered = (part - mean) * scale
             total += centered.T @ centered
         found = np.linalg.eigh(total)[1][:, ::-1][:, :2]
@@ -147,7 +197,7 @@ def _widest(blocks: Sequence[np.ndarray], mean: np.ndarray, scale: np.ndarray) -
 
         def times(v: np.ndarray) -> np.ndarray:
             total = np.zeros(n_columns)
-            for part in _parts(blocks):
+            for part in parts():
                 centered = (part - mean) * scale
                 total += centered.T @ (centered @ v.ravel())
             return total
@@ -159,10 +209,21 @@ def _widest(blocks: Sequence[np.ndarray], mean: np.ndarray, scale: np.ndarray) -
     return np.asarray(found * np.where(largest < 0, -1.0, 1.0))
 
 
-def _parts(blocks: Sequence[np.ndarray]) -> Iterator[np.ndarray]:
+def _parts(blocks: Sequence[np.ndarray], n_columns: int) -> Iterator[np.ndarray]:
+    """The rows of all blocks, so many at a time wherever a block ends; what is given is written over afterwards."""
+    held, n = np.empty((ROWS_AT_ONCE, n_columns)), 0
     for block in blocks:
-        for part in row_blocks(len(block), size=ROWS_AT_ONCE):
-            yield block[part].astype(np.float64)
+        start = 0
+        while start < len(block):
+            go_on()
+            some = block[start : start + ROWS_AT_ONCE - n]
+            held[n : n + len(some)] = some
+            start, n = start + len(some), n + len(some)
+            if n == ROWS_AT_ONCE:
+                yield held
+                n = 0
+    if n:
+        yield held[:n]
 
 
 def _living(blocks: Sequence[np.ndarray], alive: np.ndarray) -> list[np.ndarray]:

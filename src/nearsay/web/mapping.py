@@ -10,7 +10,7 @@ from starlette.responses import Response
 from starlette.routing import Route
 
 from nearsay.collection.choosing import counts_by_label, labels_now
-from nearsay.collection.layout import LAYOUTS, check_not_too_many
+from nearsay.collection.layout import LAYOUTS, check_not_too_many, without_form
 from nearsay.errors import unknown_name
 from nearsay.web.browsing import SURE_UP_TO, _offered, looks_of
 from nearsay.web.rendering import respond, served_by, wants_json
@@ -35,8 +35,16 @@ def _about(served: Served, layout: str, most: int) -> dict[str, Any]:
     return {
         "layout": layout, "layouts": LAYOUTS, "points": f"/map.bin?layout={layout}", "rows": len(labels.alive),
         "version": labels.version, "sure_up_to": SURE_UP_TO, **counts_by_label(labels, most),
-        "offered": _offered(served, labels),
+        "offered": _offered(served, labels), "seen_as": _seen_as(served, layout),
     }  # fmt: skip
+
+
+def _seen_as(served: Served, layout: str) -> str | None:
+    """A word where the overview does not follow the metric."""
+    metrics = without_form(served.collection.store.settings) if layout == "components" else []
+    if not metrics:
+        return None
+    return f"{' and '.join(metrics)} cannot be drawn on a plane at once: this overview is by Euclidean distance."
 
 
 async def points(request: Request) -> Response:
