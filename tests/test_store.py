@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import random
 import shutil
+import sqlite3
 import tempfile
 from pathlib import Path
 
@@ -158,6 +159,26 @@ def test_a_backup_has_the_pictures_that_came_through_the_page(tmp_path):
         (tmp_path / "c" / "pictures" / "a.png").write_bytes(b"pixels")
         store.backup(tmp_path / "copy")
     assert (tmp_path / "copy" / "pictures" / "a.png").read_bytes() == b"pixels"
+
+
+@pytest.mark.parametrize("written_to", [True, False])
+def test_a_reader_backs_up_what_it_sees_and_changes_nothing(tmp_path, written_to):
+    with Store.create(tmp_path / "c", 1) as store:
+        store.add(["a", "b"], [[1.0], [2.0]], ["oak", "elm"])
+        store.seal(min_rows=1)
+        store.add(["c"], [[3.0]], ["ash"])
+        if not written_to:
+            store.close()
+        with Store.open(tmp_path / "c", read_only=True) as reader:
+            reader.backup(tmp_path / "copy")
+            expected = reader.items()
+            with pytest.raises(sqlite3.OperationalError, match="readonly"):  # it is a reader as before
+                reader._database.execute("DELETE FROM items")
+    with Store.open(tmp_path / "copy") as copy:
+        assert not copy.faults()
+        assert copy.items().labels.tolist() == expected.labels.tolist() == ["oak", "elm", "ash"]
+        assert copy.vectors([0, 1, 2]).ravel().tolist() == [1.0, 2.0, 3.0]
+        copy.add(["d"], [[4.0]])
 
 
 @how(max_examples=20, deadline=None)

@@ -8,7 +8,7 @@ import shutil
 from pathlib import Path
 
 from nearsay.collection import kept, shards
-from nearsay.collection.database import NAME, Database, database_errors
+from nearsay.collection.database import NAME, Database
 from nearsay.collection.durable_files import copy_file, storage_errors, sync_folder, sync_tree
 from nearsay.collection.shards import Shard
 from nearsay.errors import InputError, StorageError
@@ -29,8 +29,7 @@ def back_up(database: Database, folder: Path, to: Path) -> None:
     with storage_errors(f"back up to {to}"):
         try:
             part.mkdir()
-            with database.turn, database_errors(database.file):
-                database.execute("VACUUM INTO ?", (str(part / NAME),))
+            database.copy_into(part / NAME)
             copy = Database.open(part / NAME, read_only=False)
             try:
                 _copy_named(copy, folder, part)

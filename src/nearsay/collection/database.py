@@ -186,6 +186,17 @@ class Database:
             finally:
                 self._roll_back()
 
+    def copy_into(self, file: Path) -> None:
+        """Write all that there is at this moment to a new file; a reader may too."""
+        with self.turn, database_errors(self.file):
+            ((only_reads,),) = self.execute("PRAGMA query_only").fetchall()
+            # Said to a reader, this forbids the copy as well; the file itself is opened for reading alone.
+            self.execute("PRAGMA query_only = OFF")
+            try:
+                self.execute("VACUUM INTO ?", (str(file),))
+            finally:
+                self.execute(f"PRAGMA query_only = {only_reads}")
+
     def _roll_back(self) -> None:
         if self.connection.in_transaction:
             self.execute("ROLLBACK")
