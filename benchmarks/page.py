@@ -26,6 +26,7 @@ import nearsay as ns
 from benchmarks.measuring import Rows, main
 from nearsay.cli.serving import listening
 from nearsay.web.app import make_app
+from nearsay.web.connections import server_config
 
 TOKEN = "benchmark"
 N_COLUMNS, K = 128, 10
@@ -125,7 +126,7 @@ class Server:
     """A page of a collection in a thread of this process."""
 
     def __init__(self, collection: Any) -> None:
-        config = uvicorn.Config(make_app(collection, TOKEN), port=0, log_level="warning", access_log=False)
+        config = server_config(make_app(collection, TOKEN))
         self._server, self._socket = uvicorn.Server(config), listening(config)
         self._thread = threading.Thread(target=self._server.run, kwargs={"sockets": [self._socket]}, daemon=True)
         self.port = self._socket.getsockname()[1]

@@ -40,6 +40,7 @@ def serve(
     uvicorn = require("uvicorn", "web")
     from nearsay.collection.live import LiveCollection
     from nearsay.web.app import make_app
+    from nearsay.web.connections import server_config
     from nearsay.web.rendering import prepare_pages
 
     if not token and host not in HERE:
@@ -55,11 +56,7 @@ def serve(
         prepare_pages()
         if reading is not None:
             reading.join(PATIENCE)
-        config = uvicorn.Config(
-            pages, host=host, port=port, log_level="warning",
-            access_log=False, server_header=False, timeout_keep_alive=30, limit_concurrency=200, proxy_headers=False,
-            timeout_graceful_shutdown=3,
-        )  # fmt: skip
+        config = server_config(pages, host, port)
         server = uvicorn.Server(config)
         socket = listening(config)
         shown = "127.0.0.1" if host in ("0.0.0.0", "::") else f"[{host}]" if ":" in host else host

@@ -26,8 +26,11 @@ from nearsay.web.rendering import UNEXPECTED, sorry
 COOKIE = "nearsay"
 # A batch of pictures; single ones are limited by what they decode to.
 MOST_BYTES = 64 * 2**20
-# Seconds without a byte of what is being sent, and until all of it is there.
-MOST_QUIET, MOST_SENDING = 20.0, 300.0
+# What is being sent by all together.
+MOST_HELD = 4 * MOST_BYTES
+# Seconds without a byte of what is being sent, and until all of it is there; and bytes that come in a second, at least,
+# after the first of these times.
+MOST_QUIET, MOST_SENDING, LEAST_RATE = 20.0, 300.0, 4096
 HEADERS = {
     "Content-Security-Policy": (
         "default-src 'self'; base-uri 'none'; frame-ancestors 'none'; form-action 'self'; object-src 'none'"
@@ -58,6 +61,7 @@ class Gate:
         self._hosts = {"localhost", *(host.lower() for host in hosts)}
         # The cookie is not the token, so that the token is not in every request.
         self._session = secrets.token_urlsafe(32)
+        self._held = Held()
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         if scope["type"] == "lifespan":
@@ -80,14 +84,18 @@ class Gate:
 
         async def say(told: str, status: int) -> None:
             if not started:
-                await PlainTextResponse(told, status)(scope, receive, with_headers)
+                headers = {"Retry-After": "1"} if status == 503 else None
+                await PlainTextResponse(told, status, headers)(scope, receive, with_headers)
 
         refused = self._refused(scope, Headers(scope=scope))
         if refused is not None:
             await refused(scope, receive, with_headers)
             return
+        body = Body(receive, self._held)
         try:
-            await self._app(scope, _limited(receive), with_headers)
+            await self._app(scope, body, with_headers)
+        except TooMuch:
+            await say("Too much is being sent at once. Try again in a moment.", 503)
         except TooLarge:
             await say("This is too large.", 413)
         except TooSlow:
@@ -99,6 +107,8 @@ class Gate:
             if not started:
                 await sorry(Request(scope), UNEXPECTED, 500)(scope, receive, with_headers)
             raise
+        finally:
+            body.give_back()
 
     def _refused(self, scope: Scope, headers: Headers) -> Response | None:
         if not self._known_host(headers.get("host", "")):
@@ -174,26 +184,51 @@ class TooSlow(Exception):
     """What was announced did not come."""
 
 
-def _limited(receive: Receive) -> Receive:
-    """The same body, until it is too large or too slow: the length that was announced is not believed."""
-    taken, ended, since = 0, False, anyio.current_time()
+class TooMuch(Exception):
+    """All together send more than is taken at once."""
 
-    async def limited() -> Message:
-        nonlocal taken, ended
-        if ended:  # only the end of the connection is waited for
-            return await receive()
+
+class Held:
+    """How many bytes were sent with the requests that are being answered."""
+
+    def __init__(self) -> None:
+        self.n_bytes = 0
+
+
+class Body:
+    """What is sent, until it is too large or too slow: the length that was announced is not believed."""
+
+    def __init__(self, receive: Receive, held: Held) -> None:
+        self._receive, self._held = receive, held
+        self._taken, self._ended, self._since = 0, False, anyio.current_time()
+
+    async def __call__(self) -> Message:
+        if self._ended:  # only the end of the connection is waited for
+            return await self._receive()
         try:
-            with anyio.fail_after(min(MOST_QUIET, since + MOST_SENDING - anyio.current_time())):
-                message = await receive()
+            with anyio.fail_after(min(MOST_QUIET, self._ends - anyio.current_time())):
+                message = await self._receive()
         except TimeoutError:
             raise TooSlow from None
-        taken += len(message.get("body", b""))
-        ended = not message.get("more_body", False)
-        if taken > MOST_BYTES:
+        n = len(message.get("body", b""))
+        self._taken += n
+        self._held.n_bytes += n
+        self._ended = not message.get("more_body", False)
+        if self._taken > MOST_BYTES:
             raise TooLarge
+        if self._held.n_bytes > MOST_HELD:
+            raise TooMuch
         return message
 
-    return limited
+    @property
+    def _ends(self) -> float:
+        """When more must be there."""
+        return self._since + min(MOST_SENDING, MOST_QUIET + self._taken / LEAST_RATE)
+
+    def give_back(self) -> None:
+        """The request was answered."""
+        self._held.n_bytes -= self._taken
+        self._taken = 0
 
 
 def _equal(given: str, right: str) -> bool:
