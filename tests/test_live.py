@@ -493,3 +493,16 @@ def test_who_asks_and_corrects_does_not_wait_for_the_table_of_all_neighbors(pets
     assert 1 not in now.indices
     with LiveCollection.open(collection.store.path, read_only=True) as fresh:
         assert_array_equal(now.indices, fresh.left_out(fresh.now().views, 5).indices)
+
+
+@pytest.mark.parametrize("posterior", ["proportional", "weighted"])
+def test_asking_about_an_item_does_not_ask_all_items_about_the_others(pets, monkeypatch, posterior):
+    collection, _ = pets
+    collection.learn(posterior=posterior, n_neighbors=5)
+    ids = ["p0", "p30", "p59"]
+    with monkeypatch.context() as patched:
+        patched.setattr(LiveCollection, "left_out", lambda *given: pytest.fail("all were asked"))
+        few = collection.label_items(ids)
+    monkeypatch.setattr("nearsay.collection.learned.FEW_ROWS", 0)
+    with LiveCollection.open(collection.store.path, read_only=True) as fresh:
+        assert fresh.label_items(ids) == few

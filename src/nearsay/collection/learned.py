@@ -42,6 +42,8 @@ from nearsay.posterior.votes import neighbor_labels
 from nearsay.taxonomy.taxonomy import Taxonomy
 
 FILE = "learned.nearsay"
+# So many rows are searched sooner than the table of all others of all rows is made, where it is not kept already.
+FEW_ROWS = 64
 
 
 class NeighborsAlone(NeighborClassifier):
@@ -245,8 +247,9 @@ class LiveClassifier(NeighborClassifier):
         return replace(table, indices=self._place[table.indices])
 
     def _others(self, k: int, rows: np.ndarray) -> NeighborTable:
-        """The nearest others of some rows, kept up to date where the order of classes is not asked for."""
-        if self._members is None:
+        """The nearest others of some rows; of many, from a table of all where the order of classes is not asked."""
+        few = len(rows) <= FEW_ROWS and not self._views.first.sight.without
+        if self._members is None and not few:
             return self._left_out_of(k)[rows]
         found: NeighborTable = self._views.leave_one_out(k, self._members, rows)
         return found
