@@ -74,7 +74,7 @@ TAKES: dict[tuple[str, str], Takes] = {
     ("GET", "/find.json"): asked(q=TEXT),
     ("GET", "/labels.json"): asked(q=TEXT),
     ("POST", "/change.json"): sent("id", id=TEXT, do=CHANGES, label=TEXT, keywords=TEXT, state=TEXT, back=TEXT),
-    ("POST", "/undo.json"): sent(event=NUMBER, back=TEXT),
+    ("POST", "/undo.json"): sent(event=NUMBER, version=NUMBER, back=TEXT),
     ("GET", "/items.json"): asked(
         label=TEXT, node=TEXT, state=one_of(*STATES), below=SHARE, differs=one_of("1"), after=PLACE, rows=ROWS,
         row=PLACE, selected=one_of("1"),
@@ -82,7 +82,9 @@ TAKES: dict[tuple[str, str], Takes] = {
     ("GET", "/mistakes.json"): FROM,
     ("GET", "/duplicates.json"): FROM,
     ("GET", "/next.json"): FROM,
-    ("POST", "/label-many.json"): sent("label", id=several(TEXT), rows=ROWS, label=TEXT, sure=one_of("yes"), back=TEXT),
+    ("POST", "/label-many.json"): sent(
+        "label", id=several(TEXT), rows=ROWS, label=TEXT, sure=one_of("yes"), version=NUMBER, back=TEXT
+    ),
     ("GET", "/map.json"): asked(layout=one_of(*LAYOUTS)),
     ("GET", "/how-good.json"): asked(accuracy=SHARE, holdout=HELD_OUT),
     ("POST", "/how-good.json"): sent(accuracy=SHARE, holdout=HELD_OUT),
