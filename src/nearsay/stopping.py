@@ -21,11 +21,11 @@ def stoppable(check: Callable[[], None] | None) -> Iterator[None]:
     It holds for the calling thread, and for threads that share its work.
 
     >>> def stop():
-    ...     raise KeyboardInterrupt
+    ...     raise TimeoutError("That is enough.")
     >>> with stoppable(stop):
     ...     go_on()
     Traceback (most recent call last):
-    KeyboardInterrupt
+    TimeoutError: That is enough.
     """
     before = _check.set(check)
     try:
