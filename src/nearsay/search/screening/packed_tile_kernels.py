@@ -68,10 +68,82 @@ def sums_of_tile(builder: Any, of: Family, queries: list[Any], rows: list[Any], 
     """The innermost loop: whole sums [query][vector] of so many queries and vectors of rows.
 
     ``queries`` and ``rows`` are pointers to the bytes of each query and of each group of rows; ``begin`` has the
-    vectors that sums begin with. Sums live in registers: one value each, carried through the loop.
+    vectors that sums begin with.
     """
+    if of.deep == 2 * DEEP:
+        return _sums_by_pairs(builder, queries, rows, width)
     sums = ir.VectorType(INT, of.lanes)
-    per_group = ROWS // of.lanes
+    sixteen = ir.VectorType(INT, TOGETHER // DEEP)
+
+    def add_columns(column: Any, totals: list[Any]) -> list[Any]:
+        if of.by_lane:
+            lines = [load(builder, builder.gep(query, [column]), sixteen, 1) for query in queries]
+        for step in range(0, TOGETHER, DEEP):
+            here = builder.add(column, ir.Constant(LONG, step))
+            right = _vectors_at(builder, rows, here, len(begin), sums)
+            longer = []
+            for a, query in enumerate(queries):
+                if of.by_lane:
+                    lane = ir.Constant(ir.VectorType(INT, of.lanes), [step // DEEP] * of.lanes)
+                    left = builder.shuffle_vector(lines[a], lines[a], lane)
+                else:
+                    left = repeated(builder, load(builder, builder.gep(query, [here]), INT, 1), sums)
+                line = totals[a * len(begin) : (a + 1) * len(begin)]
+                pairs = zip(line, right, strict=True)
+                longer += [_add_products(builder, of, total, left, row) for total, row in pairs]
+            totals = longer
+        return totals
+
+    flat = _looped(builder, width, begin * len(queries), add_columns)
+    return [flat[start : start + len(begin)] for start in range(0, len(flat), len(begin))]
+
+
+def _sums_by_pairs(builder: Any, queries: list[Any], rows: list[Any], width: Any) -> Any:
+    """The same where an instruction takes eight columns of two queries and of two rows, and gives all four sums."""
+    bytes_, sums = ir.VectorType(BYTE, TOGETHER), ir.VectorType(INT, DEEP)
+    name, kind = "llvm.aarch64.neon.smmla.v4i32.v16i8", ir.FunctionType(sums, [sums, bytes_, bytes_])
+    multiply = cgutils.get_or_insert_function(builder.module, kind, name)
+    twos = [(queries[a], queries[min(a + 1, len(queries) - 1)]) for a in range(0, len(queries), 2)]
+    n_pairs = len(rows) * ROWS // 2
+
+    def add_columns(column: Any, totals: list[Any]) -> list[Any]:
+        for step in range(0, TOGETHER, 2 * DEEP):
+            here = builder.add(column, ir.Constant(LONG, step))
+            right = _vectors_at(builder, rows, here, n_pairs, bytes_)
+            longer = []
+            for a, two in enumerate(twos):
+                left = ir.Constant(ir.VectorType(LONG, 2), ir.Undefined)
+                for place, query in enumerate(two):
+                    eight = load(builder, builder.gep(query, [here]), LONG, 1)
+                    left = builder.insert_element(left, eight, ir.Constant(INT, place))
+                left = builder.bitcast(left, bytes_)
+                line = totals[a * n_pairs : (a + 1) * n_pairs]
+                longer += [builder.call(multiply, [total, left, row]) for total, row in zip(line, right, strict=True)]
+            totals = longer
+        return totals
+
+    flat = _looped(builder, width, [ir.Constant(sums, None)] * (len(twos) * n_pairs), add_columns)
+    lines = []
+    for a in range(len(queries)):
+        line = flat[a // 2 * n_pairs : (a // 2 + 1) * n_pairs]
+        of_query = ir.Constant(ir.VectorType(INT, 4), [2, 3, 6, 7] if a % 2 else [0, 1, 4, 5])
+        lines.append([builder.shuffle_vector(*pair, of_query) for pair in zip(line[::2], line[1::2], strict=True)])
+    return lines
+
+
+def _vectors_at(builder: Any, rows: list[Any], column: Any, count: int, kind: Any) -> list[Any]:
+    """So many vectors of packed rows, from a column on."""
+    deep = builder.mul(column, ir.Constant(LONG, ROWS))
+    size = kind.count * kind.element.width // 8
+    each = count // len(rows)
+    offsets = [(start, builder.add(deep, ir.Constant(LONG, part * size))) for start in rows for part in range(each)]
+    return [load(builder, builder.gep(start, [offset]), kind, 1) for start, offset in offsets]
+
+
+def _looped(
+    builder: Any, width: Any, begin: list[Any], add_columns: Callable[[Any, list[Any]], list[Any]]
+) -> list[Any]:
+    """Sums over all columns, some at a time. They live in registers: one value each, carried through the loop."""
     before, loop, after = (builder.append_basic_block(name) for name in ("before", "loop", "after"))
     builder.branch(before)
     builder.position_at_end(before)
@@ -79,36 +151,13 @@ def sums_of_tile(builder: Any, of: Family, queries: list[Any], rows: list[Any], 
     builder.position_at_end(loop)
     column = builder.phi(LONG)
     column.add_incoming(ir.Constant(LONG, 0), before)
-    totals = [[builder.phi(sums) for _ in begin] for _ in queries]
-    following = totals
-    sixteen = ir.VectorType(INT, TOGETHER // DEEP)
-    if of.by_lane:
-        lines = [load(builder, builder.gep(query, [column]), sixteen, 1) for query in queries]
-    for step in range(0, TOGETHER, DEEP):
-        here = builder.add(column, ir.Constant(LONG, step))
-        deep = builder.mul(here, ir.Constant(LONG, ROWS))
-        right = [
-            load(builder, builder.gep(start, [builder.add(deep, ir.Constant(LONG, part * DEEP * of.lanes))]), sums, 1)
-            for start in rows
-            for part in range(per_group)
-        ][: len(begin)]
-        longer = []
-        for a, line in enumerate(following):
-            if of.by_lane:
-                lane = ir.Constant(ir.VectorType(INT, of.lanes), [step // DEEP] * of.lanes)
-                left = builder.shuffle_vector(lines[a], lines[a], lane)
-            else:
-                left = repeated(builder, load(builder, builder.gep(queries[a], [here]), INT, 1), sums)
-            longer.append(
-                [_add_products(builder, of, total, left, row) for total, row in zip(line, right, strict=True)]
-            )
-        following = longer
+    totals = [builder.phi(first.type) for first in begin]
+    following = add_columns(column, totals)
     next_column = builder.add(column, ir.Constant(LONG, TOGETHER))
     column.add_incoming(next_column, loop)
-    for line, sums_after in zip(totals, following, strict=True):
-        for total, first, total_after in zip(line, begin, sums_after, strict=True):
-            total.add_incoming(first, before)
-            total.add_incoming(total_after, loop)
+    for total, first, total_after in zip(totals, begin, following, strict=True):
+        total.add_incoming(first, before)
+        total.add_incoming(total_after, loop)
     builder.cbranch(builder.icmp_signed("<", next_column, width), loop, after)
     builder.position_at_end(after)
     return following
@@ -230,12 +279,15 @@ def multiply(Q, query_scales, packed, row_sums, row_scales, out):  # type: ignor
 
 
 @compiled
-def pack(values, fours, packed, row_sums, moved):  # type: ignore[no-untyped-def]
-    """Rows of bytes, sixteen side by side, and ``moved`` times the sum of each row; ``fours`` are the bytes by four."""
+def pack(values, together, packed, row_sums, moved):  # type: ignore[no-untyped-def]
+    """Rows of bytes, sixteen side by side, and ``moved`` times the sum of each row.
+
+    ``together`` are the bytes by four, or by eight, as they stay together.
+    """
     for r in range(values.shape[0]):
         group, lane = r // ROWS, r % ROWS
-        for j in range(fours.shape[1]):
-            packed[group, j, lane] = fours[r, j]
+        for j in range(together.shape[1]):
+            packed[group, j, lane] = together[r, j]
         total = np.int32(0)
         for j in range(values.shape[1]):
             total += np.int32(values[r, j])

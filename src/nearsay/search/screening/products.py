@@ -89,9 +89,10 @@ def pack_rows(values: np.ndarray, lines: int) -> tuple[np.ndarray, np.ndarray]:
     """Bytes of rows, sixteen side by side and filled up with zeros to so many; and what their sums begin with."""
     from nearsay.search.screening.packed_tile_kernels import SERVES, pack
 
-    packed = np.zeros((lines // ROWS, values.shape[1] // DEEP, ROWS), np.int32)
+    together = np.int32 if SERVES.deep == DEEP else np.int64
+    packed = np.zeros((lines // ROWS, values.shape[1] // SERVES.deep, ROWS), together)
     sums = np.zeros(lines, np.int32)
-    pack(values, values.view(np.int32), packed, sums, SERVES.moved)
+    pack(values, values.view(together), packed, sums, SERVES.moved)
     return packed.view(np.int8).reshape(-1), sums
 
 

@@ -13,7 +13,7 @@ import numpy as np
 from nearsay.errors import unknown_name
 
 ROWS = 16  # side by side
-DEEP = 4  # columns of a row together
+DEEP = 4  # columns of a row together, as most instructions take them
 TOGETHER = 16  # columns that a step of the tile takes; rows are filled up with zeros to a multiple of it
 # The name of a family, to be used instead of the one that is chosen; "none" for none of them.
 FORCE = "NEARSAY_TILE"
@@ -33,6 +33,7 @@ class Family:
     moved : what is added to the bytes of a query, whose side has no sign; 0 where it has one.
     largest : of the numbers that a byte of a query holds; rows reach to ±127.
     n_queries, n_vectors : how many sums are kept in registers at once.
+    deep : how many columns of a row lie together.
     """
 
     name: str
@@ -42,6 +43,7 @@ class Family:
     largest: int
     n_queries: int
     n_vectors: int
+    deep: int = DEEP
 
     @property
     def by_lane(self) -> bool:
@@ -63,6 +65,7 @@ FAMILIES = (
     Family("AVX-VNNI", "avxvnni", 8, 128, 127, 6, 2),
     # Two products of 127 × 127 are added in 16 bits, where nothing larger would fit.
     Family("AVX2", "avx2", 8, 64, 63, 6, 2),
+    Family("Arm i8mm", "i8mm", 4, 0, 127, 4, 4, deep=2 * DEEP),
     Family("Arm dot products", "dotprod", 4, 0, 127, 4, 4),
     # Only for tests, and where it is asked for: slower than products of float32.
     ANY := Family("any processor", "", 4, 0, 127, 4, 4),
@@ -75,7 +78,8 @@ def families_here() -> list[Family]:
 
     known = dict(binding.get_host_cpu_features())
     with suppress(OSError):  # Linux on Arm tells more than LLVM
-        known["dotprod"] = " asimddp" in Path("/proc/cpuinfo").read_text()
+        told = Path("/proc/cpuinfo").read_text()
+        known["dotprod"], known["i8mm"] = " asimddp" in told, " i8mm" in told
     return [each for each in FAMILIES if each is ANY or known.get(each.feature)]
 
 
