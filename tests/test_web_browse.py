@@ -262,6 +262,16 @@ def test_the_page_of_items_shows_what_its_twin_says(shown):
     assert [item["row"] for item in told(client, "/items.json?rows=5,3,10,9999")["items"]] == [5, 3]
 
 
+def test_a_large_page_comes_packed_to_those_who_can_unpack_it(shown):
+    client = shown[1]
+    packed = client.get("/items", headers={"Accept-Encoding": "gzip"})
+    plain = client.get("/items", headers={"Accept-Encoding": "identity"})
+    assert packed.headers["content-encoding"] == "gzip"
+    assert "content-encoding" not in plain.headers
+    assert packed.text == plain.text
+    assert 4 * int(packed.headers["content-length"]) < int(plain.headers["content-length"])
+
+
 def test_names_are_shown_as_text_and_pages_need_no_inline_script_or_style(shown):
     client = shown[1]
     for path in ("/items", "/items?differs=1", "/mistakes", "/duplicates", "/next", "/map"):

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gzip
 import logging
 from typing import Any
 
@@ -37,6 +38,7 @@ templates.globals["pages"] = [
 UNEXPECTED = "Something went wrong here. The terminal in which it is served says what."
 UNUSABLE = "The collection cannot be used right now. The terminal in which it is served says why."
 LETTERS = 34
+COMPRESSED_FROM = 16_384  # bytes of a page
 
 
 def percent(share: float) -> str:
@@ -86,8 +88,12 @@ async def respond(request: Request, template: str, data: dict[str, Any], status:
         return Response(as_json(data), status, media_type="application/json")
     served = served_by(request)
     about = await served.run(served.about)
-    page = templates.get_template(template).render(about=about, here=request.url.path, **data)
-    return HTMLResponse(page, status)
+    page = templates.get_template(template).render(about=about, here=request.url.path, **data).encode()
+    # A grid of items says the same of each: a sixth of the bytes. No page holds a secret that its length could tell.
+    headers = {"Vary": "Accept-Encoding"}
+    if len(page) >= COMPRESSED_FROM and "gzip" in request.headers.get("accept-encoding", ""):
+        page, headers["Content-Encoding"] = gzip.compress(page, 4, mtime=0), "gzip"
+    return HTMLResponse(page, status, headers)
 
 
 def done(request: Request, back: str, data: dict[str, Any]) -> Response:
