@@ -13,8 +13,7 @@ import pytest
 FIRST = [
     *("sklearn_checks", "store_crash", "cli", "compiling", "odd_files", "scikit_learn_names", "images_read", "sources"),
     *("data", "datasets", "settings", "corel5k", "many_classes", "simulated_promises", "commands", "joint_search"),
-    *("fused", "reproduce_hedging", "tour", "approximate", "dask", "web_browse", "web_accessible", "web_judging"),
-    *("web_batch", "packed_tile", "gpu", "sharded_classifier"),
+    *("fused", "reproduce_hedging", "tour", "approximate"),
 ]
 
 
