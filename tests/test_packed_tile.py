@@ -171,6 +171,23 @@ def test_guesses_are_never_trusted(monkeypatch, in_order, k):
     np.testing.assert_array_equal(found.indices, np.argsort(np.sqrt(far), axis=1, kind="stable")[:, :k])
 
 
+def test_a_guess_that_lets_just_enough_rows_pass_is_found_out(monkeypatch):
+    """The k rows that reach lowest need not be the nearest: their margins differ."""
+    rng = np.random.default_rng(0)
+    X = (rng.normal(size=(6000, 3)) * rng.choice([0.3, 1, 3], (6000, 1))).astype(np.float32)
+    Q = rng.normal(size=(60, 3)).astype(np.float32)
+
+    def lowest(rows, queries, k, length, slack):
+        every = rows.lists(queries, slack, 6000, 12_100, 1, np.full(len(slack), np.inf, np.float32))
+        listed = every.listed[: len(slack), :6000]
+        return np.nextafter(np.sort(listed["score"] - listed["margin"], axis=1)[:, k - 1], np.float32(np.inf))
+
+    monkeypatch.setattr(PackedRows, "_guess", lowest)
+    found = NeighborIndex(search=ExactSearch(products="int8")).fit(X).query(Q, 50)
+    far = np.sqrt(sum((Q[:, None, j].astype(float) - X[:, j].astype(float)) ** 2 for j in range(3)))
+    np.testing.assert_array_equal(found.indices, np.argsort(far, axis=1, kind="stable")[:, :50])
+
+
 def test_a_query_with_more_near_ties_than_its_list_holds_is_left_undecided():
     X = np.zeros((3000, 4), np.float32)
     X[0] = 5
