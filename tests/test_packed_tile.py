@@ -32,8 +32,8 @@ TESTS = Path(__file__).parent
 
 
 def quantized(values: np.ndarray) -> Quantized:
-    """Bytes as they are prepared: columns in sixteens, rows in whole tiles, filled up with zeros."""
-    lines, columns = -(-len(values) // tile().n_queries) * tile().n_queries, -(-values.shape[1] // 16) * 16
+    """Bytes as they are prepared: columns in whole steps, rows in whole tiles, filled up with zeros."""
+    lines, columns = -(-len(values) // tile().n_queries) * tile().n_queries, products.whole_columns(values.shape[1])
     filled = np.zeros((lines, columns), np.int8)
     filled[: len(values), : values.shape[1]] = values
     return Quantized(filled, np.ones(lines, np.float32), len(values))

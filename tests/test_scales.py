@@ -49,10 +49,10 @@ def test_rows_of_any_width_have_their_true_neighbors(n_columns, products):
 
 
 def test_the_widest_8_bit_sums_fit_32_bits():
-    from nearsay.search.screening.tile_families import TOGETHER, tile
+    from nearsay.search.screening.tile_families import tile
 
-    assert WIDEST_INT8 % TOGETHER == 0  # rows are filled up to whole steps of the tile
-    assert 127 * tile().largest * WIDEST_INT8 < 2**31 <= 127 * tile().largest * (WIDEST_INT8 + TOGETHER)
+    assert WIDEST_INT8 % tile().together == 0  # rows are filled up to whole steps of the tile
+    assert 127 * tile().largest * WIDEST_INT8 < 2**31 <= 127 * tile().largest * (WIDEST_INT8 + tile().together)
     products = Int8Products()
     prepared, _ = products.prepare(np.ones((4, WIDEST_INT8), np.float32))
     out = np.empty((4, 4), np.float32)

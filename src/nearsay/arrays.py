@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterator
 from datetime import date, time, timedelta
 from threading import Lock
@@ -26,6 +27,8 @@ HINT_FOR_MISSING = (
 
 # Type characters of float32 and float64, the types that products and compiled loops take as they are.
 SINGLE_OR_DOUBLE = "fd"
+
+CACHE_LINE = 64  # bytes
 
 
 def as_rows(X: Any, *, name: str = "X", width: int | None = None) -> np.ndarray:
@@ -269,6 +272,18 @@ def check_row_numbers(rows: Any, n_rows: int, *, removed: np.ndarray | None = No
             + (f", and {gone} of them are removed." if gone else ".")
         )
     return numbers.astype(np.int64, copy=False)
+
+
+def in_cache_lines(shape: tuple[int, ...], dtype: Any) -> np.ndarray:
+    """Zeros that begin with a line of the processor's cache: a vector that lies in two of them is fetched twice.
+
+    >>> in_cache_lines((3, 5), np.float32).ctypes.data % CACHE_LINE
+    0
+    """
+    size = math.prod(shape) * np.dtype(dtype).itemsize
+    memory = np.zeros(size + CACHE_LINE, np.int8)
+    start = -memory.ctypes.data % CACHE_LINE
+    return memory[start : start + size].view(dtype).reshape(shape)
 
 
 def row_blocks(n_rows: int, *, row_bytes: int = 0, size: int | None = None) -> Iterator[slice]:

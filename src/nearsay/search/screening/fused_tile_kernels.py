@@ -24,7 +24,18 @@ from numba import types
 from numba.core import cgutils
 from numba.extending import intrinsic
 
-from nearsay.search.screening.packed_tile_kernels import FLOAT, LONG, QUERIES_AT_ONCE, SERVES, TILE_ROWS, Tile, compiled
+from nearsay.search.screening.matrix_tile_kernels import multiply_block, release_tiles, set_up_tiles
+from nearsay.search.screening.packed_tile_kernels import (
+    FLOAT,
+    LONG,
+    QUERIES_AT_ONCE,
+    READ_AT_ONCE,
+    SERVES,
+    TILE_ROWS,
+    Tile,
+    compiled,
+    room_for_sums,
+)
 from nearsay.search.screening.selection_kernels import kth_smallest
 from nearsay.search.screening.shortlist_kernels import just_above
 
@@ -36,23 +47,24 @@ FLOATS = ir.VectorType(FLOAT, SERVES.lanes)
 @intrinsic
 def _compare_tile(
     typing: Any, Q: Any, query_scales: Any, limits: Any, i: Any, packed: Any, row_sums: Any, row_scales: Any,
-    half_norms: Any, r: Any, scores: Any, below: Any,
+    half_norms: Any, r: Any, scores: Any, below: Any, sums: Any, first: Any,
 ) -> tuple[Any, Callable[..., Any]]:  # fmt: skip
     """Whether any score of the tile from query ``i`` and row ``r`` on lies below its query's limit.
 
-    Only then ``scores[a, b]`` is written, and the bits of ``below[a]`` that say of which rows they are.
+    Only then ``scores[a, b]`` is written, and the bits of ``below[a]`` that say of which rows they are. Where queries
+    and rows have been multiplied already, theirs are the ``sums`` from line ``first`` on.
     """
 
     def generate(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:
-        tile = Tile(context, builder, signature, arguments, QUERIES_AT_ONCE)
+        tile = Tile(context, builder, signature, arguments, READ_AT_ONCE)
         i, r = arguments[3], arguments[8]
-        sums = tile.sums(0, i, 4, 5, r)
+        sums = tile.held(11, arguments[12]) if SERVES.held else tile.sums(0, i, 4, 5, r)
         row_scales, half_norms = tile.vectors(6, r, FLOATS), tile.vectors(7, r, FLOATS)
         fuse = _known(builder, "fma", [FLOATS] * 3)
         lower = _known(builder, "minnum", [FLOATS] * 2)
-        limits = [tile.of_query(2, i, a, FLOATS) for a in range(QUERIES_AT_ONCE)]
+        limits = [tile.of_query(2, i, a, FLOATS) for a in range(READ_AT_ONCE)]
         scores, found = [], None
-        for a in range(QUERIES_AT_ONCE):
+        for a in range(READ_AT_ONCE):
             turned = builder.fneg(tile.of_query(1, i, a, FLOATS))
             line = [
                 builder.call(fuse, [builder.fmul(builder.sitofp(whole, FLOATS), row_scale), turned, half_norm])
@@ -67,7 +79,7 @@ def _compare_tile(
         bits = ir.IntType(SERVES.lanes)
         any_found = builder.icmp_unsigned("!=", builder.bitcast(found, bits), ir.Constant(bits, 0))
         with builder.if_then(any_found, likely=False):
-            for a in range(QUERIES_AT_ONCE):
+            for a in range(READ_AT_ONCE):
                 bits_of_line = builder.gep(tile.data(10), [ir.Constant(LONG, a)])
                 mask = ir.Constant(LONG, 0)
                 for b, score in enumerate(scores[a]):
@@ -80,7 +92,9 @@ def _compare_tile(
         return any_found
 
     number = types.int64
-    arguments = (Q, query_scales, limits, number, packed, row_sums, row_scales, half_norms, number, scores, below)
+    arguments = (
+        Q, query_scales, limits, number, packed, row_sums, row_scales, half_norms, number, scores, below, sums, number,
+    )  # fmt: skip
     return types.boolean(*arguments), generate
 
 
@@ -110,18 +124,23 @@ def see_packed(queries, rows, groups, first, k, slack, lists):  # type: ignore[n
     packed, row_sums, row_scales, half_norms, errors, lengths, group_errors, group_lengths = rows
     listed, thresholds, counts, due, _ = lists
     limits = np.empty(Q.shape[0], np.float32)
-    scores = np.empty((QUERIES_AT_ONCE, TILE_ROWS), np.float32)
-    below = np.zeros(QUERIES_AT_ONCE, np.int64)
+    scores = np.empty((READ_AT_ONCE, TILE_ROWS), np.float32)
+    below = np.zeros(READ_AT_ONCE, np.int64)
+    sums = room_for_sums()
+    set_up_tiles()
     for g in range(groups[0], groups[1], groups[2]):
         error, length = group_errors[g], group_lengths[g]
         for q in range(limits.shape[0]):
             limits[q] = thresholds[q] + (reaches[q] * error + query_errors[q] * length)
         for r in range(g * GROUP, (g + 1) * GROUP, TILE_ROWS):
-            for i in range(0, limits.shape[0], QUERIES_AT_ONCE):
+            for i in range(0, limits.shape[0], READ_AT_ONCE):
+                if i % QUERIES_AT_ONCE == 0:
+                    multiply_block(Q, i, packed, row_sums, r, sums)
                 if _compare_tile(
-                    Q, query_scales, limits, i, packed, row_sums, row_scales, half_norms, r, scores, below
-                ):
-                    for a in range(QUERIES_AT_ONCE):
+                    Q, query_scales, limits, i, packed, row_sums, row_scales, half_norms, r, scores, below,
+                    sums, i % QUERIES_AT_ONCE,
+                ):  # fmt: skip
+                    for a in range(READ_AT_ONCE):
                         bits, q = below[a], i + a
                         while bits != 0:
                             b = _first_bit(bits)
@@ -134,6 +153,7 @@ def see_packed(queries, rows, groups, first, k, slack, lists):  # type: ignore[n
                                 counts[q] = count + 1
                                 if count + 1 == due[q]:
                                     _make_room(lists, q, k, slack[q])
+    release_tiles()
 
 
 @compiled

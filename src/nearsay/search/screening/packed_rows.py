@@ -55,7 +55,7 @@ class Block:
     first : number of the first row.
     n_rows : without those that fill up.
     values : bytes, sixteen rows side by side.
-    sums : what sums begin with, its sign turned around.
+    sums : what sums begin with.
     scales, half_norms, errors, lengths : of each row; the lengths after rounding, or more.
     group_errors, group_lengths : the largest of each group.
     """

@@ -9,14 +9,12 @@ them with four bytes of a query and adds the four products to a running sum for 
                                        added across a register
 
 Which instruction that is, and how many rows a vector holds, is told by a Family. Some instructions take one side
-without a sign: queries are moved up by 128, and 128 times the sum of a row, known beforehand, is where sums begin,
-with its sign turned around.
+without a sign: queries are moved up by 128, and sums begin at −128 times the sum of the row, known beforehand.
 Sums are exact: whole numbers of 32 bits, of which ``Family.most_columns`` keeps them.
 """
 
 from __future__ import annotations
 
-import os
 from collections.abc import Callable
 from functools import partial
 from typing import Any
@@ -28,10 +26,11 @@ from numba.core import cgutils
 from numba.extending import intrinsic
 
 from nearsay.compiling import only_compiled
-from nearsay.search.screening.tile_families import ANY, DEEP, FORCE, ROWS, TOGETHER, Family, tile
+from nearsay.search.screening.matrix_tile_kernels import aligned, multiply_block, release_tiles, set_up_tiles
+from nearsay.search.screening.tile_families import ANY, DEEP, ROWS, TOGETHER, Family, tile, usual
 
 # What is compiled is kept on disk by processor, which does not tell a tile that was forced from the one that serves.
-compiled = partial(only_compiled, cache=False) if os.environ.get(FORCE) else only_compiled
+compiled = only_compiled if usual() else partial(only_compiled, cache=False)
 
 BYTE, INT, LONG, FLOAT = ir.IntType(8), ir.IntType(32), ir.IntType(64), ir.FloatType()
 
@@ -186,6 +185,17 @@ class Tile:
     def array(self, number: int) -> Any:
         return self.context.make_array(self.signature.args[number])(self.context, self.builder, self.arguments[number])
 
+    def held(self, number: int, first: Any) -> Any:
+        """Sums that lie in memory already, of the queries from the ``first`` on."""
+        builder, sums = self.builder, ir.VectorType(INT, SERVES.lanes)
+        start = aligned(builder, self.data(number))
+        lines = []
+        for a in range(self.n_queries):
+            line = builder.mul(builder.add(first, ir.Constant(LONG, a)), ir.Constant(LONG, TILE_ROWS))
+            places = [builder.add(line, ir.Constant(LONG, b)) for b in range(0, TILE_ROWS, SERVES.lanes)]
+            lines.append([load(builder, builder.gep(start, [place]), sums, 64) for place in places])
+        return lines
+
     def sums(self, Q: int, i: Any, packed: int, row_sums: int, r: Any) -> Any:
         """Products, as whole numbers, of the queries from ``i`` on and the rows from ``r`` on, a multiple of a tile."""
         builder, of = self.builder, SERVES
@@ -194,9 +204,10 @@ class Tile:
         queries = [builder.gep(self.data(Q), [line]) for line in lines]
         starts = [builder.mul(builder.add(r, ir.Constant(LONG, b)), width) for b in range(0, TILE_ROWS, ROWS)]
         rows = [builder.gep(self.data(packed), [start]) for start in starts]
-        vectors = self.vectors(row_sums, r, ir.VectorType(INT, of.lanes))
-        none = ir.Constant(ir.VectorType(INT, of.lanes), None)
-        begin = [builder.sub(none, moved) for moved in vectors] if of.moved else [none] * len(vectors)
+        kind = ir.VectorType(INT, of.lanes)
+        begin = self.vectors(row_sums, r, kind)
+        if not of.moved:
+            begin = [ir.Constant(kind, None)] * len(begin)
         return sums_of_tile(builder, of, queries, rows, width, begin)
 
     def vectors(self, number: int, r: Any, kind: Any) -> list[Any]:
@@ -211,19 +222,22 @@ class Tile:
         return repeated(self.builder, self.builder.load(self.builder.gep(self.data(number), [place])), kind)
 
 
-def _multiply_tile_of(n_queries: int) -> Any:
+def _multiply_tile_of(n_queries: int, *, held: bool) -> Any:
     @intrinsic
     def multiply_tile(
         typing: Any, Q: Any, query_scales: Any, i: Any, packed: Any, row_sums: Any, row_scales: Any, r: Any, out: Any,
-        i_out: Any, r_out: Any,
+        i_out: Any, r_out: Any, sums: Any, first: Any,
     ) -> tuple[Any, Callable[..., Any]]:  # fmt: skip
-        """``out[i_out + a, r_out + b]`` of the queries from ``i`` on and the rows from ``r`` on."""
+        """``out[i_out + a, r_out + b]`` of the queries from ``i`` on and the rows from ``r`` on.
+
+        Where they have been multiplied already, theirs are the ``sums`` from line ``first`` on.
+        """
 
         def generate(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:
             tile = Tile(context, builder, signature, arguments, n_queries)
             floats = ir.VectorType(FLOAT, SERVES.lanes)
             i, r, i_out, r_out = (arguments[number] for number in (2, 6, 8, 9))
-            sums = tile.sums(0, i, 3, 4, r)
+            sums = tile.held(10, arguments[11]) if held else tile.sums(0, i, 3, 4, r)
             row_scales = tile.vectors(5, r, floats)
             out_width = builder.extract_value(tile.array(7).shape, 1)
             for a in range(n_queries):
@@ -236,7 +250,7 @@ def _multiply_tile_of(n_queries: int) -> Any:
             return context.get_dummy_value()
 
         number = types.int64
-        arguments = (Q, query_scales, number, packed, row_sums, row_scales, number, out, number, number)
+        arguments = (Q, query_scales, number, packed, row_sums, row_scales, number, out, number, number, sums, number)
         return types.void(*arguments), generate
 
     return multiply_tile
@@ -245,42 +259,56 @@ def _multiply_tile_of(n_queries: int) -> Any:
 # Chosen once.
 SERVES = tile()
 QUERIES_AT_ONCE = SERVES.n_queries
+READ_AT_ONCE = SERVES.held or QUERIES_AT_ONCE
 TILE_ROWS = max(ROWS, SERVES.lanes * SERVES.n_vectors)
-_multiply_tile, _multiply_line = _multiply_tile_of(QUERIES_AT_ONCE), _multiply_tile_of(1)
+_multiply_tile = _multiply_tile_of(READ_AT_ONCE, held=SERVES.held > 0)
+_multiply_line = _multiply_tile_of(1, held=False)
 
 
 @compiled
 def multiply(Q, query_scales, packed, row_sums, row_scales, out):  # type: ignore[no-untyped-def]
     """``out[i, r] = (Q[i] · row r) · query_scales[i] · row_scales[r]``, as large as ``out`` is.
 
-    Q has been moved and has columns in whole sixteens; packed rows, their sums and their scales hold whole tiles,
+    Q has been moved and has columns in whole steps; packed rows, their sums and their scales hold whole tiles,
     filled up with zeros.
     """
     n_queries, n_rows = out.shape
     edge = np.empty((QUERIES_AT_ONCE, TILE_ROWS), np.float32)
+    sums = room_for_sums()
+    set_up_tiles()
     for r in range(0, n_rows, TILE_ROWS):
         whole = r + TILE_ROWS <= n_rows
         i = 0
         while i < n_queries:
             several = i + QUERIES_AT_ONCE <= n_queries
-            if several and whole:
-                _multiply_tile(Q, query_scales, i, packed, row_sums, row_scales, r, out, i, r)
+            if several:
+                multiply_block(Q, i, packed, row_sums, r, sums)
+                for a in range(0, QUERIES_AT_ONCE, READ_AT_ONCE):
+                    if whole:
+                        _multiply_tile(Q, query_scales, i + a, packed, row_sums, row_scales, r, out, i + a, r, sums, a)
+                    else:
+                        _multiply_tile(Q, query_scales, i + a, packed, row_sums, row_scales, r, edge, a, 0, sums, a)
             elif whole:
-                _multiply_line(Q, query_scales, i, packed, row_sums, row_scales, r, out, i, r)
+                _multiply_line(Q, query_scales, i, packed, row_sums, row_scales, r, out, i, r, sums, 0)
             else:
-                if several:
-                    _multiply_tile(Q, query_scales, i, packed, row_sums, row_scales, r, edge, 0, 0)
-                else:
-                    _multiply_line(Q, query_scales, i, packed, row_sums, row_scales, r, edge, 0, 0)
+                _multiply_line(Q, query_scales, i, packed, row_sums, row_scales, r, edge, 0, 0, sums, 0)
+            if not whole:
                 for a in range(QUERIES_AT_ONCE if several else 1):
                     for b in range(n_rows - r):
                         out[i + a, r + b] = edge[a, b]
             i += QUERIES_AT_ONCE if several else 1
+    release_tiles()
+
+
+@compiled
+def room_for_sums():  # type: ignore[no-untyped-def]
+    """Where sums of a block lie that is multiplied before they are read."""
+    return np.empty(QUERIES_AT_ONCE * TILE_ROWS + ROWS, np.int32)
 
 
 @compiled
 def pack(values, together, packed, row_sums, moved):  # type: ignore[no-untyped-def]
-    """Rows of bytes, sixteen side by side, and ``moved`` times the sum of each row.
+    """Rows of bytes, sixteen side by side, and what their sums begin with: ``moved`` times the sum of each row.
 
     ``together`` are the bytes by four, or by eight, as they stay together.
     """

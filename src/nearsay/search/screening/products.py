@@ -16,9 +16,10 @@ from typing import Any, Protocol
 
 import numpy as np
 
+from nearsay.arrays import in_cache_lines
 from nearsay.parallel import one_blas_thread
 from nearsay.search.screening import bounds, tile_families
-from nearsay.search.screening.tile_families import DEEP, ROWS, TOGETHER, tile
+from nearsay.search.screening.tile_families import DEEP, ROWS, tile
 
 # Rows that cannot be told apart cost something too: a small gain is none.
 WORTH_IT = 0.75
@@ -90,15 +91,15 @@ def pack_rows(values: np.ndarray, lines: int) -> tuple[np.ndarray, np.ndarray]:
     from nearsay.search.screening.packed_tile_kernels import SERVES, pack
 
     together = np.int32 if SERVES.deep == DEEP else np.int64
-    packed = np.zeros((lines // ROWS, values.shape[1] // SERVES.deep, ROWS), together)
-    sums = np.zeros(lines, np.int32)
-    pack(values, values.view(together), packed, sums, SERVES.moved)
+    packed = in_cache_lines((lines // ROWS, values.shape[1] // SERVES.deep, ROWS), together)
+    sums = in_cache_lines((lines,), np.int32)
+    pack(values, values.view(together), packed, sums, -SERVES.moved)
     return packed.view(np.int8).reshape(-1), sums
 
 
 def whole_columns(n_columns: int) -> int:
     """Columns filled up to what a step of the tile takes."""
-    return -(-n_columns // TOGETHER) * TOGETHER
+    return -(-n_columns // tile().together) * tile().together
 
 
 class Int8Products:
@@ -108,14 +109,16 @@ class Int8Products:
 
     @property
     def most_columns(self) -> int:
-        """Of the largest products in sums of 32 bits; filled up with zeros to sixteens."""
+        """Of the largest products in sums of 32 bits; filled up with zeros to whole steps."""
         return tile().most_columns
 
     def prepare(self, X: np.ndarray) -> tuple[Quantized, np.ndarray]:
         from nearsay.search.screening.packed_tile_kernels import QUERIES_AT_ONCE, quantize
 
         lines = -(-len(X) // QUERIES_AT_ONCE) * QUERIES_AT_ONCE
-        rows = Quantized(np.zeros((lines, whole_columns(X.shape[1])), np.int8), np.zeros(lines, np.float32), len(X))
+        rows = Quantized(
+            in_cache_lines((lines, whole_columns(X.shape[1])), np.int8), np.zeros(lines, np.float32), len(X)
+        )
         errors = np.empty(len(X))
         quantize(X, rows.values, rows.scales, errors, tile().largest)
         return rows, errors * bounds.ROUNDED_UP

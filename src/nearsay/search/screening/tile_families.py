@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import ctypes
 import os
+import sys
 from contextlib import suppress
 from dataclasses import dataclass
 from functools import lru_cache
@@ -10,15 +12,18 @@ from pathlib import Path
 
 import numpy as np
 
+from nearsay.arrays import in_cache_lines
 from nearsay.errors import unknown_name
 
 ROWS = 16  # side by side
 DEEP = 4  # columns of a row together, as most instructions take them
-TOGETHER = 16  # columns that a step of the tile takes; rows are filled up with zeros to a multiple of it
+TOGETHER = 16  # columns that a step of most tiles takes; rows are filled up with zeros to a multiple of it
 # The name of a family, to be used instead of the one that is chosen; "none" for none of them.
 FORCE = "NEARSAY_TILE"
 # Versions of LLVM whose names for the instructions are those used here.
 LLVM_VERSIONS = range(15, 23)
+# Linux lends the registers of AMX to a process that asks: this system call of x86, with this request and their number.
+ARCH_PRCTL, REQUEST_PERMISSION, TILE_DATA = 158, 0x1023, 18
 
 
 @dataclass(frozen=True)
@@ -34,6 +39,9 @@ class Family:
     largest : of the numbers that a byte of a query holds; rows reach to ±127.
     n_queries, n_vectors : how many sums are kept in registers at once.
     deep : how many columns of a row lie together.
+    together : how many columns a step takes.
+    held : of how many queries sums are read at once, where an instruction leaves those of ``n_queries`` in memory;
+        0 where they stay in registers.
     """
 
     name: str
@@ -44,6 +52,8 @@ class Family:
     n_queries: int
     n_vectors: int
     deep: int = DEEP
+    together: int = TOGETHER
+    held: int = 0
 
     @property
     def by_lane(self) -> bool:
@@ -52,15 +62,21 @@ class Family:
 
     def moved_up(self, values: np.ndarray) -> np.ndarray:
         """Bytes of queries as the instruction takes them."""
-        return values + np.int8(self.moved - 256 if self.moved > 127 else self.moved) if self.moved else values
+        if not self.moved:
+            return values
+        shift = np.int8(self.moved - 256 if self.moved > 127 else self.moved)
+        moved = in_cache_lines(values.shape, np.int8)
+        np.add(values, shift, out=moved)
+        return moved
 
     @property
     def most_columns(self) -> int:
         """So many columns fit into sums of 32 bits; on the way to them, sums may run over and back."""
-        return (2**31 - 1) // (self.largest * 127) // TOGETHER * TOGETHER
+        return (2**31 - 1) // (self.largest * 127) // self.together * self.together
 
 
 FAMILIES = (
+    AMX := Family("AMX", "amx-int8", 16, 128, 127, 16, 4, together=64, held=4),
     Family("AVX-512 VNNI", "avx512vnni", 16, 128, 127, 6, 4),
     Family("AVX-VNNI", "avxvnni", 8, 128, 127, 6, 2),
     # Two products of 127 × 127 are added in 16 bits, where nothing larger would fit.
@@ -80,7 +96,24 @@ def families_here() -> list[Family]:
     with suppress(OSError):  # Linux on Arm tells more than LLVM
         told = Path("/proc/cpuinfo").read_text()
         known["dotprod"], known["i8mm"] = " asimddp" in told, " i8mm" in told
+    if known.get(AMX.feature):
+        known[AMX.feature] = _lent()
     return [each for each in FAMILIES if each is ANY or known.get(each.feature)]
+
+
+@lru_cache(maxsize=1)
+def _lent() -> bool:
+    """Whether the system lends this process, and all its threads, the registers of AMX."""
+    if sys.platform != "linux":
+        return False
+    return bool(ctypes.CDLL(None).syscall(ARCH_PRCTL, REQUEST_PERMISSION, TILE_DATA) == 0)
+
+
+def usual() -> bool:
+    """Whether the tile that serves follows from the processor alone, as what is compiled and kept on disk does."""
+    from llvmlite import binding
+
+    return not os.environ.get(FORCE) and (tile() is AMX or not binding.get_host_cpu_features().get(AMX.feature))
 
 
 @lru_cache(maxsize=1)

@@ -1,0 +1,120 @@
+"""Products of packed bytes by AMX, whose registers are whole matrices. Imported on first use only (numba).
+
+    16 queries × 64 columns    ─┐
+                                ├─► one instruction: 16 × 16 sums, of 64 products each
+    64 columns of 16 rows, as  ─┘
+    they lie packed
+
+Sums are left in memory, and read from there a few queries at a time. The registers are set up and given back by each
+loop that uses them, as everyone else in the process does who uses them.
+On other processors these functions do nothing.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+from llvmlite import ir
+from numba import types
+from numba.core import cgutils
+from numba.extending import intrinsic
+
+from nearsay.search.screening.tile_families import ROWS, tile
+
+BYTE, LONG = ir.IntType(8), ir.IntType(64)
+SERVES = tile().held > 0
+# Of the eight registers the first four hold sums, the next queries, and the last three take turns in holding rows.
+N_REGISTERS, N_SUMS, QUERIES, FIRST_ROWS = 8, 4, 4, 5
+LINES, LINE_BYTES = 16, 64  # of every register
+
+
+def aligned(builder: Any, pointer: Any) -> Any:
+    """The first place from there on that begins a line of the cache."""
+    place = builder.add(builder.ptrtoint(pointer, LONG), ir.Constant(LONG, LINE_BYTES - 1))
+    return builder.inttoptr(builder.and_(place, ir.Constant(LONG, -LINE_BYTES)), pointer.type)
+
+
+def _do(builder: Any, name: str, *given: Any) -> None:
+    """An instruction; whole numbers among what it is given are registers."""
+    values = [ir.Constant(BYTE, each) if isinstance(each, int) else each for each in given]
+    kind = ir.FunctionType(ir.VoidType(), [each.type for each in values])
+    builder.call(cgutils.get_or_insert_function(builder.module, kind, f"llvm.x86.{name}"), values)
+
+
+@intrinsic
+def set_up_tiles(typing: Any) -> tuple[Any, Callable[..., Any]]:
+    """Let every register hold 16 lines of 64 bytes."""
+
+    def generate(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:
+        if SERVES:
+            said = [0] * 64
+            said[0] = 1  # the one way there is to lay registers out
+            said[16 : 16 + 2 * N_REGISTERS : 2] = [LINE_BYTES] * N_REGISTERS
+            said[48 : 48 + N_REGISTERS] = [LINES] * N_REGISTERS
+            kind = ir.ArrayType(BYTE, 64)
+            place = cgutils.alloca_once(builder, kind)
+            builder.store(ir.Constant(kind, said), place)
+            _do(builder, "ldtilecfg", builder.bitcast(place, BYTE.as_pointer()))
+        return context.get_dummy_value()
+
+    return types.void(), generate
+
+
+@intrinsic
+def release_tiles(typing: Any) -> tuple[Any, Callable[..., Any]]:
+    """Give the registers back."""
+
+    def generate(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:
+        if SERVES:
+            _do(builder, "tilerelease")
+        return context.get_dummy_value()
+
+    return types.void(), generate
+
+
+@intrinsic
+def multiply_block(
+    typing: Any, Q: Any, i: Any, packed: Any, row_sums: Any, r: Any, sums: Any
+) -> tuple[Any, Callable[..., Any]]:
+    """Sums (16, 64) of the queries from ``i`` on and the rows from ``r`` on, in the first whole lines of ``sums``."""
+
+    def generate(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:
+        if not SERVES:
+            return context.get_dummy_value()
+
+        def array(number: int) -> Any:
+            return context.make_array(signature.args[number])(context, builder, arguments[number])
+
+        def at(pointer: Any, *offsets: Any) -> Any:
+            for offset in offsets:
+                pointer = builder.gep(pointer, [ir.Constant(LONG, offset) if isinstance(offset, int) else offset])
+            return pointer
+
+        def as_bytes(pointer: Any) -> Any:
+            return builder.bitcast(pointer, BYTE.as_pointer())
+
+        i, r = arguments[1], arguments[4]
+        width = builder.extract_value(array(0).shape, 1)
+        queries = at(array(0).data, builder.mul(i, width))
+        rows = [
+            at(array(2).data, builder.mul(builder.add(r, ir.Constant(LONG, ROWS * b)), width)) for b in range(N_SUMS)
+        ]
+        for b in range(N_SUMS):  # the same line, over and over
+            _do(builder, "tileloadd64", b, as_bytes(at(array(3).data, r, ROWS * b)), ir.Constant(LONG, 0))
+        with cgutils.for_range_slice(builder, ir.Constant(LONG, 0), width, ir.Constant(LONG, LINE_BYTES), LONG) as (
+            column,
+            _,
+        ):
+            _do(builder, "tileloadd64", QUERIES, at(queries, column), width)
+            deep = builder.mul(column, ir.Constant(LONG, ROWS))
+            for b in range(N_SUMS):
+                there = FIRST_ROWS + b % (N_REGISTERS - FIRST_ROWS)
+                _do(builder, "tileloadd64", there, at(rows[b], deep), ir.Constant(LONG, LINE_BYTES))
+                _do(builder, "tdpbusd", b, QUERIES, there)
+        start = aligned(builder, array(5).data)
+        for b in range(N_SUMS):
+            _do(builder, "tilestored64", b, as_bytes(at(start, ROWS * b)), ir.Constant(LONG, 4 * ROWS * N_SUMS))
+        return context.get_dummy_value()
+
+    return types.void(Q, types.int64, packed, row_sums, types.int64, sums), generate
