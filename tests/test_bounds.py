@@ -312,12 +312,12 @@ def test_scores_of_packed_rows_stay_within_their_own_margins(data, distance):
         assume(len(X) and len(Q))
     packed = PackedRows(Geometry(as_distance(distance), HeldRows(X)))
     queries, slack, lengths = packed._queries(Q)
-    lists = packed.lists(queries, slack, len(X), 200, 1, np.full(len(Q), np.inf, np.float32))
+    listed, _, counts, *_ = packed.lists(queries, slack, len(X), 200, 1, np.full(len(Q), np.inf, np.float32)).arrays()
     geometry = packed.geometry
     measured = geometry.distance.block(Q, geometry.rows.items)
     for q in np.flatnonzero(np.isfinite(slack)):
-        assert sorted(lists.listed["row"][q, : lists.counts[q]]) == list(range(len(X)))  # all of them are wanted
-        for score, margin, row in lists.listed[q, : len(X)]:
+        assert sorted(listed["row"][q, : counts[q]]) == list(range(len(X)))  # all of them are wanted
+        for score, margin, row in listed[q, : len(X)]:
             half_square = HALF_SQUARE[distance](Fraction(float(measured[q, row])))
             expected = half_square * Fraction(geometry.scale) ** 2 - Fraction(float(lengths[q])) ** 2 / 2
             # The length of a query is rounded, too, which moves all of its scores alike.

@@ -20,7 +20,7 @@ from nearsay.distances.named import as_distance
 from nearsay.errors import InputError
 from nearsay.search.exact import ExactSearch
 from nearsay.search.row_store import HeldRows
-from nearsay.search.screening import packed_rows, products, tile_families
+from nearsay.search.screening import bounds, packed_rows, products, tile_families
 from nearsay.search.screening.narrowing_kernels import keep_nearest, squares
 from nearsay.search.screening.packed_rows import PackedRows
 from nearsay.search.screening.prepared_rows import Geometry
@@ -73,6 +73,38 @@ def test_the_widest_rows_fit_into_their_sums(sign):
     np.testing.assert_array_equal(multiplied(left, right), np.full((1, 3), np.float32(sign * most * 127 * n_columns)))
 
 
+@given(st.integers(1, 6), st.integers(1, 20), st.sampled_from([1e-30, 1.0, 1e12]), st.integers(0, 2**32 - 1))
+def test_queries_are_made_ready_as_the_formulas_say(n_queries, n_columns, size, seed):
+    """Centered, scaled, rounded to bytes; what that lost, and how far scores are off; one out of reach is nothing."""
+    rng = np.random.default_rng(seed)
+    X, Q = (rng.integers(-3, 4, (n, n_columns)) + rng.normal(size=n_columns) for n in (9, n_queries))
+    X[0] += 1
+    Q[0] *= size
+    rows = packed(X)
+    (values, scales, of_error, of_length), slack, lengths = rows._queries(Q)
+    geometry, of = rows.geometry, tile()
+    bound = rows._bound(0.0)
+    exact = (Q - geometry.center) * geometry.scale
+    for q, line in enumerate(exact):
+        length = np.sqrt(sum(x * x for x in line.tolist()))
+        if length > bounds.farthest(geometry.radius * geometry.scale):
+            assert slack[q] == np.inf
+            line[:] = length = 0
+        else:
+            assert slack[q] == pytest.approx(2 * bound.at(np.array(length)), rel=1e-12)
+        single = line.astype(np.float32)
+        scale = abs(single).max() / np.float32(of.largest)
+        wholes = np.rint(single * (np.float32(1) / scale if scale > 0 else np.float32(0)))
+        np.testing.assert_array_equal(values[q, :n_columns], of.moved_up(wholes.astype(np.int8)[None])[0])
+        assert scales[q] == scale
+        lost = np.sqrt(((single.astype(float) - float(scale) * wholes.astype(float)) ** 2).sum())
+        assert lengths[q] == pytest.approx(length, rel=1e-12)
+        assert of_error[q] >= length
+        assert of_length[q] >= lost
+        assert of_error[q] == pytest.approx(length, rel=1e-5)
+        assert of_length[q] == pytest.approx(lost, rel=1e-5, abs=1e-30)
+
+
 SHAPES = st.tuples(st.integers(1, 14), st.integers(1, 200), st.integers(1, 40))
 
 
@@ -87,14 +119,14 @@ def test_no_row_that_may_be_among_the_nearest_is_left_out(shape, k, seed, n_thre
     rows.pack()
     queries, slack, _ = rows._queries(Q)
     anything = np.full(n_queries, np.inf, np.float32)
-    everything = rows.lists(queries, slack, n_rows, 2 * n_rows + 100, 1, anything)
-    few = rows.lists(queries, slack, k, 4 * k + 2000, n_threads, anything)
+    everything = rows.lists(queries, slack, n_rows, 2 * n_rows + 100, 1, anything).arrays()[0]
+    few, _, counts, *_ = rows.lists(queries, slack, k, 4 * k + 2000, n_threads, anything).arrays()
     for q in range(n_queries):
-        scores, margins, numbers = (everything.listed[q, :n_rows][name] for name in ("score", "margin", "row"))
+        scores, margins, numbers = (everything[q, :n_rows][name] for name in ("score", "margin", "row"))
         if k <= n_rows and np.isfinite(slack[q]):
             certain = np.sort(scores + margins)[k - 1] + slack[q]
             expected = set(numbers[scores - margins <= certain].tolist())
-            assert expected <= set(few.listed["row"][q, : few.counts[q]].tolist())
+            assert expected <= set(few["row"][q, : counts[q]].tolist())
 
 
 @pytest.mark.parametrize("n_rows", [1, 63, 64, 65, packed_rows.ROWS_A_BLOCK, packed_rows.ROWS_A_BLOCK + 1, 9000])
@@ -178,8 +210,8 @@ def test_a_guess_that_lets_just_enough_rows_pass_is_found_out(monkeypatch):
     Q = rng.normal(size=(60, 3)).astype(np.float32)
 
     def lowest(rows, queries, k, length, slack):
-        every = rows.lists(queries, slack, 6000, 12_100, 1, np.full(len(slack), np.inf, np.float32))
-        listed = every.listed[: len(slack), :6000]
+        every = rows.lists(queries, slack, 6000, 12_100, 1, np.full(len(slack), np.inf, np.float32)).arrays()[0]
+        listed = every[: len(slack), :6000]
         return np.nextafter(np.sort(listed["score"] - listed["margin"], axis=1)[:, k - 1], np.float32(np.inf))
 
     monkeypatch.setattr(PackedRows, "_guess", lowest)

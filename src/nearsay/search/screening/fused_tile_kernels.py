@@ -189,6 +189,27 @@ def cut_back(lists, q, k, slack):  # type: ignore[no-untyped-def]
 
 
 @compiled
+def join_parts(listed, thresholds, counts):  # type: ignore[no-untyped-def]
+    """Lists (parts, queries) over different rows as one a query; one that is crowded in any part is crowded."""
+    n_parts, n_queries = counts.shape
+    totals, joined_thresholds = np.zeros(n_queries, np.int64), np.full(n_queries, np.inf, np.float32)
+    for q in range(n_queries):
+        for part in range(n_parts):
+            totals[q] += counts[part, q]
+            joined_thresholds[q] = min(joined_thresholds[q], thresholds[part, q])
+        if joined_thresholds[q] == -np.inf:
+            totals[q] = 0
+    joined = np.empty((n_queries, max(1, totals.max())), listed.dtype)
+    for q in range(n_queries):
+        place = 0
+        for part in range(n_parts if totals[q] else 0):
+            for c in range(counts[part, q]):
+                joined[q, place] = listed[part, q, c]
+                place += 1
+    return joined, joined_thresholds, totals
+
+
+@compiled
 def certain_thresholds(lists, k, slack, thresholds):  # type: ignore[no-untyped-def]
     """The thresholds that the rows listed so far make certain; +inf where they are fewer than k."""
     for q in range(slack.shape[0]):

@@ -11,15 +11,13 @@ from __future__ import annotations
 
 import math
 import threading
-from collections.abc import Iterable, Iterator
-from copy import copy
+from collections.abc import Iterator
 from dataclasses import dataclass, replace
-from itertools import pairwise
 from typing import Any
 
 import numpy as np
 
-from nearsay.arrays import row_blocks, rows_within
+from nearsay.arrays import SINGLE_OR_DOUBLE, in_cache_lines, row_blocks, rows_within
 from nearsay.parallel import in_parallel, shares, thread_count
 from nearsay.search.screening import bounds
 from nearsay.search.screening.candidate_tables import join_looks, stack_looks
@@ -38,7 +36,7 @@ QUERY_BYTES, LISTED_AT_ONCE = 256 << 10, 1 << 20
 # From so many neighbors on, where to begin is guessed from every so many-th group of rows.
 GUESSED_FROM, SAMPLED = 48, 16
 # Fewer than these for each thread are shared among threads by rows, when each has so many numbers to go over.
-FEWEST_QUERIES, NUMBERS_A_THREAD = 32, 1 << 22
+FEWEST_QUERIES, NUMBERS_A_THREAD = 32, 1 << 21
 
 # A row on a list; together, so that putting one there touches one place in memory.
 LISTED = np.dtype([("score", np.float32), ("margin", np.float32), ("row", np.int32)])
@@ -95,33 +93,33 @@ class Block:
 
 
 class Lists:
-    """The candidates of some queries so far, filled up to whole tiles of queries."""
+    """The candidates of some queries so far, filled up to whole tiles of queries.
 
-    def __init__(self, thresholds: np.ndarray, k: int, capacity: int) -> None:
+    ``n_parts`` threads keep lists of their own, each for its share of the rows.
+    """
+
+    def __init__(self, thresholds: np.ndarray, k: int, capacity: int, n_parts: int = 1) -> None:
         from nearsay.search.screening.shortlist_kernels import list_length
 
-        n_queries = len(thresholds)
-        self.listed = np.empty((n_queries, capacity), LISTED)
-        self.thresholds = thresholds
-        self.counts = np.zeros(n_queries, np.int64)
-        self.due = np.full(n_queries, min(capacity, list_length(k)), np.int64)
+        shape = (n_parts, len(thresholds))
+        self.listed = np.empty((*shape, capacity), LISTED)
+        self.thresholds = np.repeat(thresholds[None], n_parts, axis=0)
+        self.counts = np.zeros(shape, np.int64)
+        self.due = np.full(shape, min(capacity, list_length(k)), np.int64)
+
+    def of_part(self, number: int) -> tuple[np.ndarray, ...]:
+        """The lists of one thread, as loops take them, with some room for them to work in."""
+        lists = (each[number] for each in (self.listed, self.thresholds, self.counts, self.due))
+        return *lists, np.empty(self.listed.shape[2], np.float32)
 
     def arrays(self) -> tuple[np.ndarray, ...]:
-        return self.listed, self.thresholds, self.counts, self.due, np.empty(self.listed.shape[1], np.float32)
+        """The lists of all threads as one."""
+        from nearsay.search.screening.fused_tile_kernels import join_parts
 
-    @classmethod
-    def joined(cls, parts: list[Lists]) -> Lists:
-        """Lists over different rows for the same queries, as one."""
-        widths = [int(part.counts.max()) for part in parts]
-        whole = copy(parts[0])
-        whole.listed = np.full((len(whole.counts), sum(widths)), np.array((np.inf, 0, -1), LISTED))
-        for part, (start, stop) in zip(parts, pairwise(np.cumsum([0, *widths])), strict=True):
-            there = np.arange(stop - start) < part.counts[:, None]
-            np.copyto(whole.listed[:, start:stop], part.listed[:, : stop - start], where=there)
-        crowded = np.any([part.thresholds == -np.inf for part in parts], axis=0)
-        whole.counts = np.where(crowded, 0, sum(widths))
-        whole.thresholds = np.where(crowded, -np.inf, np.inf).astype(np.float32)
-        return whole
+        if len(self.counts) == 1:
+            return self.of_part(0)
+        listed, thresholds, counts = join_parts(self.listed, self.thresholds, self.counts)
+        return listed, thresholds, counts, self.due[0], np.empty(listed.shape[1], np.float32)
 
 
 class PackedRows:
@@ -240,22 +238,34 @@ class PackedRows:
         start_at = np.full(len(queries[0]), -np.inf, np.float32)
         start_at[: len(slack)] = np.where(np.isinf(slack), -np.inf, thresholds[: len(slack)])
 
-        def see(parts: Iterable[tuple[Block, int, int]]) -> Lists:
-            lists = Lists(start_at.copy(), k, length)
-            arrays = lists.arrays()
-            for block, start, stop in parts:
+        packed = self._packed
+        n_parts = n_threads if n_threads > 1 and packed is not None else 1
+        lists = Lists(start_at, k, length, n_parts)
+
+        def see(number: int) -> None:
+            arrays = lists.of_part(number)
+            for block, start, stop in self._share(packed, number, n_parts):
                 see_packed(queries, block.arrays(), (start, stop, step), block.first, k, slack, arrays)
-            return lists
 
-        if n_threads > 1 and self._packed is not None:
-            packed = self._packed
+        if n_parts > 1:
+            in_parallel(see, range(n_parts))
+        else:
+            see(0)
+        return lists
 
-            def see_share(number: int) -> Lists:
-                ends = [[block.n_groups * end // n_threads for end in (number, number + 1)] for block in packed]
-                return see((block, start, stop) for block, (start, stop) in zip(packed, ends, strict=True))
-
-            return Lists.joined(in_parallel(see_share, range(n_threads)))
-        return see((block, 0, block.n_groups) for block in self._blocks())
+    def _share(self, packed: list[Block] | None, number: int, n_parts: int) -> Iterator[tuple[Block, int, int]]:
+        """One of even parts of all groups, that follow on each other: blocks, and where to start and stop in each."""
+        if packed is None or n_parts == 1:
+            yield from ((block, 0, block.n_groups) for block in packed or self._blocks())
+            return
+        n_groups = sum(block.n_groups for block in packed)
+        first, last = (n_groups * end // n_parts for end in (number, number + 1))
+        before = 0
+        for block in packed:
+            start, stop = max(0, first - before), min(block.n_groups, last - before)
+            if start < stop:
+                yield block, start, stop
+            before += block.n_groups
 
     def rough_scores(self, Q: np.ndarray) -> RoughScores:
         """Scores of all rows for a few queries, and how far they can be off."""
@@ -278,29 +288,38 @@ class PackedRows:
 
         Queries and lengths are filled up to whole tiles.
         """
-        from nearsay.search.screening.packed_tile_kernels import quantize
+        from nearsay.search.screening.rounding_kernels import make_ready
 
         geometry, of = self.geometry, tile()
-        exact, lengths = self._view.prepare(Q)
-        lines = -(-len(Q) // of.n_queries) * of.n_queries
-        values, scales = np.zeros((lines, whole_columns(Q.shape[1])), np.int8), np.zeros(lines, np.float32)
-        errors = np.zeros(lines)
-        quantize(exact, values, scales, errors, of.largest)
-        reached = np.zeros(lines)
-        reached[: len(Q)] = np.where(np.isinf(lengths), 0.0, lengths)
-        radius = geometry.radius * geometry.scale
-        bound = (
-            bounds.screenable(geometry.radius)
-            + bounds.summing(Q.shape[1], radius, bounds.SINGLE_ROUNDOFF)
-            + bounds.comparing(radius)
-            + bounds.measuring(Q.shape[1], radius)
-            + bounds.taking_form(geometry.scale * geometry.form_error(Q), radius)
-        )
+        lines, radius = -(-len(Q) // of.n_queries) * of.n_queries, geometry.radius * geometry.scale
+        values = in_cache_lines((lines, whole_columns(Q.shape[1])), np.int8)
+        scales, reached, errors = np.zeros(lines, np.float32), np.zeros(lines), np.zeros(lines)
+        slack = np.empty(len(Q))
+        bound = self._bound(geometry.form_error(Q))
+        terms = bound.constant, bound.linear, bound.quadratic
+        form = geometry.form(Q)
+        if form.dtype.char not in SINGLE_OR_DOUBLE:
+            form = form.astype(np.float64)
+        make_ready(
+            np.ascontiguousarray(form), geometry.center, geometry.scale, bounds.farthest(radius), of.largest, terms,
+            values, scales, reached, errors, slack,
+        )  # fmt: skip
         # What a score is off for each unit of the error of a row, and of its length.
         of_error = bounds.rounding_rows(1.0).at(reached)
         of_length = np.broadcast_to(bounds.rounding_queries(errors * bounds.ROUNDED_UP, 1.0, 0.0), lines)
         margins = (_rounded_up(each * bounds.MARGIN_UP) for each in (of_error, of_length))
-        return (of.moved_up(values), scales, *margins), bounds.slack(bound, lengths), reached
+        return (of.moved_up(values), scales, *margins), slack, reached
+
+    def _bound(self, form_error: float) -> bounds.Bound:
+        """How far scores can be off beside their margins."""
+        n_columns, radius = len(self.geometry.center), self.geometry.radius * self.geometry.scale
+        return (
+            bounds.screenable(self.geometry.radius)
+            + bounds.summing(n_columns, radius, bounds.SINGLE_ROUNDOFF)
+            + bounds.comparing(radius)
+            + bounds.measuring(n_columns, radius)
+            + bounds.taking_form(self.geometry.scale * form_error, radius)
+        )
 
     # ------------------------------------------------------------ packing
 
@@ -323,7 +342,7 @@ class PackedRows:
                 yield self._block(part.start, part.stop)
 
     def _block(self, start: int, stop: int) -> Block:
-        from nearsay.search.screening.packed_tile_kernels import quantize
+        from nearsay.search.screening.rounding_kernels import quantize
 
         rows, n = self.geometry.rows, stop - start
         lines, width = -(-n // GROUP) * GROUP, whole_columns(len(self.geometry.center))

@@ -88,7 +88,8 @@ class Quantized:
 
 def pack_rows(values: np.ndarray, lines: int) -> tuple[np.ndarray, np.ndarray]:
     """Bytes of rows, sixteen side by side and filled up with zeros to so many; and what their sums begin with."""
-    from nearsay.search.screening.packed_tile_kernels import SERVES, pack
+    from nearsay.search.screening.packed_tile_kernels import SERVES
+    from nearsay.search.screening.rounding_kernels import pack
 
     together = np.int32 if SERVES.deep == DEEP else np.int64
     packed = in_cache_lines((lines // ROWS, values.shape[1] // SERVES.deep, ROWS), together)
@@ -113,7 +114,8 @@ class Int8Products:
         return tile().most_columns
 
     def prepare(self, X: np.ndarray) -> tuple[Quantized, np.ndarray]:
-        from nearsay.search.screening.packed_tile_kernels import QUERIES_AT_ONCE, quantize
+        from nearsay.search.screening.packed_tile_kernels import QUERIES_AT_ONCE
+        from nearsay.search.screening.rounding_kernels import quantize
 
         lines = -(-len(X) // QUERIES_AT_ONCE) * QUERIES_AT_ONCE
         rows = Quantized(
