@@ -25,7 +25,6 @@ from nearsay.search import (
     gpu_bounds,
     gpu_collection,
     gpu_rows,
-    gpu_steps,
 )
 from nearsay.search.exact import ExactSearch
 from nearsay.search.gpu import GpuSearch
@@ -193,38 +192,6 @@ def test_added_removed_and_restored_rows(data, given_rows, metric):
         assert_same(find.nearest(there, Q, 2), find.nearest(here, Q, 2))
         assert_same(find.leave_one_out(there, 1), find.leave_one_out(here, 1))
     assert_same(find.nearest(before, Q, 2), was)
-
-
-@given(data=st.data(), given_rows=rows_and_queries(), metric=st.sampled_from(METRICS[:3]))
-def test_the_nearest_of_each_class(data, given_rows, metric):
-    X, Q = usable(metric, *given_rows)
-    if len(X) < 4 or not len(Q):
-        return
-    n_classes = data.draw(st.integers(1, 9))
-    labels = np.random.default_rng(data.draw(st.integers(0, 99))).integers(0, n_classes, size=len(X))
-    gone = data.draw(st.lists(st.integers(0, len(X) - 2), max_size=3, unique=True))
-    tables, listed = [], []
-    for search in (ExactSearch(metric), on_cpu(metric)):
-        labeled = ns.NeighborIndex(metric, search=search).fit(X).remove(gone).with_labels(labels, n_classes)
-        tables.append(labeled.query_by_class(Q))
-        listed.append(labeled.query(Q, 2, members=(1,)))
-    assert_same(*tables)
-    assert_same(*listed)
-    np.testing.assert_array_equal(listed[0].classes.numbers, listed[1].classes.numbers)
-    np.testing.assert_array_equal(listed[0].classes.nearest, listed[1].classes.nearest)
-
-
-def test_the_nearest_of_many_classes_is_found_on_the_card():
-    rng = np.random.default_rng(0)
-    X, Q = (rng.normal(size=(n, 8)).astype(np.float32) for n in (3000, 20))
-    Q[3] = 1e30  # too far for scores: every row is measured
-    labels = rng.integers(0, 300, size=len(X))
-    labels[labels == 7] = 8  # a class without rows
-    really = gpu_steps.PlainSteps.nearest_of_classes
-    with mock.patch.object(gpu_steps.PlainSteps, "nearest_of_classes", autospec=True, side_effect=really) as asked:
-        found = ns.NeighborIndex(search=on_cpu()).fit(X).with_labels(labels, 300).query_by_class(Q)
-        assert asked.called
-    assert_same(found, ns.NeighborIndex(search="exact").fit(X).with_labels(labels, 300).query_by_class(Q))
 
 
 def test_a_row_far_beyond_the_others_can_be_added():

@@ -58,6 +58,17 @@ class NearestClasses:
             members,
         )
 
+    @classmethod
+    def to_overwrite(cls, n_queries: int, n_listed: int, members: tuple[int, ...]) -> Self:
+        """The same where every number will be written: memory that nobody has touched yet. All classes are listed."""
+        return cls(
+            np.empty((n_queries, n_listed), np.int64),
+            np.empty((n_queries, n_listed if members else 0)),
+            np.empty((n_queries, min(n_listed, MEMBERS_OF_NEAREST), len(members))),
+            np.full(n_queries, np.inf),
+            members,
+        )
+
     def __len__(self) -> int:
         return len(self.numbers)
 

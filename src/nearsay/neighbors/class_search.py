@@ -21,12 +21,12 @@ from nearsay.neighbors.at_once import QUERIES_SCANNED, AllAtOnce
 from nearsay.neighbors.class_means import Items, RowsByClass, fill_means
 from nearsay.neighbors.class_order import MEMBERS_OF_NEAREST, NearestClasses
 from nearsay.neighbors.class_table import ClassTable, no_members
+from nearsay.neighbors.classes_on_card import ClassesOnCard
 from nearsay.neighbors.table import NeighborTable
 from nearsay.parallel import in_parallel, shares
 from nearsay.search.by_class.grouped import GroupedRows
 from nearsay.search.by_class.small import MOST_CLASSES, SmallRows, is_small
 from nearsay.search.gpu import GpuSearch
-from nearsay.search.gpu_classes import DeviceClasses
 from nearsay.search.protocol import NeighborSearch
 
 # The nearest of each class, and how far they are, take so much memory at once while the classes are put in order.
@@ -61,6 +61,12 @@ class ClassSearch:
 
     def of_queries(self, Q: Any, k: int, members: tuple[int, ...]) -> NeighborTable:
         """The ``k`` nearest rows of checked queries (no more than there are), and all classes."""
+        if self._on_card(len(Q), k):
+            there = self._card.table(
+                Q, find.NOBODY, k, members, lambda lines, told: self._on_processor.of_queries(Q[lines], k, told)
+            )
+            if there is not None:
+                return self._with_means(there, members, lambda lines: _items(Q, lines), find.NOBODY)
         found = self._found_with_rows(members, len(Q))
         if self._goes_all_at_once(found, len(Q)):
             table = self._at_once.nearest(Q, k, found)
@@ -72,6 +78,12 @@ class ClassSearch:
         """The same for all rows, or those of these numbers, and the other rows."""
         held = self.search.rows_
         numbers = np.arange(len(held)) if rows is None else rows
+        if self._on_card(len(numbers), k):
+            there = self._card.table(
+                None, numbers, k, members, lambda lines, told: self._on_processor.of_rows(numbers[lines], k, told)
+            )
+            if there is not None:
+                return self._with_means(there, members, lambda lines: held.take(numbers[lines]), numbers)
         found = self._found_with_rows(members, len(numbers))
         if self._goes_all_at_once(found, len(numbers)):
             table = self._at_once.others(k, found) if rows is None else self._some_others(rows, k, found)
@@ -158,8 +170,12 @@ class ClassSearch:
                 self._members_by_product(*asked)
 
         held = self.search.rows_
+        undecided = None
         if n_members == 1 and not len(left_out) and self._on_card(n_queries, k):
-            self._fill_on_card(queries(slice(0, n_queries)), table, members)
+            Q = queries(slice(0, n_queries))
+            undecided = self._card.fill_nearest(Q, table, members)
+        if undecided is not None:
+            self._scan_undecided(Q, find.NOBODY, undecided, table, members)
         elif dense.serves(self.search, n_queries):
             found = (table.indices, table.distances), (members.indices, members.distances)
             dense.fill_classes(self.search, self.labels, queries(slice(0, n_queries)), left_out, *found)
@@ -177,23 +193,18 @@ class ClassSearch:
 
     def _on_card(self, n_queries: int, k: int) -> bool:
         """Whether a graphics card finds the nearest of each class."""
-        search = self.search
-        if not isinstance(search, GpuSearch) or not search.serves(n_queries, max(k, 1)):
-            return False
-        return DeviceClasses.serves(search.on_device(), self.n_classes)
-
-    def _fill_on_card(self, Q: Any, table: NeighborTable, members: ClassTable) -> None:
-        indices, distances, undecided = self._classes_on_card.nearest(Q)
-        members.indices[:, :, 0], members.distances[:, :, 0] = indices, distances
-        if table.n_neighbors:
-            nearest = find.nearest_of_checked(self.search, Q, table.n_neighbors)
-            table.indices[:], table.distances[:] = nearest.indices, nearest.distances
-        self._scan_undecided(Q, find.NOBODY, undecided, table, members)
+        return isinstance(self.search, GpuSearch) and self._card.serves(n_queries, k)
 
     @cached_property
-    def _classes_on_card(self) -> DeviceClasses:
+    def _card(self) -> ClassesOnCard:
         assert isinstance(self.search, GpuSearch)
-        return DeviceClasses(self.search.on_device(), self.labels, self.n_classes)
+        return ClassesOnCard(self.search, self.labels, self.n_classes)
+
+    @cached_property
+    def _on_processor(self) -> ClassSearch:
+        """The same rows, for what a card leaves open."""
+        assert isinstance(self.search, GpuSearch)
+        return ClassSearch(self.search.on_cpu(), self.labels, self.n_classes)
 
     def _nearest_by_product(
         self, Q: np.ndarray, left_out: np.ndarray, table: NeighborTable, members: ClassTable

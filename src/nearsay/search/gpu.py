@@ -14,7 +14,7 @@ import os
 import warnings
 from collections.abc import Callable
 from threading import RLock
-from typing import Any
+from typing import Any, TypeVar
 
 import numpy as np
 
@@ -22,7 +22,7 @@ from nearsay.distances.distance import Distance
 from nearsay.errors import InputError, require
 from nearsay.search.exact import ExactSearch
 from nearsay.search.gpu_blocks import SHARE_FOR_ROWS
-from nearsay.search.gpu_collection import MEASURED_THERE, MOST_NEIGHBORS, DeviceCollection, Found
+from nearsay.search.gpu_collection import MEASURED_THERE, MOST_NEIGHBORS, DeviceCollection
 from nearsay.search.gpu_rows import bytes_on_card
 from nearsay.search.gpu_steps import PlainSteps
 from nearsay.search.screening.candidate_tables import join_looks
@@ -32,6 +32,8 @@ from nearsay.search.screening.prepared_rows import Geometry
 DRIVER = "/proc/driver/nvidia/version"
 # A batch of so many products is worth bringing to the card; smaller ones are answered sooner by the CPU.
 WORTH_THE_TRIP = 1 << 24
+
+T = TypeVar("T")
 
 
 class GpuSearch(ExactSearch):
@@ -93,21 +95,21 @@ class GpuSearch(ExactSearch):
 
         ``left_out`` names the row that each query is itself, or is empty; without ``Q`` these rows are the queries.
         """
-        found = self._asked(lambda there: there.nearest(there.rows_of(left_out) if Q is None else Q, left_out, k))
+        found = self.asked(lambda there: there.nearest(there.rows_of(left_out) if Q is None else Q, left_out, k))
         if found is None:
             n = len(left_out) if Q is None else len(Q)
             return np.full((n, k), -1, np.int64), np.full((n, k), np.inf), np.arange(n)
         return found.numbers.cpu().numpy(), found.distances.cpu().numpy(), np.flatnonzero(found.undecided.cpu().numpy())
 
     def candidates(self, Q: Any, k: int) -> np.ndarray:
-        found = self._asked(lambda there: there.candidates(Q, k)) if len(Q) and self._pays(len(Q), k) else None
+        found = self.asked(lambda there: there.candidates(Q, k)) if len(Q) and self._pays(len(Q), k) else None
         if found is None:
             return super().candidates(Q, k)
         undecided = np.flatnonzero(found.undecided.cpu().numpy())
         numbers: np.ndarray = found.numbers.cpu().numpy()
         return join_looks(numbers, undecided, super().candidates(Q[undecided], k)) if len(undecided) else numbers
 
-    def _asked(self, ask: Callable[[DeviceCollection], Found]) -> Found | None:
+    def asked(self, ask: Callable[[DeviceCollection], T]) -> T | None:
         """What the card answers; None where it runs out of memory, which is said."""
         torch = require("torch", "torch")
         try:

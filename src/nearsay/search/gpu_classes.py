@@ -1,32 +1,67 @@
-"""The nearest member of each class on a device: lowest scores of groups again, of which each holds rows of one class.
+"""The nearest members of each class on a device: lowest scores of groups again, of which each holds rows of one class.
 
-    rows, by class, each class filled up to whole groups of 16
+    rows, by class, each class filled up to whole groups
     ┌────────────┬──────┬────────────────┐     lowest score of each group
     │ ant ant ant│ bee  │ cicada cicada  │ ──► of each class a threshold ──► groups ──► rows ──► float64 ──► the nearest
-    └────────────┴──────┴────────────────┘
+    └────────────┴──────┴────────────────┘                                                                    │
+                 of the 16 nearest classes every member in float64 ──► the m nearest ──► means ◄── classes in order
 
 Of each class, a row is measured no farther than the lowest t + E of its groups (``gpu_bounds.py``), so its nearest
-member has t − E of at most that.
+member has t − E of at most that. A row that is left out is passed over by number: the group that it lies in gives no
+threshold, and it is none of the rows that are looked at.
 """
 
 from __future__ import annotations
 
-from dataclasses import replace
+from collections.abc import Iterator
+from dataclasses import dataclass, replace
+from functools import cached_property
 from typing import Any
 
 import numpy as np
 
 from nearsay.arrays import row_blocks
-from nearsay.search.gpu_collection import QUERIES_AT_ONCE, DeviceCollection
-from nearsay.search.gpu_rows import TILE
+from nearsay.search.gpu_collection import QUERIES_AT_ONCE, DeviceCollection, Room
+from nearsay.search.gpu_rows import TILE, DeviceQueries
 
 # Rows in a group; four groups share a stretch of rows, which must be of one class.
 SIZE = 16
 STRETCH = 4 * SIZE
 # What fills classes up may be so many times as much as the rows; with more, the processor is sooner done.
 MOST_FILLING = 8
-# Lowest scores, and the nearest of each class, that are held at once.
+# Lowest scores, and the nearest of each class, that are held at once; and distances to the members of classes.
 BYTES_AT_ONCE = 4 << 30
+DISTANCE_BYTES = 2 << 30
+# What is held for a query and a class while the nearest is found.
+BYTES_A_PAIR = 96
+# Of a class of up to so many rows all are measured for the means of its nearest members.
+MEASURED_WHOLE = 4096
+NO_ROW = 0x7FFFFFFF
+
+
+@dataclass(frozen=True)
+class ClassesFound:
+    """What is told of some queries, as tensors on the device.
+
+    Attributes
+    ----------
+    rows, distances : (n_queries, n_classes) of the nearest member of each class; −1 and +inf without any.
+    numbers, nearest : (n_queries, n_classes) the classes in order of it, and how far it is; −1 and +inf fill up.
+    means : (n_queries, n_near, members), or None where they were not asked for.
+    neighbors, neighbor_distances : (n_queries, k) the nearest rows of all.
+    open_still : (n_queries,) bool, whose nearest rows must be looked for again.
+    undecided : (n_queries,) bool, of which nothing that is told means anything.
+    """
+
+    rows: Any
+    distances: Any
+    numbers: Any
+    nearest: Any
+    means: Any
+    neighbors: Any
+    neighbor_distances: Any
+    open_still: Any
+    undecided: Any
 
 
 class DeviceClasses:
@@ -34,11 +69,17 @@ class DeviceClasses:
 
     def __init__(self, collection: DeviceCollection, labels: np.ndarray, n_classes: int) -> None:
         torch = collection.torch
-        self.collection, self.n_classes = collection, n_classes
+        self.collection, self.n_classes, self.size = collection, n_classes, SIZE
+        self.steps = collection.steps.of_classes()
         rows = collection.parts[0]
         places, starts = places_by_class(labels[: rows.n], n_classes)
+        self.largest = int(np.diff(starts).max(initial=0))
         self.places = torch.from_numpy(places).to(collection.device)
-        self.first_groups = torch.from_numpy(starts // SIZE).to(collection.device)
+        self.starts = torch.from_numpy(starts).to(collection.device).long()
+        self.first_groups = torch.from_numpy((starts // SIZE).astype(np.int32)).to(collection.device)
+        of_place = np.full(rows.n, -1, np.int64)
+        of_place[places[places >= 0]] = np.flatnonzero(places >= 0)
+        self.place_of_row = torch.from_numpy(of_place).to(collection.device)
         there, chosen = self.places >= 0, self.places.clamp(min=0).long()
         self.rows = replace(
             rows,
@@ -48,6 +89,18 @@ class DeviceClasses:
             lengths=torch.where(there, rows.lengths[chosen], 0.0),
         )
 
+    @cached_property
+    def columns(self) -> Any:
+        """What rows are measured from, by column and place: rows of one class lie beside each other."""
+        return self.rows.exact.T[:, self.places.clamp(min=0).long()].contiguous()
+
+    @cached_property
+    def class_of_group(self) -> Any:
+        """The class of each group; any where groups only fill up."""
+        torch = self.collection.torch
+        groups = torch.arange(len(self.places) // SIZE, device=self.places.device, dtype=torch.int32)
+        return (torch.searchsorted(self.first_groups, groups, right=True) - 1).clamp(max=self.n_classes - 1)
+
     @classmethod
     def serves(cls, collection: DeviceCollection, n_classes: int) -> bool:
         """Whether the rows lie on the device in one piece, are measured there by differences, and fill their groups."""
@@ -55,22 +108,134 @@ class DeviceClasses:
             return False
         return n_classes * STRETCH <= MOST_FILLING * len(collection.parts[0].halves)
 
-    def nearest(self, Q: Any) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-        """Row numbers and distances (n_queries, n_classes) of the nearest members; and queries that stay undecided."""
-        n_queries = len(Q)
-        numbers, distances = np.empty((n_queries, self.n_classes), np.int64), np.empty((n_queries, self.n_classes))
-        undecided = np.zeros(n_queries, np.bool_)
-        a_query = 4 * len(self.rows.halves) // SIZE + 12 * self.n_classes
+    def tells_means(self, members: tuple[int, ...]) -> bool:
+        """Whether the means of so many members are made here: of small classes, or of one member."""
+        return max(members, default=1) == 1 or self.largest <= MEASURED_WHOLE
+
+    def found(
+        self, Q: Any, left_out: np.ndarray, k: int, members: tuple[int, ...], n_near: int
+    ) -> Iterator[tuple[slice, ClassesFound]]:
+        """Some queries at a time: the nearest of each class, classes in order, means of members, the nearest rows.
+
+        ``left_out`` names the row that each query is itself, or is empty; without ``Q`` these rows are the queries.
+        Means are told of the ``n_near`` nearest classes.
+        """
+        collection = self.collection
+        Q = collection.rows_of(left_out) if Q is None else Q
+        itself = collection.torch.from_numpy(np.asarray(left_out, np.int64)).to(collection.device)
+        a_query = 4 * len(self.rows.halves) // SIZE + BYTES_A_PAIR * self.n_classes
         size = max(256, min(QUERIES_AT_ONCE, BYTES_AT_ONCE // a_query) // 256 * 256)
-        collection, kind = self.collection, self.collection.kind
+        for part in row_blocks(len(Q), size=size):
+            yield part, self._look(Q[part], itself[part], k, members, n_near)
+
+    def _look(self, Q: Any, left_out: Any, k: int, members: tuple[int, ...], n_near: int) -> ClassesFound:
+        collection = self.collection
+        queries, exact = collection._queries(Q), collection._measurable(Q)
+        minima = collection.steps.group_minima(queries, self.rows, SIZE)
+        own = self.place_of_row[left_out] if len(left_out) else left_out
+        neighbors = self._nearest_rows(queries, exact, minima, left_out, k)
+        in_float64 = exact.to(collection.torch.float64)
+        rows, distances = self._nearest_of_each(queries, in_float64, minima, own)
+        numbers, nearest = self._in_order(rows, distances)
+        means = None
+        if members and self.tells_means(members):
+            means = self._means(in_float64, numbers[:, :n_near], nearest[:, :n_near], own, members)
+        told = rows, distances, numbers, nearest, means
+        return ClassesFound(*told, *neighbors, ~queries.bounds.certain)
+
+    def _nearest_of_each(self, queries: DeviceQueries, Q: Any, minima: Any, own: Any) -> tuple[Any, Any]:
+        """Row numbers and distances (n_queries, n_classes) of the nearest members, ties by row number."""
+        torch, steps, kind = self.collection.torch, self.steps, self.collection.kind
         assert kind is not None
-        for part in row_blocks(n_queries, size=size):
-            queries, exact = collection._queries(Q[part]), collection._measurable(Q[part])
-            minima = collection.steps.group_minima(queries, self.rows, SIZE)
-            found, far = collection.steps.nearest_of_classes(kind, queries, exact, self, minima)
-            numbers[part], distances[part] = found.cpu().numpy(), far.cpu().numpy()
-            undecided[part] = ~queries.bounds.certain.cpu().numpy()
-        return numbers, distances, np.flatnonzero(undecided)
+        own_groups = group_of(own)
+        thresholds, pairs, groups = steps.groups_of_classes(minima, queries, self, own_groups)
+        pairs, places = steps.rows_of_pairs(queries, self, thresholds, pairs, groups, own)
+        far = steps.measure_pairs(kind, Q, self, pairs, places)
+        pairs = pairs.long()
+        shape, device = (self.n_classes, queries.n), minima.device
+        distances = torch.full((shape[0] * shape[1],), np.inf, dtype=torch.float64, device=device)
+        distances.scatter_reduce_(0, pairs, far, "amin")
+        number = torch.where(
+            (far == distances[pairs]) & (places >= 0), self.places[places.clamp(min=0).long()], NO_ROW
+        ).to(torch.int32)
+        rows = torch.full(distances.shape, NO_ROW, dtype=torch.int32, device=device)
+        rows.scatter_reduce_(0, pairs, number, "amin")
+        rows = rows.reshape(shape).T.contiguous().long()
+        return torch.where(rows == NO_ROW, -1, rows), distances.reshape(shape).T.contiguous()
+
+    def _in_order(self, rows: Any, distances: Any) -> tuple[Any, Any]:
+        """The classes by their nearest member, ties by its row number, and how far it is; −1 and +inf fill up."""
+        torch = self.collection.torch
+        nearest, numbers = distances.sort(dim=1)
+        tied = (nearest[:, 1:] == nearest[:, :-1]) & (nearest[:, 1:] < np.inf)
+        few = tied.any(dim=1).nonzero()[:, 0]
+        if len(few):
+            by_row = rows[few].sort(dim=1).indices
+            again = distances[few].gather(1, by_row).sort(dim=1, stable=True).indices
+            numbers[few] = by_row.gather(1, again)
+        return torch.where(nearest < np.inf, numbers, -1), nearest
+
+    def _means(self, Q: Any, numbers: Any, nearest: Any, own: Any, members: tuple[int, ...]) -> Any:
+        """The mean distance of the m nearest members of these classes, or of all where a class has fewer."""
+        torch, kind = self.collection.torch, self.collection.kind
+        assert kind is not None
+        if members == (1,):
+            return nearest[:, :, None].clone()
+        means = torch.full((*numbers.shape, len(members)), np.inf, dtype=torch.float64, device=numbers.device)
+        n_near, most = numbers.shape[1], min(members[-1], self.largest)
+        for part in row_blocks(len(numbers), size=max(1, DISTANCE_BYTES // (8 * n_near * max(1, self.largest)))):
+            itself = own[part] if len(own) else own
+            far = self.steps.measure_classes(kind, Q[part], self, numbers[part], itself)
+            told = means_of(torch, self.steps.lowest(far, most), members)
+            means[part] = told.reshape(-1, n_near, len(members))
+        return torch.where((numbers >= 0)[:, :, None], means, np.inf)
+
+    def _nearest_rows(
+        self, queries: DeviceQueries, exact: Any, minima: Any, left_out: Any, k: int
+    ) -> tuple[Any, Any, Any]:
+        """The k nearest of all rows from the same lowest scores; and the queries that must be asked again."""
+        torch, collection = self.collection.torch, self.collection
+        kind, steps = collection.kind, collection.steps
+        assert kind is not None
+        if not k:
+            nothing = torch.empty((queries.n, 0), dtype=torch.int64, device=minima.device)
+            return nothing, nothing.double(), torch.zeros_like(queries.bounds.certain)
+        asked = k + 1 if len(left_out) else k
+        room = replace(Room.first_look(asked), size=SIZE)
+        limits = torch.full((queries.n,), np.inf, dtype=torch.float32, device=minima.device)
+        listed, counts, limits = steps.list_groups(minima, queries, self.rows, SIZE, asked, limits, room.groups)
+        kept, counts = steps.look(queries, self.rows, SIZE, listed, counts, limits, room.rows)
+        counts = torch.where(queries.bounds.certain, counts, room.rows + 1)
+        there = torch.arange(room.rows, device=kept.device) < counts[:, None]
+        kept = torch.where(there, self.places[torch.where(there, kept, 0).clamp(min=0).long()], 0)
+        far = steps.measure(kind, exact, self.rows, kept, counts)
+        return *steps.order(kept, far, counts, left_out, 0, k), counts > room.rows
+
+
+def means_of(torch: Any, lowest: Any, members: tuple[int, ...]) -> Any:
+    """The mean of the m first numbers of each line, or of all that are finite: (lines, members).
+
+    Added from left to right, as ``neighbors.class_means`` adds: a sum made in another order may end in another digit.
+    """
+    total = torch.zeros(len(lowest), dtype=torch.float64, device=lowest.device)
+    added = torch.zeros_like(total)
+    means = []
+    columns = lowest.T.contiguous()
+    for number, far in enumerate(columns):
+        total = torch.where(far < np.inf, total + far, total)
+        added += far < np.inf
+        if number + 1 in members:
+            means.append(total / added)
+    return torch.stack([*means, *[total / added] * (len(members) - len(means))], dim=1)
+
+
+def group_of(places: Any) -> Any:
+    """The group that each place belongs to: four groups share a stretch, pair by pair.
+
+    >>> group_of(np.array([0, 1, 2, 7, 8, 63, 64])).tolist()
+    [0, 0, 1, 3, 0, 3, 4]
+    """
+    return places // STRETCH * 4 + places % 8 // 2
 
 
 def places_by_class(labels: np.ndarray, n_classes: int) -> tuple[np.ndarray, np.ndarray]:

@@ -12,11 +12,11 @@
 
 from __future__ import annotations
 
-from itertools import pairwise
 from typing import Any
 
 import numpy as np
 
+from nearsay.search.gpu_class_steps import ClassSteps
 from nearsay.search.gpu_rows import DeviceQueries, DeviceRows, RowSpace, by_group, members
 
 # The lowest of groups that are so far apart are taken together where there are many: the k-th lowest of them is
@@ -31,6 +31,10 @@ class PlainSteps:
 
     def __init__(self, torch: Any) -> None:
         self.torch = torch
+
+    def of_classes(self) -> ClassSteps:
+        """The steps that find the nearest members of classes."""
+        return ClassSteps(self.torch)
 
     def prepared(self, space: RowSpace, Q: Any, form_error: float) -> DeviceQueries:
         """Queries as they are multiplied, and their bounds."""
@@ -121,36 +125,6 @@ class PlainSteps:
         elif kind == "euclidean":
             total = self.torch.sqrt(total)
         return self.torch.where(there, total, np.inf)
-
-    def nearest_of_classes(
-        self, kind: str, queries: DeviceQueries, Q: Any, classes: Any, minima: Any
-    ) -> tuple[Any, Any]:
-        """The nearest member of each class: row numbers and distances (queries, classes); −1 and +inf without any.
-
-        ``classes`` are ``DeviceClasses``, and ``minima`` the lowest scores of their groups.
-        """
-        torch, rows = self.torch, classes.rows
-        size = len(rows.halves) // minima.shape[1]
-        slack = queries.slack(*rows.of_groups(size))
-        numbers = torch.full((queries.n, classes.n_classes), -1, dtype=torch.int64, device=minima.device)
-        distances = torch.full(numbers.shape, np.inf, dtype=torch.float64, device=minima.device)
-        starts = classes.first_groups.tolist()
-        several = queries.halves[: queries.n].to(torch.float32)
-        nobody = numbers[:0, 0]
-        for number, (start, stop) in enumerate(pairwise(starts)):
-            if start == stop:
-                continue
-            members = slice(start * size, stop * size)
-            lowest = (minima[: queries.n] + slack)[:, start:stop].amin(dim=1)
-            products = several @ rows.halves[members].to(torch.float32).T
-            scores = rows.half_norms[members] * queries.factors[: queries.n, None] + products
-            near = scores - queries.slack(rows.errors[members], rows.lengths[members]) <= lowest[:, None]
-            kept, counts = self._listed(near & (scores < np.inf), stop * size - start * size)
-            kept = classes.places[members][kept.long()]
-            far = self.measure(kind, Q, rows, kept, counts)
-            nearest = self.order(kept, far, counts, nobody, 0, 1)
-            numbers[:, number], distances[:, number] = nearest[0][:, 0], nearest[1][:, 0]
-        return numbers, distances
 
     def one_minus_cosine(self, products: Any, length: Any, squares: Any) -> Any:
         """The cosine distance from sums of products and squares, rounded at each step as the compiled loop rounds."""

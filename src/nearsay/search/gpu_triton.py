@@ -10,6 +10,8 @@ import numpy as np
 from nearsay.search import gpu_product_kernels as products
 from nearsay.search import gpu_selection_kernels as selection
 from nearsay.search.gpu_bounds import CUT_OFF, ETA_OF_FACTOR, ROUNDED_UP, ROW_SCALE, QueryBounds, summing_units
+from nearsay.search.gpu_class_steps import ClassSteps
+from nearsay.search.gpu_class_triton import TritonClassSteps
 from nearsay.search.gpu_rows import TILE, DeviceQueries, DeviceRows, RowSpace, from_numpy
 from nearsay.search.gpu_steps import TOGETHER, PlainSteps
 from nearsay.search.screening import bounds
@@ -88,6 +90,9 @@ class TritonSteps(PlainSteps):
         self.short, self.long = short, long
         self.listing, self.looking = LISTING, LOOKING
         self._made: tuple[RowSpace, Any] | None = None
+
+    def of_classes(self) -> ClassSteps:
+        return TritonClassSteps(self.torch)
 
     def prepared(self, space: RowSpace, Q: Any, form_error: float) -> DeviceQueries:
         torch = self.torch
@@ -222,27 +227,5 @@ class TritonSteps(PlainSteps):
             LEFT_OUT=len(left_out) > 0,
             LANES=lanes,
             num_warps=max(1, lanes // 32),
-        )
-        return numbers, distances
-
-    def nearest_of_classes(
-        self, kind: str, queries: DeviceQueries, Q: Any, classes: Any, minima: Any
-    ) -> tuple[Any, Any]:
-        torch, rows, bound = self.torch, classes.rows, queries.bounds
-        numbers = torch.empty((queries.n, classes.n_classes), dtype=torch.int64, device=minima.device)
-        distances = torch.empty(numbers.shape, dtype=torch.float64, device=minima.device)
-        n_groups, columns = minima.shape[1], rows.halves.shape[1]
-        size = len(rows.halves) // n_groups
-        selection.nearest_of_class[(queries.n * classes.n_classes,)](
-            *(queries.halves, rows.halves, rows.half_norms, rows.errors, rows.lengths, minima, *rows.of_groups(size)),
-            *(queries.factors, bound.alpha, bound.beta, bound.gamma, classes.first_groups, classes.places),
-            *(Q, rows.exact, numbers, distances, classes.n_classes, n_groups, columns, rows.exact.shape[1]),
-            ETA_OF_FACTOR,
-            ROOT=kind == "euclidean",
-            GROUPS=64,
-            SIZE=size,
-            STEP=128 if columns % 128 == 0 else min(64, columns),
-            num_warps=1,
-            enable_fp_fusion=False,
         )
         return numbers, distances

@@ -1,0 +1,148 @@
+"""Rows and classes that a graphics card finds, and what the processor adds where the card leaves something open.
+
+queries ──► card: nearest rows, classes in order, means of members ──► table
+              ├── the nearest rows of a few ──► asked again (``find.py``)
+              └── too far away for scores ──► the processor's search
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any, TypeVar
+
+import numpy as np
+
+from nearsay.errors import require
+from nearsay.neighbors import find
+from nearsay.neighbors.class_order import NearestClasses
+from nearsay.neighbors.class_table import ClassTable
+from nearsay.neighbors.table import NeighborTable
+from nearsay.search.gpu import GpuSearch
+from nearsay.search.gpu_classes import ClassesFound, DeviceClasses
+from nearsay.search.gpu_collection import DeviceCollection
+
+T = TypeVar("T")
+# Answers by the processor: of these lines, with the means of these members.
+Otherwise = Callable[[np.ndarray, tuple[int, ...]], NeighborTable]
+
+
+class ClassesOnCard:
+    """The rows of a search on a card, each with its class."""
+
+    def __init__(self, search: GpuSearch, labels: np.ndarray, n_classes: int) -> None:
+        self.search, self.labels, self.n_classes = search, labels, n_classes
+        self._there: DeviceClasses | None = None
+
+    def serves(self, n_queries: int, k: int) -> bool:
+        """Whether the card finds the nearest of each class, and so many rows beside."""
+        if not n_queries or not self.search.rows_.n_live or not self.search.serves(n_queries, max(k, 1) + 1):
+            return False
+        return DeviceClasses.serves(self.search.on_device(), self.n_classes)
+
+    def table(
+        self, Q: Any, left_out: np.ndarray, k: int, members: tuple[int, ...], otherwise: Otherwise
+    ) -> NeighborTable | None:
+        """The ``k`` nearest rows, and all classes in order; None where the card ran out of memory.
+
+        ``left_out`` names the row that each query is itself, or is empty; without ``Q`` these rows are the queries.
+        The means are those of ``members``, or of one member where classes are too large for the card.
+        """
+        n_queries = len(left_out) if Q is None else len(Q)
+
+        def ask(there: DeviceCollection) -> tuple[NeighborTable, np.ndarray, np.ndarray]:
+            by_class = self._by_class(there)
+            told = members if by_class.tells_means(members) else (1,)
+            return _filled(by_class, Q, left_out, n_queries, k, told)
+
+        found = self._asked(ask)
+        if found is None:
+            return None
+        table, open_still, undecided = found
+        classes = table.classes
+        assert classes is not None
+        if len(open_still):
+            again = self._nearest_rows(None if Q is None else Q[open_still], left_out, open_still, k)
+            table.indices[open_still], table.distances[open_still] = again.indices, again.distances
+        if len(undecided):
+            again = otherwise(undecided, classes.members)
+            assert again.classes is not None
+            table.indices[undecided], table.distances[undecided] = again.indices, again.distances
+            classes[undecided] = again.classes
+        removed = self.search.rows_.removed
+        if removed is not None and len(left_out):
+            gone = removed[left_out]
+            table.indices[gone], table.distances[gone] = -1, np.inf
+            classes.forget(gone)
+        return table
+
+    def fill_nearest(self, Q: Any, table: NeighborTable, members: ClassTable) -> np.ndarray | None:
+        """Fill in the nearest rows and the nearest of each class; tells the queries that stay undecided.
+
+        None where the card ran out of memory.
+        """
+
+        def ask(there: DeviceCollection) -> tuple[np.ndarray, np.ndarray]:
+            open_still, undecided = np.zeros(len(Q), np.bool_), np.zeros(len(Q), np.bool_)
+            for part, found in self._by_class(there).found(Q, find.NOBODY, table.n_neighbors, (), 0):
+                _bring(found.rows, members.indices[part, :, 0])
+                _bring(found.distances, members.distances[part, :, 0])
+                _bring_rows(found, table[part], open_still[part], undecided[part])
+            return np.flatnonzero(open_still & ~undecided), np.flatnonzero(undecided)
+
+        asked = self._asked(ask)
+        if asked is None:
+            return None
+        open_still, undecided = asked
+        if len(open_still):
+            again = self._nearest_rows(Q[open_still], find.NOBODY, open_still, table.n_neighbors)
+            table.indices[open_still], table.distances[open_still] = again.indices, again.distances
+        return undecided
+
+    def _asked(self, ask: Callable[[DeviceCollection], T]) -> T | None:
+        found = self.search.asked(ask)
+        if found is None:
+            self._there = None  # the memory is needed
+        return found
+
+    def _by_class(self, there: DeviceCollection) -> DeviceClasses:
+        if self._there is None:
+            self._there = DeviceClasses(there, self.labels, self.n_classes)
+        return self._there
+
+    def _nearest_rows(self, Q: Any, left_out: np.ndarray, lines: np.ndarray, k: int) -> NeighborTable:
+        """The nearest rows of queries that need a wider look."""
+        if Q is None:
+            return find.leave_one_out(self.search, k, left_out[lines])
+        return find.nearest_of_checked(self.search, Q, k)
+
+
+def _filled(
+    by_class: DeviceClasses, Q: Any, left_out: np.ndarray, n_queries: int, k: int, members: tuple[int, ...]
+) -> tuple[NeighborTable, np.ndarray, np.ndarray]:
+    """What the card tells, in arrays; and the lines whose rows, or all of it, must be found in another way."""
+    table = NeighborTable(np.empty((n_queries, k), np.int64), np.empty((n_queries, k)))
+    classes = NearestClasses.to_overwrite(n_queries, by_class.n_classes, members)
+    open_still, undecided = np.zeros(n_queries, np.bool_), np.zeros(n_queries, np.bool_)
+    for part, found in by_class.found(Q, left_out, k, members, classes.means.shape[1]):
+        _bring(found.numbers, classes.numbers[part])
+        if members:
+            _bring(found.nearest, classes.nearest[part])
+            _bring(found.means, classes.means[part])
+        _bring_rows(found, table[part], open_still[part], undecided[part])
+    return (
+        NeighborTable(table.indices, table.distances, classes),
+        np.flatnonzero(open_still & ~undecided),
+        np.flatnonzero(undecided),
+    )
+
+
+def _bring_rows(found: ClassesFound, table: NeighborTable, open_still: np.ndarray, undecided: np.ndarray) -> None:
+    _bring(found.neighbors, table.indices)
+    _bring(found.neighbor_distances, table.distances)
+    _bring(found.open_still, open_still)
+    _bring(found.undecided, undecided)
+
+
+def _bring(tensor: Any, out: np.ndarray) -> None:
+    """Copy from the card into an array of the host, without another copy between."""
+    require("torch", "torch").from_numpy(out).copy_(tensor)
