@@ -4,7 +4,7 @@
     python -m benchmarks.gpu --steps      how long each step takes, with the sizes of kernels that are fastest here
     python -m benchmarks.gpu --audit      100,000 queries of all kinds of rows against a double loop in float64
     python -m benchmarks.gpu --sizes      the time against the number of rows
-    python -m benchmarks.gpu --classes    class probabilities, whose search by class runs on the processor
+    python -m benchmarks.gpu --classes    the search by class, step by step, and class probabilities
 
 Times are medians of ten by CUDA events, after a warm-up, with other queries each time. A query counts as wrong where a
 row, its place or one bit of its distance differs from the double loop's.
@@ -25,6 +25,7 @@ from unittest.mock import patch
 
 import numpy as np
 
+from benchmarks.gpu_class_probabilities import classes
 from benchmarks.gpu_measured import (
     KINDS,
     REPEATS,
@@ -202,30 +203,6 @@ def sizes(torch: Any, device: str, tiny: bool) -> Rows:
         lines.append(line)
         print(line, flush=True)
     return lines
-
-
-def classes(torch: Any, device: str, tiny: bool) -> Rows:
-    """The nearest of each of 1,000 classes, and probabilities by the pooled posterior, by the clock on the wall."""
-    import nearsay as ns
-
-    n, d, n_queries, n_classes = (1500, 16, 30, 10) if tiny else (1 << 20, 128, 10_000, 1000)
-    X, Q = (made_up(torch, "clustered", many, d, seed, device).cpu().numpy() for many, seed in ((n, 1), (n_queries, 2)))
-    labels = np.random.default_rng(0).integers(0, n_classes, size=n)
-    line: dict[str, Any] = {"rows": f"{n}×{d} clustered", "queries": n_queries, "classes": n_classes}
-    index, on_cpu = (NeighborIndex(search=way()).fit(X) for way in (partial(GpuSearch, device=device), ExactSearch))
-    labeled, few = index.with_labels(labels, n_classes), Q[: 30 if tiny else 200]
-    line["nearest rows, ms"] = wall_milliseconds(lambda run: index.query(Q, 10), 3)
-    line["nearest of each class, ms"] = wall_milliseconds(lambda run: labeled.query_by_class(Q), 3)
-    there, here = (one.query_by_class(few) for one in (labeled, on_cpu.with_labels(labels, n_classes)))
-    flat = [part.reshape(len(few), -1) for part in (here.indices, here.distances, there.indices, there.distances)]
-    line |= {"audited": len(few), "unlike the CPU": wrong((flat[0], flat[1]), flat[2], flat[3])}
-    print(line, flush=True)
-    start = time.perf_counter()
-    classifier = ns.NeighborClassifier(posterior="pooled", search=GpuSearch(device=device)).fit(X, labels)
-    line["fit, s"] = time.perf_counter() - start
-    line["predict_proba, ms"] = wall_milliseconds(lambda run: classifier.predict_proba(Q), 1)
-    print(line, flush=True)
-    return [line]
 
 
 # ---------------------------------------------------------------- steps and audit
