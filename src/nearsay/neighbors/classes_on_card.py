@@ -12,7 +12,6 @@ from typing import Any, TypeVar
 
 import numpy as np
 
-from nearsay.errors import require
 from nearsay.neighbors import find
 from nearsay.neighbors.class_order import NearestClasses
 from nearsay.neighbors.class_table import ClassTable
@@ -20,6 +19,7 @@ from nearsay.neighbors.table import NeighborTable
 from nearsay.search.gpu import GpuSearch
 from nearsay.search.gpu_classes import ClassesFound, DeviceClasses
 from nearsay.search.gpu_collection import DeviceCollection
+from nearsay.search.gpu_results import Results
 
 T = TypeVar("T")
 # Answers by the processor: of these lines, with the means of these members.
@@ -83,10 +83,12 @@ class ClassesOnCard:
 
         def ask(there: DeviceCollection) -> tuple[np.ndarray, np.ndarray]:
             open_still, undecided = np.zeros(len(Q), np.bool_), np.zeros(len(Q), np.bool_)
+            results = Results(there.torch, there.device)
             for part, found in self._by_class(there).found(Q, find.NOBODY, table.n_neighbors, (), 0):
-                _bring(found.rows, members.indices[part, :, 0])
-                _bring(found.distances, members.distances[part, :, 0])
-                _bring_rows(found, table[part], open_still[part], undecided[part])
+                told = (found.rows, members.indices[part, :, 0]), (found.distances, members.distances[part, :, 0])
+                rows = _rows_told(found, table[part], open_still[part], undecided[part])
+                results.bring(*zip(*told, *rows, strict=True))
+            results.finish()
             return np.flatnonzero(open_still & ~undecided), np.flatnonzero(undecided)
 
         asked = self._asked(ask)
@@ -123,12 +125,14 @@ def _filled(
     table = NeighborTable(np.empty((n_queries, k), np.int64), np.empty((n_queries, k)))
     classes = NearestClasses.to_overwrite(n_queries, by_class.n_classes, members)
     open_still, undecided = np.zeros(n_queries, np.bool_), np.zeros(n_queries, np.bool_)
+    results = Results(by_class.collection.torch, by_class.collection.device)
     for part, found in by_class.found(Q, left_out, k, members, classes.means.shape[1]):
-        _bring(found.numbers, classes.numbers[part])
+        told = [(found.numbers, classes.numbers[part])]
         if members:
-            _bring(found.nearest, classes.nearest[part])
-            _bring(found.means, classes.means[part])
-        _bring_rows(found, table[part], open_still[part], undecided[part])
+            told += [(found.nearest, classes.nearest[part]), (found.means, classes.means[part])]
+        rows = _rows_told(found, table[part], open_still[part], undecided[part])
+        results.bring(*zip(*told, *rows, strict=True))
+    results.finish()
     return (
         NeighborTable(table.indices, table.distances, classes),
         np.flatnonzero(open_still & ~undecided),
@@ -136,13 +140,8 @@ def _filled(
     )
 
 
-def _bring_rows(found: ClassesFound, table: NeighborTable, open_still: np.ndarray, undecided: np.ndarray) -> None:
-    _bring(found.neighbors, table.indices)
-    _bring(found.neighbor_distances, table.distances)
-    _bring(found.open_still, open_still)
-    _bring(found.undecided, undecided)
-
-
-def _bring(tensor: Any, out: np.ndarray) -> None:
-    """Copy from the card into an array of the host, without another copy between."""
-    require("torch", "torch").from_numpy(out).copy_(tensor)
+def _rows_told(
+    found: ClassesFound, table: NeighborTable, open_still: np.ndarray, undecided: np.ndarray
+) -> list[tuple[Any, np.ndarray]]:
+    tensors = found.neighbors, found.neighbor_distances, found.open_still, found.undecided
+    return list(zip(tensors, (table.indices, table.distances, open_still, undecided), strict=True))

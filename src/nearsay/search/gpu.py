@@ -95,11 +95,16 @@ class GpuSearch(ExactSearch):
 
         ``left_out`` names the row that each query is itself, or is empty; without ``Q`` these rows are the queries.
         """
-        found = self.asked(lambda there: there.nearest(there.rows_of(left_out) if Q is None else Q, left_out, k))
+
+        def ask(there: DeviceCollection) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+            return there.nearest_in_arrays(there.rows_of(left_out) if Q is None else Q, left_out, k)
+
+        found = self.asked(ask)
         if found is None:
             n = len(left_out) if Q is None else len(Q)
             return np.full((n, k), -1, np.int64), np.full((n, k), np.inf), np.arange(n)
-        return found.numbers.cpu().numpy(), found.distances.cpu().numpy(), np.flatnonzero(found.undecided.cpu().numpy())
+        numbers, distances, undecided = found
+        return numbers, distances, np.flatnonzero(undecided)
 
     def candidates(self, Q: Any, k: int) -> np.ndarray:
         found = self.asked(lambda there: there.candidates(Q, k)) if len(Q) and self._pays(len(Q), k) else None

@@ -17,6 +17,7 @@ from nearsay.arrays import row_blocks
 from nearsay.distances.distance import Distance
 from nearsay.distances.vectors import Correlation, Cosine, Euclidean, SquaredEuclidean
 from nearsay.search.gpu_blocks import kept_on_host, passing, rows_at_once
+from nearsay.search.gpu_results import Results
 from nearsay.search.gpu_rows import DeviceQueries, DeviceRows, RowSpace, from_numpy
 from nearsay.search.gpu_steps import PlainSteps
 from nearsay.search.row_store import HeldRows
@@ -139,24 +140,44 @@ class DeviceCollection:
     def nearest(self, Q: Any, left_out: Any, k: int) -> Found:
         """The k nearest rows of checked queries; ``left_out`` names the row that each is itself (or is empty)."""
         torch = self.torch
-        asked, left_out = k + 1 if len(left_out) else k, torch.as_tensor(left_out, device=self.device)
-        room = Room.first_look(asked)
-        found = [self._look(Q[part], left_out[part], asked, k, room) for part in self._batches(len(Q), room)]
-        if not found:
-            found = [self._nothing(k)]
+        looks = [look for _, look in self._looks(Q, left_out, k)] or [self._nothing(k)]
         numbers, distances, undecided = (
-            parts[0] if len(parts) == 1 else torch.cat(parts) for parts in zip(*found, strict=True)
+            parts[0] if len(parts) == 1 else torch.cat(parts) for parts in zip(*looks, strict=True)
         )
-        again = undecided.nonzero()[:, 0]
-        if len(again):
-            few = Q[again.cpu().numpy()] if isinstance(Q, np.ndarray) else Q[again]
-            itself = left_out[again] if len(left_out) else left_out
-            for part in self._batches(len(again), room.wider()):
-                here = again[part]
-                numbers[here], distances[here], undecided[here] = self._look(
-                    few[part], itself[part], asked, k, room.wider()
-                )
+        for here, look in self._wider_looks(Q, left_out, k, undecided.nonzero()[:, 0].cpu().numpy()):
+            place = torch.from_numpy(here).to(self.device)
+            numbers[place], distances[place], undecided[place] = look
         return Found(numbers, distances, undecided)
+
+    def nearest_in_arrays(self, Q: Any, left_out: Any, k: int) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+        """The same, and which queries stay undecided, in arrays of the host: copied while the next are looked for."""
+        numbers, distances = np.empty((len(Q), k), np.int64), np.empty((len(Q), k))
+        undecided, results = np.zeros(len(Q), np.bool_), Results(self.torch, self.device)
+        for part, look in self._looks(Q, left_out, k):
+            results.bring(look, (numbers[part], distances[part], undecided[part]))
+        results.finish()
+        for here, look in self._wider_looks(Q, left_out, k, np.flatnonzero(undecided)):
+            numbers[here], distances[here], undecided[here] = (tensor.cpu().numpy() for tensor in look)
+        return numbers, distances, undecided
+
+    def _looks(self, Q: Any, left_out: Any, k: int) -> Iterator[tuple[slice, tuple[Any, Any, Any]]]:
+        """Numbers, distances and whether they are undecided, of some queries at a time."""
+        asked, left_out = k + 1 if len(left_out) else k, self.torch.as_tensor(left_out, device=self.device)
+        room = Room.first_look(asked)
+        for part in self._batches(len(Q), room):
+            yield part, self._look(Q[part], left_out[part], asked, k, room)
+
+    def _wider_looks(
+        self, Q: Any, left_out: Any, k: int, again: np.ndarray
+    ) -> Iterator[tuple[np.ndarray, tuple[Any, Any, Any]]]:
+        """The same for the queries of these numbers, with longer lists."""
+        asked, left_out = k + 1 if len(left_out) else k, self.torch.as_tensor(left_out, device=self.device)
+        room = Room.first_look(asked).wider()
+        for part in self._batches(len(again), room):
+            here = again[part]
+            chosen = here if isinstance(Q, np.ndarray) else self.torch.from_numpy(here).to(Q.device)
+            itself = left_out[self.torch.from_numpy(here).to(self.device)] if len(left_out) else left_out
+            yield here, self._look(Q[chosen], itself, asked, k, room)
 
     def _nothing(self, k: int) -> tuple[Any, Any, Any]:
         """The answer to no queries."""
