@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import importlib.util
+import pickle
+import warnings
 from unittest import mock
 
 import numpy as np
@@ -122,6 +124,37 @@ def test_a_card_that_runs_out_of_memory_leaves_the_answer_to_the_processor_and_s
         found = find.nearest(there, X[:20], 3)
     assert_same(found, find.nearest(ExactSearch(metric).fit(X), X[:20], 3))
     assert_same(find.nearest(there, X[:20], 3), found)
+
+
+@pytest.mark.parametrize("missing", ["card", "torch"])
+def test_a_saved_index_opens_without_a_card_and_the_processor_answers(tmp_path, monkeypatch, missing):
+    monkeypatch.setitem(choose.SEARCHES, "gpu", lambda distance, recall: GpuSearch(distance))
+    X = np.random.default_rng(0).normal(size=(300, 3))
+    with mock.patch.object(gpu, "check_device"):
+        index = ns.NeighborIndex(search="gpu").fit(X)
+        index.remove([3])
+        index.save(tmp_path / "index.nearsay")
+        copied = pickle.dumps(index)
+    if missing == "torch":
+        monkeypatch.setattr(gpu, "require", mock.Mock(side_effect=MissingExtra("no torch")))
+    words = "no torch" if missing == "torch" else "CUDA"
+    with pytest.warns(UserWarning, match=f"processor answers.*{words}"):
+        opened = ns.NeighborIndex.open(tmp_path / "index.nearsay")
+    exact = ns.NeighborIndex(search="exact").fit(X).remove([3])
+    monkeypatch.setattr(gpu, "WORTH_THE_TRIP", 1)
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")  # it has been said
+        assert_same(opened.query(X[:20], 4), exact.query(X[:20], 4))
+        assert_same(opened.leave_one_out(4), exact.leave_one_out(4))
+        labels = np.arange(300) % 7
+        found = opened.with_labels(labels).query(X[:20], 4, (1, 2))
+        assert_same(found, exact.with_labels(labels).query(X[:20], 4, (1, 2)))
+    from_elsewhere = pickle.loads(copied)
+    with pytest.warns(UserWarning, match="processor answers"):
+        assert_same(from_elsewhere.query(X[:20], 4), exact.query(X[:20], 4))
+    opened.save(tmp_path / "again.nearsay")
+    with mock.patch.object(gpu, "check_device"), mock.patch.object(gpu, "require"):
+        assert ns.NeighborIndex.open(tmp_path / "again.nearsay").search_.serves(20, 4)  # where there is a card again
 
 
 def test_kernels_can_be_read_without_triton():

@@ -60,6 +60,7 @@ def nearest_of_checked(search: NeighborSearch, Q: Any, k: int) -> NeighborTable:
     """``nearest`` for queries that were checked, and a ``k`` of at most the rows that can be found."""
     if isinstance(search, GpuSearch) and search.serves(len(Q), k):
         return _measured_there(search, Q, NOBODY, k)
+    search = _asked_here(search, len(Q), k)
     size = _batch(k)
     if 0 < len(Q) <= size:
         return _answer(search, Q, NOBODY, k)
@@ -90,6 +91,7 @@ def leave_one_out(search: NeighborSearch, k: int, rows: Any = None) -> NeighborT
     if isinstance(search, GpuSearch) and search.serves(n_queries, k + 1):
         numbers = np.arange(n_queries) if rows is None else rows
         return _without_removed(_measured_there(search, None, numbers, k), held, rows)
+    search = _asked_here(search, n_queries, k + 1)
 
     def answers() -> Iterator[NeighborTable]:
         for part in row_blocks(n_queries, size=_batch(k)):
@@ -99,6 +101,11 @@ def leave_one_out(search: NeighborSearch, k: int, rows: Any = None) -> NeighborT
                 yield _answer(search, held.take(rows[part]), rows[part], k)
 
     return _without_removed(_stacked(answers(), n_queries, k), held, rows)
+
+
+def _asked_here(search: NeighborSearch, n_queries: int, k: int) -> NeighborSearch:
+    """The search, without the card where that is not worth the trip: there are shorter ways for few queries."""
+    return search.on_cpu() if isinstance(search, GpuSearch) and not search.pays(n_queries, k) else search
 
 
 def _without_removed(table: NeighborTable, held: HeldRows, rows: np.ndarray | None) -> NeighborTable:

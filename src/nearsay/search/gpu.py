@@ -19,7 +19,7 @@ from typing import Any, TypeVar
 import numpy as np
 
 from nearsay.distances.distance import Distance
-from nearsay.errors import InputError, require
+from nearsay.errors import InputError, MissingExtra, require
 from nearsay.search.exact import ExactSearch
 from nearsay.search.gpu_blocks import SHARE_FOR_ROWS
 from nearsay.search.gpu_collection import MEASURED_THERE, MOST_NEIGHBORS, DeviceCollection
@@ -52,9 +52,18 @@ class GpuSearch(ExactSearch):
     array([[2]])
     """
 
+    _from_file = False
+
     def __init__(self, metric: Any = "euclidean", *, device: str = "cuda", products: str = "auto") -> None:
         super().__init__(metric, products=products)
         self.device = device
+
+    @classmethod
+    def _made_again(cls, settings: dict[str, Any]) -> GpuSearch:
+        """From a file, on a machine that may have no card: then the processor answers, instead of an error."""
+        search = cls(**settings)
+        search._from_file = True
+        return search
 
     def fit_checked(self, items: Any, distance: Distance) -> GpuSearch:
         if not distance.has_euclidean_form:
@@ -62,10 +71,12 @@ class GpuSearch(ExactSearch):
                 f"A card multiplies rows, so it needs a distance with a Euclidean form; {distance.name!r} has none."
                 ' Use search="exact".'
             )
-        torch = require("torch", "torch")
-        check_device(torch, self.device)
-        super().fit_checked(items, distance)
         self._there = There()
+        if not self._from_file:
+            check_device(require("torch", "torch"), self.device)
+        else:
+            self._there.usable(self.device)  # it says so if not
+        super().fit_checked(items, distance)
         return self
 
     @property
@@ -80,15 +91,14 @@ class GpuSearch(ExactSearch):
 
     def serves(self, n_queries: int, k: int) -> bool:
         """Whether these neighbors should be found and measured on the card."""
-        if type(self.distance_) not in MEASURED_THERE:
-            return False
-        return self._pays(n_queries, k)
+        return type(self.distance_) in MEASURED_THERE and self.pays(n_queries, k)
 
-    def _pays(self, n_queries: int, k: int) -> bool:
+    def pays(self, n_queries: int, k: int) -> bool:
+        """Whether it is worth asking the card at all, if only for candidates."""
         if k >= MOST_NEIGHBORS:
             return False
         products = n_queries * self.rows_.items.shape[1] * len(self.rows_)
-        return products >= WORTH_THE_TRIP or self.device == "cpu"
+        return (products >= WORTH_THE_TRIP or self.device == "cpu") and self._there.usable(self.device)
 
     def nearest(self, Q: Any, left_out: np.ndarray, k: int) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
         """Row numbers and distances (n_queries, k), nearest first, and the queries that the CPU has to answer.
@@ -107,7 +117,7 @@ class GpuSearch(ExactSearch):
         return numbers, distances, np.flatnonzero(undecided)
 
     def candidates(self, Q: Any, k: int) -> np.ndarray:
-        found = self.asked(lambda there: there.candidates(Q, k)) if len(Q) and self._pays(len(Q), k) else None
+        found = self.asked(lambda there: there.candidates(Q, k)) if len(Q) and self.pays(len(Q), k) else None
         if found is None:
             return super().candidates(Q, k)
         undecided = np.flatnonzero(found.undecided.cpu().numpy())
@@ -145,6 +155,26 @@ class There:
     def __init__(self) -> None:
         self._lock = RLock()
         self._last: DeviceCollection | None = None
+        self._usable: bool | None = None
+
+    def usable(self, device: str) -> bool:
+        """Whether the device can be used here, where a file or a copy of another process may have come to; once said.
+
+        Rows that were given to ``fit`` here found it: the error told otherwise.
+        """
+        with self._lock:
+            if self._usable is None:
+                try:
+                    check_device(require("torch", "torch"), device)
+                    self._usable = True
+                except (InputError, MissingExtra) as error:
+                    self._usable = False
+                    warnings.warn(
+                        "This search was made for a graphics card that cannot be used here, so the processor answers,"
+                        f" with the same rows and distances. {error}",
+                        stacklevel=2,
+                    )
+            return self._usable
 
     def collection(self, device: str, distance: Distance, geometry: Geometry) -> DeviceCollection:
         with self._lock:

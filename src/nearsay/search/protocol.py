@@ -101,12 +101,17 @@ class Versioned:
     @classmethod
     def _from_saved(cls: Any, state: dict[str, Any]) -> Any:
         first, *more = state["chunks"]
-        search = cls(**state["settings"]).fit(first)
+        search = cls._made_again(state["settings"]).fit(first)
         for chunk in more:
             search.add(chunk)
         if state["removed"] is not None:
             search.remove(np.flatnonzero(state["removed"]))
         return search
+
+    @classmethod
+    def _made_again(cls: Any, settings: dict[str, Any]) -> Any:
+        """A search with these settings, from a file: what it was made with may be missing here."""
+        return cls(**settings)
 
     @contextmanager
     def _next_version(self) -> Iterator[Self]:
