@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import importlib.util
+import pickle
 from unittest import mock
 
 import numpy as np
@@ -11,7 +12,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import nearsay as ns
-from nearsay.neighbors import class_means
+from nearsay.neighbors import class_means, classes_on_card, classes_there
+from nearsay.posterior import pooled
 from nearsay.search import gpu_class_steps, gpu_classes, gpu_collection
 from nearsay.search.exact import ExactSearch
 from nearsay.search.gpu_collection import Room
@@ -125,3 +127,79 @@ def test_a_card_that_runs_out_of_memory_leaves_classes_to_the_processor(ask):
         found = ask(there, Q)
     assert_same(found, ask(here, Q))
     assert_same(ask(there, Q), found)
+
+
+# ---------------------------------------------------------------- probabilities
+
+
+def fitted(X, labels, search, **given):
+    return ns.NeighborClassifier(5, posterior="pooled", search=search, **given).fit(X, labels)
+
+
+def ties_in_many_classes():
+    """Small whole numbers, of which many lie in several classes at once."""
+    rng = np.random.default_rng(0)
+    X, Q = (rng.integers(0, 4, size=(n, 4)).astype(np.float32) for n in (600, 150))
+    Q[3] = 1e30  # too far for scores
+    return X, Q, rng.integers(0, 40, size=len(X))
+
+
+@pytest.mark.parametrize("made", [many_classes, ties_in_many_classes])
+@pytest.mark.parametrize("metric", ["euclidean", "sqeuclidean"])
+def test_the_pool_says_the_same_on_the_card(made, metric):
+    X, Q, labels = made()
+    here, there = (fitted(X, labels, search, metric=metric) for search in (ExactSearch(metric), on_cpu(metric)))
+    np.testing.assert_array_equal(there.posterior_.weights_, here.posterior_.weights_)  # past cases are the same
+    p = there.predict_proba(Q)
+    with mock.patch.object(pooled, "pooled_there", side_effect=AssertionError) as asked:
+        with pytest.raises(AssertionError):
+            there.predict_proba(Q)
+        assert asked.called
+    np.testing.assert_allclose(p, here.predict_proba(Q), rtol=1e-10)
+    np.testing.assert_array_equal(there.predict(Q), there.classes_[p.argmax(axis=1)])
+    np.testing.assert_array_equal(there.predict(Q), here.predict(Q))
+    for part in (slice(0, 1), slice(3, 20), slice(7, 8)):
+        np.testing.assert_array_equal(there.predict_proba(Q[part]), p[part])
+    np.testing.assert_array_equal([each.probability for each in there.explain(Q[:9])], p[:9].max(axis=1))
+
+
+@pytest.mark.parametrize("given", [{"priors": "uniform"}, {"n_jobs": 2}, {"tie_break": "random"}])
+def test_other_ways_to_answer_are_the_same_on_the_card(given):
+    X, Q, labels = ties_in_many_classes()
+    here, there = (fitted(X, labels, search, **given) for search in (ExactSearch(), on_cpu()))
+    p = there.predict_proba(Q)
+    np.testing.assert_allclose(p, here.predict_proba(Q), rtol=1e-10)
+    np.testing.assert_array_equal(there.predict(Q), here.predict(Q))
+    np.testing.assert_array_equal(there.classes_[p.argmax(axis=1)], here.predict(Q))
+
+
+def test_a_class_that_has_lost_its_rows_stands_where_the_others_do():
+    X, Q, labels = ties_in_many_classes()
+    pool = fitted(X, labels, ExactSearch()).posterior_
+    gone = np.flatnonzero(labels == 5)
+    tables = [labeled.query(Q, 5, tuple(pool.members_)) for labeled in both_ways(X, labels, 40, gone=gone)]
+    assert isinstance(tables[1].classes, classes_there.ClassesThere)
+    np.testing.assert_allclose(pool.proba(tables[1]), pool.proba(tables[0]), rtol=1e-10)
+
+
+def test_what_stays_on_the_card_can_be_read_cut_copied_and_written_to():
+    X, Q, labels = ties_in_many_classes()
+    expected, table = (labeled.query(Q, 5, (1, 2)) for labeled in both_ways(X, labels, 40))
+    lines = np.array([5, 3, 3])
+    assert_same_classes(table[lines], expected[lines])
+    assert_same_classes(table[10:20], expected[10:20])
+    assert_same_classes(pickle.loads(pickle.dumps(table)), expected)
+    table.classes[lines] = expected.classes[np.array([7, 8, 8])]
+    assert_same_classes(
+        ns.NeighborTable(expected.indices[lines], expected.distances[lines], table.classes[lines]),
+        ns.NeighborTable(expected.indices[lines], expected.distances[lines], expected.classes[np.array([7, 8, 8])]),
+    )
+
+
+def test_more_than_the_card_should_keep_comes_in_arrays():
+    X, Q, labels = ties_in_many_classes()
+    expected, _ = (labeled.query(Q, 5, (1, 2)) for labeled in both_ways(X, labels, 40))
+    with mock.patch.object(classes_on_card, "KEPT_THERE", 100):
+        table = both_ways(X, labels, 40)[1].query(Q, 5, (1, 2))
+    assert not isinstance(table.classes, classes_there.ClassesThere)
+    assert_same_classes(table, expected)

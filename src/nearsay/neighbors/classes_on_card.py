@@ -13,13 +13,17 @@ from typing import Any, TypeVar
 import numpy as np
 
 from nearsay.neighbors import find
-from nearsay.neighbors.class_order import NearestClasses
+from nearsay.neighbors.class_order import MEMBERS_OF_NEAREST, NearestClasses
 from nearsay.neighbors.class_table import ClassTable
+from nearsay.neighbors.classes_there import ClassesThere
 from nearsay.neighbors.table import NeighborTable
 from nearsay.search.gpu import GpuSearch
 from nearsay.search.gpu_classes import ClassesFound, DeviceClasses
 from nearsay.search.gpu_collection import DeviceCollection
 from nearsay.search.gpu_results import Results
+
+# What is told of the classes of queries stays on the card up to this size, and is brought to the host above it.
+KEPT_THERE = 1 << 30
 
 T = TypeVar("T")
 # Answers by the processor: of these lines, with the means of these members.
@@ -48,11 +52,12 @@ class ClassesOnCard:
         The means are those of ``members``, or of one member where classes are too large for the card.
         """
         n_queries = len(left_out) if Q is None else len(Q)
+        stays = Q is not None and bool(members) and 8 * n_queries * self.n_classes <= KEPT_THERE
 
         def ask(there: DeviceCollection) -> tuple[NeighborTable, np.ndarray, np.ndarray]:
             by_class = self._by_class(there)
             told = members if by_class.tells_means(members) else (1,)
-            return _filled(by_class, Q, left_out, n_queries, k, told)
+            return _filled(by_class, Q, left_out, n_queries, k, told, stays=stays and told == members)
 
         found = self._asked(ask)
         if found is None:
@@ -119,25 +124,43 @@ class ClassesOnCard:
 
 
 def _filled(
-    by_class: DeviceClasses, Q: Any, left_out: np.ndarray, n_queries: int, k: int, members: tuple[int, ...]
+    by_class: DeviceClasses,
+    Q: Any,
+    left_out: np.ndarray,
+    n_queries: int,
+    k: int,
+    members: tuple[int, ...],
+    *,
+    stays: bool,
 ) -> tuple[NeighborTable, np.ndarray, np.ndarray]:
-    """What the card tells, in arrays; and the lines whose rows, or all of it, must be found in another way."""
+    """What the card tells; and the lines whose rows, or all of it, must be found in another way.
+
+    Rows come in arrays, and so do the classes unless they stay there.
+    """
+    torch, device = by_class.collection.torch, by_class.collection.device
     table = NeighborTable(np.empty((n_queries, k), np.int64), np.empty((n_queries, k)))
-    classes = NearestClasses.to_overwrite(n_queries, by_class.n_classes, members)
+    n_near = min(by_class.n_classes, MEMBERS_OF_NEAREST)
+    in_arrays = None if stays else NearestClasses.to_overwrite(n_queries, by_class.n_classes, members)
     open_still, undecided = np.zeros(n_queries, np.bool_), np.zeros(n_queries, np.bool_)
-    results = Results(by_class.collection.torch, by_class.collection.device)
-    for part, found in by_class.found(Q, left_out, k, members, classes.means.shape[1]):
-        told = [(found.numbers, classes.numbers[part])]
-        if members:
-            told += [(found.nearest, classes.nearest[part]), (found.means, classes.means[part])]
-        rows = _rows_told(found, table[part], open_still[part], undecided[part])
-        results.bring(*zip(*told, *rows, strict=True))
+    results, kept = Results(torch, device), []
+    for part, found in by_class.found(Q, left_out, k, members, n_near):
+        told = _rows_told(found, table[part], open_still[part], undecided[part])
+        if in_arrays is None:
+            kept.append((found.distances, found.numbers, found.means))
+        else:
+            told.append((found.numbers, in_arrays.numbers[part]))
+            if members:
+                told += [(found.nearest, in_arrays.nearest[part]), (found.means, in_arrays.means[part])]
+        results.bring(*zip(*told, strict=True))
     results.finish()
-    return (
-        NeighborTable(table.indices, table.distances, classes),
-        np.flatnonzero(open_still & ~undecided),
-        np.flatnonzero(undecided),
-    )
+    classes = in_arrays
+    if classes is None:
+        by_number, in_order, means = (
+            parts[0] if len(parts) == 1 else torch.cat(parts) for parts in zip(*kept, strict=True)
+        )
+        classes = ClassesThere(by_number, in_order, means, members)
+    table = NeighborTable(table.indices, table.distances, classes)
+    return table, np.flatnonzero(open_still & ~undecided), np.flatnonzero(undecided)
 
 
 def _rows_told(

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 
@@ -18,6 +19,7 @@ from nearsay.posterior.named import name_of
 from nearsay.posterior.own import OwnPosterior
 from nearsay.posterior.priors import Priors
 from nearsay.posterior.votes import lift, winners
+from nearsay.search.gpu_results import bring
 
 
 @dataclass(frozen=True)
@@ -49,9 +51,36 @@ class Answers:
     def proba(self, table: NeighborTable) -> np.ndarray:
         """Probabilities (n_queries, n_classes)."""
         p = np.empty((len(table), self.n_classes))
+        there = self._there(table)
+        if there is not None:
+            bring(there, p)
+            contested = _contested(there)
+            if len(contested):
+                few = p[contested]
+                self._settle(few, table[contested])
+                p[contested] = few
+            return p
         for part, p_part, _ in self.by_block(table):
             p[part] = p_part
         return p
+
+    def best(self, table: NeighborTable) -> np.ndarray:
+        """The winning class numbers (n_queries,)."""
+        there = self._there(table)
+        if there is not None:
+            winner: np.ndarray = there.argmax(dim=1).cpu().numpy()
+            contested = _contested(there)
+            if len(contested):
+                winner[contested] = self._settle(there[contested].cpu().numpy(), table[contested])
+            return winner
+        winner = np.empty(len(table), np.int64)
+        for part, _, of_part in self.by_block(table):
+            winner[part] = of_part
+        return winner
+
+    def _there(self, table: NeighborTable) -> Any | None:
+        """What the posterior says, as a tensor where it works on a card; None elsewhere, or where priors are put in."""
+        return self.posterior.proba_there(table) if self.priors is None else None
 
     def settled(self, p: np.ndarray, table: NeighborTable) -> np.ndarray:
         """What the posterior said of these neighbors, priors put in and ties broken, in place."""
@@ -77,3 +106,10 @@ class Answers:
     def _blocks(self, n_queries: int) -> Iterator[slice]:
         # About eight arrays of a block's size come and go; together they should stay in the cache.
         return row_blocks(n_queries, row_bytes=8 * 8 * self.n_classes)
+
+
+def _contested(there: Any) -> np.ndarray:
+    """Numbers of the queries for which several classes are equally probable."""
+    several = (there == there.amax(dim=1, keepdim=True)).sum(dim=1) > 1
+    found: np.ndarray = several.nonzero()[:, 0].cpu().numpy()
+    return found

@@ -84,6 +84,10 @@ class Posterior(ABC):
     def proba(self, table: NeighborTable) -> np.ndarray:
         """Probabilities (n_queries, n_classes) for the neighbors of new queries; every row sums to 1."""
 
+    def proba_there(self, table: NeighborTable) -> Any | None:
+        """The same as a tensor, where the classes lie on a card and the posterior works there; None otherwise."""
+        return None
+
     def over(self, labels: np.ndarray, n_classes: int, rows: np.ndarray) -> Self:
         """What was learned, asked about the neighbors among other rows than those that taught it.
 

@@ -505,10 +505,7 @@ class NeighborClassifier(KNeighbors, ClassifierMixin, BaseEstimator):
     def predict(self, X: Any) -> np.ndarray:
         """The most probable label of every query: (n_queries,). Equal probabilities go by ``tie_break``."""
         table = self._neighbors(X)
-        best = np.empty(len(table), np.int64)
-        for part, _, winner in self._answers.by_block(table):
-            best[part] = winner
-        return self._names(best)
+        return self._names(self._answers.best(table))
 
     @in_jobs
     def predict_proba(self, X: Any) -> np.ndarray:

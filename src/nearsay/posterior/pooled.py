@@ -19,18 +19,20 @@ import warnings
 from collections.abc import Iterator, Sequence
 from copy import copy
 from dataclasses import replace
-from typing import Self
+from typing import Any, Self
 
 import numpy as np
 
 from nearsay.arrays import evenly, row_blocks
 from nearsay.errors import InputError
 from nearsay.neighbors.class_order import MEMBERS_OF_NEAREST, NearestClasses
+from nearsay.neighbors.classes_there import ClassesThere
 from nearsay.neighbors.table import NeighborTable
 from nearsay.posterior.base import FOLDS_LEFT_OUT, GroupPosterior, splits
 from nearsay.posterior.log_linear import PRECISION, Cases, fit_weights, likeliest, n_candidates, stack
 from nearsay.posterior.past_case_table import listed_classes
 from nearsay.posterior.past_cases import possible_members
+from nearsay.posterior.pooled_there import pooled_there
 from nearsay.posterior.row_weights import relative_weights
 
 # Weights are few: more cases than this teach them nothing, and this much memory holds them.
@@ -250,12 +252,23 @@ class Pooled(GroupPosterior):
     def proba_groups(self, tables: Sequence[NeighborTable]) -> np.ndarray:
         """Probabilities from several feature groups, the same as in ``fit_groups`` and in that order."""
         views = _views(tables)
+        there = self.proba_there(tables[0]) if len(tables) == 1 else None
+        if there is not None:
+            return np.asarray(there.cpu().numpy())
         if len(views) == 1 and tables[0].said is None and views[0].numbers.shape[1] < self.n_classes_:
             return self._proba_of_listed(views[0])
         p = np.empty((len(tables[0]), self.n_classes_))
         for part in self._blocks(len(p), tables):
             p[part] = self._softmax(self._features(tables, part))
         return p
+
+    def proba_there(self, table: NeighborTable) -> Any | None:
+        near = listed_classes(table)
+        if not isinstance(near, ClassesThere) or table.further or table.said is not None:
+            return None
+        by_size = self.size_weight_ * self._far_by_size
+        learned = self._columns(near), self.floors_[0], self._usual_gaps(1)[0], self.weights_[0]
+        return pooled_there(near, *learned, by_size, self.model_failure_)
 
     def _proba_of_listed(self, near: NearestClasses) -> np.ndarray:
         """The same where few of many classes are listed: all others are alike, so one score stands for them."""
@@ -331,11 +344,14 @@ class Pooled(GroupPosterior):
     def _fill_features(self, groups: Sequence[NearestClasses], out: np.ndarray) -> None:
         from nearsay.posterior.log_linear_kernels import log_mean_distances
 
-        # Files of version 0.1.0 have no gaps, and what they answer with has none either.
-        gaps = getattr(self, "gaps_", np.zeros((len(groups), len(self.members_))))
+        gaps = self._usual_gaps(len(groups))
         for number, (near, floor) in enumerate(zip(groups, self.floors_, strict=True)):
             first = number * len(self.members_)
             log_mean_distances(*near.arrays, self._columns(near), floor, gaps[number], first, out)
+
+    def _usual_gaps(self, n_groups: int) -> np.ndarray:
+        """Files of version 0.1.0 have no gaps, and what they answer with has none either."""
+        return getattr(self, "gaps_", np.zeros((n_groups, len(self.members_))))
 
     def _columns(self, near: NearestClasses) -> np.ndarray:
         """Where the means of this table are of the numbers that are used."""

@@ -11,6 +11,13 @@ from typing import Any
 
 import numpy as np
 
+from nearsay.arrays import row_blocks
+from nearsay.errors import require
+from nearsay.parallel import in_parallel
+
+# Bytes of a large result that are on their way at once, and those that a thread puts in their place at a time.
+PART, SHARE = 32 << 20, 1 << 20
+
 
 class Results:
     """Tensors on their way to arrays. The last ones have arrived after ``finish``."""
@@ -46,4 +53,21 @@ class Results:
         self._on_the_way = None
         arrived.synchronize()
         for there, array in zip(staged, arrays, strict=True):
-            array[...] = there.numpy()
+            _copy(there.numpy(), array)
+
+
+def bring(tensor: Any, array: np.ndarray) -> None:
+    """Copy a tensor into an array of its shape, some lines at a time."""
+    results = Results(require("torch", "torch"), tensor.device)
+    for part in row_blocks(len(array), size=max(1, PART // max(1, array[:1].nbytes))):
+        results.bring([tensor[part]], [array[part]])
+    results.finish()
+
+
+def _copy(given: np.ndarray, array: np.ndarray) -> None:
+    """Memory that nobody has touched yet is slow to write to: several threads do so at a time."""
+
+    def copy(part: slice) -> None:
+        array[part] = given[part]
+
+    in_parallel(copy, row_blocks(len(array), size=max(1, SHARE // max(1, array[:1].nbytes))))
