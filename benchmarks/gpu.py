@@ -65,6 +65,7 @@ DISTANCES = [
     ("euclidean", "int64", 5),
     ("cosine", "float64", 300),
     ("hellinger", "float64", 30),
+    (("mahalanobis", {"V": np.diag(np.arange(1.0, 41.0))}), "float32", 40),
 ]
 TINY_CASES = [(2000, 16, 40, 5, "normal"), (1500, 20, 30, 5, "clustered")]
 
@@ -263,7 +264,7 @@ def audit(torch: Any, device: str, tiny: bool) -> Rows:
     return lines + [unlike_the_cpu(torch, device, tiny, *case) for case in DISTANCES]
 
 
-def unlike_the_cpu(torch: Any, device: str, tiny: bool, metric: str, dtype: str, d: int) -> dict[str, Any]:
+def unlike_the_cpu(torch: Any, device: str, tiny: bool, metric: Any, dtype: str, d: int) -> dict[str, Any]:
     """Other distances, types and widths, full of ties, against the CPU's search; and tensors against arrays."""
     n, n_queries, k = (600, 20, 5) if tiny else (30_000, 2000, 10)
     X = np.random.default_rng(0).integers(0, 40, size=(n + n_queries, d)).astype(dtype)
@@ -275,7 +276,12 @@ def unlike_the_cpu(torch: Any, device: str, tiny: bool, metric: str, dtype: str,
     numbers, distances = (part.cpu().numpy() for part in index.query_tensors(torch.from_numpy(Q).to(device), k))
     differing = wrong((here.indices, here.distances), there.indices, there.distances)
     differing += wrong((here.indices, here.distances), numbers, distances)
-    line = {"rows": f"{n}×{d} {metric} {dtype}", "k": k, "queries": len(Q), "unlike the CPU": differing}
+    line = {
+        "rows": f"{n}×{d} {metric if isinstance(metric, str) else metric[0]} {dtype}",
+        "k": k,
+        "queries": len(Q),
+        "unlike the CPU": differing,
+    }
     print(line, flush=True)
     return line
 

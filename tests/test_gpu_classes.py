@@ -36,7 +36,7 @@ def both_ways(X, labels, n_classes, metric="euclidean", gone=()):
     ]
 
 
-@given(data=st.data(), given_rows=rows_and_queries(), metric=st.sampled_from(METRICS[:3]))
+@given(data=st.data(), given_rows=rows_and_queries(), metric=st.sampled_from([*METRICS[:3], "hellinger"]))
 @settings(max_examples=30)
 def test_the_same_classes_in_order_and_means_as_exact_search(data, given_rows, metric):
     X, Q = usable(metric, *given_rows)

@@ -167,7 +167,6 @@ def squares_of_pairs(  # type: ignore[no-untyped-def]
     n_queries,
     n_lines,
     n_columns,
-    ROOT: tl.constexpr,
     LANES: tl.constexpr,
 ):
     """Queries and rows lie by column: those of pairs beside each other are beside each other, or nearly so.
@@ -189,8 +188,6 @@ def squares_of_pairs(  # type: ignore[no-untyped-def]
         total += difference * difference
         to_query += n_queries
         to_row += n_lines
-    if ROOT:
-        total = tl.sqrt(total)
     tl.store(far + entry, tl.where(there, total, float("inf")), mask=inside)
 
 
@@ -210,7 +207,6 @@ def squares_of_classes(  # type: ignore[no-untyped-def]
     width,
     n_lines,
     n_columns,
-    ROOT: tl.constexpr,
     LEFT_OUT: tl.constexpr,
     LINES: tl.constexpr,
     ROWS: tl.constexpr,
@@ -239,8 +235,6 @@ def squares_of_classes(  # type: ignore[no-untyped-def]
             difference = q[:, None] - x[None, :]
             total += difference * difference
             to_row += n_lines
-        if ROOT:
-            total = tl.sqrt(total)
         live = tl.load(half_norms + place, mask=inside, other=float("inf")) < float("inf")
         told = asked[:, None] & live[None, :]
         if LEFT_OUT:

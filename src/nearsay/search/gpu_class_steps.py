@@ -3,7 +3,7 @@
     groups_of_classes   the groups that may hold the nearest member of their class, for each query
     rows_of_pairs       the rows in them that may be it
     measure_pairs       their distances in float64
-    measure_classes     the distances of all members of some classes, each for a query of its own
+    measure_classes     the squared distances of all members of some classes, each for a query of its own
     lowest              the m lowest numbers of each line
 
 A *pair* is a query with a class, and has the number class · queries + query: pairs beside each other look at the same
@@ -85,11 +85,11 @@ class ClassSteps:
             for j in range(Q.shape[1]):
                 difference = Q[query, j] - classes.columns[j, where].to(torch.float64)
                 total = total + difference * difference
-            far[some] = torch.where(places[some] >= 0, _rooted(kind, total), np.inf)
+            far[some] = torch.where(places[some] >= 0, rooted(kind, total), np.inf)
         return far
 
-    def measure_classes(self, kind: str, Q: Any, classes: Any, asked: Any, own_places: Any) -> Any:
-        """Distances in float64 of all members of the classes ``asked`` for (queries, several; −1 asks for none).
+    def measure_classes(self, Q: Any, classes: Any, asked: Any, own_places: Any) -> Any:
+        """Squared distances of all members of the classes ``asked`` for (queries, several; −1 asks for none), in float64:
 
         (queries · several, most members of a class), +inf where there is no row or it is the query itself.
         """
@@ -107,12 +107,15 @@ class ClassSteps:
         for j in range(Q.shape[1]):
             difference = Q[query, j, None] - classes.columns[j, places].to(torch.float64)
             total = total + difference * difference
-        return torch.where(there, _rooted(kind, total), np.inf)
+        return torch.where(there, total, np.inf)
 
     def lowest(self, far: Any, m: int) -> Any:
         """The ``m`` lowest numbers of each line, lowest first."""
         return far.topk(m, dim=1, largest=False).values.sort(dim=1).values
 
 
-def _rooted(kind: str, squares: Any) -> Any:
-    return squares.sqrt() if kind == "euclidean" else squares
+def rooted(kind: str, squares: Any) -> Any:
+    """The distance from a sum of squares of differences."""
+    if kind == "hellinger":
+        squares = squares * 0.5
+    return squares if kind == "sqeuclidean" else squares.sqrt()

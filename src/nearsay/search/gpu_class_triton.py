@@ -8,7 +8,7 @@ import numpy as np
 
 from nearsay.search import gpu_class_kernels as kernels
 from nearsay.search.gpu_bounds import ETA_OF_FACTOR
-from nearsay.search.gpu_class_steps import ClassSteps
+from nearsay.search.gpu_class_steps import ClassSteps, rooted
 from nearsay.search.gpu_rows import DeviceQueries
 
 # Queries, and at most so many groups, that a program reads at a time.
@@ -86,14 +86,13 @@ class TritonClassSteps(ClassSteps):
         if len(pairs):
             kernels.squares_of_pairs[(-(-len(pairs) // LANES),)](
                 *(Q.T.contiguous(), columns, pairs, places, far, len(pairs), len(Q), columns.shape[1], len(columns)),
-                ROOT=kind == "euclidean",
                 LANES=LANES,
                 num_warps=8,
                 enable_fp_fusion=False,
             )
-        return far
+        return rooted(kind, far)
 
-    def measure_classes(self, kind: str, Q: Any, classes: Any, asked: Any, own_places: Any) -> Any:
+    def measure_classes(self, Q: Any, classes: Any, asked: Any, own_places: Any) -> Any:
         torch, width, columns = self.torch, classes.largest, classes.columns
         n_classes, n_lines = classes.n_classes, asked.numel()
         far = torch.full((n_lines, width), np.inf, dtype=torch.float64, device=asked.device)
@@ -111,7 +110,6 @@ class TritonClassSteps(ClassSteps):
         kernels.squares_of_classes[(len(tiles), -(-width // ROWS))](
             *(Q.contiguous(), columns, classes.rows.half_norms, starts, asking, own_places),
             *(of_class, tile_firsts, ends, far, asked.shape[1], width, columns.shape[1], len(columns)),
-            ROOT=kind == "euclidean",
             LEFT_OUT=len(own_places) > 0,
             LINES=LINES,
             ROWS=ROWS,

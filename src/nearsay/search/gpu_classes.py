@@ -21,6 +21,7 @@ from typing import Any
 import numpy as np
 
 from nearsay.arrays import row_blocks
+from nearsay.search.gpu_class_steps import rooted
 from nearsay.search.gpu_collection import QUERIES_AT_ONCE, DeviceCollection, Room
 from nearsay.search.gpu_rows import TILE, DeviceQueries
 
@@ -37,6 +38,7 @@ BYTES_A_PAIR = 96
 # Of a class of up to so many rows all are measured for the means of its nearest members.
 MEASURED_WHOLE = 4096
 NO_ROW = 0x7FFFFFFF
+BY_DIFFERENCES = ("euclidean", "sqeuclidean", "hellinger")
 
 
 @dataclass(frozen=True)
@@ -104,7 +106,7 @@ class DeviceClasses:
     @classmethod
     def serves(cls, collection: DeviceCollection, n_classes: int) -> bool:
         """Whether the rows lie on the device in one piece, are measured there by differences, and fill their groups."""
-        if len(collection.parts) > 1 or collection.kind not in ("euclidean", "sqeuclidean"):
+        if len(collection.parts) > 1 or collection.kind not in BY_DIFFERENCES:
             return False
         return n_classes * STRETCH <= MOST_FILLING * len(collection.parts[0].halves)
 
@@ -185,8 +187,8 @@ class DeviceClasses:
         n_near, most = numbers.shape[1], min(members[-1], self.largest)
         for part in row_blocks(len(numbers), size=max(1, DISTANCE_BYTES // (8 * n_near * max(1, self.largest)))):
             itself = own[part] if len(own) else own
-            far = self.steps.measure_classes(kind, Q[part], self, numbers[part], itself)
-            told = means_of(torch, self.steps.lowest(far, most), members)
+            squares = self.steps.measure_classes(Q[part], self, numbers[part], itself)
+            told = means_of(torch, rooted(kind, self.steps.lowest(squares, most)), members)
             means[part] = told.reshape(-1, n_near, len(members))
         return torch.where((numbers >= 0)[:, :, None], means, np.inf)
 

@@ -15,7 +15,8 @@ import numpy as np
 
 from nearsay.arrays import row_blocks
 from nearsay.distances.distance import Distance
-from nearsay.distances.vectors import Correlation, Cosine, Euclidean, SquaredEuclidean
+from nearsay.distances.histograms import Hellinger
+from nearsay.distances.vectors import Correlation, Cosine, Euclidean, Mahalanobis, SquaredEuclidean
 from nearsay.search.gpu_blocks import kept_on_host, passing, rows_at_once
 from nearsay.search.gpu_results import Results
 from nearsay.search.gpu_rows import DeviceQueries, DeviceRows, RowSpace, from_numpy
@@ -29,7 +30,11 @@ MEASURED_THERE: dict[type[Distance], str] = {
     SquaredEuclidean: "sqeuclidean",
     Cosine: "cosine",
     Correlation: "cosine",
+    Hellinger: "hellinger",
+    Mahalanobis: "mahalanobis",
 }
+# Of these, rows are brought into a form on the host that the loops compare.
+FORMED = (Correlation, Hellinger)
 # Lowest scores of groups that are held at once.
 MINIMA_BYTES = 2 << 30
 QUERIES_AT_ONCE = 16384
@@ -87,6 +92,9 @@ class DeviceCollection:
         self.steps, self.torch, self.device = steps, steps.torch, device
         self.distance = distance
         self.kind = MEASURED_THERE.get(type(distance))
+        self.linear_map = None
+        if isinstance(distance, Mahalanobis):
+            self.linear_map = self.torch.from_numpy(distance.L).to(device)
         self.space = RowSpace(self.torch, device, geometry)
         X = geometry.rows.items
         size = rows_at_once(self.torch, device, X)
@@ -122,7 +130,7 @@ class DeviceCollection:
         """What the distance's own loop compares; float32 stays so where taking the form changes no number."""
         if isinstance(X, np.ndarray):
             form = X
-            if isinstance(self.distance, Correlation):
+            if isinstance(self.distance, FORMED):
                 form = np.empty(X.shape)
                 for part in row_blocks(len(X), row_bytes=8 * X.shape[1]):
                     form[part] = self.distance.form(X[part])
@@ -227,7 +235,7 @@ class DeviceCollection:
         found, undecided = [], torch.zeros(len(Q), dtype=torch.bool, device=self.device)
         for rows, kept, counts in self._kept(self._queries(Q), asked, room):
             undecided |= counts > room.rows
-            far = steps.measure(self.kind, measurable, rows, kept, counts)
+            far = steps.measure(self.kind, measurable, rows, kept, counts, self.linear_map)
             found.append(steps.order(kept, far, counts, left_out, rows.first, k))
         if len(found) == 1:
             return *found[0], undecided

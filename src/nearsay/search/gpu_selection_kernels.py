@@ -186,6 +186,42 @@ def squares_of_kept(  # type: ignore[no-untyped-def]
 
 
 @jit
+def mapped_squares_of_kept(  # type: ignore[no-untyped-def]
+    queries,
+    exact,
+    linear_map,
+    kept,
+    counts,
+    totals,
+    width,
+    n_components,
+    n_columns,
+    LANES: tl.constexpr,
+):
+    """|L(q − x)|², component by component. Launched with fused operations off, as above."""
+    query = tl.program_id(0)
+    count = tl.minimum(tl.load(counts + query), width)
+    start = tl.program_id(1) * LANES
+    if start < count:
+        lane = start + tl.arange(0, LANES)
+        inside = lane < count
+        place = query.to(tl.int64) * width + lane
+        row = tl.load(kept + place, mask=inside, other=0)
+        to_row = exact + row.to(tl.int64) * n_columns
+        to_query = queries + query.to(tl.int64) * n_columns
+        total = tl.zeros((LANES,), tl.float64)
+        for c in range(n_components):
+            component = tl.zeros((LANES,), tl.float64)
+            for j in range(n_columns):
+                weight = tl.load(linear_map + c * n_columns + j)
+                q = tl.load(to_query + j).to(tl.float64)
+                x = tl.load(to_row + j).to(tl.float64)
+                component += weight * (q - x)
+            total += component * component
+        tl.store(totals + place, total, mask=inside)
+
+
+@jit
 def places_of_kept(  # type: ignore[no-untyped-def]
     kept,
     far,

@@ -16,7 +16,7 @@ from typing import Any
 
 import numpy as np
 
-from nearsay.search.gpu_class_steps import ClassSteps
+from nearsay.search.gpu_class_steps import ClassSteps, rooted
 from nearsay.search.gpu_rows import DeviceQueries, DeviceRows, RowSpace, by_group, members
 
 # The lowest of groups that are so far apart are taken together where there are many: the k-th lowest of them is
@@ -102,9 +102,12 @@ class PlainSteps:
         kept_counts[crowded] = width + 1
         return kept, kept_counts
 
-    def measure(self, kind: str, Q: Any, rows: DeviceRows, kept: Any, counts: Any) -> Any:
+    def measure(self, kind: str, Q: Any, rows: DeviceRows, kept: Any, counts: Any, linear_map: Any = None) -> Any:
         """Distances in float64 of the rows kept, as the loops of ``vector_kernels`` add them up: (queries, width)."""
         chosen, Q = kept.clamp(min=0).long(), Q.to(self.torch.float64)
+        there = self.torch.arange(kept.shape[1], device=kept.device) < counts[:, None]
+        if linear_map is not None:
+            return self.torch.where(there, self._mapped_squares(Q, rows, chosen, linear_map).sqrt(), np.inf)
         total, squares = self.torch.zeros(chosen.shape, dtype=self.torch.float64, device=kept.device), None
         if kind == "cosine":
             squares, length = (
@@ -119,12 +122,18 @@ class PlainSteps:
             else:
                 total, squares = total + q * x, squares + x * x
                 length = length + Q[:, j] * Q[:, j]
-        there = self.torch.arange(kept.shape[1], device=kept.device) < counts[:, None]
-        if squares is not None:
-            total = self.one_minus_cosine(total, length, squares)
-        elif kind == "euclidean":
-            total = self.torch.sqrt(total)
+        total = rooted(kind, total) if squares is None else self.one_minus_cosine(total, length, squares)
         return self.torch.where(there, total, np.inf)
+
+    def _mapped_squares(self, Q: Any, rows: DeviceRows, chosen: Any, linear_map: Any) -> Any:
+        """|L(q − x)|²: the difference first, and component by component, as the processor's loop does."""
+        total = self.torch.zeros(chosen.shape, dtype=self.torch.float64, device=chosen.device)
+        for weights in linear_map:
+            component = self.torch.zeros_like(total)
+            for j, weight in enumerate(weights):
+                component = component + weight * (Q[:, j, None] - rows.exact[:, j][chosen].to(self.torch.float64))
+            total = total + component * component
+        return total
 
     def one_minus_cosine(self, products: Any, length: Any, squares: Any) -> Any:
         """The cosine distance from sums of products and squares, rounded at each step as the compiled loop rounds."""

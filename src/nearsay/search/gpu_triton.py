@@ -10,7 +10,7 @@ import numpy as np
 from nearsay.search import gpu_product_kernels as products
 from nearsay.search import gpu_selection_kernels as selection
 from nearsay.search.gpu_bounds import CUT_OFF, ETA_OF_FACTOR, ROUNDED_UP, ROW_SCALE, QueryBounds, summing_units
-from nearsay.search.gpu_class_steps import ClassSteps
+from nearsay.search.gpu_class_steps import ClassSteps, rooted
 from nearsay.search.gpu_class_triton import TritonClassSteps
 from nearsay.search.gpu_rows import TILE, DeviceQueries, DeviceRows, RowSpace, from_numpy
 from nearsay.search.gpu_steps import TOGETHER, PlainSteps
@@ -19,6 +19,8 @@ from nearsay.search.screening import bounds
 # Rows up to so many columns are multiplied beside queries that stay in fast memory.
 SHORT = 128
 LANES = 64
+# Where every row takes long, a warp has one each.
+FEW_LANES = 32
 
 
 @dataclass(frozen=True)
@@ -198,9 +200,18 @@ class TritonSteps(PlainSteps):
         )
         return kept, kept_counts
 
-    def measure(self, kind: str, Q: Any, rows: DeviceRows, kept: Any, counts: Any) -> Any:
+    def measure(self, kind: str, Q: Any, rows: DeviceRows, kept: Any, counts: Any, linear_map: Any = None) -> Any:
         torch, width = self.torch, kept.shape[1]
         totals = torch.full(kept.shape, np.inf, dtype=torch.float64, device=kept.device)
+        if linear_map is not None:
+            lanes = min(FEW_LANES, width)
+            selection.mapped_squares_of_kept[(len(Q), -(-width // lanes))](
+                *(Q, rows.exact, linear_map, kept, counts, totals, width, *linear_map.shape),
+                LANES=lanes,
+                num_warps=1,
+                enable_fp_fusion=False,
+            )
+            return totals.sqrt_()
         cosine = kind == "cosine"
         squares = torch.ones_like(totals) if cosine else totals
         query_squares = torch.ones(len(Q), dtype=torch.float64, device=kept.device) if cosine else totals
@@ -215,7 +226,7 @@ class TritonSteps(PlainSteps):
         if cosine:
             there = torch.arange(width, device=kept.device) < counts[:, None]
             return torch.where(there, self.one_minus_cosine(totals, query_squares, squares), np.inf)
-        return totals.sqrt_() if kind == "euclidean" else totals
+        return rooted(kind, totals)
 
     def order(self, kept: Any, far: Any, counts: Any, left_out: Any, first: int, k: int) -> tuple[Any, Any]:
         torch, width = self.torch, kept.shape[1]
