@@ -89,9 +89,9 @@ class ClassSteps:
         return far
 
     def measure_classes(self, Q: Any, classes: Any, asked: Any, own_places: Any) -> Any:
-        """Squared distances of all members of the classes ``asked`` for (queries, several; −1 asks for none), in float64:
+        """Squared distances of all members of the classes ``asked`` for (queries, several; −1 asks for none).
 
-        (queries · several, most members of a class), +inf where there is no row or it is the query itself.
+        (queries · several, most members of a class) float64, +inf where there is no row or it is the query itself.
         """
         torch = self.torch
         several, width = asked.shape[1], classes.largest
