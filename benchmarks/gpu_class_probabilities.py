@@ -17,6 +17,7 @@ from benchmarks.gpu_measured import made_up, milliseconds, wall_milliseconds
 from benchmarks.measuring import Rows
 from nearsay.neighbors import find
 from nearsay.neighbors.index import NeighborIndex
+from nearsay.neighbors.labeled import LabeledNeighbors
 from nearsay.neighbors.table import NeighborTable
 from nearsay.search.exact import ExactSearch
 from nearsay.search.gpu import GpuSearch
@@ -49,7 +50,7 @@ def measured(torch: Any, device: str, tiny: bool, kind: str) -> dict[str, Any]:
     line["unlike the CPU"] = unlike(*(one.query(Q[: len(few)], 10, members) for one in (labeled, here)))
     line["unlike the CPU"] += unlike(*(one.leave_one_out(10, members, few) for one in (labeled, here)))
     print(line, flush=True)
-    line |= probabilities(device, X, Q, labels)
+    line |= probabilities(torch, device, X, Q, labels, here)
     line["over nearest rows"] = line["predict_proba, ms"] / line["nearest rows, numpy, ms"]
     print(line, flush=True)
     return line
@@ -103,10 +104,23 @@ def unlike(one: NeighborTable, other: NeighborTable) -> int:
     return int(np.any(differs, axis=0).sum())
 
 
-def probabilities(device: str, X: np.ndarray, Q: np.ndarray, labels: np.ndarray) -> dict[str, Any]:
+def probabilities(
+    torch: Any, device: str, X: np.ndarray, Q: np.ndarray, labels: np.ndarray, here: LabeledNeighbors
+) -> dict[str, Any]:
     """Seconds to fit the pooled posterior, milliseconds of its answers, and how far they are from the processor's."""
+
+    def there(table: NeighborTable) -> None:
+        pool.proba_there(table)
+        if device != "cpu":
+            torch.cuda.synchronize()
+
     start = time.perf_counter()
     classifier = ns.NeighborClassifier(10, posterior="pooled", search=GpuSearch(device=device)).fit(X, labels)
     line: dict[str, Any] = {"fit, s": time.perf_counter() - start}
-    line["predict_proba, ms"] = wall_milliseconds(lambda run: classifier.predict_proba(Q), 3)
+    line["predict_proba, ms"] = wall_milliseconds(lambda run: classifier.predict_proba(Q), 5)
+    pool = classifier.posterior_
+    members, few = tuple(pool.members_.tolist()), Q[:200]
+    line["without the copy, ms"] = wall_milliseconds(lambda run: there(classifier._neighbors(Q)), 5)
+    p, expected = classifier.predict_proba(Q)[: len(few)], pool.proba(here.query(few, 10, members))
+    line["largest error of p"] = f"{np.abs(p / expected - 1).max():.1e}"
     return line
