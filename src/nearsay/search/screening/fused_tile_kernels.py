@@ -39,7 +39,7 @@ from nearsay.search.screening.packed_tile_kernels import (
 from nearsay.search.screening.selection_kernels import kth_smallest
 from nearsay.search.screening.shortlist_kernels import just_above
 
-# Margins are known for so many rows together: a whole number of tiles.
+# Margins are known for so many rows together: a whole number of tiles, and one tile where sums are held in memory.
 GROUP = 64
 FLOATS = ir.VectorType(FLOAT, SERVES.lanes)
 
@@ -128,17 +128,25 @@ def see_packed(queries, rows, groups, first, k, slack, lists):  # type: ignore[n
     below = np.zeros(READ_AT_ONCE, np.int64)
     sums = room_for_sums()
     set_up_tiles()
+    n_lines = -(-slack.shape[0] // READ_AT_ONCE) * READ_AT_ONCE  # the others only fill up
+    line, next_line = 0, QUERIES_AT_ONCE  # of the sums that are read, and of those that are multiplied meanwhile
+    if groups[0] < groups[1]:
+        multiply_block(Q, 0, packed, row_sums, groups[0] * GROUP, sums, next_line)
     for g in range(groups[0], groups[1], groups[2]):
         error, length = group_errors[g], group_lengths[g]
         for q in range(limits.shape[0]):
             limits[q] = thresholds[q] + (reaches[q] * error + query_errors[q] * length)
         for r in range(g * GROUP, (g + 1) * GROUP, TILE_ROWS):
-            for i in range(0, limits.shape[0], READ_AT_ONCE):
+            for i in range(0, n_lines, READ_AT_ONCE):
                 if i % QUERIES_AT_ONCE == 0:
-                    multiply_block(Q, i, packed, row_sums, r, sums)
+                    line, next_line = next_line, line
+                    if i + QUERIES_AT_ONCE < n_lines:
+                        multiply_block(Q, i + QUERIES_AT_ONCE, packed, row_sums, r, sums, next_line)
+                    elif g + groups[2] < groups[1]:
+                        multiply_block(Q, 0, packed, row_sums, (g + groups[2]) * GROUP, sums, next_line)
                 if _compare_tile(
                     Q, query_scales, limits, i, packed, row_sums, row_scales, half_norms, r, scores, below,
-                    sums, i % QUERIES_AT_ONCE,
+                    sums, line + i % QUERIES_AT_ONCE,
                 ):  # fmt: skip
                     for a in range(READ_AT_ONCE):
                         bits, q = below[a], i + a

@@ -5,25 +5,29 @@
     64 columns of 16 rows, as  ─┘
     they lie packed
 
-Sums are left in memory, and read from there a few queries at a time. The registers are set up and given back by each
+Sums are left in memory, and read from there a few queries at a time. It takes a while until they are there, so the next
+block is multiplied before one is read. The registers are set up and given back by each
 loop that uses them, as everyone else in the process does who uses them.
-On other processors these functions do nothing.
+On processors without AMX, registers need nothing; where sums are to be held all the same, a plain loop makes them.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable
+from functools import partial
 from typing import Any
 
+import numpy as np
 from llvmlite import ir
 from numba import types
 from numba.core import cgutils
 from numba.extending import intrinsic
 
-from nearsay.search.screening.tile_families import ROWS, tile
+from nearsay.compiling import only_compiled
+from nearsay.search.screening.tile_families import AMX, DEEP, ROWS, tile, usual
 
 BYTE, LONG = ir.IntType(8), ir.IntType(64)
-SERVES = tile().held > 0
+SERVES = tile().name == AMX.name
 # Of the eight registers the first four hold sums, the next queries, and the last three take turns in holding rows.
 N_REGISTERS, N_SUMS, QUERIES, FIRST_ROWS = 8, 4, 4, 5
 LINES, LINE_BYTES = 16, 64  # of every register
@@ -81,10 +85,10 @@ def release_tiles(typing: Any) -> tuple[Any, Callable[..., Any]]:
 
 
 @intrinsic
-def multiply_block(
-    typing: Any, Q: Any, i: Any, packed: Any, row_sums: Any, r: Any, sums: Any
+def _multiply_block(
+    typing: Any, Q: Any, i: Any, packed: Any, row_sums: Any, r: Any, sums: Any, first: Any
 ) -> tuple[Any, Callable[..., Any]]:
-    """Sums (16, 64) of the queries from ``i`` on and the rows from ``r`` on, in the first whole lines of ``sums``."""
+    """Sums (16, 64) of the queries from ``i`` on and the rows from ``r`` on: the ``sums`` from line ``first`` on."""
 
     def generate(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:
         if not SERVES:
@@ -124,9 +128,27 @@ def multiply_block(
                 there = FIRST_ROWS + b % (N_REGISTERS - FIRST_ROWS)
                 _do(builder, "tileloadd64", there, at(rows[b], deep), ir.Constant(LONG, LINE_BYTES))
                 _do(builder, "tdpbusd", b, QUERIES, there)
-        start = aligned(builder, array(5).data)
+        start = at(aligned(builder, array(5).data), builder.mul(arguments[6], ir.Constant(LONG, ROWS * N_SUMS)))
         for b in range(N_SUMS):
             _do(builder, "tilestored64", b, as_bytes(at(start, ROWS * b)), ir.Constant(LONG, 4 * ROWS * N_SUMS))
         return context.get_dummy_value()
 
-    return types.void(Q, types.int64, packed, row_sums, types.int64, sums), generate
+    number = types.int64
+    return types.void(Q, number, packed, row_sums, number, sums, number), generate
+
+
+@partial(only_compiled, cache=usual())
+def _multiply_by_loop(Q, i, packed, row_sums, r, sums, first):  # type: ignore[no-untyped-def]
+    """The same for any processor."""
+    n_rows, width = ROWS * N_SUMS, Q.shape[1]
+    start = (-sums.ctypes.data % LINE_BYTES) // sums.itemsize + first * n_rows
+    for a in range(LINES):
+        for b in range(n_rows):
+            group = (r + b) // ROWS * ROWS * width + (r + b) % ROWS * DEEP
+            total = row_sums[r + b]
+            for j in range(width):
+                total += np.int32(Q[i + a, j]) * np.int32(packed[group + j // DEEP * DEEP * ROWS + j % DEEP])
+            sums[start + a * n_rows + b] = total
+
+
+multiply_block = _multiply_by_loop if tile().held and not SERVES else _multiply_block

@@ -36,7 +36,7 @@ QUERY_BYTES, LISTED_AT_ONCE = 256 << 10, 1 << 20
 # From so many neighbors on, where to begin is guessed from every so many-th group of rows.
 GUESSED_FROM, SAMPLED = 48, 16
 # Fewer than these for each thread are shared among threads by rows, when each has so many numbers to go over.
-FEWEST_QUERIES, NUMBERS_A_THREAD = 32, 1 << 21
+FEWEST_QUERIES, NUMBERS_A_THREAD = 32, 1 << 22
 
 # A row on a list; together, so that putting one there touches one place in memory.
 LISTED = np.dtype([("score", np.float32), ("margin", np.float32), ("row", np.int32)])

@@ -282,7 +282,7 @@ def multiply(Q, query_scales, packed, row_sums, row_scales, out):  # type: ignor
         while i < n_queries:
             several = i + QUERIES_AT_ONCE <= n_queries
             if several:
-                multiply_block(Q, i, packed, row_sums, r, sums)
+                multiply_block(Q, i, packed, row_sums, r, sums, 0)
                 for a in range(0, QUERIES_AT_ONCE, READ_AT_ONCE):
                     if whole:
                         _multiply_tile(Q, query_scales, i + a, packed, row_sums, row_scales, r, out, i + a, r, sums, a)
@@ -302,5 +302,5 @@ def multiply(Q, query_scales, packed, row_sums, row_scales, out):  # type: ignor
 
 @compiled
 def room_for_sums():  # type: ignore[no-untyped-def]
-    """Where sums of a block lie that is multiplied before they are read."""
-    return np.empty(QUERIES_AT_ONCE * TILE_ROWS + ROWS, np.int32)
+    """Where sums lie of two blocks that are multiplied before they are read."""
+    return np.empty(2 * QUERIES_AT_ONCE * TILE_ROWS + ROWS, np.int32)

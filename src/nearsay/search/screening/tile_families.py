@@ -76,15 +76,15 @@ class Family:
 
 
 FAMILIES = (
-    AMX := Family("AMX", "amx-int8", 16, 128, 127, 16, 4, together=64, held=4),
+    AMX := Family("AMX", "amx-int8", 16, 128, 127, 16, 4, together=64, held=2),
     Family("AVX-512 VNNI", "avx512vnni", 16, 128, 127, 6, 4),
     Family("AVX-VNNI", "avxvnni", 8, 128, 127, 6, 2),
     # Two products of 127 × 127 are added in 16 bits, where nothing larger would fit.
     Family("AVX2", "avx2", 8, 64, 63, 6, 2),
     Family("Arm i8mm", "i8mm", 4, 0, 127, 4, 4, deep=2 * DEEP),
     Family("Arm dot products", "dotprod", 4, 0, 127, 4, 4),
-    # Only for tests, and where it is asked for: slower than products of float32.
-    ANY := Family("any processor", "", 4, 0, 127, 4, 4),
+    # Only for tests, and where it is asked for: slower than products of float32. Holds sums in memory, as AMX does.
+    ANY := Family("any processor", "", 4, 0, 127, 16, 16, held=2),
 )
 
 
