@@ -1,0 +1,101 @@
+"""The kernels of a card, run by numpy: the same rows, classes and bits as exact search, and nothing past an end."""
+
+from __future__ import annotations
+
+import importlib.util
+from unittest import mock
+
+import numpy as np
+import pytest
+
+import nearsay as ns
+from nearsay.neighbors import find
+from nearsay.search import (
+    gpu,
+    gpu_class_kernels,
+    gpu_class_steps,
+    gpu_class_triton,
+    gpu_jit,
+    gpu_product_kernels,
+    gpu_selection_kernels,
+)
+from nearsay.search.exact import ExactSearch
+from nearsay.search.gpu_triton import Tiling, TritonSteps
+from test_gpu import assert_same, on_cpu
+from test_gpu_classes import assert_same_classes
+from triton_in_numpy import kernels_by_numpy
+
+pytestmark = [
+    pytest.mark.skipif(not importlib.util.find_spec("torch"), reason="needs torch"),
+    pytest.mark.skipif(gpu_jit.tl is not None, reason="Triton is here: benchmarks/gpu.py --audit runs the kernels"),
+]
+SHORT, LONG = Tiling(32, 64, 4, 2, 1024, rows_stay=True), Tiling(32, 64, 4, 2)
+
+
+@pytest.fixture(autouse=True)
+def by_kernels():
+    """Searches on the "card" launch the kernels, and numpy runs them."""
+    with (
+        kernels_by_numpy(gpu_class_kernels, gpu_product_kernels, gpu_selection_kernels),
+        mock.patch.object(gpu, "steps_for", lambda torch, device: TritonSteps(torch, SHORT, LONG)),
+    ):
+        yield
+
+
+def rows_and_labels(n=300, d=5, n_classes=7, seed=0):
+    """Whole numbers, so that ties and duplicates are everywhere; one class has no rows."""
+    rng = np.random.default_rng(seed)
+    X = rng.integers(0, 4, size=(n, d)).astype(np.float32)
+    labels = rng.integers(0, n_classes - 1, size=n)
+    return X, labels
+
+
+@pytest.mark.parametrize(
+    "metric", ["euclidean", "cosine", "hellinger", ("mahalanobis", {"L": np.ones((2, 5)) + np.eye(2, 5)})]
+)
+def test_the_nearest_rows(metric):
+    X, _ = rows_and_labels()
+    X += 1
+    here, there = ExactSearch(metric).fit(X), on_cpu(metric).fit(X)
+    assert_same(find.nearest(there, X[:9] + 1, 5), find.nearest(here, X[:9] + 1, 5))
+    assert_same(find.leave_one_out(there, 4, [3, 2, 250]), find.leave_one_out(here, 4, [3, 2, 250]))
+
+
+def test_rows_too_long_to_stay():
+    X, _ = rows_and_labels(d=150)
+    assert_same(find.nearest(on_cpu().fit(X), X[:5], 3), find.nearest(ExactSearch().fit(X), X[:5], 3))
+
+
+@pytest.mark.parametrize("metric", ["euclidean", "sqeuclidean", "hellinger"])
+@pytest.mark.parametrize("members", [(), (1, 4), (3, 100)])
+def test_classes_in_order_and_means(metric, members):
+    X, labels = rows_and_labels()
+    here, there = (
+        ns.NeighborIndex(metric, search=search).fit(X).remove([4, 9]).with_labels(labels, 7)
+        for search in (ExactSearch(metric), on_cpu(metric))
+    )
+    Q = np.vstack([X[:20] + np.float32(0.5), X[40:50]])
+    assert_same_classes(there.query(Q, 3, members), here.query(Q, 3, members))
+    some = np.array([0, 7, 7, 4, 299])
+    assert_same_classes(there.leave_one_out(3, members, some), here.leave_one_out(3, members, some))
+
+
+def test_more_groups_and_rows_than_there_was_room_for(monkeypatch):
+    monkeypatch.setattr(gpu_class_triton, "AT_LEAST", 1)
+    monkeypatch.setattr(gpu_class_triton, "MORE", 1 << 30)
+    X = np.zeros((400, 3), np.float32)  # every row is as near as every other
+    labels = np.arange(400) % 3
+    here, there = (ns.NeighborIndex(search=search).fit(X).with_labels(labels) for search in (ExactSearch(), on_cpu()))
+    assert_same_classes(there.query(X[:4], 3, (1, 4)), here.query(X[:4], 3, (1, 4)))
+    assert_same_classes(there.leave_one_out(3, (1, 4), [5]), here.leave_one_out(3, (1, 4), [5]))
+
+
+def test_the_lowest_of_a_line():
+    torch = importlib.import_module("torch")
+    rng = np.random.default_rng(0)
+    far = torch.from_numpy(rng.integers(0, 6, size=(30, 45)) / 3)
+    far[::2, 5:] = torch.inf
+    far[3] = torch.inf
+    for m in (1, 7, 45):
+        expected = gpu_class_steps.ClassSteps(torch).lowest(far, m)
+        assert torch.equal(gpu_class_triton.TritonClassSteps(torch).lowest(far, m), expected)
