@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable
+from dataclasses import replace
 from functools import partial
 from typing import Any
 
@@ -21,10 +22,22 @@ from nearsay.neighbors.labeled import LabeledNeighbors
 from nearsay.neighbors.table import NeighborTable
 from nearsay.search.exact import ExactSearch
 from nearsay.search.gpu import GpuSearch
-from nearsay.search.gpu_classes import DeviceClasses, group_of
+from nearsay.search.gpu_class_triton import Sizes, TritonClassSteps
+from nearsay.search.gpu_classes import DeviceClasses
 
 # What the pooled posterior asks for: means of so many nearest members, of the 16 nearest classes.
 MEMBERS, NEAR = (1, 4, 16, 64), 16
+# Sizes of groups and of kernels, to be compared with those that are used: by what tells which kernel they are of.
+OTHER_SIZES = (8, 32)
+OTHER_LAUNCHES: list[tuple[str, dict[str, int]]] = [
+    *(("queries", {"queries": many}) for many in (16, 32, 64)),
+    *(("entries", {"entries": many}) for many in (2, 4, 8, 16)),
+    *(("lanes", {"lanes": lanes, "warps": warps}) for lanes, warps in ((128, 4), (512, 8), (512, 16), (1024, 8))),
+    *(
+        ("lines", {"lines": lines, "rows": rows, "tile_warps": warps})
+        for lines, rows, warps in ((16, 64, 4), (32, 64, 4), (64, 64, 4), (64, 64, 8), (32, 128, 4))
+    ),
+]
 
 
 def classes(torch: Any, device: str, tiny: bool) -> Rows:
@@ -61,27 +74,30 @@ def on_the_card(
 ) -> dict[str, Any]:
     """Milliseconds of the search for rows, of that by class, and of its steps; queries and results stay there."""
     collection = search.on_device()
-    there = DeviceClasses(collection, labels, n_classes)
     asked = torch.from_numpy(Q).to(device)
 
     def timed(work: Callable[[], object]) -> float:
         return round(milliseconds(torch, lambda run: work(), device, 5), 3)
 
-    def all_of_it(members: tuple[int, ...]) -> None:
+    def all_of_it(there: DeviceClasses, members: tuple[int, ...]) -> None:
         for _ in there.found(asked, find.NOBODY, 10, members, NEAR):
             pass
 
+    for size in OTHER_SIZES:
+        there = DeviceClasses(collection, labels, n_classes, size=size)
+        print(f"  groups of {size}: {timed(partial(all_of_it, there, members))} ms", flush=True)
+    there = DeviceClasses(collection, labels, n_classes)
     kind, steps, nobody = collection.kind, there.steps, asked[:0, 0].long()
     rows = timed(lambda: collection.nearest(asked, find.NOBODY, 10))
-    line: dict[str, Any] = {"nearest rows, ms": rows, "by class, ms": timed(lambda: all_of_it(members))}
+    line: dict[str, Any] = {"nearest rows, ms": rows, "by class, ms": timed(lambda: all_of_it(there, members))}
     line["over nearest rows, there"] = round(line["by class, ms"] / rows, 2)
-    line["order alone, ms"] = timed(lambda: all_of_it(()))
+    line["order alone, ms"] = timed(lambda: all_of_it(there, ()))
     queries, exact = collection._queries(asked), collection._measurable(asked).double()
     line["minima"] = timed(lambda: collection.steps.group_minima(queries, there.rows, there.size))
     minima = collection.steps.group_minima(queries, there.rows, there.size)
     line["rows of all"] = timed(lambda: there._nearest_rows(queries, exact, minima, nobody, 10))
-    line["groups"] = timed(lambda: steps.groups_of_classes(minima, queries, there, group_of(nobody)))
-    thresholds, pairs, groups = steps.groups_of_classes(minima, queries, there, group_of(nobody))
+    line["groups"] = timed(lambda: steps.groups_of_classes(minima, queries, there, nobody))
+    thresholds, pairs, groups = steps.groups_of_classes(minima, queries, there, nobody)
     line["look"] = timed(lambda: steps.rows_of_pairs(queries, there, thresholds, pairs, groups, nobody))
     row_pairs, places = steps.rows_of_pairs(queries, there, thresholds, pairs, groups, nobody)
     line["groups a pair"] = round(len(pairs) / len(thresholds), 3)
@@ -91,6 +107,20 @@ def on_the_card(
     line["order"] = timed(lambda: there._in_order(*nearest))
     numbers, near = (part[:, :NEAR].contiguous() for part in there._in_order(*nearest))
     line["means"] = timed(lambda: there._means(exact, numbers, near, nobody, members))
+    if isinstance(steps, TritonClassSteps):
+        works = {
+            "queries": lambda: steps.groups_of_classes(minima, queries, there, nobody),
+            "entries": lambda: steps.rows_of_pairs(queries, there, thresholds, pairs, groups, nobody),
+            "lanes": lambda: steps.measure_pairs(kind, exact, there, row_pairs, places),
+            "lines": lambda: steps.measure_classes(exact, there, numbers, nobody),
+        }
+        for name, given in OTHER_LAUNCHES:
+            steps.sizes = replace(Sizes(), **given)
+            try:
+                print(f"  {given}: {timed(works[name])} ms", flush=True)
+            except Exception as error:  # too large for this card: the next one may fit
+                print(f"  {given}: {type(error).__name__}", flush=True)
+        steps.sizes = Sizes()
     return line
 
 

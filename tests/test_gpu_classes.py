@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import copy
 import importlib.util
 import pickle
 from unittest import mock
@@ -14,7 +15,7 @@ from hypothesis import strategies as st
 import nearsay as ns
 from nearsay.neighbors import class_means, classes_on_card, classes_there
 from nearsay.posterior import pooled
-from nearsay.search import gpu_class_steps, gpu_classes, gpu_collection
+from nearsay.search import choose, gpu_class_steps, gpu_classes, gpu_collection
 from nearsay.search.exact import ExactSearch
 from nearsay.search.gpu_collection import Room
 from test_gpu import METRICS, assert_same, on_cpu, rows_and_queries, usable
@@ -194,6 +195,17 @@ def test_what_stays_on_the_card_can_be_read_cut_copied_and_written_to():
         ns.NeighborTable(expected.indices[lines], expected.distances[lines], table.classes[lines]),
         ns.NeighborTable(expected.indices[lines], expected.distances[lines], expected.classes[np.array([7, 8, 8])]),
     )
+
+
+def test_copied_and_saved_classifiers_answer_alike(tmp_path, monkeypatch):
+    monkeypatch.setitem(choose.SEARCHES, "gpu", lambda distance, recall: on_cpu(distance))
+    X, Q, labels = ties_in_many_classes()
+    classifier = fitted(X, labels, "gpu")
+    p = classifier.predict_proba(Q)
+    ns.save(classifier, tmp_path / "classifier.nearsay")
+    opened = ns.load(tmp_path / "classifier.nearsay")
+    for one in (pickle.loads(pickle.dumps(classifier)), copy.deepcopy(classifier), opened):
+        np.testing.assert_array_equal(one.predict_proba(Q), p)
 
 
 def test_more_than_the_card_should_keep_comes_in_arrays():

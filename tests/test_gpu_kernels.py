@@ -15,6 +15,7 @@ from nearsay.search import (
     gpu_class_kernels,
     gpu_class_steps,
     gpu_class_triton,
+    gpu_classes,
     gpu_jit,
     gpu_product_kernels,
     gpu_selection_kernels,
@@ -66,9 +67,11 @@ def test_rows_too_long_to_stay():
     assert_same(find.nearest(on_cpu().fit(X), X[:5], 3), find.nearest(ExactSearch().fit(X), X[:5], 3))
 
 
-@pytest.mark.parametrize("metric", ["euclidean", "sqeuclidean", "hellinger"])
-@pytest.mark.parametrize("members", [(), (1, 4), (3, 100)])
-def test_classes_in_order_and_means(metric, members):
+@pytest.mark.parametrize(
+    ("metric", "members", "size"), [("euclidean", (1, 4), 16), ("sqeuclidean", (), 8), ("hellinger", (3, 100), 4)]
+)
+def test_classes_in_order_and_means(metric, members, size, monkeypatch):
+    monkeypatch.setitem(gpu_classes.DeviceClasses.__init__.__kwdefaults__, "size", size)
     X, labels = rows_and_labels()
     here, there = (
         ns.NeighborIndex(metric, search=search).fit(X).remove([4, 9]).with_labels(labels, 7)

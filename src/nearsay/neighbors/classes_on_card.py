@@ -37,6 +37,10 @@ class ClassesOnCard:
         self.search, self.labels, self.n_classes = search, labels, n_classes
         self._there: DeviceClasses | None = None
 
+    def __reduce__(self) -> tuple[type[ClassesOnCard], tuple[Any, ...]]:
+        """A copy, or one that travels to another process, begins without anything on the card."""
+        return type(self), (self.search, self.labels, self.n_classes)
+
     def serves(self, n_queries: int, k: int) -> bool:
         """Whether the card finds the nearest of each class, and so many rows beside."""
         if not n_queries or not self.search.rows_.n_live or not self.search.serves(n_queries, max(k, 1) + 1):

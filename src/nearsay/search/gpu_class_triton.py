@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
@@ -11,21 +12,40 @@ from nearsay.search.gpu_bounds import ETA_OF_FACTOR
 from nearsay.search.gpu_class_steps import ClassSteps, rooted
 from nearsay.search.gpu_rows import DeviceQueries
 
-# Queries, and at most so many groups, that a program reads at a time.
-QUERIES, MOST_GROUPS = 32, 128
-# Groups that one warp looks at, one after the other.
-ENTRIES = 8
-# Pairs of a query and a row that a program measures.
-LANES = 512
-# Queries, and rows of a class, that a program measures.
-LINES, ROWS = 32, 64
+# The most groups of a class that a program reads at a time.
+MOST_GROUPS = 128
 # Beside one for each pair, there is room for a share of so many more groups and rows; where it is too little, once
 # more with as much as is needed.
 MORE, AT_LEAST = 4, 1 << 16
 
 
+@dataclass(frozen=True)
+class Sizes:
+    """Sizes of the kernels.
+
+    Attributes
+    ----------
+    queries : for which a program reads the lowest scores of a class.
+    entries : groups that one warp looks at, one after the other.
+    lanes : pairs of a query and a row that a program measures, with so many warps.
+    lines, rows, tile_warps : queries, and rows of a class, that a program measures, and its warps.
+    """
+
+    queries: int = 32
+    entries: int = 8
+    lanes: int = 512
+    warps: int = 8
+    lines: int = 32
+    rows: int = 64
+    tile_warps: int = 4
+
+
 class TritonClassSteps(ClassSteps):
     """Each step as one kernel."""
+
+    def __init__(self, torch: Any, sizes: Sizes | None = None) -> None:
+        super().__init__(torch)
+        self.sizes = Sizes() if sizes is None else sizes
 
     def groups_of_classes(
         self, minima: Any, queries: DeviceQueries, classes: Any, own_groups: Any
@@ -36,12 +56,12 @@ class TritonClassSteps(ClassSteps):
         usual = classes.largest // classes.size
 
         def fill(pairs: Any, groups: Any, n_more: Any, room: int) -> None:
-            kernels.groups_of_class[(-(-n // QUERIES), classes.n_classes)](
+            kernels.groups_of_class[(-(-n // self.sizes.queries), classes.n_classes)](
                 *(minima, *classes.rows.of_groups(classes.size), queries.factors, bound.alpha, bound.beta, bound.gamma),
                 *(classes.first_groups, own_groups, thresholds, pairs, groups, n_more),
                 *(n, n_pairs, n_groups, room, ETA_OF_FACTOR),
                 LEFT_OUT=len(own_groups) > 0,
-                QUERIES=QUERIES,
+                QUERIES=self.sizes.queries,
                 GROUPS=min(MOST_GROUPS, max(16, _power_of_two(usual))),
                 num_warps=4,
             )
@@ -55,12 +75,12 @@ class TritonClassSteps(ClassSteps):
         rows, bound, columns = classes.rows, queries.bounds, classes.rows.halves.shape[1]
 
         def fill(row_pairs: Any, places: Any, n_more: Any, room: int) -> None:
-            kernels.rows_of_entries[(-(-len(pairs) // ENTRIES),)](
+            kernels.rows_of_entries[(-(-len(pairs) // self.sizes.entries),)](
                 *(queries.halves, rows.halves, rows.half_norms, rows.errors, rows.lengths, queries.factors),
                 *(bound.alpha, bound.beta, bound.gamma, thresholds, own_places, pairs, groups),
                 *(row_pairs, places, n_more, len(pairs), queries.n, columns, room, ETA_OF_FACTOR),
                 LEFT_OUT=len(own_places) > 0,
-                ENTRIES=ENTRIES,
+                ENTRIES=self.sizes.entries,
                 SIZE=classes.size,
                 STEP=128 if columns % 128 == 0 else min(64, columns),
                 num_warps=1,
@@ -84,16 +104,17 @@ class TritonClassSteps(ClassSteps):
         torch, columns = self.torch, classes.columns
         far = torch.empty(len(pairs), dtype=torch.float64, device=pairs.device)
         if len(pairs):
-            kernels.squares_of_pairs[(-(-len(pairs) // LANES),)](
+            kernels.squares_of_pairs[(-(-len(pairs) // self.sizes.lanes),)](
                 *(Q.T.contiguous(), columns, pairs, places, far, len(pairs), len(Q), columns.shape[1], len(columns)),
-                LANES=LANES,
-                num_warps=8,
+                LANES=self.sizes.lanes,
+                num_warps=self.sizes.warps,
                 enable_fp_fusion=False,
             )
         return rooted(kind, far)
 
     def measure_classes(self, Q: Any, classes: Any, asked: Any, own_places: Any) -> Any:
         torch, width, columns = self.torch, classes.largest, classes.columns
+        lines, rows = self.sizes.lines, self.sizes.rows
         n_classes, n_lines = classes.n_classes, asked.numel()
         far = torch.full((n_lines, width), np.inf, dtype=torch.float64, device=asked.device)
         # Those who ask for nothing come last, as if for one more class, which has no rows.
@@ -101,19 +122,19 @@ class TritonClassSteps(ClassSteps):
         by_class, asking = wanted.sort()
         ends = torch.searchsorted(by_class, torch.arange(n_classes + 1, device=asked.device), right=True)
         firsts = torch.nn.functional.pad(ends[:-1], (1, 0))
-        n_tiles = (ends - firsts + LINES - 1) // LINES
+        n_tiles = (ends - firsts + lines - 1) // lines
         tile_ends = n_tiles.cumsum(0)
-        tiles = torch.arange(n_lines // LINES + n_classes + 1, device=asked.device)
+        tiles = torch.arange(n_lines // lines + n_classes + 1, device=asked.device)
         of_class = torch.searchsorted(tile_ends, tiles, right=True).clamp(max=n_classes)
-        tile_firsts = firsts[of_class] + (tiles - (tile_ends - n_tiles)[of_class]) * LINES
+        tile_firsts = firsts[of_class] + (tiles - (tile_ends - n_tiles)[of_class]) * lines
         starts = torch.cat([classes.starts, classes.starts[-1:]])
-        kernels.squares_of_classes[(len(tiles), -(-width // ROWS))](
+        kernels.squares_of_classes[(len(tiles), -(-width // rows))](
             *(Q.contiguous(), columns, classes.rows.half_norms, starts, asking, own_places),
             *(of_class, tile_firsts, ends, far, asked.shape[1], width, columns.shape[1], len(columns)),
             LEFT_OUT=len(own_places) > 0,
-            LINES=LINES,
-            ROWS=ROWS,
-            num_warps=4,
+            LINES=lines,
+            ROWS=rows,
+            num_warps=self.sizes.tile_warps,
             enable_fp_fusion=False,
         )
         return far

@@ -27,7 +27,6 @@ from nearsay.search.gpu_rows import TILE, DeviceQueries
 
 # Rows in a group; four groups share a stretch of rows, which must be of one class.
 SIZE = 16
-STRETCH = 4 * SIZE
 # What fills classes up may be so many times as much as the rows; with more, the processor is sooner done.
 MOST_FILLING = 8
 # Lowest scores, and the nearest of each class, that are held at once; and distances to the members of classes.
@@ -69,16 +68,16 @@ class ClassesFound:
 class DeviceClasses:
     """Rows on a device once more, in order of their classes."""
 
-    def __init__(self, collection: DeviceCollection, labels: np.ndarray, n_classes: int) -> None:
+    def __init__(self, collection: DeviceCollection, labels: np.ndarray, n_classes: int, *, size: int = SIZE) -> None:
         torch = collection.torch
-        self.collection, self.n_classes, self.size = collection, n_classes, SIZE
+        self.collection, self.n_classes, self.size = collection, n_classes, size
         self.steps = collection.steps.of_classes()
         rows = collection.parts[0]
-        places, starts = places_by_class(labels[: rows.n], n_classes)
+        places, starts = places_by_class(labels[: rows.n], n_classes, 4 * size)
         self.largest = int(np.diff(starts).max(initial=0))
         self.places = torch.from_numpy(places).to(collection.device)
         self.starts = torch.from_numpy(starts).to(collection.device).long()
-        self.first_groups = torch.from_numpy((starts // SIZE).astype(np.int32)).to(collection.device)
+        self.first_groups = torch.from_numpy((starts // size).astype(np.int32)).to(collection.device)
         of_place = np.full(rows.n, -1, np.int64)
         of_place[places[places >= 0]] = np.flatnonzero(places >= 0)
         self.place_of_row = torch.from_numpy(of_place).to(collection.device)
@@ -100,7 +99,7 @@ class DeviceClasses:
     def class_of_group(self) -> Any:
         """The class of each group; any where groups only fill up."""
         torch = self.collection.torch
-        groups = torch.arange(len(self.places) // SIZE, device=self.places.device, dtype=torch.int32)
+        groups = torch.arange(len(self.places) // self.size, device=self.places.device, dtype=torch.int32)
         return (torch.searchsorted(self.first_groups, groups, right=True) - 1).clamp(max=self.n_classes - 1)
 
     @classmethod
@@ -108,7 +107,7 @@ class DeviceClasses:
         """Whether the rows lie on the device in one piece, are measured there by differences, and fill their groups."""
         if len(collection.parts) > 1 or collection.kind not in BY_DIFFERENCES:
             return False
-        return n_classes * STRETCH <= MOST_FILLING * len(collection.parts[0].halves)
+        return n_classes * 4 * SIZE <= MOST_FILLING * len(collection.parts[0].halves)
 
     def tells_means(self, members: tuple[int, ...]) -> bool:
         """Whether the means of so many members are made here: of small classes, or of one member."""
@@ -125,7 +124,7 @@ class DeviceClasses:
         collection = self.collection
         Q = collection.rows_of(left_out) if Q is None else Q
         itself = collection.torch.from_numpy(np.asarray(left_out, np.int64)).to(collection.device)
-        a_query = 4 * len(self.rows.halves) // SIZE + BYTES_A_PAIR * self.n_classes
+        a_query = 4 * len(self.rows.halves) // self.size + BYTES_A_PAIR * self.n_classes
         size = max(256, min(QUERIES_AT_ONCE, BYTES_AT_ONCE // a_query) // 256 * 256)
         for part in row_blocks(len(Q), size=size):
             yield part, self._look(Q[part], itself[part], k, members, n_near)
@@ -133,7 +132,7 @@ class DeviceClasses:
     def _look(self, Q: Any, left_out: Any, k: int, members: tuple[int, ...], n_near: int) -> ClassesFound:
         collection = self.collection
         queries, exact = collection._queries(Q), collection._measurable(Q)
-        minima = collection.steps.group_minima(queries, self.rows, SIZE)
+        minima = collection.steps.group_minima(queries, self.rows, self.size)
         own = self.place_of_row[left_out] if len(left_out) else left_out
         neighbors = self._nearest_rows(queries, exact, minima, left_out, k)
         in_float64 = exact.to(collection.torch.float64)
@@ -149,7 +148,7 @@ class DeviceClasses:
         """Row numbers and distances (n_queries, n_classes) of the nearest members, ties by row number."""
         torch, steps, kind = self.collection.torch, self.steps, self.collection.kind
         assert kind is not None
-        own_groups = group_of(own)
+        own_groups = group_of(own, self.size)
         thresholds, pairs, groups = steps.groups_of_classes(minima, queries, self, own_groups)
         pairs, places = steps.rows_of_pairs(queries, self, thresholds, pairs, groups, own)
         far = steps.measure_pairs(kind, Q, self, pairs, places)
@@ -197,16 +196,16 @@ class DeviceClasses:
     ) -> tuple[Any, Any, Any]:
         """The k nearest of all rows from the same lowest scores; and the queries that must be asked again."""
         torch, collection = self.collection.torch, self.collection
-        kind, steps = collection.kind, collection.steps
+        kind, steps, size = collection.kind, collection.steps, self.size
         assert kind is not None
         if not k:
             nothing = torch.empty((queries.n, 0), dtype=torch.int64, device=minima.device)
             return nothing, nothing.double(), torch.zeros_like(queries.bounds.certain)
         asked = k + 1 if len(left_out) else k
-        room = replace(Room.first_look(asked), size=SIZE)
+        room = replace(Room.first_look(asked), size=size)
         limits = torch.full((queries.n,), np.inf, dtype=torch.float32, device=minima.device)
-        listed, counts, limits = steps.list_groups(minima, queries, self.rows, SIZE, asked, limits, room.groups)
-        kept, counts = steps.look(queries, self.rows, SIZE, listed, counts, limits, room.rows)
+        listed, counts, limits = steps.list_groups(minima, queries, self.rows, size, asked, limits, room.groups)
+        kept, counts = steps.look(queries, self.rows, size, listed, counts, limits, room.rows)
         counts = torch.where(queries.bounds.certain, counts, room.rows + 1)
         there = torch.arange(room.rows, device=kept.device) < counts[:, None]
         kept = torch.where(there, self.places[torch.where(there, kept, 0).clamp(min=0).long()], 0)
@@ -231,24 +230,24 @@ def means_of(torch: Any, lowest: Any, members: tuple[int, ...]) -> Any:
     return torch.stack([*means, *[total / added] * (len(members) - len(means))], dim=1)
 
 
-def group_of(places: Any) -> Any:
+def group_of(places: Any, size: int) -> Any:
     """The group that each place belongs to: four groups share a stretch, pair by pair.
 
-    >>> group_of(np.array([0, 1, 2, 7, 8, 63, 64])).tolist()
+    >>> group_of(np.array([0, 1, 2, 7, 8, 63, 64]), size=16).tolist()
     [0, 0, 1, 3, 0, 3, 4]
     """
-    return places // STRETCH * 4 + places % 8 // 2
+    return places // (4 * size) * 4 + places % 8 // 2
 
 
-def places_by_class(labels: np.ndarray, n_classes: int) -> tuple[np.ndarray, np.ndarray]:
+def places_by_class(labels: np.ndarray, n_classes: int, stretch: int) -> tuple[np.ndarray, np.ndarray]:
     """The rows in order of their classes, each class filled up with −1 to whole stretches; and where classes begin.
 
-    >>> places, starts = places_by_class(np.array([1, 0, 1]), 2)
+    >>> places, starts = places_by_class(np.array([1, 0, 1]), 2, stretch=64)
     >>> starts.tolist(), places[[0, 1, 64, 65, 66]].tolist(), len(places)
     ([0, 64, 128], [1, -1, 0, 2, -1], 256)
     """
     sizes = np.bincount(labels, minlength=n_classes)
-    starts = np.concatenate([[0], np.cumsum(-(-sizes // STRETCH) * STRETCH)])
+    starts = np.concatenate([[0], np.cumsum(-(-sizes // stretch) * stretch)])
     places = np.full(-(-starts[-1] // TILE) * TILE, -1, np.int32)
     order = np.argsort(labels, kind="stable")
     within = np.arange(len(labels)) - np.repeat(np.cumsum(sizes) - sizes, sizes)
