@@ -3,17 +3,20 @@
 from __future__ import annotations
 
 import tempfile
+from dataclasses import replace
 
 import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from sklearn.naive_bayes import GaussianNB
 
 import nearsay as ns
 from nearsay.errors import InputError
+from nearsay.neighbors import shard_work
 from nearsay.neighbors.sharded import ShardedIndex
 from nearsay.posterior import classifier as whole_classifier
-from nearsay.posterior import past_cases
+from nearsay.posterior import past_cases, row_maps, shard_views
 from nearsay.posterior.confusion import Confmat
 from nearsay.posterior.dist_votesplit import DistVotesplit
 from nearsay.posterior.named import POSTERIORS
@@ -64,13 +67,107 @@ def test_however_rows_are_cut_the_probabilities_are_those_of_the_whole(case, pos
         np.testing.assert_allclose(some.leave_one_out_proba()[left], whole.leave_one_out_proba(), **CLOSE)
 
 
-def test_what_is_left_open_is_chosen_as_from_one_array(tmp_path, monkeypatch):
-    monkeypatch.setattr(whole_classifier, "ROWS_TO_WHITEN", 0)
-    X, y = rows_and_labels(400, 5, seed=1)
-    some, whole = ShardedClassifier().fit(written(X, [100, 333], str(tmp_path)), y), ns.NeighborClassifier().fit(X, y)
-    assert str(some.choices_.chosen.posterior) == str(whole.choices_.chosen.posterior)
+def same_answers(some: ShardedClassifier, whole: ns.NeighborClassifier, Q: np.ndarray) -> None:
+    """Both chose the same, and answer queries and their own rows the same."""
+    chosen, expected = (replace(one.choices_.chosen, seconds=0.0) for one in (some, whole))
+    assert chosen.distances == expected.distances
+    assert (chosen.posterior, chosen.n_neighbors, chosen.beside) == (
+        expected.posterior,
+        expected.n_neighbors,
+        expected.beside,
+    )
+    assert len(some.choices_) == len(whole.choices_)
     assert some.n_neighbors_ == whole.n_neighbors_
-    np.testing.assert_allclose(some.predict_proba(X + 0.3), whole.predict_proba(X + 0.3), **CLOSE)
+    np.testing.assert_array_equal(some.neighbors(Q).indices, whole.neighbors(Q).indices)
+    np.testing.assert_allclose(some.predict_proba(Q), whole.predict_proba(Q), **CLOSE)
+    np.testing.assert_allclose(some.leave_one_out_proba(), whole.leave_one_out_proba(), **CLOSE)
+
+
+@pytest.mark.parametrize("unequal", [False, True], ids=["columns of one scale", "columns of unequal scale"])
+def test_by_default_shards_answer_as_one_array_does(tmp_path, unequal):
+    X, y = rows_and_labels(300, 4, seed=1)
+    if unequal:  # a wide column that tells nothing
+        X[:, 2] = np.random.default_rng(0).normal(0, 1000, 300)
+    files = written(X, [100, 101, 233], str(tmp_path))
+    some, whole = ShardedClassifier().fit(files, y), ns.NeighborClassifier().fit(X, y)
+    same_answers(some, whole, X[:60] + 0.3)
+    assert {"whitened, pull 1", "Gaussian", "Gaussian ranks"} < set(some.choices_.chosen.distances)
+    assert ("standardized" in some.choices_.chosen.distances) == unequal
+    assert [str(one) for one in some.explain(X[:3])] == [str(one) for one in whole.explain(X[:3])]
+
+
+@given(case=collections())
+@settings(max_examples=8, deadline=None)
+@pytest.mark.filterwarnings("ignore:Every class has one row")
+def test_by_default_it_makes_no_difference_how_rows_are_cut_or_which_are_removed(case):
+    X, labels, cuts, removed = case
+    X[:, 0] *= 7
+    left = np.setdiff1d(np.arange(len(X)), removed)
+    whole = ns.NeighborClassifier().fit(X[left], labels[left])
+    with tempfile.TemporaryDirectory() as folder:
+        some = ShardedClassifier().fit(ShardedRows.open(written(X, cuts, folder)).without(removed), labels)
+        np.testing.assert_allclose(some.predict_proba(X + 0.5), whole.predict_proba(X + 0.5), **CLOSE)
+        np.testing.assert_allclose(some.leave_one_out_proba()[left], whole.leave_one_out_proba(), **CLOSE)
+
+
+@pytest.mark.parametrize("odd", [None, "a row of zeros", "a number below zero"])
+def test_all_views_of_shards_are_those_of_one_array(tmp_path, odd):
+    X, y = rows_and_labels(160, 3, seed=6)
+    X += 1
+    if odd is not None:
+        X[70] = 0.0 if odd == "a row of zeros" else [-3.0, 1.0, 1.0]
+    files = written(X, [40, 90], str(tmp_path))
+    some, whole = ShardedClassifier(metric="auto").fit(files, y), ns.NeighborClassifier(metric="auto").fit(X, y)
+    same_answers(some, whole, X[:40] + 0.3)
+    seen = {name for one in some.choices_ for name in one.distances}
+    assert ("cosine" in seen, "hellinger" in seen) == (odd != "a row of zeros", odd is None)
+
+
+@pytest.mark.parametrize("fitted", [False, True], ids=["fitted by folds", "fitted already"])
+def test_a_model_beside_shards_is_heard_as_beside_one_array(tmp_path, fitted):
+    X, y = rows_and_labels(200, 3, seed=7)
+    files = written(X, [40, 90], str(tmp_path))
+    model, more = GaussianNB(), {}
+    if fitted:
+        model, more = model.fit(X, y), {"beside_proba": GaussianNB().fit(X[::2], y[::2]).predict_proba(X)}
+    weights = np.where(np.arange(200) % 50 == 3, 0.0, 1.0 + np.arange(200) % 2)
+    some = ShardedClassifier(5, beside=model).fit(files, y, weights, **more)
+    whole = ns.NeighborClassifier(5, beside=model).fit(X, y, weights, **more)
+    assert some.choices_.chosen.beside
+    same_answers(some, whole, X[:40] + 0.3)
+
+
+def test_rows_are_learned_from_and_asked_a_part_at_a_time(tmp_path, monkeypatch):
+    for module, most in ((shard_views, 60), (row_maps, 60)):
+        monkeypatch.setattr(module, "ROWS_TO_LEARN_FROM", most)
+    for module in (past_cases, shard_views):
+        monkeypatch.setattr(module, "ROWS_AT_ONCE", 50)
+    monkeypatch.setattr(past_cases, "FEWEST", 20)
+    monkeypatch.setattr(whole_classifier, "CASES_TO_SCALE_BY", 50)
+    X, y = rows_and_labels(400, 3, seed=8)
+    X[:, 1] *= 30
+    rows = ShardedRows.open(written(X, [150], str(tmp_path)))
+    taken: list[int] = []
+    take = ShardedRows.take
+    monkeypatch.setattr(ShardedRows, "take", lambda self, numbers: taken.append(len(numbers)) or take(self, numbers))
+    clf = ShardedClassifier(beside=GaussianNB(), max_past_cases=40).fit(rows, y)
+    answered = np.concatenate([numbers for numbers, _ in clf.left_out_blocks()])
+    assert sorted(answered) == list(range(400))
+    assert 50 <= max(taken) <= 60
+    assert clf.score(X, y) > 0.5
+
+
+def test_what_was_done_for_the_default_is_not_done_again(tmp_path, monkeypatch):
+    X, y = rows_and_labels(120, 3, seed=9)
+    files = written(X, [50], str(tmp_path))
+    searched: list[int] = []
+    answer = shard_work.ShardTask.answer
+    monkeypatch.setattr(shard_work.ShardTask, "answer", lambda task: searched.append(1) or answer(task))
+    first = ShardedClassifier(work_folder=tmp_path / "work").fit(files, y)
+    n_searched = len(searched)
+    again = ShardedClassifier(work_folder=tmp_path / "work").fit(files, y)
+    assert len(searched) == n_searched > 0
+    np.testing.assert_array_equal(first.predict_proba(X), again.predict_proba(X))
 
 
 @pytest.mark.parametrize("judged", [None, 60], ids=["all rows judged", "some rows judged"])
@@ -147,7 +244,9 @@ def test_tables_of_past_cases_are_sums_over_blocks(tmp_path, posterior, at_once)
     ("fit", "message"),
     [
         (lambda rows: ShardedClassifier().fit(rows, ["a", "b"]), "a label for each of the 6 rows; got 2"),
-        (lambda rows: ShardedClassifier(metric="auto").fit(rows, list("aabbcc")), "taken as they are"),
+        (lambda rows: ShardedClassifier().fit(np.zeros((6, 1)), list("aabbcc")), "an array of shape"),
+        (lambda rows: ShardedClassifier().fit(rows, list("aabbcc"), beside_proba=np.ones((6, 3))), "there is none"),
+        (lambda rows: ShardedClassifier(metric="auto", metric_params={"p": 1}).fit(rows, list("aabbcc")), "large_mar"),
         (lambda rows: ShardedClassifier(9).fit(rows, list("aabbcc")), "n_neighbors=9"),
         (lambda rows: ShardedClassifier(1).fit(rows.without(range(6)), list("aabbcc")), "sample_weight|removed"),
         (

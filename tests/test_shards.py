@@ -20,6 +20,7 @@ from nearsay.errors import InputError, NotFitted, StorageError
 from nearsay.neighbors import labeled, shard_work, sharded
 from nearsay.neighbors.shard_search import Partial, merge, search_shard, shard_tasks
 from nearsay.neighbors.sharded import ShardedIndex
+from nearsay.search.mapped_shards import RowMap
 from nearsay.search.shards import ShardedRows
 
 METRICS = st.sampled_from(["euclidean", "manhattan", "cosine"])
@@ -127,6 +128,33 @@ def test_a_shard_is_searched_by_its_number_and_answers_with_the_numbers_of_all_r
     rows = ShardedRows.open(written(X, [2], str(tmp_path)))
     assert search_shard(rows, 1, [[2.2]], k=3).nearest.indices.tolist() == [[2, 3, -1]]
     assert search_shard(rows, 1, [[2.2]], k=3).nearest.distances[0, 2] == np.inf
+
+
+def test_rows_that_are_mapped_when_they_are_opened_answer_as_mapped_rows_do(tmp_path):
+    X = np.random.default_rng(7).integers(0, 5, (40, 3)).astype(np.float32)
+    rows = ShardedRows.open(written(X, [11, 30], str(tmp_path)))
+    turned = X[:, ::-1] * np.float32(3)
+    by = RowMap.of(lambda some: some[:, ::-1] * np.float32(3), ["turned"], n_columns=3, dtype="<f4")
+    mapped = rows.mapped(by)
+    np.testing.assert_array_equal(mapped.take(np.array([39, 0, 12])), turned[[39, 0, 12]])
+    np.testing.assert_array_equal(mapped[:], turned)
+    np.testing.assert_array_equal(rows[:], X)
+    assert mapped.fingerprint != rows.fingerprint
+    index = ShardedIndex(work_folder=tmp_path / "work")
+    same(index.fit(rows).leave_one_out(4), ns.leave_one_out(X, 4))
+    same(index.fit(mapped).leave_one_out(4), ns.leave_one_out(turned, 4))
+    same(index.fit(mapped.without([3])).query(turned, 4), ns.NeighborIndex().fit(turned).remove([3]).query(turned, 4))
+    narrow = rows.mapped(RowMap.of(lambda some: some[:, :1].astype(float), ["first"], n_columns=1, dtype="<f8"))
+    same(ShardedIndex().fit(narrow).query(X[:, :1], 2), ns.nearest(X[:, :1].astype(float), X[:, :1], 2))
+
+
+def test_every_row_is_looked_at_where_that_is_asked_for(tmp_path):
+    X = np.ones((6, 2))
+    X[4] = 0.0
+    files = written(X, [3], str(tmp_path))
+    ShardedIndex().fit(files).check_rows()
+    with pytest.raises(InputError, match=r"001.npy, rows from number 3 on: X row 1 .*direction"):
+        ShardedIndex("cosine").fit(files).check_rows()
 
 
 def test_an_approximate_search_of_shards_finds_as_many_as_asked_for(tmp_path):

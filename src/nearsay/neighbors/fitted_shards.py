@@ -25,10 +25,7 @@ class FittedShard:
     """A search over the rows of one shard, numbered from 0."""
 
     def __init__(self, shard: Shard, removed: np.ndarray, distance: Distance, search: tuple[str, float | None]) -> None:
-        try:
-            rows = distance.check(shard.opened())
-        except InputError as error:
-            raise InputError(f"{shard.file}, rows from number {shard.first:,} on: {error}") from None
+        rows = measurable(shard, distance)
         name, recall = search
         self.search: NeighborSearch = choose(name, distance, rows, recall).search.fit_checked(rows, distance)  # type: ignore[arg-type]
         if len(removed):
@@ -66,6 +63,20 @@ class LabeledShard:
         order = live[np.argsort(self._labels[live], kind="stable")]
         of_order = self._labels[order]
         return lambda number: order[slice(*np.searchsorted(of_order, [number, number + 1]))]
+
+
+def measurable(shard: Shard, distance: Distance) -> np.ndarray:
+    """The rows of a shard as a distance needs them, or an error that names the file."""
+    try:
+        rows: np.ndarray = distance.check(shard.opened())
+    except InputError as error:
+        raise InputError(f"{shard.file}, rows from number {shard.first:,} on: {error}") from None
+    return rows
+
+
+def check_shard(task: tuple[Shard, Distance]) -> None:
+    """Refuse rows that cannot be compared: a task for whoever has the file."""
+    measurable(*task)
 
 
 def fitted_shard(

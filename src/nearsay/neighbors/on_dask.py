@@ -24,6 +24,7 @@ from nearsay.errors import ClusterError, InputError, NearsayError, require
 from nearsay.neighbors.shard_search import Partial, ShardTask, merge
 from nearsay.neighbors.shard_work import Told, answer_once
 from nearsay.parallel import cores, threads
+from nearsay.search.mapped_shards import RowMap
 
 Item = TypeVar("Item")
 Found = TypeVar("Found")
@@ -160,11 +161,18 @@ def close_clusters() -> None:
 def _merged(client: Any, tasks: Sequence[ShardTask], folder: str | None, tell: Any) -> Partial:
     """Ask for all tasks, and for the answers merged, as soon as some are there."""
     # In the graph once, and made again from there if its worker is lost; sent with every task it would be many copies.
-    queries = client.submit(_given, tasks[0].Q, pure=False)
+    # So would a map of the rows.
+    shared = client.submit(_given, (tasks[0].Q, tasks[0].shard.mapped), pure=False)
     none, near = tasks[0].Q[:0], where_to(len(tasks), list(client.nthreads()))
     asked = [
         client.submit(
-            _answered, replace(task, Q=none), queries, folder, pure=False, workers=workers, allow_other_workers=True
+            _answered,
+            replace(task, Q=none, shard=replace(task.shard, mapped=None)),
+            shared,
+            folder,
+            pure=False,
+            workers=workers,
+            allow_other_workers=True,
         )
         for task, workers in zip(tasks, near, strict=True)
     ]
@@ -235,14 +243,18 @@ def _wait(client: Any, asked: list[Any], tell: Any) -> None:
             raise TimeoutError(f"no workers for {PATIENCE:.0f} seconds")
 
 
-def _given(Q: np.ndarray) -> np.ndarray:
-    return Q
+Shared = tuple[np.ndarray, RowMap | None]
 
 
-def _answered(task: ShardTask, Q: np.ndarray, folder: str | None) -> Partial:
+def _given(shared: Shared) -> Shared:
+    return shared
+
+
+def _answered(task: ShardTask, shared: Shared, folder: str | None) -> Partial:
     """What a worker does: one task on one thread, as it has as many tasks at a time as threads."""
+    Q, mapped = shared
     with threads(1):
-        return answer_once(replace(task, Q=Q), folder)
+        return answer_once(replace(task, Q=Q, shard=replace(task.shard, mapped=mapped)), folder)
 
 
 def _merged_there(parts: list[Partial]) -> Partial:

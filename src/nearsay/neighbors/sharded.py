@@ -20,7 +20,7 @@ from nearsay.distances.named import Metric, as_distance, with_parameters
 from nearsay.errors import NotFitted
 from nearsay.neighbors.class_means import means_of_nearest
 from nearsay.neighbors.class_order import MEMBERS_OF_NEAREST, NearestClasses
-from nearsay.neighbors.fitted_shards import known_as
+from nearsay.neighbors.fitted_shards import check_shard, known_as
 from nearsay.neighbors.labeled import LIST_ALL_UP_TO, ROWS_ASKED, check_labels, check_members, with_classes_met
 from nearsay.neighbors.shard_search import NO_ROWS, Partial, shard_tasks, stacked
 from nearsay.neighbors.shard_work import work_folder
@@ -107,6 +107,24 @@ class ShardedIndex:
         self.rows_ = where if isinstance(where, ShardedRows) else ShardedRows.open(where)
         self._workers = workers_of(self.cluster)
         return self
+
+    def like(self, metric: Metric) -> ShardedIndex:
+        """Another, not fitted, with this metric and the same settings otherwise."""
+        return ShardedIndex(
+            metric,
+            self.search,
+            self.recall,
+            cluster=self.cluster,
+            work_folder=self.work_folder,
+            memory=self.memory,
+            on_progress=self.on_progress,
+        )
+
+    def check_rows(self) -> None:
+        """Read every row once, and refuse the first that cannot be compared, by its file."""
+        tasks = [(shard, self.distance_) for shard in self._fitted.shards]
+        for _ in self._workers.each(check_shard, tasks, lambda: None):
+            pass
 
     def query(self, Q: Any, k: int) -> NeighborTable:
         """The ``k`` nearest rows of every query, nearest first; equal distances by row number."""

@@ -72,11 +72,7 @@ class ModelBeside:
             check_is_fitted(self.model_)
             self.past_ = self._logs(_checked(held_out, (len(labels), len(self.classes)))).astype(np.float32)
             return self
-        if sample_weight is not None and not has_fit_parameter(self.model, "sample_weight"):
-            raise InputError(
-                f"Rows were given a sample_weight, but the fit of beside={self.model!r} takes none. Pass a model whose"
-                " fit takes it, or fit the model yourself and pass beside_proba, what it says of rows it has not seen."
-            )
+        self._check_weights(sample_weight)
 
         def fitted(rows: Any) -> Any:
             weights = {} if sample_weight is None else {"sample_weight": sample_weight[rows]}
@@ -85,8 +81,7 @@ class ModelBeside:
         self.past_ = np.empty((len(labels), len(self.classes)), np.float32)
         for taught, asked in splits(labels):
             if len(np.unique(labels[taught])) > 1:
-                self.model_ = fitted(taught)
-                self.past_[asked] = self.said(X[asked])
+                self.past_[asked] = self._said_by(fitted(taught), X[asked])
             else:  # few models can be fitted to one class
                 self.past_[asked] = -np.log(len(self.classes))
         self.model_ = fitted(slice(None))
@@ -98,24 +93,40 @@ class ModelBeside:
 
     def said(self, X: Any) -> np.ndarray:
         """Log probabilities (n_queries, n_classes); a class that the model does not know has next to none."""
+        return self._said_by(self.model_, X)
+
+    def _said_by(self, model: Any, X: Any) -> np.ndarray:
         if not len(X):
             return np.empty((0, len(self.classes)))
-        known = np.searchsorted(self.classes, self.model_.classes_)
+        known = np.searchsorted(self.classes, model.classes_)
         p = np.zeros((len(X), len(self.classes)))
-        p[:, known] = self.model_.predict_proba(X)
+        p[:, known] = model.predict_proba(X)
         return self._logs(p)
+
+    def _check_weights(self, sample_weight: np.ndarray | None) -> None:
+        """Refuse weights of rows for a model that takes none."""
+        if sample_weight is not None and not has_fit_parameter(self.model, "sample_weight"):
+            raise InputError(
+                f"Rows were given a sample_weight, but the fit of beside={self.model!r} takes none. Pass a model whose"
+                " fit takes it, or fit the model yourself and pass beside_proba, what it says of rows it has not seen."
+            )
 
     def _logs(self, p: np.ndarray) -> np.ndarray:
         log_p: np.ndarray = np.log((1 - SPREAD) * p + SPREAD / len(self.classes))
         return log_p
 
 
-def gaussians_beside(X: np.ndarray, labels: np.ndarray, n_classes: int) -> list[ModelBeside]:
-    """Classes as Gaussians, of the columns and of their normal scores; none where rows × classes are too many."""
+def gaussians_beside(
+    X: Any, labels: np.ndarray, n_classes: int, make: type[ModelBeside] = ModelBeside
+) -> list[ModelBeside]:
+    """Classes as Gaussians, of the columns and of their normal scores; none where rows × classes are too many.
+
+    ``make`` makes what asks them.
+    """
     if len(X) * n_classes > MOST_ANSWERS:
         return []
     classes = np.arange(n_classes)
-    return [ModelBeside(model, classes, name).fit(X, labels, labels) for name, model in GAUSSIANS.items()]
+    return [make(model, classes, name).fit(X, labels, labels) for name, model in GAUSSIANS.items()]
 
 
 def said_together(of_models: Sequence[np.ndarray]) -> np.ndarray | None:

@@ -302,10 +302,14 @@ class NeighborClassifier(KNeighbors, ClassifierMixin, BaseEstimator):
 
     def _views_of(self, X: Any, makers: Mapping[str, Callable[[], Posterior]]) -> dict[tuple[int, int], View]:
         """The rows as the metric sees them, and mapped; the first shows the neighbors unless past cases choose."""
-        views = views_to_try(
-            {"all": None}, [self._metric], self.search, X, self.labels_, len(self.classes_), n_jobs=self.n_jobs
-        )
+        known: dict[str, Any] = {"n_jobs": self.n_jobs, "make": self._view}
+        views = views_to_try({"all": None}, [self._metric], self.search, X, self.labels_, len(self.classes_), **known)
         return views | self._further_views(X, makers, len(views))
+
+    @property
+    def _view(self) -> Callable[..., View]:
+        """What makes a view of the rows."""
+        return View
 
     def _further_views(
         self, X: Any, makers: Mapping[str, Callable[[], Posterior]], first: int
@@ -322,7 +326,7 @@ class NeighborClassifier(KNeighbors, ClassifierMixin, BaseEstimator):
             looks = [STANDARDIZED] if left_open and unequal_columns(X) else []
             if left_open and len(X) <= ROWS_TO_WHITEN:
                 looks += [look for look in looks_to_try(X, self.labels_) if look == WHITENED_BESIDE]
-        more = mapped_views(looks, X, self.labels_, len(self.classes_), n_jobs=self.n_jobs)
+        more = mapped_views(looks, X, self.labels_, len(self.classes_), n_jobs=self.n_jobs, make=self._view)
         return {(0, first + number): view for number, view in enumerate(more)}
 
     def _models(
@@ -332,10 +336,15 @@ class NeighborClassifier(KNeighbors, ClassifierMixin, BaseEstimator):
         models = []
         if self.beside is not None:
             weights = None if self._weights is None else self._weights.relative
-            models = [ModelBeside(self.beside, self.classes_).fit(X, y, self.labels_, beside_proba, weights)]
+            models = [self._model(self.beside, self.classes_).fit(X, y, self.labels_, beside_proba, weights)]
         if any(view.knows_labels for view in views.values()):
-            models += gaussians_beside(X, self.labels_, len(self.classes_))
+            models += gaussians_beside(X, self.labels_, len(self.classes_), self._model)
         return models
+
+    @property
+    def _model(self) -> type[ModelBeside]:
+        """What asks a model beside the neighbors."""
+        return ModelBeside
 
     def _of_one_scale(
         self, views: dict[tuple[int, int], View], makers: Mapping[str, Callable[[], Posterior]]

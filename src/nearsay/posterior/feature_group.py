@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any
 
 import numpy as np
@@ -13,6 +14,7 @@ from nearsay.distances.named import as_distance
 from nearsay.errors import InputError
 from nearsay.neighbors.class_order import NearestClasses
 from nearsay.neighbors.index import NeighborIndex
+from nearsay.neighbors.labeled import LabeledNeighbors
 from nearsay.neighbors.table import NeighborTable, joined
 from nearsay.posterior.past_cases import PastCases
 from nearsay.posterior.row_maps import LearnedLooks, Look
@@ -83,10 +85,10 @@ class View:
         self.n_rows = len(X)
         self.rows_ = here
         try:
-            self.index_ = NeighborIndex(self.distance, self.search, n_jobs=self.n_jobs).fit(self.seen(rows))
+            self.index_ = self._index(self.seen(rows))
         except InputError as error:
             raise self._placed(error, X) from None
-        self.labeled_ = self.index_.with_labels(labels[here], n_classes)
+        self.labeled_: LabeledNeighbors = self.index_.with_labels(labels[here], n_classes)
         self.past_ = PastCases(self.labeled_)
         return self
 
@@ -130,12 +132,12 @@ class View:
         """Past cases as they look to maps that have not seen them; rows are numbered among those with the group."""
         assert self.look is not None
         assert self.looks is not None
-        parts, places = [], []
+        parts: list[NeighborTable] = []
+        places = []
         fold = self.looks.fold[rows]
         for number in np.unique(fold):
             here = np.flatnonzero(fold == number)
-            mapped = self.looks.without(int(number), self.look)(self.looks.X)
-            index = NeighborIndex(self.distance, self.search, n_jobs=self.n_jobs).fit(mapped)
+            index = self._index(self._mapped(self.looks.X, self.looks.without(int(number), self.look)))
             labeled = index.with_labels(self.labeled_.labels, self.labeled_.n_classes)
             parts.append(labeled.leave_one_out(k, members, rows[here]))
             places.append(here)
@@ -149,8 +151,16 @@ class View:
         What a function of the user's would not look at is checked; any other distance looks at the numbers itself.
         """
         if self.look is not None and self.looks is not None:
-            return self.looks.whole(self.look)(as_rows(rows))
+            return self._mapped(rows, self.looks.whole(self.look))
         return as_rows(rows) if self.columns is not None and isinstance(self.distance, FunctionDistance) else rows
+
+    def _mapped(self, rows: Any, by: Callable[[np.ndarray], np.ndarray]) -> Any:
+        """Rows that passed through a map."""
+        return by(as_rows(rows))
+
+    def _index(self, rows: Any) -> Any:
+        """Rows as they are measured, ready to be searched."""
+        return NeighborIndex(self.distance, self.search, n_jobs=self.n_jobs).fit(rows)
 
     def _placed(self, error: InputError, X: Any) -> InputError:
         """The error, with the number that is to blame, if one is, at its place in X and not in the group."""

@@ -475,17 +475,18 @@ def views_to_try(
     n_classes: int,
     *,
     n_jobs: int | None = None,
+    make: Callable[..., View] = View,
 ) -> dict[tuple[int, int], View]:
     """Fitted views of every group under every distance; "auto" among them stands for those worth trying.
 
     A distance that was asked for must take every row; one that was not is
-    left out for a group where it does not, unless none takes it.
+    left out for a group where it does not, unless none takes it. ``make`` makes the views.
     """
     views = {}
     for number, (group, columns) in enumerate(groups.items()):
         refused: list[InputError] = []
         for place, (distance, asked_for) in enumerate(_spelled_out(distances)):
-            view = View(group, columns, distance, search, forgiving=not asked_for, n_jobs=n_jobs)
+            view = make(group, columns, distance, search, forgiving=not asked_for, n_jobs=n_jobs)
             try:
                 views[number, place] = view.fit(X, labels, n_classes)
             except InputError as error:
@@ -497,7 +498,7 @@ def views_to_try(
     return views
 
 
-def looks_to_try(X: np.ndarray, labels: np.ndarray, *, large_margin: bool = False) -> list[Look]:
+def looks_to_try(X: Any, labels: np.ndarray, *, large_margin: bool = False) -> list[Look]:
     """Maps of the rows that are worth a try: to columns of one scale, where they are not, and whitened in several ways.
 
     Whitened ones only where there is something to learn: two classes, and two columns; with a large margin only where
@@ -522,6 +523,7 @@ def mapped_views(
     group: str = "all",
     columns: Any = None,
     n_jobs: int | None = None,
+    make: Callable[..., View] = View,
 ) -> list[View]:
     """Fitted views of mapped rows; none where their numbers are too large or too small to be squared twice."""
     rows, here = present(X, columns)
@@ -530,7 +532,7 @@ def mapped_views(
     learned = [LearnedLooks(part, rows, labels[here]) for part in parts]
     try:
         return [
-            View(group, columns, look.distance, look=look, looks=learned[look.large_margin], n_jobs=n_jobs).fit(
+            make(group, columns, look.distance, look=look, looks=learned[look.large_margin], n_jobs=n_jobs).fit(
                 X, labels, n_classes
             )
             for look in looks

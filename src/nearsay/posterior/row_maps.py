@@ -12,6 +12,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 from scipy.linalg import cholesky, eigh
@@ -98,10 +99,19 @@ class LinearMap:
     matrix: np.ndarray
     unit: bool
 
+    @property
+    def n_columns(self) -> int:
+        """How many columns mapped rows have."""
+        return int(self.matrix.shape[1])
+
+    @staticmethod
+    def dtype_of(dtype: np.dtype) -> np.dtype:
+        """The type of rows of this type once they are mapped: float32 where they are no wider."""
+        return np.dtype(np.float32 if dtype in (np.float16, np.float32) else np.float64)
+
     def __call__(self, rows: np.ndarray) -> np.ndarray:
         """The mapped rows: (n_rows, as many columns as the matrix), float32 where the rows are."""
-        dtype = np.float32 if rows.dtype in (np.float16, np.float32) else np.float64
-        mapped = np.empty((len(rows), self.matrix.shape[1]), dtype)
+        mapped = np.empty((len(rows), self.n_columns), self.dtype_of(rows.dtype))
         block = np.zeros((ROWS_AT_ONCE, len(self.center)))
         with one_blas_thread():
             for first in range(0, len(rows), ROWS_AT_ONCE):
@@ -117,7 +127,7 @@ class LinearMap:
         return np.asarray(mapped / np.where(lengths > 0, lengths, 1.0))
 
 
-def learn_maps(looks: Sequence[Look], X: np.ndarray, labels: np.ndarray) -> list[LinearMap]:
+def learn_maps(looks: Sequence[Look], X: Any, labels: np.ndarray) -> list[LinearMap]:
     """A map for each look, from rows and their class numbers; what several have in common is found once.
 
     Parameters
@@ -159,7 +169,7 @@ def kept_apart(X: np.ndarray, labels: np.ndarray) -> np.ndarray:
     return factor(mixed_with_euclidean(L.T @ L, problem, LMNN_SHRINKAGE))
 
 
-def unequal_columns(X: np.ndarray) -> bool:
+def unequal_columns(X: Any) -> bool:
     """Whether columns spread so unequally that standardized ones are another view; constant ones do not count.
 
     >>> unequal_columns(np.array([[0.0, 0.0], [1.0, 2.0]])), unequal_columns(np.array([[0.0, 0.0], [1.0, 90.0]]))
@@ -200,10 +210,15 @@ class ClassSpread:
         return lower
 
 
-def _some(X: np.ndarray, labels: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+def _some(X: Any, labels: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
     """The rows in float64; of very many an even choice, which tells as much of their spread."""
-    step = max(1, -(-len(X) // ROWS_TO_LEARN_FROM))
-    return np.asarray(X[::step], np.float64), labels[::step]
+    even = _even(len(X))
+    return np.asarray(X[even], np.float64), labels[even]
+
+
+def _even(n: int) -> slice:
+    """Which of so many rows teach a map: all, or in even steps as many as do."""
+    return slice(None, None, max(1, -(-n // ROWS_TO_LEARN_FROM)))
 
 
 def principal_directions(X: np.ndarray, most: int) -> np.ndarray:
@@ -231,11 +246,11 @@ class LearnedLooks:
 
     Parameters
     ----------
-    X : (n_rows, n_columns) finite numbers, held.
+    X : (n_rows, n_columns) finite numbers, held; or ``ShardedRows``, of which those are read that teach.
     labels : (n_rows,) class numbers.
     """
 
-    def __init__(self, looks: Sequence[Look], X: np.ndarray, labels: np.ndarray) -> None:
+    def __init__(self, looks: Sequence[Look], X: Any, labels: np.ndarray) -> None:
         self.looks = list(looks)
         self.X = X
         self.labels = labels
@@ -252,6 +267,7 @@ class LearnedLooks:
     def without(self, fold: int, look: Look) -> LinearMap:
         """The map for the past cases of a fold, which it has not seen."""
         if fold not in self._without:
-            seen = self.fold != fold
-            self._without[fold] = learn_maps(self.looks, self.X[seen], self.labels[seen])
+            seen = np.flatnonzero(self.fold != fold)
+            some = seen[_even(len(seen))]  # of rows in files no others are read
+            self._without[fold] = learn_maps(self.looks, self.X[some], self.labels[some])
         return self._without[fold][self.looks.index(look)]

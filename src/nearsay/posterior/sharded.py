@@ -1,7 +1,8 @@
 """Class probabilities from rows in shards: what ``NeighborClassifier`` says, of more rows than memory holds.
 
     ShardedRows, labels ──► past cases: some rows, each asked about all others, shard by shard ──► posterior
-                                                                                                      │
+         │                                                                                            │
+         └─ as they are, or mapped where they are opened                                              │
     queries ──► shards ──► neighbors and classes, merged ─────────────────────────────────────────────┴──► answers
 
 Only neighbor tables come from shards; all that follows is the code that serves one array.
@@ -11,10 +12,11 @@ from __future__ import annotations
 
 import os
 from collections.abc import Callable, Iterator, Mapping
+from functools import partial
 from typing import Any, Literal
 
 import numpy as np
-from sklearn.utils import column_or_1d
+from sklearn.utils import _safe_indexing, column_or_1d
 from sklearn.utils.multiclass import check_classification_targets
 from sklearn.utils.validation import check_is_fitted
 
@@ -23,18 +25,20 @@ from nearsay.data.rows import as_ids
 from nearsay.distances.named import Metric
 from nearsay.errors import InputError
 from nearsay.neighbors.sharded import MEMORY, LabeledShards, Progress, ShardedIndex
-from nearsay.posterior.base import Posterior
+from nearsay.parallel import in_jobs
+from nearsay.posterior.beside import ModelBeside
 from nearsay.posterior.classifier import NeighborClassifier
 from nearsay.posterior.dist_votesplit import DistVotesplit
 from nearsay.posterior.feature_group import View
-from nearsay.posterior.fitting import check_answering, check_learning, is_auto
+from nearsay.posterior.fitting import check_answering, check_beside, check_learning
 from nearsay.posterior.label_scores import LabelScores
 from nearsay.posterior.named import PosteriorName
 from nearsay.posterior.own import PosteriorLike
 from nearsay.posterior.past_case_table import Tabulated
-from nearsay.posterior.past_cases import MAX_PAST_CASES, PastCases, possible_members, rows_not_judged
+from nearsay.posterior.past_cases import MAX_PAST_CASES, possible_members, rows_not_judged
 from nearsay.posterior.priors import PriorsLike
 from nearsay.posterior.row_weights import rows_that_count
+from nearsay.posterior.shard_views import ModelOverShards, ShardView
 from nearsay.search.shards import ShardedRows
 from nearsay.validation import checked_labels
 
@@ -42,15 +46,17 @@ from nearsay.validation import checked_labels
 class ShardedClassifier(NeighborClassifier):
     """A ``NeighborClassifier`` whose rows lie in shards, on disk: the same tables, probabilities and evidence.
 
-    The rows are taken as they are. What needs all of them in memory is not tried: columns of one scale, rows whitened
-    within classes, a model beside, ``metric="auto"``. So it says what a ``NeighborClassifier`` says that has the rows
-    as they are as its only view.
+    What is left open is chosen as there, among the same views and models. Views of mapped rows are never written: rows
+    are mapped where their shard is opened. What is learned from rows themselves is learned in this process, as
+    ``NeighborClassifier`` learns it: a map from all rows, or from 200,000 of them in even steps. There is one
+    difference: ``beside``, and classes as Gaussians, are learned from at most 200,000 rows, drawn with a fixed seed,
+    where ``NeighborClassifier`` takes all it has.
 
     Parameters
     ----------
-    n_neighbors, posterior, metric, metric_params, tie_break, model_failure, smoothing, criterion, max_past_cases, \
-priors, random_state : as in ``NeighborClassifier``.
-    cluster, work_folder, memory, on_progress : as in ``ShardedIndex``.
+    n_neighbors, posterior, metric, metric_params, tie_break, model_failure, smoothing, beside, criterion, \
+max_past_cases, priors, random_state, n_jobs : as in ``NeighborClassifier``.
+    search, recall, cluster, work_folder, memory, on_progress : as in ``ShardedIndex``.
 
     Examples
     --------
@@ -69,15 +75,19 @@ priors, random_state : as in ``NeighborClassifier``.
         n_neighbors: int | Literal["auto"] = "auto",
         *,
         posterior: PosteriorName | tuple[PosteriorName, dict[str, Any]] | PosteriorLike = "auto",
-        metric: Metric = "euclidean",
+        metric: Metric | Literal["auto"] = "euclidean",
         metric_params: Mapping[str, Any] | None = None,
+        search: str = "exact",
+        recall: float | None = None,
         tie_break: Literal["nearest", "random", "first"] = "nearest",
         model_failure: float = 0.01,
         smoothing: Literal["model_failure", "add-one"] = "model_failure",
+        beside: Any = None,
         criterion: Literal["log_posterior", "accuracy"] = "log_posterior",
         max_past_cases: int | None = MAX_PAST_CASES,
         priors: PriorsLike = None,
         random_state: int | np.random.RandomState | None = 0,
+        n_jobs: int | None = None,
         cluster: Any = None,
         work_folder: str | os.PathLike[str] | None = None,
         memory: int = MEMORY,
@@ -87,23 +97,23 @@ priors, random_state : as in ``NeighborClassifier``.
         self.posterior = posterior
         self.metric = metric
         self.metric_params = metric_params
+        self.search: Any = search
+        self.recall = recall
         self.tie_break = tie_break
         self.model_failure = model_failure
         self.smoothing = smoothing
+        self.beside = beside
         self.criterion = criterion
         self.max_past_cases = max_past_cases
         self.priors = priors
         self.random_state = random_state
+        self.n_jobs = n_jobs
         self.cluster = cluster
         self.work_folder = work_folder
         self.memory = memory
         self.on_progress = on_progress
 
-    # What shards cannot serve.
-    beside = None
-    search = "exact"
-    n_jobs = None
-
+    @in_jobs
     def fit(
         self, X: Any, y: Any, sample_weight: Any = None, *, ids: Any = None, beside_proba: Any = None
     ) -> ShardedClassifier:
@@ -113,13 +123,12 @@ priors, random_state : as in ``NeighborClassifier``.
         ----------
         X : ShardedRows, or what ``ShardedRows.open`` takes.
         y : (n_rows,) labels, of removed rows too, where they are not looked at.
-        sample_weight, ids : as in ``NeighborClassifier``.
+        sample_weight, ids, beside_proba : as in ``NeighborClassifier``.
         """
-        if is_auto(self.metric) or beside_proba is not None:
-            raise InputError('Rows in shards are taken as they are: metric="auto" and beside_proba are not for them.')
         check_learning(self.criterion, self.max_past_cases)
         check_answering(self)
-        rows = X if isinstance(X, ShardedRows) else ShardedRows.open(X)
+        check_beside(self.beside, beside_proba, self)
+        rows = self.opened(X)
         y = column_or_1d(checked_labels(y), warn=True)
         check_classification_targets(y)
         if len(y) != len(rows):
@@ -132,23 +141,38 @@ priors, random_state : as in ``NeighborClassifier``.
             sample_weight[rows.removed] = 0.0
         held, self._weights = rows_that_count(sample_weight, len(y))
         if held is None:
-            self._fit_rows(rows, y, None)
+            self._fit_rows(rows, y, beside_proba)
             return self
         aside = np.setdiff1d(np.arange(len(y)), held)
-        self._fit_rows(rows.without(aside).renumbered(), y[held], None)
+        if beside_proba is not None and len(beside_proba) == len(y):
+            beside_proba = _safe_indexing(beside_proba, held)
+        self._fit_rows(rows.without(aside).renumbered(), y[held], beside_proba)
         self.labels_ = places_among(self.classes_, y)
         self._held, self._aside = held, rows.take(aside)
         return self
 
-    def _views_of(self, X: Any, makers: Mapping[str, Callable[[], Posterior]]) -> dict[tuple[int, int], View]:
-        index = ShardedIndex(
-            self._metric,
-            cluster=self.cluster,
-            work_folder=self.work_folder,
-            memory=self.memory,
-            on_progress=self.on_progress,
-        ).fit(X)
-        return {(0, 0): ShardView(index, self.labels_, len(self.classes_))}
+    def opened(self, X: Any) -> ShardedRows:
+        """The rows that ``fit`` takes: what was opened, or files to be opened."""
+        if isinstance(X, ShardedRows):
+            return X
+        if hasattr(X, "shape"):
+            raise InputError(
+                f"Rows in shards are named by their files, and this is an array of shape {X.shape}. Write it with"
+                " np.save and pass the path, or pass the array to NeighborClassifier."
+            )
+        return ShardedRows.open(X)
+
+    @property
+    def _view(self) -> Callable[..., View]:
+        settings: dict[str, Any] = {
+            "cluster": self.cluster, "work_folder": self.work_folder, "memory": self.memory,
+            "on_progress": self.on_progress,
+        }  # fmt: skip
+        return partial(ShardView, ShardedIndex("euclidean", self.search, self.recall, **settings))
+
+    @property
+    def _model(self) -> type[ModelBeside]:
+        return ModelOverShards
 
     def left_out_blocks(self) -> Iterator[tuple[np.ndarray, np.ndarray]]:
         """(row numbers, their probabilities) of all rows, each answered by the others, never all in memory.
@@ -184,18 +208,6 @@ priors, random_state : as in ``NeighborClassifier``.
             margin[rows], odds[rows] = probability[rows] - rival, probability[rows] / (probability[rows] + rival)
         order = np.argsort(odds, kind="stable")
         return LabelScores(probability, margin, self.classes_[self.labels_], self.classes_[suggested], order)
-
-
-class ShardView(View):
-    """Rows in shards as they are: the only view of a ``ShardedClassifier``."""
-
-    def __init__(self, index: ShardedIndex, labels: np.ndarray, n_classes: int) -> None:
-        super().__init__("all", None, index.distance_)
-        self.n_rows = len(index.rows_)
-        self.rows_ = np.arange(self.n_rows)
-        self.index_: Any = index
-        self.labeled_: Any = index.with_labels(labels, n_classes)
-        self.past_ = PastCases(self.labeled_)
 
 
 def count_past_cases(

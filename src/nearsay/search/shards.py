@@ -25,6 +25,7 @@ import numpy as np
 
 from nearsay.arrays import rows_within
 from nearsay.errors import InputError, StorageError
+from nearsay.search.mapped_shards import RowMap
 from nearsay.search.shard_files import NPY, PARQUET, FoundFile, file_kind, look_at, open_part
 
 # Rows of one shard, in the bytes they take. So many, or fewer, are held in eight bits by exact search, and are put in
@@ -45,12 +46,13 @@ class Shard:
     first, n_rows : the number of its first row, and how many rows it has.
     file : the path of the file.
     skipped : how many rows of the file lie before it; of Parquet, the number of its row group.
-    n_columns, dtype : of every row.
+    n_columns, dtype : of every row of the file.
     columns : the names of the columns that hold the numbers, of a Parquet file.
     size, digest : what the file is known by.
     sha256 : the checksum of the whole file, where its writer told it.
     version : which version of the rows it belongs to, in words.
     left_out : rows of the file that are not counted, by their place among those after ``skipped``.
+    mapped : what is done to the rows when they are opened; None leaves them as they are.
     """
 
     first: int
@@ -65,6 +67,7 @@ class Shard:
     columns: tuple[str, ...] | None = None
     version: str = ""
     left_out: tuple[int, ...] = ()
+    mapped: RowMap | None = None
 
     @property
     def end(self) -> int:
@@ -75,18 +78,27 @@ class Shard:
     def known_by(self) -> list[Any]:
         """All that tells its rows from others, wherever the file is."""
         told = [self.first, self.n_rows, self.skipped, self.n_columns, self.dtype, list(self.columns or ())]
-        return [*told, self.size, self.digest, self.sha256, list(self.left_out)]
+        told += [self.size, self.digest, self.sha256, list(self.left_out)]
+        return told if self.mapped is None else [*told, self.mapped.known_by]
 
     @property
     def nbytes(self) -> int:
-        """The memory that its rows take."""
-        return self.n_rows * self.n_columns * np.dtype(self.dtype).itemsize
+        """The memory that its rows take, as they are opened."""
+        opened = self if self.mapped is None else self.mapped
+        return self.n_rows * opened.n_columns * np.dtype(opened.dtype).itemsize
 
-    def opened(self) -> np.ndarray:
-        """The rows: a read-only memory map, or read from Parquet; an error where the file is not what it was."""
+    def opened(self, places: Any = None) -> np.ndarray:
+        """The rows, or those at some places: a read-only memory map, or read from Parquet, or mapped.
+
+        An error where the file is not what it was.
+        """
         self.check()
         rows = open_part(self, self.n_rows + len(self.left_out))
-        return np.delete(rows, self.left_out, axis=0) if self.left_out else rows
+        if self.left_out:
+            rows = np.delete(rows, self.left_out, axis=0)
+        if places is not None:
+            rows = rows[places]
+        return rows if self.mapped is None else self.mapped(rows)
 
     def check(self) -> None:
         """Refuse a file that is missing or has changed. One whose checksum is known is read once by each process."""
@@ -116,7 +128,7 @@ class ShardedRows:
     ----------
     name : where they were opened, for people.
     shards : tuple of Shard, first rows first.
-    n_columns, dtype : of every row.
+    n_columns, dtype : of every row, as it is opened.
     removed : (n_removed,) int64
         Numbers of rows that must not be found, ascending.
 
@@ -171,6 +183,11 @@ class ShardedRows:
         """Rows, removed ones included, and columns."""
         return len(self), self.n_columns
 
+    @property
+    def size(self) -> int:
+        """How many numbers the rows hold, removed ones included."""
+        return len(self) * self.n_columns
+
     def __getitem__(self, numbers: Any) -> np.ndarray:
         """Some rows, as an array: a slice, numbers, or a mask."""
         return self.take(np.arange(len(self))[numbers])
@@ -224,8 +241,13 @@ class ShardedRows:
         of = np.searchsorted(self.firsts, numbers, side="right") - 1
         for number in np.unique(of):
             here, shard = of == number, self.shards[number]
-            rows[here] = shard.opened()[numbers[here] - shard.first]
+            rows[here] = shard.opened(numbers[here] - shard.first)
         return rows
+
+    def mapped(self, by: RowMap) -> ShardedRows:
+        """The same rows, each mapped when it is opened."""
+        shards = tuple(replace(shard, mapped=by) for shard in self.shards)
+        return replace(self, shards=shards, n_columns=by.n_columns, dtype=by.dtype)
 
     def check(self) -> None:
         """Compare every file with what it is known by, checksums too where there are any."""
