@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import warnings
+from typing import Any
 
 import numpy as np
 import pytest
@@ -14,9 +15,9 @@ from sklearn.linear_model import LogisticRegression
 import reference_hedging as reference
 from nearsay.decision import records
 from nearsay.decision.conformal import ConformalClassifier
-from nearsay.decision.envelope import operating_points
+from nearsay.decision.envelope import OperatingPoints, operating_points
 from nearsay.decision.hedged import HedgedClassifier
-from nearsay.decision.records import alike, past_answers
+from nearsay.decision.records import PastAnswers, alike, cases_kept, past_answers, probabilities_of
 from nearsay.decision.rules import RULES
 from nearsay.posterior.classifier import NeighborClassifier
 from nearsay.posterior.fused import FusedClassifier
@@ -92,13 +93,21 @@ def test_explanations_speak_in_the_words_of_the_tree():
 # ---------------------------------------------------------------- the record
 
 
+def past_answers_of(points: OperatingPoints, p: np.ndarray, names: Any, taxonomy: Taxonomy) -> PastAnswers:
+    """What is kept of rows whose probabilities are all there."""
+    kept = cases_kept(len(points))
+    points = points.take(kept)
+    p_points = probabilities_of(points, np.asarray(p)[kept], taxonomy)
+    return past_answers(points, p_points, np.asarray(names)[kept], np.zeros(len(kept), int), taxonomy)
+
+
 @given(rows=validation_rows(), rule=st.sampled_from(sorted(RULES)), place=st.integers(0, 10))
 def test_a_record_counts_past_answers_whose_probability_is_like_this(rows, rule, place):
     taxonomy, p, labels, names = rows
     points = operating_points(p, taxonomy, rule)
     finite = np.unique(points.settings[np.isfinite(points.settings)])
     setting = float(finite[place % len(finite)]) if len(finite) else 0.0
-    past = past_answers(points, p, names, np.zeros(len(p), int), taxonomy)
+    past = past_answers_of(points, p, names, taxonomy)
     answers = [reference.RULES[rule](row, taxonomy.parents, setting) for row in p.tolist()]
     if answers != points.at(setting).tolist():  # a shift is rounded up: see operating_points
         return
@@ -131,7 +140,7 @@ def test_of_many_past_cases_some_are_kept(kept, monkeypatch):
     monkeypatch.setattr(records, "CASES_KEPT", kept)
     X, y = hard_and_easy(300, seed=0)
     points = operating_points(X, PETS)
-    past = past_answers(points, X, y, np.zeros(300, int), PETS)
+    past = past_answers_of(points, X, y, PETS)
     assert len(past.points) == min(kept, 300)
 
 

@@ -17,6 +17,7 @@ from nearsay.neighbors import shard_work
 from nearsay.neighbors.sharded import ShardedIndex
 from nearsay.posterior import classifier as whole_classifier
 from nearsay.posterior import past_cases, row_maps, shard_views
+from nearsay.posterior import sharded as sharded_classifier
 from nearsay.posterior.confusion import Confmat
 from nearsay.posterior.dist_votesplit import DistVotesplit
 from nearsay.posterior.named import POSTERIORS
@@ -172,8 +173,7 @@ def test_what_was_done_for_the_default_is_not_done_again(tmp_path, monkeypatch):
 
 @pytest.mark.parametrize("judged", [None, 60], ids=["all rows judged", "some rows judged"])
 def test_likely_mistakes_are_found_block_by_block(tmp_path, monkeypatch, judged):
-    monkeypatch.setattr(past_cases, "ROWS_AT_ONCE", 17)
-    monkeypatch.setattr(past_cases, "FEWEST", 20)
+    small_blocks(monkeypatch)
     X, y = rows_and_labels(200, 4, seed=2)
     weights = np.ones(200)
     weights[[3, 77]] = 0.0
@@ -191,21 +191,118 @@ def test_likely_mistakes_are_found_block_by_block(tmp_path, monkeypatch, judged)
     np.testing.assert_allclose(found.probability[found.order], expected.probability[expected.order], **CLOSE)
 
 
-def test_hedged_labels_are_those_of_one_array(tmp_path):
-    X, y = rows_and_labels(200, 4, seed=3)
-    names = sorted(set(y))
-    tree = ns.Taxonomy.from_nested({"all": {"low": names[:2], "high": names[2:]}})
-    rows = ShardedRows.open(written(X, [50, 150], str(tmp_path)))
-    some = ns.HedgedClassifier(ShardedClassifier(5, posterior="pooled"), tree, accuracy=0.9).fit(rows, y)
-    whole = ns.HedgedClassifier(ns.NeighborClassifier(5, posterior="pooled"), tree, accuracy=0.9).fit(X, y)
+TREE = ns.Taxonomy.from_nested(
+    {"all": {"low": ["class 00", "class 01"], "high": {"class 02": {}, "top": ["class 03", "class 04"]}}}
+)
+
+
+def small_blocks(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Few rows at a time, so that most are answered in blocks."""
+    for module in (past_cases, sharded_classifier):
+        monkeypatch.setattr(module, "ROWS_AT_ONCE", 17)
+    monkeypatch.setattr(past_cases, "FEWEST", 20)
+
+
+@pytest.mark.parametrize("posterior", ["pooled", "auto"])
+@pytest.mark.parametrize("branches", [None, ["low", "high"]], ids=["one promise", "a promise for each branch"])
+def test_hedged_labels_are_those_of_one_array(tmp_path, monkeypatch, posterior, branches):
+    small_blocks(monkeypatch)
+    X, y = rows_and_labels(200, 5, seed=3)
+    files = written(X, [50, 150], str(tmp_path))
+    known = {"posterior": posterior, "max_past_cases": 60}
+    asked = {"taxonomy": TREE, "accuracy": 0.8, "branches": branches}
+    some = ns.HedgedClassifier(ShardedClassifier(5, **known), **asked).fit(files, y)
+    whole = ns.HedgedClassifier(ns.NeighborClassifier(5, **known), **asked).fit(X, y)
     np.testing.assert_array_equal(some.predict(X + 0.4), whole.predict(X + 0.4))
     assert len(set(some.predict(X + 0.4))) > 2
+    assert some.rule_ == whole.rule_
     np.testing.assert_allclose(some.settings_, whole.settings_, **CLOSE)
+    for name in ("settings", "n_right", "gain"):
+        np.testing.assert_allclose(getattr(some.curve(), name), getattr(whole.curve(), name), **CLOSE)
+    assert [one.text for one in some.explain(X[:9])] == [one.text for one in whole.explain(X[:9])]
+
+
+def test_a_promise_needs_no_more_in_memory_than_a_few_numbers_a_row(tmp_path, monkeypatch):
+    small_blocks(monkeypatch)
+    X, y = rows_and_labels(200, 5, seed=3)
+    held: list[int] = []
+    blocks = ShardedClassifier.left_out_blocks
+
+    def watched(self: ShardedClassifier):
+        for rows, p in blocks(self):
+            held.append(len(p))
+            yield rows, p
+
+    monkeypatch.setattr(ShardedClassifier, "left_out_blocks", watched)
+    monkeypatch.delattr(ShardedClassifier, "leave_one_out_proba")
+    monkeypatch.setattr(ns.NeighborClassifier, "leave_one_out_proba", None)
+    files = written(X, [50], str(tmp_path))
+    ns.HedgedClassifier(ShardedClassifier(5, posterior="pooled", max_past_cases=60), TREE).fit(files, y)
+    ns.ConformalClassifier(ShardedClassifier(5, posterior="pooled", max_past_cases=60)).fit(files, y)
+    assert sum(held) == 400
+    assert max(held) <= 60
+
+
+def test_prediction_sets_are_those_of_one_array(tmp_path, monkeypatch):
+    small_blocks(monkeypatch)
+    X, y = rows_and_labels(200, 4, seed=3)
+    files = written(X, [50, 150], str(tmp_path))
+    for score in ("lac", "aps"):
+        some = ns.ConformalClassifier(ShardedClassifier(5, posterior="pooled"), conformity_score=score).fit(files, y)
+        whole = ns.ConformalClassifier(ns.NeighborClassifier(5, posterior="pooled"), conformity_score=score).fit(X, y)
+        np.testing.assert_allclose(some.thresholds_, whole.thresholds_, **CLOSE)
+        np.testing.assert_array_equal(some.predict_set(X + 0.4), whole.predict_set(X + 0.4))
+
+
+def test_a_promise_that_was_interrupted_searches_no_shard_again(tmp_path, monkeypatch):
+    small_blocks(monkeypatch)
+    X, y = rows_and_labels(200, 5, seed=3)
+    files = written(X, [50, 150], str(tmp_path))
+    searched: list[str] = []
+    answer = shard_work.ShardTask.answer
+
+    def counted(task: shard_work.ShardTask, stop: float = np.inf):
+        if len(searched) >= stop:
+            raise KeyboardInterrupt
+        searched.append(shard_work.fingerprint(task))
+        return answer(task)
+
+    def hedged(stop: float = np.inf) -> ns.HedgedClassifier:
+        monkeypatch.setattr(shard_work.ShardTask, "answer", lambda task: counted(task, stop))
+        clf = ShardedClassifier(max_past_cases=60, work_folder=tmp_path / "work")
+        return ns.HedgedClassifier(clf, TREE, accuracy=0.8).fit(files, y)
+
+    with pytest.raises(KeyboardInterrupt):
+        hedged(stop=40)
+    some = hedged()
+    assert len(searched) == len(set(searched)) > 80
+    again = len(searched)
+    np.testing.assert_array_equal(hedged().settings_, some.settings_)
+    assert len(searched) == again
+
+
+def test_rows_that_were_removed_are_neither_promised_for_nor_suspected(tmp_path, monkeypatch):
+    small_blocks(monkeypatch)
+    X, y = rows_and_labels(200, 5, seed=3)
+    gone = np.arange(5, 200, 9)
+    left = np.setdiff1d(np.arange(200), gone)
+    told = y.copy()
+    told[gone] = "class 00"  # whatever is said of them
+    rows = ShardedRows.open(written(X, [50, 150], str(tmp_path))).without(gone)
+    some = ns.HedgedClassifier(ShardedClassifier(5, posterior="pooled"), TREE, accuracy=0.8).fit(rows, told)
+    whole = ns.HedgedClassifier(ns.NeighborClassifier(5, posterior="pooled"), TREE, accuracy=0.8).fit(X[left], y[left])
+    assert some.n_calibration_ == len(left)
+    np.testing.assert_allclose(some.settings_, whole.settings_, **CLOSE)
+    np.testing.assert_array_equal(some.predict(X), whole.predict(X))
+    found, expected = some.estimator_.label_scores(), whole.estimator_.label_scores()
+    np.testing.assert_array_equal(found.order, left[expected.order])
+    np.testing.assert_allclose(found.margin[left], expected.margin, **CLOSE)
+    assert np.isnan(found.margin[gone]).all()
+    assert left_out_summary(some.estimator_)["n_items"] == len(left)
 
 
 def test_how_good_the_answers_are_is_summed_up_as_from_all_probabilities(tmp_path, monkeypatch):
-    monkeypatch.setattr(past_cases, "ROWS_AT_ONCE", 17)
-    monkeypatch.setattr(past_cases, "FEWEST", 20)
+    small_blocks(monkeypatch)
     X, y = rows_and_labels(200, 4, seed=5)
     files = written(X, [64, 128], str(tmp_path))
     found = left_out_summary(ShardedClassifier(5, posterior="pooled", max_past_cases=60).fit(files, y))

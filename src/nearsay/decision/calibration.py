@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -28,6 +28,8 @@ LEFT_OUT_ROWS_WORTH_ONE = 2
 # What a hedge may take instead of the posterior that a classifier chose for itself.
 FINE_POSTERIORS = ("weighted", "pooled")
 
+Block = tuple[np.ndarray, np.ndarray]
+
 
 @dataclass(frozen=True)
 class Calibration:
@@ -38,7 +40,7 @@ class Calibration:
     estimator : the fitted classifier.
     labels : (n_calibration,) the labels of the calibration rows.
     probabilities : (n_calibration, n_classes)
-        Columns as ``estimator.classes_``.
+        Columns as ``estimator.classes_``. Without rows where they are too many to be held.
     unseen : (n_calibration,) bool
         True where the model had not seen the row's class: no set of its classes could hold it.
     n_unasked : int
@@ -47,6 +49,8 @@ class Calibration:
     rows_worth_one : int
         How many of these rows are worth one independent row: 1 where they were held out of the fitted classifier, more
         where it was fitted on them and only the models that judged them were not.
+    in_blocks : function, or None
+        Gives what ``probabilities`` does not hold, as ``blocks`` does.
     """
 
     estimator: Any
@@ -55,6 +59,14 @@ class Calibration:
     unseen: np.ndarray
     n_unasked: int = 0
     rows_worth_one: int = 1
+    in_blocks: Callable[[], Iterator[Block]] | None = None
+
+    def blocks(self) -> Iterator[Block]:
+        """(places among the calibration rows, their probabilities): each row once, in any order."""
+        if self.in_blocks is None:
+            yield np.arange(len(self.labels)), self.probabilities
+        else:
+            yield from self.in_blocks()
 
 
 class FoldModels(ClassifierMixin, BaseEstimator):
@@ -166,6 +178,8 @@ def calibrate(estimator: Any, X: Any, y: Any, cv: Any) -> Calibration:
         if len(y) < 2:
             raise InputError(f"Leaving a row out takes others to judge it by, but got n_samples={len(y)}.")
         fitted = clone(estimator).fit(X, y)
+        if hasattr(fitted, "left_out_blocks"):
+            return _left_out_in_blocks(fitted, y)
         p = np.asarray(fitted.leave_one_out_proba(), dtype=np.float64)
         _, place, counts = np.unique(y, return_inverse=True, return_counts=True)
         return Calibration(fitted, y, p, counts[place] == 1, rows_worth_one=LEFT_OUT_ROWS_WORTH_ONE)
@@ -175,6 +189,21 @@ def calibrate(estimator: Any, X: Any, y: Any, cv: Any) -> Calibration:
         p = proba(fitted, _safe_split(estimator, X, None, held_out, train)[0])
         return Calibration(fitted, y[held_out], p, np.zeros(len(held_out), bool), n_unasked=len(alone))
     return _cross_validated(estimator, X, y, cv)
+
+
+def _left_out_in_blocks(fitted: Any, y: np.ndarray) -> Calibration:
+    """The calibration of a classifier whose leave-one-out probabilities are too many to be held."""
+    answered = fitted.left_out_numbers()
+    place = np.full(len(y), -1)
+    place[answered] = np.arange(len(answered))
+    labels = y[answered]
+    _, of_class, counts = np.unique(labels, return_inverse=True, return_counts=True)
+
+    def blocks() -> Iterator[Block]:
+        return ((place[rows], p) for rows, p in fitted.left_out_blocks())
+
+    known: dict[str, Any] = {"rows_worth_one": LEFT_OUT_ROWS_WORTH_ONE, "in_blocks": blocks}
+    return Calibration(fitted, labels, np.empty((0, len(fitted.classes_))), counts[of_class] == 1, **known)
 
 
 def other_posteriors(found: Calibration, X: Any, y: Any) -> Iterator[Calibration]:
@@ -204,6 +233,8 @@ def _checked(estimator: Any, X: Any, y: Any) -> tuple[Any, np.ndarray]:
             f"A promise is read from probabilities, but {type(estimator).__name__} has no"
             " predict_proba. Wrap it first (sklearn.calibration.CalibratedClassifierCV gives it one)."
         )
+    if hasattr(estimator, "opened"):  # rows in files
+        X = estimator.opened(X)
     X, y = indexable(X, checked_labels(y))
     assert_all_finite(y, input_name="y")
     y = column_or_1d(y, warn=True)

@@ -191,8 +191,10 @@ class ConformalClassifier(AroundClassifier):
         check_coverage(self.coverage)
         found = self._fit_estimator(X, y)
         self._labels = columns(found.labels, self.classes_)
-        scores = SCORES[self.conformity_score](found.probabilities)
-        self._scores = scores[np.arange(len(self._labels)), self._labels]
+        self._scores = np.empty(len(self._labels))
+        for rows, p in found.blocks():
+            scores = SCORES[self.conformity_score](p)
+            self._scores[rows] = scores[np.arange(len(rows)), self._labels[rows]]
         self._unseen = found.unseen
         self._n_unseen = int(found.unseen.sum()) + found.n_unasked
         self.n_calibration_ = len(self._labels) + found.n_unasked

@@ -12,10 +12,11 @@ from sklearn.utils.validation import check_is_fitted
 
 from nearsay.arrays import as_labels
 from nearsay.decision.calibration import AroundClassifier, Calibration, other_posteriors
-from nearsay.decision.envelope import AccuracyCurve, accuracy_curve, operating_points
+from nearsay.decision.envelope import AccuracyCurve, accuracy_curve
+from nearsay.decision.gathered import gather
 from nearsay.decision.guarantee import branch_of_leaves, check_promise, check_share, curves_by_branch, most_specific
 from nearsay.decision.hedge_evidence import HedgeEvidenceList, hedge_evidence
-from nearsay.decision.records import PastAnswers, past_answers
+from nearsay.decision.records import PastAnswers
 from nearsay.decision.rules import RULES, SUM_TOLERANCE, block_by_block, node_probabilities
 from nearsay.errors import InputError
 from nearsay.posterior.named import AUTO
@@ -197,15 +198,14 @@ class HedgedClassifier(AroundClassifier):
 
     def _ways_of(self, found: Calibration, branches: Sequence[Any]) -> Iterator[Way]:
         """A way to answer for each rule, with the classifier of this calibration."""
-        p_leaf = self._leaf_probabilities(found.probabilities)
-        branch = self._branch_of_leaves[p_leaf.argmax(axis=1)]
-        for rule in RULES_TO_TRY if self.rule == AUTO else (self.rule,):
-            points = operating_points(p_leaf, self.taxonomy_, rule)
+        rules = RULES_TO_TRY if self.rule == AUTO else (self.rule,)
+        said = gather(found, rules, self.taxonomy_, self._leaf_probabilities, self._branch_of_leaves)
+        for rule, points in said.points.items():
             yield Way(
                 found.estimator,
                 accuracy_curve(points, found.labels, self.taxonomy_),
-                curves_by_branch(points, found.labels, branch, branches, self.taxonomy_),
-                past_answers(points, p_leaf, found.labels, branch, self.taxonomy_),
+                curves_by_branch(points, found.labels, said.branch, branches, self.taxonomy_),
+                said.past[rule],
             )
 
     @property

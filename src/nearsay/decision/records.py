@@ -72,25 +72,39 @@ def alike(past: np.ndarray, p: Any) -> tuple[np.ndarray, np.ndarray]:
     return first, last
 
 
-def past_answers(
-    points: OperatingPoints, p_leaf: np.ndarray, labels: Any, branch: np.ndarray, taxonomy: Taxonomy
-) -> PastAnswers:
-    """Keep of labeled rows what their operating points tell; of many rows, some drawn with a fixed seed.
+def cases_kept(n_rows: int) -> np.ndarray:
+    """The numbers of the rows that records tell of, in the order in which equally probable ones are told of."""
+    # Drawn in any case: a record may tell of some of them only.
+    return np.random.default_rng(0).permutation(n_rows)[:CASES_KEPT]
 
-    Parameters
-    ----------
-    points : OperatingPoints of the rows whose probabilities are ``p_leaf`` (n_rows, n_leaves).
-    labels : (n_rows,) names of nodes.
-    branch : (n_rows,)
+
+def probabilities_of(points: OperatingPoints, p_leaf: np.ndarray, taxonomy: Taxonomy) -> np.ndarray:
+    """How probable the node of each operating point is, as it is compared: (n_points,).
+
+    ``p_leaf`` (n_rows, n_leaves) are the probabilities of the rows that the points are of.
     """
-    # Drawn in any case: equally probable cases come in this order, and a record may tell of some of them only.
-    rows = np.random.default_rng(0).permutation(len(points))[:CASES_KEPT]
-    points, p_leaf, truth = points.take(rows), p_leaf[rows], taxonomy.check_labels(np.asarray(labels)[rows])
     counts = np.diff(points.starts)
     p = np.empty(len(points.nodes))
-    for part in query_blocks(len(rows), taxonomy):
+    for part in query_blocks(len(points), taxonomy):
         of_part = slice(points.starts[part.start], points.starts[part.stop])
         p_node = node_probabilities(p_leaf[part], taxonomy)
         p[of_part] = p_node[np.repeat(np.arange(len(p_node)), counts[part]), points.nodes[of_part]]
-    right = taxonomy.covers_label(points.nodes, np.repeat(truth, counts))
-    return PastAnswers(points, as_compared(p), right, branch[rows], taxonomy.n_nodes - 1)
+    compared: np.ndarray = as_compared(p)
+    return compared
+
+
+def past_answers(
+    points: OperatingPoints, p: np.ndarray, labels: np.ndarray, branch: np.ndarray, taxonomy: Taxonomy
+) -> PastAnswers:
+    """What the operating points of the cases that are kept tell.
+
+    Parameters
+    ----------
+    points : OperatingPoints of the cases.
+    p : (n_points,) as ``probabilities_of`` gives them.
+    labels : (n_cases,) names of nodes.
+    branch : (n_cases,)
+    """
+    truth = taxonomy.check_labels(labels)
+    right = taxonomy.covers_label(points.nodes, np.repeat(truth, np.diff(points.starts)))
+    return PastAnswers(points, p, right, branch, taxonomy.n_nodes - 1)

@@ -20,10 +20,11 @@ from sklearn.utils import _safe_indexing, column_or_1d
 from sklearn.utils.multiclass import check_classification_targets
 from sklearn.utils.validation import check_is_fitted
 
-from nearsay.arrays import places_among
+from nearsay.arrays import places_among, row_blocks
 from nearsay.data.rows import as_ids
 from nearsay.distances.named import Metric
 from nearsay.errors import InputError
+from nearsay.neighbors.shard_search import NO_ROWS
 from nearsay.neighbors.sharded import MEMORY, LabeledShards, Progress, ShardedIndex
 from nearsay.parallel import in_jobs
 from nearsay.posterior.beside import ModelBeside
@@ -35,7 +36,7 @@ from nearsay.posterior.label_scores import LabelScores
 from nearsay.posterior.named import PosteriorName
 from nearsay.posterior.own import PosteriorLike
 from nearsay.posterior.past_case_table import Tabulated
-from nearsay.posterior.past_cases import MAX_PAST_CASES, possible_members, rows_not_judged
+from nearsay.posterior.past_cases import MAX_PAST_CASES, ROWS_AT_ONCE, possible_members, rows_not_judged
 from nearsay.posterior.priors import PriorsLike
 from nearsay.posterior.row_weights import rows_that_count
 from nearsay.posterior.shard_views import ModelOverShards, ShardView
@@ -135,7 +136,7 @@ max_past_cases, priors, random_state, n_jobs : as in ``NeighborClassifier``.
             raise InputError(f"There must be a label for each of the {len(rows):,} rows; got {len(y):,}.")
         self.ids_ = as_ids(ids, len(y))
         self.n_features_in_ = rows.n_columns
-        self._held = self._aside = None
+        self._held, self._given = None, rows
         if len(rows.removed):
             sample_weight = np.ones(len(y)) if sample_weight is None else np.array(sample_weight, float)
             sample_weight[rows.removed] = 0.0
@@ -148,7 +149,7 @@ max_past_cases, priors, random_state, n_jobs : as in ``NeighborClassifier``.
             beside_proba = _safe_indexing(beside_proba, held)
         self._fit_rows(rows.without(aside).renumbered(), y[held], beside_proba)
         self.labels_ = places_among(self.classes_, y)
-        self._held, self._aside = held, rows.take(aside)
+        self._held = held
         return self
 
     def opened(self, X: Any) -> ShardedRows:
@@ -174,10 +175,15 @@ max_past_cases, priors, random_state, n_jobs : as in ``NeighborClassifier``.
     def _model(self) -> type[ModelBeside]:
         return ModelOverShards
 
+    def left_out_numbers(self) -> np.ndarray:
+        """Numbers of the rows that ``left_out_blocks`` tells of, in order: all but those that are removed."""
+        check_is_fitted(self)
+        return self._given.live_numbers
+
     def left_out_blocks(self) -> Iterator[tuple[np.ndarray, np.ndarray]]:
         """(row numbers, their probabilities) of all rows, each answered by the others, never all in memory.
 
-        What ``leave_one_out_proba`` gives, some rows at a time, and not in their order.
+        What ``leave_one_out_proba`` gives, some rows at a time, and not in their order; nothing of removed rows.
         """
         check_is_fitted(self)
         table, rows = self._past_cases(self._posterior, self.n_neighbors_)
@@ -189,16 +195,27 @@ max_past_cases, priors, random_state, n_jobs : as in ``NeighborClassifier``.
             table = self._views.leave_one_out(self.n_neighbors_, self._members, others)
             for part, p, _ in self._answers.by_block(table):
                 yield self._numbers_given(others[part]), p
-        if self._held is not None:
-            gone = np.setdiff1d(np.arange(len(self.labels_)), self._held)
-            for part, p, _ in self._answers.by_block(self._asked(self._aside)):
-                yield gone[part], p
+        aside = NO_ROWS if self._held is None else np.setdiff1d(self.left_out_numbers(), self._held)
+        for block in row_blocks(len(aside), size=ROWS_AT_ONCE):
+            for part, p, _ in self._answers.by_block(self._asked(self._given.take(aside[block]))):
+                yield aside[block][part], p
+
+    @in_jobs
+    def leave_one_out_proba(self) -> np.ndarray:
+        """Probabilities (n_rows, n_classes) of all rows, as in ``NeighborClassifier``; NaN for a removed row."""
+        p = np.full((len(self.labels_), len(self.classes_)), np.nan)
+        for rows, of_rows in self.left_out_blocks():
+            p[rows] = of_rows
+        return p
 
     def label_scores(self) -> LabelScores:
-        """How well each row's label fits what the others say: ``order`` has likely mistakes first."""
-        n = len(self.labels_)
-        probability, margin = np.empty(n), np.empty(n)
-        suggested, odds = np.empty(n, np.int64), np.empty(n)
+        """How well each row's label fits what the others say: ``order`` has likely mistakes first.
+
+        Nothing is said of removed rows: they have NaN, and are not in ``order``.
+        """
+        answered = self.left_out_numbers()
+        probability, margin, odds = np.full((3, len(self.labels_)), np.nan)
+        suggested = self.labels_.copy()
         for rows, p in self.left_out_blocks():
             lines, own = np.arange(len(p)), self.labels_[rows]
             suggested[rows] = p.argmax(axis=1)
@@ -206,7 +223,7 @@ max_past_cases, priors, random_state, n_jobs : as in ``NeighborClassifier``.
             p[lines, own] = 0.0
             rival = p.max(axis=1)
             margin[rows], odds[rows] = probability[rows] - rival, probability[rows] / (probability[rows] + rival)
-        order = np.argsort(odds, kind="stable")
+        order = answered[np.argsort(odds[answered], kind="stable")]
         return LabelScores(probability, margin, self.classes_[self.labels_], self.classes_[suggested], order)
 
 
