@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import tempfile
+import tracemalloc
 from dataclasses import replace
 
 import numpy as np
@@ -18,10 +19,9 @@ from nearsay.neighbors.sharded import ShardedIndex
 from nearsay.posterior import classifier as whole_classifier
 from nearsay.posterior import past_cases, row_maps, shard_views
 from nearsay.posterior import sharded as sharded_classifier
-from nearsay.posterior.confusion import Confmat
 from nearsay.posterior.dist_votesplit import DistVotesplit
 from nearsay.posterior.named import POSTERIORS
-from nearsay.posterior.rank import Rank, RankVotesplit
+from nearsay.posterior.past_case_table import Tabulated
 from nearsay.posterior.sharded import ShardedClassifier, count_past_cases
 from nearsay.reports.evaluation import evaluation_summary
 from nearsay.reports.left_out_summary import left_out_summary
@@ -317,24 +317,65 @@ def test_how_good_the_answers_are_is_summed_up_as_from_all_probabilities(tmp_pat
         assert mine == pytest.approx(theirs, abs=1e-12)
 
 
-TABLES = [Rank(), RankVotesplit(), Confmat()]
+@pytest.mark.slow
+def test_what_looks_at_all_rows_of_a_thousand_classes_never_holds_all_probabilities(tmp_path, monkeypatch):
+    for module in (past_cases, sharded_classifier):
+        monkeypatch.setattr(module, "ROWS_AT_ONCE", 128)
+    monkeypatch.setattr(past_cases, "FEWEST", 100)
+    n, n_classes = 5000, 1000
+    labels, rng = np.arange(n) % n_classes, np.random.default_rng(0)
+    X = (3 * rng.normal(size=(n_classes, 4))[labels] + rng.normal(size=(n, 4))).astype(np.float32)
+    files = written(X, [2500], str(tmp_path))
+    clf = ShardedClassifier(3, posterior="rank", max_past_cases=100).fit(files, labels)
+    asked = {
+        "mistakes": clf.label_scores,
+        "summary": lambda: left_out_summary(clf),
+        "hedge": lambda: ns.HedgedClassifier(clf).fit(files, labels),
+        "sets": lambda: ns.ConformalClassifier(clf).fit(files, labels),
+    }
+    peaks = {}
+    for name, ask in asked.items():
+        tracemalloc.start()
+        ask()
+        peaks[name] = tracemalloc.get_traced_memory()[1]
+        tracemalloc.stop()
+    assert max(peaks.values()) < 0.75 * 8 * n * n_classes, peaks
 
 
-@pytest.mark.parametrize("posterior", TABLES, ids=lambda one: type(one).__name__)
+TABLES = [name for name, kind in POSTERIORS.items() if issubclass(kind, Tabulated)]
+
+
+@pytest.mark.parametrize("name", TABLES)
 @pytest.mark.parametrize("at_once", [7, 64, 500])
-def test_tables_of_past_cases_are_sums_over_blocks(tmp_path, posterior, at_once):
+def test_tables_of_past_cases_are_sums_over_blocks(tmp_path, name, at_once):
     X, y = rows_and_labels(130, 5, seed=4)
     labels = np.unique(y, return_inverse=True)[1]
+    labels[7] = 5  # alone in its class: nothing can be learned from it
     labeled = ShardedIndex().fit(written(X, [40, 100], str(tmp_path))).with_labels(labels)
-    summed = count_past_cases(type(posterior)(), labeled, 4, at_once=at_once)
-    whole = ns.NeighborIndex().fit(X).with_labels(labels)
-    once = type(posterior)().fit(whole.leave_one_out(4, posterior.members), labels, 5)
-    assert summed.n_cases_ == once.n_cases_
-    both = [counts.toarray() if hasattr(counts, "toarray") else counts for counts in (summed.counts_, once.counts_)]
-    np.testing.assert_array_equal(*both)
-    np.testing.assert_allclose(
-        summed.proba(whole.query(X, 4, posterior.members)), once.proba(whole.query(X, 4, posterior.members)), **CLOSE
-    )
+    summed = count_past_cases(POSTERIORS[name](), labeled, 4, at_once=at_once)
+    whole, posterior = ns.NeighborIndex().fit(X).with_labels(labels), POSTERIORS[name]()
+    once = posterior.fit(whole.leave_one_out(4, posterior.members), labels, 6)
+    assert summed.n_cases_ == once.n_cases_ == 129
+    for counted in ("counts_", "low_", "width_"):
+        both = [getattr(each, counted, 0) for each in (summed, once)]
+        np.testing.assert_array_equal(*(counts.toarray() if hasattr(counts, "toarray") else counts for counts in both))
+    table = whole.query(X + 0.3, 4, posterior.members)
+    np.testing.assert_allclose(summed.proba(table), once.proba(table), **CLOSE)
+
+
+@given(case=collections(), at_once=st.integers(1, 9), k=st.integers(1, 3))
+@settings(max_examples=15, deadline=None)
+@pytest.mark.filterwarnings("ignore:Every class has one row")
+def test_distances_are_counted_in_the_bins_of_the_whole(case, at_once, k):
+    X, labels, cuts, _ = case
+    whole = ns.NeighborIndex().fit(X).with_labels(labels, 5)
+    once = DistVotesplit().fit(whole.leave_one_out(k), labels, 5)
+    with tempfile.TemporaryDirectory() as folder:
+        labeled = ShardedIndex().fit(written(X, cuts, folder)).with_labels(labels, 5)
+        summed = count_past_cases(DistVotesplit(), labeled, k, at_once=at_once)
+    assert (summed.low_, summed.width_, summed.n_cases_) == (once.low_, once.width_, once.n_cases_)
+    np.testing.assert_array_equal(summed.counts_, once.counts_)
+    np.testing.assert_array_equal(summed.reading_, once.reading_)
 
 
 @pytest.mark.parametrize(
@@ -346,10 +387,6 @@ def test_tables_of_past_cases_are_sums_over_blocks(tmp_path, posterior, at_once)
         (lambda rows: ShardedClassifier(metric="auto", metric_params={"p": 1}).fit(rows, list("aabbcc")), "large_mar"),
         (lambda rows: ShardedClassifier(9).fit(rows, list("aabbcc")), "n_neighbors=9"),
         (lambda rows: ShardedClassifier(1).fit(rows.without(range(6)), list("aabbcc")), "sample_weight|removed"),
-        (
-            lambda rows: count_past_cases(DistVotesplit(), ShardedIndex().fit(rows).with_labels([0, 1] * 3), 1),
-            "cells of dist&votesplit depend on the cases",
-        ),
     ],
 )
 def test_what_shards_cannot_serve_is_refused_with_the_reason(tmp_path, fit, message):

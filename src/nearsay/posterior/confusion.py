@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from typing import Self
 
 import numpy as np
@@ -94,7 +94,7 @@ class Confmat(Tabulated):
         if self.normalize not in NORMALIZATIONS:
             raise unknown_name("normalization", self.normalize, NORMALIZATIONS)
 
-    def _clear(self, table: NeighborTable) -> None:
+    def _clear(self, tables: Iterator[NeighborTable]) -> None:
         self.counts_ = sparse.csc_matrix((self.n_classes_, self.n_classes_), dtype=self._zeros().dtype)
 
     def _count(self, table: NeighborTable, truth: np.ndarray, worth: np.ndarray) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from copy import copy
 
 import numpy as np
@@ -82,11 +83,13 @@ class DistVotesplit(Tabulated):
         cases = self.in_cases(self.counts_.sum(axis=0))
         return [CaseTable("dist&votesplit", axes, (votes, middles), cases, self.past_reading_)]
 
-    def _clear(self, table: NeighborTable) -> None:
-        distances = table.distances[:, : self.n_voters_]
-        known = distances[np.isfinite(distances)]
-        self.low_ = float(known.min(initial=0.0))  # below 0 where distances stand for a learned score
-        self.width_ = (float(known.max(initial=self.low_)) - self.low_) / N_BINS
+    def _clear(self, tables: Iterator[NeighborTable]) -> None:
+        self.low_, high = 0.0, -np.inf  # below 0 where distances stand for a learned score
+        for table in tables:
+            distances = table.distances[:, : self.n_voters_]
+            known = distances[np.isfinite(distances)]
+            self.low_, high = float(known.min(initial=self.low_)), float(known.max(initial=high))
+        self.width_ = (max(high, self.low_) - self.low_) / N_BINS
         self.counts_ = self._zeros(2, self.n_voters_, N_BINS)
 
     def _count(self, table: NeighborTable, truth: np.ndarray, worth: np.ndarray) -> None:

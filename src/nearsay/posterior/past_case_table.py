@@ -16,7 +16,7 @@ changes.
 from __future__ import annotations
 
 import warnings
-from collections.abc import Callable
+from collections.abc import Callable, Iterable, Iterator
 from copy import copy
 from dataclasses import dataclass
 from typing import Any, Self
@@ -29,6 +29,9 @@ from nearsay.neighbors.table import NeighborTable
 from nearsay.posterior.base import Posterior
 from nearsay.posterior.proportional import Proportional, check_smoothing
 from nearsay.posterior.row_weights import RowWeights
+
+# Gives parts of a leave-one-out table with the rows that their lines are about; None for all rows in order.
+Blocks = Callable[[], Iterable[tuple[NeighborTable, np.ndarray | None]]]
 
 
 @dataclass(frozen=True)
@@ -176,15 +179,24 @@ class Tabulated(Posterior):
 
     def fit(self, table: NeighborTable, labels: np.ndarray, n_classes: int, rows: np.ndarray | None = None) -> Self:
         """Count the past cases of a leave-one-out table; line i is about row ``rows[i]``, or row i."""
+        return self.fit_blocks(lambda: [(table, rows)], table.n_neighbors, labels, n_classes)
+
+    def fit_blocks(self, blocks: Blocks, n_neighbors: int, labels: np.ndarray, n_classes: int) -> Self:
+        """The same from a leave-one-out table that is never held: (table, rows) of some rows at a time.
+
+        ``blocks`` is called once, or twice where all cases have to be looked at before the first is counted.
+        """
         self._check()
         self.n_classes_ = n_classes
-        self.n_neighbors_ = table.n_neighbors
+        self.n_neighbors_ = n_neighbors
         self.class_size_ = typical_class_size(labels)
         self.n_voters_ = voters_of_past_cases(self.n_neighbors_, self.class_size_)
-        self.n_cases_ = 0
+        self.n_cases_, self.labels_ = 0, labels
         warn_of_no_past_cases(labels)
-        self._clear(past_cases(table, labels, rows)[0])
-        return self.add(table, labels, rows)
+        self._clear(past_cases(table, labels, rows)[0] for table, rows in blocks())
+        for table, rows in blocks():
+            self.add(table, labels, rows)
+        return self
 
     def add(self, table: NeighborTable, labels: np.ndarray, rows: np.ndarray | None = None) -> Self:
         """Count more past cases; ``labels`` are those of the whole collection."""
@@ -255,8 +267,8 @@ class Tabulated(Posterior):
         """Say what is wrong with the parameters."""
         check_smoothing("model_failure", self.model_failure)
 
-    def _clear(self, table: NeighborTable) -> None:
-        """Start all counts from zero; ``table`` holds the first cases to come."""
+    def _clear(self, tables: Iterator[NeighborTable]) -> None:
+        """Start all counts from zero; ``tables`` hold the cases to come, for those who have to know them."""
         raise NotImplementedError
 
     def _count(self, table: NeighborTable, truth: np.ndarray, worth: np.ndarray) -> None:

@@ -114,10 +114,10 @@ def _affordable(n_rows: int, max_past_cases: int, n_views: int, n_listed: int) -
     return min(most, few, SEARCHES * max_past_cases // n_views)
 
 
-def rows_not_judged(rows: np.ndarray | None, n_rows: int) -> Iterator[np.ndarray]:
+def rows_not_judged(rows: np.ndarray | None, n_rows: int, at_once: int | None = None) -> Iterator[np.ndarray]:
     """Numbers of the other rows, some at a time."""
     others = np.setdiff1d(np.arange(n_rows), np.arange(n_rows) if rows is None else rows)
-    for part in row_blocks(len(others), size=ROWS_AT_ONCE):
+    for part in row_blocks(len(others), size=at_once or ROWS_AT_ONCE):
         yield others[part]
 
 

@@ -80,7 +80,7 @@ class Rank(Tabulated):
         """The line of ``reading_`` that each query is read from."""
         return np.zeros(len(table), np.int64)
 
-    def _clear(self, table: NeighborTable) -> None:
+    def _clear(self, tables: Iterator[NeighborTable]) -> None:
         self.counts_ = self._zeros(self._n_cells(), self.n_classes_ + 1)
 
     def _count(self, table: NeighborTable, truth: np.ndarray, worth: np.ndarray) -> None:

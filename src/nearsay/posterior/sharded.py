@@ -20,16 +20,16 @@ from sklearn.utils import _safe_indexing, column_or_1d
 from sklearn.utils.multiclass import check_classification_targets
 from sklearn.utils.validation import check_is_fitted
 
-from nearsay.arrays import places_among, row_blocks
+from nearsay.arrays import places_among, row_blocks, rows_within
 from nearsay.data.rows import as_ids
 from nearsay.distances.named import Metric
 from nearsay.errors import InputError
 from nearsay.neighbors.shard_search import NO_ROWS
-from nearsay.neighbors.sharded import MEMORY, LabeledShards, Progress, ShardedIndex
+from nearsay.neighbors.sharded import ANSWER_BYTES, MEMORY, LabeledShards, Progress, ShardedIndex
+from nearsay.neighbors.table import NeighborTable
 from nearsay.parallel import in_jobs
 from nearsay.posterior.beside import ModelBeside
 from nearsay.posterior.classifier import NeighborClassifier
-from nearsay.posterior.dist_votesplit import DistVotesplit
 from nearsay.posterior.feature_group import View
 from nearsay.posterior.fitting import check_answering, check_beside, check_learning
 from nearsay.posterior.label_scores import LabelScores
@@ -191,12 +191,14 @@ max_past_cases, priors, random_state, n_jobs : as in ``NeighborClassifier``.
             table, rows = self._past.judged(self.n_neighbors_, self._members)
         p = self._answers.settled(self._posterior.leave_one_out_proba(table, rows), table)
         yield self._numbers_given(np.arange(len(p)) if rows is None else rows), p
-        for others in rows_not_judged(rows, len(self._labels)):
+        # As many rows at a time as shards answer together, of which all classes are listed.
+        at_once = rows_within(ANSWER_BYTES, 16 * len(self.classes_), most=ROWS_AT_ONCE)
+        for others in rows_not_judged(rows, len(self._labels), at_once):
             table = self._views.leave_one_out(self.n_neighbors_, self._members, others)
             for part, p, _ in self._answers.by_block(table):
                 yield self._numbers_given(others[part]), p
         aside = NO_ROWS if self._held is None else np.setdiff1d(self.left_out_numbers(), self._held)
-        for block in row_blocks(len(aside), size=ROWS_AT_ONCE):
+        for block in row_blocks(len(aside), size=at_once):
             for part, p, _ in self._answers.by_block(self._asked(self._given.take(aside[block]))):
                 yield aside[block][part], p
 
@@ -232,8 +234,9 @@ def count_past_cases(
 ) -> Tabulated:
     """Count the past cases of all rows, or of some, in a table: sums over blocks of rows, never held together.
 
-    The counts are those of one ``fit`` to the whole leave-one-out table. ``posterior`` is one whose cells do not
-    depend on the cases themselves: any that counts ranks, votes or confusions.
+    The counts are those of one ``fit`` to the whole leave-one-out table, for every posterior that counts past cases.
+    "dist&votesplit" has to know the farthest neighbor before it counts, and asks all rows twice; with a work folder
+    the second time is read from there.
 
     >>> import tempfile
     >>> from nearsay.posterior.rank import Rank
@@ -243,17 +246,11 @@ def count_past_cases(
     >>> count_past_cases(Rank(), labeled, k=1, at_once=3).counts_
     array([[4, 0, 0]])
     """
-    if isinstance(posterior, DistVotesplit):
-        raise InputError("The cells of dist&votesplit depend on the cases: fit it to the whole leave-one-out table.")
     members = possible_members(posterior.members, labeled.labels)
     rows = labeled.live_numbers if rows is None else rows
-    started = False
-    for start in range(0, len(rows), at_once):
-        some = rows[start : start + at_once]
-        table = labeled.leave_one_out(k, members, some)
-        if started:
-            posterior.add(table, labeled.labels, some)
-        else:
-            posterior.fit(table, labeled.labels, labeled.n_classes, some)
-            started = True
-    return posterior
+
+    def blocks() -> Iterator[tuple[NeighborTable, np.ndarray]]:
+        for part in row_blocks(len(rows), size=at_once):
+            yield labeled.leave_one_out(k, members, rows[part]), rows[part]
+
+    return posterior.fit_blocks(blocks, k, labeled.labels, labeled.n_classes)
