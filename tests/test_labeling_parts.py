@@ -4,18 +4,21 @@ from __future__ import annotations
 
 import itertools
 import json
+import zipfile
 from pathlib import Path
 
 import numpy as np
 import pytest
 
 import nearsay as ns
-from nearsay.collection import labeling_parts
+from nearsay.collection import labeling_parts, learned_elsewhere
 from nearsay.collection.described import Description
 from nearsay.collection.evaluating import evaluate
 from nearsay.collection.indexing import index_source
 from nearsay.collection.labeling_parts import LabeledParts, label_part, label_parts
-from nearsay.collection.learned_elsewhere import LearnTask, learn_part, learned_on
+from nearsay.collection.learned import FILE, Learned
+from nearsay.collection.learned_elsewhere import PastCasesTask, learned_on, past_cases_part
+from nearsay.collection.live_views import Sight
 from nearsay.errors import InputError, StorageError
 from nearsay.neighbors import on_dask
 from test_commands import picture, run
@@ -120,9 +123,41 @@ def test_what_another_process_learned_is_kept_as_if_it_were_learned_here(place):
         leaves.learn(**asked)
         assert [(answer.label, answer.probability) for answer in leaves.label(X)] == elsewhere
         version = leaves.version
-    task = LearnTask(str(place / "leaves.nearsay"), version + 1, "auto", "auto")
+    seen = Sight("euclidean", "euclidean")
+    task = PastCasesTask(str(place / "leaves.nearsay"), version + 1, seen, 3, None, np.arange(5))
     with pytest.raises(StorageError, match=f"is at event {version}, but event {version + 1}"):
-        learn_part(task)
+        past_cases_part(task)
+
+
+def contents(learned: Learned, folder: Path) -> dict[str, bytes]:
+    """All that is written of what was learned."""
+    folder.mkdir()
+    learned.write(folder)
+    with zipfile.ZipFile(folder / FILE) as file:
+        return {name: file.read(name) for name in file.namelist()}
+
+
+@pytest.mark.parametrize("rows_a_task", [7, 1000])
+@pytest.mark.parametrize("made", ["unequal columns", "feature groups", "one posterior"])
+def test_learned_in_parts_is_learned_as_a_whole(tmp_path, monkeypatch, made, rows_a_task):
+    monkeypatch.setattr(learned_elsewhere, "ROWS_A_TASK", rows_a_task)
+    rng = np.random.default_rng(3)
+    labels = rng.integers(0, 4, 120)
+    X = (rng.integers(0, 5, (120, 4)) + labels[:, None]).astype(np.float32)
+    X[:, 2] = rng.normal(0, 500, 120)  # tells nothing
+    settings = {"feature_groups": {"a": (0, 2), "b": (2, 4)}} if made == "feature groups" else {}
+    asked = {"posterior": "rank&votesplit"} if made == "one posterior" else {}
+    words = [["green"] if label % 2 else ["red", "small"] for label in labels]
+    tree = ns.Taxonomy.from_nested({"all": {"low": ["0", "1"], "high": ["2", "3"]}})
+    with ns.LiveCollection.create(tmp_path / "rows", n_columns=4, **settings) as rows:
+        rows.add([f"row {i}" for i in range(120)], X, [str(label) for label in labels], keywords=words)
+        rows.set_taxonomy(tree)
+        rows.forget(["row 5", "row 77"])
+        whole = rows._learned_anew(asked.get("posterior", "auto"), "auto")
+        parts = learned_on(None, rows, **asked)
+    expected = contents(whole, tmp_path / "whole")
+    assert contents(parts, tmp_path / "parts") == expected
+    assert any(sight.without for sight in whole.sights) == (made == "unequal columns")
 
 
 def test_rows_that_cannot_be_used_are_named_with_their_file_each_time(place):
@@ -162,6 +197,8 @@ def test_a_cluster_answers_and_evaluates_as_one_process(place):
         assert evaluate(leaves, cluster=2) == evaluate(leaves)
         with pytest.raises(InputError, match="either holdout or cluster"):
             evaluate(leaves, holdout=0.2, cluster=2)
+        both = leaves._learned_anew("auto", "auto"), learned_on(2, leaves)
+        assert contents(both[0], place / "here") == contents(both[1], place / "there")
     command = run("evaluate", place / "leaves.nearsay", "--cluster", "2", "--json")
     assert json.loads(command.stdout)["n_items"] == 90
     learned = run("learn", place / "leaves.nearsay", "--k", "7", "--cluster", "2", "--json")

@@ -109,8 +109,8 @@ def learn(
 ) -> None:
     """Learn anew from the items that vote: how many neighbors, in which views, how much each counts.
 
-    Labels count at once, without this; learning again makes use of many new ones. With --cluster, one of its workers,
-    which has the collection at the same path, learns.
+    Labels count at once, without this; learning again makes use of many new ones. With --cluster, workers that have the
+    collection at the same path find the neighbors of past cases, which is most of the work.
 
     \b
     Example:

@@ -9,7 +9,7 @@ an answer is learned from past cases.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from itertools import pairwise
 from typing import Any
@@ -82,12 +82,12 @@ class FeatureGroups:
         shared = set(self.metrics.values())
         return shared.pop() if len(shared) == 1 and shared <= set(GROWING) else GROWING[0]
 
-    def views(self, X: np.ndarray, labels: np.ndarray, n_classes: int) -> list[View]:
+    def views(self, X: np.ndarray, labels: np.ndarray, n_classes: int, make: Callable[..., View] = View) -> list[View]:
         """Fitted views: all groups together, then each by its own distance; of one group that alone."""
-        views = [View(name, slice(*ends), self.metrics[name]) for name, ends in self.columns.items()]
+        views = [make(name, slice(*ends), self.metrics[name]) for name, ends in self.columns.items()]
         if len(views) > 1:
             look = Look(TOGETHER, distance=self.together)
-            views.insert(0, View("all", None, look.distance, look=look, looks=_AllGroups(self, look, X, labels)))
+            views.insert(0, make("all", None, look.distance, look=look, looks=_AllGroups(self, look, X, labels)))
         return [view.fit(X, labels, n_classes) for view in views]
 
     def scales(self, X: np.ndarray) -> np.ndarray:

@@ -53,11 +53,16 @@ class NeighborsAlone(NeighborClassifier):
     """
 
     groups: FeatureGroups | None = None
+    make: Callable[..., View] = View
+
+    @property
+    def _view(self) -> Callable[..., View]:
+        return self.make
 
     def _views_of(self, X: Any, makers: Mapping[str, Callable[[], Posterior]]) -> dict[tuple[int, int], View]:
         if self.groups is None:
             return super()._views_of(X, makers)
-        views = self.groups.views(X, self.labels_, len(self.classes_))
+        views = self.groups.views(X, self.labels_, len(self.classes_), self._view)
         return {(0, number): view for number, view in enumerate(views)}
 
     def _of_one_scale(self, views: Any, makers: Any) -> dict[tuple[int, int], View]:
@@ -119,14 +124,15 @@ class Learned:
         n_neighbors: Any = "auto",
         groups: FeatureGroups | None = None,
         taxonomy: Taxonomy | None = None,
+        make: Callable[..., View] = View,
     ) -> Learned:
-        """Learn from the rows that vote; ``numbers`` are theirs in the store."""
+        """Learn from the rows that vote; ``numbers`` are theirs in the store. ``make`` makes the views."""
         classifier = NeighborsAlone(n_neighbors, posterior=posterior, metric=metric)
-        classifier.groups = groups
+        classifier.groups, classifier.make = groups, make
         classifier.fit(X, labels)
         learned = cls()
         views = classifier._views.views
-        learned.sights = [_sight(view) for view in views]
+        learned.sights = [sight_of(view) for view in views]
         learned.n_neighbors, learned.members = max(1, classifier.n_neighbors_), classifier._members
         learned.n_rows, learned.version = len(X), version
         learned.asked = (posterior, n_neighbors)
@@ -288,7 +294,8 @@ class LiveClassifier(NeighborClassifier):
         )
 
 
-def _sight(view: View) -> Sight:
+def sight_of(view: View) -> Sight:
+    """How a view sees rows, as a collection keeps it."""
     if isinstance(view.columns, slice):
         return Sight(view.name, view.distance.name, columns=(view.columns.start, view.columns.stop))
     if view.look is None or view.looks is None:

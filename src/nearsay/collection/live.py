@@ -34,6 +34,7 @@ from nearsay.collection.store import Store
 from nearsay.errors import InputError
 from nearsay.neighbors.living_table import LivingTable
 from nearsay.neighbors.table import NeighborTable
+from nearsay.posterior.feature_group import View
 from nearsay.stopping import stoppable
 from nearsay.taxonomy.taxonomy import Taxonomy
 
@@ -406,16 +407,36 @@ class LiveCollection:
         self._living = None
         return self._seen(items, learned, standing, views)
 
-    def _learned_anew(self, posterior: str, n_neighbors: Any, standing: Standing | None = None) -> Learned:
-        """Learned from the rows that vote now, or that vote in ``standing``; nothing is written."""
+    def _rows_that_vote(self) -> tuple[np.ndarray, np.ndarray]:
+        """The rows that labels are learned from now, in order of their numbers in the store, and their labels."""
+        standing = self.items.standing()
+        rows = np.flatnonzero(standing.votes)
+        return self._all_rows()[rows], standing.classes[standing.labels[rows]]
+
+    def _all_rows(self) -> np.ndarray:
+        if not hasattr(self, "_X"):
+            self._X = GrowingArray(_together(self.store.blocks(), self.n_columns))
+        X: np.ndarray = self._X.values
+        return X
+
+    def _learned_anew(
+        self,
+        posterior: str,
+        n_neighbors: Any,
+        standing: Standing | None = None,
+        make: Callable[..., View] = View,
+    ) -> Learned:
+        """Learned from the rows that vote now, or that vote in ``standing``; nothing is written.
+
+        ``make`` makes the views that are searched.
+        """
         standing = self.items.standing() if standing is None else standing
         if not standing.votes.any():
             raise InputError("There is nothing to learn from: no item has a label that a person gave or confirmed.")
-        if not hasattr(self, "_X"):
-            self._X = GrowingArray(_together(self.store.blocks(), self.n_columns))
+        X = self._all_rows()
         rows, groups = np.flatnonzero(standing.votes), FeatureGroups.of_settings(self.store.settings)
         learned = Learned.from_rows(
-            self._X.values[rows],
+            X[rows],
             standing.classes[standing.labels[rows]],
             rows,
             n_store_rows=len(standing.votes),
@@ -425,12 +446,13 @@ class LiveCollection:
             posterior=posterior,
             n_neighbors=n_neighbors,
             taxonomy=self.taxonomy,
+            make=make,
         )
         # Rows that would vote, and do not in ``standing``, do not pass their keywords on either.
         gives = self.items.gives_keywords() & (standing.votes | ~self.items.standing().votes)
         rows = np.flatnonzero(gives)
         words = [self.items.columns["keywords"][row] for row in rows.tolist()]
-        learned.learn_keywords(self._X.values[rows], words, rows, len(gives))
+        learned.learn_keywords(X[rows], words, rows, len(gives))
         return learned
 
     @property
