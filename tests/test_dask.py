@@ -18,7 +18,7 @@ import pytest
 
 import nearsay as ns
 from nearsay.errors import ClusterError, InputError, StorageError
-from nearsay.neighbors import on_dask, shard_work
+from nearsay.neighbors import in_flight, on_dask, shard_work, sharded
 from nearsay.neighbors.sharded import ShardedIndex
 from nearsay.posterior.sharded import ShardedClassifier
 from test_shards import same, written
@@ -66,6 +66,43 @@ def test_by_default_a_cluster_searches_the_views_of_one_array(tmp_path, two_work
     whole = ns.NeighborClassifier().fit(few, labels)
     assert "whitened, pull 1" in {name for one in some.choices_ for name in one.distances}
     np.testing.assert_allclose(some.predict_proba(few[:50]), whole.predict_proba(few[:50]), rtol=0, atol=1e-12)
+
+
+def test_several_blocks_of_queries_are_in_flight_and_no_more_than_keep_workers_busy(files, two_workers, monkeypatch):
+    monkeypatch.setattr(sharded, "MOST_QUERIES", 40)
+    together: list[int] = []
+    take = in_flight.TalksInFlight._take
+
+    def seen(self: Any, asked: Any, future: Any) -> None:
+        together.append(len(self._asked))
+        n_open = sum(len(each.answers) for each in self._asked.values())
+        assert n_open < in_flight.TASKS_A_THREAD * 2 + len(CUTS) + 1
+        take(self, asked, future)
+
+    monkeypatch.setattr(in_flight.TalksInFlight, "_take", seen)
+    told: list[tuple[int, int]] = []
+    index = ShardedIndex(cluster=two_workers, on_progress=lambda *done: told.append(done)).fit(files)
+    same(index.query(X[:500], 3), ns.nearest(X, X[:500], 3))
+    assert 1 < max(together) <= in_flight.MOST_TALKS
+    total = 13 * (len(CUTS) + 1)
+    assert told == [(done, total) for done in range(1, total + 1)]
+
+
+@pytest.mark.parametrize("n_files", [1, 2, 7])
+def test_classes_and_means_in_several_blocks_are_those_of_one_process(tmp_path, two_workers, monkeypatch, n_files):
+    monkeypatch.setattr(sharded, "MOST_QUERIES", 7)
+    some_X, some_labels = X[:60], LABELS[:60]
+    cuts = list(range(60 // n_files, 60, 60 // n_files))[: n_files - 1]
+    labeled = ShardedIndex(cluster=two_workers).fit(written(some_X, cuts, str(tmp_path))).with_labels(some_labels)
+    whole = ns.NeighborIndex().fit(some_X).with_labels(some_labels)
+    same(labeled.query(X[:30] + 0.5, 3, (1, 4)), whole.query(X[:30] + 0.5, 3, (1, 4)))
+    for members in (None, (), (1, 4)):
+        expected, at = whole.leave_one_out(3, members), 0
+        for rows, table in labeled.leave_one_out_blocks(3, members):
+            assert rows.tolist() == list(range(at, at + len(rows)))
+            same(table, expected[rows])
+            at += len(rows)
+        assert at == 60
 
 
 # ---------------------------------------------------------------- who dies on the way
@@ -160,7 +197,7 @@ def test_a_scheduler_that_is_lost_in_the_middle_is_asked_again_and_nothing_is_do
 @pytest.mark.slow
 def test_a_cluster_that_goes_away_is_told_in_words_and_what_was_done_is_kept(files, tmp_path, processes, monkeypatch):
     monkeypatch.setattr(on_dask, "PATIENCE", 2.0)
-    monkeypatch.setattr(on_dask, "LOOK_EVERY", 0.5)
+    monkeypatch.setattr(in_flight, "LOOK_EVERY", 0.5)
     processes.start("scheduler", "worker")
     time.sleep(5)
     monkeypatch.setattr(on_dask, "TRIES", 2)

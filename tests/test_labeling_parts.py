@@ -104,7 +104,7 @@ def test_a_worker_with_another_version_or_another_file_says_so(place):
     source = str(place / "new/0.parquet")
     asked = {"collection": str(place / "leaves.nearsay"), "source": source, "out": str(place / "0.parquet")}
     asked |= {"accuracy": None, "n_keywords": 5, "id_column": None}
-    newer = labeling_parts.PartTask(**asked, version=version + 1, source_digest=labeling_parts.file_digest(source))
+    newer = labeling_parts.PartTask(**asked, version=version + 1, source_digest=labeling_parts.file_checksum(source))
     with pytest.raises(StorageError, match=rf"is at event {version}, older than event {version + 1}"):
         label_part(newer)
     with pytest.raises(StorageError, match="not the file it was"):

@@ -188,35 +188,6 @@ def test_a_snapshot_gives_the_rows_of_its_version_without_those_forgotten(tmp_pa
     same(ShardedIndex().fit(path).query(X, 5), whole.query(X, 5))
 
 
-@pytest.mark.parametrize("as_lists", [True, False], ids=["a column of lists", "columns of numbers"])
-def test_parquet_files_give_their_rows_group_by_group(tmp_path, as_lists):
-    pa, parquet = pytest.importorskip("pyarrow"), pytest.importorskip("pyarrow.parquet")
-    X = np.random.default_rng(2).integers(0, 5, (30, 2)).astype(np.float32)
-    names = pa.array([f"item {i}" for i in range(30)])
-    if as_lists:
-        vectors = pa.FixedSizeListArray.from_arrays(pa.array(X.ravel()), 2)
-        table = pa.table({"name": names, "vector": vectors})
-    else:
-        table = pa.table({"name": names, "width": X[:, 0], "height": X[:, 1]})
-    parquet.write_table(table.slice(0, 18), tmp_path / "0.parquet", row_group_size=7)
-    parquet.write_table(table.slice(18), tmp_path / "1.parquet", row_group_size=7)
-    rows = ShardedRows.open(tmp_path)
-    assert [shard.n_rows for shard in rows.shards] == [7, 7, 4, 7, 5]
-    np.testing.assert_array_equal(rows.take(np.arange(30)[::-1]), X[::-1])
-    same(ShardedIndex().fit(rows).leave_one_out(4), ns.leave_one_out(X, 4))
-
-
-def test_columns_of_parquet_can_be_named_and_gaps_are_refused(tmp_path):
-    pa, parquet = pytest.importorskip("pyarrow"), pytest.importorskip("pyarrow.parquet")
-    path = tmp_path / "rows.parquet"
-    parquet.write_table(pa.table({"a": [1.0, 2.0], "b": [3.0, None], "text": ["x", "y"]}), path)
-    assert ShardedRows.open(path, columns=["a"]).take(np.array([1])).tolist() == [[2.0]]
-    with pytest.raises(InputError, match="gaps"):
-        ShardedRows.open(path).take(np.array([1]))
-    with pytest.raises(InputError, match=r"no column of numbers \['text'\]"):
-        ShardedRows.open(path, columns=["text"])
-
-
 @pytest.mark.parametrize(
     ("make", "message"),
     [

@@ -283,7 +283,8 @@ def in_cache_lines(shape: tuple[int, ...], dtype: Any) -> np.ndarray:
     size = math.prod(shape) * np.dtype(dtype).itemsize
     memory = np.zeros(size + CACHE_LINE, np.int8)
     start = -memory.ctypes.data % CACHE_LINE
-    return memory[start : start + size].view(dtype).reshape(shape)
+    lines: np.ndarray = memory[start : start + size].view(dtype)
+    return lines.reshape(shape)
 
 
 def row_blocks(n_rows: int, *, row_bytes: int = 0, size: int | None = None) -> Iterator[slice]:

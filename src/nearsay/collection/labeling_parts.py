@@ -25,7 +25,7 @@ from nearsay.collection.live import LiveCollection
 from nearsay.data.replacing import replacing
 from nearsay.errors import InputError, StorageError
 from nearsay.neighbors.workers import workers_of
-from nearsay.search.shards import file_digest
+from nearsay.search.places import file_checksum
 
 ENDING, DONE = ".parquet", ".done.json"
 
@@ -117,7 +117,7 @@ def label_parts(
     where = str(Path(collection).resolve())
     asked = (accuracy, n_keywords, id_column)
     tasks = [
-        PartTask(where, version, str(path.resolve()), file_digest(path), str(folder / path.name), *asked)
+        PartTask(where, version, str(path.resolve()), file_checksum(path), str(folder / path.name), *asked)
         for path in files
     ]
     kept = [task for task in tasks if task.answered_before() is not None]
@@ -140,7 +140,7 @@ def label_part(task: PartTask) -> dict[str, Any]:
     known = task.answered_before()
     if known is not None:
         return known
-    if not Path(task.source).exists() or file_digest(task.source) != task.source_digest:
+    if not Path(task.source).exists() or file_checksum(task.source) != task.source_digest:
         raise StorageError(f"{task.source} on {socket.gethostname()} is missing, or not the file it was. Ask again.")
     with LiveCollection.open(task.collection, read_only=True) as collection:
         if collection.version != task.version:

@@ -17,8 +17,9 @@ from nearsay.neighbors.class_search import ClassSearch
 from nearsay.neighbors.class_table import ClassTable
 from nearsay.neighbors.table import NeighborTable
 from nearsay.search.choose import choose
+from nearsay.search.places import Stamp
 from nearsay.search.protocol import NeighborSearch
-from nearsay.search.shards import Shard
+from nearsay.search.shard import Shard
 
 
 class FittedShard:
@@ -83,13 +84,13 @@ def fitted_shard(
     shard: Shard, removed: np.ndarray, distance: Distance, search: tuple[str, float | None], memory: int
 ) -> FittedShard:
     """A shard made ready, kept if ``memory`` bytes of shards have room for it; the file is looked at every time."""
-    key = (shard, removed.tobytes(), known_as(distance), search)
+    # A file that was written to in a way that its digest does not show is made ready anew, never half of each.
+    key = (shard, shard.check(), removed.tobytes(), known_as(distance), search)
     with _lock:
         found = _ready.get(key)
         if found is not None:
             _ready.move_to_end(key)
     if found is not None:
-        shard.check()
         return found
     fitted = FittedShard(shard, removed, distance, search)
     if shard.nbytes <= memory and known_as(distance) is not None:
@@ -101,7 +102,7 @@ def fitted_shard(
 
 
 _lock = Lock()
-_ready: OrderedDict[tuple[Shard, bytes, Any, tuple[str, float | None]], FittedShard] = OrderedDict()
+_ready: OrderedDict[tuple[Shard, Stamp, bytes, Any, tuple[str, float | None]], FittedShard] = OrderedDict()
 
 
 def known_as(distance: Distance) -> str | None:

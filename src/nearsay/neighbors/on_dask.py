@@ -1,44 +1,35 @@
 """Tasks of a search over shards done by a Dask cluster: one that is there, by its address, or a local one.
 
     tasks ──► workers, each opens the files of its shards by path ──► answers ──► merged by workers, eight at a time
-      └─ queries travel once a batch; no row is ever sent; a shard goes to the machine that had it before
+      └─ queries travel once a block; no row is ever sent; a shard goes to the machine that had it before
+      └─ the next block of queries is asked before the last one is answered, so that no worker waits (in_flight.py)
 
 Nothing that is needed again lies with a worker alone: a task is a pure function of files and of what the scheduler
-holds. So a worker that is killed costs the tasks it had; a scheduler that is gone costs the batch, which is asked
-again once it is back. With a work folder, neither costs what was written there.
+holds. So a worker that is killed costs the tasks it had; a scheduler that is gone costs the blocks that were asked,
+which are asked again once it is back. With a work folder, neither costs what was written there.
 """
 
 from __future__ import annotations
 
 import os
-import time
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from concurrent.futures import CancelledError
-from dataclasses import replace
-from functools import partial
 from typing import Any, TypeVar
 
 import numpy as np
 
 from nearsay.errors import ClusterError, InputError, NearsayError, require
-from nearsay.neighbors.shard_search import Partial, ShardTask, merge
-from nearsay.neighbors.shard_work import Told, answer_once
-from nearsay.parallel import cores, threads
-from nearsay.search.mapped_shards import RowMap
+from nearsay.neighbors.in_flight import ItemsInFlight, TalksInFlight
+from nearsay.neighbors.shard_work import Talk, Told
+from nearsay.parallel import cores
 
 Item = TypeVar("Item")
 Found = TypeVar("Found")
 Done = TypeVar("Done")
 
 LOCAL = "local"
-# Answers of so many shards are merged at once.
-MERGED_AT_ONCE = 8
-# So many items are given out before the first is asked for, so that results do not pile up.
-ITEMS_AT_ONCE = 64
-# How often a batch is asked again when the scheduler was lost, and how many seconds it is waited for.
+# How often a block is asked again when the scheduler was lost, and how many seconds it, or workers, are waited for.
 TRIES, PATIENCE = 3, 30.0
-# So often, in seconds, it is looked whether there are workers left.
-LOOK_EVERY = 5.0
 
 _clients: dict[Any, Any] = {}  # by what was asked for: several searches share a cluster
 
@@ -63,29 +54,29 @@ class DaskCluster:
             )
         self.cluster = cluster
 
-    def merged(self, tasks: Sequence[ShardTask], folder: str | None, tell: Told) -> Partial:
-        """The answers of all tasks as one; where the scheduler was lost, those that are not kept are asked again."""
-        return self._done(lambda client, told: _merged(client, tasks, folder, told), folder, tell)
+    def held(self, talks: Iterable[Talk[Found]], folder: str | None, tell: Told) -> Iterator[Found]:
+        """What comes of each talk, in order; several are held at a time."""
+        flight: TalksInFlight[Found] = TalksInFlight(talks, folder, tell)
+        try:
+            while flight.goes_on():
+                self._done(lambda client: flight.step(client, PATIENCE), folder)
+                yield from flight.landed()
+        finally:
+            flight.let_go()
 
     def each(self, work: Callable[[Item], Found], items: Sequence[Item], tell: Told) -> Iterator[Found]:
-        """What a pure function gives for each item, in order; a few items more than there are threads at a time."""
-        for start in range(0, len(items), ITEMS_AT_ONCE):
-            some = items[start : start + ITEMS_AT_ONCE]
-            yield from self._done(partial(_each, work=work, items=some), None, tell)
+        """What a pure function gives for each item, in order; about twice as many items as threads at a time."""
+        flight: ItemsInFlight[Item, Found] = ItemsInFlight(work, items)
+        while flight.goes_on():
+            found = self._done(lambda client: flight.first(client, PATIENCE), None)
+            tell()
+            yield found
 
-    def _done(self, act: Callable[[Any, Callable[[int], None]], Done], folder: str | None, tell: Told) -> Done:
+    def _done(self, act: Callable[[Any], Done], folder: str | None) -> Done:
         """Act with a connection, and once more with a new one where it was lost."""
-        told = 0
-
-        def tell_once(done: int) -> None:
-            nonlocal told
-            while told < done:
-                tell()
-                told += 1
-
         for attempt in range(TRIES):
             try:
-                return act(self.client(), tell_once)
+                return act(self.client())
             except NearsayError:
                 raise
             except (OSError, CancelledError, TimeoutError) as error:
@@ -156,110 +147,6 @@ def close_clusters() -> None:
         if local is not None:
             local.close()
     _clients.clear()
-
-
-def _merged(client: Any, tasks: Sequence[ShardTask], folder: str | None, tell: Any) -> Partial:
-    """Ask for all tasks, and for the answers merged, as soon as some are there."""
-    # In the graph once, and made again from there if its worker is lost; sent with every task it would be many copies.
-    # So would a map of the rows.
-    shared = client.submit(_given, (tasks[0].Q, tasks[0].shard.mapped), pure=False)
-    none, near = tasks[0].Q[:0], where_to(len(tasks), list(client.nthreads()))
-    asked = [
-        client.submit(
-            _answered,
-            replace(task, Q=none, shard=replace(task.shard, mapped=None)),
-            shared,
-            folder,
-            pure=False,
-            workers=workers,
-            allow_other_workers=True,
-        )
-        for task, workers in zip(tasks, near, strict=True)
-    ]
-    merged = asked
-    while len(merged) > 1:
-        groups = [merged[start : start + MERGED_AT_ONCE] for start in range(0, len(merged), MERGED_AT_ONCE)]
-        merged = [client.submit(_merged_there, group, pure=False) for group in groups]
-    _wait(client, asked, tell)
-    del asked
-    found: Partial = merged[0].result()
-    return found
-
-
-def where_to(n_shards: int, workers: Sequence[str]) -> list[list[str]]:
-    """The workers that should have each shard, every time it is asked: those of one machine, whose system keeps its
-    files in memory; on one machine alone, one worker, which keeps it ready. They are asked in turn.
-
-    >>> where_to(3, ["tcp://b:1", "tcp://a:1", "tcp://a:2"])
-    [['tcp://a:1', 'tcp://a:2'], ['tcp://a:1', 'tcp://a:2'], ['tcp://b:1']]
-    >>> where_to(3, ["tcp://a:1", "tcp://a:2"])
-    [['tcp://a:1'], ['tcp://a:2'], ['tcp://a:1']]
-    """
-    in_order = sorted(workers)
-    if not in_order:
-        return [[]] * n_shards
-    machine = {worker: worker.rsplit(":", 1)[0] for worker in in_order}
-    if len(set(machine.values())) == 1:
-        return [[in_order[number % len(in_order)]] for number in range(n_shards)]
-    beside = {worker: [other for other in in_order if machine[other] == machine[worker]] for worker in in_order}
-    return [beside[in_order[number % len(in_order)]] for number in range(n_shards)]
-
-
-def _each(
-    client: Any, told: Callable[[int], None], *, work: Callable[[Item], Found], items: Sequence[Item]
-) -> list[Found]:
-    asked = [client.submit(_on_one_thread, work, item, pure=False) for item in items]
-    _wait(client, asked, told)
-    found: list[Found] = client.gather(asked)
-    return found
-
-
-def _on_one_thread(work: Callable[[Item], Found], item: Item) -> Found:
-    with threads(1):
-        return work(item)
-
-
-def _wait(client: Any, asked: list[Any], tell: Any) -> None:
-    """Return when all are done, or one has failed; an error where all workers are gone for long."""
-    distributed = require("distributed", "dask")
-    last_seen = time.monotonic()
-    open_tasks = list(asked)
-    while open_tasks:
-        try:
-            with client.as_current():
-                found = distributed.wait(open_tasks, timeout=LOOK_EVERY, return_when="FIRST_COMPLETED")
-            open_tasks = list(found.not_done)
-        except TimeoutError:
-            open_tasks = [future for future in open_tasks if not future.done()]
-        for future in asked:
-            if future.status in ("error", "cancelled", "lost"):
-                future.result()  # says what was wrong
-        tell(len(asked) - len(open_tasks))
-        if client.status != "running":
-            raise CancelledError("the connection to the scheduler was lost")
-        if client.nthreads():
-            last_seen = time.monotonic()
-        elif time.monotonic() - last_seen > PATIENCE:
-            raise TimeoutError(f"no workers for {PATIENCE:.0f} seconds")
-
-
-Shared = tuple[np.ndarray, RowMap | None]
-
-
-def _given(shared: Shared) -> Shared:
-    return shared
-
-
-def _answered(task: ShardTask, shared: Shared, folder: str | None) -> Partial:
-    """What a worker does: one task on one thread, as it has as many tasks at a time as threads."""
-    Q, mapped = shared
-    with threads(1):
-        return answer_once(replace(task, Q=Q, shard=replace(task.shard, mapped=mapped)), folder)
-
-
-def _merged_there(parts: list[Partial]) -> Partial:
-    with threads(1):
-        return merge(parts)
 
 
 def worker_pids(cluster: Any) -> dict[str, int]:

@@ -1,9 +1,9 @@
 """Who does the tasks of a search over shards, and how what was done is found again after an interruption.
 
-tasks ──► OneProcess: shard after shard ──────────┐
-     └──► on_dask.DaskCluster: many at a time ────┼──► merged
-                │                                 │
-                └── a work folder: each answer is written once, under the fingerprint of its task
+a talk ──► tasks ──► OneProcess: shard after shard ──────────┐
+                └──► on_dask.DaskCluster: many at a time ────┼──► merged ──► what the talk asks next, or its result
+                           │                                 │
+                           └── a work folder: each answer is written once, under the fingerprint of its task
 """
 
 from __future__ import annotations
@@ -12,9 +12,9 @@ import hashlib
 import json
 import os
 import zipfile
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Generator, Iterable, Iterator, Sequence
 from pathlib import Path
-from typing import Any, Protocol, TypeVar
+from typing import Any, Protocol, TypeAlias, TypeVar
 
 import numpy as np
 
@@ -24,18 +24,24 @@ from nearsay.neighbors.fitted_shards import known_as
 from nearsay.neighbors.shard_search import Partial, ShardTask, merge
 
 # A change in what is computed or written makes all fingerprints new.
-FORMAT = 1
+FORMAT = 2
 
 Told = Callable[[], Any]
 Item = TypeVar("Item")
 Found = TypeVar("Found")
+# Yields tasks, one for each shard, gets the merged answer, may ask again, and returns what came of it. Several can be
+# held at a time: what one asks depends on nothing but its own answers.
+Talk: TypeAlias = Generator[Sequence[ShardTask], Partial, Found]
 
 
 class Workers(Protocol):
     """Whoever does tasks."""
 
-    def merged(self, tasks: Sequence[ShardTask], folder: str | None, tell: Told) -> Partial:
-        """The answers of all tasks as one; ``tell`` is called after each. What ``folder`` holds is not done again."""
+    def held(self, talks: Iterable[Talk[Found]], folder: str | None, tell: Told) -> Iterator[Found]:
+        """What comes of each talk, in order; ``tell`` is called after each task.
+
+        What ``folder`` holds is not done again.
+        """
         ...
 
     def each(self, work: Callable[[Item], Found], items: Sequence[Item], tell: Told) -> Iterator[Found]:
@@ -46,15 +52,24 @@ class Workers(Protocol):
 class OneProcess:
     """Does one task after the other, in this process, with as many threads as nearsay may use."""
 
-    def merged(self, tasks: Sequence[ShardTask], folder: str | None, tell: Told) -> Partial:
-        """The answers of all tasks, of which two at a time are in memory."""
+    def held(self, talks: Iterable[Talk[Found]], folder: str | None, tell: Told) -> Iterator[Found]:
+        """One talk after the other; answers of two tasks at a time are in memory."""
+        for talk in talks:
+            yield self._to_the_end(talk, folder, tell)
 
-        def answers() -> Any:
+    def _to_the_end(self, talk: Talk[Found], folder: str | None, tell: Told) -> Found:
+        def answers(tasks: Sequence[ShardTask]) -> Iterator[Partial]:
             for task in tasks:
                 yield answer_once(task, folder)
                 tell()
 
-        return merge(answers())
+        try:
+            tasks = next(talk)
+            while True:
+                tasks = talk.send(merge(answers(tasks)))
+        except StopIteration as end:
+            found: Found = end.value
+            return found
 
     def each(self, work: Callable[[Item], Found], items: Sequence[Item], tell: Told) -> Iterator[Found]:
         """One after the other."""
@@ -93,7 +108,7 @@ def fingerprint(task: ShardTask) -> str:
             "What was done is found again by the name of the metric, and this one is a function. Pass a metric by"
             " name, or no work_folder."
         )
-    settings = [FORMAT, task.shard.known_by, task.k, distance, task.n_classes, task.n_members, task.search]
+    settings = [FORMAT, task.shard.known_by(), task.k, distance, task.n_classes, task.n_members, task.search]
     digest = hashlib.sha256(json.dumps(settings).encode())
     for array in (task.removed, task.Q, task.left_out, _labels(task), task.asked):
         if array is None:

@@ -10,8 +10,8 @@ from __future__ import annotations
 
 import itertools
 import os
-from collections.abc import Callable, Mapping, Sequence
-from typing import Any
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from typing import Any, TypeVar
 
 import numpy as np
 
@@ -22,8 +22,8 @@ from nearsay.neighbors.class_means import means_of_nearest
 from nearsay.neighbors.class_order import MEMBERS_OF_NEAREST, NearestClasses
 from nearsay.neighbors.fitted_shards import check_shard, known_as
 from nearsay.neighbors.labeled import LIST_ALL_UP_TO, ROWS_ASKED, check_labels, check_members, with_classes_met
-from nearsay.neighbors.shard_search import NO_ROWS, Partial, shard_tasks, stacked
-from nearsay.neighbors.shard_work import work_folder
+from nearsay.neighbors.shard_search import NO_ROWS, Partial, ShardTask, shard_tasks, stacked
+from nearsay.neighbors.shard_work import Talk, work_folder
 from nearsay.neighbors.table import NeighborTable, joined
 from nearsay.neighbors.workers import workers_of
 from nearsay.search.row_store import MOST_ROWS
@@ -36,6 +36,7 @@ ANSWER_BYTES = 64 << 20
 MOST_QUERIES = 16_384
 
 Progress = Callable[[int, int], Any]
+Found = TypeVar("Found")
 
 
 class ShardedIndex:
@@ -164,39 +165,28 @@ class ShardedIndex:
 
     def nearest(self, Q: np.ndarray | None, left_out: np.ndarray, k: int) -> NeighborTable:
         """The ``k`` nearest rows of checked queries, or of the rows of these numbers; −1 where there are fewer."""
-        found = stacked(self.asked(Q, left_out, row_bytes=16 * k, k=k)).nearest
+        blocks = _blocks(len(left_out if Q is None else Q), 16 * k)
+        talks = (self._nearest_of(None if Q is None else Q[part], left_out[part], k) for part in blocks)
+        found = stacked(list(self.held(talks, self.progress(len(blocks))))).nearest
         assert found is not None
         gone = np.isin(left_out, self.rows_.removed)
         if gone.any():
             found.indices[gone], found.distances[gone] = -1, np.inf
         return found
 
-    def asked(
-        self,
-        Q: np.ndarray | None,
-        left_out: np.ndarray,
-        *,
-        row_bytes: int,
-        tell: Callable[[], None] | None = None,
-        **what: Any,
-    ) -> list[Partial]:
-        """The answers of all shards to blocks of checked queries, or rows; ``what`` goes to ``shard_tasks``.
+    def _nearest_of(self, Q: np.ndarray | None, left_out: np.ndarray, k: int) -> Talk[Partial]:
+        return (yield self.tasks(self.rows_.take(left_out) if Q is None else Q, left_out, k=k))
 
-        ``row_bytes`` is how much the answer of a shard takes for each query; ``tell`` is called after each task,
-        instead of telling the progress of this call alone.
-        """
-        n, folder = len(left_out if Q is None else Q), work_folder(self.work_folder)
-        blocks = _blocks(n, row_bytes)
-        asked, tell = what.pop("asked", None), tell or self.progress(len(blocks))
-        found = []
-        for part in blocks:
-            some = self.rows_.take(left_out[part]) if Q is None else Q[part]
-            tasks = shard_tasks(
-                self.rows_, some, metric=self.distance_, left_out=left_out[part], memory=self.memory,
-                search=(self.search, self.recall), asked=None if asked is None else asked[part], **what,
-            )  # fmt: skip
-            found.append(self._workers.merged(tasks, folder, tell))
-        return found
+    def held(self, talks: Iterable[Talk[Found]], tell: Callable[[], None]) -> Iterator[Found]:
+        """What comes of talks with all shards, in order; ``tell`` is called after each task."""
+        return self._workers.held(talks, work_folder(self.work_folder), tell)
+
+    def tasks(self, Q: np.ndarray, left_out: np.ndarray, **what: Any) -> list[ShardTask]:
+        """What every shard is asked; ``what`` goes to ``shard_tasks``."""
+        return shard_tasks(
+            self.rows_, Q, metric=self.distance_, left_out=left_out, memory=self.memory,
+            search=(self.search, self.recall), **what,
+        )  # fmt: skip
 
     def progress(self, n_passes: int) -> Callable[[], None]:
         """Counts tasks, of which there are so many times as many as shards, and tells ``on_progress``."""
@@ -254,6 +244,22 @@ class LabeledShards:
         k = check_n_neighbors(k, MOST_ROWS)
         return self._answered(None, _numbers(rows, len(self.search.rows_)), k, members)
 
+    def leave_one_out_blocks(
+        self, k: int, members: Sequence[int] | None = None, rows: Any = None
+    ) -> Iterator[tuple[np.ndarray, NeighborTable]]:
+        """(row numbers, their table) of all rows, or of some, in order: what ``leave_one_out`` gives, never all held.
+
+        On a cluster the next blocks are asked while the last one is worked on.
+        """
+        k, numbers = check_n_neighbors(k, MOST_ROWS), _numbers(rows, len(self.search.rows_))
+        asked = None if members is None else check_members(members)
+        if asked is not None and self.lists_all:
+            for part, table in self._by_block(None, numbers, k, asked):
+                yield numbers[part], table
+            return
+        for part in row_blocks(len(numbers), size=MOST_QUERIES):
+            yield numbers[part], self._answered(None, numbers[part], k, asked)
+
     def _answered(
         self, Q: np.ndarray | None, left_out: np.ndarray, k: int, members: Sequence[int] | None
     ) -> NeighborTable:
@@ -262,25 +268,26 @@ class LabeledShards:
         asked = check_members(members)
         if not self.lists_all:
             return self._by_rows_met(Q, left_out, k, asked)
-        # What a shard says of the classes is put in order, and let go, before the next queries are asked.
-        of_members = 8 * min(self.n_classes, MEMBERS_OF_NEAREST) * max(asked, default=0)
+        # What a shard says of the classes is put in order, and let go, before many more queries are asked.
+        return joined([table for _, table in self._by_block(Q, left_out, k, asked)])
+
+    def _by_block(
+        self, Q: np.ndarray | None, left_out: np.ndarray, k: int, members: tuple[int, ...]
+    ) -> Iterator[tuple[slice, NeighborTable]]:
+        """Blocks of queries, or rows, and their tables; the next are asked before the last are answered."""
+        of_members = 8 * min(self.n_classes, MEMBERS_OF_NEAREST) * max(members, default=0)
         blocks = _blocks(len(left_out if Q is None else Q), max(16 * (self.n_classes + k), of_members))
-        tell = self.search.progress(len(blocks) * (1 if asked in ((), (1,)) else 2))
-        return joined(
-            [self._all_classes(None if Q is None else Q[part], left_out[part], k, asked, tell) for part in blocks]
-        )
+        talks = (self._all_classes(None if Q is None else Q[part], left_out[part], k, members) for part in blocks)
+        tell = self.search.progress(len(blocks) * (1 if members in ((), (1,)) else 2))
+        return zip(blocks, self.search.held(talks, tell), strict=True)
 
     def _all_classes(
-        self,
-        Q: np.ndarray | None,
-        left_out: np.ndarray,
-        k: int,
-        members: tuple[int, ...],
-        tell: Callable[[], None],
-    ) -> NeighborTable:
+        self, Q: np.ndarray | None, left_out: np.ndarray, k: int, members: tuple[int, ...]
+    ) -> Talk[NeighborTable]:
         """The nearest rows, and all classes in order, for queries few enough to be asked at once."""
-        known: dict[str, Any] = {"labels": self._sent, "n_classes": self.n_classes, "row_bytes": 1, "tell": tell}
-        (found,) = self.search.asked(Q, left_out, k=k, **known)
+        queries = self.search.rows_.take(left_out) if Q is None else Q
+        known: dict[str, Any] = {"labels": self._sent, "n_classes": self.n_classes}
+        found = yield self.search.tasks(queries, left_out, k=k, **known)
         assert found.nearest is not None
         assert found.members is not None
         gone = np.isin(left_out, self.search.rows_.removed)
@@ -289,7 +296,7 @@ class LabeledShards:
         classes = found.members.in_order((1,) if members else ())
         if members not in ((), (1,)):
             near = np.ascontiguousarray(classes.numbers[:, :MEMBERS_OF_NEAREST])
-            (further,) = self.search.asked(Q, left_out, k=0, asked=near, n_members=members[-1], **known)
+            further = yield self.search.tasks(queries, left_out, k=0, asked=near, n_members=members[-1], **known)
             assert further.members_far is not None
             means, listed = np.full((*near.shape, len(members)), np.inf), near >= 0
             means[listed] = means_of_nearest(further.members_far[listed], np.array(members))

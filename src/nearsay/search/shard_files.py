@@ -1,17 +1,23 @@
-"""What a file of rows holds, told from its header, and some of its rows: ``.npy`` mapped, Parquet read."""
+"""What a file of rows holds, told from its header, and some of its rows: ``.npy`` mapped, Parquet and Lance read."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+import io
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from pathlib import Path
+from itertools import accumulate
 from typing import Any, Protocol
 
 import numpy as np
 
 from nearsay.errors import InputError, StorageError, require
+from nearsay.search import arrow_rows
+from nearsay.search.lance_files import read_fragment
+from nearsay.search.places import is_url, open_file, read_bytes, stamp_of
 
 NPY, PARQUET = ".npy", ".parquet"
+# The header of an .npy file is about 128 bytes; so many are read of one that is not on a disk.
+HEADER_BYTES = 4096
 
 
 @dataclass(frozen=True)
@@ -20,13 +26,14 @@ class FoundFile:
 
     Attributes
     ----------
+    n_columns : of every row; None where a file without rows cannot tell.
     group_rows : how many rows each row group of a Parquet file has; None of ``.npy``.
     columns : the names of the columns that hold the numbers; None of ``.npy``.
     """
 
-    path: Path
+    path: str
     n_rows: int
-    n_columns: int
+    n_columns: int | None
     dtype: str
     group_rows: tuple[int, ...] | None = None
     columns: tuple[str, ...] | None = None
@@ -40,6 +47,10 @@ class Part(Protocol):
     @property
     def skipped(self) -> int: ...
     @property
+    def n_groups(self) -> int: ...
+    @property
+    def fragment(self) -> tuple[int, int] | None: ...
+    @property
     def n_columns(self) -> int: ...
     @property
     def dtype(self) -> str: ...
@@ -47,40 +58,47 @@ class Part(Protocol):
     def columns(self) -> tuple[str, ...] | None: ...
 
 
-def file_kind(path: Path) -> str | None:
+def file_kind(path: str) -> str | None:
     """The ending of a file whose rows can be read; None of any other."""
-    return path.suffix if path.suffix in (NPY, PARQUET) else None
+    return next((kind for kind in (NPY, PARQUET) if path.endswith(kind)), None)
 
 
-def look_at(path: Path, columns: Sequence[str] | None) -> FoundFile:
+def look_at(path: str, columns: Sequence[str] | None) -> FoundFile:
     """Read the header of a file."""
     kind = file_kind(path)
     if kind is None:
         raise InputError(f"{path} is neither {NPY} nor {PARQUET}. Write the rows as one of these.")
-    if not path.exists():
-        raise InputError(f"There is no file {path}.")
+    try:
+        stamp_of(path)
+    except FileNotFoundError:
+        raise InputError(f"There is no file {path}.") from None
     return _npy_header(path)[0] if kind == NPY else _parquet_header(path, columns)
 
 
 def open_part(part: Part, n_rows: int) -> np.ndarray:
-    """So many rows of a file: a read-only map of ``.npy``, a row group of Parquet."""
-    path = Path(part.file)
+    """So many rows of a file: a read-only map of ``.npy`` on a disk, otherwise what was read."""
+    if part.fragment is not None:
+        return read_fragment(part, n_rows)
     if part.columns is not None:
-        return _read_group(path, part, n_rows)
+        return _read_groups(part, n_rows)
+    path = part.file
     found, offset = _npy_header(path)
     if (found.n_columns, found.dtype) != (part.n_columns, part.dtype) or part.skipped + n_rows > found.n_rows:
         raise StorageError(
             f"{path} has {found.n_rows} × {found.n_columns} numbers of {found.dtype}, but {part.n_columns} columns of"
             f" {part.dtype} are expected. Open the rows anew."
         )
-    width = part.n_columns * np.dtype(part.dtype).itemsize
-    return np.memmap(path, part.dtype, "r", offset + part.skipped * width, (n_rows, part.n_columns))
+    width, shape = part.n_columns * np.dtype(part.dtype).itemsize, (n_rows, part.n_columns)
+    start = offset + part.skipped * width
+    if is_url(path):
+        return np.frombuffer(read_bytes(path, start, n_rows * width), part.dtype).reshape(shape)
+    return np.memmap(path, part.dtype, "r", start, shape)
 
 
-def _npy_header(path: Path) -> tuple[FoundFile, int]:
+def _npy_header(path: str) -> tuple[FoundFile, int]:
     """What the header says, and where the rows start."""
     try:
-        with open(path, "rb") as file:
+        with io.BytesIO(read_bytes(path, 0, HEADER_BYTES)) if is_url(path) else open_file(path) as file:
             version = np.lib.format.read_magic(file)
             read = np.lib.format.read_array_header_1_0 if version == (1, 0) else np.lib.format.read_array_header_2_0
             shape, by_column, dtype = read(file)
@@ -93,86 +111,50 @@ def _npy_header(path: Path) -> tuple[FoundFile, int]:
     return FoundFile(path, shape[0], shape[1], dtype.str), offset
 
 
-def _parquet_header(path: Path, columns: Sequence[str] | None) -> FoundFile:
+def _parquet_file(path: str) -> Any:
     parquet = require("pyarrow.parquet", "parquet")
+    return parquet.ParquetFile(open_file(path) if is_url(path) else path)
+
+
+def _parquet_header(path: str, columns: Sequence[str] | None) -> FoundFile:
     try:
-        file = parquet.ParquetFile(path)
+        file = _parquet_file(path)
     except Exception as error:  # pyarrow raises many kinds
         raise InputError(f"{path} is not a Parquet file that can be read ({error}).") from error
     with file:
-        chosen = _columns(path, file.schema_arrow, columns)
+        schema = arrow_rows.flat_schema(file.schema_arrow)
+        chosen = arrow_rows.number_columns(path, schema, columns)
         groups = tuple(file.metadata.row_group(number).num_rows for number in range(file.num_row_groups))
-        kinds = {_number_type(file.schema_arrow.field(name).type) for name in chosen}
-        dtype = np.result_type(*kinds).str
-        width = len(chosen)
-        if _is_list(file.schema_arrow.field(chosen[0]).type):
-            width = _list_width(path, file, chosen[0])
-    return FoundFile(path, sum(groups), width, dtype, groups, chosen)
+        width = None
+        if sum(groups):
+            width = arrow_rows.width_of(path, schema, chosen, lambda: _first_row(file, chosen[0]))
+    return FoundFile(path, sum(groups), width, arrow_rows.common_type(schema, chosen), groups, chosen)
 
 
-def _columns(path: Path, schema: Any, asked: Sequence[str] | None) -> tuple[str, ...]:
-    """The names of the columns that hold the numbers."""
-    lists = [one.name for one in schema if _is_list(one.type) and _number_type(one.type)]
-    numbers = [one.name for one in schema if not _is_list(one.type) and _number_type(one.type)]
-    if asked is not None:
-        unknown = [name for name in asked if name not in [*lists, *numbers]]
-        if unknown or not asked:
-            raise InputError(f"{path} has no column of numbers {unknown}. It has {[*lists, *numbers]}.")
-        if len(asked) > 1 and any(name in lists for name in asked):
-            raise InputError(f"Of {list(asked)} one is a column of lists. Name it alone, or only single numbers.")
-        return tuple(asked)
-    if len(lists) == 1:
-        return (lists[0],)
-    if lists or not numbers:
-        told = f"several columns of lists ({', '.join(lists)})" if lists else "no column of numbers"
-        raise InputError(f"{path} has {told}. Say by columns= which to take.")
-    return tuple(numbers)
+def _first_row(file: Any, column: str) -> Any:
+    batch = next(file.iter_batches(batch_size=1, columns=[column]))
+    return require("pyarrow", "parquet").Table.from_batches([batch])
 
 
-def _is_list(kind: Any) -> bool:
-    types = require("pyarrow.types", "parquet")
-    return bool(types.is_fixed_size_list(kind) or types.is_list(kind) or types.is_large_list(kind))
+def _read_groups(part: Part, n_rows: int) -> np.ndarray:
+    """The rows of some row groups that follow each other."""
+    columns, groups = list(part.columns or ()), range(part.skipped, part.skipped + part.n_groups)
+    with _parquet_file(part.file) as file:
+        held = [file.metadata.row_group(number).num_rows for number in range(file.num_row_groups)]
+        if sum(held[groups.start : groups.stop]) != n_rows:
+            raise StorageError(f"{part.file} has other row groups than when the rows were opened. Open them anew.")
+        table = file.read_row_groups(list(groups), columns=columns)
+    return arrow_rows.as_rows(table, columns, part.n_columns, part.dtype, _row_of(part.file, held, groups.start))
 
 
-def _number_type(kind: Any) -> np.dtype | None:
-    """The type of the numbers of a column; None where it holds none."""
-    types = require("pyarrow.types", "parquet")
-    inner = kind.value_type if _is_list(kind) else kind
-    return np.dtype(inner.to_pandas_dtype()) if types.is_integer(inner) or types.is_floating(inner) else None
+def _row_of(path: str, held: list[int], group: int) -> Callable[[int], str]:
+    """Says where a row lies that was read with others from some row group on."""
+    before = sum(held[:group])
+    ends = list(accumulate(held))
 
+    def place(row: int) -> str:
+        number = before + row
+        in_group = next(place for place, end in enumerate(ends) if number < end)
+        return f"{path}, row {number} (row group {in_group})"
 
-def _list_width(path: Path, file: Any, column: str) -> int:
-    """How many numbers the lists of a column have."""
-    kind = file.schema_arrow.field(column).type
-    if require("pyarrow.types", "parquet").is_fixed_size_list(kind):
-        return int(kind.list_size)
-    first = next(file.iter_batches(batch_size=1, columns=[column]), None)
-    if first is None:
-        raise InputError(f"{path} has no rows, so that the width of its lists is not known.")
-    return len(first.column(0)[0].as_py())
-
-
-def _read_group(path: Path, part: Part, n_rows: int) -> np.ndarray:
-    """The rows of one row group."""
-    parquet = require("pyarrow.parquet", "parquet")
-    columns = list(part.columns or ())
-    with parquet.ParquetFile(path) as file:
-        table = file.read_row_group(part.skipped, columns=columns).combine_chunks()
-    expected = (n_rows, part.n_columns)
-    missing = sum(table.column(name).null_count for name in columns)
-    rows = np.empty(expected, part.dtype)
-    if _is_list(table.schema.field(columns[0]).type):
-        flat = table.column(0).combine_chunks().flatten().to_numpy(zero_copy_only=False)
-        missing += len(flat) != rows.size
-        if not missing:
-            rows[:] = flat.reshape(expected)
-    elif not missing:
-        for place, name in enumerate(columns):
-            rows[:, place] = table.column(name).to_numpy()
-    if missing:
-        raise InputError(
-            f"{path}, row group {part.skipped}, must hold {n_rows} × {part.n_columns} numbers in"
-            f" {', '.join(columns)}, and has gaps or lists of other lengths. Fill in or drop such rows first."
-        )
-    rows.flags.writeable = False
-    return rows
+    return place
