@@ -17,6 +17,7 @@ import numpy as np
 
 from benchmarks.measuring import Rows, main, peak_megabytes
 from nearsay.compiling import start_compiling
+from nearsay.parallel import threads
 
 K = 10
 SMALL_SHARD = 16 << 20  # of few rows, so that every worker has some
@@ -26,12 +27,12 @@ ROWS_A_FILE = 1_000_000
 Sizes = dict[str, int]
 FULL: Sizes = {
     "mapped rows": 10_000_000, "queries": 1000, "left-out rows": 1_000_000, "classes": 1000, "asked": 8192,
-    "dask rows": 1_000_000, "dask left-out rows": 200_000, "dask asked": 2048, "columns": 64, "repeats": 3,
+    "dask rows": 1_000_000, "dask left-out rows": 200_000, "columns": 64, "repeats": 3,
     "plan rows": 1_000_000, "plan columns": 128,
 }  # fmt: skip
 TINY: Sizes = {
     "mapped rows": 20_000, "queries": 50, "left-out rows": 3000, "classes": 20, "asked": 200,
-    "dask rows": 3000, "dask left-out rows": 1000, "dask asked": 100, "columns": 8, "repeats": 1,
+    "dask rows": 3000, "dask left-out rows": 1000, "columns": 8, "repeats": 1,
     "plan rows": 3000, "plan columns": 8,
 }  # fmt: skip
 
@@ -189,7 +190,6 @@ def dask(folder: str, sizes: Sizes) -> Rows:
     """The same work in one process, by one worker and by two, in turns; processor time is that of all processes."""
     from nearsay.neighbors.on_dask import close_clusters
     from nearsay.neighbors.sharded import ShardedIndex
-    from nearsay.parallel import threads
 
     where, Q = make_rows(folder, sizes["dask rows"], sizes["columns"]), queries(sizes["queries"], sizes["columns"])
     found: dict[str, Any] = {}
@@ -242,25 +242,41 @@ def processor_time(cluster: int | None) -> float:
 
 
 def left_out_tables(folder: str, sizes: Sizes) -> Rows:
-    """Ranks of the true label among past cases, counted by two workers."""
+    """Ranks of the true label among past cases, all rows each asked about all others, counted block by block."""
     from nearsay.neighbors.sharded import ShardedIndex
-    from nearsay.posterior.rank import Rank
-    from nearsay.posterior.sharded import count_past_cases
     from nearsay.search.shards import ShardedRows
 
     n = sizes["dask left-out rows"]
     where, labels = make_rows(folder, n, sizes["columns"]), labels_of(n, sizes["classes"])
-    rows: Rows = []
-    shards = ShardedRows.open(where, shard_bytes=SMALL_SHARD)
-    for name, cluster in (("one process", None), ("Dask, two workers", 2)):
+    shards, rows, found = ShardedRows.open(where, shard_bytes=SMALL_SHARD), [], []
+    for name, cluster in (("one process, one thread", None), ("Dask, one worker", 1), ("Dask, two workers", 2)):
         labeled = ShardedIndex(cluster=cluster).fit(shards).with_labels(labels)
-        count_past_cases(Rank(), labeled, K, np.arange(8))  # opens and compiles
-        start = time.perf_counter()
-        table = count_past_cases(Rank(), labeled, K, np.arange(sizes["dask asked"]))
-        taken = time.perf_counter() - start
-        case = f"{n:,} × {sizes['columns']}: table of ranks of {table.n_cases_:,} past cases, {name}"
-        rows.append({"case": case, "seconds": taken})
+        with threads(1):
+            ranks_counted(labeled, np.arange(8))  # opens and compiles
+            start = time.perf_counter(), processor_time(cluster)
+            found.append(ranks_counted(labeled, None))
+        seconds, processor = time.perf_counter() - start[0], processor_time(cluster) - start[1]
+        case = f"{n:,} × {sizes['columns']}, {sizes['classes']:,} classes: ranks of all rows left out, {name}"
+        rows.append({"case": case, "seconds": seconds, "processor seconds": processor})
+        rows[-1]["over one process"] = processor / float(rows[0]["processor seconds"])
+    assert all((each == found[0]).all() for each in found), "the tables differ"
+    assert found[0].sum() == n, "not every row was counted"
+    rows[2]["times one worker"] = float(rows[1]["seconds"]) / float(rows[2]["seconds"])
     return rows
+
+
+def ranks_counted(labeled: Any, rows: np.ndarray | None) -> np.ndarray:
+    """How often the true label came first, second, … of all classes."""
+    from nearsay.posterior.rank import Rank
+
+    table = Rank()
+    for block, (numbers, some) in enumerate(labeled.leave_one_out_blocks(K, (), rows)):
+        if block:
+            table.add(some, labeled.labels, numbers)
+        else:
+            table.fit(some, labeled.labels, labeled.n_classes, numbers)
+    counts: np.ndarray = table.counts_
+    return counts
 
 
 # ---------------------------------------------------------------- what a plan is made of

@@ -7,6 +7,7 @@ import signal
 import socket
 import subprocess
 import sys
+import tempfile
 import threading
 import time
 from collections.abc import Iterator
@@ -15,13 +16,16 @@ from typing import Any
 
 import numpy as np
 import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
 
 import nearsay as ns
 from nearsay.errors import ClusterError, InputError, StorageError
 from nearsay.neighbors import in_flight, on_dask, shard_work, sharded
 from nearsay.neighbors.sharded import ShardedIndex
 from nearsay.posterior.sharded import ShardedClassifier
-from test_shards import same, written
+from nearsay.search.shards import ShardedRows
+from test_shards import METRICS, SPOILED, collections, same, written
 
 pytest.importorskip("distributed")
 
@@ -105,11 +109,129 @@ def test_classes_and_means_in_several_blocks_are_those_of_one_process(tmp_path, 
         assert at == 60
 
 
+@given(
+    case=collections(),
+    metric=METRICS,
+    k=st.integers(1, 4),
+    most=st.integers(2, 30),
+    members=st.sampled_from([(), (1, 2)]),
+)
+@settings(max_examples=6, deadline=None)
+def test_however_rows_and_queries_are_cut_a_cluster_answers_as_one_process(two_workers, case, metric, k, most, members):
+    some, labels, cuts, removed = case
+    with tempfile.TemporaryDirectory() as folder, pytest.MonkeyPatch.context() as patch:
+        patch.setattr(sharded, "MOST_QUERIES", most)
+        rows = ShardedRows.open(written(some, cuts, folder)).without(removed)
+        index = ShardedIndex(metric, cluster=two_workers).fit(rows)
+        whole = ns.NeighborIndex(metric, "exact").fit(some).remove(removed)
+        k = min(k, len(whole) - 1)
+        same(index.query(some + 0.5, k), whole.query(some + 0.5, k))
+        same(index.leave_one_out(k), whole.leave_one_out(k))
+        expected = whole.with_labels(labels, 6).query(some + 0.5, k, members)
+        same(index.with_labels(labels, 6).query(some + 0.5, k, members), expected)
+
+
+def test_rows_are_found_by_url_by_workers(tmp_path, two_workers):
+    pytest.importorskip("fsspec", reason="URLs come with the extra remote")
+    written(X[:300], [100, 200], str(tmp_path))
+    index = ShardedIndex(cluster=two_workers).fit(f"file://{tmp_path}")
+    same(index.query(X[:50], 3), ns.nearest(X[:300], X[:50], 3))
+
+
+# ---------------------------------------------------------------- what is wrong is said
+
+
+def spoiled_width(path: Path) -> None:
+    """As many bytes, in rows of another width."""
+    np.save(path, np.load(path).reshape(-1, 2))
+
+
+@pytest.mark.parametrize("message", [*SPOILED, "is not the file it was, another width"])
+def test_a_shard_that_is_spoiled_is_told_by_its_worker_and_what_was_done_is_not_done_again(
+    tmp_path, two_workers, message
+):
+    (tmp_path / "rows").mkdir()
+    files, work = written(X[:600], [100, 200, 300, 400, 500], str(tmp_path / "rows")), tmp_path / "work"
+    index = ShardedIndex(cluster=two_workers, work_folder=work).fit(files)
+    before = Path(files[5]).read_bytes(), Path(files[5]).stat()
+    SPOILED.get(message, spoiled_width)(Path(files[5]))
+    with pytest.raises(StorageError, match=rf"005\.npy.*{message.split(',')[0]}"):
+        index.query(X[:50], 2)
+    done = {path.name: path.stat().st_mtime_ns for path in work.iterdir()}
+    Path(files[5]).write_bytes(before[0])
+    os.utime(files[5], ns=(before[1].st_atime_ns, before[1].st_mtime_ns))
+    same(index.query(X[:50], 2), ns.nearest(X[:600], X[:50], 2))
+    assert len(list(work.iterdir())) == 6
+    assert {name: (work / name).stat().st_mtime_ns for name in done} == done
+
+
+def test_a_snapshot_newer_than_the_copy_of_the_workers_is_told(tmp_path, two_workers):
+    with ns.LiveCollection.create(tmp_path / "c", n_columns=1) as collection:
+        collection.add(["a", "b"], [[1.0], [2.0]])
+        collection.store.seal(min_rows=1)
+        collection.add(["d"], [[3.0]])
+        new = collection.store.snapshot(tmp_path / "new.json")
+    index = ShardedIndex(cluster=two_workers).fit(new)
+    Path(index.rows_.shards[-1].file).unlink()  # as where the workers have the files of an older snapshot
+    with pytest.raises(StorageError, match=r"new.json after event \d+ needs it, so the copy on this machine is older"):
+        index.query([[1.9]], 1)
+
+
+def test_no_scheduler_at_the_address_is_told_in_words(files, monkeypatch):
+    monkeypatch.setattr(on_dask, "PATIENCE", 0.3)
+    index = ShardedIndex(cluster="tcp://127.0.0.1:9").fit(files)
+    with pytest.raises(ClusterError, match=r"No Dask scheduler answers at tcp://127\.0\.0\.1:9"):
+        index.query(X[:2], 1)
+
+
+def test_what_is_no_address_is_refused(files):
+    with pytest.raises(InputError, match="address"):
+        ShardedIndex(cluster=0).fit(files)
+    with pytest.raises(InputError, match="address"):
+        ShardedIndex(cluster="nonsense://x").fit(files).query(X[:2], 1)
+
+
+def test_a_task_is_small_besides_its_queries(files):
+    import pickle
+
+    from nearsay.neighbors.shard_search import shard_tasks
+
+    task: Any = shard_tasks(ShardedRows.open(files), X[:0], 3)[0]
+    assert len(pickle.dumps(task)) < 3000
+
+
+def test_work_of_several_threads_in_one_folder_is_whole(files, tmp_path):
+    """As of several machines: each finds answers that are whole, whoever wrote them."""
+    folder, found = shard_work.work_folder(tmp_path / "work"), []
+
+    def ask() -> None:
+        found.append(ShardedIndex(work_folder=folder).fit(files).query(X[:30], 4))
+
+    asking = [threading.Thread(target=ask) for _ in range(4)]
+    for thread in asking:
+        thread.start()
+    for thread in asking:
+        thread.join()
+    assert len(found) == 4
+    for table in found:
+        same(table, ns.nearest(X, X[:30], 4))
+
+
 # ---------------------------------------------------------------- who dies on the way
 
 
 @pytest.mark.slow
-def test_a_worker_that_is_killed_in_the_middle_of_a_query_changes_nothing(files, tmp_path):
+def test_three_workers_answer_as_one_process_about_files_in_another_order(files, monkeypatch):
+    monkeypatch.setattr(sharded, "MOST_QUERIES", 300)
+    index = ShardedIndex(cluster=3).fit(list(reversed(files)))
+    back = np.vstack([X[start : start + 150] for start in reversed(range(0, 3000, 150))])
+    same(index.query(X[:1000] + 0.5, 7), ns.nearest(back, X[:1000] + 0.5, 7))
+    on_dask.close_clusters()
+
+
+@pytest.mark.slow
+def test_a_worker_that_is_killed_in_the_middle_of_a_query_changes_nothing(files, tmp_path, monkeypatch):
+    monkeypatch.setattr(sharded, "MOST_QUERIES", 2500)
     index = ShardedIndex(cluster=3, work_folder=tmp_path / "work").fit(files)
     victim = next(iter(on_dask.worker_pids(3).values()))
     killed: list[int] = []
@@ -123,7 +245,7 @@ def test_a_worker_that_is_killed_in_the_middle_of_a_query_changes_nothing(files,
     Q = np.vstack([X, X + 0.5])
     found = index.query(Q, 10)
     assert killed
-    assert killed[0] < len(CUTS) + 1
+    assert killed[0] < 3 * (len(CUTS) + 1)
     same(found, ns.nearest(X, Q, 10))
     on_dask.close_clusters()
 
@@ -173,7 +295,10 @@ def test_a_scheduler_that_is_restarted_between_two_batches_changes_nothing(files
 
 
 @pytest.mark.slow
-def test_a_scheduler_that_is_lost_in_the_middle_is_asked_again_and_nothing_is_done_twice(files, tmp_path, processes):
+def test_a_scheduler_that_is_lost_in_the_middle_is_asked_again_and_nothing_is_done_twice(
+    files, tmp_path, processes, monkeypatch
+):
+    monkeypatch.setattr(sharded, "MOST_QUERIES", 5000)  # so that several blocks are in flight
     processes.start("scheduler", "worker")
     work = tmp_path / "work"
     written_at: dict[str, int] = {}
@@ -212,55 +337,3 @@ def test_a_cluster_that_goes_away_is_told_in_words_and_what_was_done_is_kept(fil
     alone = ShardedIndex(work_folder=work).fit(files)
     same(alone.query(Q, 5), ns.nearest(X, Q, 5))
     assert {name: (work / name).stat().st_mtime_ns for name in kept} == kept
-
-
-# ---------------------------------------------------------------- what is wrong is said
-
-
-def test_an_error_of_a_worker_is_the_error_of_the_call(tmp_path, two_workers):
-    files = written(X, CUTS, str(tmp_path))
-    index = ShardedIndex(cluster=two_workers).fit(files)
-    Path(files[3]).unlink()
-    with pytest.raises(StorageError, match=r"003\.npy is missing on"):
-        index.query(X[:5], 2)
-
-
-def test_no_scheduler_at_the_address_is_told_in_words(files, monkeypatch):
-    monkeypatch.setattr(on_dask, "PATIENCE", 0.3)
-    index = ShardedIndex(cluster="tcp://127.0.0.1:9").fit(files)
-    with pytest.raises(ClusterError, match=r"No Dask scheduler answers at tcp://127\.0\.0\.1:9"):
-        index.query(X[:2], 1)
-
-
-def test_what_is_no_address_is_refused(files):
-    with pytest.raises(InputError, match="address"):
-        ShardedIndex(cluster=0).fit(files)
-    with pytest.raises(InputError, match="address"):
-        ShardedIndex(cluster="nonsense://x").fit(files).query(X[:2], 1)
-
-
-def test_a_task_is_small_besides_its_queries(files):
-    import pickle
-
-    from nearsay.neighbors.shard_search import shard_tasks
-    from nearsay.search.shards import ShardedRows
-
-    task: Any = shard_tasks(ShardedRows.open(files), X[:0], 3)[0]
-    assert len(pickle.dumps(task)) < 3000
-
-
-def test_work_of_several_threads_in_one_folder_is_whole(files, tmp_path):
-    """As of several machines: each finds answers that are whole, whoever wrote them."""
-    folder, found = shard_work.work_folder(tmp_path / "work"), []
-
-    def ask() -> None:
-        found.append(ShardedIndex(work_folder=folder).fit(files).query(X[:30], 4))
-
-    asking = [threading.Thread(target=ask) for _ in range(4)]
-    for thread in asking:
-        thread.start()
-    for thread in asking:
-        thread.join()
-    assert len(found) == 4
-    for table in found:
-        same(table, ns.nearest(X, X[:30], 4))

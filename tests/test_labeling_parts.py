@@ -185,6 +185,40 @@ def test_the_command_answers_a_folder_and_goes_on_where_it_was(place):
     )
 
 
+def test_files_in_partitions_are_answered_in_folders_of_the_same_names(place):
+    alone = {number: told(place / f"answers/{number}.parquet") for number in range(3) if answered(place)}
+    for number in range(3):
+        within = place / f"new/day={number % 2}"
+        within.mkdir(exist_ok=True)
+        (place / f"new/{number}.parquet").rename(within / "same name.parquet" if number else within / "0.parquet")
+    found = label_parts(place / "leaves.nearsay", place / "new", place / "others")
+    names = ["day=0/0.parquet", "day=0/same name.parquet", "day=1/same name.parquet"]
+    assert [Path(path).relative_to(place / "others").as_posix() for path in found.paths] == names
+    for name, number in zip(names, (0, 2, 1), strict=True):
+        assert told(place / "others" / name) == alone[number]
+    assert json.loads(run("label", place / "leaves.nearsay", place / "new", "-o", place / "others", "--json").stdout)[
+        "kept"
+    ] == 3  # fmt: skip
+
+
+def test_one_byte_that_changes_in_a_file_is_another_question(place):
+    large = place / "new/9.parquet"
+    n = 50_000
+    X = np.random.default_rng(5).normal(size=(n, 2))
+    table = pa.table({"id": [f"new {row}" for row in range(n)], "width": X[:, 0], "height": X[:, 1]})
+    parquet.write_table(table, large, compression="none", use_dictionary=False)
+    task = labeling_parts.PartTask("", 1, str(large), labeling_parts.file_checksum(large), "", None, 5, None)
+    with open(large, "r+b") as file:
+        file.seek(large.stat().st_size // 2 + 5000)
+        byte = file.read(1)
+        file.seek(-1, 1)
+        file.write(bytes([byte[0] ^ 1]))
+    changed = labeling_parts.PartTask("", 1, str(large), labeling_parts.file_checksum(large), "", None, 5, None)
+    assert changed.fingerprint != task.fingerprint
+    with pytest.raises(StorageError, match="not the file it was"):
+        label_part(labeling_parts.PartTask(**{**task.__dict__, "out": str(place / "9.parquet")}))
+
+
 @pytest.mark.slow
 def test_a_cluster_answers_and_evaluates_as_one_process(place):
     pytest.importorskip("distributed")
@@ -224,4 +258,7 @@ def test_pictures_described_by_workers_make_the_collection_that_one_process_make
         with ns.LiveCollection.open(tmp_path / name, read_only=True) as birds:
             rows.append(birds.store.vectors(np.arange(40)))
     np.testing.assert_array_equal(*rows)
+    asked = ("index", tmp_path / "birds", "-o", tmp_path / "typed", "--describe", "rgb", "--describe", "haar")
+    command = run(*asked, "--cluster", "2", "--json")
+    assert (command.exit_code, json.loads(command.stdout)["n_items"]) == (1, 40)  # 1: a picture was left out
     on_dask.close_clusters()

@@ -91,6 +91,9 @@ def test_labeled_shards_list_classes_and_means_as_one_labeled_search(case, metri
             same(some.query(X + 0.5, k, members), whole.query(X + 0.5, k, members))
             same(some.leave_one_out(k, members), whole.leave_one_out(k, members))
             same(some.leave_one_out(k, members, [2, 0]), whole.leave_one_out(k, members, [2, 0]))
+            for rows, table in some.leave_one_out_blocks(k, members, at_once=4):
+                assert len(rows) <= 4
+                same(table, whole.leave_one_out(k, members, rows))
 
 
 @given(case=collections(), k=st.integers(1, 4))
@@ -194,6 +197,8 @@ def test_a_snapshot_gives_the_rows_of_its_version_without_those_forgotten(tmp_pa
         (lambda folder: folder, r"no \.npy or \.parquet file"),
         (lambda folder: [], "No file was named"),
         (lambda folder: folder / "none.npy", "There is no file"),
+        (lambda folder: folder / "none", "There is no file"),
+        (lambda folder: _text(folder / "rows.csv", "1,2"), r"neither \.npy nor \.parquet"),
         (lambda folder: folder / "none.json", "There is no snapshot"),
         (lambda folder: _saved(folder / "line.npy", np.arange(3.0)), "1 dimensions"),
         (lambda folder: _saved(folder / "words.npy", np.array([["a"]])), "of numbers"),

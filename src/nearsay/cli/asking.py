@@ -21,6 +21,8 @@ if TYPE_CHECKING:
 PANEL = "Ask it"
 # Answers that a terminal shows; a file has them all.
 SHOWN = 30
+# Tables that are answered file by file: those of a folder, and of its partitions.
+PARTS = ("*.parquet", "*=*/**/*.parquet")
 
 Format = Annotated[str | None, typer.Option(help="csv, jsonl, parquet, xmp, label-studio or fiftyone.")]
 Overwrite = Annotated[bool, typer.Option("--overwrite", help="Replace what is there.")]
@@ -57,7 +59,7 @@ def label(
       nearsay label birds.nearsay new/ --accuracy 0.95 -o answers.csv
       nearsay label leaves.nearsay new.csv --json
     """
-    if cluster is not None or (src.is_dir() and any(src.glob("*.parquet"))):
+    if cluster is not None or any(next(src.glob(pattern), None) for pattern in PARTS):
         settings = {"accuracy": accuracy, "n_keywords": keywords, "id_column": id_column, "overwrite": overwrite}
         _label_parts(path, src, out, cluster, as_json, settings, refused={"--add": add, "--strict": strict})
         return

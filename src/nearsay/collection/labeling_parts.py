@@ -1,7 +1,7 @@
 """Answers about a folder of tables, file by file, on one machine or many: what was answered is not asked again.
 
     new/0.parquet ──► collection, opened by whoever answers ──► answers/0.parquet, then 0.done.json
-    new/1.parquet ──►                                      ──► answers/1.parquet, …
+    new/day=2/1.parquet ──►                                ──► answers/day=2/1.parquet, …
 
 ``0.done.json`` says what question the answers are to: the file, the version of the collection, and the settings. It is
 written last, so a file without one is answered again.
@@ -25,7 +25,7 @@ from nearsay.collection.live import LiveCollection
 from nearsay.data.replacing import replacing
 from nearsay.errors import InputError, StorageError
 from nearsay.neighbors.workers import workers_of
-from nearsay.search.places import file_checksum
+from nearsay.search.places import file_checksum, files_within
 
 ENDING, DONE = ".parquet", ".done.json"
 
@@ -98,27 +98,30 @@ def label_parts(
     Parameters
     ----------
     collection : path of the collection; on a cluster, every worker has it there.
-    src : a folder of Parquet files with the columns that the collection was made of.
+    src : a folder of Parquet files with the columns that the collection was made of; those of its partitions (folders
+        named ``key=value``) are answered in folders of these names.
     out : a folder for the answers, which is made where it is not there.
     accuracy, n_keywords, id_column : as in ``LiveCollection.label`` and ``asked_source``.
     cluster : as in ``ShardedIndex``; None answers in this process.
     overwrite : replace answers to another question, which are refused otherwise.
     on_progress : function of (files done, files in all), optional
     """
-    files = sorted(path for path in Path(src).iterdir() if path.suffix == ENDING) if Path(src).is_dir() else []
+    files = parquet_files(src)
     if not files:
         raise InputError(
             f"{src} is no folder with {ENDING} files. Name one, or ask about a single table without parts."
         )
     folder = Path(out).resolve()
-    folder.mkdir(parents=True, exist_ok=True)
+    outs = [folder / path.relative_to(Path(src).resolve()) for path in files]
+    for within in {folder, *(path.parent for path in outs)}:
+        within.mkdir(parents=True, exist_ok=True)
     with LiveCollection.open(collection, read_only=True) as opened:
         version = opened.version
     where = str(Path(collection).resolve())
     asked = (accuracy, n_keywords, id_column)
     tasks = [
-        PartTask(where, version, str(path.resolve()), file_checksum(path), str(folder / path.name), *asked)
-        for path in files
+        PartTask(where, version, str(path), file_checksum(path), str(place), *asked)
+        for path, place in zip(files, outs, strict=True)
     ]
     kept = [task for task in tasks if task.answered_before() is not None]
     _check_free([task for task in tasks if task not in kept], overwrite)
@@ -133,6 +136,12 @@ def label_parts(
     said = list(workers_of(cluster).each(label_part, tasks, tell))
     problems = [Problem(**problem) for each in said for problem in each["problems"]]
     return LabeledParts([task.out for task in tasks], sum(each["n_answers"] for each in said), len(kept), problems)
+
+
+def parquet_files(folder: str | os.PathLike[str]) -> list[Path]:
+    """The Parquet files of a folder and of its partitions, in order; none where it is no folder."""
+    path = os.path.realpath(folder)
+    return [Path(each) for each in files_within(path) if each.endswith(ENDING)] if os.path.isdir(path) else []
 
 
 def label_part(task: PartTask) -> dict[str, Any]:

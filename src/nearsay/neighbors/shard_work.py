@@ -86,10 +86,10 @@ def answer_once(task: ShardTask, folder: str | None = None) -> Partial:
     """
     if folder is None:
         return task.answer()
+    task.shard.check()  # an answer about a file that has changed since is none
     path = Path(folder) / f"{fingerprint(task)}.npz"
     known = _read(path)
     if known is not None:
-        task.shard.check()  # an answer about a file that has changed since is none
         return known
     found = task.answer()
     with replacing(path) as out:

@@ -245,19 +245,19 @@ class LabeledShards:
         return self._answered(None, _numbers(rows, len(self.search.rows_)), k, members)
 
     def leave_one_out_blocks(
-        self, k: int, members: Sequence[int] | None = None, rows: Any = None
+        self, k: int, members: Sequence[int] | None = None, rows: Any = None, at_once: int | None = None
     ) -> Iterator[tuple[np.ndarray, NeighborTable]]:
         """(row numbers, their table) of all rows, or of some, in order: what ``leave_one_out`` gives, never all held.
 
-        On a cluster the next blocks are asked while the last one is worked on.
+        No more than ``at_once`` rows at a time; on a cluster the next blocks are asked while the last is worked on.
         """
         k, numbers = check_n_neighbors(k, MOST_ROWS), _numbers(rows, len(self.search.rows_))
         asked = None if members is None else check_members(members)
         if asked is not None and self.lists_all:
-            for part, table in self._by_block(None, numbers, k, asked):
+            for part, table in self._by_block(None, numbers, k, asked, at_once):
                 yield numbers[part], table
             return
-        for part in row_blocks(len(numbers), size=MOST_QUERIES):
+        for part in row_blocks(len(numbers), size=at_once or MOST_QUERIES):
             yield numbers[part], self._answered(None, numbers[part], k, asked)
 
     def _answered(
@@ -272,11 +272,16 @@ class LabeledShards:
         return joined([table for _, table in self._by_block(Q, left_out, k, asked)])
 
     def _by_block(
-        self, Q: np.ndarray | None, left_out: np.ndarray, k: int, members: tuple[int, ...]
+        self,
+        Q: np.ndarray | None,
+        left_out: np.ndarray,
+        k: int,
+        members: tuple[int, ...],
+        at_once: int | None = None,
     ) -> Iterator[tuple[slice, NeighborTable]]:
         """Blocks of queries, or rows, and their tables; the next are asked before the last are answered."""
         of_members = 8 * min(self.n_classes, MEMBERS_OF_NEAREST) * max(members, default=0)
-        blocks = _blocks(len(left_out if Q is None else Q), max(16 * (self.n_classes + k), of_members))
+        blocks = _blocks(len(left_out if Q is None else Q), max(16 * (self.n_classes + k), of_members), at_once)
         talks = (self._all_classes(None if Q is None else Q[part], left_out[part], k, members) for part in blocks)
         tell = self.search.progress(len(blocks) * (1 if members in ((), (1,)) else 2))
         return zip(blocks, self.search.held(talks, tell), strict=True)
@@ -317,9 +322,9 @@ class LabeledShards:
         return _of_width(found, k)
 
 
-def _blocks(n_queries: int, row_bytes: int) -> list[slice]:
+def _blocks(n_queries: int, row_bytes: int, at_once: int | None = None) -> list[slice]:
     """Queries cut so that the answer of a shard, of ``row_bytes`` a query, stays small; one empty block without any."""
-    size = rows_within(ANSWER_BYTES, row_bytes, most=MOST_QUERIES)
+    size = rows_within(ANSWER_BYTES, row_bytes, most=at_once or MOST_QUERIES)
     return list(row_blocks(n_queries, size=size)) or [slice(0, 0)]
 
 

@@ -65,13 +65,13 @@ def file_kind(path: str) -> str | None:
 
 def look_at(path: str, columns: Sequence[str] | None) -> FoundFile:
     """Read the header of a file."""
-    kind = file_kind(path)
-    if kind is None:
-        raise InputError(f"{path} is neither {NPY} nor {PARQUET}. Write the rows as one of these.")
     try:
         stamp_of(path)
     except FileNotFoundError:
         raise InputError(f"There is no file {path}.") from None
+    kind = file_kind(path)
+    if kind is None:
+        raise InputError(f"{path} is neither {NPY} nor {PARQUET}. Write the rows as one of these.")
     return _npy_header(path)[0] if kind == NPY else _parquet_header(path, columns)
 
 
