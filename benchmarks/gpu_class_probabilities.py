@@ -105,8 +105,8 @@ def on_the_card(
     line["measure"] = timed(lambda: steps.measure_pairs(kind, exact, there, row_pairs, places))
     nearest = there._nearest_of_each(queries, exact, minima, nobody)
     line["order"] = timed(lambda: there._in_order(*nearest))
-    numbers, near = (part[:, :NEAR].contiguous() for part in there._in_order(*nearest))
-    line["means"] = timed(lambda: there._means(exact, numbers, near, nobody, members))
+    numbers = there._in_order(*nearest)[0][:, :NEAR].contiguous()
+    line["means"] = timed(lambda: there._means(exact, numbers, nobody, members))
     if isinstance(steps, TritonClassSteps):
         works = {
             "queries": lambda: steps.groups_of_classes(minima, queries, there, nobody),

@@ -13,7 +13,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import nearsay as ns
-from nearsay.neighbors import class_means, classes_on_card, classes_there
+from nearsay.neighbors import class_search, classes_on_card, classes_there
 from nearsay.posterior import pooled
 from nearsay.search import choose, gpu_class_steps, gpu_classes, gpu_collection
 from nearsay.search.exact import ExactSearch
@@ -57,10 +57,11 @@ def test_the_same_classes_in_order_and_means_as_exact_search(data, given_rows, m
         assert_same_classes(there.leave_one_out(k, members, some), here.leave_one_out(k, members, some))
 
 
-def many_classes(n_rows=3000, n_queries=20, n_classes=300):
+def many_classes(n_rows=3000, n_queries=20, n_classes=300, *, far=True):
     rng = np.random.default_rng(0)
     X, Q = (rng.normal(size=(n, 8)).astype(np.float32) for n in (n_rows, n_queries))
-    Q[3] = 1e30  # too far for scores: every row is measured
+    if far:
+        Q[3] = 1e30  # too far for scores: every row is measured
     labels = rng.integers(0, n_classes, size=len(X))
     labels[labels == 7] = 8  # a class without rows
     return X, Q, labels
@@ -68,13 +69,13 @@ def many_classes(n_rows=3000, n_queries=20, n_classes=300):
 
 @pytest.mark.parametrize("step", ["groups_of_classes", "measure_classes"])
 def test_many_classes_are_found_and_averaged_on_the_card(step):
-    X, Q, labels = many_classes()
+    X, Q, labels = many_classes(far=False)
     here, there = both_ways(X, labels, 300)
     really = getattr(gpu_class_steps.ClassSteps, step)
     not_here = AssertionError("the processor averaged")
     with (
         mock.patch.object(gpu_class_steps.ClassSteps, step, autospec=True, side_effect=really) as asked,
-        mock.patch.object(class_means, "fill_means", side_effect=not_here),
+        mock.patch.object(class_search, "fill_means", side_effect=not_here),
     ):
         found = there.query(Q, 5, (1, 4))
         assert asked.called
@@ -84,12 +85,25 @@ def test_many_classes_are_found_and_averaged_on_the_card(step):
     assert_same_classes(there.leave_one_out(5, (1, 4), rows), here.leave_one_out(5, (1, 4), rows))
 
 
-def test_the_members_of_large_classes_are_averaged_by_the_processor():
-    X, Q, labels = many_classes(n_classes=3)
-    here, there = both_ways(X, labels % 3, 3)
-    with mock.patch.object(gpu_classes, "MEASURED_WHOLE", 512):
+@pytest.mark.parametrize(("whole", "on_card"), [(512, True), (128, False)])
+@pytest.mark.parametrize("ties", [False, True])
+def test_the_members_of_large_classes_are_averaged_on_the_card_where_few_are_asked_for(whole, on_card, ties):
+    X, Q, labels = many_classes(n_classes=5)
+    if ties:
+        X, Q = np.round(X), np.round(Q)
+    labels = np.where(labels < 3, 0, labels)  # one large class, and two of 600 rows
+    labels[5::9] = 5  # and one of 300
+    here, there = both_ways(X, labels, 7)
+    really = gpu_class_steps.ClassSteps.groups_of_lines
+    with (
+        mock.patch.object(gpu_classes, "MEASURED_WHOLE", whole),
+        mock.patch.object(gpu_classes, "LINES_AT_ONCE", 7),
+        mock.patch.object(gpu_class_steps.ClassSteps, "groups_of_lines", autospec=True, side_effect=really) as asked,
+    ):
         assert_same_classes(there.query(Q, 5, (1, 4)), here.query(Q, 5, (1, 4)))
-        assert_same_classes(there.leave_one_out(5, (1, 4), [4, 5]), here.leave_one_out(5, (1, 4), [4, 5]))
+        some = np.arange(0, len(X), 60)
+        assert_same_classes(there.leave_one_out(5, (1, 4), some), here.leave_one_out(5, (1, 4), some))
+    assert asked.called == on_card
 
 
 def test_answers_do_not_depend_on_how_many_queries_are_asked_at_once():

@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 import nearsay as ns
-from nearsay.neighbors import find
+from nearsay.neighbors import class_search, find
 from nearsay.search import (
     gpu,
     gpu_class_kernels,
@@ -81,6 +81,21 @@ def test_classes_in_order_and_means(metric, members, size, monkeypatch):
     assert_same_classes(there.query(Q, 3, members), here.query(Q, 3, members))
     some = np.array([0, 7, 7, 4, 299])
     assert_same_classes(there.leave_one_out(3, members, some), here.leave_one_out(3, members, some))
+
+
+def test_members_of_large_classes(monkeypatch):
+    monkeypatch.setattr(gpu_classes, "MEASURED_WHOLE", 64)
+    monkeypatch.setattr(gpu_classes, "SIZE", 4)
+    monkeypatch.setitem(gpu_classes.DeviceClasses.__init__.__kwdefaults__, "size", 4)
+    X, labels = rows_and_labels(n_classes=4)
+    labels[::8] = 3
+    here, there = (
+        ns.NeighborIndex(search=search).fit(X).with_labels(labels, 5) for search in (ExactSearch(), on_cpu())
+    )
+    with mock.patch.object(class_search, "fill_means", side_effect=AssertionError("the processor averaged")):
+        found, others = there.query(X[:20] + 1, 3, (1, 4)), there.leave_one_out(3, (1, 4), [7, 3, 8])
+    assert_same_classes(found, here.query(X[:20] + 1, 3, (1, 4)))
+    assert_same_classes(others, here.leave_one_out(3, (1, 4), [7, 3, 8]))
 
 
 def test_more_groups_and_rows_than_there_was_room_for(monkeypatch):

@@ -5,6 +5,7 @@
     squares_of_pairs    a program adds up the squares of many pairs of a query and a row, column by column
     squares_of_classes  a program measures some rows of a class for some queries that ask for it
     lowest_of_line      a program finds the m lowest numbers of a line
+    groups_of_line      a program reads the lowest scores of one class for one query: the k-th lowest, and those below
 
 Nearly always one group, and one row in it, may be the nearest of a class. It has a place of its own in what is written;
 the few others are appended behind, in any order, and counted.
@@ -265,3 +266,69 @@ def lowest_of_line(far, lowest, width, m, LANES: tl.constexpr):  # type: ignore[
     n_below = tl.sum(below.to(tl.int32), axis=0)
     edge = high.to(tl.float64, bitcast=True) + tl.zeros((LANES,), tl.float64)
     tl.store(out + lane, edge, mask=(lane >= n_below) & (lane < m))
+
+
+@jit
+def groups_of_line(  # type: ignore[no-untyped-def]
+    minima,
+    group_errors,
+    group_lengths,
+    factors,
+    alphas,
+    betas,
+    gammas,
+    first_groups,
+    queries,
+    classes,
+    thresholds,
+    listed,
+    counts,
+    n_groups,
+    k,
+    room,
+    eta_of_factor,
+    LANES: tl.constexpr,
+):
+    """As ``groups_below`` of all rows: every ``LANES``-th group of the class shares a lane."""
+    line = tl.program_id(0).to(tl.int64)
+    query = tl.load(queries + line)
+    of_class = tl.load(classes + line)
+    first = tl.load(first_groups + of_class)
+    last = tl.load(first_groups + of_class + 1)
+    alpha = tl.load(alphas + query)
+    beta = tl.load(betas + query)
+    gamma = tl.load(gammas + query)
+    eta = eta_of_factor * tl.load(factors + query)
+    to_lowest = minima + query * n_groups
+    lane = tl.arange(0, LANES)
+    highest = tl.full((LANES,), float("inf"), tl.float32)
+    for start in range(first, last, LANES):
+        group = start + lane
+        inside = group < last
+        lowest = tl.load(to_lowest + group, mask=inside, other=float("inf"))
+        error = tl.load(group_errors + group, mask=inside, other=0.0)
+        length = tl.load(group_lengths + group, mask=inside, other=0.0)
+        highest = tl.minimum(highest, lowest + (alpha * error + (beta + eta * length) * length + gamma))
+    bits = highest.to(tl.int32, bitcast=True)
+    keys = tl.where(bits < 0, bits ^ 0x7FFFFFFF, bits)
+    low = tl.min(keys, axis=0).to(tl.int64)
+    high = tl.max(keys, axis=0).to(tl.int64)
+    while low < high:
+        middle = (low + high) >> 1
+        enough = tl.sum((keys <= middle.to(tl.int32)).to(tl.int32), axis=0) >= k
+        high = tl.where(enough, middle, high)
+        low = tl.where(enough, low, middle + 1)
+    key = high.to(tl.int32)
+    threshold = tl.where(key < 0, key ^ 0x7FFFFFFF, key).to(tl.float32, bitcast=True)
+    tl.store(thresholds + line, threshold)
+    to_count = counts + line + tl.zeros((LANES,), tl.int32)
+    for start in range(first, last, LANES):
+        group = start + lane
+        inside = group < last
+        lowest = tl.load(to_lowest + group, mask=inside, other=float("inf"))
+        error = tl.load(group_errors + group, mask=inside, other=0.0)
+        length = tl.load(group_lengths + group, mask=inside, other=0.0)
+        slack = alpha * error + (beta + eta * length) * length + gamma
+        near = (lowest - slack <= threshold) & (lowest < float("inf"))
+        place = tl.atomic_add(to_count, 1, mask=near, sem="relaxed")
+        tl.store(listed + line * room + place, group, mask=near & (place < room))

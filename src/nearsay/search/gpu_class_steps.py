@@ -5,6 +5,7 @@
     measure_pairs       their distances in float64
     measure_classes     the squared distances of all members of some classes, each for a query of its own
     lowest              the m lowest numbers of each line
+    groups_of_lines     the groups of one class that may hold one of the k nearest members, for a query
 
 A *pair* is a query with a class, and has the number class · queries + query: pairs beside each other look at the same
 rows. A *place* is where a row lies in the order of classes. ``gpu_class_triton.py`` takes the same steps on CUDA.
@@ -108,6 +109,29 @@ class ClassSteps:
             difference = Q[query, j, None] - classes.columns[j, places].to(torch.float64)
             total = total + difference * difference
         return torch.where(there, total, np.inf)
+
+    def groups_of_lines(
+        self, minima: Any, queries: DeviceQueries, classes: Any, query: Any, of_class: Any, k: int, room: int
+    ) -> tuple[Any, Any, Any]:
+        """The groups of a class that may matter for a query, each given by line: as ``PlainSteps.list_groups`` says."""
+        torch, n_groups = self.torch, minima.shape[1]
+        slack = queries.slack(*classes.rows.of_groups(classes.size))
+        listed = torch.zeros((len(query), room), dtype=torch.int32, device=minima.device)
+        counts, thresholds = listed[:, 0].clone(), torch.full((len(query),), np.inf, device=minima.device)
+        step = max(1, AT_ONCE // n_groups)
+        for start in range(0, len(query), step):
+            some = slice(start, start + step)
+            mine = classes.class_of_group == of_class[some][:, None]
+            lowest = torch.where(mine, minima[query[some]], np.inf)
+            if k <= n_groups:
+                thresholds[some] = (lowest + slack[query[some]]).kthvalue(k, dim=1).values
+            near = (lowest - slack[query[some]] <= thresholds[some][:, None]) & (lowest < np.inf)
+            counts[some] = near.sum(dim=1, dtype=torch.int32)
+            line, group = near.nonzero(as_tuple=True)
+            place = torch.arange(len(line), device=minima.device) - (counts[some].cumsum(0) - counts[some])[line]
+            fits = place < room
+            listed[some][line[fits], place[fits]] = group[fits].to(torch.int32)
+        return listed, counts, thresholds
 
     def lowest(self, far: Any, m: int) -> Any:
         """The ``m`` lowest numbers of each line, lowest first."""

@@ -14,6 +14,8 @@ from nearsay.search.gpu_rows import DeviceQueries
 
 # The most groups of a class that a program reads at a time.
 MOST_GROUPS = 128
+# Lanes for the groups of a large class: at least so many, and so many for each member that is asked for.
+LANES_OF_LINE, LANES_A_MEMBER = 512, 4
 # Beside one for each pair, there is room for a share of so many more groups and rows; where it is too little, once
 # more with as much as is needed.
 MORE, AT_LEAST = 4, 1 << 16
@@ -138,6 +140,22 @@ class TritonClassSteps(ClassSteps):
             enable_fp_fusion=False,
         )
         return far
+
+    def groups_of_lines(
+        self, minima: Any, queries: DeviceQueries, classes: Any, query: Any, of_class: Any, k: int, room: int
+    ) -> tuple[Any, Any, Any]:
+        torch, bound = self.torch, queries.bounds
+        listed = torch.empty((len(query), room), dtype=torch.int32, device=minima.device)
+        counts = torch.zeros(len(query), dtype=torch.int32, device=minima.device)
+        thresholds = torch.empty(len(query), dtype=torch.float32, device=minima.device)
+        kernels.groups_of_line[(len(query),)](
+            *(minima, *classes.rows.of_groups(classes.size), queries.factors, bound.alpha, bound.beta, bound.gamma),
+            *(classes.first_groups, query, of_class, thresholds, listed, counts),
+            *(minima.shape[1], k, room, ETA_OF_FACTOR),
+            LANES=max(LANES_OF_LINE, _power_of_two(LANES_A_MEMBER * k)),
+            num_warps=4,
+        )
+        return listed, counts, thresholds
 
     def lowest(self, far: Any, m: int) -> Any:
         torch, width = self.torch, far.shape[1]

@@ -21,9 +21,10 @@ from typing import Any
 import numpy as np
 
 from nearsay.arrays import row_blocks
+from nearsay.search.gpu_class_places import group_of, places_by_class
 from nearsay.search.gpu_class_steps import rooted
 from nearsay.search.gpu_collection import QUERIES_AT_ONCE, DeviceCollection, Room
-from nearsay.search.gpu_rows import TILE, DeviceQueries
+from nearsay.search.gpu_rows import DeviceQueries
 
 # Rows in a group; four groups share a stretch of rows, which must be of one class.
 SIZE = 16
@@ -34,8 +35,11 @@ BYTES_AT_ONCE = 4 << 30
 DISTANCE_BYTES = 2 << 30
 # What is held for a query and a class while the nearest is found.
 BYTES_A_PAIR = 96
-# Of a class of up to so many rows all are measured for the means of its nearest members.
+# Of a class of up to so many rows all are measured for the means of its nearest members; of a larger one those that may
+# be among them, for so many lines (a query with a class) at a time. It must have so many groups for each member.
 MEASURED_WHOLE = 4096
+LINES_AT_ONCE = 1 << 15
+GROUPS_A_MEMBER = 2
 NO_ROW = 0x7FFFFFFF
 BY_DIFFERENCES = ("euclidean", "sqeuclidean", "hellinger")
 
@@ -74,7 +78,9 @@ class DeviceClasses:
         self.steps = collection.steps.of_classes()
         rows = collection.parts[0]
         places, starts = places_by_class(labels[: rows.n], n_classes, 4 * size)
-        self.largest = int(np.diff(starts).max(initial=0))
+        widths = np.diff(starts)
+        self.has_large = bool((widths > MEASURED_WHOLE).any())
+        self.largest = int(widths[widths <= MEASURED_WHOLE].max(initial=0))
         self.places = torch.from_numpy(places).to(collection.device)
         self.starts = torch.from_numpy(starts).to(collection.device).long()
         self.first_groups = torch.from_numpy((starts // size).astype(np.int32)).to(collection.device)
@@ -110,8 +116,9 @@ class DeviceClasses:
         return n_classes * 4 * SIZE <= MOST_FILLING * len(collection.parts[0].halves)
 
     def tells_means(self, members: tuple[int, ...]) -> bool:
-        """Whether the means of so many members are made here: of small classes, or of one member."""
-        return max(members, default=1) == 1 or self.largest <= MEASURED_WHOLE
+        """Whether the means of so many members are made here: few where classes are large."""
+        most = max(members, default=1)
+        return most == 1 or not self.has_large or GROUPS_A_MEMBER * (most + 1) * self.size <= MEASURED_WHOLE
 
     def found(
         self, Q: Any, left_out: np.ndarray, k: int, members: tuple[int, ...], n_near: int
@@ -138,11 +145,15 @@ class DeviceClasses:
         in_float64 = exact.to(collection.torch.float64)
         rows, distances = self._nearest_of_each(queries, in_float64, minima, own)
         numbers, nearest = self._in_order(rows, distances)
-        means = None
-        if members and self.tells_means(members):
-            means = self._means(in_float64, numbers[:, :n_near], nearest[:, :n_near], own, members)
+        means, undecided = None, ~queries.bounds.certain
+        if members == (1,):
+            means = nearest[:, :n_near, None].clone()
+        elif members and self.tells_means(members):
+            means = self._means(in_float64, numbers[:, :n_near], own, members)
+            if self.has_large:
+                undecided |= self._fill_large(means, numbers, queries, exact, minima, left_out, members)
         told = rows, distances, numbers, nearest, means
-        return ClassesFound(*told, *neighbors, ~queries.bounds.certain)
+        return ClassesFound(*told, *neighbors, undecided)
 
     def _nearest_of_each(self, queries: DeviceQueries, Q: Any, minima: Any, own: Any) -> tuple[Any, Any]:
         """Row numbers and distances (n_queries, n_classes) of the nearest members, ties by row number."""
@@ -176,14 +187,18 @@ class DeviceClasses:
             numbers[few] = by_row.gather(1, again)
         return torch.where(nearest < np.inf, numbers, -1), nearest
 
-    def _means(self, Q: Any, numbers: Any, nearest: Any, own: Any, members: tuple[int, ...]) -> Any:
-        """The mean distance of the m nearest members of these classes, or of all where a class has fewer."""
+    def _means(self, Q: Any, numbers: Any, own: Any, members: tuple[int, ...]) -> Any:
+        """The mean distance of the m nearest members of these classes, or of all where a class has fewer.
+
+        Those of large classes are left open.
+        """
         torch, kind = self.collection.torch, self.collection.kind
         assert kind is not None
-        if members == (1,):
-            return nearest[:, :, None].clone()
+        numbers = torch.where(self._is_large(numbers), -1, numbers)
         means = torch.full((*numbers.shape, len(members)), np.inf, dtype=torch.float64, device=numbers.device)
         n_near, most = numbers.shape[1], min(members[-1], self.largest)
+        if not most:
+            return means
         for part in row_blocks(len(numbers), size=max(1, DISTANCE_BYTES // (8 * n_near * max(1, self.largest)))):
             itself = own[part] if len(own) else own
             squares = self.steps.measure_classes(Q[part], self, numbers[part], itself)
@@ -191,21 +206,60 @@ class DeviceClasses:
             means[part] = told.reshape(-1, n_near, len(members))
         return torch.where((numbers >= 0)[:, :, None], means, np.inf)
 
+    def _is_large(self, numbers: Any) -> Any:
+        """Whether each of these classes (−1: none) has more rows than are measured whole."""
+        of_class = numbers.clamp(min=0)
+        return (numbers >= 0) & (self.starts[of_class + 1] - self.starts[of_class] > MEASURED_WHOLE)
+
+    def _fill_large(
+        self,
+        means: Any,
+        numbers: Any,
+        queries: DeviceQueries,
+        exact: Any,
+        minima: Any,
+        left_out: Any,
+        members: tuple[int, ...],
+    ) -> Any:
+        """Fill in the means of large classes; tells the queries whose lists were too short."""
+        torch = self.collection.torch
+        asked = members[-1] + 1 if len(left_out) else members[-1]
+        room = replace(Room.first_look(asked), size=self.size)
+        crowded = torch.zeros(queries.n, dtype=torch.bool, device=means.device)
+        query, near = self._is_large(numbers[:, : means.shape[1]]).nonzero(as_tuple=True)
+        for part in row_blocks(len(query), size=LINES_AT_ONCE):
+            which, at = query[part], near[part]
+            listed = self.steps.groups_of_lines(
+                minima, queries, self, which, numbers[which, at].contiguous(), asked, room.groups
+            )
+            itself = left_out[which] if len(left_out) else left_out
+            lines = queries.at(which), exact[which].contiguous()
+            _, far, open_still = self._measured(*lines, listed, room, itself, members[-1])
+            means[which, at] = means_of(torch, far, members)
+            crowded[which[open_still]] = True
+        return crowded
+
     def _nearest_rows(
         self, queries: DeviceQueries, exact: Any, minima: Any, left_out: Any, k: int
     ) -> tuple[Any, Any, Any]:
         """The k nearest of all rows from the same lowest scores; and the queries that must be asked again."""
-        torch, collection = self.collection.torch, self.collection
-        kind, steps, size = collection.kind, collection.steps, self.size
-        assert kind is not None
+        torch, steps, size = self.collection.torch, self.collection.steps, self.size
         if not k:
             nothing = torch.empty((queries.n, 0), dtype=torch.int64, device=minima.device)
             return nothing, nothing.double(), torch.zeros_like(queries.bounds.certain)
         asked = k + 1 if len(left_out) else k
         room = replace(Room.first_look(asked), size=size)
         limits = torch.full((queries.n,), np.inf, dtype=torch.float32, device=minima.device)
-        listed, counts, limits = steps.list_groups(minima, queries, self.rows, size, asked, limits, room.groups)
-        kept, counts = steps.look(queries, self.rows, size, listed, counts, limits, room.rows)
+        listed = steps.list_groups(minima, queries, self.rows, size, asked, limits, room.groups)
+        return self._measured(queries, exact, listed, room, left_out, k)
+
+    def _measured(
+        self, queries: DeviceQueries, exact: Any, listed: tuple[Any, Any, Any], room: Room, left_out: Any, k: int
+    ) -> tuple[Any, Any, Any]:
+        """The k nearest rows of the groups listed, and how far they are; and whether there were too many to look at."""
+        torch, kind, steps = self.collection.torch, self.collection.kind, self.collection.steps
+        assert kind is not None
+        kept, counts = steps.look(queries, self.rows, self.size, *listed, room.rows)
         counts = torch.where(queries.bounds.certain, counts, room.rows + 1)
         there = torch.arange(room.rows, device=kept.device) < counts[:, None]
         kept = torch.where(there, self.places[torch.where(there, kept, 0).clamp(min=0).long()], 0)
@@ -228,28 +282,3 @@ def means_of(torch: Any, lowest: Any, members: tuple[int, ...]) -> Any:
         if number + 1 in members:
             means.append(total / added)
     return torch.stack([*means, *[total / added] * (len(members) - len(means))], dim=1)
-
-
-def group_of(places: Any, size: int) -> Any:
-    """The group that each place belongs to: four groups share a stretch, pair by pair.
-
-    >>> group_of(np.array([0, 1, 2, 7, 8, 63, 64]), size=16).tolist()
-    [0, 0, 1, 3, 0, 3, 4]
-    """
-    return places // (4 * size) * 4 + places % 8 // 2
-
-
-def places_by_class(labels: np.ndarray, n_classes: int, stretch: int) -> tuple[np.ndarray, np.ndarray]:
-    """The rows in order of their classes, each class filled up with −1 to whole stretches; and where classes begin.
-
-    >>> places, starts = places_by_class(np.array([1, 0, 1]), 2, stretch=64)
-    >>> starts.tolist(), places[[0, 1, 64, 65, 66]].tolist(), len(places)
-    ([0, 64, 128], [1, -1, 0, 2, -1], 256)
-    """
-    sizes = np.bincount(labels, minlength=n_classes)
-    starts = np.concatenate([[0], np.cumsum(-(-sizes // stretch) * stretch)])
-    places = np.full(-(-starts[-1] // TILE) * TILE, -1, np.int32)
-    order = np.argsort(labels, kind="stable")
-    within = np.arange(len(labels)) - np.repeat(np.cumsum(sizes) - sizes, sizes)
-    places[starts[labels[order]] + within] = order
-    return places, starts.astype(np.int32)

@@ -218,6 +218,12 @@ class DeviceQueries:
     factors: Any
     bounds: QueryBounds
 
+    def at(self, numbers: Any) -> DeviceQueries:
+        """Those of these numbers, each as often as it is named."""
+        bound = self.bounds
+        parts = (part[numbers] for part in (bound.alpha, bound.beta, bound.gamma, bound.certain))
+        return DeviceQueries(len(numbers), self.halves[numbers], self.factors[numbers], QueryBounds(*parts))
+
     def slack(self, errors: Any, lengths: Any, queries: Any = slice(None)) -> Any:
         """E of rows or groups with these errors and lengths, for all queries or those of some numbers."""
         bound, eta = self.bounds, ETA_OF_FACTOR * self.factors[: self.n][queries, None]
