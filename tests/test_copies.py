@@ -5,6 +5,7 @@ from __future__ import annotations
 import copy
 import inspect
 import pickle
+import tempfile
 from collections.abc import Callable, Mapping
 from dataclasses import fields, is_dataclass
 from importlib.util import find_spec
@@ -21,6 +22,7 @@ from nearsay.metrics.specificity import breakdown
 from nearsay.posterior.past_case_table import CaseTable
 from public import ESTIMATORS, PUBLIC
 from test_settings import KEYWORDS, LABELS, QUICK, ROWS
+from test_shards import written
 from test_sklearn_checks import takes_an_estimator, takes_keywords
 
 WAYS: dict[str, Callable[[Any], Any]] = {
@@ -159,6 +161,13 @@ def _distances() -> list[Any]:
     return [as_distance(name, **parameters.get(name, {})) for name in ns.distances.DISTANCES]
 
 
+FOLDER = tempfile.TemporaryDirectory()
+
+
+def _files() -> list[str]:
+    return written(ROWS, [5], FOLDER.name)
+
+
 OBJECTS: dict[str, Callable[[], list[Any]]] = {
     "Distance": _distances,
     "Relevance": lambda: [ns.annotate.Relevance("rank", decay=0.5)],
@@ -167,6 +176,9 @@ OBJECTS: dict[str, Callable[[], list[Any]]] = {
     "NeighborTable": lambda: [fitted(ns.NeighborIndex).with_labels(LABELS).leave_one_out(3, (1,))],
     "LabeledNeighbors": lambda: [ns.LabeledNeighbors(ns.search.ExactSearch().fit(ROWS), LABELS)],
     "ClassTable": lambda: [fitted(ns.NeighborIndex).with_labels(LABELS).query_by_class(ROWS[:3])],
+    "ShardedRows": lambda: [ns.search.ShardedRows.open(_files()).without([3])],
+    "ShardedIndex": lambda: [ns.ShardedIndex().fit(_files())],
+    "ShardedClassifier": lambda: [ns.ShardedClassifier(3).fit(_files(), LABELS)],
     "ExactSearch": lambda: [ns.search.ExactSearch().fit(ROWS)],
     "TreeSearch": lambda: [ns.search.TreeSearch().fit(ROWS)],
     "ApproximateSearch": lambda: [ns.search.ApproximateSearch().fit(ROWS)] if find_spec("faiss") else [],

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import inspect
+import tempfile
 from functools import cache
 from typing import Any
 
@@ -17,6 +18,7 @@ from nearsay.arrays import check_row_numbers
 from nearsay.decision.envelope import operating_points
 from nearsay.errors import InputError
 from public import PUBLIC
+from test_shards import written
 
 N = 40
 MASK = np.arange(N) % 3 == 0
@@ -84,6 +86,14 @@ def index(distance: str = "euclidean", search: str = "exact") -> Any:
     return lambda rows: lines(fitted.leave_one_out(3, rows))
 
 
+FOLDER = tempfile.TemporaryDirectory()
+
+
+def shards() -> Any:
+    fitted = ns.ShardedIndex().fit(written(X, [7, 20], FOLDER.name))
+    return lambda rows: lines(fitted.leave_one_out(3, rows))
+
+
 def classes(n_classes: int, members: Any = (2,), distance: str = "euclidean", search: str = "exact") -> Any:
     labeled = ns.NeighborIndex(distance, search).fit(X).with_labels(np.arange(N) % 5, n_classes)
     return lambda rows: lines(labeled.leave_one_out(3, members, rows=rows))
@@ -114,6 +124,7 @@ ASKED = {
     "NeighborIndex.leave_one_out": index,
     "NeighborIndex.leave_one_out, by loop": lambda: index("manhattan"),
     "NeighborIndex.leave_one_out, by tree": lambda: index(search="kd"),
+    "ShardedIndex.leave_one_out": shards,
     "LabeledNeighbors.leave_one_out": lambda: classes(5),
     "LabeledNeighbors.leave_one_out, of rows": lambda: classes(5, None),
     "LabeledNeighbors.leave_one_out, by loop": lambda: classes(5, distance="manhattan"),

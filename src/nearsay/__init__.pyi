@@ -33,11 +33,13 @@ from nearsay.neighbors.index import NeighborIndex as NeighborIndex
 from nearsay.neighbors.index import leave_one_out as leave_one_out
 from nearsay.neighbors.index import nearest as nearest
 from nearsay.neighbors.labeled import LabeledNeighbors as LabeledNeighbors
+from nearsay.neighbors.sharded import ShardedIndex as ShardedIndex
 from nearsay.neighbors.table import NeighborTable as NeighborTable
 from nearsay.parallel import threads as threads
 from nearsay.posterior.classifier import NeighborClassifier as NeighborClassifier
 from nearsay.posterior.evidence import Evidence as Evidence
 from nearsay.posterior.fused import FusedClassifier as FusedClassifier
+from nearsay.posterior.sharded import ShardedClassifier as ShardedClassifier
 from nearsay.taxonomy.named import load_taxonomy as load_taxonomy
 from nearsay.taxonomy.taxonomy import Taxonomy as Taxonomy
 

@@ -7,3 +7,5 @@ from nearsay.posterior.fused_evidence import FusedEvidence as FusedEvidence
 from nearsay.posterior.fused_evidence import GroupEvidence as GroupEvidence
 from nearsay.posterior.label_scores import LabelScores as LabelScores
 from nearsay.posterior.named import POSTERIORS as POSTERIORS
+from nearsay.posterior.sharded import ShardedClassifier as ShardedClassifier
+from nearsay.posterior.sharded import count_past_cases as count_past_cases

@@ -116,20 +116,20 @@ max_past_cases, priors, random_state, n_jobs : as in ``NeighborClassifier``.
 
     @in_jobs
     def fit(
-        self, X: Any, y: Any, sample_weight: Any = None, *, ids: Any = None, beside_proba: Any = None
+        self, where: Any, y: Any, sample_weight: Any = None, *, ids: Any = None, beside_proba: Any = None
     ) -> ShardedClassifier:
         """Look at the shards, and learn from past cases.
 
         Parameters
         ----------
-        X : ShardedRows, or what ``ShardedRows.open`` takes.
+        where : ShardedRows, or what ``ShardedRows.open`` takes.
         y : (n_rows,) labels, of removed rows too, where they are not looked at.
         sample_weight, ids, beside_proba : as in ``NeighborClassifier``.
         """
         check_learning(self.criterion, self.max_past_cases)
         check_answering(self)
         check_beside(self.beside, beside_proba, self)
-        rows = self.opened(X)
+        rows = self.opened(where)
         y = column_or_1d(checked_labels(y), warn=True)
         check_classification_targets(y)
         if len(y) != len(rows):
@@ -152,16 +152,16 @@ max_past_cases, priors, random_state, n_jobs : as in ``NeighborClassifier``.
         self._held = held
         return self
 
-    def opened(self, X: Any) -> ShardedRows:
+    def opened(self, where: Any) -> ShardedRows:
         """The rows that ``fit`` takes: what was opened, or files to be opened."""
-        if isinstance(X, ShardedRows):
-            return X
-        if hasattr(X, "shape"):
+        if isinstance(where, ShardedRows):
+            return where
+        if hasattr(where, "shape"):
             raise InputError(
-                f"Rows in shards are named by their files, and this is an array of shape {X.shape}. Write it with"
+                f"Rows in shards are named by their files, and this is an array of shape {where.shape}. Write it with"
                 " np.save and pass the path, or pass the array to NeighborClassifier."
             )
-        return ShardedRows.open(X)
+        return ShardedRows.open(where)
 
     @property
     def _view(self) -> Callable[..., View]:
