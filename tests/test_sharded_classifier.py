@@ -141,7 +141,7 @@ def test_a_model_beside_shards_is_heard_as_beside_one_array(tmp_path, fitted):
 def test_rows_are_learned_from_and_asked_a_part_at_a_time(tmp_path, monkeypatch):
     for module, most in ((shard_views, 60), (row_maps, 60)):
         monkeypatch.setattr(module, "ROWS_TO_LEARN_FROM", most)
-    for module in (past_cases, shard_views):
+    for module in (past_cases, shard_views, sharded_classifier):
         monkeypatch.setattr(module, "ROWS_AT_ONCE", 50)
     monkeypatch.setattr(past_cases, "FEWEST", 20)
     monkeypatch.setattr(whole_classifier, "CASES_TO_SCALE_BY", 50)
@@ -241,6 +241,21 @@ def test_a_promise_needs_no_more_in_memory_than_a_few_numbers_a_row(tmp_path, mo
     ns.ConformalClassifier(ShardedClassifier(5, posterior="pooled", max_past_cases=60)).fit(files, y)
     assert sum(held) == 400
     assert max(held) <= 60
+
+
+@pytest.mark.parametrize("as_files", [False, True], ids=["rows of an array", "rows of files"])
+def test_a_classifier_that_is_fitted_is_calibrated_on_other_rows(tmp_path, as_files):
+    X, y = rows_and_labels(300, 5, seed=3)
+    (tmp_path / "other").mkdir()
+    fitted = ShardedClassifier(5, posterior="pooled").fit(written(X[:200], [90], str(tmp_path)), y[:200])
+    written(X[200:], [40], str(tmp_path / "other"))
+    others = str(tmp_path / "other") if as_files else X[200:]
+    some = ns.HedgedClassifier(fitted, TREE, accuracy=0.8, cv="prefit").fit(others, y[200:])
+    whole = ns.NeighborClassifier(5, posterior="pooled").fit(X[:200], y[:200])
+    whole = ns.HedgedClassifier(whole, TREE, accuracy=0.8, cv="prefit").fit(X[200:], y[200:])
+    assert some.n_calibration_ == 100
+    np.testing.assert_allclose(some.settings_, whole.settings_, **CLOSE)
+    np.testing.assert_array_equal(some.predict(X), whole.predict(X))
 
 
 def test_prediction_sets_are_those_of_one_array(tmp_path, monkeypatch):
@@ -383,6 +398,7 @@ def test_distances_are_counted_in_the_bins_of_the_whole(case, at_once, k):
     [
         (lambda rows: ShardedClassifier().fit(rows, ["a", "b"]), "a label for each of the 6 rows; got 2"),
         (lambda rows: ShardedClassifier().fit(np.zeros((6, 1)), list("aabbcc")), "an array of shape"),
+        (lambda rows: ns.HedgedClassifier(ShardedClassifier(), cv=3).fit(rows, list("aabbcc")), "leaving each out"),
         (lambda rows: ShardedClassifier().fit(rows, list("aabbcc"), beside_proba=np.ones((6, 3))), "there is none"),
         (lambda rows: ShardedClassifier(metric="auto", metric_params={"p": 1}).fit(rows, list("aabbcc")), "large_mar"),
         (lambda rows: ShardedClassifier(9).fit(rows, list("aabbcc")), "n_neighbors=9"),

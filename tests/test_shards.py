@@ -409,6 +409,7 @@ def test_progress_counts_every_shard_and_block_of_queries(tmp_path, monkeypatch)
         (lambda index: index.with_labels([0, 1]), "each of the 6 rows"),
         (lambda index: index.rows_.without([7]), "numbered 0 to 5"),
         (lambda index: ShardedIndex("precomputed").fit(index.rows_), "whole matrix"),
+        (lambda index: ShardedIndex(search=ns.search.ExactSearch()).fit(index.rows_), "search is a name"),
         (lambda index: ShardedIndex(cluster=object()).fit(index.rows_), "cluster"),
         (lambda index: merge([]), "nothing to merge"),
         (

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -13,9 +14,11 @@ from sklearn.utils.metaestimators import _safe_split
 from sklearn.utils.multiclass import check_classification_targets
 from sklearn.utils.validation import check_is_fitted
 
-from nearsay.arrays import check_row_numbers, places_among
+from nearsay.arrays import check_row_numbers, places_among, row_blocks
 from nearsay.errors import InputError
 from nearsay.posterior.fitting import is_auto
+from nearsay.posterior.past_cases import ROWS_AT_ONCE
+from nearsay.search.shards import ShardedRows
 from nearsay.validation import checked_labels
 
 # One row in so many is held out where a part of the rows is.
@@ -170,9 +173,14 @@ def calibrate(estimator: Any, X: Any, y: Any, cv: Any) -> Calibration:
         other rows. An int or splitter: it is fitted without each fold and
         asked about it; these models answer together (``FoldModels``).
     """
+    is_fitted = isinstance(cv, str) and cv == "prefit"
+    if hasattr(estimator, "opened") and (not is_fitted or isinstance(X, str | os.PathLike)):
+        X = estimator.opened(X)  # rows in files
     X, y = _checked(estimator, X, y)
-    if isinstance(cv, str) and cv == "prefit":
+    if is_fitted:
         check_is_fitted(estimator)
+        if isinstance(X, ShardedRows):
+            return _asked_in_blocks(estimator, X, y)
         return Calibration(estimator, y, proba(estimator, X), np.zeros(len(y), bool))
     if cv is None and hasattr(estimator, "leave_one_out_proba"):
         if len(y) < 2:
@@ -183,6 +191,11 @@ def calibrate(estimator: Any, X: Any, y: Any, cv: Any) -> Calibration:
         p = np.asarray(fitted.leave_one_out_proba(), dtype=np.float64)
         _, place, counts = np.unique(y, return_inverse=True, return_counts=True)
         return Calibration(fitted, y, p, counts[place] == 1, rows_worth_one=LEFT_OUT_ROWS_WORTH_ONE)
+    if hasattr(estimator, "left_out_blocks"):
+        raise InputError(
+            "Rows in shards are calibrated on by leaving each out (cv=None), or are others than the estimator was"
+            f' fitted to (cv="prefit"); got cv={cv!r}.'
+        )
     if cv is None or (isinstance(cv, str) and cv == "split"):
         train, held_out, alone = hold_out(y)
         fitted = clone(estimator).fit(*_safe_split(estimator, X, y, train))
@@ -204,6 +217,18 @@ def _left_out_in_blocks(fitted: Any, y: np.ndarray) -> Calibration:
 
     known: dict[str, Any] = {"rows_worth_one": LEFT_OUT_ROWS_WORTH_ONE, "in_blocks": blocks}
     return Calibration(fitted, labels, np.empty((0, len(fitted.classes_))), counts[of_class] == 1, **known)
+
+
+def _asked_in_blocks(estimator: Any, X: ShardedRows, y: np.ndarray) -> Calibration:
+    """The calibration of a fitted classifier on other rows in shards, some of them read and asked at a time."""
+    asked = X.live_numbers
+
+    def blocks() -> Iterator[Block]:
+        for part in row_blocks(len(asked), size=ROWS_AT_ONCE):
+            yield np.arange(part.start, part.stop), proba(estimator, X.take(asked[part]))
+
+    nothing = np.empty((0, len(estimator.classes_)))
+    return Calibration(estimator, y[asked], nothing, np.zeros(len(asked), bool), in_blocks=blocks)
 
 
 def other_posteriors(found: Calibration, X: Any, y: Any) -> Iterator[Calibration]:
@@ -233,8 +258,6 @@ def _checked(estimator: Any, X: Any, y: Any) -> tuple[Any, np.ndarray]:
             f"A promise is read from probabilities, but {type(estimator).__name__} has no"
             " predict_proba. Wrap it first (sklearn.calibration.CalibratedClassifierCV gives it one)."
         )
-    if hasattr(estimator, "opened"):  # rows in files
-        X = estimator.opened(X)
     X, y = indexable(X, checked_labels(y))
     assert_all_finite(y, input_name="y")
     y = column_or_1d(y, warn=True)

@@ -17,7 +17,7 @@ import numpy as np
 
 from nearsay.arrays import check_n_neighbors, check_row_numbers, row_blocks, rows_within
 from nearsay.distances.named import Metric, as_distance, with_parameters
-from nearsay.errors import NotFitted
+from nearsay.errors import InputError, NotFitted
 from nearsay.neighbors.class_means import means_of_nearest
 from nearsay.neighbors.class_order import MEMBERS_OF_NEAREST, NearestClasses
 from nearsay.neighbors.fitted_shards import check_shard, known_as
@@ -103,6 +103,11 @@ class ShardedIndex:
 
         A row that cannot be compared (NaN, infinite) is an error when its shard is first searched.
         """
+        if not isinstance(self.search, str):
+            raise InputError(
+                "Each shard is searched by whoever opens it, so search is a name, such as"
+                f' "exact" or "hnsw"; got {self.search!r}.'
+            )
         self.distance_ = as_distance(with_parameters(self.metric, self.metric_params))
         known_as(self.distance_)  # a matrix of distances is refused
         self.rows_ = where if isinstance(where, ShardedRows) else ShardedRows.open(where)
