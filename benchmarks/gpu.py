@@ -42,11 +42,11 @@ from benchmarks.measuring import Rows, print_table
 from nearsay.compiling import start_compiling
 from nearsay.neighbors import find
 from nearsay.neighbors.index import NeighborIndex
-from nearsay.search import gpu_blocks
+from nearsay.search.card import blocks as gpu_blocks
+from nearsay.search.card.collection import DeviceCollection
+from nearsay.search.card.rows import bytes_on_card
 from nearsay.search.exact import ExactSearch
 from nearsay.search.gpu import GpuSearch
-from nearsay.search.gpu_collection import DeviceCollection
-from nearsay.search.gpu_rows import bytes_on_card
 
 # (rows, columns, queries, neighbors, kind)
 CASES = [

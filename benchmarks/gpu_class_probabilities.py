@@ -20,10 +20,10 @@ from nearsay.neighbors import find
 from nearsay.neighbors.index import NeighborIndex
 from nearsay.neighbors.labeled import LabeledNeighbors
 from nearsay.neighbors.table import NeighborTable
+from nearsay.search.card.class_triton import Sizes, TritonClassSteps
+from nearsay.search.card.classes import DeviceClasses
 from nearsay.search.exact import ExactSearch
 from nearsay.search.gpu import GpuSearch
-from nearsay.search.gpu_class_triton import Sizes, TritonClassSteps
-from nearsay.search.gpu_classes import DeviceClasses
 
 # What the pooled posterior asks for: means of so many nearest members, of the 16 nearest classes.
 MEMBERS, NEAR = (1, 4, 16, 64), 16

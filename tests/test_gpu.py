@@ -19,16 +19,14 @@ import nearsay as ns
 import reference
 from nearsay.distances.named import as_distance
 from nearsay.neighbors import find
-from nearsay.search import (
-    choose,
-    gpu_blocks,
-    gpu_bounds,
-    gpu_collection,
-    gpu_rows,
-)
+from nearsay.search import choose
+from nearsay.search.card import blocks as gpu_blocks
+from nearsay.search.card import bounds as gpu_bounds
+from nearsay.search.card import collection as gpu_collection
+from nearsay.search.card import rows as gpu_rows
+from nearsay.search.card.collection import Room
 from nearsay.search.exact import ExactSearch
 from nearsay.search.gpu import GpuSearch
-from nearsay.search.gpu_collection import Room
 from test_search import worst_rows
 
 pytestmark = pytest.mark.skipif(not importlib.util.find_spec("torch"), reason="needs torch")

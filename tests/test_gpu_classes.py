@@ -15,9 +15,12 @@ from hypothesis import strategies as st
 import nearsay as ns
 from nearsay.neighbors import class_search, classes_on_card, classes_there
 from nearsay.posterior import pooled
-from nearsay.search import choose, gpu_class_steps, gpu_classes, gpu_collection
+from nearsay.search import choose
+from nearsay.search.card import class_steps as gpu_class_steps
+from nearsay.search.card import classes as gpu_classes
+from nearsay.search.card import collection as gpu_collection
+from nearsay.search.card.collection import Room
 from nearsay.search.exact import ExactSearch
-from nearsay.search.gpu_collection import Room
 from test_gpu import METRICS, assert_same, on_cpu, rows_and_queries, usable
 
 pytestmark = pytest.mark.skipif(not importlib.util.find_spec("torch"), reason="needs torch")

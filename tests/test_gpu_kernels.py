@@ -10,18 +10,16 @@ import pytest
 
 import nearsay as ns
 from nearsay.neighbors import class_search, find
-from nearsay.search import (
-    gpu,
-    gpu_class_kernels,
-    gpu_class_steps,
-    gpu_class_triton,
-    gpu_classes,
-    gpu_jit,
-    gpu_product_kernels,
-    gpu_selection_kernels,
-)
+from nearsay.search import gpu
+from nearsay.search.card import class_kernels as gpu_class_kernels
+from nearsay.search.card import class_steps as gpu_class_steps
+from nearsay.search.card import class_triton as gpu_class_triton
+from nearsay.search.card import classes as gpu_classes
+from nearsay.search.card import jit as gpu_jit
+from nearsay.search.card import product_kernels as gpu_product_kernels
+from nearsay.search.card import selection_kernels as gpu_selection_kernels
+from nearsay.search.card.triton import Tiling, TritonSteps
 from nearsay.search.exact import ExactSearch
-from nearsay.search.gpu_triton import Tiling, TritonSteps
 from test_gpu import assert_same, on_cpu
 from test_gpu_classes import assert_same_classes
 from triton_in_numpy import kernels_by_numpy

@@ -15,7 +15,10 @@ from nearsay.cli import judging
 from nearsay.distances.named import as_distance
 from nearsay.errors import InputError, MissingExtra
 from nearsay.neighbors import find
-from nearsay.search import choose, gpu, gpu_collection, gpu_selection_kernels, gpu_steps
+from nearsay.search import choose, gpu
+from nearsay.search.card import collection as gpu_collection
+from nearsay.search.card import selection_kernels as gpu_selection_kernels
+from nearsay.search.card import steps as gpu_steps
 from nearsay.search.exact import ExactSearch
 from nearsay.search.gpu import GpuSearch
 from test_gpu import assert_same, on_cpu

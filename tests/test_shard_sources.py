@@ -16,8 +16,9 @@ from hypothesis import strategies as st
 import nearsay as ns
 from nearsay.errors import InputError, MissingExtra, StorageError
 from nearsay.neighbors.sharded import ShardedIndex
-from nearsay.search import lance_files, places
 from nearsay.search.shards import ShardedRows
+from nearsay.search.stored import lance as lance_files
+from nearsay.search.stored import places
 from test_shards import same
 
 pa = pytest.importorskip("pyarrow")

@@ -20,8 +20,8 @@ from nearsay.errors import InputError, NotFitted, StorageError
 from nearsay.neighbors import labeled, shard_work, sharded
 from nearsay.neighbors.shard_search import Partial, merge, search_shard, shard_tasks
 from nearsay.neighbors.sharded import ShardedIndex
-from nearsay.search.mapped_shards import RowMap
 from nearsay.search.shards import ShardedRows
+from nearsay.search.stored.mapped import RowMap
 
 METRICS = st.sampled_from(["euclidean", "manhattan", "cosine"])
 

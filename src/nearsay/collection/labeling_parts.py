@@ -25,7 +25,7 @@ from nearsay.collection.live import LiveCollection
 from nearsay.data.replacing import replacing
 from nearsay.errors import InputError, StorageError
 from nearsay.neighbors.workers import workers_of
-from nearsay.search.places import file_checksum, files_within
+from nearsay.search.stored.places import file_checksum, files_within
 
 ENDING, DONE = ".parquet", ".done.json"
 

@@ -17,10 +17,10 @@ from nearsay.neighbors.class_order import MEMBERS_OF_NEAREST, NearestClasses
 from nearsay.neighbors.class_table import ClassTable
 from nearsay.neighbors.classes_there import ClassesThere
 from nearsay.neighbors.table import NeighborTable
+from nearsay.search.card.classes import ClassesFound, DeviceClasses
+from nearsay.search.card.collection import DeviceCollection
+from nearsay.search.card.results import Results
 from nearsay.search.gpu import GpuSearch
-from nearsay.search.gpu_classes import ClassesFound, DeviceClasses
-from nearsay.search.gpu_collection import DeviceCollection
-from nearsay.search.gpu_results import Results
 
 # What is told of the classes of queries stays on the card up to this size, and is brought to the host above it.
 KEPT_THERE = 1 << 30

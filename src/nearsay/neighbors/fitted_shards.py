@@ -17,9 +17,9 @@ from nearsay.neighbors.class_search import ClassSearch
 from nearsay.neighbors.class_table import ClassTable
 from nearsay.neighbors.table import NeighborTable
 from nearsay.search.choose import choose
-from nearsay.search.places import Stamp
 from nearsay.search.protocol import NeighborSearch
-from nearsay.search.shard import Shard
+from nearsay.search.stored.places import Stamp
+from nearsay.search.stored.shard import Shard
 
 
 class FittedShard:

@@ -24,7 +24,7 @@ from nearsay.errors import require
 from nearsay.neighbors.shard_search import Partial, ShardTask, merge
 from nearsay.neighbors.shard_work import Talk, Told, answer_once
 from nearsay.parallel import threads
-from nearsay.search.mapped_shards import RowMap
+from nearsay.search.stored.mapped import RowMap
 
 Item = TypeVar("Item")
 Found = TypeVar("Found")

@@ -24,8 +24,8 @@ from nearsay.neighbors import find
 from nearsay.neighbors.class_table import ClassTable, no_members
 from nearsay.neighbors.fitted_shards import FittedShard, fitted_shard
 from nearsay.neighbors.table import NeighborTable
-from nearsay.search.shard import Shard
 from nearsay.search.shards import ShardedRows
+from nearsay.search.stored.shard import Shard
 
 NO_ROWS = np.empty(0, np.int64)
 # Distances of queries to the members of a class are measured so many at once: 8 MB.

@@ -19,7 +19,7 @@ from nearsay.posterior.named import name_of
 from nearsay.posterior.own import OwnPosterior
 from nearsay.posterior.priors import Priors
 from nearsay.posterior.votes import lift, winners
-from nearsay.search.gpu_results import bring
+from nearsay.search.card.results import bring
 
 
 @dataclass(frozen=True)

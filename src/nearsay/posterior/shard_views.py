@@ -23,8 +23,8 @@ from nearsay.posterior.beside import ModelBeside
 from nearsay.posterior.feature_group import View
 from nearsay.posterior.past_cases import ROWS_AT_ONCE
 from nearsay.posterior.row_maps import ROWS_TO_LEARN_FROM, LinearMap
-from nearsay.search.mapped_shards import RowMap
 from nearsay.search.shards import ShardedRows
+from nearsay.search.stored.mapped import RowMap
 
 
 class ShardView(View):

@@ -3,8 +3,8 @@
     queries ──► tensor cores, float16 ──► groups and rows that may count ──► float64 on the card ──► neighbors
                                                      └── near ties without number ──► exact search on the CPU
 
-``gpu_bounds.py`` proves that nothing is missed, ``gpu_collection.py`` takes the steps, and ``gpu_steps.py`` and
-``gpu_triton.py`` are the steps: in plain torch operations, which the CPU can do too, and for CUDA.
+``card/bounds.py`` proves that nothing is missed, ``card/collection.py`` takes the steps, and ``card/steps.py`` and
+``card/triton.py`` are the steps: in plain torch operations, which the CPU can do too, and for CUDA.
 """
 
 from __future__ import annotations
@@ -20,11 +20,11 @@ import numpy as np
 
 from nearsay.distances.distance import Distance
 from nearsay.errors import InputError, MissingExtra, require
+from nearsay.search.card.blocks import SHARE_FOR_ROWS
+from nearsay.search.card.collection import MEASURED_THERE, MOST_NEIGHBORS, DeviceCollection
+from nearsay.search.card.rows import bytes_on_card
+from nearsay.search.card.steps import PlainSteps
 from nearsay.search.exact import ExactSearch
-from nearsay.search.gpu_blocks import SHARE_FOR_ROWS
-from nearsay.search.gpu_collection import MEASURED_THERE, MOST_NEIGHBORS, DeviceCollection
-from nearsay.search.gpu_rows import bytes_on_card
-from nearsay.search.gpu_steps import PlainSteps
 from nearsay.search.screening.candidate_tables import join_looks
 from nearsay.search.screening.prepared_rows import Geometry
 
@@ -203,7 +203,7 @@ class There:
 def steps_for(torch: Any, device: str) -> PlainSteps:
     """Triton's kernels where they can run, plain operations elsewhere."""
     if device.startswith("cuda") and importlib.util.find_spec("triton") is not None:
-        from nearsay.search.gpu_triton import OLDEST, TritonSteps, tilings_for
+        from nearsay.search.card.triton import OLDEST, TritonSteps, tilings_for
 
         capability = torch.cuda.get_device_capability(device)
         if capability >= OLDEST:

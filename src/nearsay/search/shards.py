@@ -22,11 +22,11 @@ from typing import Any, Literal
 import numpy as np
 
 from nearsay.errors import InputError, unknown_name
-from nearsay.search.lance_files import is_lance
-from nearsay.search.mapped_shards import RowMap
-from nearsay.search.places import full_path
-from nearsay.search.shard import Shard
-from nearsay.search.shard_sources import shards_of_files, shards_of_lance, shards_of_snapshot
+from nearsay.search.stored.lance import is_lance
+from nearsay.search.stored.mapped import RowMap
+from nearsay.search.stored.places import full_path
+from nearsay.search.stored.shard import Shard
+from nearsay.search.stored.sources import shards_of_files, shards_of_lance, shards_of_snapshot
 
 # Rows of one shard, in the bytes they take. So many, or fewer, are held in eight bits by exact search, and are put in
 # the order of their classes without looking at the file again.

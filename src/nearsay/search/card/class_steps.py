@@ -8,7 +8,7 @@
     groups_of_lines     the groups of one class that may hold one of the k nearest members, for a query
 
 A *pair* is a query with a class, and has the number class · queries + query: pairs beside each other look at the same
-rows. A *place* is where a row lies in the order of classes. ``gpu_class_triton.py`` takes the same steps on CUDA.
+rows. A *place* is where a row lies in the order of classes. ``class_triton.py`` takes the same steps on CUDA.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from typing import Any
 
 import numpy as np
 
-from nearsay.search.gpu_rows import DeviceQueries, members
+from nearsay.search.card.rows import DeviceQueries, members
 
 # Numbers that are looked at at once.
 AT_ONCE = 1 << 24

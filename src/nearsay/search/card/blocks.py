@@ -15,7 +15,7 @@ from typing import Any
 
 import numpy as np
 
-from nearsay.search.gpu_rows import TILE, DeviceRows, bytes_on_card
+from nearsay.search.card.rows import TILE, DeviceRows, bytes_on_card
 
 # Of the free memory, what rows may take: lists and lowest scores need the rest.
 SHARE_FOR_ROWS = 0.7

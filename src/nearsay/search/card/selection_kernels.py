@@ -1,4 +1,4 @@
-"""Triton kernels of a search on CUDA that select and measure: ``gpu_steps.py`` says what each step gives.
+"""Triton kernels of a search on CUDA that select and measure: ``steps.py`` says what each step gives.
 
     list_groups     a program reads the minima of one query: the k-th lowest of them, and those below it
     look            a program goes over the listed groups of one query, 64 rows at a time
@@ -10,7 +10,7 @@ Sums over columns in float64 round as the compiled loops of the CPU do: one mult
 
 from __future__ import annotations
 
-from nearsay.search.gpu_jit import jit, tl
+from nearsay.search.card.jit import jit, tl
 
 
 @jit

@@ -7,7 +7,7 @@
     measure        their distances in float64
     order          nearest first, ties by row number
 
-``gpu_triton.py`` takes the same steps on CUDA, and ``gpu_bounds.py`` says why nothing is missed.
+``triton.py`` takes the same steps on CUDA, and ``bounds.py`` says why nothing is missed.
 """
 
 from __future__ import annotations
@@ -16,8 +16,8 @@ from typing import Any
 
 import numpy as np
 
-from nearsay.search.gpu_class_steps import ClassSteps, rooted
-from nearsay.search.gpu_rows import DeviceQueries, DeviceRows, RowSpace, by_group, members
+from nearsay.search.card.class_steps import ClassSteps, rooted
+from nearsay.search.card.rows import DeviceQueries, DeviceRows, RowSpace, by_group, members
 
 # The lowest of groups that are so far apart are taken together where there are many: the k-th lowest of them is
 # nearly that of all, and sooner found.

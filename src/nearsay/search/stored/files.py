@@ -11,9 +11,9 @@ from typing import Any, Protocol
 import numpy as np
 
 from nearsay.errors import InputError, StorageError, require
-from nearsay.search import arrow_rows
-from nearsay.search.lance_files import read_fragment
-from nearsay.search.places import is_url, open_file, read_bytes, stamp_of
+from nearsay.search.stored import arrow_rows
+from nearsay.search.stored.lance import read_fragment
+from nearsay.search.stored.places import is_url, open_file, read_bytes, stamp_of
 
 NPY, PARQUET = ".npy", ".parquet"
 # The header of an .npy file is about 128 bytes; so many are read of one that is not on a disk.

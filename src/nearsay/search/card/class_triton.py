@@ -7,10 +7,10 @@ from typing import Any
 
 import numpy as np
 
-from nearsay.search import gpu_class_kernels as kernels
-from nearsay.search.gpu_bounds import ETA_OF_FACTOR
-from nearsay.search.gpu_class_steps import ClassSteps, rooted
-from nearsay.search.gpu_rows import DeviceQueries
+from nearsay.search.card import class_kernels as kernels
+from nearsay.search.card.bounds import ETA_OF_FACTOR
+from nearsay.search.card.class_steps import ClassSteps, rooted
+from nearsay.search.card.rows import DeviceQueries
 
 # The most groups of a class that a program reads at a time.
 MOST_GROUPS = 128

@@ -10,10 +10,10 @@ from typing import Any
 import numpy as np
 
 from nearsay.errors import StorageError
-from nearsay.search.lance_files import fragment_digest
-from nearsay.search.mapped_shards import RowMap
-from nearsay.search.places import Stamp, file_checksum, is_url, machine, sampled_digest, stamp_of
-from nearsay.search.shard_files import open_part
+from nearsay.search.stored.files import open_part
+from nearsay.search.stored.lance import fragment_digest
+from nearsay.search.stored.mapped import RowMap
+from nearsay.search.stored.places import Stamp, file_checksum, is_url, machine, sampled_digest, stamp_of
 
 
 @dataclass(frozen=True)

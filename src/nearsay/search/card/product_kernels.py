@@ -1,4 +1,4 @@
-"""Triton kernels of a search on CUDA that round and multiply: ``gpu_steps.py`` says what each step gives.
+"""Triton kernels of a search on CUDA that round and multiply: ``steps.py`` says what each step gives.
 
 prepared        a program rounds one query, and adds up its bound
 group_minima    a program multiplies one tile of queries with many tiles of rows, or one of rows with many of queries,
@@ -7,7 +7,7 @@ group_minima    a program multiplies one tile of queries with many tiles of rows
 
 from __future__ import annotations
 
-from nearsay.search.gpu_jit import jit, tl
+from nearsay.search.card.jit import jit, tl
 
 
 @jit

@@ -11,10 +11,10 @@ import numpy as np
 
 from nearsay.arrays import rows_within
 from nearsay.errors import InputError, StorageError
-from nearsay.search.lance_files import LANCE, look_at_lance
-from nearsay.search.places import beside, files_within, full_path, is_folder, open_file, stamp_of
-from nearsay.search.shard import Shard, looked_up, written_on
-from nearsay.search.shard_files import NPY, PARQUET, FoundFile, file_kind, look_at
+from nearsay.search.stored.files import NPY, PARQUET, FoundFile, file_kind, look_at
+from nearsay.search.stored.lance import LANCE, look_at_lance
+from nearsay.search.stored.places import beside, files_within, full_path, is_folder, open_file, stamp_of
+from nearsay.search.stored.shard import Shard, looked_up, written_on
 
 SNAPSHOT, SNAPSHOT_FORMAT = "nearsay snapshot", 1
 

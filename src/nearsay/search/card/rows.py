@@ -19,7 +19,7 @@ from typing import Any
 import numpy as np
 
 from nearsay.arrays import row_blocks
-from nearsay.search.gpu_bounds import (
+from nearsay.search.card.bounds import (
     ETA_OF_FACTOR,
     HIGHEST_POWER,
     LOWEST_POWER,

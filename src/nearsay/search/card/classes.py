@@ -6,7 +6,7 @@
     └────────────┴──────┴────────────────┘                                                                    │
                  of the 16 nearest classes every member in float64 ──► the m nearest ──► means ◄── classes in order
 
-Of each class, a row is measured no farther than the lowest t + E of its groups (``gpu_bounds.py``), so its nearest
+Of each class, a row is measured no farther than the lowest t + E of its groups (``bounds.py``), so its nearest
 member has t − E of at most that. A row that is left out is passed over by number: the group that it lies in gives no
 threshold, and it is none of the rows that are looked at.
 """
@@ -21,10 +21,10 @@ from typing import Any
 import numpy as np
 
 from nearsay.arrays import row_blocks
-from nearsay.search.gpu_class_places import group_of, places_by_class
-from nearsay.search.gpu_class_steps import rooted
-from nearsay.search.gpu_collection import QUERIES_AT_ONCE, DeviceCollection, Room
-from nearsay.search.gpu_rows import DeviceQueries
+from nearsay.search.card.class_places import group_of, places_by_class
+from nearsay.search.card.class_steps import rooted
+from nearsay.search.card.collection import QUERIES_AT_ONCE, DeviceCollection, Room
+from nearsay.search.card.rows import DeviceQueries
 
 # Rows in a group; four groups share a stretch of rows, which must be of one class.
 SIZE = 16

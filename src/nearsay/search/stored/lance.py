@@ -16,8 +16,8 @@ from typing import Any
 import numpy as np
 
 from nearsay.errors import InputError, StorageError, require
-from nearsay.search import arrow_rows
-from nearsay.search.places import full_path, is_url, machine, sampled_digest, stamp_of
+from nearsay.search.stored import arrow_rows
+from nearsay.search.stored.places import full_path, is_url, machine, sampled_digest, stamp_of
 
 LANCE = ".lance"
 

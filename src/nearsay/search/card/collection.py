@@ -17,10 +17,10 @@ from nearsay.arrays import row_blocks
 from nearsay.distances.distance import Distance
 from nearsay.distances.histograms import Hellinger
 from nearsay.distances.vectors import Correlation, Cosine, Euclidean, Mahalanobis, SquaredEuclidean
-from nearsay.search.gpu_blocks import kept_on_host, passing, rows_at_once
-from nearsay.search.gpu_results import Results
-from nearsay.search.gpu_rows import DeviceQueries, DeviceRows, RowSpace, from_numpy
-from nearsay.search.gpu_steps import PlainSteps
+from nearsay.search.card.blocks import kept_on_host, passing, rows_at_once
+from nearsay.search.card.results import Results
+from nearsay.search.card.rows import DeviceQueries, DeviceRows, RowSpace, from_numpy
+from nearsay.search.card.steps import PlainSteps
 from nearsay.search.row_store import HeldRows
 from nearsay.search.screening.prepared_rows import Geometry
 

@@ -10,7 +10,7 @@ from typing import Any
 
 import numpy as np
 
-from nearsay.search.gpu_rows import TILE
+from nearsay.search.card.rows import TILE
 
 
 def group_of(places: Any, size: int) -> Any:

@@ -7,13 +7,13 @@ from typing import Any
 
 import numpy as np
 
-from nearsay.search import gpu_product_kernels as products
-from nearsay.search import gpu_selection_kernels as selection
-from nearsay.search.gpu_bounds import CUT_OFF, ETA_OF_FACTOR, ROUNDED_UP, ROW_SCALE, QueryBounds, summing_units
-from nearsay.search.gpu_class_steps import ClassSteps, rooted
-from nearsay.search.gpu_class_triton import TritonClassSteps
-from nearsay.search.gpu_rows import TILE, DeviceQueries, DeviceRows, RowSpace, from_numpy
-from nearsay.search.gpu_steps import TOGETHER, PlainSteps
+from nearsay.search.card import product_kernels as products
+from nearsay.search.card import selection_kernels as selection
+from nearsay.search.card.bounds import CUT_OFF, ETA_OF_FACTOR, ROUNDED_UP, ROW_SCALE, QueryBounds, summing_units
+from nearsay.search.card.class_steps import ClassSteps, rooted
+from nearsay.search.card.class_triton import TritonClassSteps
+from nearsay.search.card.rows import TILE, DeviceQueries, DeviceRows, RowSpace, from_numpy
+from nearsay.search.card.steps import TOGETHER, PlainSteps
 from nearsay.search.screening import bounds
 
 # Rows up to so many columns are multiplied beside queries that stay in fast memory.

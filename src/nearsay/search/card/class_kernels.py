@@ -1,4 +1,4 @@
-"""Triton kernels that find the nearest members of classes on CUDA: ``gpu_class_steps.py`` says what each step gives.
+"""Triton kernels that find the nearest members of classes on CUDA: ``class_steps.py`` says what each step gives.
 
     groups_of_class     a program reads the lowest scores of one class for some queries: the lowest, and those near it
     rows_of_entries     a program looks at the rows of some groups, each for a query
@@ -13,7 +13,7 @@ the few others are appended behind, in any order, and counted.
 
 from __future__ import annotations
 
-from nearsay.search.gpu_jit import jit, tl
+from nearsay.search.card.jit import jit, tl
 
 
 @jit
