@@ -7,6 +7,7 @@ import re
 import subprocess
 import sys
 import tomllib
+from importlib import metadata
 from pathlib import Path
 from types import SimpleNamespace
 
@@ -140,6 +141,17 @@ def test_the_doctor_lists_what_the_project_file_asks_for():
     assert set(describe_installation()["extras"]) == extras
     for extra in extras:
         assert sorted(map(str.lower, requirements()[extra])) == names(project["optional-dependencies"][extra])
+
+
+def test_the_doctor_also_looks_at_what_is_only_found_on_the_path(monkeypatch):
+    def nowhere(name: str) -> None:
+        raise metadata.PackageNotFoundError(name)
+
+    monkeypatch.setattr(metadata, "requires", nowhere)
+    result = run("doctor", "--json")
+    assert result.exit_code == 0
+    assert json.loads(result.stdout)["packages"] == {}
+    assert run("doctor").exit_code == 0
 
 
 def test_the_doctor_finds_what_is_here():

@@ -17,6 +17,8 @@ import nearsay as ns
 from make_saved_files import FOLDER, MADE
 from make_saved_files import answers as answers_of_file
 from nearsay.errors import InputError, SavedFileError
+from nearsay.search.exact import ExactSearch
+from nearsay.search.trees import TreeSearch
 from public import ESTIMATORS
 from test_copies import MOODS, NAMES, OBJECTS, PETS, WITH_FAISS, answers, fitted, plain
 from test_settings import QUICK, ROWS
@@ -70,6 +72,15 @@ def test_other_objects_are_saved_too(name, again):
 def test_models_of_scikit_learn_inside_are_saved_with_it(model, again):
     one = ns.HedgedClassifier(model, PETS).fit(ROWS, NAMES)
     np.testing.assert_array_equal(again(one).predict_proba(ROWS), one.predict_proba(ROWS))
+
+
+@pytest.mark.parametrize("search", [ExactSearch(products="float32"), TreeSearch(leaf_size=7)])
+def test_a_search_that_was_given_as_an_object_is_saved_with_its_settings(search, again):
+    X = np.random.default_rng(0).normal(size=(60, 3))
+    one = ns.NeighborClassifier(3, search=search).fit(X, np.arange(60) % 3)
+    other = again(one)
+    assert vars(other.search) == vars(search)
+    np.testing.assert_array_equal(other.predict_proba(X[:9]), one.predict_proba(X[:9]))
 
 
 @pytest.mark.parametrize("labels", [NAMES, NAMES == "cat", np.arange(len(ROWS)) % 3 + 2**62, NAMES.astype(object)])

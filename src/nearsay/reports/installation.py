@@ -69,11 +69,17 @@ def describe_products() -> dict[str, Any]:
 def requirements() -> dict[str, list[str]]:
     """The packages nearsay needs (under "") and those of each extra, from its own metadata.
 
+    None are known where nearsay is not installed but found on the path.
+
     >>> "numpy" in requirements()[""], requirements()["faiss"]
     (True, ['faiss-cpu'])
     """
     needed: dict[str, list[str]] = {"": []}
-    for line in metadata.requires("nearsay") or []:
+    try:
+        told = metadata.requires("nearsay") or []
+    except metadata.PackageNotFoundError:
+        told = []
+    for line in told:
         package = re.split(r"[^A-Za-z0-9._-]", line, maxsplit=1)[0]
         extra = re.search(r"""extra == ['"]([^'"]+)""", line)
         needed.setdefault(extra[1] if extra else "", []).append(package)

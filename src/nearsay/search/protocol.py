@@ -93,15 +93,20 @@ class Versioned:
         return twin
 
     def _to_saved(self: Any) -> dict[str, Any]:
-        """What the search is built again from: its settings and the rows."""
+        """What the search is built again from: its settings and the rows; of one that holds none, its settings."""
         settings = {name: value for name, value in vars(self).items() if not name.startswith("_") and name[-1] != "_"}
+        if not hasattr(self, "rows_"):
+            return {"settings": settings}
         chunks = [chunk for _, chunk in self.rows_.chunks()]
         return {"settings": {**settings, "metric": self.distance_}, "chunks": chunks, "removed": self.rows_.removed}
 
     @classmethod
     def _from_saved(cls: Any, state: dict[str, Any]) -> Any:
+        search = cls._made_again(state["settings"])
+        if "chunks" not in state:
+            return search
         first, *more = state["chunks"]
-        search = cls._made_again(state["settings"]).fit(first)
+        search.fit(first)
         for chunk in more:
             search.add(chunk)
         if state["removed"] is not None:
