@@ -13,7 +13,7 @@ import pytest
 FIRST = [
     *("sklearn_checks", "store_crash", "cli", "compiling", "odd_files", "scikit_learn_names", "images_read", "sources"),
     *("data", "datasets", "settings", "corel5k", "many_classes", "simulated_promises", "commands", "joint_search"),
-    *("fused", "reproduce_hedging", "tour", "approximate"),
+    *("fused", "reproduce_hedging", "tour", "approximate", "dask", "labeling_parts"),
 ]
 
 

@@ -225,8 +225,7 @@ def test_three_workers_answer_as_one_process_about_files_in_another_order(files,
     monkeypatch.setattr(sharded, "MOST_QUERIES", 300)
     index = ShardedIndex(cluster=3).fit(list(reversed(files)))
     back = np.vstack([X[start : start + 150] for start in reversed(range(0, 3000, 150))])
-    same(index.query(X[:1000] + 0.5, 7), ns.nearest(back, X[:1000] + 0.5, 7))
-    on_dask.close_clusters()
+    same(index.query(X[:1000] + 0.5, 7), ns.nearest(back, X[:1000] + 0.5, 7))  # the next test has the same cluster
 
 
 @pytest.mark.slow

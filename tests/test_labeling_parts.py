@@ -5,6 +5,7 @@ from __future__ import annotations
 import itertools
 import json
 import zipfile
+from collections.abc import Iterator
 from pathlib import Path
 
 import numpy as np
@@ -219,8 +220,15 @@ def test_one_byte_that_changes_in_a_file_is_another_question(place):
         label_part(labeling_parts.PartTask(**{**task.__dict__, "out": str(place / "9.parquet")}))
 
 
+@pytest.fixture(scope="module")
+def two_workers() -> Iterator[None]:
+    """A local cluster for several tests: to start one takes longer than what they ask of it."""
+    yield
+    on_dask.close_clusters()
+
+
 @pytest.mark.slow
-def test_a_cluster_answers_and_evaluates_as_one_process(place):
+def test_a_cluster_answers_and_evaluates_as_one_process(place, two_workers):
     pytest.importorskip("distributed")
     answered(place)
     alone = [told(place / f"answers/{number}.parquet") for number in range(3)]
@@ -237,11 +245,10 @@ def test_a_cluster_answers_and_evaluates_as_one_process(place):
     assert json.loads(command.stdout)["n_items"] == 90
     learned = run("learn", place / "leaves.nearsay", "--k", "7", "--cluster", "2", "--json")
     assert json.loads(learned.stdout)["n_neighbors"] == 7
-    on_dask.close_clusters()
 
 
 @pytest.mark.slow
-def test_pictures_described_by_workers_make_the_collection_that_one_process_makes(tmp_path):
+def test_pictures_described_by_workers_make_the_collection_that_one_process_makes(tmp_path, two_workers):
     for kind, number in itertools.product(("owl", "wren"), range(20)):
         picture(tmp_path / f"birds/{kind}/{number}.png", kind, number)
     (tmp_path / "birds/owl/broken.png").write_text("no picture")
@@ -261,4 +268,3 @@ def test_pictures_described_by_workers_make_the_collection_that_one_process_make
     asked = ("index", tmp_path / "birds", "-o", tmp_path / "typed", "--describe", "rgb", "--describe", "haar")
     command = run(*asked, "--cluster", "2", "--json")
     assert (command.exit_code, json.loads(command.stdout)["n_items"]) == (1, 40)  # 1: a picture was left out
-    on_dask.close_clusters()

@@ -154,14 +154,7 @@ max_past_cases, priors, random_state, n_jobs : as in ``NeighborClassifier``.
 
     def opened(self, where: Any) -> ShardedRows:
         """The rows that ``fit`` takes: what was opened, or files to be opened."""
-        if isinstance(where, ShardedRows):
-            return where
-        if hasattr(where, "shape"):
-            raise InputError(
-                f"Rows in shards are named by their files, and this is an array of shape {where.shape}. Write it with"
-                " np.save and pass the path, or pass the array to NeighborClassifier."
-            )
-        return ShardedRows.open(where)
+        return where if isinstance(where, ShardedRows) else ShardedRows.open(where)
 
     @property
     def _view(self) -> Callable[..., View]:

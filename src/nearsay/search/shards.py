@@ -90,6 +90,11 @@ class ShardedRows:
         """
         if verify not in VERIFY:
             raise unknown_name("way to verify", verify, VERIFY)
+        if hasattr(where, "shape"):
+            raise InputError(
+                f"Rows in shards are named by their files, and this is an array of shape {tuple(where.shape)}. Write it"
+                " with np.save and pass the path, or pass the array to NeighborIndex or NeighborClassifier."
+            )
         removed = np.empty(0, np.int64)
         if is_lance(where):
             shards = shards_of_lance(where, columns, shard_bytes)
