@@ -11,6 +11,7 @@ which are asked again once it is back. With a work folder, neither costs what wa
 
 from __future__ import annotations
 
+import logging
 import os
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from concurrent.futures import CancelledError
@@ -97,6 +98,9 @@ class DaskCluster:
             _clients[self.cluster] = self._connected(distributed)
         else:
             count = cores() if self.cluster == LOCAL else int(self.cluster)
+            # Loud only while it is closed, when levels are put back to what they were.
+            told = logging.getLogger("distributed")
+            told.setLevel(max(told.level, logging.WARNING))
             # A memory map counts as memory of a worker, though the system can have it back: no limit.
             local = distributed.LocalCluster(
                 n_workers=count,
