@@ -21,22 +21,19 @@ from nearsay.neighbors.index import NeighborIndex
 from nearsay.neighbors.labeled import LabeledNeighbors
 from nearsay.neighbors.table import NeighborTable
 from nearsay.search.card.class_triton import Sizes, TritonClassSteps
-from nearsay.search.card.classes import DeviceClasses
+from nearsay.search.card.classes import DeviceClasses, nearest_classes
 from nearsay.search.exact import ExactSearch
 from nearsay.search.gpu import GpuSearch
 
 # What the pooled posterior asks for: means of so many nearest members, of the 16 nearest classes.
-MEMBERS, NEAR = (1, 4, 16, 64), 16
+MEMBERS, NEAR, ROOM = (1, 4, 16, 64), 16, 128
 # Sizes of groups and of kernels, to be compared with those that are used: by what tells which kernel they are of.
-OTHER_SIZES = (8, 32)
+OTHER_SIZES = (16,)
 OTHER_LAUNCHES: list[tuple[str, dict[str, int]]] = [
-    *(("queries", {"queries": many}) for many in (16, 32, 64)),
-    *(("entries", {"entries": many}) for many in (2, 4, 8, 16)),
-    *(("lanes", {"lanes": lanes, "warps": warps}) for lanes, warps in ((128, 4), (512, 8), (512, 16), (1024, 8))),
-    *(
-        ("lines", {"lines": lines, "rows": rows, "tile_warps": warps})
-        for lines, rows, warps in ((16, 64, 4), (32, 64, 4), (64, 64, 4), (64, 64, 8), (32, 128, 4))
-    ),
+    *(("keys", {"queries": many, "key_warps": warps}) for many, warps in ((32, 1), (64, 2), (128, 4), (256, 8))),
+    *(("pairs", {"lanes": lanes, "warps": warps}) for lanes, warps in ((64, 2), (128, 4), (256, 8), (512, 8))),
+    *(("lines", {"line_warps": warps}) for warps in (1, 2, 4)),
+    *(("lines", {"lines": lines, "rows": rows}) for lines, rows in ((32, 128), (64, 64), (128, 128))),
 ]
 
 
@@ -92,27 +89,34 @@ def on_the_card(
     line: dict[str, Any] = {"nearest rows, ms": rows, "by class, ms": timed(lambda: all_of_it(there, members))}
     line["over nearest rows, there"] = round(line["by class, ms"] / rows, 2)
     line["order alone, ms"] = timed(lambda: all_of_it(there, ()))
-    queries, exact = collection._queries(asked), collection._measurable(asked).double()
-    line["minima"] = timed(lambda: collection.steps.group_minima(queries, there.rows, there.size))
-    minima = collection.steps.group_minima(queries, there.rows, there.size)
-    line["rows of all"] = timed(lambda: there._nearest_rows(queries, exact, minima, nobody, 10))
-    line["groups"] = timed(lambda: steps.groups_of_classes(minima, queries, there, nobody))
-    thresholds, pairs, groups = steps.groups_of_classes(minima, queries, there, nobody)
-    line["look"] = timed(lambda: steps.rows_of_pairs(queries, there, thresholds, pairs, groups, nobody))
-    row_pairs, places = steps.rows_of_pairs(queries, there, thresholds, pairs, groups, nobody)
-    line["groups a pair"] = round(len(pairs) / len(thresholds), 3)
-    line["rows a pair"] = round(int((places >= 0).sum()) / len(thresholds), 3)
-    line["measure"] = timed(lambda: steps.measure_pairs(kind, exact, there, row_pairs, places))
-    nearest = there._nearest_of_each(queries, exact, minima, nobody)
-    line["order"] = timed(lambda: there._in_order(*nearest))
-    numbers = there._in_order(*nearest)[0][:, :NEAR].contiguous()
-    line["means"] = timed(lambda: there._means(exact, numbers, nobody, members))
+    queries, exact = collection._queries(asked), collection._measurable(asked)
+    keyed, in_float64 = queries.with_keys(there.size), exact.double()
+    line["keys"] = timed(lambda: collection.steps.group_lows(queries, there.rows, there.size))
+    keys = collection.steps.group_lows(queries, there.rows, there.size)
+    line["rows of all"] = timed(lambda: there._nearest_rows(keyed, exact, keys[0], nobody, 10))
+    line["nearest"] = timed(lambda: steps.nearest_of_classes(keys, keyed, there, nobody))
+    _, places, those = steps.nearest_of_classes(keys, keyed, there, nobody)
+    pairs, others = those()
+    line["others a pair"] = round(len(pairs) / len(places), 4)
+    line["groups a pair"] = round(int((others < -1).sum()) / len(places), 4)
+    line["measure"] = timed(lambda: steps.measure_pairs(kind, in_float64, there, None, places))
+    line["nearest of each"] = timed(lambda: there._nearest_of_each(queries, keyed, in_float64, keys, nobody))
+    rows, distances = there._nearest_of_each(queries, keyed, in_float64, keys, nobody)
+    line["order"] = timed(lambda: nearest_classes(torch, rows, distances, NEAR))
+    near = nearest_classes(torch, rows, distances, NEAR)
+    line["members"] = timed(lambda: steps.members_of_lines(queries, there, near, nobody, members[-1], ROOM))
+    kept, counts = steps.members_of_lines(queries, there, near, nobody, members[-1], ROOM)
+    line["members a line"] = round(float(counts.double().mean()), 2)
+    lines, in_order = exact.repeat_interleave(near.shape[1], dim=0), replace(there.rows, exact=there.in_order)
+    line["measure members"] = timed(lambda: collection.steps.measure(kind, lines, in_order, kept, counts))
+    far = collection.steps.measure(kind, lines, in_order, kept, counts)
+    line["order members"] = timed(lambda: collection.steps.order(kept, far, counts, nobody, 0, members[-1]))
+    line["means"] = timed(lambda: there._means(queries, exact, near, nobody, members))
     if isinstance(steps, TritonClassSteps):
         works = {
-            "queries": lambda: steps.groups_of_classes(minima, queries, there, nobody),
-            "entries": lambda: steps.rows_of_pairs(queries, there, thresholds, pairs, groups, nobody),
-            "lanes": lambda: steps.measure_pairs(kind, exact, there, row_pairs, places),
-            "lines": lambda: steps.measure_classes(exact, there, numbers, nobody),
+            "keys": lambda: steps.nearest_of_classes(keys, keyed, there, nobody),
+            "pairs": lambda: steps.measure_pairs(kind, in_float64, there, None, places),
+            "lines": lambda: steps.members_of_lines(queries, there, near, nobody, members[-1], ROOM),
         }
         for name, given in OTHER_LAUNCHES:
             steps.sizes = replace(Sizes(), **given)

@@ -141,9 +141,9 @@ def test_without_its_bound_the_screen_would_miss_rows():
 
     def nothing(*given):
         bound = gpu_bounds.query_bounds(*given)
-        return gpu_bounds.QueryBounds(0 * bound.alpha, 0 * bound.beta, 0 * bound.gamma, bound.certain)
+        return gpu_bounds.QueryBounds(0 * bound.alpha, 0 * bound.beta, 0 * bound.gamma, bound.certain, 0.0)
 
-    with mock.patch.object(gpu_rows, "query_bounds", nothing), mock.patch.object(gpu_rows, "ETA_OF_FACTOR", 0.0):
+    with mock.patch.object(gpu_rows, "query_bounds", nothing):
         assert (find.nearest(on_cpu().fit(X), X[5:25], 5).indices != expected.indices).any()
 
 

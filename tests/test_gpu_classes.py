@@ -70,7 +70,7 @@ def many_classes(n_rows=3000, n_queries=20, n_classes=300, *, far=True):
     return X, Q, labels
 
 
-@pytest.mark.parametrize("step", ["groups_of_classes", "measure_classes"])
+@pytest.mark.parametrize("step", ["nearest_of_classes", "members_of_lines"])
 def test_many_classes_are_found_and_averaged_on_the_card(step):
     X, Q, labels = many_classes(far=False)
     here, there = both_ways(X, labels, 300)
@@ -88,25 +88,33 @@ def test_many_classes_are_found_and_averaged_on_the_card(step):
     assert_same_classes(there.leave_one_out(5, (1, 4), rows), here.leave_one_out(5, (1, 4), rows))
 
 
-@pytest.mark.parametrize(("whole", "on_card"), [(512, True), (128, False)])
 @pytest.mark.parametrize("ties", [False, True])
-def test_the_members_of_large_classes_are_averaged_on_the_card_where_few_are_asked_for(whole, on_card, ties):
+def test_classes_of_many_rows_and_of_few_are_averaged_on_the_card(ties):
     X, Q, labels = many_classes(n_classes=5)
     if ties:
         X, Q = np.round(X), np.round(Q)
     labels = np.where(labels < 3, 0, labels)  # one large class, and two of 600 rows
-    labels[5::9] = 5  # and one of 300
-    here, there = both_ways(X, labels, 7)
-    really = gpu_class_steps.ClassSteps.groups_of_lines
-    with (
-        mock.patch.object(gpu_classes, "MEASURED_WHOLE", whole),
-        mock.patch.object(gpu_classes, "LINES_AT_ONCE", 7),
-        mock.patch.object(gpu_class_steps.ClassSteps, "groups_of_lines", autospec=True, side_effect=really) as asked,
-    ):
-        assert_same_classes(there.query(Q, 5, (1, 4)), here.query(Q, 5, (1, 4)))
-        some = np.arange(0, len(X), 60)
-        assert_same_classes(there.leave_one_out(5, (1, 4), some), here.leave_one_out(5, (1, 4), some))
-    assert asked.called == on_card
+    labels[5::9] = 5  # one of 300
+    labels[:2] = 6  # and one of two
+    here, there = both_ways(X, labels, 8)
+    with mock.patch.object(class_search, "fill_means", side_effect=AssertionError("the processor averaged")):
+        found = there.query(Q[4:], 5, (1, 4, 64))
+    assert_same_classes(found, here.query(Q[4:], 5, (1, 4, 64)))
+    some = np.arange(0, len(X), 60)
+    assert_same_classes(there.leave_one_out(5, (1, 4), some), here.leave_one_out(5, (1, 4), some))
+
+
+@pytest.mark.parametrize("middle", [0.0, 3.0])
+def test_where_most_members_are_equal_all_are_measured(middle):
+    X, _, labels = many_classes(n_classes=5, far=False)
+    X[:2000] = middle  # with 0 the scores are 0, and tell no place
+    X[2000] = -middle
+    here, there = both_ways(X, labels, 6, gone=[7])
+    really = gpu_class_steps.ClassSteps.measure_classes
+    with mock.patch.object(gpu_class_steps.ClassSteps, "measure_classes", autospec=True, side_effect=really) as asked:
+        assert_same_classes(there.query(X[:30] + 1, 5, (1, 4)), here.query(X[:30] + 1, 5, (1, 4)))
+        assert_same_classes(there.leave_one_out(5, (1, 4), [1, 2999]), here.leave_one_out(5, (1, 4), [1, 2999]))
+    assert asked.called
 
 
 def test_answers_do_not_depend_on_how_many_queries_are_asked_at_once():
@@ -117,7 +125,7 @@ def test_answers_do_not_depend_on_how_many_queries_are_asked_at_once():
     whole, others = there.query(Q, 9, (1, 4)), there.leave_one_out(9, (1, 4))
     with (
         mock.patch.object(gpu_classes, "QUERIES_AT_ONCE", 256),
-        mock.patch.object(gpu_classes, "DISTANCE_BYTES", 1 << 16),
+        mock.patch.object(gpu_classes, "MEMBER_BYTES", 1 << 16),
         mock.patch.object(gpu_class_steps, "AT_ONCE", 1 << 12),
     ):
         assert_same_classes(there.query(Q, 9, (1, 4)), whole)
@@ -139,7 +147,7 @@ def test_a_card_that_runs_out_of_memory_leaves_classes_to_the_processor(ask):
     here, there = both_ways(X, labels, 300)
     full = torch.OutOfMemoryError("Tried to allocate 2.00 GiB. GPU 0 has …")
     with (
-        mock.patch.object(gpu_class_steps.ClassSteps, "groups_of_classes", side_effect=full),
+        mock.patch.object(gpu_class_steps.ClassSteps, "nearest_of_classes", side_effect=full),
         pytest.warns(UserWarning, match="so the processor answers"),
     ):
         found = ask(there, Q)

@@ -10,12 +10,14 @@ import pytest
 
 import nearsay as ns
 from nearsay.neighbors import class_search, find
+from nearsay.posterior import pooled_there
 from nearsay.search import gpu
 from nearsay.search.card import class_kernels as gpu_class_kernels
 from nearsay.search.card import class_steps as gpu_class_steps
 from nearsay.search.card import class_triton as gpu_class_triton
 from nearsay.search.card import classes as gpu_classes
 from nearsay.search.card import jit as gpu_jit
+from nearsay.search.card import pool_kernels as gpu_pool_kernels
 from nearsay.search.card import product_kernels as gpu_product_kernels
 from nearsay.search.card import selection_kernels as gpu_selection_kernels
 from nearsay.search.card.triton import Tiling, TritonSteps
@@ -35,7 +37,7 @@ SHORT, LONG = Tiling(32, 64, 4, 2, 1024, rows_stay=True), Tiling(32, 64, 4, 2)
 def by_kernels():
     """Searches on the "card" launch the kernels, and numpy runs them."""
     with (
-        kernels_by_numpy(gpu_class_kernels, gpu_product_kernels, gpu_selection_kernels),
+        kernels_by_numpy(gpu_class_kernels, gpu_pool_kernels, gpu_product_kernels, gpu_selection_kernels),
         mock.patch.object(gpu, "steps_for", lambda torch, device: TritonSteps(torch, SHORT, LONG)),
     ):
         yield
@@ -66,7 +68,7 @@ def test_rows_too_long_to_stay():
 
 
 @pytest.mark.parametrize(
-    ("metric", "members", "size"), [("euclidean", (1, 4), 16), ("sqeuclidean", (), 8), ("hellinger", (3, 100), 4)]
+    ("metric", "members", "size"), [("euclidean", (1, 4), 32), ("sqeuclidean", (), 8), ("hellinger", (3, 100), 4)]
 )
 def test_classes_in_order_and_means(metric, members, size, monkeypatch):
     monkeypatch.setitem(gpu_classes.DeviceClasses.__init__.__kwdefaults__, "size", size)
@@ -81,9 +83,8 @@ def test_classes_in_order_and_means(metric, members, size, monkeypatch):
     assert_same_classes(there.leave_one_out(3, members, some), here.leave_one_out(3, members, some))
 
 
-def test_members_of_large_classes(monkeypatch):
-    monkeypatch.setattr(gpu_classes, "MEASURED_WHOLE", 64)
-    monkeypatch.setattr(gpu_classes, "SIZE", 4)
+def test_more_members_than_lanes(monkeypatch):
+    monkeypatch.setattr(gpu_class_triton, "LANES_OF_LINE", 32)
     monkeypatch.setitem(gpu_classes.DeviceClasses.__init__.__kwdefaults__, "size", 4)
     X, labels = rows_and_labels(n_classes=4)
     labels[::8] = 3
@@ -98,12 +99,29 @@ def test_members_of_large_classes(monkeypatch):
 
 def test_more_groups_and_rows_than_there_was_room_for(monkeypatch):
     monkeypatch.setattr(gpu_class_triton, "AT_LEAST", 1)
-    monkeypatch.setattr(gpu_class_triton, "MORE", 1 << 30)
+    monkeypatch.setattr(gpu_class_triton, "PAIRS_A_PLACE", 1 << 30)
     X = np.zeros((400, 3), np.float32)  # every row is as near as every other
     labels = np.arange(400) % 3
     here, there = (ns.NeighborIndex(search=search).fit(X).with_labels(labels) for search in (ExactSearch(), on_cpu()))
     assert_same_classes(there.query(X[:4], 3, (1, 4)), here.query(X[:4], 3, (1, 4)))
     assert_same_classes(there.leave_one_out(3, (1, 4), [5]), here.leave_one_out(3, (1, 4), [5]))
+
+
+@pytest.mark.parametrize("members", [(1,), (1, 2, 9)])
+def test_the_pool_in_one_pass(members):
+    torch = importlib.import_module("torch")
+    X, labels = rows_and_labels(n_classes=23)
+    labels[labels == 4] = 5  # one more class without rows
+    table = ns.NeighborIndex(search=on_cpu()).fit(X).with_labels(labels, 23).query(X[:9] + 1, 3, members)
+    rng = np.random.default_rng(0)
+    learned = np.arange(len(members)), 0.3, rng.random(len(members)), rng.random(len(members)), rng.random(23), 0.01
+    nothing = table.classes[:1]
+    nothing.by_class[:], nothing.near[:], nothing.near_means[:] = np.inf, -1, np.inf
+    for near in (table.classes, nothing):
+        expected = pooled_there.pooled_there(near, *learned)
+        found = pooled_there.by_kernel(torch, near, *learned)
+        np.testing.assert_allclose(found.numpy(), expected.numpy(), rtol=1e-13)
+        np.testing.assert_allclose(found.numpy().sum(axis=1), 1)
 
 
 def test_the_lowest_of_a_line():

@@ -45,6 +45,9 @@ class Pointer:
     def __add__(self, steps):
         return Pointer(self.memory, self.offsets + np.asarray(steps, np.int64))
 
+    def __getitem__(self, key):
+        return Pointer(self.memory, np.asarray(self.offsets)[key])
+
     def places(self, mask):
         offsets = np.asarray(self.offsets)
         mask = np.broadcast_to(True if mask is None else np.asarray(mask), np.broadcast(offsets, mask).shape)
@@ -97,13 +100,27 @@ def store(pointer, values, mask=None):
     pointer.memory[offsets[mask]] = np.broadcast_to(values, mask.shape)[mask]
 
 
-def atomic_add(pointer, value, mask, sem):
+def atomic_add(pointer, value, mask=np.True_, sem=None):
     offsets, mask = pointer.places(mask)
     before = np.zeros(mask.shape, pointer.memory.dtype)
-    for lane in zip(*np.nonzero(mask), strict=True):
+    for lane in (each for each in np.ndindex(mask.shape) if mask[each]):
         before[lane] = pointer.memory[offsets[lane]]
         pointer.memory[offsets[lane]] += value
     return block(before)
+
+
+def split(values):
+    assert values.shape[-1] == 2
+    return block(values[..., 0]), block(values[..., 1])
+
+
+def reduce(several, axis, combine):
+    """Pair by pair, as numpy has it: a combination must not depend on the order."""
+    parts = [[block(part) for part in np.moveaxis(values, axis, 0)] for values in several]
+    held = [each[0] for each in parts]
+    for number in range(1, len(parts[0])):
+        held = combine(*held, *(each[number] for each in parts))
+    return tuple(held)
 
 
 class Language(SimpleNamespace):
@@ -111,6 +128,7 @@ class Language(SimpleNamespace):
 
     def __init__(self):
         super().__init__(numbers=(), load=load, store=store, atomic_add=atomic_add, constexpr=int)
+        self.split, self.reduce = split, reduce
         for name in ("int32", "int64", "float16", "float32", "float64"):
             setattr(self, name, np.dtype(name))
         self.arange = lambda start, stop: block(np.arange(start, stop, dtype=np.int32))
@@ -120,7 +138,7 @@ class Language(SimpleNamespace):
         self.range = lambda *ends, num_stages=0: range(*ends)
         self.where = lambda *given: block(np.where(*given))
         self.minimum, self.maximum = np.minimum, np.maximum
-        self.sqrt, self.trans = np.sqrt, np.transpose
+        self.sqrt, self.log, self.exp, self.trans = np.sqrt, np.log, np.exp, np.transpose
         self.broadcast_to = lambda values, shape: block(np.broadcast_to(values, shape))
         self.reshape = lambda values, shape: block(np.reshape(values, shape))
         self.sum = lambda values, axis: block(np.sum(values, axis=axis, dtype=values.dtype))

@@ -53,15 +53,12 @@ class ClassesOnCard:
         """The ``k`` nearest rows, and all classes in order; None where the card ran out of memory.
 
         ``left_out`` names the row that each query is itself, or is empty; without ``Q`` these rows are the queries.
-        The means are those of ``members``, or of one member where classes are too large for the card.
         """
         n_queries = len(left_out) if Q is None else len(Q)
         stays = Q is not None and bool(members) and 8 * n_queries * self.n_classes <= KEPT_THERE
 
         def ask(there: DeviceCollection) -> tuple[NeighborTable, np.ndarray, np.ndarray]:
-            by_class = self._by_class(there)
-            told = members if by_class.tells_means(members) else (1,)
-            return _filled(by_class, Q, left_out, n_queries, k, told, stays=stays and told == members)
+            return _filled(self._by_class(there), Q, left_out, n_queries, k, members, stays=stays)
 
         found = self._asked(ask)
         if found is None:
@@ -150,19 +147,20 @@ def _filled(
     for part, found in by_class.found(Q, left_out, k, members, n_near):
         told = _rows_told(found, table[part], open_still[part], undecided[part])
         if in_arrays is None:
-            kept.append((found.distances, found.numbers, found.means))
+            kept.append((found.distances, found.rows, found.near, found.means))
         else:
-            told.append((found.numbers, in_arrays.numbers[part]))
+            numbers, nearest = found.in_order()
+            told.append((numbers, in_arrays.numbers[part]))
             if members:
-                told += [(found.nearest, in_arrays.nearest[part]), (found.means, in_arrays.means[part])]
+                told += [(nearest, in_arrays.nearest[part]), (found.means, in_arrays.means[part])]
         results.bring(*zip(*told, strict=True))
     results.finish()
     classes = in_arrays
     if classes is None:
-        by_number, in_order, means = (
+        by_number, rows, near, means = (
             parts[0] if len(parts) == 1 else torch.cat(parts) for parts in zip(*kept, strict=True)
         )
-        classes = ClassesThere(by_number, in_order, means, members)
+        classes = ClassesThere(by_number, rows, near, means, members)
     table = NeighborTable(table.indices, table.distances, classes)
     return table, np.flatnonzero(open_still & ~undecided), np.flatnonzero(undecided)
 

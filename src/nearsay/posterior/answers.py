@@ -19,7 +19,7 @@ from nearsay.posterior.named import name_of
 from nearsay.posterior.own import OwnPosterior
 from nearsay.posterior.priors import Priors
 from nearsay.posterior.votes import lift, winners
-from nearsay.search.card.results import bring
+from nearsay.search.card.results import brought
 
 
 @dataclass(frozen=True)
@@ -50,16 +50,16 @@ class Answers:
 
     def proba(self, table: NeighborTable) -> np.ndarray:
         """Probabilities (n_queries, n_classes)."""
-        p = np.empty((len(table), self.n_classes))
         there = self._there(table)
         if there is not None:
-            bring(there, p)
+            p = brought(there)
             contested = _contested(there)
             if len(contested):
                 few = p[contested]
                 self._settle(few, table[contested])
                 p[contested] = few
             return p
+        p = np.empty((len(table), self.n_classes))
         for part, p_part, _ in self.by_block(table):
             p[part] = p_part
         return p

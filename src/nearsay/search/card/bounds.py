@@ -49,6 +49,8 @@ QUERY_LENGTH = 2.0**8
 LOWEST_POWER, HIGHEST_POWER = -60, 24
 # One unit of a sum on tensor cores, as derived above.
 CUT_OFF = 2.0**-22
+# Scores below this count as equal where they carry a place: what is smaller may be taken for 0, without its digits.
+TINY = 2.0**-100
 # The bound is evaluated in float32, which may lose a little of it.
 ROUNDED_UP = 1 + 2.0**-18
 # η, times the scale of the scores, is this times what brings half norms to that scale.
@@ -64,17 +66,42 @@ def summing_units(n_columns: int) -> float:
     return 9 * n_columns / 8 + 16
 
 
+def lost_to_places(size: int) -> float:
+    """What a *key* loses over the size of its score: its last digits are the place of a row in a group of this size.
+
+    Places in groups of 32 take 5 of 24 digits, so 2⁻¹⁸ of the score t. A unit of summing is more than that of t, which
+    is at most |y|²/2 + |p||g| and what was lost before; twice as much is taken, to cover the latter.
+
+    >>> lost_to_places(32) == 2.0**-17
+    True
+    """
+    return size * 2.0**-22
+
+
 @dataclass(frozen=True)
 class QueryBounds:
     """What makes E of a row, times the scale of the scores: α, β and γ of each query, float32 tensors.
 
-    ``certain`` is False for queries whose scores say nothing: too far away, or rows whose squares vanish.
+    ``certain`` is False for queries whose scores say nothing: too far away, or rows whose squares vanish. η, which is
+    the same for all but for the scale, is told over what brings half norms to that scale.
     """
 
     alpha: Any
     beta: Any
     gamma: Any
     certain: Any
+    eta_of_factor: float = ETA_OF_FACTOR
+
+    def some(self, part: slice) -> QueryBounds:
+        """Those of a part of the queries."""
+        alpha, beta, gamma, certain = (each[part] for each in (self.alpha, self.beta, self.gamma, self.certain))
+        return QueryBounds(alpha, beta, gamma, certain, self.eta_of_factor)
+
+    def of_keys(self, size: int) -> QueryBounds:
+        """The same for keys of groups of this size."""
+        lost = lost_to_places(size)
+        beta, gamma = self.beta + lost * (self.alpha + self.beta), self.gamma + TINY
+        return QueryBounds(self.alpha, beta, gamma, self.certain, self.eta_of_factor * (1 + lost / (2 * CUT_OFF)))
 
 
 def query_bounds(

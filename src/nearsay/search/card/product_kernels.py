@@ -2,7 +2,7 @@
 
 prepared        a program rounds one query, and adds up its bound
 group_minima    a program multiplies one tile of queries with many tiles of rows, or one of rows with many of queries,
-                and writes one number per group
+                and writes one number per group, or the two lowest, each with its place in the group (``TWO``)
 """
 
 from __future__ import annotations
@@ -69,6 +69,49 @@ def lowest_of_groups(scores, LINES: tl.constexpr, ROWS: tl.constexpr, SIZE: tl.c
 
 
 @jit
+def both_lowest(low, following, other_low, other_following):  # type: ignore[no-untyped-def]
+    """The two lowest of two times two, each in order."""
+    following = tl.minimum(tl.maximum(low, other_low), tl.minimum(following, other_following))
+    return tl.minimum(low, other_low), following
+
+
+@jit
+def two_lowest_of_groups(scores, factors, nothing, LINES: tl.constexpr, ROWS: tl.constexpr, SIZE: tl.constexpr):  # type: ignore[no-untyped-def]
+    """The two lowest of each group, their places in it as their last digits; +inf above ``nothing``, times factors."""
+    row = tl.arange(0, ROWS)
+    place = row // 8 % (SIZE // 2) * 2 + row % 2
+    keys = (scores.to(tl.int32, bitcast=True) & -SIZE) | place[None, :]
+    parts = tl.reshape(keys.to(tl.float32, bitcast=True), (LINES, ROWS // (4 * SIZE), SIZE // 2, 4, 2))
+    one, other = tl.split(parts)
+    low, following = tl.reduce((tl.minimum(one, other), tl.maximum(one, other)), 2, both_lowest)
+    low = tl.reshape(low, (LINES, ROWS // SIZE))
+    following = tl.reshape(following, (LINES, ROWS // SIZE))
+    most = nothing * factors[:, None]
+    return tl.where(low < most, low, float("inf")), tl.where(following < most, following, float("inf"))
+
+
+@jit
+def write_lowest(  # type: ignore[no-untyped-def]
+    scores,
+    factors,
+    out,
+    to_second,
+    nothing,
+    TWO: tl.constexpr,
+    LINES: tl.constexpr,
+    ROWS: tl.constexpr,
+    SIZE: tl.constexpr,
+):
+    """``to_second`` is how far behind the lowest scores the second ones are written."""
+    if TWO:
+        low, following = two_lowest_of_groups(scores, factors, nothing, LINES, ROWS, SIZE)
+        tl.store(out, low)
+        tl.store(out + to_second, following)
+    else:
+        tl.store(out, lowest_of_groups(scores, LINES, ROWS, SIZE))
+
+
+@jit
 def minima_of_short_rows(  # type: ignore[no-untyped-def]
     queries,
     rows,
@@ -79,6 +122,9 @@ def minima_of_short_rows(  # type: ignore[no-untyped-def]
     n_tiles,
     tiles_a_program,
     n_groups,
+    to_second,
+    nothing,
+    TWO: tl.constexpr,
     COLUMNS: tl.constexpr,
     LINES: tl.constexpr,
     ROWS: tl.constexpr,
@@ -112,7 +158,7 @@ def minima_of_short_rows(  # type: ignore[no-untyped-def]
             products = tl.dot(several, tl.load(to_row))
             to_row += ROWS * COLUMNS
         scores = products - tl.load(to_norm)[None, :] * minus_factor[:, None]
-        tl.store(out, lowest_of_groups(scores, LINES, ROWS, SIZE))
+        write_lowest(scores, -minus_factor, out, to_second, nothing, TWO, LINES, ROWS, SIZE)
         to_norm += ROWS
         out += ROWS // SIZE
 
@@ -127,6 +173,9 @@ def minima_while_rows_stay(  # type: ignore[no-untyped-def]
     n_query_tiles,
     tiles_a_program,
     n_groups,
+    to_second,
+    nothing,
+    TWO: tl.constexpr,
     COLUMNS: tl.constexpr,
     LINES: tl.constexpr,
     ROWS: tl.constexpr,
@@ -156,8 +205,9 @@ def minima_while_rows_stay(  # type: ignore[no-untyped-def]
             products = tl.dot(tl.load(to_query), x)
             to_query += LINES * COLUMNS
         # Subtracted with its sign turned, as above.
-        scores = products - norms[None, :] * (-tl.load(to_factor))[:, None]
-        tl.store(out, lowest_of_groups(scores, LINES, ROWS, SIZE))
+        minus_factor = -tl.load(to_factor)
+        scores = products - norms[None, :] * minus_factor[:, None]
+        write_lowest(scores, -minus_factor, out, to_second, nothing, TWO, LINES, ROWS, SIZE)
         to_factor += LINES
         out += LINES * n_groups.to(tl.int64)
 
@@ -172,6 +222,9 @@ def minima_of_long_rows(  # type: ignore[no-untyped-def]
     n_query_tiles,
     n_groups,
     n_columns,
+    to_second,
+    nothing,
+    TWO: tl.constexpr,
     STEP: tl.constexpr,
     LINES: tl.constexpr,
     ROWS: tl.constexpr,
@@ -202,4 +255,4 @@ def minima_of_long_rows(  # type: ignore[no-untyped-def]
     scores = products - norms[None, :] * minus_factor[:, None]
     group = tile * (ROWS // SIZE) + tl.arange(0, ROWS // SIZE)
     out = minima + line[:, None].to(tl.int64) * n_groups + group[None, :]
-    tl.store(out, lowest_of_groups(scores, LINES, ROWS, SIZE))
+    write_lowest(scores, -minus_factor, out, to_second, nothing, TWO, LINES, ROWS, SIZE)

@@ -17,6 +17,8 @@ from nearsay.parallel import in_parallel
 
 # Bytes of a large result that are on their way at once, and those that a thread puts in their place at a time.
 PART, SHARE = 32 << 20, 1 << 20
+# Bytes of a result that may stay in pinned memory.
+PINNED = 256 << 20
 
 
 class Results:
@@ -56,12 +58,26 @@ class Results:
             _copy(there.numpy(), array)
 
 
-def bring(tensor: Any, array: np.ndarray) -> None:
-    """Copy a tensor into an array of its shape, some lines at a time."""
-    results = Results(require("torch", "torch"), tensor.device)
+def brought(tensor: Any) -> np.ndarray:
+    """A tensor as an array of the host.
+
+    One that is not too large stays in the pinned memory that it was copied to, which is used again when nobody holds
+    the array any more; others are copied on, some lines at a time.
+    """
+    torch = require("torch", "torch")
+    if tensor.device.type != "cuda":
+        return np.array(tensor.numpy())
+    if tensor.nbytes <= PINNED:
+        there = torch.empty(tensor.shape, dtype=tensor.dtype, pin_memory=True)
+        there.copy_(tensor, non_blocking=True)
+        torch.cuda.current_stream(tensor.device).synchronize()
+        return np.asarray(there.numpy())
+    array = np.empty(tensor.shape, torch.empty(0, dtype=tensor.dtype).numpy().dtype)
+    results = Results(torch, tensor.device)
     for part in row_blocks(len(array), size=max(1, PART // max(1, array[:1].nbytes))):
         results.bring([tensor[part]], [array[part]])
     results.finish()
+    return array
 
 
 def _copy(given: np.ndarray, array: np.ndarray) -> None:

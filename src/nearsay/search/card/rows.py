@@ -20,7 +20,6 @@ import numpy as np
 
 from nearsay.arrays import row_blocks
 from nearsay.search.card.bounds import (
-    ETA_OF_FACTOR,
     HIGHEST_POWER,
     LOWEST_POWER,
     QUERY_LENGTH,
@@ -34,6 +33,9 @@ from nearsay.search.screening.prepared_rows import Geometry
 
 TILE = 256
 QUERY_TILE = 256
+# The half norm of what is no row, where it must be a number; and scores over factors that no row reaches. Rows have
+# half norms of at most 2²⁷ and products of at most 2²² with queries, whose factors are at least 2⁻⁶⁸.
+NO_ROW, NOTHING = 2.0**100, 2.0**96
 # Rows are prepared so many bytes at a time, in float64.
 BLOCK_BYTES = 256 << 20
 # Columns are filled up with zeros to a multiple of this, or a power of two below.
@@ -81,6 +83,11 @@ class DeviceRows:
     exact: Any
 
     @cached_property
+    def finite_norms(self) -> Any:
+        """The half norms, with a large number where there is no row: sums with it stay in order, and are numbers."""
+        return self.half_norms.clamp(max=NO_ROW)
+
+    @cached_property
     def _groups(self) -> dict[int, tuple[Any, Any]]:
         return {}
 
@@ -114,9 +121,16 @@ def by_group(values: Any, size: int) -> Any:
 
 def members(torch: Any, groups: Any, size: int) -> Any:
     """The rows of groups: one more axis of ``size``."""
-    place = torch.arange(size, device=groups.device)
-    groups = groups[..., None]
-    return (groups // 4) * (4 * size) + 8 * (place // 2) + 2 * (groups % 4) + place % 2
+    return place_of(groups[..., None], torch.arange(size, device=groups.device), size)
+
+
+def place_of(groups: Any, within: Any, size: int) -> Any:
+    """Where rows lie: those of these numbers in their groups.
+
+    >>> place_of(np.array([0, 1, 5]), np.array([3, 0, 1]), size=32).tolist()
+    [9, 2, 131]
+    """
+    return groups // 4 * (4 * size) + within // 2 * 8 + groups % 4 * 2 + within % 2
 
 
 class RowSpace:
@@ -218,15 +232,18 @@ class DeviceQueries:
     factors: Any
     bounds: QueryBounds
 
-    def at(self, numbers: Any) -> DeviceQueries:
-        """Those of these numbers, each as often as it is named."""
-        bound = self.bounds
-        parts = (part[numbers] for part in (bound.alpha, bound.beta, bound.gamma, bound.certain))
-        return DeviceQueries(len(numbers), self.halves[numbers], self.factors[numbers], QueryBounds(*parts))
+    def with_keys(self, size: int) -> DeviceQueries:
+        """The same with the bound of keys of groups of this size."""
+        return replace(self, bounds=self.bounds.of_keys(size))
+
+    def some(self, part: slice) -> DeviceQueries:
+        """Those of a part."""
+        bound = self.bounds.some(part)
+        return DeviceQueries(len(bound.alpha), self.halves[part], self.factors[part], bound)
 
     def slack(self, errors: Any, lengths: Any, queries: Any = slice(None)) -> Any:
         """E of rows or groups with these errors and lengths, for all queries or those of some numbers."""
-        bound, eta = self.bounds, ETA_OF_FACTOR * self.factors[: self.n][queries, None]
+        bound, eta = self.bounds, self.bounds.eta_of_factor * self.factors[: self.n][queries, None]
         alpha, beta, gamma = (part[queries, None] for part in (bound.alpha, bound.beta, bound.gamma))
         return alpha * errors + (beta + eta * lengths) * lengths + gamma
 

@@ -14,6 +14,42 @@ from nearsay.search.card.jit import jit, tl
 
 
 @jit
+def kth_lowest(values, k, TIMES: tl.constexpr):  # type: ignore[no-untyped-def]
+    """A number that k are no larger than, by halving: hardly more than the k-th lowest, or +inf without so many.
+
+    As whole numbers, floats of one sign are in order, and the others are turned round. Halved ``TIMES`` times at most.
+    """
+    bits = values.to(tl.int32, bitcast=True)
+    keys = tl.where(bits < 0, bits ^ 0x7FFFFFFF, bits)
+    low = tl.min(keys, axis=0).to(tl.int64)
+    highest = tl.max(keys, axis=0).to(tl.int64)
+    finite = values < float("inf")
+    high = tl.max(tl.where(finite, keys, -0x7FFFFFFF), axis=0).to(tl.int64)
+    high = tl.where(tl.sum(finite.to(tl.int32), axis=0) >= k, high, highest)
+    left = tl.full((), TIMES, tl.int32)
+    while (low < high) & (left > 0):
+        middle = (low + high) >> 1
+        enough = tl.sum((keys <= middle.to(tl.int32)).to(tl.int32), axis=0) >= k
+        high = tl.where(enough, middle, high)
+        low = tl.where(enough, low, middle + 1)
+        left -= 1
+    key = high.to(tl.int32)
+    return tl.where(key < 0, key ^ 0x7FFFFFFF, key).to(tl.float32, bitcast=True)
+
+
+@jit
+def four_columns(to_rows, there, first, n_columns, LANES: tl.constexpr):  # type: ignore[no-untyped-def]
+    """Four numbers of each row, in float64; a thread reads all four at once. 0 past the last column."""
+    column = first + tl.arange(0, 4)
+    both = there[:, None] & (column < n_columns)[None, :]
+    x = tl.load(to_rows[:, None] + column[None, :], mask=both, other=0)
+    even, odd = tl.split(tl.reshape(x, (LANES, 2, 2)))
+    a, c = tl.split(even)
+    b, d = tl.split(odd)
+    return a.to(tl.float64), b.to(tl.float64), c.to(tl.float64), d.to(tl.float64)
+
+
+@jit
 def groups_below(  # type: ignore[no-untyped-def]
     minima,
     group_errors,
@@ -52,18 +88,7 @@ def groups_below(  # type: ignore[no-untyped-def]
         slack = alpha * error + (beta + eta * length) * length + gamma
         highest = tl.minimum(highest, lowest + slack)
         nearest = tl.minimum(nearest, lowest - slack)
-    # The k-th lowest, by halving: as whole numbers, floats of one sign are in order, and the others are turned round.
-    bits = highest.to(tl.int32, bitcast=True)
-    keys = tl.where(bits < 0, bits ^ 0x7FFFFFFF, bits)
-    low = tl.min(keys, axis=0).to(tl.int64)
-    high = tl.max(keys, axis=0).to(tl.int64)
-    while low < high:
-        middle = (low + high) >> 1
-        enough = tl.sum((keys <= middle.to(tl.int32)).to(tl.int32), axis=0) >= k
-        high = tl.where(enough, middle, high)
-        low = tl.where(enough, low, middle + 1)
-    key = high.to(tl.int32)
-    threshold = tl.where(key < 0, key ^ 0x7FFFFFFF, key).to(tl.float32, bitcast=True)
+    threshold = kth_lowest(highest, k, 32)
     threshold = tl.minimum(threshold, tl.load(limits + query))
     tl.store(thresholds + query, threshold)
     may = nearest <= threshold
@@ -142,6 +167,19 @@ def rows_below(  # type: ignore[no-untyped-def]
 
 
 @jit
+def one_more(total, square, query_square, q, x, COSINE: tl.constexpr):  # type: ignore[no-untyped-def]
+    """The sums with one more column. Past the last, both numbers are 0, and adding 0 changes nothing."""
+    if COSINE:
+        total += q * x
+        square += x * x
+        query_square += q * q
+    else:
+        difference = q - x
+        total += difference * difference
+    return total, square, query_square
+
+
+@jit
 def squares_of_kept(  # type: ignore[no-untyped-def]
     queries,
     exact,
@@ -169,16 +207,16 @@ def squares_of_kept(  # type: ignore[no-untyped-def]
         total = tl.zeros((LANES,), tl.float64)
         square = tl.zeros((LANES,), tl.float64)
         query_square = tl.zeros((1,), tl.float64)
-        for j in range(n_columns):
-            q = tl.load(to_query + j).to(tl.float64)
-            x = tl.load(to_row + j).to(tl.float64)
-            if COSINE:
-                total += q * x
-                square += x * x
-                query_square += q * q
-            else:
-                difference = q - x
-                total += difference * difference
+        for first in range(0, n_columns, 4):
+            a, b, c, d = four_columns(to_row, inside, first, n_columns, LANES)
+            q = tl.load(to_query + first).to(tl.float64)
+            total, square, query_square = one_more(total, square, query_square, q, a, COSINE)
+            q = tl.load(to_query + first + 1, mask=first + 1 < n_columns, other=0).to(tl.float64)
+            total, square, query_square = one_more(total, square, query_square, q, b, COSINE)
+            q = tl.load(to_query + first + 2, mask=first + 2 < n_columns, other=0).to(tl.float64)
+            total, square, query_square = one_more(total, square, query_square, q, c, COSINE)
+            q = tl.load(to_query + first + 3, mask=first + 3 < n_columns, other=0).to(tl.float64)
+            total, square, query_square = one_more(total, square, query_square, q, d, COSINE)
         tl.store(totals + place, total, mask=inside)
         if COSINE:
             tl.store(squares + place, square, mask=inside)

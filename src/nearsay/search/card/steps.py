@@ -2,6 +2,7 @@
 
     prepared       queries in float16, and how far their scores can be off
     group_minima   scores of all rows for all queries, of which only the lowest of each group is kept
+    group_lows     the same of two, which tell the rows as well
     list_groups    the groups that may hold one of the k nearest rows
     look           the rows in them that may be one
     measure        their distances in float64
@@ -12,6 +13,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from typing import Any
 
 import numpy as np
@@ -42,14 +44,28 @@ class PlainSteps:
 
     def group_minima(self, queries: DeviceQueries, rows: DeviceRows, size: int) -> Any:
         """The lowest score in each group of ``size`` rows: (queries, groups) float32."""
+        return self.torch.cat([scores.amin(dim=2) for scores in self._scores_by_group(queries, rows, size)], dim=1)
+
+    def group_lows(self, queries: DeviceQueries, rows: DeviceRows, size: int) -> Any:
+        """The two lowest scores in each group, as keys: (2, queries, groups) float32.
+
+        The last digits of a key are the place of the row in its group (``rows.members``); +inf fills up.
+        """
+        torch, lows = self.torch, []
+        for scores in self._scores_by_group(queries, rows, size):
+            place = torch.arange(size, dtype=torch.int32, device=scores.device)
+            keys = ((scores.view(torch.int32) & -size) | place).view(torch.float32)
+            keys = torch.where(scores < np.inf, keys, np.inf)
+            lows.append(keys.topk(2, dim=2, largest=False).values.sort(dim=2).values)
+        return torch.cat(lows, dim=1).permute(2, 0, 1).contiguous()
+
+    def _scores_by_group(self, queries: DeviceQueries, rows: DeviceRows, size: int) -> Iterator[Any]:
+        """Scores (queries, groups, rows of a group), some groups at a time."""
         several = queries.halves[: queries.n].to(self.torch.float32)
-        lowest = []
         for start in range(0, len(rows.halves), 4096):
             some = slice(start, start + 4096)
             products = several @ rows.halves[some].to(self.torch.float32).T
-            scores = rows.half_norms[some] * queries.factors[: queries.n, None] + products
-            lowest.append(by_group(scores, size).amin(dim=2))
-        return self.torch.cat(lowest, dim=1)
+            yield by_group(rows.half_norms[some] * queries.factors[: queries.n, None] + products, size)
 
     def list_groups(
         self, minima: Any, queries: DeviceQueries, rows: DeviceRows, size: int, k: int, limits: Any, room: int

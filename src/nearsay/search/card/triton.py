@@ -9,17 +9,17 @@ import numpy as np
 
 from nearsay.search.card import product_kernels as products
 from nearsay.search.card import selection_kernels as selection
-from nearsay.search.card.bounds import CUT_OFF, ETA_OF_FACTOR, ROUNDED_UP, ROW_SCALE, QueryBounds, summing_units
+from nearsay.search.card.bounds import CUT_OFF, ROUNDED_UP, ROW_SCALE, QueryBounds, summing_units
 from nearsay.search.card.class_steps import ClassSteps, rooted
 from nearsay.search.card.class_triton import TritonClassSteps
-from nearsay.search.card.rows import TILE, DeviceQueries, DeviceRows, RowSpace, from_numpy
+from nearsay.search.card.rows import NOTHING, TILE, DeviceQueries, DeviceRows, RowSpace, from_numpy
 from nearsay.search.card.steps import TOGETHER, PlainSteps
 from nearsay.search.screening import bounds
 
 # Rows up to so many columns are multiplied beside queries that stay in fast memory.
 SHORT = 128
 LANES = 64
-# Where every row takes long, a warp has one each.
+# Where every row takes long, or there are many, a warp has one each.
 FEW_LANES = 32
 
 
@@ -62,6 +62,8 @@ LANES_A_NEIGHBOR = 8
 # Cards with 227 KB of fast memory a processor, and all others that have tensor cores for float16.
 LARGE = Tiling(64, 256, 4, 3, 1024, rows_stay=True), Tiling(128, 256, 8, 3)
 SMALL = Tiling(64, 128, 4, 2, 1024, rows_stay=True), Tiling(64, 128, 4, 3)
+# Rows, and tiles on their way, where groups are so small that they allow for it: for short rows.
+FINE = 128, 2
 # Compute capabilities: the first that Triton serves well, the first with a copy engine, and those of large cards.
 OLDEST, COPY_ENGINE, LARGE_CARDS = (8, 0), (9, 0), (9, 10)
 
@@ -125,11 +127,20 @@ class TritonSteps(PlainSteps):
         return made[1]
 
     def group_minima(self, queries: DeviceQueries, rows: DeviceRows, size: int) -> Any:
+        return self._lowest(queries, rows, rows.half_norms, size, 1)[0]
+
+    def group_lows(self, queries: DeviceQueries, rows: DeviceRows, size: int) -> Any:
+        return self._lowest(queries, rows, rows.finite_norms, size, 2)
+
+    def _lowest(self, queries: DeviceQueries, rows: DeviceRows, half_norms: Any, size: int, several: int) -> Any:
+        """The lowest score of each group, or the two lowest as keys: (several, queries in whole tiles, groups)."""
         torch, width = self.torch, rows.halves.shape[1]
         n_groups = len(rows.halves) // size
-        minima = torch.empty((len(queries.halves), n_groups), dtype=torch.float32, device=rows.halves.device)
+        minima = torch.empty((several, len(queries.halves), n_groups), dtype=torch.float32, device=rows.halves.device)
         short = width <= SHORT and width & (width - 1) == 0
         tiling = self.short if short else self.long
+        if short and 4 * size <= FINE[0] < tiling.rows:
+            tiling = replace(tiling, rows=FINE[0], stages=FINE[1])
         shape = max(tiling.rows, 4 * size)
         assert shape <= TILE
         n_query_tiles, n_tiles = -(-queries.n // tiling.lines), len(rows.halves) // shape
@@ -140,20 +151,23 @@ class TritonSteps(PlainSteps):
                 multiplied[1] = described(rows.halves, shape, step)
             if not short or tiling.rows_stay:
                 multiplied[0] = described(queries.halves, tiling.lines, step)
-        given = *multiplied, rows.half_norms, queries.factors, minima, n_query_tiles
+        given = *multiplied, half_norms, queries.factors, minima, n_query_tiles
+        second = len(queries.halves) * n_groups, NOTHING
         sizes: dict[str, Any] = {"LINES": tiling.lines, "ROWS": shape, "SIZE": size, "STAGES": tiling.stages}
-        sizes |= {"COPIED": tiling.copied, "num_warps": tiling.warps}
+        sizes |= {"TWO": several == 2, "COPIED": tiling.copied, "num_warps": tiling.warps}
         if short and tiling.rows_stay:
             grid = (n_tiles * -(-n_query_tiles // tiling.tiles_a_program),)
-            products.minima_while_rows_stay[grid](*given, tiling.tiles_a_program, n_groups, COLUMNS=width, **sizes)
+            products.minima_while_rows_stay[grid](
+                *given, tiling.tiles_a_program, n_groups, *second, COLUMNS=width, **sizes
+            )
         elif short:
             grid = (n_query_tiles * -(-n_tiles // tiling.tiles_a_program),)
             products.minima_of_short_rows[grid](
-                *given, n_tiles, tiling.tiles_a_program, n_groups, COLUMNS=width, **sizes
+                *given, n_tiles, tiling.tiles_a_program, n_groups, *second, COLUMNS=width, **sizes
             )
         else:
             grid = (n_query_tiles * n_tiles,)
-            products.minima_of_long_rows[grid](*given, n_groups, width, STEP=tiling.step, **sizes)
+            products.minima_of_long_rows[grid](*given, n_groups, width, *second, STEP=tiling.step, **sizes)
         return minima
 
     def list_groups(
@@ -169,7 +183,7 @@ class TritonSteps(PlainSteps):
             minima,
             *rows.of_groups(size),
             *(queries.factors, bound.alpha, bound.beta, bound.gamma, limits, thresholds, listed, counts),
-            *(n_groups, k, room, ETA_OF_FACTOR),
+            *(n_groups, k, room, bound.eta_of_factor),
             TOGETHER=min(lanes, max(32, 1 << (n_groups - 1).bit_length())),
             STAGES=self.listing.stages,
             num_warps=self.listing.warps,
@@ -192,7 +206,7 @@ class TritonSteps(PlainSteps):
         selection.rows_below[(queries.n,)](
             *(queries.halves, rows.halves, rows.half_norms, rows.errors, rows.lengths, queries.factors),
             *(bound.alpha, bound.beta, bound.gamma, thresholds, listed, counts, kept, kept_counts),
-            *(listed.shape[1], width, columns, ETA_OF_FACTOR),
+            *(listed.shape[1], width, columns, bound.eta_of_factor),
             STEP=128 if columns % 128 == 0 else min(64, columns),
             SIZE=size,
             LANES=self.looking.lanes,
@@ -215,7 +229,7 @@ class TritonSteps(PlainSteps):
         cosine = kind == "cosine"
         squares = torch.ones_like(totals) if cosine else totals
         query_squares = torch.ones(len(Q), dtype=torch.float64, device=kept.device) if cosine else totals
-        lanes = min(LANES, width)
+        lanes = width if width <= LANES else FEW_LANES
         selection.squares_of_kept[(len(Q), -(-width // lanes))](
             *(Q, rows.exact, kept, counts, totals, squares, query_squares, width, rows.exact.shape[1]),
             COSINE=cosine,
