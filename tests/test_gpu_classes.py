@@ -16,6 +16,7 @@ import nearsay as ns
 from nearsay.neighbors import class_search, classes_on_card, classes_there
 from nearsay.posterior import pooled
 from nearsay.search import choose
+from nearsay.search.card import bounds, rows, steps
 from nearsay.search.card import class_steps as gpu_class_steps
 from nearsay.search.card import classes as gpu_classes
 from nearsay.search.card import collection as gpu_collection
@@ -115,6 +116,44 @@ def test_where_most_members_are_equal_all_are_measured(middle):
         assert_same_classes(there.query(X[:30] + 1, 5, (1, 4)), here.query(X[:30] + 1, 5, (1, 4)))
         assert_same_classes(there.leave_one_out(5, (1, 4), [1, 2999]), here.leave_one_out(5, (1, 4), [1, 2999]))
     assert asked.called
+
+
+def test_keys_that_lost_their_digits_are_not_believed():
+    """A card may take the smallest numbers for 0: then the place in the last digits is gone, here for all but one."""
+    far = np.random.default_rng(0).integers(1, 9, size=(100, 4))
+    X = np.vstack([far, -far, np.zeros((3, 4))]).astype(np.float32)  # of each class one is in the middle: a score of 0
+    here, there = both_ways(X, np.arange(203) % 3, 3)
+    really = steps.PlainSteps.group_lows
+
+    def flushed(*given):
+        keys = really(*given)
+        tiny = keys.abs() < 2.0**-126
+        assert tiny.any()
+        return keys.where(~tiny, 0.0)
+
+    with mock.patch.object(steps.PlainSteps, "group_lows", flushed):
+        Q = X / 4
+        assert_same_classes(there.query(Q, 3, (1, 4)), here.query(Q, 3, (1, 4)))
+        assert_same_classes(there.leave_one_out(3, (1, 4)), here.leave_one_out(3, (1, 4)))
+
+
+def test_without_the_bound_of_keys_the_nearest_of_a_class_would_be_missed():
+    """Whole numbers that float16 and float32 hold as they are: nothing is lost but the last digits of keys."""
+    rng = np.random.default_rng(0)
+    half, Q = (rng.integers(-3, 4, size=(n, 8)).astype(np.float32) for n in (1000, 300))
+    half[:, 0], Q[:, 0] = 1000, 900
+    X = np.vstack([half, -half])
+    here, there = both_ways(X, np.arange(len(X)) % 2, 2)
+    expected = here.query(Q, 1, (1,))
+
+    def nothing_lost(*given):
+        bound = bounds.query_bounds(*given)
+        return bounds.QueryBounds(bound.alpha, 0 * bound.beta, 0 * bound.gamma, bound.certain)
+
+    with mock.patch.object(rows, "query_bounds", nothing_lost):
+        assert_same_classes(there.query(Q, 1, (1,)), expected)
+        with mock.patch.object(bounds, "lost_to_places", return_value=0.0):
+            assert (there.query(Q, 1, (1,)).classes.nearest != expected.classes.nearest).any()
 
 
 def test_answers_do_not_depend_on_how_many_queries_are_asked_at_once():

@@ -133,6 +133,7 @@ class DeviceClasses:
 
     def _look(self, Q: Any, left_out: Any, k: int, members: tuple[int, ...], n_near: int) -> ClassesFound:
         collection = self.collection
+        Q = collection.brought(Q)
         queries, exact = collection._queries(Q), collection._measurable(Q)
         keyed = queries.with_keys(self.size)
         keys = collection.steps.group_lows(queries, self.rows, self.size)

@@ -214,6 +214,12 @@ class DeviceCollection:
         most = min(QUERIES_AT_ONCE, MINIMA_BYTES // (4 * n_groups), MINIMA_BYTES // (16 * (room.rows + room.groups)))
         return row_blocks(n_queries, size=max(256, most // 256 * 256))
 
+    def brought(self, Q: Any) -> Any:
+        """Queries on the device, once for all that is made of them; as they are where they take another form first."""
+        if isinstance(Q, np.ndarray) and self.space.geometry.as_is:
+            return from_numpy(self.torch, Q).to(self.device)
+        return Q
+
     def _queries(self, Q: Any) -> DeviceQueries:
         form_error = 0.0 if self.space.geometry.as_is else self.space.geometry.form_error(Q)
         return self.steps.prepared(self.space, Q, form_error)
@@ -230,7 +236,7 @@ class DeviceCollection:
 
     def _look(self, Q: Any, left_out: Any, asked: int, k: int, room: Room) -> tuple[Any, Any, Any]:
         assert self.kind is not None
-        torch, steps = self.torch, self.steps
+        torch, steps, Q = self.torch, self.steps, self.brought(Q)
         measurable = self._measurable(Q)
         found, undecided = [], torch.zeros(len(Q), dtype=torch.bool, device=self.device)
         for rows, kept, counts in self._kept(self._queries(Q), asked, room):
