@@ -476,3 +476,19 @@ def macro_precision_and_recall(predicted: Sequence, y: Sequence) -> tuple[float,
         precisions.append(right / max(list(predicted).count(name), 1))
         recalls.append(right / max(list(y).count(name), 1))
     return sum(precisions) / len(names), sum(recalls) / len(names)
+
+
+def largest_products(Q, X, k):
+    """The rows with the largest inner products, equal ones by row number: (n_queries, k) numbers and products."""
+    numbers, products = [], []
+    for q in Q:
+        found = []
+        for i, x in enumerate(X):
+            total = 0.0
+            for a, b in zip(q, x, strict=True):
+                total += float(a) * float(b)
+            found.append((-total, i))
+        found.sort()
+        numbers.append([i for _, i in found[:k]])
+        products.append([-minus for minus, _ in found[:k]])
+    return np.array(numbers).reshape(len(Q), k), np.array(products).reshape(len(Q), k)

@@ -32,6 +32,7 @@ from nearsay.neighbors.class_table import ClassTable as ClassTable
 from nearsay.neighbors.index import NeighborIndex as NeighborIndex
 from nearsay.neighbors.index import leave_one_out as leave_one_out
 from nearsay.neighbors.index import nearest as nearest
+from nearsay.neighbors.inner_product import InnerProductIndex as InnerProductIndex
 from nearsay.neighbors.labeled import LabeledNeighbors as LabeledNeighbors
 from nearsay.neighbors.sharded import ShardedIndex as ShardedIndex
 from nearsay.neighbors.table import NeighborTable as NeighborTable
