@@ -8,9 +8,9 @@ import socket
 import subprocess
 import sys
 import tempfile
-import threading
 import time
 from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any
 
@@ -23,6 +23,7 @@ import nearsay as ns
 from nearsay.errors import ClusterError, InputError, StorageError
 from nearsay.neighbors import in_flight, on_dask, shard_work, sharded
 from nearsay.neighbors.sharded import ShardedIndex
+from nearsay.neighbors.table import NeighborTable
 from nearsay.posterior.sharded import ShardedClassifier
 from nearsay.search.shards import ShardedRows
 from test_shards import METRICS, SPOILED, collections, same, written
@@ -202,19 +203,14 @@ def test_a_task_is_small_besides_its_queries(files):
 
 def test_work_of_several_threads_in_one_folder_is_whole(files, tmp_path):
     """As of several machines: each finds answers that are whole, whoever wrote them."""
-    folder, found = shard_work.work_folder(tmp_path / "work"), []
+    folder = shard_work.work_folder(tmp_path / "work")
 
-    def ask() -> None:
-        found.append(ShardedIndex(work_folder=folder).fit(files).query(X[:30], 4))
+    def ask(_: int) -> NeighborTable:
+        return ShardedIndex(work_folder=folder).fit(files).query(X[:30], 4)
 
-    asking = [threading.Thread(target=ask) for _ in range(4)]
-    for thread in asking:
-        thread.start()
-    for thread in asking:
-        thread.join()
-    assert len(found) == 4
-    for table in found:
-        same(table, ns.nearest(X, X[:30], 4))
+    with ThreadPoolExecutor(4) as asking:
+        for table in asking.map(ask, range(4)):
+            same(table, ns.nearest(X, X[:30], 4))
 
 
 # ---------------------------------------------------------------- who dies on the way

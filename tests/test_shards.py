@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+import gc
 import itertools
 import json
 import os
 import tempfile
+import time
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any
 
@@ -16,6 +19,8 @@ from hypothesis import strategies as st
 
 import nearsay as ns
 import reference
+from nearsay.arrays import mapped
+from nearsay.data.files import read_rows
 from nearsay.errors import InputError, NotFitted, StorageError
 from nearsay.neighbors import labeled, shard_work, sharded
 from nearsay.neighbors.shard_search import Partial, merge, search_shard, shard_tasks
@@ -259,6 +264,32 @@ def test_a_shard_that_is_missing_or_has_changed_is_refused(tmp_path, message, re
     SPOILED[message](Path(files[1]))
     with pytest.raises(StorageError, match=rf"001\.npy.*{message}.*"):
         index.query(X, 2)
+
+
+@pytest.fixture
+def threads_change_in_the_middle():
+    """Garbage is collected all the time, and each time another thread may go on."""
+
+    def let_others(phase: str, info: dict[str, int]) -> None:
+        time.sleep(1e-5)
+
+    before = gc.get_threshold()
+    gc.freeze()  # so that there is little to look through
+    gc.callbacks.append(let_others)
+    gc.set_threshold(20)
+    yield
+    gc.set_threshold(*before)
+    gc.callbacks.remove(let_others)
+    gc.unfreeze()
+
+
+@pytest.mark.usefixtures("threads_change_in_the_middle")
+@pytest.mark.parametrize("read", [ShardedRows.open, read_rows, mapped], ids=lambda read: read.__qualname__)
+def test_several_threads_read_headers_at_a_time(tmp_path, read):
+    """Python's parser, with which numpy reads them, fails in two threads at a time in some versions."""
+    (file,) = written(np.arange(8.0)[:, None], [], str(tmp_path))
+    with ThreadPoolExecutor(4) as reading:
+        assert [len(found) for found in reading.map(read, [file] * 100)] == [8] * 100
 
 
 def test_a_shard_of_another_width_is_refused_by_whoever_opens_it(tmp_path):

@@ -30,6 +30,10 @@ SINGLE_OR_DOUBLE = "fd"
 
 CACHE_LINE = 64  # bytes
 
+# Held while numpy reads the header of a file: it does so with Python's parser, which in Python 3.11 can fail with a
+# SystemError where two threads are at it (python/cpython#106905).
+READING_A_HEADER = Lock()
+
 
 def as_rows(X: Any, *, name: str = "X", width: int | None = None) -> np.ndarray:
     """Give a two-dimensional array of finite numbers, without copying where that can be helped.
@@ -285,6 +289,13 @@ def in_cache_lines(shape: tuple[int, ...], dtype: Any) -> np.ndarray:
     start = -memory.ctypes.data % CACHE_LINE
     lines: np.ndarray = memory[start : start + size].view(dtype)
     return lines.reshape(shape)
+
+
+def mapped(path: str) -> np.ndarray:
+    """A read-only map of an ``.npy`` file; any number of threads may ask for one."""
+    with READING_A_HEADER:
+        array: np.ndarray = np.load(path, mmap_mode="r")
+    return array
 
 
 def row_blocks(n_rows: int, *, row_bytes: int = 0, size: int | None = None) -> Iterator[slice]:

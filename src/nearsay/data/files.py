@@ -11,6 +11,7 @@ from typing import IO, Any
 
 import numpy as np
 
+from nearsay.arrays import READING_A_HEADER
 from nearsay.data.images import IMAGE_ENDINGS, seen
 from nearsay.data.replacing import replacing
 from nearsay.data.rows import LabeledRows
@@ -230,11 +231,12 @@ def _load(path: Path) -> np.ndarray | dict[str, Any]:
     if not path.exists():
         raise FileNotFoundError(f"There is no file {path}.")
     try:
-        loaded = np.load(path, allow_pickle=False)
-        if isinstance(loaded, np.ndarray):
-            return loaded
-        with loaded:
-            return {name: loaded[name] for name in loaded.files}
+        with READING_A_HEADER:
+            loaded = np.load(path, allow_pickle=False)
+            if isinstance(loaded, np.ndarray):
+                return loaded
+            with loaded:
+                return {name: loaded[name] for name in loaded.files}
     except Exception as error:  # a damaged header is read as Python, a damaged archive as zip: nearly any may come
         if "Object arrays" in str(error):
             raise InputError(

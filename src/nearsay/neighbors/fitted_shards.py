@@ -10,6 +10,7 @@ from typing import Any
 
 import numpy as np
 
+from nearsay.arrays import mapped
 from nearsay.distances.distance import Distance
 from nearsay.distances.functions import CompiledDistance, FunctionDistance, PrecomputedDistance
 from nearsay.errors import InputError
@@ -39,7 +40,7 @@ class FittedShard:
     def labeled(self, labels: np.ndarray | str | None, n_classes: int) -> LabeledShard:
         """The rows with their classes, made ready once for the same labels."""
         if isinstance(labels, str):
-            labels = np.load(labels, mmap_mode="r")[self.first : self.first + self.n_rows]
+            labels = mapped(labels)[self.first : self.first + self.n_rows]
         own = np.ascontiguousarray(labels, np.int64)
         known = hashlib.sha256(own.tobytes()).digest(), n_classes
         if self._labeled is None or self._labeled[0] != known:

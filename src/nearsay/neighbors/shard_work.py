@@ -18,6 +18,7 @@ from typing import Any, Protocol, TypeAlias, TypeVar
 
 import numpy as np
 
+from nearsay.arrays import READING_A_HEADER, mapped
 from nearsay.data.replacing import replacing
 from nearsay.errors import InputError
 from nearsay.neighbors.fitted_shards import known_as
@@ -132,15 +133,14 @@ def work_folder(path: str | os.PathLike[str] | None) -> str | None:
 
 def _labels(task: ShardTask) -> np.ndarray | None:
     if isinstance(task.labels, str):
-        labels: np.ndarray = np.load(task.labels, mmap_mode="r")[task.shard.first : task.shard.end]
-        return labels
+        return mapped(task.labels)[task.shard.first : task.shard.end]
     return task.labels
 
 
 def _read(path: Path) -> Partial | None:
     """What a file holds; None where there is none, or one that is damaged."""
     try:
-        with np.load(path) as found:
+        with READING_A_HEADER, np.load(path) as found:
             return Partial.of_arrays(dict(found))
     except FileNotFoundError:
         return None

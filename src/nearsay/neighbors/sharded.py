@@ -15,7 +15,7 @@ from typing import Any, TypeVar
 
 import numpy as np
 
-from nearsay.arrays import check_n_neighbors, check_row_numbers, row_blocks, rows_within
+from nearsay.arrays import check_n_neighbors, check_row_numbers, mapped, row_blocks, rows_within
 from nearsay.distances.named import Metric, as_distance, with_parameters
 from nearsay.errors import InputError, NotFitted
 from nearsay.neighbors.class_means import means_of_nearest
@@ -223,7 +223,7 @@ class LabeledShards:
         self.search = index
         self._sent: np.ndarray | str
         path = os.fspath(labels) if isinstance(labels, str | os.PathLike) else None
-        given = np.load(path, mmap_mode="r") if path is not None else labels
+        given = mapped(path) if path is not None else labels
         self.labels, self.n_classes = check_labels(given, len(index.rows_), n_classes)
         # As small as they can be: every task takes those of its shard along.
         smallest = np.min_scalar_type(max(self.n_classes - 1, 0))

@@ -10,6 +10,7 @@ from typing import Any, Protocol
 
 import numpy as np
 
+from nearsay.arrays import READING_A_HEADER
 from nearsay.errors import InputError, StorageError, require
 from nearsay.search.stored import arrow_rows
 from nearsay.search.stored.lance import read_fragment
@@ -101,7 +102,8 @@ def _npy_header(path: str) -> tuple[FoundFile, int]:
         with io.BytesIO(read_bytes(path, 0, HEADER_BYTES)) if is_url(path) else open_file(path) as file:
             version = np.lib.format.read_magic(file)
             read = np.lib.format.read_array_header_1_0 if version == (1, 0) else np.lib.format.read_array_header_2_0
-            shape, by_column, dtype = read(file)
+            with READING_A_HEADER:
+                shape, by_column, dtype = read(file)
             offset = file.tell()
     except (ValueError, OSError) as error:
         raise InputError(f"{path} is not an {NPY} file that can be read ({error}).") from error
