@@ -30,6 +30,8 @@ RIDGE = 1e-6
 NEWTON_STEPS = 30
 # Pairs of row and word whose columns are held at once.
 PAIRS_AT_ONCE = 2**17
+# Numbers in columns that are kept from step to step: 128 MB. Those of more pairs are computed at every step.
+NUMBERS_KEPT = 2**24
 FOLDS = 5
 
 
@@ -143,13 +145,23 @@ class KeywordCalibration:
 
     def _best_weights(self, scores: Sequence[np.ndarray], keywords: csr_array) -> np.ndarray:
         """The weights of least log loss, by Newton's steps, halved where one goes too far."""
+        blocks = _blocks(keywords.shape)
+        kept: list[tuple[np.ndarray, np.ndarray]] = []
+
+        def pairs(number: int) -> tuple[np.ndarray, np.ndarray]:
+            """The columns of a block, and which of its pairs are of a row and a word it has."""
+            if number < len(kept):
+                return kept[number]
+            part = blocks[number]
+            found = self._columns([said[part] for said in scores]), keywords[part].toarray().ravel()
+            if number == len(kept) and (number + 1) * PAIRS_AT_ONCE * (len(self.weights) + 1) <= NUMBERS_KEPT:
+                kept.append(found)
+            return found
 
         def look(weights: np.ndarray) -> tuple[float, np.ndarray, np.ndarray]:
             pull = RIDGE * keywords.shape[0] * keywords.shape[1]
             loss, slope, bend = pull * float(weights @ weights) / 2, pull * weights, pull * np.eye(len(weights))
-            for part in _blocks(keywords.shape):
-                columns = self._columns([said[part] for said in scores])
-                has = keywords[part].toarray().ravel()
+            for columns, has in map(pairs, range(len(blocks))):
                 said = columns @ weights
                 p = expit(said)
                 loss += float(np.logaddexp(0.0, said).sum() - said @ has)
