@@ -16,6 +16,8 @@ import pytest
 
 import nearsay as ns
 from nearsay import compiling
+from nearsay.distances import vector_kernels
+from nearsay.neighbors.glance_kernels import nearest_at_a_glance
 
 ROOT = Path(__file__).parent.parent
 
@@ -75,6 +77,26 @@ def test_threads_count_together_and_get_one_compiled_loop():
         list(pool.map(lambda _: [compiling.done_without(1) for _ in range(500)], range(8)))
         assert compiling._spent == 8 * 500
         assert len(set(pool.map(lambda _: twice.machine_code, range(8)))) == 1
+
+
+def read_only(Q):
+    Q = Q.copy()
+    Q.flags.writeable = False
+    return Q
+
+
+def test_queries_in_any_order_of_memory_compile_nothing_more():
+    X = np.random.default_rng(0).integers(0, 9, (700, 4)).astype(float)
+    index, loops = ns.NeighborIndex(search="exact").fit(X), [vector_kernels.measure_euclidean, nearest_at_a_glance]
+
+    def kinds():
+        return [len(loop.machine_code.signatures) for loop in loops]
+
+    expected = index.query(X[:2], 3).indices
+    before = kinds()
+    for arrange in (np.asfortranarray, read_only, lambda Q: np.repeat(Q, 2, axis=1)[:, ::2]):
+        np.testing.assert_array_equal(index.query(arrange(X[:2]), 3).indices, expected)
+    assert kinds() == before
 
 
 README = "\n".join(

@@ -180,6 +180,7 @@ def _stacked(parts: Iterator[NeighborTable], n_queries: int, k: int) -> Neighbor
 
 def _answer(search: NeighborSearch, Q: Any, left_out: np.ndarray, k: int) -> NeighborTable:
     """Search for one batch; ``left_out`` names the row that each query is itself (or is empty)."""
+    Q = as_compiled_for(Q)
     table = NeighborTable(np.empty((len(Q), k), np.int64), np.empty((len(Q), k)))
     if dense.serves(search, len(Q)):
         dense.fill_nearest(search, Q, left_out, (table.indices, table.distances))
@@ -209,6 +210,13 @@ def _answer(search: NeighborSearch, Q: Any, left_out: np.ndarray, k: int) -> Nei
     return table
 
 
+def as_compiled_for(Q: Any) -> Any:
+    """Queries row by row, in memory that could be written to: loops are compiled once for each kind of memory."""
+    if isinstance(Q, np.ndarray) and not (Q.flags.c_contiguous and Q.flags.writeable):
+        return Q.copy()
+    return Q
+
+
 def at_a_glance(search: NeighborSearch, Q: Any, left_out: np.ndarray, table: NeighborTable) -> bool:
     """Fill the table for a handful of queries among few rows, Euclidean distances and few neighbors; or say no."""
     if type(search) is not ExactSearch or not isinstance(search.distance_, Euclidean) or len(left_out):
@@ -233,6 +241,7 @@ def measure_and_order(
     search: NeighborSearch, Q: Any, candidates: np.ndarray, left_out: np.ndarray, table: NeighborTable
 ) -> None:
     """Fill the table with the nearest of each query's candidates, without the row left out (if any are)."""
+    candidates = np.ascontiguousarray(candidates)  # as loops are compiled for
     order_measured(candidates, measured(search, Q, candidates), left_out, table)
 
 

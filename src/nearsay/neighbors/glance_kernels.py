@@ -21,6 +21,7 @@ def nearest_at_a_glance(seen, X, k, squared, left_out, indices, distances):  # t
     if undecided:
         return False
     measured = np.empty(candidates.shape)
-    measure_euclidean(queries, X, candidates, 0, squared, 1.0, measured)
+    first = np.int64(0)  # as elsewhere: compiled once for both
+    measure_euclidean(queries, X, candidates, first, squared, 1.0, measured)
     nearest_first(candidates, measured, left_out, indices, distances)
     return True
