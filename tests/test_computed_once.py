@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import pickle
 from copy import copy
 
 import numpy as np
@@ -11,9 +12,12 @@ from hypothesis import strategies as st
 
 from nearsay.neighbors import class_means
 from nearsay.neighbors.index import NeighborIndex
+from nearsay.neighbors.labeled import LabeledNeighbors
 from nearsay.neighbors.table import NeighborTable
+from nearsay.posterior import fused, past_cases
 from nearsay.posterior.base import GroupPosterior, splits
 from nearsay.posterior.classifier import NeighborClassifier
+from nearsay.posterior.fused import FusedClassifier
 from nearsay.posterior.past_cases import rows_judged
 from nearsay.posterior.pooled import Pooled
 
@@ -127,3 +131,28 @@ def test_the_more_classes_are_listed_the_fewer_rows_are_judged():
     assert many >= most > 0
     assert rows_judged(2_000, 5, (1, 4), n_classes=500) is None
     assert rows_judged(9_000, 5, None, n_classes=1_000) is None  # nobody asks for classes
+
+
+def test_no_row_is_asked_twice_by_choosing_learning_and_judging_a_fusion(monkeypatch):
+    X, y = clouds(120, 4)
+    asked = []
+    leave_one_out = LabeledNeighbors.leave_one_out
+
+    def counted(self, k, members=None, rows=None):
+        asked.append(len(self) if rows is None else len(rows))
+        return leave_one_out(self, k, members, rows)
+
+    monkeypatch.setattr(LabeledNeighbors, "leave_one_out", counted)
+    monkeypatch.setattr(fused, "rows_judged", lambda *given: np.arange(0, 120, 2))
+
+    def judged(most_kept):
+        asked.clear()
+        monkeypatch.setattr(past_cases, "KEPT_BYTES", most_kept)
+        clf = FusedClassifier({"first": [0, 1], "last": [2]}, NeighborClassifier("auto", posterior="pooled")).fit(X, y)
+        return clf, clf.leave_one_out_proba(), sum(asked)
+
+    clf, kept, n_asked = judged(1 << 20)
+    assert pickle.loads(pickle.dumps(clf)).views_[0].past_._by_number is None
+    _, not_kept, n_asked_without = judged(0)
+    assert n_asked == 2 * 120 < n_asked_without
+    np.testing.assert_array_equal(kept, not_kept)

@@ -121,7 +121,7 @@ class View:
         local = np.full(self.n_rows, -1)
         local[self.rows_] = np.arange(len(self.rows_))
         here = np.flatnonzero(local[rows] >= 0)
-        left_out = self._past_by_folds if self.knows_labels else self.labeled_.leave_one_out
+        left_out = self._past_by_folds if self.knows_labels else self.past_.of_rows
         return self._spread(left_out(k, members, local[rows[here]]), here, len(rows))
 
     def _present(self, X: Any) -> tuple[Any, np.ndarray]:

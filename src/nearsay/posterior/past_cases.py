@@ -2,20 +2,23 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterator, Sequence
-from typing import Protocol
+from typing import Any, Protocol
 
 import numpy as np
 
 from nearsay.arrays import row_blocks, rows_within
 from nearsay.errors import InputError
-from nearsay.neighbors.class_order import MEMBERS_OF_NEAREST
+from nearsay.neighbors.class_order import MEMBERS_OF_NEAREST, NearestClasses
 from nearsay.neighbors.labeled import LIST_ALL_UP_TO, ROWS_ASKED
 from nearsay.neighbors.table import NeighborTable, joined
 
 ROWS_AT_ONCE = 4096
 # A table of past cases takes no more memory than this. Where one of all rows would, as many as fit are drawn.
 TABLE_BYTES = 256 << 20
+# Up to this much of it, one of rows that were asked for by number is kept: the same are often asked for again.
+KEPT_BYTES = 32 << 20
 # So many rows of a larger collection are asked as past cases. A share of them is then known to half a hundredth
 # (one standard error is at most √(¼ / 10,000)), and a few weights far better; asking a million rows would take a
 # hundred times as long, for a digit that answers do not need.
@@ -153,6 +156,7 @@ class PastCases:
     """
 
     _sampled_table: NeighborTable | None = None
+    _by_number: tuple[NeighborTable, np.ndarray] | None = None
 
     def __init__(
         self, asked: Asked, seed: int = 0, *, n_views: int = 1, max_past_cases: int | None = MAX_PAST_CASES
@@ -200,6 +204,24 @@ class PastCases:
         self.keep(self.asked.leave_one_out(k, members, rows), rows)
         assert self._kept is not None
         return self._kept
+
+    def of_rows(self, k: int, members: tuple[int, ...] | None, rows: np.ndarray) -> NeighborTable:
+        """The leave-one-out table of these rows, looked up where the one kept tells of all of them."""
+        kept = self._by_number
+        if kept is not None and _tells(kept[0], k, members):
+            places = np.minimum(np.searchsorted(kept[1], rows), len(kept[1]) - 1)
+            if np.array_equal(kept[1][places], rows):
+                return kept[0].first(k)[places]
+            if len(rows) < len(kept[1]):
+                return self.asked.leave_one_out(k, members, rows)
+        table = self.asked.leave_one_out(k, members, rows)
+        if len(rows) and (np.diff(rows) > 0).all() and _bytes_of(table) <= KEPT_BYTES:
+            self._by_number = table, rows
+        return table
+
+    def __getstate__(self) -> dict[str, Any]:
+        """What rows said that were asked for by number is found again."""
+        return {name: value for name, value in vars(self).items() if name != "_by_number"}
 
     def sample(self) -> np.ndarray:
         """Numbers of the rows whose neighbors are remembered, in order."""
@@ -254,6 +276,15 @@ class PastCases:
         """Keep the neighbors of the sampled rows, without their classes."""
         if self._sampled_table is None or self._sampled_table.n_neighbors < table.n_neighbors:
             self._sampled_table = NeighborTable(table.indices, table.distances)
+
+
+def _bytes_of(table: NeighborTable) -> float:
+    """How much memory a table takes; infinitely much of what lies on a card."""
+    if table.classes is None:
+        return table.indices.nbytes + table.distances.nbytes
+    if type(table.classes) is not NearestClasses:
+        return math.inf
+    return sum(array.nbytes for array in (table.indices, table.distances, *table.classes.arrays))
 
 
 def _tells(table: NeighborTable, k: int, members: tuple[int, ...] | None) -> bool:
