@@ -8,7 +8,6 @@ import socket
 import subprocess
 import sys
 import tempfile
-import time
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
@@ -217,18 +216,18 @@ def test_work_of_several_threads_in_one_folder_is_whole(files, tmp_path):
 
 
 @pytest.mark.slow
-def test_three_workers_answer_as_one_process_about_files_in_another_order(files, monkeypatch):
+def test_workers_answer_as_one_process_about_files_in_another_order(files, two_workers, monkeypatch):
     monkeypatch.setattr(sharded, "MOST_QUERIES", 300)
-    index = ShardedIndex(cluster=3).fit(list(reversed(files)))
+    index = ShardedIndex(cluster=two_workers).fit(list(reversed(files)))
     back = np.vstack([X[start : start + 150] for start in reversed(range(0, 3000, 150))])
-    same(index.query(X[:1000] + 0.5, 7), ns.nearest(back, X[:1000] + 0.5, 7))  # the next test has the same cluster
+    same(index.query(X[:1000] + 0.5, 7), ns.nearest(back, X[:1000] + 0.5, 7))
 
 
 @pytest.mark.slow
-def test_a_worker_that_is_killed_in_the_middle_of_a_query_changes_nothing(files, tmp_path, monkeypatch):
+def test_a_worker_that_is_killed_in_the_middle_of_a_query_changes_nothing(files, tmp_path, two_workers, monkeypatch):
     monkeypatch.setattr(sharded, "MOST_QUERIES", 2500)
-    index = ShardedIndex(cluster=3, work_folder=tmp_path / "work").fit(files)
-    victim = next(iter(on_dask.worker_pids(3).values()))
+    index = ShardedIndex(cluster=two_workers, work_folder=tmp_path / "work").fit(files)
+    victim = next(iter(on_dask.worker_pids(two_workers).values()))
     killed: list[int] = []
 
     def kill(done: int, total: int) -> None:
@@ -257,9 +256,10 @@ class Processes:
         self.running: dict[str, subprocess.Popen[bytes]] = {}
 
     def start(self, *names: str) -> None:
+        """Start those that are not running."""
         shown = {"scheduler": ["--host", "127.0.0.1", "--port", str(self.port), "--no-dashboard"]}
         shown["worker"] = [self.address, "--nthreads", "1", "--no-dashboard", "--no-nanny", "--memory-limit", "0"]
-        for name in names:
+        for name in set(names) - set(self.running):
             said = open(self.folder / f"{name}.txt", "ab")  # noqa: SIM115 - held by the process
             command = [sys.executable, "-m", "dask", name, *shown[name]]
             self.running[name] = subprocess.Popen(command, stdout=said, stderr=said, cwd=self.folder)
@@ -271,17 +271,23 @@ class Processes:
             process.wait()
 
 
-@pytest.fixture
-def processes(tmp_path: Path) -> Iterator[Processes]:
-    found = Processes(tmp_path)
+@pytest.fixture(scope="module")
+def started(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Processes]:
+    found = Processes(tmp_path_factory.mktemp("processes"))
     yield found
-    on_dask.close_clusters()
     found.kill(*list(found.running))
+
+
+@pytest.fixture
+def processes(started: Processes) -> Iterator[Processes]:
+    """A scheduler and a worker, those of the test before where it left them running."""
+    started.start("scheduler", "worker")
+    yield started
+    on_dask.close_clusters()
 
 
 @pytest.mark.slow
 def test_a_scheduler_that_is_restarted_between_two_batches_changes_nothing(files, tmp_path, processes):
-    processes.start("scheduler", "worker")
     index = ShardedIndex(cluster=processes.address, work_folder=tmp_path / "work").fit(files)
     same(index.query(X[:40], 5), ns.nearest(X, X[:40], 5))
     processes.kill("scheduler", "worker")
@@ -294,7 +300,6 @@ def test_a_scheduler_that_is_lost_in_the_middle_is_asked_again_and_nothing_is_do
     files, tmp_path, processes, monkeypatch
 ):
     monkeypatch.setattr(sharded, "MOST_QUERIES", 5000)  # so that several blocks are in flight
-    processes.start("scheduler", "worker")
     work = tmp_path / "work"
     written_at: dict[str, int] = {}
     lost: list[int] = []
@@ -316,10 +321,9 @@ def test_a_scheduler_that_is_lost_in_the_middle_is_asked_again_and_nothing_is_do
 
 @pytest.mark.slow
 def test_a_cluster_that_goes_away_is_told_in_words_and_what_was_done_is_kept(files, tmp_path, processes, monkeypatch):
+    ShardedIndex(cluster=processes.address).fit(files).query(X[:2], 1)  # when both are there
     monkeypatch.setattr(on_dask, "PATIENCE", 2.0)
     monkeypatch.setattr(in_flight, "LOOK_EVERY", 0.5)
-    processes.start("scheduler", "worker")
-    time.sleep(5)
     monkeypatch.setattr(on_dask, "TRIES", 2)
     work = tmp_path / "work"
     index = ShardedIndex(cluster=processes.address, work_folder=work).fit(files)

@@ -41,7 +41,7 @@ def shades(tmp_path_factory):
 
 @pytest.fixture(scope="module")
 def heaps(tmp_path_factory):
-    with numbers_collection(tmp_path_factory.mktemp("heaps")) as collection:
+    with numbers_collection(tmp_path_factory.mktemp("heaps"), n=12) as collection:
         yield collection
 
 

@@ -491,7 +491,7 @@ def test_nothing_that_is_sent_makes_it_fail(heaps):
 
 @pytest.mark.slow
 def test_nothing_of_much_that_is_sent_makes_it_fail(heaps):
-    seen = fuzzed(heaps, 80, REAL)
+    seen = fuzzed(heaps, 40, REAL)
     for changing in ("/change.json", "/label-many.json", "/batch.json"):
         assert sum(seen[f"POST {changing}", status] for status in (200, 202)), changing
 
