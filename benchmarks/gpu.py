@@ -5,6 +5,7 @@
     python -m benchmarks.gpu --audit      100,000 queries of all kinds of rows against a double loop in float64
     python -m benchmarks.gpu --sizes      the time against the number of rows
     python -m benchmarks.gpu --classes    the search by class, step by step, and class probabilities
+    python -m benchmarks.gpu --learning   a learned metric, its impostors listed on the card
 
 Times are medians of ten by CUDA events, after a warm-up, with other queries each time. A query counts as wrong where a
 row, its place or one bit of its distance differs from the double loop's.
@@ -26,6 +27,7 @@ from unittest.mock import patch
 import numpy as np
 
 from benchmarks.gpu_class_probabilities import classes
+from benchmarks.gpu_learning import learning
 from benchmarks.gpu_measured import (
     KINDS,
     REPEATS,
@@ -293,6 +295,7 @@ def main() -> int:
     parser.add_argument("--audit", action="store_true", help="100,000 queries against a double loop in float64")
     parser.add_argument("--sizes", action="store_true", help="the time against the number of rows")
     parser.add_argument("--classes", action="store_true", help="class probabilities")
+    parser.add_argument("--learning", action="store_true", help="a learned metric")
     parser.add_argument("--cases", type=int, nargs="*", help="which of the cases, by number")
     given = parser.parse_args()
     if find_spec("torch") is None:
@@ -307,7 +310,7 @@ def main() -> int:
     if given.cases is not None:
         CASES[:] = [CASES[number] for number in given.cases]
     start_compiling()
-    chosen = next((way for way in (audit, steps, sizes, classes) if getattr(given, way.__name__)), table)
+    chosen = next((way for way in (audit, steps, sizes, classes, learning) if getattr(given, way.__name__)), table)
     lines = chosen(torch, device, given.tiny)
     print_table(f"Exact search on a card: {chosen.__name__}", lines)
     return int(any(line.get("wrong") or line.get("unlike the CPU") for line in lines))

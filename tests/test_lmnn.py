@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import importlib.util
 import warnings
+from unittest import mock
 
 import numpy as np
 import pytest
@@ -143,6 +145,26 @@ def test_neither_memory_nor_blocks_change_a_bit(monkeypatch, name, value):
         found = losses(L)
         assert found[0] == loss
         np.testing.assert_allclose(found[1], slope, rtol=1e-12, atol=1e-9)
+
+
+@pytest.mark.skipif(not importlib.util.find_spec("torch"), reason="needs torch")
+@pytest.mark.parametrize("far", [1.0, 1e30])
+@pytest.mark.filterwarnings("ignore::sklearn.exceptions.ConvergenceWarning")
+def test_lists_made_on_a_card_change_no_bit(monkeypatch, far):
+    """Its steps are taken on the CPU here."""
+    rng = np.random.default_rng(0)
+    X, y = np.round(rng.normal(size=(150, 4)), 1), rng.integers(0, 5, size=150)
+    X[0] *= far
+    expected = LMNN(max_iter=5).fit(X, y)
+    monkeypatch.setattr(impostors, "CARD_FROM", 0)
+    monkeypatch.setattr(impostors, "CARD", "cpu")
+    monkeypatch.setattr(impostors, "card_holds", lambda X: True)
+    asked = mock.Mock(wraps=impostors.ImpostorsThere)
+    monkeypatch.setattr(impostors, "ImpostorsThere", asked)
+    there = LMNN(max_iter=5).fit(X, y)
+    assert asked.called
+    np.testing.assert_array_equal(there.components_, expected.components_)
+    np.testing.assert_array_equal(there.loss_curve_, expected.loss_curve_)
 
 
 def test_a_list_that_was_made_without_room_is_not_kept(monkeypatch):

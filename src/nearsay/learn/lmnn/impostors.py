@@ -11,6 +11,8 @@ map L changes, rows move; as long as none can have come in from beyond the room,
 by the triangle inequality, the lists hold every impostor, and a loss summed
 over them is the loss over all. (Simulations of molecules keep such lists.)
 
+Where there is a graphics card and enough to do, it makes the lists.
+
 A row has none or thousands of impostors, so this asks for all rows within a
 radius. A search for the k nearest, with k enough for the most crowded row,
 would take ten times as long.
@@ -23,10 +25,16 @@ from typing import NamedTuple
 
 import numpy as np
 
+from nearsay.errors import require
+from nearsay.learn.lmnn.impostors_there import ImpostorsThere
+from nearsay.search.gpu import card_holds
+
 # Share of the reach that is added as room. More makes longer lists, less makes new ones more often.
 ROOM = 0.1
 # Products computed at once by a thread: 16 MB of float32.
 PRODUCTS_AT_ONCE = 1 << 22
+# Products that are worth bringing rows to a graphics card, over all blocks; and the device.
+CARD_FROM, CARD = 1 << 28, "cuda"
 # Listed rows that are kept, as int32: 256 MB. Lists that would go beyond are made anew every time.
 MOST_KEPT = 1 << 26
 
@@ -65,6 +73,8 @@ class ImpostorLists:
         self._n_kept = 0
         self._keeping = Lock()
         self._made_for: np.ndarray | None = None
+        self._device = CARD if len(rows) * len(X) >= CARD_FROM and card_holds(X) else None
+        self._there: ImpostorsThere | None = None
 
     def follow(self, L: np.ndarray, Z: np.ndarray, reach: np.ndarray) -> None:
         """Rows are at ``Z`` = X Lᵀ now, and those with a list reach ``reach`` far (not squared)."""
@@ -108,8 +118,14 @@ class ImpostorLists:
             self._Z = Z.astype(np.float32)
             self._half_squares = (lengths / 2).astype(np.float32)
             self._bars = ((own - within**2 - off) / 2).astype(np.float32)
+        if self._device is not None:
+            rows = np.ascontiguousarray(self._Z), self._half_squares, self._bars
+            self._there = ImpostorsThere(require("torch", "torch"), self._device, *rows)
 
     def _make(self, block: slice) -> Listed:
+        if self._there is not None:
+            given = self._rows[block], self._starts[block], self._stops[block]
+            return Listed(*self._there.listed(block, *given))
         from nearsay.learn.lmnn.lmnn_kernels import list_within
 
         with np.errstate(over="ignore", invalid="ignore"):

@@ -1,0 +1,54 @@
+"""Lists of impostors made on a graphics card: the products and comparisons of ``impostors.py``, a block at a time.
+
+Products in float32 may be summed in another order there. ``impostors.py`` allows for any order, and who is listed too
+many counts nothing, so what is learned is the same to the last bit.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+
+class ImpostorsThere:
+    """Rows on a device, and how near others must be to be listed.
+
+    Parameters
+    ----------
+    Z, half_squares : (n_rows, n_components) and (n_rows,) float32
+    bars : of each row that gets a list, what product, less half a square, lists a row
+    """
+
+    def __init__(self, torch: Any, device: str, Z: np.ndarray, half_squares: np.ndarray, bars: np.ndarray) -> None:
+        self._torch = torch
+        self._Z, self._half_squares, self._bars = (
+            torch.from_numpy(numbers).to(device) for numbers in (Z, half_squares, bars)
+        )
+        self._columns = torch.arange(len(Z), device=device)
+
+    def listed(
+        self, block: slice, rows: np.ndarray, starts: np.ndarray, stops: np.ndarray
+    ) -> tuple[np.ndarray, np.ndarray]:
+        """Where the list of each of the ``rows`` ends, and the rows listed, one list after the other."""
+        torch, device = self._torch, self._Z.device
+        rows_there, starts_there, stops_there = (
+            torch.from_numpy(numbers).to(device)[:, None] for numbers in (rows, starts, stops)
+        )
+        products = _in_float32(torch, self._Z[rows_there[:, 0]], self._Z)
+        near = ~(products - self._half_squares < self._bars[block, None])  # what overflowed is listed
+        near &= (self._columns < starts_there) | (self._columns >= stops_there)
+        ends = near.sum(dim=1).cumsum(0).cpu().numpy()
+        return ends, near.nonzero()[:, 1].to(torch.int32).cpu().numpy()
+
+
+def _in_float32(torch: Any, A: Any, B: Any) -> Any:
+    """A Bᵀ with all digits of float32, whatever the program allows elsewhere."""
+    if A.device.type != "cuda":
+        return A @ B.T
+    before = torch.backends.cuda.matmul.allow_tf32
+    torch.backends.cuda.matmul.allow_tf32 = False
+    try:
+        return A @ B.T
+    finally:
+        torch.backends.cuda.matmul.allow_tf32 = before
