@@ -10,6 +10,8 @@ import benchmarks
 
 NOT_BENCHMARKS = {
     "__main__",
+    "gpu_class_probabilities",
+    "gpu_learning",
     "gpu_measured",
     "gpu_steps",
     "measuring",
