@@ -184,11 +184,13 @@ def normal(n: int, d: int, scale: float) -> np.ndarray:
 
 
 # Rows, queries, kind of product, distance, and how a screen goes over the rows.
-GLANCE, BLOCKS = "at a glance", "block by block"
+GLANCE, BLOCKS, ALONE = "at a glance", "block by block", "one by one"
 SEARCHES = {
     ("summing", GLANCE): (near_twins(1e-7).astype(np.float32), near_twins(1e-7)[:5], "float32", "euclidean"),
     ("summing", BLOCKS): (near_twins(1e-7), near_twins(1e-7)[:40], "float32", "euclidean"),
+    ("summing", ALONE): (*[near_twins(1e-7).astype(np.float32)] * 2, "float32", "euclidean"),
     ("flushing", GLANCE): (normal(200, 32, 1e-22), normal(25, 32, 1e-22), "float32", "euclidean"),
+    ("flushing", ALONE): (normal(200, 32, 1e-22), normal(25, 32, 1e-22), "float32", "euclidean"),
     ("rounding_rows", BLOCKS): (both_ways(bytes_beside(400, 0.45)), np.full((1, 256), 0.5), "int8", "euclidean"),
     ("rounding_queries", BLOCKS): (
         both_ways(of_residual(600, 256, 0)),
@@ -197,6 +199,7 @@ SEARCHES = {
         "euclidean",
     ),
     ("measuring", GLANCE): (one_way(50, 0.02) - [1, 0], np.array([[1e10, 0.0]]), "float32", "euclidean"),
+    ("measuring", ALONE): (one_way(50, 0.02) - [1, 0], np.array([[1e10, 0.0]]), "float32", "euclidean"),
     ("measuring", BLOCKS): (
         np.tile([[1], [-1]], (25, 1)) * one_way(50, 1e-4),
         np.array([[0.0, 1e14]]),
@@ -208,6 +211,7 @@ SEARCHES = {
     ("squaring", BLOCKS): (normal(400, 30, 1.0), normal(400, 30, 1.0)[:60] * np.float32(1e7), "int8", "euclidean"),
     ("screenable", BLOCKS): (one_way(300, 1e-162), one_way(5, 1e-162), "float32", "euclidean"),
     ("farthest", GLANCE): (normal(60, 3, 1.0), np.full((1, 3), 1e60), "float32", "euclidean"),
+    ("farthest", ALONE): (normal(60, 3, 1.0), np.full((1, 3), 3e38, np.float32), "float32", "euclidean"),
 }
 
 
@@ -218,10 +222,16 @@ def test_a_search_is_exact_with_every_term_and_not_without_it(monkeypatch, reque
     if way == BLOCKS:
         request.getfixturevalue("block_by_block")
     search = ExactSearch(distance, products=products)
+    together = [Q] if way != ALONE else Q[:, None]
+
+    def found() -> np.ndarray:
+        search.fit(X)
+        return np.concatenate([nearest(search, few, 5).indices for few in together])
+
     expected = exactly(X, Q, 5, distance)
-    np.testing.assert_array_equal(nearest(search.fit(X), Q, 5).indices, expected)
+    np.testing.assert_array_equal(found(), expected)
     leave_out(monkeypatch, term)
-    assert (nearest(search.fit(X), Q, 5).indices != expected).any()
+    assert (found() != expected).any()
 
 
 # ---------------------------------------------------------------- trees

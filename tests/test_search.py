@@ -99,6 +99,54 @@ def test_hard_rows_are_searched_exactly(kind, n_queries, products):
     np.testing.assert_array_equal(ns.NeighborIndex(search=search).fit(X).query(Q, 20).indices, expected)
 
 
+@pytest.mark.parametrize("kind", worst_rows())
+def test_hard_rows_are_searched_exactly_one_query_at_a_time(kind):
+    X = worst_rows()[kind]
+    Q = np.vstack([X[::300], X[:2] * X.dtype.type(1e12)])
+    index = ns.NeighborIndex().fit(X)
+    for q, expected in zip(Q, exactly(X, Q, 20), strict=True):
+        np.testing.assert_array_equal(index.query(q[None], 20).indices[0], expected)
+
+
+@pytest.mark.parametrize("dtype", [np.float32, np.float64])
+@pytest.mark.parametrize("n_rows", [1, 2, 3, 4, 5, 6, 7, 8, 33, 1501])
+def test_a_query_alone_has_the_neighbors_that_it_has_among_others(n_rows, dtype):
+    rng = np.random.default_rng(0)
+    X, Q = (rng.integers(-2, 3, size=(n, 7)).astype(dtype) for n in (n_rows, 9))
+    k = min(n_rows, 12)
+    for rows in (X, np.asfortranarray(X), X[::-1][::-1]):
+        for metric in ("euclidean", "sqeuclidean"):
+            index = ns.NeighborIndex(metric).fit(rows)
+            together, by_column = index.query(Q, k), np.asfortranarray(Q)
+            np.testing.assert_array_equal(together.indices, exactly(X, Q, k))
+            for q in range(len(Q)):
+                for few in (Q[q : q + 2], by_column[q : q + 1], Q[q : q + 1].tolist()):
+                    alone = index.query(few, k)
+                    np.testing.assert_array_equal(alone.indices, together.indices[q : q + len(few)])
+                    np.testing.assert_array_equal(alone.distances, together.distances[q : q + len(few)])
+
+
+@pytest.mark.parametrize("dtype", [np.float32, np.float64])
+@pytest.mark.parametrize("bad", [np.nan, np.inf, -np.inf, 1e150])
+@pytest.mark.parametrize("largest", [1.0, 1e138])
+def test_a_query_alone_is_refused_in_the_words_for_many(dtype, bad, largest):
+    if bad == 1e150 and dtype is np.float32:
+        return
+    X = np.eye(5, 3, dtype=dtype) * (largest if dtype is np.float64 else 1)
+    index = ns.NeighborIndex().fit(X)
+    for n in (1, 2, 9):
+        Q = np.ones((n, 3), dtype)
+        Q[-1, 1] = bad
+        with pytest.raises(InputError, match=rf"Q holds {re.escape(str(bad))} at row {n - 1}, column 1"):
+            index.query(Q, 2)
+        with pytest.raises(InputError, match="Q has 2 columns, but 3 are expected"):
+            index.query(Q[:, :2], 2)
+    with pytest.raises(InputError, match="two dimensions"):
+        index.query(Q[0], 2)
+    far = np.full((1, 3), 1e35 if dtype is np.float32 else 1e100, dtype)
+    np.testing.assert_array_equal(index.query(far, 2).indices, exactly(X, far, 2))
+
+
 @with_every_product
 @pytest.mark.parametrize("shape", [(1, 1), (5, 3), (37, 16), (130, 17), (1030, 40)])
 def test_products_lie_within_the_errors_they_state(products, shape):

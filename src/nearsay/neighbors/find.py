@@ -8,14 +8,15 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 from functools import cache
-from typing import Any, cast
+from types import ModuleType
+from typing import Any
 
 import numpy as np
 
 from nearsay.arrays import check_n_neighbors, check_row_numbers, row_blocks, row_width
 from nearsay.distances.vectors import Euclidean
 from nearsay.neighbors import dense
-from nearsay.neighbors.table import NeighborTable
+from nearsay.neighbors.table import NeighborTable, table_of
 from nearsay.parallel import in_parallel, shares, thread_count, threads
 from nearsay.search.by_class.grouped import GroupedRows
 from nearsay.search.by_class.small import OwnBlock, SmallRows, is_small
@@ -23,7 +24,7 @@ from nearsay.search.exact import ExactSearch
 from nearsay.search.gpu import GpuSearch
 from nearsay.search.protocol import NeighborSearch
 from nearsay.search.row_store import HeldRows
-from nearsay.search.screening.screen import FEW_PRODUCTS
+from nearsay.search.screening.screen import BY_LOOP
 
 NOBODY = dense.NOBODY
 # From so many rows, or numbers in all rows, the neighbors of all are found by multiplying all of them at once.
@@ -46,6 +47,10 @@ def nearest(search: NeighborSearch, Q: Any, k: int, *, input_name: str = "Q") ->
     """
     search = search.snapshot()
     k = check_n_neighbors(k, search.rows_.n_live)
+    if type(search) is ExactSearch and type(Q) is np.ndarray and Q.ndim == 2 and len(Q) <= BY_LOOP:
+        # What has an answer has been checked; what is wrong with the others is said below.
+        table = at_a_glance(search, Q, k)
+        return _asked_at_length(search, checked_queries(search, Q, input_name), k) if table is None else table
     return nearest_of_checked(search, checked_queries(search, Q, input_name), k)
 
 
@@ -61,6 +66,12 @@ def nearest_of_checked(search: NeighborSearch, Q: Any, k: int) -> NeighborTable:
     if isinstance(search, GpuSearch) and search.serves(len(Q), k):
         return _measured_there(search, Q, NOBODY, k)
     search = _asked_here(search, len(Q), k)
+    table = at_a_glance(search, Q, k)
+    return _asked_at_length(search, Q, k) if table is None else table
+
+
+def _asked_at_length(search: NeighborSearch, Q: Any, k: int) -> NeighborTable:
+    """The same for queries that are too many for a glance, or that it did not decide."""
     size = _batch(k)
     if 0 < len(Q) <= size:
         return _answer(search, Q, NOBODY, k)
@@ -185,8 +196,6 @@ def _answer(search: NeighborSearch, Q: Any, left_out: np.ndarray, k: int) -> Nei
     if dense.serves(search, len(Q)):
         dense.fill_nearest(search, Q, left_out, (table.indices, table.distances))
         return table
-    if at_a_glance(search, Q, left_out, table):
-        return table
     wanted = k + 1 if len(left_out) else k
     if type(search) is ExactSearch and len(Q) >= QUERIES_TOGETHER * thread_count() > QUERIES_TOGETHER:
 
@@ -217,24 +226,31 @@ def as_compiled_for(Q: Any) -> Any:
     return Q
 
 
-def at_a_glance(search: NeighborSearch, Q: Any, left_out: np.ndarray, table: NeighborTable) -> bool:
-    """Fill the table for a handful of queries among few rows, Euclidean distances and few neighbors; or say no."""
-    if type(search) is not ExactSearch or not isinstance(search.distance_, Euclidean) or len(left_out):
-        return False
-    items, k = search.rows_.items, table.indices.shape[1]
-    if k > AT_A_GLANCE or len(Q) * len(search.rows_) > FEW_PRODUCTS or Q.dtype != items.dtype:
-        return False
+def at_a_glance(search: NeighborSearch, Q: Any, k: int) -> NeighborTable | None:
+    """The neighbors of a handful of queries among few rows, by Euclidean distance; None where that is not enough.
+
+    Queries in a matrix need not have been checked: there is no answer to those with which anything is wrong.
+    """
+    if type(search) is not ExactSearch or k > AT_A_GLANCE or not isinstance(search.distance_, Euclidean):
+        return None
+    n, items = len(Q), search.rows_.items
+    if not n or Q.dtype != items.dtype or Q.shape[1] != items.shape[1] or dense.serves(search, n):
+        return None
     seen = search.glance(Q)
-    fill = _at_a_glance()
-    return seen is not None and fill(seen, items, k, search.distance_.squared, left_out, table.indices, table.distances)
+    if seen is None:
+        return None
+    fill, queries = _glance_kernels().nearest_at_a_glance, as_compiled_for(Q)
+    indices, distances = np.empty((n, k), np.int64), np.empty((n, k))
+    found = fill(queries, *seen, k, search.distance_.squared, indices, distances)
+    return table_of(indices, distances) if found else None
 
 
 @cache
-def _at_a_glance() -> Callable[..., bool]:
+def _glance_kernels() -> ModuleType:
     """Imported once: looking it up for each query would take as long as the loop."""
     from nearsay.neighbors import glance_kernels
 
-    return cast(Callable[..., bool], glance_kernels.nearest_at_a_glance)
+    return glance_kernels
 
 
 def measure_and_order(

@@ -14,14 +14,16 @@ from nearsay.search.screening.shortlist_kernels import shortlist
 
 
 @compiled
-def nearest_at_a_glance(seen, X, k, squared, left_out, indices, distances):  # type: ignore[no-untyped-def]
-    """Fill in the neighbors by Euclidean distance; ``seen`` is what a screen's glance gives. False where it cannot."""
-    queries, products, half_norms, bound = seen
-    candidates, undecided = shortlist(queries, products, half_norms, bound, k, 2 * k + 64)
+def nearest_at_a_glance(queries, products, X, half_norms, bound, k, squared, indices, distances):  # type: ignore[no-untyped-def]
+    """Fill in the neighbors by Euclidean distance, or say no: False. ``Screen.glance`` gives what is known of the rows.
+
+    Queries that are not finite are refused, too. Distances are ``squared`` if that is not 0.
+    """
+    candidates, undecided = shortlist(queries, products, X, half_norms, bound, k, 2 * k + 64)
     if undecided:
         return False
     measured = np.empty(candidates.shape)
     first = np.int64(0)  # as elsewhere: compiled once for both
-    measure_euclidean(queries, X, candidates, first, squared, 1.0, measured)
-    nearest_first(candidates, measured, left_out, indices, distances)
+    measure_euclidean(queries, X, candidates, first, squared != 0, 1.0, measured)
+    nearest_first(candidates, measured, np.empty(0, np.int64), indices, distances)
     return True

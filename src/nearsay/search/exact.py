@@ -99,8 +99,8 @@ class ExactSearch(Versioned):
         found, undecided = self._screen.candidates(Q, k)
         return join_looks(found, undecided, self._scan(Q[undecided], k)) if len(undecided) else found
 
-    def glance(self, Q: Any) -> tuple[Any, ...] | None:
-        """What ``Screen.glance`` gives of a handful of checked queries; None with more, or without a Euclidean form."""
+    def glance(self, Q: Any) -> tuple[np.ndarray, ...] | None:
+        """What ``Screen.glance`` gives of a handful of queries; None with more, or without a Euclidean form."""
         return None if self._screen is None else self._screen.glance(Q)
 
     def rough_scores(self, Q: Any) -> RoughScores | None:

@@ -10,13 +10,13 @@ gets a finer or a wider one; ``bounds.py`` derives the slack that makes it certa
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterator
-from functools import partial
-from typing import Any
+from functools import cached_property, partial
 
 import numpy as np
 
-from nearsay.arrays import row_blocks, rows_within
+from nearsay.arrays import LARGEST_VALUE, row_blocks, rows_within
 from nearsay.parallel import in_parallel, shares
 from nearsay.search.row_store import HeldRows
 from nearsay.search.screening import bounds, tile_families
@@ -34,6 +34,8 @@ LISTED_AT_ONCE = 1 << 21  # places on the lists of a task: 16 MB
 FEW_QUERIES = 32
 # Up to this many products are computed and looked at in one go.
 FEW_PRODUCTS = 1 << 18
+# Up to so many queries, and numbers in all rows, a loop multiplies them sooner than BLAS.
+BY_LOOP, NUMBERS_BY_LOOP = 2, 1 << 18
 # From this many on the fastest kind of product is worth finding out.
 MANY_PRODUCTS = 1 << 22
 # How many near ties a second look can hold before all rows are measured instead.
@@ -90,10 +92,9 @@ class Screen:
 
     def candidates(self, Q: np.ndarray, k: int) -> tuple[np.ndarray, np.ndarray]:
         """Candidates of every query, and the numbers of the queries that stay undecided."""
-        if self._in_sight(Q):
-            found, any_undecided = self._glance(Q, k)
-            if not any_undecided:
-                return found, NONE
+        seen = self._glance(Q, k)
+        if seen is not None:
+            return seen, NONE
         found, undecided = np.full((len(Q), 1), -1, np.int64), np.arange(len(Q))
         for looks in self._looks(len(Q), k):
             again = looks(Q[undecided])
@@ -182,33 +183,51 @@ class Screen:
         few = n_queries < FEW_QUERIES and geometry.plain and not packed.are_packed
         return None if few else packed
 
-    def _in_sight(self, Q: np.ndarray) -> bool:
-        """Whether all products of these queries are soon computed and looked at in one go."""
-        geometry, packed = self._geometry, self._packed
-        if not geometry.plain or len(Q) * len(geometry.rows) > FEW_PRODUCTS or len(geometry.rows.chunks()) > 1:
-            return False
-        return packed is None or not packed.are_packed or geometry.rows.items.size < FEWEST_NUMBERS
-
-    def glance(self, Q: np.ndarray) -> tuple[Any, ...] | None:
-        """Products of a handful of queries with all rows, and what ``shortlist`` takes beside them; None with more."""
-        if not self._in_sight(Q):
+    @cached_property
+    def _at_hand(self) -> tuple[np.ndarray, ...] | None:
+        """What ``glance`` gives of rows that lie together and can be multiplied as they are; None of others."""
+        geometry = self._geometry
+        if not geometry.plain or len(geometry.rows.chunks()) > 1:
             return None
-        geometry, bound = self._geometry, self._plain.bound
-        rows = geometry.rows.items
-        with np.errstate(all="ignore"):  # of queries that are too far away
-            queries = Q.astype(rows.dtype, copy=False)
-            products = np.dot(queries, rows.T)  # sooner called than @
-        coefficients = bound.constant, bound.linear, bound.quadratic, bounds.farthest(geometry.plain_radius)
-        return queries, products, geometry.half_norms.values, coefficients
+        rows, bound = geometry.rows.items, self._plain.bound
+        # Whatever is no longer than this is a number, and can be squared.
+        farthest = min(bounds.farthest(geometry.plain_radius), math.sqrt(LARGEST_VALUE))
+        terms = np.array([bound.constant, bound.linear, bound.quadratic, farthest])
+        return np.empty((0, 0), rows.dtype), rows, geometry.half_norms.values, terms
 
-    def _glance(self, Q: np.ndarray, k: int) -> tuple[np.ndarray, bool]:
+    def _in_sight(self, n_queries: int) -> tuple[np.ndarray, ...] | None:
+        """What is at hand, where all products of so many queries are soon computed and looked at in one go."""
+        at_hand, packed = self._at_hand, self._packed
+        if at_hand is None or n_queries * len(at_hand[1]) > FEW_PRODUCTS:
+            return None
+        return at_hand if packed is None or at_hand[1].size < FEWEST_NUMBERS or not packed.are_packed else None
+
+    def glance(self, Q: np.ndarray) -> tuple[np.ndarray, ...] | None:
+        """What ``shortlist`` takes beside a handful of queries, which have the type of the rows; None with more.
+
+        That is their products with all rows (none if they are so few that the loop makes them itself), the rows, half
+        their squared norms, and the bound.
+        """
+        at_hand = self._in_sight(len(Q))
+        if at_hand is None:
+            return None
+        _, rows, half_norms, bound = at_hand
+        if len(Q) <= BY_LOOP and rows.size <= NUMBERS_BY_LOOP and rows.flags.c_contiguous:
+            return at_hand
+        with np.errstate(all="ignore"):  # of queries that are too far away
+            products = np.dot(Q, rows.T)  # sooner called than @
+        return products, rows, half_norms, bound
+
+    def _glance(self, Q: np.ndarray, k: int) -> np.ndarray | None:
         """``look`` for a handful of queries and rows, where setting up would take longer than the product."""
         from nearsay.search.screening.shortlist_kernels import list_length, shortlist
 
-        seen = self.glance(Q)
-        assert seen is not None
-        found: tuple[np.ndarray, bool] = shortlist(*seen, k, list_length(k))
-        return found
+        if self._in_sight(len(Q)) is None:
+            return None
+        with np.errstate(all="ignore"):
+            queries = np.ascontiguousarray(Q, self._geometry.rows.items.dtype)
+        found, undecided = shortlist(queries, *(self.glance(queries) or ()), k, list_length(k))
+        return None if undecided else found
 
 
 def look(view: View, Q: np.ndarray, k: int, length: int) -> np.ndarray:

@@ -18,6 +18,7 @@ Blocks must come in order of row number. Imported on first use only (numba).
 from __future__ import annotations
 
 import math
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -188,33 +189,60 @@ def _see_scores(block, first, k, scores, rows, counts, thresholds, slack, due, c
     _see_products(-block, nothing, first, k, scores, rows, counts, thresholds, slack, due, crowded, scratch)
 
 
+# The bound holds for sums in any order, fused or not.
+@partial(compiled, fastmath={"reassoc", "contract", "nsz"})
+def multiply(Q, X):  # type: ignore[no-untyped-def]
+    """Products of one or two queries with rows that lie in the cache: done before BLAS has got ready.
+
+    Four rows at a time, for which a number of the query is read once; the last four may have been there before.
+    """
+    n, d = X.shape
+    products = np.empty((Q.shape[0], n), X.dtype)
+    for i in range(Q.shape[0]):
+        q, product = Q[i], products[i]
+        for start in range(0, n, 4):
+            r0 = max(0, min(start, n - 4))
+            r1, r2, r3 = min(r0 + 1, n - 1), min(r0 + 2, n - 1), min(r0 + 3, n - 1)
+            x0, x1, x2, x3 = X[r0], X[r1], X[r2], X[r3]
+            s0 = s1 = s2 = s3 = X.dtype.type(0)
+            for j in range(d):
+                value = q[j]
+                s0 += value * x0[j]
+                s1 += value * x1[j]
+                s2 += value * x2[j]
+                s3 += value * x3[j]
+            product[r0], product[r1], product[r2], product[r3] = s0, s1, s2, s3
+    return products
+
+
 @compiled
-def shortlist(Q, products, half_norms, bound, k, length):  # type: ignore[no-untyped-def]
-    """The whole pass for a few queries whose products with all rows are there.
+def shortlist(Q, products, X, half_norms, bound, k, length):  # type: ignore[no-untyped-def]
+    """The whole pass for a few queries, whose products with all rows are there, or are made here if there are none.
 
     ``bound`` holds the coefficients of a ``bounds.Bound``, and the length of the farthest query that it serves. Gives
-    the candidates as ``Shortlists.finish`` does, and whether any query is crowded or too far away.
+    the candidates as ``Shortlists.finish`` does, and whether any query is crowded, too far away, or not finite.
     """
     n = Q.shape[0]
     constant, linear, quadratic, farthest = bound
-    slack = np.empty(n)
+    slack, thresholds, scratch = np.empty(n), np.empty(n, X.dtype), np.empty(length, X.dtype)
+    counts, due, crowded = np.zeros(n, np.int64), np.empty(n, np.int64), np.zeros(n, np.bool_)
     for q in range(n):
         total = 0.0
         for j in range(Q.shape[1]):
             total += np.float64(Q[q, j]) * np.float64(Q[q, j])
         far = math.sqrt(total)
-        if far > farthest:
+        if not far <= farthest:
             return np.empty((0, 1), np.int64), True
         slack[q] = 2 * (constant + far * (linear + far * quadratic))
-    scores = np.empty((n, length), products.dtype)
-    rows = np.empty((n, length), np.int32)
-    counts = np.zeros(n, np.int64)
-    thresholds = np.full(n, np.inf, products.dtype)
-    due = np.full(n, length)
-    crowded = np.zeros(n, np.bool_)
-    scratch = np.empty(length, products.dtype)
+        thresholds[q], due[q] = np.inf, length
+    if products.shape[0] < n:
+        products = multiply(Q, X)
+    scores, rows = np.empty((n, length), X.dtype), np.empty((n, length), np.int32)
     _see_products(products, half_norms, 0, k, scores, rows, counts, thresholds, slack, due, crowded, scratch)
-    return _finish(k, scores, rows, counts, thresholds, slack, due, crowded, scratch), crowded.any()
+    undecided = False
+    for q in range(n):
+        undecided |= crowded[q]
+    return _finish(k, scores, rows, counts, thresholds, slack, due, crowded, scratch), undecided
 
 
 @compiled
