@@ -192,7 +192,7 @@ def test_narrowing_leaves_what_a_loop_leaves(n_queries, n_rows, width, k, seed):
 @pytest.mark.parametrize("in_order", [False, True])
 @pytest.mark.parametrize("k", [packed_rows.GUESSED_FROM - 1, packed_rows.GUESSED_FROM, 60])
 def test_guesses_are_never_trusted(monkeypatch, in_order, k):
-    """Rows in order of their distance: every sixteenth group says little of where the nearest lie."""
+    """Rows in order of their distance: every eighth group says little of where the nearest lie."""
     rng = np.random.default_rng(0)
     X = rng.normal(size=(6000, 3)).astype(np.float32)
     Q = (0.1 * rng.normal(size=(60, 3))).astype(np.float32)
@@ -216,7 +216,10 @@ def test_a_guess_that_lets_just_enough_rows_pass_is_found_out(monkeypatch):
     X = (rng.normal(size=(6000, 3)) * rng.choice([0.3, 1, 3], (6000, 1))).astype(np.float32)
     Q = rng.normal(size=(60, 3)).astype(np.float32)
 
-    def lowest(rows, queries, k, length, slack):
+    guess = PackedRows._guess
+
+    def lowest(rows, queries, k, slack, lists):
+        guess(rows, queries, k, slack, lists)
         every = rows.lists(queries, slack, 6000, 12_100, 1, np.full(len(slack), np.inf, np.float32)).arrays()[0]
         listed = every[: len(slack), :6000]
         return np.nextafter(np.sort(listed["score"] - listed["margin"], axis=1)[:, k - 1], np.float32(np.inf))
@@ -225,6 +228,42 @@ def test_a_guess_that_lets_just_enough_rows_pass_is_found_out(monkeypatch):
     found = NeighborIndex(search=ExactSearch(products="int8")).fit(X).query(Q, 50)
     far = np.sqrt(sum((Q[:, None, j].astype(float) - X[:, j].astype(float)) ** 2 for j in range(3)))
     np.testing.assert_array_equal(found.indices, nearest_in_lines(far, 50))
+
+
+@pytest.mark.parametrize("n_threads", [1, 2, 3, 7])
+@pytest.mark.parametrize("removed", [False, True])
+def test_rows_that_a_guess_was_made_from_are_listed_once(monkeypatch, n_threads, removed):
+    """However blocks and shares of threads begin: with a group of the sample, or within it."""
+    monkeypatch.setattr(packed_rows, "ROWS_A_BLOCK", 64 * 9)
+    rng = np.random.default_rng(0)
+    X = rng.normal(size=(3000, 4)).astype(np.float32)
+    Q = rng.normal(size=(30, 4)).astype(np.float32)
+    held = HeldRows(X)
+    if removed:
+        held, _ = held.without(np.arange(0, 3000, 3))
+    rows = PackedRows(Geometry(as_distance("euclidean"), held))
+    rows.pack()
+    found = rows._look(Q, 60, 2000, n_threads)
+    far = ((Q[:, None].astype(float) - X) ** 2).sum(axis=2)
+    if removed:
+        far[:, ::3] = np.inf
+    for line, nearest in zip(found, np.argsort(far, axis=1)[:, :60], strict=True):
+        numbers = line[line >= 0].tolist()
+        assert len(numbers) == len(set(numbers))
+        assert set(nearest.tolist()) <= set(numbers)
+        assert len(numbers) < 1000
+
+
+def test_a_sample_with_more_near_ties_than_a_list_holds_leaves_no_row_out():
+    """Rows of every eighth group are nearly the query: their lists overflow, and others must not stand in for them."""
+    rng = np.random.default_rng(0)
+    X = 9 + rng.normal(size=(64 * 80, 4)).astype(np.float32)
+    near = np.arange(len(X)) // 64 % packed_rows.SAMPLED == 0
+    X[near] = 1e-5 * rng.normal(size=(near.sum(), 4)).astype(np.float32)
+    rows = packed(X)
+    assert (rows.look(np.zeros((1, 4), np.float32), 60, 300) == -1).all()
+    found = rows.look(np.zeros((1, 4), np.float32), 60, 2000)
+    assert set(np.flatnonzero(near).tolist()) == set(found[found >= 0].tolist())
 
 
 def test_a_query_with_more_near_ties_than_its_list_holds_is_left_undecided():

@@ -185,6 +185,39 @@ def exactly(X: np.ndarray, Q: np.ndarray, k: int) -> np.ndarray:
     return np.argsort(np.sqrt(squares), axis=1, kind="stable")[:, :k]
 
 
+SPREADS = {
+    "even": lambda rng, n: rng.random(n),
+    "many equal": lambda rng, n: rng.integers(0, 5, n).astype(float),
+    "all equal": lambda rng, n: np.ones(n),
+    "most near one end": lambda rng, n: 1e9 * rng.random(n) ** 40,
+    "one far away": lambda rng, n: np.append(rng.random(n - 1), 1e300),
+    "some infinite": lambda rng, n: np.where(rng.random(n) < 0.2, np.inf, rng.random(n)),
+    "a hair apart": lambda rng, n: 1 + 2.0**-52 * rng.integers(0, 9, n),
+    "tiny": lambda rng, n: 5e-324 * rng.integers(0, 9, n),
+}
+
+
+@pytest.mark.parametrize("spread", SPREADS)
+@pytest.mark.parametrize(("n", "k"), [(300, 65), (300, 130), (300, 400), (20, 70), (1, 70)])
+def test_many_candidates_in_any_order_are_put_in_order_by_distance_and_row(spread, n, k):
+    rng = np.random.default_rng(k)
+    candidates, left_out = np.empty((3, n), np.int64), np.array([7, 8, n - 1])
+    for line in candidates:
+        line[:] = rng.permutation(n)
+        line[rng.random(n) < 0.1] = -1
+    measured = np.array([SPREADS[spread](rng, n) for _ in candidates])
+    table = find.no_neighbors(3, k)
+    find.order_measured(candidates, measured, left_out, table)
+    for q in range(3):
+        there = [
+            (far, row) for far, row in zip(measured[q], candidates[q], strict=True) if row not in (-1, left_out[q])
+        ]
+        expected = sorted(there)[:k]
+        np.testing.assert_array_equal(table.indices[q, : len(expected)], [row for _, row in expected])
+        np.testing.assert_array_equal(table.distances[q, : len(expected)], [far for far, _ in expected])
+        assert (table.indices[q, len(expected) :] == -1).all()
+
+
 @pytest.mark.usefixtures("way_of_looking")
 def test_the_screen_alone_misses_nothing_that_it_does_not_give_up():
     for X in worst_rows().values():

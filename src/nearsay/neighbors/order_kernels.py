@@ -10,6 +10,8 @@ from nearsay.compiling import compiled
 
 # Inserting one by one beats sorting up to about this many.
 INSERT_UP_TO = 64
+# More are sorted into so many bins first, and no further if none of them holds more than so many.
+BINS, FULL_BIN = 256, 32
 # Putting classes right one by one beats sorting them, as long as each moves no farther than this in the mean.
 MOVES = 8
 
@@ -45,24 +47,71 @@ def nearest_first(candidates, measured, left_out, indices, distances):  # type: 
 
 @compiled
 def many_nearest_first(candidates, measured, left_out, indices, distances):  # type: ignore[no-untyped-def]
-    """The same for more neighbors than ``INSERT_UP_TO``: sorting takes less time, but seconds more to compile."""
+    """The same for more neighbors than ``INSERT_UP_TO``, which are sorted."""
     k = indices.shape[1]
     indices[:] = -1
     distances[:] = np.inf
+    rows, far = np.empty(candidates.shape[1], np.int64), np.empty(candidates.shape[1])
     for q in range(candidates.shape[0]):
         itself = left_out[q] if left_out.shape[0] else -1
+        n = 0
         # What was not measured is left out before sorting: its distance can be anything.
-        here = (candidates[q] >= 0) & (candidates[q] != itself)
-        rows, far = candidates[q][here], measured[q][here]
-        if len(far) > k:  # ordering all of them would take longer
-            near = far <= np.partition(far, k - 1)[k - 1]
-            rows, far = rows[near], far[near]
-        if np.any(rows[1:] < rows[:-1]):
-            by_row = np.argsort(rows, kind="mergesort")
-            rows, far = rows[by_row], far[by_row]
-        nearest = np.argsort(far, kind="mergesort")[:k]  # keeps the order of rows among equals
-        indices[q, : len(nearest)] = rows[nearest]
-        distances[q, : len(nearest)] = far[nearest]
+        for c in range(candidates.shape[1]):
+            row = candidates[q, c]
+            if row >= 0 and row != itself:
+                rows[n], far[n] = row, measured[q, c]
+                n += 1
+        if n > k:  # ordering all of them would take longer
+            farthest = np.partition(far[:n], k - 1)[k - 1]
+            kept = 0
+            for c in range(n):
+                if far[c] <= farthest:
+                    rows[kept], far[kept] = rows[c], far[c]
+                    kept += 1
+            n = kept
+        sort_nearest_first(rows[:n], far[:n])
+        for place in range(min(n, k)):
+            indices[q, place], distances[q, place] = rows[place], far[place]
+
+
+@compiled
+def sort_nearest_first(rows, far):  # type: ignore[no-untyped-def]
+    """Sort rows by how far they are, ties by row number: into bins of equal width, and in each by inserting.
+
+    Where many fall into one bin, or distances are infinite, by merging.
+    """
+    n = rows.shape[0]
+    nearest, farthest = np.inf, -np.inf
+    for c in range(n):
+        nearest, farthest = min(nearest, far[c]), max(farthest, far[c])
+    per_unit = (BINS - 0.5) / (farthest - nearest) if nearest < farthest < np.inf else 0.0
+    ends, fullest = np.zeros(BINS, np.int64), 0
+    in_bins = 0.0 < per_unit < np.inf
+    if in_bins:
+        for c in range(n):
+            ends[int((far[c] - nearest) * per_unit)] += 1
+        before = 0
+        for b in range(BINS):
+            fullest = max(fullest, ends[b])
+            before += ends[b]
+            ends[b] = before
+    rows_before, far_before = rows.copy(), far.copy()
+    if not in_bins or fullest > FULL_BIN:
+        by_row = np.argsort(rows_before, kind="mergesort")
+        order = by_row[np.argsort(far_before[by_row], kind="mergesort")]  # keeps the order of rows among equals
+        for place in range(n):
+            rows[place], far[place] = rows_before[order[place]], far_before[order[place]]
+        return
+    for c in range(n):
+        b = int((far_before[c] - nearest) * per_unit)
+        ends[b] -= 1
+        rows[ends[b]], far[ends[b]] = rows_before[c], far_before[c]
+    for c in range(1, n):
+        row, distance, place = rows[c], far[c], c
+        while place > 0 and (distance < far[place - 1] or (distance == far[place - 1] and row < rows[place - 1])):
+            rows[place], far[place] = rows[place - 1], far[place - 1]
+            place -= 1
+        rows[place], far[place] = row, distance
 
 
 @compiled

@@ -118,7 +118,8 @@ def see_packed(queries, rows, groups, first, k, slack, lists):  # type: ignore[n
     """Put rows on the lists of those queries for which they may be among the k nearest.
 
     Queries and rows are filled up to whole tiles: queries with thresholds of −inf, rows with half norms of +inf.
-    ``groups`` are where to start, where to stop, and at which step; ``first`` is the number of the first row of all.
+    ``groups`` are where to start, where to stop, and of which numbers groups are multiples: of the first one, and, if
+    it is not 0, not of the second; ``first`` is the number of the first row of all.
     """
     Q, query_scales, reaches, query_errors = queries
     packed, row_sums, row_scales, half_norms, errors, lengths, group_errors, group_lengths = rows
@@ -130,9 +131,14 @@ def see_packed(queries, rows, groups, first, k, slack, lists):  # type: ignore[n
     set_up_tiles()
     n_lines = -(-slack.shape[0] // READ_AT_ONCE) * READ_AT_ONCE  # the others only fill up
     line, next_line = 0, QUERIES_AT_ONCE  # of the sums that are read, and of those that are multiplied meanwhile
-    if groups[0] < groups[1]:
-        multiply_block(Q, 0, packed, row_sums, groups[0] * GROUP, sums, next_line)
-    for g in range(groups[0], groups[1], groups[2]):
+    start, stop, step, left_out = groups
+    g = start + -start % step
+    g += left_out > 0 and g % left_out == 0
+    if g < stop:
+        multiply_block(Q, 0, packed, row_sums, g * GROUP, sums, next_line)
+    while g < stop:
+        next_g = g + step
+        next_g += left_out > 0 and next_g % left_out == 0
         error, length = group_errors[g], group_lengths[g]
         for q in range(limits.shape[0]):
             limits[q] = thresholds[q] + (reaches[q] * error + query_errors[q] * length)
@@ -142,8 +148,8 @@ def see_packed(queries, rows, groups, first, k, slack, lists):  # type: ignore[n
                     line, next_line = next_line, line
                     if i + QUERIES_AT_ONCE < n_lines:
                         multiply_block(Q, i + QUERIES_AT_ONCE, packed, row_sums, r, sums, next_line)
-                    elif g + groups[2] < groups[1]:
-                        multiply_block(Q, 0, packed, row_sums, (g + groups[2]) * GROUP, sums, next_line)
+                    elif next_g < stop:
+                        multiply_block(Q, 0, packed, row_sums, next_g * GROUP, sums, next_line)
                 if _compare_tile(
                     Q, query_scales, limits, i, packed, row_sums, row_scales, half_norms, r, scores, below,
                     sums, line + i % QUERIES_AT_ONCE,
@@ -161,6 +167,7 @@ def see_packed(queries, rows, groups, first, k, slack, lists):  # type: ignore[n
                                 counts[q] = count + 1
                                 if count + 1 == due[q]:
                                     _make_room(lists, q, k, slack[q])
+        g = next_g
     release_tiles()
 
 

@@ -46,8 +46,8 @@ def _do(builder: Any, name: str, *given: Any) -> None:
     builder.call(cgutils.get_or_insert_function(builder.module, kind, f"llvm.x86.{name}"), values)
 
 
-def _fetch_soon(builder: Any, place: Any) -> None:
-    """Have a line brought into the cache. These instructions wait for their rows longer than others do."""
+def fetch_soon(builder: Any, place: Any) -> None:
+    """Have a line brought into the cache."""
     given = [place, *(ir.Constant(ir.IntType(32), each) for each in (0, 3, 1))]  # to read, for long, no instructions
     kind = ir.FunctionType(ir.VoidType(), [each.type for each in given])
     builder.call(builder.module.declare_intrinsic("llvm.prefetch", [place.type], kind), given)
@@ -120,10 +120,11 @@ def _multiply_block(
             _do(builder, "tileloadd64", QUERIES, at(queries, column), width)
             deep = builder.mul(column, ir.Constant(LONG, ROWS))
             with builder.if_then(builder.icmp_signed("==", i, ir.Constant(LONG, 0)), likely=False):
+                # These instructions wait for their rows longer than others do.
                 ahead = builder.mul(width, ir.Constant(LONG, ROWS * N_SUMS))
                 for start in rows:
                     for line in range(0, LINES * LINE_BYTES, LINE_BYTES):
-                        _fetch_soon(builder, at(start, deep, ahead, line))
+                        fetch_soon(builder, at(start, deep, ahead, line))
             for b in range(N_SUMS):
                 there = FIRST_ROWS + b % (N_REGISTERS - FIRST_ROWS)
                 _do(builder, "tileloadd64", there, at(rows[b], deep), ir.Constant(LONG, LINE_BYTES))

@@ -7,12 +7,41 @@ float32 rows in float32, takes a fraction of that; and since nothing cancels in 
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from functools import partial
+from typing import Any
 
 import numpy as np
+from llvmlite import ir
+from numba import types
+from numba.core import cgutils
+from numba.extending import intrinsic
 
 from nearsay.compiling import only_compiled as compiled
+from nearsay.search.screening.matrix_tile_kernels import BYTE, LONG, fetch_soon
 from nearsay.search.screening.selection_kernels import kth_smallest
+
+# Of a row that is needed next, so many bytes are asked for; a processor reads on by itself.
+LINE_BYTES, ASKED_FOR = 64, 512
+
+
+@intrinsic
+def _fetch_row(typing: Any, X: Any, r: Any) -> tuple[Any, Callable[..., Any]]:
+    """Have row ``r``, or its first lines, brought into the cache."""
+
+    def generate(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:
+        rows = context.make_array(signature.args[0])(context, builder, arguments[0])
+        start = builder.bitcast(rows.data, BYTE.as_pointer())
+        start = builder.gep(start, [builder.mul(arguments[1], builder.extract_value(rows.strides, 0))])
+        size = builder.mul(builder.extract_value(rows.shape, 1), rows.itemsize)
+        most = ir.Constant(LONG, ASKED_FOR)
+        size = builder.select(builder.icmp_signed("<", size, most), size, most)
+        lines = ir.Constant(LONG, 0), size, ir.Constant(LONG, LINE_BYTES)
+        with cgutils.for_range_slice(builder, *lines, LONG) as (line, _):
+            fetch_soon(builder, builder.gep(start, [line]))
+        return context.get_dummy_value()
+
+    return types.void(X, types.int64), generate
 
 
 # The bound holds for sums in any order, fused or not.
@@ -20,7 +49,7 @@ from nearsay.search.screening.selection_kernels import kth_smallest
 def squares(Q, X, candidates, first, out):  # type: ignore[no-untyped-def]
     """Squared distances of queries to those of their candidates that are among the rows ``first …``; −1 ends them.
 
-    Four rows at a time: while one is on its way from memory, so are the others.
+    Four rows at a time, while the next four are on their way from memory.
     """
     n, d = X.shape
     for i in range(candidates.shape[0]):
@@ -28,6 +57,9 @@ def squares(Q, X, candidates, first, out):  # type: ignore[no-untyped-def]
         for c0 in range(0, candidates.shape[1], 4):
             if candidates[i, c0] < 0:
                 break
+            for c in range(c0 + 4, min(c0 + 8, candidates.shape[1])):
+                if 0 <= candidates[i, c] - first < n:
+                    _fetch_row(X, candidates[i, c] - first)
             c3 = min(c0 + 3, candidates.shape[1] - 1)
             c1, c2 = min(c0 + 1, c3), min(c0 + 2, c3)
             r0, r1, r2, r3 = (
@@ -55,7 +87,7 @@ def squares(Q, X, candidates, first, out):  # type: ignore[no-untyped-def]
 @compiled
 def keep_nearest(candidates, squares, k, share, flushed):  # type: ignore[no-untyped-def]
     """Move the candidates that may be among the k nearest to the front, in order; gives the new width."""
-    scratch = np.empty(candidates.shape[1])
+    scratch = np.empty(candidates.shape[1], squares.dtype)
     width = 1
     for i in range(candidates.shape[0]):
         n = 0
@@ -63,7 +95,7 @@ def keep_nearest(candidates, squares, k, share, flushed):  # type: ignore[no-unt
             scratch[n] = squares[i, n]
             n += 1
         if n > k:
-            limit = (kth_smallest(scratch[:n], k) * (1 + share) + flushed) * (1 + share) + flushed
+            limit = (np.float64(kth_smallest(scratch[:n], k)) * (1 + share) + flushed) * (1 + share) + flushed
             kept = 0
             for c in range(n):
                 if not squares[i, c] > limit:

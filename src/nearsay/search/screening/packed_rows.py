@@ -34,7 +34,7 @@ PACK_UP_TO = 256 << 20
 # Queries that go over the rows together lie in the second cache, and their lists in memory.
 QUERY_BYTES, LISTED_AT_ONCE = 256 << 10, 1 << 20
 # From so many neighbors on, where to begin is guessed from every so many-th group of rows.
-GUESSED_FROM, SAMPLED = 48, 16
+GUESSED_FROM, SAMPLED = 48, 8
 # Fewer than these for each thread are shared among threads by rows, when each has so many numbers to go over.
 FEWEST_QUERIES, NUMBERS_A_THREAD = 32, 1 << 22
 
@@ -95,17 +95,30 @@ class Block:
 class Lists:
     """The candidates of some queries so far, filled up to whole tiles of queries.
 
-    ``n_parts`` threads keep lists of their own, each for its share of the rows.
+    ``n_parts`` threads keep lists of their own, each for its share of the rows. A list grows to ``due`` rows before it
+    is cut back.
     """
 
     def __init__(self, thresholds: np.ndarray, k: int, capacity: int, n_parts: int = 1) -> None:
-        from nearsay.search.screening.shortlist_kernels import list_length
-
         shape = (n_parts, len(thresholds))
         self.listed = np.empty((*shape, capacity), LISTED)
         self.thresholds = np.repeat(thresholds[None], n_parts, axis=0)
         self.counts = np.zeros(shape, np.int64)
-        self.due = np.full(shape, min(capacity, list_length(k)), np.int64)
+        self.due = np.empty(shape, np.int64)
+        self.wait_for(k)
+
+    def wait_for(self, k: int) -> None:
+        """Let the lists grow until they can be cut back to k rows."""
+        from nearsay.search.screening.shortlist_kernels import list_length
+
+        self.due[:] = min(self.listed.shape[2], list_length(k))
+
+    def lower(self, thresholds: np.ndarray) -> np.ndarray:
+        """Lower the thresholds of all threads to these, or to the lowest that one of them has; gives what they are."""
+        lowered: np.ndarray = self.thresholds.min(axis=0)
+        np.minimum(lowered[: len(thresholds)], thresholds, out=lowered[: len(thresholds)])
+        self.thresholds[:] = lowered
+        return lowered
 
     def of_part(self, number: int) -> tuple[np.ndarray, ...]:
         """The lists of one thread, as loops take them, with some room for them to work in."""
@@ -194,64 +207,70 @@ class PackedRows:
         from nearsay.search.screening.fused_tile_kernels import finish
 
         queries, slack, _ = self._queries(Q)
-        guesses = np.full(len(queries[0]), np.inf, np.float32)
+        anything = np.full(len(queries[0]), np.inf, np.float32)
         guess = guess and k >= GUESSED_FROM and len(self.geometry.rows) >= 4 * SAMPLED * k and self._packed is not None
         if guess:
-            guesses[: len(Q)] = self._guess(queries, k, length, slack)
-        lists = self.lists(queries, slack, k, length, n_threads, guesses)
-        found: np.ndarray = finish(lists.arrays(), guesses, k, slack)
+            lists = self._no_lists(len(anything), slack, k, length, n_threads, anything)
+            least = lists.lower(self._guess(queries, k, slack, lists))
+            # A threshold that is about right is left alone: nearly all rows that pass it stay.
+            lists.wait_for(2 * k)
+            self._see(lists, queries, slack, k, seen=SAMPLED)
+        else:
+            lists, least = self.lists(queries, slack, k, length, n_threads, anything), anything
+        found: np.ndarray = finish(lists.arrays(), least, k, slack)
         wrong = np.flatnonzero((found[:, 0] < 0) & np.isfinite(slack))
         if guess and len(wrong):
             return join_looks(found, wrong, self._look(Q[wrong], k, length, n_threads, guess=False))
         return found
 
-    def _guess(self, queries: Queries, k: int, length: int, slack: np.ndarray) -> np.ndarray:
+    def _guess(self, queries: Queries, k: int, slack: np.ndarray, lists: Lists) -> np.ndarray:
         """Thresholds that should let all candidates pass, and not many more: of a sample, as many as should be there.
 
-        In a sixteenth of the rows a sixteenth of the k nearest are found, give or take; two and a half standard
-        deviations more are wanted, which is wrong for one query in a hundred, or wherever the order of the rows makes
-        it so. The lists will show it.
+        In an eighth of the rows an eighth of the k nearest are found, give or take; three standard deviations more are
+        wanted, which is wrong for one query in a thousand, or wherever the order of the rows makes it so. The lists
+        will show it. They are left with the rows of the sample that pass.
         """
         from nearsay.search.screening.fused_tile_kernels import certain_thresholds
 
         expected = k / SAMPLED
-        enough = math.ceil(expected + 2.5 * math.sqrt(expected) + 1)
-        guesses = np.full(len(queries[0]), np.inf, np.float32)
-        lists = self.lists(queries, slack, enough, length, 1, guesses, step=SAMPLED)
+        enough = math.ceil(expected + 3 * math.sqrt(expected) + 1)
+        lists.wait_for(enough)
+        self._see(lists, queries, slack, enough, step=SAMPLED)
+        guesses = np.empty(len(slack), np.float32)
         certain_thresholds(lists.arrays(), enough, slack, guesses)
-        return guesses[: len(slack)]
+        return guesses
 
     def lists(
-        self,
-        queries: Queries,
-        slack: np.ndarray,
-        k: int,
-        length: int,
-        n_threads: int,
-        thresholds: np.ndarray,
-        *,
-        step: int = 1,
+        self, queries: Queries, slack: np.ndarray, k: int, length: int, n_threads: int, thresholds: np.ndarray
     ) -> Lists:
-        """Rows that may be among the k nearest of each query, and below its threshold; of every ``step``-th group."""
+        """Rows that may be among the k nearest of each query, and below its threshold."""
+        lists = self._no_lists(len(queries[0]), slack, k, length, n_threads, thresholds)
+        self._see(lists, queries, slack, k)
+        return lists
+
+    def _no_lists(
+        self, n_lines: int, slack: np.ndarray, k: int, length: int, n_threads: int, thresholds: np.ndarray
+    ) -> Lists:
+        """Lists without a row, for queries filled up to whole tiles."""
+        start_at = np.full(n_lines, -np.inf, np.float32)
+        start_at[: len(slack)] = np.where(np.isinf(slack), -np.inf, thresholds[: len(slack)])
+        return Lists(start_at, k, length, n_threads if n_threads > 1 and self._packed is not None else 1)
+
+    def _see(self, lists: Lists, queries: Queries, slack: np.ndarray, k: int, *, step: int = 1, seen: int = 0) -> None:
+        """Put rows on the lists: of every ``step``-th group, or of all but every ``seen``-th, which have been seen."""
         from nearsay.search.screening.fused_tile_kernels import see_packed
 
-        start_at = np.full(len(queries[0]), -np.inf, np.float32)
-        start_at[: len(slack)] = np.where(np.isinf(slack), -np.inf, thresholds[: len(slack)])
-
-        packed = self._packed
-        n_parts = n_threads if n_threads > 1 and packed is not None else 1
-        lists = Lists(start_at, k, length, n_parts)
+        packed, n_parts = self._packed, len(lists.counts)
 
         def see(number: int) -> None:
             arrays = lists.of_part(number)
             for block, start, stop in self._share(packed, number, n_parts):
-                see_packed(queries, block.arrays(), (start, stop, step), block.first, k, slack, arrays)
+                see_packed(queries, block.arrays(), (start, stop, step, seen), block.first, k, slack, arrays)
 
         if n_parts > 1:
             in_parallel(see, range(n_parts))
         else:
             see(0)
-        return lists
 
     def _share(self, packed: list[Block] | None, number: int, n_parts: int) -> Iterator[tuple[Block, int, int]]:
         """One of even parts of all groups, that follow on each other: blocks, and where to start and stop in each."""
