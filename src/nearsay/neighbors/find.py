@@ -9,11 +9,11 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator
 from functools import cache
 from types import ModuleType
-from typing import Any
+from typing import Any, TypeGuard, cast
 
 import numpy as np
 
-from nearsay.arrays import check_n_neighbors, check_row_numbers, row_blocks, row_width
+from nearsay.arrays import SINGLE_OR_DOUBLE, check_n_neighbors, check_row_numbers, row_blocks, row_width
 from nearsay.distances.vectors import Euclidean
 from nearsay.neighbors import dense
 from nearsay.neighbors.table import NeighborTable, table_of
@@ -24,6 +24,7 @@ from nearsay.search.exact import ExactSearch
 from nearsay.search.gpu import GpuSearch
 from nearsay.search.protocol import NeighborSearch
 from nearsay.search.row_store import HeldRows
+from nearsay.search.screening import bounds
 from nearsay.search.screening.screen import BY_LOOP
 
 NOBODY = dense.NOBODY
@@ -197,23 +198,25 @@ def _answer(search: NeighborSearch, Q: Any, left_out: np.ndarray, k: int) -> Nei
         dense.fill_nearest(search, Q, left_out, (table.indices, table.distances))
         return table
     wanted = k + 1 if len(left_out) else k
+    ask, narrowed_to = search.candidates, None
+    if _narrows(search, Q):
+        ask, narrowed_to = search.wide_candidates, wanted
     if type(search) is ExactSearch and len(Q) >= QUERIES_TOGETHER * thread_count() > QUERIES_TOGETHER:
 
         def find(part: slice) -> None:
             with threads(1):
-                found = search.candidates(Q[part], wanted)
-                measure_and_order(search, Q[part], found, left_out[part], table[part])
+                measure_and_order(search, Q[part], ask(Q[part], wanted), left_out[part], table[part], narrowed_to)
 
         search.prepare(len(Q))
         in_parallel(find, shares(len(Q), most=_batch(k) // thread_count()))
         return table
-    candidates = search.candidates(Q, wanted)
+    candidates = ask(Q, wanted)
     if candidates.size < FEW_CANDIDATES:
-        measure_and_order(search, Q, candidates, left_out, table)
+        measure_and_order(search, Q, candidates, left_out, table, narrowed_to)
         return table
 
     def order(part: slice) -> None:
-        measure_and_order(search, Q[part], candidates[part], left_out[part], table[part])
+        measure_and_order(search, Q[part], candidates[part], left_out[part], table[part], narrowed_to)
 
     in_parallel(order, shares(len(candidates), most=len(candidates)))
     return table
@@ -253,12 +256,36 @@ def _glance_kernels() -> ModuleType:
     return glance_kernels
 
 
+def _narrows(search: NeighborSearch, Q: Any) -> TypeGuard[ExactSearch]:
+    """Whether candidates are narrowed down where they are measured: by quick sums of squares."""
+    if type(search) is not ExactSearch or not isinstance(search.distance_, Euclidean):
+        return False
+    items = search.rows_.items
+    return items.dtype.char in SINGLE_OR_DOUBLE and Q.dtype == items.dtype and len(search.rows_.chunks()) == 1
+
+
 def measure_and_order(
-    search: NeighborSearch, Q: Any, candidates: np.ndarray, left_out: np.ndarray, table: NeighborTable
+    search: NeighborSearch,
+    Q: Any,
+    candidates: np.ndarray,
+    left_out: np.ndarray,
+    table: NeighborTable,
+    narrowed_to: int | None = None,
 ) -> None:
-    """Fill the table with the nearest of each query's candidates, without the row left out (if any are)."""
+    """Fill the table with the nearest of each query's candidates, without the row left out (if any are).
+
+    Candidates that cannot be among the ``narrowed_to`` nearest, if that is given, are not measured.
+    """
     candidates = np.ascontiguousarray(candidates)  # as loops are compiled for
-    order_measured(candidates, measured(search, Q, candidates), left_out, table)
+    if narrowed_to is None or candidates.shape[1] <= narrowed_to:
+        order_measured(candidates, measured(search, Q, candidates), left_out, table)
+        return
+    from nearsay.neighbors.narrowed_kernels import narrow_and_measure
+
+    distances, items = np.empty(candidates.shape), search.rows_.items
+    bound, squared = bounds.squaring(Q.shape[1], Q.dtype), cast(Euclidean, search.distance_).squared
+    narrow_and_measure(np.ascontiguousarray(Q), items, candidates, narrowed_to, bound, squared, distances)
+    order_measured(candidates, distances, left_out, table)
 
 
 def order_measured(candidates: np.ndarray, distances: np.ndarray, left_out: np.ndarray, table: NeighborTable) -> None:

@@ -94,9 +94,16 @@ class ExactSearch(Versioned):
             self._screen.prepare(n_queries)
 
     def candidates(self, Q: Any, k: int) -> np.ndarray:
+        return self._candidates(Q, k, narrow=True)
+
+    def wide_candidates(self, Q: Any, k: int) -> np.ndarray:
+        """Candidates for who narrows them down: some have not been looked at but in eight bits."""
+        return self._candidates(Q, k, narrow=False)
+
+    def _candidates(self, Q: Any, k: int, *, narrow: bool) -> np.ndarray:
         if self._screen is None:
             return self._scan(Q, k)
-        found, undecided = self._screen.candidates(Q, k)
+        found, undecided = self._screen.candidates(Q, k, narrow=narrow)
         return join_looks(found, undecided, self._scan(Q[undecided], k)) if len(undecided) else found
 
     def glance(self, Q: Any) -> tuple[np.ndarray, ...] | None:

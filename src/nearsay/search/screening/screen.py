@@ -90,8 +90,11 @@ class Screen:
         screen._in_eight_bits, screen._n_rough = self._in_eight_bits, self._n_rough
         return screen
 
-    def candidates(self, Q: np.ndarray, k: int) -> tuple[np.ndarray, np.ndarray]:
-        """Candidates of every query, and the numbers of the queries that stay undecided."""
+    def candidates(self, Q: np.ndarray, k: int, *, narrow: bool = True) -> tuple[np.ndarray, np.ndarray]:
+        """Candidates of every query, and the numbers of the queries that stay undecided.
+
+        Where that is quickly done, sums of squares ``narrow`` them down to few more than k.
+        """
         seen = self._glance(Q, k)
         if seen is not None:
             return seen, NONE
@@ -101,7 +104,7 @@ class Screen:
             found = again if len(undecided) == len(Q) else join_looks(found, undecided, again)
             before, undecided = len(undecided), np.flatnonzero(found[:, 0] < 0)
             if looks.func is PackedRows.look:
-                found = self._narrowed(Q, found, k)
+                found = self._narrowed(Q, found, k) if narrow else found
                 if len(undecided) > before / 4:
                     self._too_close()
             if not len(undecided):
