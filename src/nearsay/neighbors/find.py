@@ -31,7 +31,7 @@ NOBODY = dense.NOBODY
 # From so many rows, or numbers in all rows, the neighbors of all are found by multiplying all of them at once.
 MANY_ROWS, MANY_NUMBERS = 1000, 100_000
 QUERIES_A_THREAD = 1024
-CANDIDATES_A_THREAD = 1 << 19  # over all queries of a batch: 8 MB with their distances
+CANDIDATES_A_THREAD = 1 << 20  # over all queries of a batch: 16 MB with their distances
 # From so many for each thread, every thread finds and measures the neighbors of its own queries.
 QUERIES_TOGETHER = 32
 # Up to so many neighbors of a handful of queries are ruled out, measured and ordered in one call.

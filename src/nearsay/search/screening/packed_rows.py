@@ -32,7 +32,7 @@ GROUP = 64  # rows whose largest margin is known
 # Packed rows are kept up to this many bytes; more are packed anew for every thousand queries.
 PACK_UP_TO = 256 << 20
 # Queries that go over the rows together lie in the second cache, and their lists in memory.
-QUERY_BYTES, LISTED_AT_ONCE = 256 << 10, 1 << 20
+QUERY_BYTES, LISTED_AT_ONCE = 256 << 10, 1 << 21
 # From so many neighbors on, where to begin is guessed from every so many-th group of rows.
 GUESSED_FROM, SAMPLED = 48, 8
 # Fewer than these for each thread are shared among threads by rows, when each has so many numbers to go over.
