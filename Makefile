@@ -16,10 +16,10 @@ tour: .venv/core
 test: style
 	$(MAKE) --no-print-directory --jobs 2 types tests
 
-# Two workers with one thread of BLAS each: on two cores, more would wait for one another. conftest.py says which files
-# come first.
+# Workers with one thread of BLAS each: one more than two cores, since browsers, clusters and other processes are waited
+# for. conftest.py says which files come first.
 tests: .venv/dev
-	OMP_NUM_THREADS=1 OPENBLAS_NUM_THREADS=1 $(BIN)/python -m pytest -n 2 --dist loadfile --no-loadscope-reorder $(if $(SLOW),--slow)
+	OMP_NUM_THREADS=1 OPENBLAS_NUM_THREADS=1 $(BIN)/python -m pytest -n 3 --dist loadfile --no-loadscope-reorder $(if $(SLOW),--slow)
 
 lint: style types
 

@@ -185,6 +185,7 @@ OBJECTS: dict[str, Callable[[], list[Any]]] = {
     "LabeledNeighbors": lambda: [ns.LabeledNeighbors(ns.search.ExactSearch().fit(ROWS), LABELS)],
     "ClassTable": lambda: [fitted(ns.NeighborIndex).with_labels(LABELS).query_by_class(ROWS[:3])],
     "ShardedRows": lambda: [ns.search.ShardedRows.open(_files()).without([3])],
+    "InnerProductIndex": lambda: [ns.InnerProductIndex().fit(ROWS)],
     "ShardedIndex": lambda: [ns.ShardedIndex().fit(_files())],
     "ShardedClassifier": lambda: [ns.ShardedClassifier(3).fit(_files(), LABELS)],
     "ExactSearch": lambda: [ns.search.ExactSearch().fit(ROWS)],
