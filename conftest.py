@@ -13,22 +13,26 @@ import pytest
 FIRST = [
     *("sklearn_checks", "store_crash", "cli", "compiling", "odd_files", "scikit_learn_names", "images_read", "sources"),
     *("data", "datasets", "settings", "corel5k", "many_classes", "simulated_promises", "commands", "joint_search"),
-    *("fused", "reproduce_hedging", "tour", "approximate", "dask", "labeling_parts"),
+    *("fused", "reproduce_hedging", "tour", "approximate", "dask", "labeling_parts", "web_accessible", "packed_tile"),
+    *("web_gate", "web_ask", "web_browse", "web_batch"),
 ]
 
 
 def pytest_addoption(parser):
     parser.addoption("--slow", action="store_true", help="Run the slow tests too, as CI does.")
+    parser.addoption("--slowest", action="store_true", help="Run all tests, as before a release.")
 
 
 def pytest_collection_modifyitems(config, items):
     places = {f"tests/test_{name}.py": place for place, name in enumerate(FIRST)}
     items.sort(key=lambda item: places.get(item.nodeid.split("::")[0], len(FIRST)))
-    if config.getoption("--slow") or os.environ.get("CI"):
-        return
+    every = config.getoption("--slowest")
+    some = every or config.getoption("--slow") or os.environ.get("CI")
     for item in items:
-        if item.get_closest_marker("slow"):
+        if item.get_closest_marker("slow") and not some:
             item.add_marker(pytest.mark.skip(reason="slow: run with --slow, or with CI set"))
+        elif item.get_closest_marker("slowest") and not every:
+            item.add_marker(pytest.mark.skip(reason="slowest: run with --slowest"))
 
 
 @pytest.fixture(autouse=True)

@@ -11,6 +11,7 @@ from __future__ import annotations
 import subprocess
 import sys
 import tempfile
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
@@ -34,7 +35,8 @@ def run(tiny: bool) -> Rows:
         make(path, n)
         browser = playwright.chromium.launch(executable_path=CHROMIUM, args=["--no-sandbox"])
         try:
-            return [*first_paints(browser, path, n, times), *maps(browser, path, n_points, times)]
+            pages = PAGES[:2] if tiny else PAGES
+            return [*first_paints(browser, path, pages, n, times), *maps(browser, path, n_points, times)]
         finally:
             browser.close()
 
@@ -48,9 +50,9 @@ def make(path: Path, n: int) -> None:
         collection.learn(posterior="proportional", n_neighbors=5)
 
 
-def first_paints(browser: Browser, path: Path, n: int, times: int) -> Rows:
+def first_paints(browser: Browser, path: Path, pages: Sequence[str], n: int, times: int) -> Rows:
     rows = []
-    for where in PAGES:
+    for where in pages:
         cold, warm, sizes = [], [], []
         for _ in range(times):
             serving = [sys.executable, "-m", "nearsay", "serve", str(path), "--port", "0"]

@@ -295,7 +295,7 @@ def rows_and_queries(draw: st.DrawFn) -> tuple[np.ndarray, np.ndarray]:
 
 
 @given(rows_and_queries())
-@settings(max_examples=150)
+@settings(max_examples=60)
 def test_scores_of_rows_as_they_are_stay_within_the_slack(data):
     view, Q = plain(data[0]), data[1]
     assume(view.geometry.plain)
@@ -304,7 +304,7 @@ def test_scores_of_rows_as_they_are_stay_within_the_slack(data):
 
 @pytest.mark.parametrize("kind", KINDS)
 @given(data=rows_and_queries(), distance=st.sampled_from(["euclidean", "cosine"]))
-@settings(max_examples=150)
+@settings(max_examples=60)
 def test_scores_of_prepared_rows_stay_within_the_slack(kind, data, distance):
     X, Q = data
     if distance == "cosine":  # which refuses rows without a direction
@@ -314,7 +314,7 @@ def test_scores_of_prepared_rows_stay_within_the_slack(kind, data, distance):
 
 
 @given(data=rows_and_queries(), distance=st.sampled_from(["euclidean", "cosine"]))
-@settings(max_examples=150)
+@settings(max_examples=60)
 def test_scores_of_packed_rows_stay_within_their_own_margins(data, distance):
     X, Q = data
     if distance == "cosine":

@@ -25,7 +25,7 @@ def classes_with_ties(draw: st.DrawFn) -> tuple[np.ndarray, np.ndarray]:
 
 @pytest.mark.parametrize("distance", ["euclidean", "manhattan"])
 @given(data=classes_with_ties(), n_members=st.integers(1, 4))
-@settings(max_examples=80)
+@settings(max_examples=40)
 def test_members_of_each_class_are_those_of_a_loop(distance, data, n_members):
     X, labels = data
     search = ExactSearch(distance).fit(X)

@@ -23,7 +23,7 @@ from nearsay.search.screening.products import Float32Products, Int8Products
 
 N_CLASSES = 5  # one more than the labels use: it stays empty
 
-with_fixtures = settings(max_examples=60, suppress_health_check=[HealthCheck.function_scoped_fixture])
+with_fixtures = settings(max_examples=40, suppress_health_check=[HealthCheck.function_scoped_fixture])
 
 
 @st.composite

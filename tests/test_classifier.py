@@ -29,14 +29,14 @@ from nearsay.posterior.proportional import Proportional
 from nearsay.posterior.votes import TIE_RULES, count_votes, neighbor_labels, winners
 
 
-@settings(max_examples=60)
+@settings(max_examples=40)
 @given(said=st.lists(st.lists(st.integers(-1, 3), min_size=3, max_size=3), min_size=0, max_size=6))
 def test_votes_equal_counting_one_by_one(said):
     counted = count_votes(np.array(said, np.int64).reshape(-1, 3), n_classes=4)
     assert counted.tolist() == [reference.votes(labels, 4) for labels in said]
 
 
-@settings(max_examples=60)
+@settings(max_examples=40)
 @given(data=labeled_rows(), k=st.integers(1, 14), smoothed=SMOOTHED, rule=RULES_WITHOUT_CHANCE)
 def test_probabilities_and_labels_equal_the_loop(data, k, smoothed, rule):
     X, y = data
@@ -66,7 +66,7 @@ def test_a_tie_goes_to_the_nearest_neighbor_to_the_first_class_or_to_a_lot():
     assert by_rule["random"] in ("a", "z")
 
 
-@settings(max_examples=60)
+@settings(max_examples=40)
 @given(data=labeled_rows(), seed=st.integers(0, 2**31 - 1))
 def test_a_lot_is_always_drawn_among_the_tied_classes(data, seed):
     X, y = data

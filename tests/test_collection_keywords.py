@@ -55,7 +55,7 @@ def neighbors(draw):
     return np.array([indices]), np.array([far + [np.inf] * (k - n_there)]), keywords
 
 
-@settings(max_examples=150, deadline=None)
+@settings(max_examples=60, deadline=None)
 @given(found=neighbors())
 def test_words_are_said_as_counting_them_one_by_one_says(learned, found):
     indices, distances, keywords = found

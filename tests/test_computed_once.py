@@ -109,7 +109,7 @@ def test_the_posterior_that_choosing_fitted_is_the_one_that_fitting_again_gives(
     members=st.sampled_from([(1, 2), (1, 3, 5), (4,)]),
     metric=st.sampled_from(["euclidean", "sqeuclidean", "cosine", "manhattan"]),
 )
-@settings(max_examples=60)
+@settings(max_examples=40)
 def test_members_are_as_far_in_one_list_as_class_by_class(X, seed, members, metric):
     X = np.array(X, dtype=float) + (1 if metric == "cosine" else 0)
     y = np.random.default_rng(seed).integers(0, 6, len(X))

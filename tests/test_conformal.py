@@ -111,7 +111,7 @@ def sets_by_loop(
 # ---------------------------------------------------------------- scores, thresholds, sets
 
 
-@settings(max_examples=150)
+@settings(max_examples=60)
 @given(
     counts=PROBABILITIES,
     asked=PROBABILITIES,

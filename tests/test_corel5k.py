@@ -61,7 +61,7 @@ def test_like_photographs_have_like_keywords(corel5k):
     assert shared[np.arange(len(some)), gaps.argmin(axis=1)].mean() > 2 * shared[~np.eye(len(some), dtype=bool)].mean()
 
 
-@pytest.mark.slow
+@pytest.mark.slowest
 def test_keywords_from_embeddings_are_as_good_as_the_docs_say(corel5k):
     rows = {row["method"]: row for row in run(features="embeddings") if row["source"] == "ours"}
     assert rows["nearest five, prior"]["N+"] == 167

@@ -81,7 +81,7 @@ def slowly_sized(image: np.ndarray, height: int, width: int, crop: bool, resampl
     crop=st.booleans(),
     resampling=st.sampled_from(["bicubic", "bilinear"]),
 )
-@settings(max_examples=60)
+@settings(max_examples=40)
 def test_prepared_images_equal_the_slow_reference(image, size, crop, resampling):
     mean, std = (0.1, 0.2, 0.3), (0.5, 0.25, 2.0)
     prepared = Preprocessing(size, mean=mean, std=std, crop=crop, resampling=resampling, layout="NHWC")([image])[0]

@@ -36,7 +36,7 @@ def example(**changes) -> Evidence:
 # ---------------------------------------------------------------- the same answers, from one search
 
 
-@settings(max_examples=60)
+@settings(max_examples=40)
 @given(data=labeled_rows(), k=st.integers(1, 14), rule=st.sampled_from(list(TIE_RULES)))
 def test_evidence_says_what_predict_and_predict_proba_and_the_loop_say(data, k, rule):
     X, y = data

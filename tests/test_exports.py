@@ -72,7 +72,7 @@ OWL = Answer(
 # ------------------------------------------------------------------ tables
 
 
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=40, deadline=None)
 @given(answers=st.lists(ANSWERS, max_size=3))
 def test_json_lines_and_parquet_give_every_answer_back(tmp_path_factory, answers):
     folder = tmp_path_factory.mktemp("out")
@@ -84,7 +84,7 @@ def test_json_lines_and_parquet_give_every_answer_back(tmp_path_factory, answers
     assert [Answer.from_dict(row) for row in parquet.read_table(folder / "a.parquet").to_pylist()] == answers
 
 
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=40, deadline=None)
 @given(answers=st.lists(ANSWERS, max_size=3))
 def test_no_cell_of_a_csv_file_starts_as_a_formula_and_the_text_is_still_there(tmp_path_factory, answers):
     path = tmp_path_factory.mktemp("out") / "a.csv"

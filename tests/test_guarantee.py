@@ -123,7 +123,7 @@ def test_an_accuracy_of_0_asks_for_nothing_and_one_of_1_is_kept_by_the_root():
 # ---------------------------------------------------------------- searches
 
 
-@settings(max_examples=60)
+@settings(max_examples=40)
 @given(case=validation_rows(), accuracy=ACCURACIES, confidence=CONFIDENCES)
 def test_bisection_finds_what_the_authors_loop_finds(case, accuracy, confidence):
     taxonomy, p, labels, y = case
@@ -132,7 +132,7 @@ def test_bisection_finds_what_the_authors_loop_finds(case, accuracy, confidence)
     np.testing.assert_allclose(found, expected, atol=1e-6 * (1 + expected))
 
 
-@settings(max_examples=120)
+@settings(max_examples=40)
 @given(case=validation_rows(), accuracy=ACCURACIES, confidence=CONFIDENCES)
 def test_exact_keeps_the_promise_with_the_smallest_shift_never_larger_than_a_bisection_that_keeps_it(
     case, accuracy, confidence

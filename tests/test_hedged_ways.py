@@ -45,7 +45,7 @@ def said(hedged: HedgedClassifier) -> float:
 # ---------------------------------------------------------------- rules
 
 
-@settings(max_examples=60)
+@settings(max_examples=40)
 @given(rows=validation_rows(), accuracy=ACCURACIES)
 def test_no_setting_of_either_rule_keeps_the_accuracy_and_says_more(rows, accuracy):
     taxonomy, p, labels, names = rows

@@ -37,7 +37,7 @@ def changes(draw: st.DrawFn) -> tuple[np.ndarray, list[tuple[str, np.ndarray]]]:
 
 @pytest.mark.parametrize("distance", ["euclidean", "manhattan"])
 @given(changed=changes(), k=st.integers(1, 5))
-@settings(max_examples=60)
+@settings(max_examples=40)
 def test_an_index_that_was_changed_answers_as_one_built_anew(distance, changed, k):
     first, steps = changed
     index = ns.NeighborIndex(distance, search="exact").fit(first)

@@ -87,7 +87,7 @@ def test_similar_and_dissimilar_pairs_are_mixed():
     assert 900 < turns.sum() < 1100
 
 
-@settings(max_examples=60)
+@settings(max_examples=40)
 @given(rows=labeled_rows(smallest=2), k=st.integers(1, 4), seed=st.integers(0, 99))
 def test_near_pairs_are_those_that_loops_find(rows, k, seed):
     X, labels = rows
@@ -130,7 +130,7 @@ def test_one_projection_is_as_by_hand(sign, target, gamma, expected):
     assert M.item() == pytest.approx(expected, rel=1e-14)
 
 
-@settings(max_examples=150)
+@settings(max_examples=40)
 @given(problem=problems(), gamma=GAMMAS, n=st.integers(1, 4))
 def test_sweeps_are_those_of_loops(problem, gamma, n):
     prior, constraints = problem

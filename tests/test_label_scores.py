@@ -18,7 +18,7 @@ from nearsay.posterior.label_scores import LabelScores
 from nearsay.posterior.named import POSTERIORS
 
 
-@settings(max_examples=60)
+@settings(max_examples=40)
 @given(data=labeled_rows(smallest=2), k=st.integers(1, 13))
 def test_scores_are_those_of_the_votes_of_the_other_rows(data, k):
     X, y = data

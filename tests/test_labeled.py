@@ -118,7 +118,7 @@ def few_rows(draw: st.DrawFn) -> tuple[np.ndarray, list[int], list[int]]:
     return np.array(X, float), [0] * n, sorted(draw(st.sets(st.integers(0, n - 1), max_size=n)))
 
 
-@settings(max_examples=60)
+@settings(max_examples=40)
 @given(data=few_rows(), k=st.integers(1, 12), search=st.sampled_from(["exact", "kd"]))
 def test_rows_alone_are_those_of_a_loop_and_the_rest_of_the_line_is_empty(data, k, search):
     X, labels, removed = data

@@ -74,7 +74,7 @@ def one_by_one(
 
 
 @pytest.mark.parametrize("make", COUNTS.values(), ids=COUNTS)
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=40, deadline=None)
 @given(cases=past_cases())
 def test_a_case_taken_out_of_the_counts_leaves_those_of_a_fit_without_it(make: Any, cases: Any) -> None:
     table, y, n_classes, rows = cases
@@ -241,7 +241,7 @@ def test_a_case_is_taken_out_where_all_classes_are_listed_and_where_only_the_nea
             np.testing.assert_allclose(p[[line]], without, atol=1e-12)
 
 
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=40, deadline=None)
 @given(cases=past_cases(), some=st.integers(0, 13))
 def test_cases_taken_back_leave_the_counts_of_those_that_stay(cases: Any, some: int) -> None:
     table, y, n_classes, rows = cases

@@ -216,7 +216,7 @@ def test_answers_change_with_the_number_of_classes_as_smoothly_as_that_changes(p
     check_smooth([100, 127, 128, 129, 200], posterior)
 
 
-@pytest.mark.slow
+@pytest.mark.slowest
 @pytest.mark.parametrize("posterior", ["pooled", "rank"])
 def test_answers_change_smoothly_up_to_ten_thousand_classes(posterior):
     check_smooth([128, 200, 2000, 9999, 10_000], posterior)

@@ -24,7 +24,7 @@ from nearsay.metrics.probability import (
 )
 
 
-@settings(max_examples=60)
+@settings(max_examples=40)
 @given(
     p=st.lists(st.lists(st.integers(1, 9), min_size=3, max_size=3), min_size=1, max_size=9),
     y=st.lists(st.integers(0, 2), min_size=9, max_size=9),
@@ -38,7 +38,7 @@ def test_the_mean_log_posterior_equals_the_loop_in_both_bases(p, y):
     assert mean_log_posterior(p, np.array(list("abc"))[y], classes=list("abc")) == mean_log_posterior(p, y)
 
 
-@settings(max_examples=80)
+@settings(max_examples=40)
 @given(
     p=st.lists(st.lists(st.integers(1, 3), min_size=3, max_size=3), min_size=1, max_size=12),
     y=st.lists(st.integers(0, 2), min_size=12, max_size=12),
@@ -56,7 +56,7 @@ def test_brier_and_calibration_error_equal_their_loops_in_any_order_of_rows(p, y
     assert again == pytest.approx(expected, rel=1e-9, abs=1e-12)
 
 
-@settings(max_examples=80)
+@settings(max_examples=40)
 @given(pairs=st.lists(st.tuples(st.sampled_from("abcd"), st.sampled_from("abcd")), min_size=1, max_size=12))
 def test_macro_precision_and_recall_equal_their_loops_and_scikit_learns(pairs):
     from sklearn.metrics import precision_score, recall_score
@@ -98,7 +98,7 @@ def test_measures_refuse_what_does_not_fit_together():
 # ---------------------------------------------------------------- the Bayes error
 
 
-@settings(max_examples=60)
+@settings(max_examples=40)
 @given(data=labeled_rows(smallest=2))
 def test_the_bayes_error_range_turns_the_bound_of_cover_and_hart_around(data):
     X, y = data

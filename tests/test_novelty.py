@@ -35,7 +35,7 @@ def blobs(n: int, seed: int, *, columns: int = 4, n_classes: int = 3) -> tuple[n
 # ---------------------------------------------------------------- what it is
 
 
-@settings(max_examples=60)
+@settings(max_examples=40)
 @given(data=labeled_rows(smallest=2), k=st.integers(1, 14), auto=st.booleans(), by_class=st.booleans())
 def test_novelty_equals_the_loop(data, k, auto, by_class):
     X, y = data

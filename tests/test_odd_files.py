@@ -52,7 +52,7 @@ def known(draw: st.DrawFn, n: int) -> list | None:
 
 
 @pytest.mark.parametrize("ending", ENDINGS)
-@settings(max_examples=150)
+@settings(max_examples=60)
 @given(data=st.data())
 def test_labels_and_ids_come_back_as_what_they_were(
     tmp_path_factory: pytest.TempPathFactory, ending: str, data: st.DataObject

@@ -85,7 +85,7 @@ def without_rows(table: NeighborTable, kept: list[int]) -> NeighborTable:
     return NeighborTable(indices, distances)
 
 
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=40, deadline=None)
 @given(data=labeled_rows(smallest=3), k=st.integers(1, 5), lots=st.integers(0, 2**20))
 def test_an_object_fitted_to_some_rows_knows_these_rows_only(data, k, lots):
     X, y = data

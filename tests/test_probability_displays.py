@@ -35,7 +35,7 @@ FEW_LEVELS = st.lists(st.lists(st.integers(1, 3), min_size=3, max_size=3), min_s
 LABELS = st.lists(st.integers(0, 2), min_size=20, max_size=20)
 
 
-@settings(max_examples=150)
+@settings(max_examples=60)
 @given(p=FEW_LEVELS, y=LABELS, n_bins=st.integers(1, 12), order=st.randoms(use_true_random=False))
 def test_the_bins_are_those_of_the_calibration_error_in_any_order_of_rows(p, y, n_bins, order):
     p = np.array(p) / np.sum(p, axis=1, keepdims=True)

@@ -68,7 +68,7 @@ def answers(draw):
     return y, p / p.sum(axis=1, keepdims=True)
 
 
-@settings(max_examples=80, deadline=None)
+@settings(max_examples=40, deadline=None)
 @given(given_answers=answers(), asked=st.sampled_from([0.5, 0.8, 0.95, 1.0]))
 def test_every_figure_is_what_counting_by_hand_gives(given_answers, asked):
     y, p = given_answers

@@ -148,7 +148,7 @@ def around(points: OperatingPoints, taxonomy: Taxonomy) -> list[float]:
     return [*at, *between, 2 * at[-1] + 1, *below[below >= 0], *np.nextafter(at, math.inf), math.inf]
 
 
-@settings(max_examples=120)
+@settings(max_examples=60)
 @given(votes=st.sampled_from([3, 7, 8, 10]), data=st.data(), rule=st.sampled_from(sorted(RULES)))
 def test_operating_points_are_what_the_rule_says_at_just_below_and_just_above_each(votes, data, rule):
     taxonomy, p = data.draw(queries(votes))

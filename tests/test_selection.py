@@ -15,7 +15,7 @@ from nearsay.posterior.k_curve import KCurve, PastVotes, largest_k
 from nearsay.posterior.votes import TIE_RULES, count_votes, neighbor_labels, winners
 
 
-@settings(max_examples=60)
+@settings(max_examples=40)
 @given(data=labeled_rows(smallest=2), smoothed=SMOOTHED, rule=RULES_WITHOUT_CHANCE)
 def test_the_k_curve_equals_judging_the_collection_anew_for_every_k(data, smoothed, rule):
     X, y = data
@@ -31,7 +31,7 @@ def test_the_k_curve_equals_judging_the_collection_anew_for_every_k(data, smooth
     assert clf.n_neighbors_ == max(k, key=lambda k: (log_p[k - 1], accuracy[k - 1], -k))
 
 
-@settings(max_examples=60)
+@settings(max_examples=40)
 @given(data=labeled_rows(smallest=2), rule=st.sampled_from(list(TIE_RULES)), seed=st.integers(0, 9))
 def test_compiled_and_plain_tie_rules_name_the_same_winner_for_every_k(data, rule, seed):
     X, y = data
@@ -54,7 +54,7 @@ def test_the_k_curve_is_the_same_in_small_blocks(monkeypatch):
         np.testing.assert_array_equal(a, b)
 
 
-@settings(max_examples=60)
+@settings(max_examples=40)
 @given(data=labeled_rows(smallest=2), k=st.integers(1, 13))
 def test_leaving_some_rows_out_gives_those_lines_of_the_leave_one_out_table(data, k):
     X, _ = data

@@ -69,7 +69,7 @@ def all_rows(rows: ShardedRows) -> np.ndarray:
     group_rows=st.integers(1, 9),
     most=st.integers(1, 12),
 )
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=40, deadline=None)
 def test_parquet_gives_the_rows_that_were_written_however_they_lie(n, layout, dtype, cuts, group_rows, most):
     X = numbers(n, dtype=dtype)
     with tempfile.TemporaryDirectory() as folder:

@@ -33,7 +33,7 @@ def _warnings_are_part_of_the_promise():
         yield
 
 
-@pytest.mark.slow
+@pytest.mark.slowest
 @pytest.mark.parametrize("n", SIZES)
 @pytest.mark.parametrize("name", ESTIMATORS)
 def test_hedged_answers_are_as_right_as_promised_as_often_as_promised(name, n):
@@ -43,7 +43,7 @@ def test_hedged_answers_are_as_right_as_promised_as_often_as_promised(name, n):
         assert share >= confidence - 3 * standard_error(confidence, repetitions)
 
 
-@pytest.mark.slow
+@pytest.mark.slowest
 @pytest.mark.parametrize("n", SET_SIZES)
 @pytest.mark.parametrize("cv", ["split", None])
 @pytest.mark.parametrize("n_classes", [30, 100, 1000])
@@ -60,7 +60,7 @@ def test_sets_cover_a_long_tail_as_promised_or_say_that_they_cannot(cv, n_classe
     assert share.mean() >= promised - 3 * share.std() / np.sqrt(repetitions)
 
 
-@pytest.mark.slow
+@pytest.mark.slowest
 @pytest.mark.parametrize("name", ["pooled", "auto", *(["every view", "beside a model"] if LONG else [])])
 def test_sets_around_fine_probabilities_cover_what_was_asked_for_and_hardly_more(name):
     asked = [0.8, 0.9, 0.95]
@@ -82,7 +82,7 @@ SHAPES = {
 }
 
 
-@pytest.mark.slow
+@pytest.mark.slowest
 @pytest.mark.parametrize("kind", ["hnsw", "ivf"])
 @pytest.mark.parametrize("shape", SHAPES)
 def test_approximate_search_finds_as_many_as_promised(shape, kind):

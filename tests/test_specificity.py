@@ -123,7 +123,7 @@ def test_a_node_is_as_high_as_its_longest_way_down():
 # ---------------------------------------------------------------- as loops
 
 
-@settings(max_examples=150, deadline=None)
+@settings(max_examples=40, deadline=None)
 @given(case=judged())
 def test_measures_are_those_of_the_loops_on_trees_and_graphs(case):
     edges, truth, said = case
@@ -180,7 +180,7 @@ def test_the_order_of_classes_and_of_rows_changes_nothing(case, order):
     assert one.shares.tolist() == two.shares.tolist()
 
 
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=40, deadline=None)
 @given(case=judged())
 def test_gain_is_at_most_what_right_leaves_would_say_and_scores_stay_between_0_and_1(case):
     edges, truth, said = case

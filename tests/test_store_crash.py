@@ -29,7 +29,7 @@ from store_workload import N_EVENTS, PROTECTIONS, whole_story, work_and_tell
 HERE = Path(__file__).parent
 WORKLOAD = HERE / "store_workload.py"
 IN_MEMORY = "/dev/shm" if Path("/dev/shm").is_dir() else None
-A_FEW, MANY = 4, pytest.param(200, marks=pytest.mark.slow)
+A_FEW, MANY = 4, pytest.param(50, marks=pytest.mark.slow)
 
 
 # With these the workload finds its modules in a process of its own.

@@ -265,7 +265,7 @@ def whole(tmp_path_factory):
 
 
 @given(data=st.data())
-@settings(max_examples=150, deadline=None)
+@settings(max_examples=60, deadline=None)
 def test_a_damaged_file_is_read_or_refused_and_never_anything_else(whole, data):
     content, folder = data.draw(st.sampled_from(whole))
     at = data.draw(st.integers(0, len(content) - 1))

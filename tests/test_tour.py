@@ -138,7 +138,7 @@ def test_a_folder_that_is_not_new_is_refused_and_untouched(tmp_path):
     assert (tmp_path / "mine" / "letter.txt").read_text() == "dear"
 
 
-@pytest.mark.slow
+@pytest.mark.slowest
 def test_the_whole_tour_is_as_good_as_the_docs_say(tmp_path):
     result = run("tour", "--json", "--picture", tmp_path / "tour.svg")
     steps = {passage["step"]: passage for passage in json.loads(result.stdout)["passages"]}

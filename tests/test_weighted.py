@@ -59,7 +59,7 @@ def decreasing_grid(k: int, steps: int) -> list[list[float]]:
     ]
 
 
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=40, deadline=None)
 @given(st.integers(1, 4).flatmap(lambda k: st.lists(st.lists(st.booleans(), min_size=k, max_size=k), max_size=12)))
 def test_no_decreasing_weights_are_likelier(right: list[list[bool]]) -> None:
     k = len(right[0]) if right else 3

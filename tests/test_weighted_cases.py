@@ -75,7 +75,7 @@ def test_a_past_case_counts_what_its_row_weighs(make: Any, loop: Any, collection
 
 
 @pytest.mark.parametrize("make", COUNTS.values(), ids=COUNTS)
-@settings(max_examples=80, deadline=None)
+@settings(max_examples=40, deadline=None)
 @given(cases=past_cases(), weights=WEIGHTS, digits=st.booleans())
 def test_a_case_taken_out_takes_its_weight_with_it(make: Any, cases: Any, weights: np.ndarray, digits: bool) -> None:
     table, y, n_classes, rows = cases
@@ -85,7 +85,7 @@ def test_a_case_taken_out_takes_its_weight_with_it(make: Any, cases: Any, weight
     np.testing.assert_allclose(fitted.leave_one_out_proba(table, rows), expected, atol=1e-12)
 
 
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=40, deadline=None)
 @given(st.integers(1, 4).flatmap(lambda k: st.lists(st.lists(st.booleans(), min_size=k, max_size=k), max_size=12)))
 def test_no_decreasing_weights_make_weighted_cases_likelier(right: list[list[bool]]) -> None:
     k, worth = (len(right[0]) if right else 3), [1.0 + i % 3 for i in range(len(right))]
@@ -163,7 +163,7 @@ def test_the_k_curve_is_that_of_weighted_votes(tie_break: str, smoothing: str, d
         assert curve.log_posterior[each - 1] == pytest.approx(expected)
 
 
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=40, deadline=None)
 @given(st.lists(st.floats(1e-300, 1e300), min_size=1, max_size=40), st.randoms())
 def test_sums_of_weights_are_exact_in_any_order(given_weights: list[float], order: Any) -> None:
     weights = RowWeights.of(np.array(given_weights) / max(given_weights))

@@ -208,7 +208,7 @@ class PastCases:
     def of_rows(self, k: int, members: tuple[int, ...] | None, rows: np.ndarray) -> NeighborTable:
         """The leave-one-out table of these rows, looked up where the one kept tells of all of them."""
         kept = self._by_number
-        if kept is not None and _tells(kept[0], k, members):
+        if kept is not None and kept[0].n_neighbors >= k and _members_of(kept[0]) == members:
             places = np.minimum(np.searchsorted(kept[1], rows), len(kept[1]) - 1)
             if np.array_equal(kept[1][places], rows):
                 return kept[0].first(k)[places]
@@ -287,7 +287,11 @@ def _bytes_of(table: NeighborTable) -> float:
     return sum(array.nbytes for array in (table.indices, table.distances, *table.classes.arrays))
 
 
+def _members_of(table: NeighborTable) -> tuple[int, ...] | None:
+    return None if table.classes is None else table.classes.members
+
+
 def _tells(table: NeighborTable, k: int, members: tuple[int, ...] | None) -> bool:
     """Whether a table tells of so many neighbors, and of these members of the classes."""
-    told = None if table.classes is None else table.classes.members
+    told = _members_of(table)
     return table.n_neighbors >= k and (members is None or (told is not None and set(members) <= set(told)))
