@@ -140,7 +140,7 @@ def frames(draw: st.DrawFn) -> Any:
     return frame
 
 
-@settings(max_examples=300)
+@settings(max_examples=100)
 @given(frame=frames(), with_index=st.booleans(), header=st.sampled_from([None, True]))
 def test_a_data_frame_without_names_is_read_as_it_was_or_the_header_is_asked_for(
     tmp_path_factory: pytest.TempPathFactory, frame: Any, with_index: bool, header: bool | None

@@ -347,7 +347,7 @@ def test_on_tiny_imagenet_the_accuracy_asked_for_is_the_accuracy_got(real_tin200
         assert row["accuracy"] >= row["asked"] - 0.02
 
 
-@pytest.mark.slow
+@pytest.mark.slowest
 def test_with_few_columns_a_learned_metric_answers_better_flat_and_hedged():
     try:
         images = tin200.load_images("tin200-50")

@@ -145,7 +145,7 @@ def test_no_part_of_a_file_opens(folder: Path, small_file: bytes) -> None:
         assert opens_to(path) is None, length
 
 
-@settings(max_examples=200)
+@settings(max_examples=100)
 @given(data=st.data())
 def test_no_mix_of_changes_gives_other_content(folder: Path, small_file: bytes, data: st.DataObject) -> None:
     path = folder / "mixed"

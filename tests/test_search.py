@@ -35,7 +35,7 @@ from public import ROOMS
     block=st.integers(1, 40),
     spare=st.integers(1, 30),
 )
-@settings(max_examples=200)
+@settings(max_examples=100)
 def test_a_shortlist_of_final_scores_is_the_first_k_of_a_stable_sort(scores, k, block, spare):
     width = min(len(line) for line in scores)
     table = np.array([line[:width] for line in scores], float)
@@ -56,7 +56,7 @@ def test_a_shortlist_of_final_scores_is_the_first_k_of_a_stable_sort(scores, k, 
     slack=st.floats(0.1, 4),
     block=st.integers(1, 64),
 )
-@settings(max_examples=200)
+@settings(max_examples=100)
 def test_a_shortlist_with_slack_keeps_all_that_could_be_among_the_best_or_says_it_is_crowded(scores, k, slack, block):
     k = min(k, len(scores))
     table = np.array([scores], np.float32)

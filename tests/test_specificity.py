@@ -140,7 +140,7 @@ def test_measures_are_those_of_the_loops_on_trees_and_graphs(case):
         assert semantic_similarity(truth, said, graph, reading=reading) == pytest.approx(np.mean(alike))
 
 
-@settings(max_examples=100, deadline=None)
+@settings(max_examples=60, deadline=None)
 @given(case=judged())
 def test_bars_are_those_of_the_loops_and_sum_to_one(case):
     edges, truth, said = case
@@ -165,7 +165,7 @@ def test_an_f_score_is_the_harmonic_mean(a, g):
 # ---------------------------------------------------------------- what must hold
 
 
-@settings(max_examples=100, deadline=None)
+@settings(max_examples=60, deadline=None)
 @given(case=judged(), order=st.randoms(use_true_random=False))
 def test_the_order_of_classes_and_of_rows_changes_nothing(case, order):
     edges, truth, said = case

@@ -44,7 +44,7 @@ def weighed(posterior: Any, weights: np.ndarray) -> Any:
     return posterior
 
 
-@settings(max_examples=100, deadline=None)
+@settings(max_examples=60, deadline=None)
 @given(data=labeled_rows(), weights=WEIGHTS, smoothed=SMOOTHED, k=st.integers(1, 6))
 def test_a_vote_counts_what_its_row_weighs(data: Any, weights: np.ndarray, smoothed: Any, k: int) -> None:
     (X, y), (smoothing, model_failure) = data, smoothed
