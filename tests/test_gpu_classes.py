@@ -89,6 +89,16 @@ def test_many_classes_are_found_and_averaged_on_the_card(step):
     assert_same_classes(there.leave_one_out(5, (1, 4), rows), here.leave_one_out(5, (1, 4), rows))
 
 
+@pytest.mark.parametrize(("most", "on_card"), [(300, True), (299, False)])
+def test_more_classes_than_a_card_numbers_are_left_to_the_processor(most, on_card):
+    X, Q, labels = many_classes(far=False)
+    here, there = both_ways(X, labels, 300)
+    with mock.patch.object(gpu_classes, "MOST_CLASSES", most):
+        found = there.query(Q, 5, (1, 4))
+    assert isinstance(found.classes, classes_there.ClassesThere) == on_card
+    assert_same_classes(found, here.query(Q, 5, (1, 4)))
+
+
 @pytest.mark.parametrize("ties", [False, True])
 def test_classes_of_many_rows_and_of_few_are_averaged_on_the_card(ties):
     X, Q, labels = many_classes(n_classes=5)

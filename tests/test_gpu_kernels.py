@@ -124,7 +124,9 @@ def test_the_pool_in_one_pass(members):
         np.testing.assert_allclose(found.numpy().sum(axis=1), 1)
 
 
-def test_the_lowest_of_a_line():
+@pytest.mark.parametrize("widest", [44, 45])
+def test_the_lowest_of_a_line(widest, monkeypatch):
+    monkeypatch.setattr(gpu_class_triton, "WIDEST_LINE", widest)
     torch = importlib.import_module("torch")
     rng = np.random.default_rng(0)
     far = torch.from_numpy(rng.integers(0, 6, size=(30, 45)) / 3)

@@ -6,20 +6,9 @@ rows     ant ant ·    bee · ·      cicada cicada …      · fills up: a stre
 
 from __future__ import annotations
 
-from typing import Any
-
 import numpy as np
 
 from nearsay.search.card.rows import TILE
-
-
-def group_of(places: Any, size: int) -> Any:
-    """The group that each place belongs to: four groups share a stretch, pair by pair.
-
-    >>> group_of(np.array([0, 1, 2, 7, 8, 63, 64]), size=16).tolist()
-    [0, 0, 1, 3, 0, 3, 4]
-    """
-    return places // (4 * size) * 4 + places % 8 // 2
 
 
 def places_by_class(labels: np.ndarray, n_classes: int, stretch: int) -> tuple[np.ndarray, np.ndarray]:

@@ -15,6 +15,8 @@ from nearsay.search.card.rows import DeviceQueries
 
 # Lanes for the members of a class: at most so many, and so many for each member that is asked for.
 LANES_OF_LINE, LANES_A_MEMBER = 1024, 4
+# A line of up to so many numbers is sorted out by one program, and a longer one by torch.
+WIDEST_LINE = 4096
 # There is room for more rows that may be nearest: at least so many, and one for so many pairs. Where it is too little,
 # once more with as much as is needed.
 AT_LEAST, PAIRS_A_PLACE = 1 << 16, 16
@@ -228,6 +230,8 @@ class TritonClassSteps(ClassSteps):
 
     def lowest(self, far: Any, m: int) -> Any:
         torch, width = self.torch, far.shape[1]
+        if width > WIDEST_LINE:
+            return super().lowest(far, m)
         lowest = torch.empty((len(far), m), dtype=torch.float64, device=far.device)
         lanes = max(32, _power_of_two(width))
         kernels.lowest_of_line[(len(far),)](far, lowest, width, m, LANES=lanes, num_warps=8 if lanes > 1024 else 4)

@@ -37,6 +37,8 @@ BYTES_AT_ONCE = 4 << 30
 MEMBER_BYTES = 2 << 30
 # What is held for a query and a class while the nearest is found.
 BYTES_A_PAIR = 96
+# CUDA numbers no more programs than this in the direction that classes go.
+MOST_CLASSES = 65_535
 NO_ROW = 0x7FFFFFFF
 BY_DIFFERENCES = ("euclidean", "sqeuclidean", "hellinger")
 
@@ -111,7 +113,7 @@ class DeviceClasses:
     @classmethod
     def serves(cls, collection: DeviceCollection, n_classes: int) -> bool:
         """Whether the rows lie on the device in one piece, are measured there by differences, and fill their groups."""
-        if len(collection.parts) > 1 or collection.kind not in BY_DIFFERENCES:
+        if len(collection.parts) > 1 or collection.kind not in BY_DIFFERENCES or n_classes > MOST_CLASSES:
             return False
         return n_classes * 4 * SIZES[-1] <= MOST_FILLING * len(collection.parts[0].halves)
 
