@@ -66,7 +66,7 @@ class ClassSearch:
                 Q, find.NOBODY, k, members, lambda lines, told: self._on_processor.of_queries(Q[lines], k, told)
             )
             if there is not None:
-                return self._with_means(there, members, lambda lines: _items(Q, lines), find.NOBODY)
+                return there
         found = self._found_with_rows(members, len(Q))
         if self._goes_all_at_once(found, len(Q)):
             table = self._at_once.nearest(Q, k, found)
@@ -83,7 +83,7 @@ class ClassSearch:
                 None, numbers, k, members, lambda lines, told: self._on_processor.of_rows(numbers[lines], k, told)
             )
             if there is not None:
-                return self._with_means(there, members, lambda lines: held.take(numbers[lines]), numbers)
+                return there
         found = self._found_with_rows(members, len(numbers))
         if self._goes_all_at_once(found, len(numbers)):
             table = self._at_once.others(k, found) if rows is None else self._some_others(rows, k, found)
