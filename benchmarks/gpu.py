@@ -3,6 +3,7 @@
     python -m benchmarks.gpu              the table
     python -m benchmarks.gpu --steps      how long each step takes, with the sizes of kernels that are fastest here
     python -m benchmarks.gpu --audit      100,000 queries of all kinds of rows against a double loop in float64
+    python -m benchmarks.gpu --hard       100,000 more among hard rows: heavy tails, duplicates, zeros, extreme scales
     python -m benchmarks.gpu --sizes      the time against the number of rows
     python -m benchmarks.gpu --classes    the search by class, step by step, and class probabilities
     python -m benchmarks.gpu --learning   a learned metric, its impostors listed on the card
@@ -40,6 +41,7 @@ from benchmarks.gpu_measured import (
     wrong,
 )
 from benchmarks.gpu_steps import Timed, share_of_bound
+from benchmarks.hard_rows import DTYPES, FAMILIES, NEIGHBORS, rows_and_queries
 from benchmarks.measuring import Rows, print_table
 from nearsay.compiling import start_compiling
 from nearsay.neighbors import find
@@ -266,6 +268,32 @@ def audit(torch: Any, device: str, tiny: bool) -> Rows:
     return lines + [unlike_the_cpu(torch, device, tiny, *case) for case in DISTANCES]
 
 
+def hard(torch: Any, device: str, tiny: bool, n: int = 200_000, n_queries: int = 4400) -> Rows:
+    """Queries among hard rows, for every number of neighbors in turn, against the double loop."""
+    lines: Rows = []
+    n, d, n_queries = (400, 5, 12) if tiny else (n, 20, n_queries)
+    for number, family in enumerate(FAMILIES):
+        k, dtype = min(NEIGHBORS[number % (len(NEIGHBORS) - 1)], n), DTYPES[number % 2]
+        X, Q = rows_and_queries(family, dtype, n, d, n_queries, np.random.default_rng(number))
+        search = GpuSearch(device=device).fit(X)
+        open_still = search.on_device().nearest(torch.from_numpy(Q).to(device), find.NOBODY, k).undecided
+        start = time.perf_counter()
+        whole = find.nearest(search, Q, k)
+        taken = time.perf_counter() - start
+        true = by_double_loop(torch, *(torch.from_numpy(part).to(device) for part in (X, Q)), k)
+        line = {
+            "rows": f"{n}×{d} {family}, {dtype}",
+            "k": k,
+            "queries": n_queries,
+            "ms": 1e3 * taken,
+            "wrong": wrong(true, whole.indices, whole.distances),
+            "left to the CPU": int(open_still.sum()),
+        }
+        lines.append(line)
+        print(line, flush=True)
+    return lines
+
+
 def unlike_the_cpu(torch: Any, device: str, tiny: bool, metric: Any, dtype: str, d: int) -> dict[str, Any]:
     """Other distances, types and widths, full of ties, against the CPU's search; and tensors against arrays."""
     n, n_queries, k = (600, 20, 5) if tiny else (30_000, 2000, 10)
@@ -293,6 +321,9 @@ def main() -> int:
     parser.add_argument("--tiny", action="store_true", help="sizes that only show that it works, without a card too")
     parser.add_argument("--steps", action="store_true", help="the time of each step")
     parser.add_argument("--audit", action="store_true", help="100,000 queries against a double loop in float64")
+    parser.add_argument("--hard", action="store_true", help="100,000 queries among hard rows")
+    parser.add_argument("--rows", type=int, default=200_000, help="with --hard: rows of each family")
+    parser.add_argument("--queries", type=int, default=4400, help="with --hard: queries of each family")
     parser.add_argument("--sizes", action="store_true", help="the time against the number of rows")
     parser.add_argument("--classes", action="store_true", help="class probabilities")
     parser.add_argument("--learning", action="store_true", help="a learned metric")
@@ -310,14 +341,15 @@ def main() -> int:
     if given.cases is not None:
         CASES[:] = [CASES[number] for number in given.cases]
     start_compiling()
-    every = table, audit, steps, sizes, classes, learning
-    chosen = [way for way in every[1:] if getattr(given, way.__name__)] or [table]
-    if given.tiny and chosen == [table]:
-        chosen = [table, classes, learning]  # so that none rots
+    ways: dict[str, Callable[..., Rows]] = {way.__name__: way for way in (audit, steps, sizes, classes, learning)}
+    ways["hard"] = partial(hard, n=given.rows, n_queries=given.queries)
+    chosen = {name: way for name, way in ways.items() if getattr(given, name)} or {"table": table}
+    if given.tiny and "table" in chosen:
+        chosen |= {"hard": hard, "classes": classes, "learning": learning}  # so that none rots
     lines: Rows = []
-    for way in chosen:
+    for name, way in chosen.items():
         told = way(torch, device, given.tiny)
-        print_table(f"Exact search on a card: {way.__name__}", told)
+        print_table(f"Exact search on a GPU: {name}", told)
         lines += told
     return int(any(line.get("wrong") or line.get("unlike the CPU") for line in lines))
 

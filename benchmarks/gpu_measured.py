@@ -9,6 +9,7 @@ from typing import Any
 
 import numpy as np
 
+from nearsay.search.card.class_steps import square_root
 from nearsay.search.card.collection import DeviceCollection
 from nearsay.search.gpu import GpuSearch
 
@@ -68,7 +69,7 @@ def _distances(torch: Any, X: Any, Q: Any) -> Iterator[Any]:
             difference = some[:, j, None] - columns[j].double()
             difference *= difference
             total += difference
-        yield from total.sqrt_()
+        yield from square_root(total)
 
 
 def wrong(true: tuple[np.ndarray, np.ndarray], numbers: np.ndarray, distances: np.ndarray) -> int:

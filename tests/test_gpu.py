@@ -134,7 +134,7 @@ def test_scores_lie_within_their_bound(given_rows, size):
 
 def test_without_its_bound_the_screen_would_miss_rows():
     rng = np.random.default_rng(0)
-    X = (rng.normal(size=(1, 32)) + 3e-4 * rng.normal(size=(2000, 32))).astype(np.float32)
+    X = (rng.normal(size=(1, 32)) + 3e-5 * rng.normal(size=(2000, 32))).astype(np.float32)
     X[0] += 1  # so that the scale is not that of the differences
     expected = find.nearest(ExactSearch().fit(X), X[5:25], 5)
     assert_same(find.nearest(on_cpu().fit(X), X[5:25], 5), expected)

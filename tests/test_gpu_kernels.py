@@ -9,6 +9,7 @@ import numpy as np
 import pytest
 
 import nearsay as ns
+from benchmarks.hard_rows import FAMILIES, rows_and_queries
 from nearsay.neighbors import class_search, find
 from nearsay.posterior import pooled_there
 from nearsay.search import gpu
@@ -16,10 +17,12 @@ from nearsay.search.card import class_kernels as gpu_class_kernels
 from nearsay.search.card import class_steps as gpu_class_steps
 from nearsay.search.card import class_triton as gpu_class_triton
 from nearsay.search.card import classes as gpu_classes
+from nearsay.search.card import collection as gpu_collection
 from nearsay.search.card import jit as gpu_jit
 from nearsay.search.card import pool_kernels as gpu_pool_kernels
 from nearsay.search.card import product_kernels as gpu_product_kernels
 from nearsay.search.card import selection_kernels as gpu_selection_kernels
+from nearsay.search.card.collection import Room
 from nearsay.search.card.triton import Tiling, TritonSteps
 from nearsay.search.exact import ExactSearch
 from test_gpu import assert_same, on_cpu
@@ -33,10 +36,23 @@ pytestmark = [
 SHORT, LONG = Tiling(32, 64, 4, 2, 1024, rows_stay=True), Tiling(32, 64, 4, 2)
 
 
+def poisoned(make):
+    """Memory that nothing has been written to, as a GPU may give it: row numbers past every end, and no numbers."""
+
+    def make_poisoned(*shape, **settings):
+        tensor = make(*shape, **settings)
+        return tensor.fill_(np.nan if tensor.is_floating_point() else 1 if tensor.element_size() == 1 else 0x7F7F7F7F)
+
+    return make_poisoned
+
+
 @pytest.fixture(autouse=True)
 def by_kernels():
-    """Searches on the "card" launch the kernels, and numpy runs them."""
+    """Searches on the "card" launch the kernels, and numpy runs them, in memory that is poisoned."""
+    torch = importlib.import_module("torch")
     with (
+        mock.patch.object(torch, "empty", poisoned(torch.empty)),
+        mock.patch.object(torch, "empty_like", poisoned(torch.empty_like)),
         kernels_by_numpy(gpu_class_kernels, gpu_pool_kernels, gpu_product_kernels, gpu_selection_kernels),
         mock.patch.object(gpu, "steps_for", lambda torch, device: TritonSteps(torch, SHORT, LONG)),
     ):
@@ -60,6 +76,22 @@ def test_the_nearest_rows(metric):
     here, there = ExactSearch(metric).fit(X), on_cpu(metric).fit(X)
     assert_same(find.nearest(there, X[:9] + 1, 5), find.nearest(here, X[:9] + 1, 5))
     assert_same(find.leave_one_out(there, 4, [3, 2, 250]), find.leave_one_out(here, 4, [3, 2, 250]))
+
+
+@pytest.mark.parametrize("room", [Room(16, 3, 16), Room(16, 512, 16), Room(4, 8, 256)], ids=str)
+@pytest.mark.parametrize("family", FAMILIES)
+def test_hard_rows_whose_lists_overflow(family, room, monkeypatch):
+    """Lists of groups, of rows, or both: what does not fit is left to the processor, and no place is read unwritten."""
+    monkeypatch.setattr(Room, "first_look", lambda k: room)
+    monkeypatch.setattr(gpu_collection, "WIDE", 32)
+    X, Q = rows_and_queries(family, "float32", 300, 5, 9, np.random.default_rng(0))
+    linear_map = np.ones((2, 5)) + np.eye(2, 5)
+    for metric, k in (("euclidean", 1), ("euclidean", 12), (("mahalanobis", {"L": linear_map}), 3)):
+        here, there = ExactSearch(metric).fit(X), on_cpu(metric).fit(X)
+        assert_same(find.nearest(there, Q, k), find.nearest(here, Q, k))
+    labels = np.arange(300) % 4
+    here, there = (ns.NeighborIndex(search=search).fit(X).with_labels(labels) for search in (ExactSearch(), on_cpu()))
+    assert_same_classes(there.query(Q, 3, (1, 4)), here.query(Q, 3, (1, 4)))
 
 
 def test_rows_too_long_to_stay():

@@ -309,10 +309,10 @@ def best_of_all(  # type: ignore[no-untyped-def]
                     count = counts[q]
                     scores[q, count], rows[q, count] = score, numbers[r]
                     counts[q] = count + 1
-                    if count + 1 == due[q]:
+                    if count + 1 >= due[q]:
                         kept, thresholds[q] = cut_back(scores[q], rows[q], count + 1, k, slack[q], scratch)
                         counts[q] = kept
-                        if due[q] == capacity and kept > capacity - capacity // 4:
+                        if kept > capacity - capacity // 4:
                             crowded[q], thresholds[q] = True, -np.inf
                         due[q] = min(capacity, max(due[q], 2 * kept))
 

@@ -208,4 +208,13 @@ def rooted(kind: str, squares: Any) -> Any:
     """The distance from a sum of squares of differences."""
     if kind == "hellinger":
         squares = squares * 0.5
-    return squares if kind == "sqeuclidean" else squares.sqrt()
+    return squares if kind == "sqeuclidean" else square_root(squares)
+
+
+def square_root(values: Any) -> Any:
+    """The root of float64 numbers, rounded correctly: on x86 processors, torch's may end in another digit."""
+    if values.device.type != "cpu":
+        return values.sqrt()
+    roots = values.clone()
+    np.sqrt(roots.numpy(), out=roots.numpy())
+    return roots

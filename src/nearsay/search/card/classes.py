@@ -26,6 +26,7 @@ from nearsay.search.card.class_places import places_by_class
 from nearsay.search.card.class_steps import rooted
 from nearsay.search.card.collection import QUERIES_AT_ONCE, DeviceCollection, Room
 from nearsay.search.card.rows import DeviceQueries
+from nearsay.search.card.steps import written
 
 # Rows in a group: the largest of these with which classes are hardly filled up to twice their size. Four groups share a
 # stretch of rows, which must be of one class.
@@ -238,8 +239,8 @@ class DeviceClasses:
         assert kind is not None
         kept, counts = steps.look(queries, self.rows, self.size, *listed, room.rows)
         counts = torch.where(queries.bounds.certain, counts, room.rows + 1)
-        there = torch.arange(room.rows, device=kept.device) < counts[:, None]
-        kept = torch.where(there, self.places[torch.where(there, kept, 0).clamp(min=0).long()], 0)
+        there = written(torch, counts, room.rows)
+        kept = torch.where(there, self.places[torch.where(there, kept, 0).long()], 0)
         far = steps.measure(kind, exact, self.rows, kept, counts)
         return *steps.order(kept, far, counts, left_out, 0, k), counts > room.rows
 

@@ -20,7 +20,7 @@ from nearsay.distances.vectors import Correlation, Cosine, Euclidean, Mahalanobi
 from nearsay.search.card.blocks import kept_on_host, passing, rows_at_once
 from nearsay.search.card.results import Results
 from nearsay.search.card.rows import DeviceQueries, DeviceRows, RowSpace, from_numpy
-from nearsay.search.card.steps import PlainSteps
+from nearsay.search.card.steps import PlainSteps, written
 from nearsay.search.row_store import HeldRows
 from nearsay.search.screening.prepared_rows import Geometry
 
@@ -201,7 +201,7 @@ class DeviceCollection:
             rows_of_parts: list[Any] = []
             crowded = None
             for rows, kept_rows, counts in self._kept(self._queries(Q[part]), k, room):
-                there = torch.arange(room.rows, device=self.device) < counts[:, None]
+                there = written(torch, counts, room.rows)
                 rows_of_parts.append(torch.where(there, kept_rows.long() + rows.first, -1))
                 here = counts > room.rows
                 crowded = here if crowded is None else crowded | here

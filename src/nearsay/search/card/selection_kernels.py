@@ -38,6 +38,12 @@ def kth_lowest(values, k, TIMES: tl.constexpr):  # type: ignore[no-untyped-def]
 
 
 @jit
+def n_written(count, room):  # type: ignore[no-untyped-def]
+    """How many places of a list may be read: none of a list with more entries than room, which was not filled."""
+    return tl.where(count > room, 0, count)
+
+
+@jit
 def four_columns(to_rows, there, first, n_columns, LANES: tl.constexpr):  # type: ignore[no-untyped-def]
     """Four numbers of each row, in float64; a thread reads all four at once. 0 past the last column."""
     column = first + tl.arange(0, 4)
@@ -132,7 +138,7 @@ def rows_below(  # type: ignore[no-untyped-def]
     """Rows are kept in any order: ``places_of_kept`` puts them in theirs."""
     query = tl.program_id(0).to(tl.int64)
     count = tl.load(counts + query)
-    there = tl.where(count > room, 0, count)
+    there = n_written(count, room)
     factor = tl.load(factors + query)
     alpha = tl.load(alphas + query)
     beta = tl.load(betas + query)
@@ -195,11 +201,11 @@ def squares_of_kept(  # type: ignore[no-untyped-def]
 ):
     """Launched with fused operations off: a sum must be rounded after each multiplication and each addition."""
     query = tl.program_id(0)
-    count = tl.load(counts + query)
+    count = n_written(tl.load(counts + query), width)
     start = tl.program_id(1) * LANES
-    if start < tl.minimum(count, width):
+    if start < count:
         lane = start + tl.arange(0, LANES)
-        inside = lane < tl.minimum(count, width)
+        inside = lane < count
         place = query.to(tl.int64) * width + lane
         row = tl.load(kept + place, mask=inside, other=0)
         to_row = exact + row.to(tl.int64) * n_columns
@@ -238,7 +244,7 @@ def mapped_squares_of_kept(  # type: ignore[no-untyped-def]
 ):
     """|L(q − x)|², component by component. Launched with fused operations off, as above."""
     query = tl.program_id(0)
-    count = tl.minimum(tl.load(counts + query), width)
+    count = n_written(tl.load(counts + query), width)
     start = tl.program_id(1) * LANES
     if start < count:
         lane = start + tl.arange(0, LANES)
@@ -274,7 +280,7 @@ def places_of_kept(  # type: ignore[no-untyped-def]
     LANES: tl.constexpr,
 ):
     query = tl.program_id(0)
-    count = tl.minimum(tl.load(counts + query), width)
+    count = n_written(tl.load(counts + query), width)
     start = tl.program_id(1) * LANES
     if start < count:
         itself = first - 1

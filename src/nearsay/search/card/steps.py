@@ -18,7 +18,7 @@ from typing import Any
 
 import numpy as np
 
-from nearsay.search.card.class_steps import ClassSteps, rooted
+from nearsay.search.card.class_steps import ClassSteps, rooted, square_root
 from nearsay.search.card.rows import DeviceQueries, DeviceRows, RowSpace, by_group, members
 
 # The lowest of groups that are so far apart are taken together where there are many: the k-th lowest of them is
@@ -26,6 +26,11 @@ from nearsay.search.card.rows import DeviceQueries, DeviceRows, RowSpace, by_gro
 TOGETHER = 4096
 # Numbers of rows looked at at once.
 LOOK_AT_ONCE = 1 << 24
+
+
+def written(torch: Any, counts: Any, width: int) -> Any:
+    """Which places of lists (queries, width) may be read: none of a list with more entries than places."""
+    return (torch.arange(width, device=counts.device) < counts[:, None]) & (counts <= width)[:, None]
 
 
 class PlainSteps:
@@ -91,9 +96,7 @@ class PlainSteps:
         self, queries: DeviceQueries, rows: DeviceRows, size: int, listed: Any, counts: Any, thresholds: Any, width: int
     ) -> tuple[Any, Any]:
         """The rows of the listed groups that may be among the nearest: (queries, width) int32, and how many."""
-        room = listed.shape[1]
-        crowded = counts > room
-        there = (self.torch.arange(room, device=listed.device) < counts[:, None]) & ~crowded[:, None]
+        crowded, there = counts > listed.shape[1], written(self.torch, counts, listed.shape[1])
         query, place = there.nonzero(as_tuple=True)
         kept_of, kept_rows = [query[:0]], [query[:0]]
         step = max(1, LOOK_AT_ONCE // (size * rows.halves.shape[1]))
@@ -121,9 +124,9 @@ class PlainSteps:
     def measure(self, kind: str, Q: Any, rows: DeviceRows, kept: Any, counts: Any, linear_map: Any = None) -> Any:
         """Distances in float64 of the rows kept, as the loops of ``vector_kernels`` add them up: (queries, width)."""
         chosen, Q = kept.clamp(min=0).long(), Q.to(self.torch.float64)
-        there = self.torch.arange(kept.shape[1], device=kept.device) < counts[:, None]
+        there = written(self.torch, counts, kept.shape[1])
         if linear_map is not None:
-            return self.torch.where(there, self._mapped_squares(Q, rows, chosen, linear_map).sqrt(), np.inf)
+            return self.torch.where(there, square_root(self._mapped_squares(Q, rows, chosen, linear_map)), np.inf)
         total, squares = self.torch.zeros(chosen.shape, dtype=self.torch.float64, device=kept.device), None
         if kind == "cosine":
             squares, length = (
@@ -153,14 +156,14 @@ class PlainSteps:
 
     def one_minus_cosine(self, products: Any, length: Any, squares: Any) -> Any:
         """The cosine distance from sums of products and squares, rounded at each step as the compiled loop rounds."""
-        return (1.0 - products / (self.torch.sqrt(length)[:, None] * self.torch.sqrt(squares))).clamp(0.0, 2.0)
+        return (1.0 - products / (square_root(length)[:, None] * square_root(squares))).clamp(0.0, 2.0)
 
     def order(self, kept: Any, far: Any, counts: Any, left_out: Any, first: int, k: int) -> tuple[Any, Any]:
         """The k nearest of the rows kept, as numbers in the collection, and their distances; −1 and +inf fill up.
 
         ``left_out`` names the row that each query is itself, or is empty.
         """
-        there = self.torch.arange(kept.shape[1], device=kept.device) < counts[:, None]
+        there = written(self.torch, counts, kept.shape[1])
         numbers = self.torch.where(there, kept.long() + first, self.torch.iinfo(self.torch.int64).max)
         if len(left_out):
             itself = numbers == left_out[:, None]

@@ -10,10 +10,10 @@ import numpy as np
 from nearsay.search.card import product_kernels as products
 from nearsay.search.card import selection_kernels as selection
 from nearsay.search.card.bounds import CUT_OFF, ROUNDED_UP, ROW_SCALE, QueryBounds, summing_units
-from nearsay.search.card.class_steps import ClassSteps, rooted
+from nearsay.search.card.class_steps import ClassSteps, rooted, square_root
 from nearsay.search.card.class_triton import TritonClassSteps
 from nearsay.search.card.rows import NOTHING, TILE, DeviceQueries, DeviceRows, RowSpace, from_numpy
-from nearsay.search.card.steps import TOGETHER, PlainSteps
+from nearsay.search.card.steps import TOGETHER, PlainSteps, written
 from nearsay.search.screening import bounds
 
 # Rows up to so many columns are multiplied beside queries that stay in fast memory.
@@ -225,7 +225,7 @@ class TritonSteps(PlainSteps):
                 num_warps=1,
                 enable_fp_fusion=False,
             )
-            return totals.sqrt_()
+            return square_root(totals)
         cosine = kind == "cosine"
         squares = torch.ones_like(totals) if cosine else totals
         query_squares = torch.ones(len(Q), dtype=torch.float64, device=kept.device) if cosine else totals
@@ -238,7 +238,7 @@ class TritonSteps(PlainSteps):
             enable_fp_fusion=False,
         )
         if cosine:
-            there = torch.arange(width, device=kept.device) < counts[:, None]
+            there = written(torch, counts, width)
             return torch.where(there, self.one_minus_cosine(totals, query_squares, squares), np.inf)
         return rooted(kind, totals)
 

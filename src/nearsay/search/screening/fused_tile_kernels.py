@@ -165,7 +165,7 @@ def see_packed(queries, rows, groups, first, k, slack, lists):  # type: ignore[n
                                 here = listed[q, count]
                                 here.score, here.margin, here.row = scores[a, b], margin, first + r + b
                                 counts[q] = count + 1
-                                if count + 1 == due[q]:
+                                if count + 1 >= due[q]:
                                     _make_room(lists, q, k, slack[q])
         g = next_g
     release_tiles()
@@ -173,11 +173,14 @@ def see_packed(queries, rows, groups, first, k, slack, lists):  # type: ignore[n
 
 @compiled
 def _make_room(lists, q, k, slack):  # type: ignore[no-untyped-def]
-    """Cut a full list back; where that does not help, the query is crowded, and no row passes any more."""
+    """Cut a full list back; where that does not help, the query is crowded, and no row passes any more.
+
+    Whatever ``due`` was, the list has room for another row afterward.
+    """
     listed, thresholds, counts, due, _ = lists
     cut_back(lists, q, k, slack)
     capacity = listed.shape[1]
-    if due[q] == capacity and counts[q] > capacity - capacity // 4:
+    if counts[q] > capacity - capacity // 4:
         counts[q], thresholds[q] = 0, -np.inf
     # Early cuts bring the threshold down early; a long list is only for those who need it.
     due[q] = min(capacity, max(due[q], 2 * counts[q]))

@@ -108,10 +108,10 @@ class Lists:
         self.wait_for(k)
 
     def wait_for(self, k: int) -> None:
-        """Let the lists grow until they can be cut back to k rows."""
+        """Let the lists grow until they can be cut back to k rows, and to twice what they hold already."""
         from nearsay.search.screening.shortlist_kernels import list_length
 
-        self.due[:] = min(self.listed.shape[2], list_length(k))
+        self.due[:] = np.minimum(self.listed.shape[2], np.maximum(list_length(k), 2 * self.counts))
 
     def lower(self, thresholds: np.ndarray) -> np.ndarray:
         """Lower the thresholds of all threads to these, or to the lowest that one of them has; gives what they are."""

@@ -171,10 +171,10 @@ def _see_products(products, half_norms, first, k, scores, rows, counts, threshol
                     scores[q, count] = score
                     rows[q, count] = first + r
                     counts[q] = count + 1
-                    if count + 1 == due[q]:
+                    if count + 1 >= due[q]:
                         kept, threshold = cut_back(scores[q], rows[q], count + 1, k, slack[q], scratch)
                         counts[q], thresholds[q] = kept, threshold
-                        if slack[q] > 0 and due[q] == capacity and kept > capacity - capacity // 4:
+                        if kept > capacity - capacity // 4:  # never with slack 0: k rows are kept of 2 k and more
                             crowded[q] = True
                             break
                         # Early cuts bring the threshold down early; a long list is only for those who need it.
