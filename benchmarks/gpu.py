@@ -2,8 +2,8 @@
 
     python -m benchmarks.gpu              the table
     python -m benchmarks.gpu --steps      how long each step takes, with the sizes of kernels that are fastest here
-    python -m benchmarks.gpu --audit      100,000 queries of all kinds of rows against a double loop in float64
-    python -m benchmarks.gpu --hard       100,000 more among hard rows: heavy tails, duplicates, zeros, extreme scales
+    python -m benchmarks.gpu --audit      200,000 queries of all kinds of rows, hard ones too, against a float64 loop
+    python -m benchmarks.gpu --hard       those among hard rows alone: heavy tails, duplicates, zeros, extreme scales
     python -m benchmarks.gpu --sizes      the time against the number of rows
     python -m benchmarks.gpu --classes    the search by class, step by step, and class probabilities
     python -m benchmarks.gpu --learning   a learned metric, its impostors listed on the card
@@ -343,6 +343,7 @@ def main() -> int:
     start_compiling()
     ways: dict[str, Callable[..., Rows]] = {way.__name__: way for way in (audit, steps, sizes, classes, learning)}
     ways["hard"] = partial(hard, n=given.rows, n_queries=given.queries)
+    given.hard |= given.audit
     chosen = {name: way for name, way in ways.items() if getattr(given, name)} or {"table": table}
     if given.tiny and "table" in chosen:
         chosen |= {"hard": hard, "classes": classes, "learning": learning}  # so that none rots
