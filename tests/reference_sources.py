@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 import struct
+import unicodedata
 
 
 def delivered(rows: list[list[str]], width: int, leaves: set[str]) -> tuple[list[tuple], list[int]]:
@@ -24,6 +25,8 @@ def _row(cells: list[str], width: int, leaves: set[str], before: set[str]) -> tu
         return None
     id, *numbers, label = (cell.strip() for cell in cells)
     if not id or id in before or (label and label not in leaves):
+        return None
+    if any(unicodedata.category(character) == "Cc" for character in id + label):
         return None
     values = []
     for number in numbers:

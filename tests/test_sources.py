@@ -231,8 +231,10 @@ def test_a_quote_that_never_closes_costs_one_line_and_not_the_rest_of_the_table(
 
 
 def test_a_quoted_cell_may_go_over_several_lines(tmp_path):
-    path = write_csv(tmp_path / "t.csv", [["id", "u", "label"], ["a\nb\nc", 1, "oak"], ["d", 2, "elm"]])
-    assert together(read_source(path)).ids == ["a\nb\nc", "d"]
+    rows = [["a", 1, "say\nit\nall", "oak"], ["d", 2, "", "elm"]]
+    path = write_csv(tmp_path / "t.csv", [["id", "u", "note", "label"], *rows])
+    batch = together(read_source(path))
+    assert (batch.ids, batch.details[0]) == (["a", "d"], {"note": "say\nit\nall"})
 
 
 # ------------------------------------------------------------------ kinds of files

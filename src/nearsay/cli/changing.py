@@ -17,8 +17,12 @@ PANEL = "Correct it"
 def correct(
     path: Collection,
     id: Annotated[str, typer.Argument(metavar="ID", help="The item.", show_default=False)],
-    label: Annotated[str | None, typer.Argument(metavar="LABEL", help="Its label.", show_default=False)] = None,
-    keywords: Annotated[str | None, typer.Option(help="Its keywords, separated by commas.")] = None,
+    label: Annotated[
+        str | None, typer.Argument(metavar="[LABEL]", help='Its label; "" takes it away.', show_default=False)
+    ] = None,
+    keywords: Annotated[
+        str | None, typer.Option(help='Its keywords, separated by commas; "" takes them away.', show_default=False)
+    ] = None,
     who: Who = None,
     as_json: AsJson = False,
 ) -> None:
@@ -42,8 +46,9 @@ def correct(
             event = collection.relabel([id], [label], who=person(who))
         if words is not None:
             event = collection.set_keywords([id], [words], who=person(who))
-    after = {"label": before["label"] if label is None else label, "keywords": words or before["keywords"]}
-    told = [f"{_said(before[name])} → {_said(after[name])}" for name in before if before[name] != after[name]]
+        item = collection.store.item(id)
+    after = {name: item[name] for name in before}
+    told = [f"{_said(before, name)} → {_said(after, name)}" for name in before if before[name] != after[name]]
     _show(as_json, event, f"{id}: {', '.join(told) or 'as it was'}.", id=id, before=before, after=after)
 
 
@@ -134,8 +139,9 @@ def history(
         print_lines(*map(str, events))
 
 
-def _said(value: Any) -> str:
-    return "nothing" if not value else repr(value) if isinstance(value, str) else ", ".join(value)
+def _said(item: dict[str, Any], name: str) -> str:
+    value = item[name]
+    return f"no {name}" if not value else repr(value) if isinstance(value, str) else ", ".join(value)
 
 
 def _show(as_json: bool, event: int, text: str, **more: Any) -> None:

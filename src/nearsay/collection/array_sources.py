@@ -169,7 +169,7 @@ class ParquetSource:
             return [None] * batch.num_rows
         if self._is_list[column]:
             cells = batch.column(column).to_pylist()
-            return [None if cell is None else list(dict.fromkeys(str(word) for word in cell)) for cell in cells]
+            return [None if cell is None else _words(cell) for cell in cells]
         return [split_keywords(cell, self._separator) for cell in self._cells(batch, column)]
 
     def _block(self, values: Any, column: int, refused: dict[int, str]) -> np.ndarray:
@@ -191,6 +191,12 @@ class ParquetSource:
         for place in np.flatnonzero(lengths == width).tolist():
             block[place] = flat[stops[place] - width : stops[place]]
         return block
+
+
+def _words(cell: list[Any]) -> list[str]:
+    """The words of a list, each once; what is missing or empty is none."""
+    words = (str(word).strip() for word in cell if word is not None)
+    return list(dict.fromkeys(word for word in words if word))
 
 
 def _is_list(kind: Any, types: Any) -> bool:

@@ -14,6 +14,7 @@ from typing import Any, Protocol
 
 import numpy as np
 
+from nearsay.collection.checked import name_fault, shown_name
 from nearsay.errors import InputError, closest
 from nearsay.taxonomy.taxonomy import Taxonomy
 
@@ -183,21 +184,27 @@ class Checks:
             not found.refused
             and all(finite)
             and "" not in distinct
+            and all(name_fault(name) is None for name in _names(found))
             and len(distinct) == len(found.ids)
             and self._first.keys().isdisjoint(distinct)
             and all(label is None or self._label_fault(label) is None for label in set(found.labels))
-            and all(map(_is_unicode, map("".join, _texts(found))))
+            and all(map(_is_unicode, map("".join, _details(found))))
         )
 
     def _fault(self, found: Found, place: int, id: str, finite: bool) -> str | None:
         if not id:
             return "the id is empty"
+        if (fault := name_fault(id)) is not None:
+            return f"the id {fault}"
         if id in self._first:
             return f"the id {id!r} was there before, in {'row' if found.lines is None else 'line'} {self._first[id]}"
         if not finite:
             return self._not_finite(found.X[place])
         label, keywords = found.labels[place], found.keywords[place] or []
-        if not all(map(_is_unicode, (id, label or "", *keywords, *found.details[place].values()))):
+        for word in keywords:
+            if (fault := name_fault(word)) is not None:
+                return f"the keyword {shown_name(word)!r} {fault}"
+        if not all(map(_is_unicode, found.details[place].values())):
             return "it holds bytes that are not UTF-8 text"
         return None if label is None else self._label_fault(label)
 
@@ -215,6 +222,10 @@ class Checks:
         return self._verdicts[label]
 
     def _judge(self, label: str) -> str | None:
+        if not label.strip():
+            return "the label is blank"
+        if (fault := name_fault(label)) is not None:
+            return f"the label {shown_name(label)!r} {fault}"
         if self._known_labels is not None and label not in self._known_labels:
             return f"the label {label!r} is unknown{_alike(label, self._known_labels)}"
         if self._nodes is not None and label not in self._nodes:
@@ -224,14 +235,16 @@ class Checks:
 
 def _problem(found: Found, place: int, reason: str, source: str) -> Problem:
     line = None if found.lines is None else found.lines[place]
-    id = found.ids[place].encode("utf-8", "replace").decode()
+    id = shown_name(found.ids[place].encode("utf-8", "replace").decode())
     return Problem(found.rows[place], id or None, reason, line, source)
 
 
-def _texts(found: Found) -> Iterator[Iterable[str]]:
-    yield found.ids
-    yield (label for label in found.labels if label)
-    yield from (words for words in found.keywords if words)
+def _names(found: Found) -> Iterator[str]:
+    yield from found.ids
+    yield from (word for words in found.keywords if words for word in words)
+
+
+def _details(found: Found) -> Iterator[Iterable[str]]:
     yield from (details.values() for details in found.details if details)
 
 

@@ -1,8 +1,14 @@
-"""What may go into a collection: ids, labels, keywords, details and vectors, checked before a byte is written."""
+"""What may go into a collection: ids, labels, keywords, details and vectors, checked before a byte is written.
+
+Ids, labels, keywords, nodes and authors are *names*, and one rule holds for all of them (``name_fault``): text of at
+most 4,096 characters without control characters. These would be lost in arrays of numpy, which end a text at its last
+character that is not NUL, and could change what a terminal shows. An empty label is no label.
+"""
 
 from __future__ import annotations
 
 import json
+import re
 from collections.abc import Iterable, Mapping
 from typing import Any
 
@@ -13,6 +19,35 @@ from nearsay.errors import InputError, unknown_name
 
 AUTHORS = ("person", "machine", "import")
 LARGEST = float(np.finfo(np.float32).max)
+# In characters. Arrays of names are as wide as the longest one.
+LONGEST_NAME = 4096
+# Of a name that cannot be kept so much is repeated in the error.
+NAME_SHOWN = 40
+CONTROL = re.compile("[\x00-\x1f\x7f-\x9f]")
+
+
+def name_fault(name: str) -> str | None:
+    """Why a text cannot be an id, a label, a keyword or a node; None where it can.
+
+    >>> name_fault("oak"), name_fault("oak\\0"), name_fault("oak" * 2000)
+    (None, 'holds the control character U+0000', 'has 6,000 characters; at most 4,096 are kept')
+    """
+    if len(name) > LONGEST_NAME:
+        return f"has {len(name):,} characters; at most {LONGEST_NAME:,} are kept"
+    if name.isprintable():
+        return None
+    if (found := CONTROL.search(name)) is not None:
+        return f"holds the control character U+{ord(found[0]):04X}"
+    try:
+        name.encode()
+    except UnicodeEncodeError:
+        return "holds bytes that are not UTF-8 text"
+    return None
+
+
+def shown_name(name: str) -> str:
+    """The name, cut where it is too long to be one."""
+    return name if len(name) <= LONGEST_NAME else f"{name[:NAME_SHOWN]}…"
 
 
 def checked_ids(ids: Any) -> list[str]:
@@ -22,8 +57,9 @@ def checked_ids(ids: Any) -> list[str]:
     found = [_text(one, "An id") for one in _listed(ids, "ids")]
     if not found:
         raise InputError("ids is empty; at least one item is needed.")
-    if "" in found:
-        raise InputError(f"An id must not be empty; that of item {found.index('')} is.")
+    for place, one in enumerate(found):
+        if not one.strip():
+            raise InputError(f"An id must not be empty; that of item {place} is.")
     if len(set(found)) < len(found):
         seen: set[str] = set()
         twice = next(one for one in found if one in seen or seen.add(one))  # type: ignore[func-returns-value]
@@ -32,17 +68,19 @@ def checked_ids(ids: Any) -> list[str]:
 
 
 def checked_labels(labels: Any, n: int) -> list[str | None]:
-    """A string or None for each of ``n`` items."""
-    return [None if one is None else _text(one, "A label") for one in _aligned(labels, n, "labels")]
+    """A string or None for each of ``n`` items; an empty label is None."""
+    found = (None if one is None else _text(one, "A label") for one in _aligned(labels, n, "labels"))
+    return [one if one and one.strip() else None for one in found]
 
 
 def checked_keywords(keywords: Any, n: int) -> list[list[str] | None]:
-    """A list of strings or None for each of ``n`` items."""
+    """A list of strings or None for each of ``n`` items, without empty ones."""
     checked: list[list[str] | None] = []
     for words in _aligned(keywords, n, "keywords") if keywords is not None else ():
         if isinstance(words, str):
             raise InputError(f"The keywords of an item must be a list of strings; got the string {words!r}.")
-        checked.append(None if words is None else [_text(word, "A keyword") for word in _listed(words, "keywords")])
+        found = None if words is None else [_text(word, "A keyword") for word in _listed(words, "keywords")]
+        checked.append(None if found is None else [word for word in found if word.strip()])
     return checked or [None] * n
 
 
@@ -90,7 +128,10 @@ def checked_edges(edges: Any) -> list[list[str]] | None:
     pairs = [list(pair) if isinstance(pair, list | tuple) else [] for pair in _listed(edges, "edges")]
     if any(len(pair) != 2 for pair in pairs):
         raise InputError("A taxonomy is a list of (parent, child) pairs of strings, or None for no taxonomy.")
-    return [[_text(node, "A node") for node in pair] for pair in pairs]
+    checked = [[_text(node, "A node") for node in pair] for pair in pairs]
+    if not all(node.strip() for pair in checked for node in pair):
+        raise InputError("A node must not be empty: an empty label is no label.")
+    return checked
 
 
 def checked_words(words: Any, edges: Any) -> dict[str, str]:
@@ -130,13 +171,11 @@ def _aligned(values: Any, n: int, name: str) -> list[Any]:
     return found
 
 
-def _text(value: Any, name: str) -> str:
-    if type(value) is str and value.isascii():
-        return value
+def _text(value: Any, what: str) -> str:
     if not isinstance(value, str):
-        raise InputError(f"{name} must be a string; got {value!r} ({type(value).__name__}). Write it with str().")
-    try:
-        value.encode()
-    except UnicodeEncodeError as error:
-        raise InputError(f"{name} cannot be written as UTF-8: {value!r}. Correct it first.") from error
+        raise InputError(f"{what} must be a string; got {value!r} ({type(value).__name__}). Write it with str().")
+    fault = name_fault(value)
+    if fault is not None:
+        cut = "…" if len(value) > NAME_SHOWN else ""
+        raise InputError(f"{what} {fault}: {value[:NAME_SHOWN]!r}{cut}. Correct it first.")
     return str(value)

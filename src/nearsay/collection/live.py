@@ -21,6 +21,7 @@ import numpy as np
 
 from nearsay.arrays import GrowingArray
 from nearsay.collection.answers import Answer
+from nearsay.collection.checked import checked_edges, checked_labels, checked_words
 from nearsay.collection.events import Event
 from nearsay.collection.feature_groups import FeatureGroups, check_measurable, check_metric
 from nearsay.collection.item_table import frame_of
@@ -142,6 +143,7 @@ class LiveCollection:
         else:
             measured = FeatureGroups.checked(feature_groups, metric, n_columns).to_settings()
         about = {**(settings or {}), **measured, "machines_vote": bool(machines_vote)}
+        _edges_and_words(taxonomy)  # what cannot be used leaves no folder behind
         collection = cls(Store.create(path, n_columns, about))
         if taxonomy is not None:
             collection.set_taxonomy(taxonomy)
@@ -254,10 +256,7 @@ class LiveCollection:
         self, taxonomy: Taxonomy | Sequence[tuple[str, str]] | None, *, by: str = "person", who: str = ""
     ) -> int:
         """Put a tree over the labels, with the words of its nodes; ``learn`` then learns how to hedge."""
-        edges: Any = taxonomy.to_edges() if isinstance(taxonomy, Taxonomy) else taxonomy
-        words: Any = taxonomy.words if isinstance(taxonomy, Taxonomy) else None
-        if edges is not None:
-            Taxonomy.from_edges(list(edges))
+        edges, words = _edges_and_words(taxonomy)
         return self._changed(self.store.set_taxonomy(edges, words, by=by, who=who))
 
     def learn(
@@ -577,7 +576,7 @@ class LiveCollection:
         if taxonomy is None or labels is None:
             return
         known = set(taxonomy.nodes)
-        unknown = sorted({label for label in labels if label is not None} - known)
+        unknown = sorted({label for label in checked_labels(labels, len(labels)) if label is not None} - known)
         if unknown:
             raise InputError(
                 f"{unknown[0]!r} is not in the taxonomy of this collection"
@@ -593,6 +592,16 @@ class LiveCollection:
         return LearnedInfo(
             learned.n_rows, learned.version, votes, learned.posterior_name, learned.choices, learned.n_neighbors
         )
+
+
+def _edges_and_words(taxonomy: Taxonomy | Sequence[tuple[str, str]] | None) -> tuple[Any, Any]:
+    """What is kept of a taxonomy, where a tree can be made of it."""
+    if taxonomy is None:
+        return None, None
+    edges, words = (taxonomy.to_edges(), taxonomy.words) if isinstance(taxonomy, Taxonomy) else (taxonomy, None)
+    checked = checked_edges(edges) or []
+    Taxonomy.from_edges(checked)
+    return checked, checked_words(words, checked)
 
 
 def _voters(learned: Learned, standing: Standing, votes: np.ndarray | None = None, n: int | None = None) -> Voters:

@@ -17,6 +17,7 @@ import numpy as np
 
 from nearsay.arrays import row_blocks
 from nearsay.collection.batches import Found, Reader
+from nearsay.collection.checked import name_fault
 from nearsay.data.images import IMAGE_ENDINGS, check_image_header, named_images
 from nearsay.describe.folder import SkippedImage
 from nearsay.errors import InputError
@@ -43,7 +44,11 @@ class FolderSource:
         self.n_rows = len(self._names)
         self.columns: list[str] = []
         self.feature_groups: dict[str, slice] = {}
-        self.taxonomy, self._label_of = labels_of_folders([name.parts[:-1] for name in self._names])
+        # Pictures in folders that cannot be labels are left out one by one; no node is made of these folders.
+        named = [name.parts[:-1] for name in self._names]
+        good = [folders for folders in named if all(map(_is_label, folders))]
+        self.taxonomy, self._label_of = labels_of_folders(good)
+        self._label_of |= {folders: folders[-1] for folders in named if folders not in self._label_of}
         self.chosen = self._told()
 
     def _told(self) -> list[str]:
@@ -69,6 +74,10 @@ class FolderSource:
                 [None] * len(names),
                 [{"path": id} for id in ids],
             )
+
+
+def _is_label(folder: str) -> bool:
+    return name_fault(folder) is None and bool(folder.strip())
 
 
 def labels_of_folders(

@@ -13,6 +13,7 @@ from typing import Any
 import numpy as np
 
 from nearsay.collection.answers import Answer
+from nearsay.collection.checked import checked_labels
 from nearsay.collection.exports import export_answers
 from nearsay.collection.live import LiveCollection
 from nearsay.collection.sidecars import write_sidecars
@@ -141,4 +142,5 @@ def exported(answers: Sequence[Answer], format: str) -> bytes:
 
 def check_label(collection: LiveCollection, label: str) -> None:
     """Raise InputError where an item of the collection could not have this label."""
+    checked_labels([label], 1)
     collection._check_labels([label])

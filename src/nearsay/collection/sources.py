@@ -20,6 +20,7 @@ from typing import Any
 
 from nearsay.collection.array_sources import ArraySource, ParquetSource
 from nearsay.collection.batches import Batch, Checks, Found, Problem, Reader
+from nearsay.collection.checked import shown_name
 from nearsay.collection.columns import Asked
 from nearsay.collection.picture_sources import (
     Describe,
@@ -261,7 +262,8 @@ class _LabelsBeside:
             if not reason and name in self._told:
                 reason = f"the id {name!r} was there before, in line {self._told[name][3]}"
             if reason:
-                self._problems.append(Problem(found.rows[place], name or None, reason, line, self._table.path.name))
+                shown = shown_name(name) or None
+                self._problems.append(Problem(found.rows[place], shown, reason, line, self._table.path.name))
             else:
                 self._told[name] = found.labels[place], found.keywords[place], found.rows[place], line
 
@@ -275,7 +277,7 @@ class _LabelsBeside:
         """Lines of the table that could not be used, or that name nothing in the source."""
         source = self._table.path.name
         left = [(row, id, self._why(id), line) for id, (_, _, row, line) in self._told.items() if id in self._left]
-        missing = [Problem(row, id, reason, line, source) for row, id, reason, line in left]
+        missing = [Problem(row, shown_name(id), reason, line, source) for row, id, reason, line in left]
         return sorted([*self._problems, *missing], key=lambda problem: problem.row)
 
     def _why(self, id: str) -> str:
