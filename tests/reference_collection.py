@@ -74,9 +74,9 @@ class Notebook:
             self.vectors.append(np.asarray(vector, np.float32))
         return self._write("add", [(row, "alive", False, True) for row in range(first, first + n)])
 
-    def relabel(self, ids, labels, by="person", who="", confirmed=True):
-        n = len(ids)
-        return self._change("relabel", ids, {"label": labels, "confirmed": [confirmed] * n, "by": [by] * n})
+    def relabel(self, ids, labels, keywords=None, by="person", who="", confirmed=True):
+        n, words = len(ids), {} if keywords is None else {"keywords": keywords}
+        return self._change("relabel", ids, {"label": labels, "confirmed": [confirmed] * n, "by": [by] * n, **words})
 
     def set_keywords(self, ids, keywords, by="person", who="", confirmed=None):
         flags = {} if confirmed is None else {"confirmed": [confirmed] * len(ids), "by": [by] * len(ids)}
@@ -218,7 +218,8 @@ def made_up_change(luck: random.Random, notebook: Notebook) -> tuple[str, tuple[
         details = [luck.choice([None, {"path": f"{id}.png"}]) for id in ids]
         return "add", (ids, X, labels, words, details), {"confirmed": luck.random() < 0.7, "by": "machine"}
     if kind == "relabel":
-        return "relabel", (some, label), {"confirmed": luck.random() < 0.7}
+        words = luck.choice([None, [luck.choice([None, ["red"], []]) for _ in some]])
+        return "relabel", (some, label, words), {"confirmed": luck.random() < 0.7}
     if kind == "keywords":
         return "set_keywords", (some, [luck.choice([None, ["red"], ["red", "small"]]) for _ in some]), {}
     if kind == "confirm":

@@ -202,6 +202,23 @@ def test_answers_about_pictures_are_written_for_every_program(place, out, format
     assert Path("new/3.png").read_bytes() == before
 
 
+def test_a_label_and_keywords_are_one_event_and_what_is_printed_is_what_happened(leaves):
+    event = version() + 1
+    result = run("correct", "leaves.nearsay", "leaf 1", "elm", "--keywords", "small, brown")
+    assert result.stdout == f"leaf 1: 'oak' → 'elm', no keywords → small, brown. (event {event})\n"
+    assert version() == event
+    result = run("correct", "leaves.nearsay", "leaf 1", "--keywords", "")
+    assert result.stdout == f"leaf 1: small, brown → no keywords. (event {event + 1})\n"
+    assert run("undo", "leaves.nearsay").exit_code == 0
+    assert run("undo", "leaves.nearsay").exit_code == 0
+    with LiveCollection.open("leaves.nearsay", read_only=True) as collection:
+        item = collection.store.item("leaf 1")
+        assert (item["label"], item["keywords"]) == ("oak", None)
+    assert "leaf 1: 'oak' as before." in run("correct", "leaves.nearsay", "leaf 1", "oak").stdout
+    run("label", "leaves.nearsay", "new.csv", "--add")
+    assert "new 1: 'oak' confirmed." in run("correct", "leaves.nearsay", "new 1", "oak").stdout
+
+
 def test_answers_that_are_kept_wait_until_they_are_confirmed(leaves):
     result = run("label", "leaves.nearsay", "new.csv", "--add", "--who", "ada")
     assert "wait" in result.stdout

@@ -201,6 +201,22 @@ def test_a_correction_counts_in_the_next_answer_and_undo_takes_it_back(pets):
     assert collection.label(X[:1])[0].to_dict() == {**before.to_dict(), "version": collection.version}
 
 
+def test_a_label_and_keywords_are_corrected_in_one_event_that_undo_takes_back(pets):
+    collection, _ = pets
+    before = collection.store.item("p0")
+    event = collection.relabel(["p0", "p1"], ["lynx", None], [["wild", "striped"], None])
+    assert collection.version == event == 2
+    after = collection.store.item("p0")
+    assert (after["label"], after["keywords"]) == ("lynx", ["wild", "striped"])
+    assert [collection.store.item("p1")[name] for name in ("label", "keywords")] == [None, None]
+    told = "relabel 2 items (1 'cat' → 'lynx', 1 'cat' → no label) and set their keywords"
+    assert collection.history(1)[0].text == told
+    collection.undo()
+    assert collection.store.item("p0") == before
+    collection.relabel(["p0"], ["lynx"])
+    assert collection.store.item("p0")["keywords"] == before["keywords"]
+
+
 def test_what_a_machine_said_waits_to_be_confirmed(pets):
     collection, _ = pets
     far = np.full((1, 3), 50.0)

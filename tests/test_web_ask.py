@@ -80,6 +80,16 @@ def test_a_correction_tells_what_it_did_and_is_taken_back(shades):
     assert client.get("/ask.json", params=asked).json()["answer"]["probabilities"] == before["answer"]["probabilities"]
 
 
+def test_a_label_and_keywords_that_are_sent_together_are_one_event(shades):
+    client, before = client_of(shades), shades.store.item("red/red-4.png")
+    sent = {"id": "red/red-4.png", "do": "relabel", "label": "blue", "keywords": "dark, calm"}
+    done = client.post("/change.json", data=sent).json()
+    assert done["event"] == shades.version
+    assert [done["after"][name] for name in ("label", "keywords")] == ["blue", ["dark", "calm"]]
+    client.post("/undo.json", data={"event": done["event"]})
+    assert shades.store.item("red/red-4.png") == before
+
+
 def test_what_a_machine_said_is_accepted_in_one_click(shades):
     client = client_of(shades)
     page = client.get("/ask", params={"id": "red/red-0.png"}).text

@@ -11,6 +11,7 @@ from nearsay.errors import InputError
 from nearsay.terminal import AsJson, print_json, print_lines
 
 PANEL = "Correct it"
+CORRECTED = ("label", "keywords", "confirmed")
 
 
 @app.command(rich_help_panel=PANEL)
@@ -26,12 +27,13 @@ def correct(
     who: Who = None,
     as_json: AsJson = False,
 ) -> None:
-    """Give an item the right label, or the right keywords; it counts in the next answer.
+    """Give an item the right label, the right keywords, or both in one event; it counts in the next answer.
 
     \b
     Examples:
       nearsay correct birds.nearsay owl/7.png wren
       nearsay correct birds.nearsay owl/7.png --keywords "small, brown"
+      nearsay correct birds.nearsay owl/7.png owl --keywords ""
     """
     from nearsay.collection.live import LiveCollection
 
@@ -39,17 +41,16 @@ def correct(
         raise InputError(f"Say what {id!r} is: a label, --keywords, or both.")
     words = None if keywords is None else [word.strip() for word in keywords.split(",") if word.strip()]
     with LiveCollection.open(path) as collection:
-        item = collection.store.item(id)
-        before = {name: item[name] for name in ("label", "keywords")}
-        event = 0
-        if label is not None:
-            event = collection.relabel([id], [label], who=person(who))
-        if words is not None:
+        before = collection.store.item(id)
+        if label is None:
             event = collection.set_keywords([id], [words], who=person(who))
-        item = collection.store.item(id)
-    after = {name: item[name] for name in before}
-    told = [f"{_said(before, name)} → {_said(after, name)}" for name in before if before[name] != after[name]]
-    _show(as_json, event, f"{id}: {', '.join(told) or 'as it was'}.", id=id, before=before, after=after)
+        else:
+            event = collection.relabel([id], [label], None if words is None else [words], who=person(who))
+        after = collection.store.item(id)
+    given = [name for name, value in (("label", label), ("keywords", words)) if value is not None]
+    told = [_changed(before, after, name) for name in given]
+    kept = {name: {each: item[each] for each in CORRECTED} for name, item in (("before", before), ("after", after))}
+    _show(as_json, event, f"{id}: {', '.join(told)}.", id=id, **kept)
 
 
 @app.command(rich_help_panel=PANEL)
@@ -137,6 +138,14 @@ def history(
         print_json([event.to_dict() for event in events])
     else:
         print_lines(*map(str, events))
+
+
+def _changed(before: dict[str, Any], after: dict[str, Any], name: str) -> str:
+    """What became of the label or the keywords of an item."""
+    if (before[name] or None) != (after[name] or None):
+        return f"{_said(before, name)} → {_said(after, name)}"
+    confirmed = name == "label" and after["label"] and not before["confirmed"]
+    return f"{_said(after, name)} {'confirmed' if confirmed else 'as before'}"
 
 
 def _said(item: dict[str, Any], name: str) -> str:

@@ -27,6 +27,8 @@ def event_in_words(kind: str, n_items: int, before: dict[str, Any], after: dict[
 
     >>> event_in_words("relabel", 2, {"label": ["owl", "owl"]}, {"label": ["chick", "chick"]}, None)
     "relabel 2 items 'owl' → 'chick'"
+    >>> event_in_words("relabel", 1, {"label": ["owl"]}, {"label": ["wren"], "keywords": [["small", "brown"]]}, None)
+    "relabel 1 item 'owl' → 'wren', keywords: small, brown"
     >>> event_in_words("add", 3, {}, {"label": ["oak", "oak", "elm"]}, None)
     "add 3 items: 2 'oak', 1 'elm'"
     """
@@ -36,7 +38,9 @@ def event_in_words(kind: str, n_items: int, before: dict[str, Any], after: dict[
     if kind == "relabel":
         changes = label_changes(n_items, before, after)
         told = [f"{_name(old)} → {_name(new)}" if old != new else f"still {_name(new)}" for old, new, _ in changes]
-        return f"relabel {items} {_named(told, [n for *_, n in changes])}"
+        words = _words(after)
+        besides = "" if "keywords" not in after else f", keywords: {words}" if words else " and set their keywords"
+        return f"relabel {items} {_named(told, [n for *_, n in changes])}{besides}"
     if kind == "add":
         counts = Counter(after.get("label", []))
         if not any(counts):
@@ -44,8 +48,8 @@ def event_in_words(kind: str, n_items: int, before: dict[str, Any], after: dict[
         found = counts.most_common()
         return f"add {items}: {_counted([_name(label) for label, _ in found], [n for _, n in found])}"
     if kind == "keywords":
-        told = [", ".join(words or []) or "none" for words in after["keywords"]]
-        return f"set keywords of {items}" + (f": {told[0]}" if len(set(told)) == 1 else "")
+        words = _words(after)
+        return f"set keywords of {items}" + (f": {words}" if words else "")
     if kind == "settings":
         new = [name for name, value in after["settings"].items() if before["settings"].get(name, ()) != value]
         return f"set {', '.join(sorted(new)) or 'nothing new'}"
@@ -60,6 +64,12 @@ def event_in_words(kind: str, n_items: int, before: dict[str, Any], after: dict[
 
 def _name(label: Any) -> str:
     return "no label" if label is None else repr(label)
+
+
+def _words(after: dict[str, Any]) -> str:
+    """The keywords that all items got; empty where they differ."""
+    told = {", ".join(words or []) or "none" for words in after.get("keywords", [])}
+    return told.pop() if len(told) == 1 else ""
 
 
 def _named(told: Sequence[str], counts: Sequence[int]) -> str:

@@ -224,15 +224,19 @@ class LiveCollection:
         self,
         ids: Sequence[str],
         labels: Sequence[str | None],
+        keywords: Sequence[Sequence[str] | None] | None = None,
         *,
         by: str = "person",
         who: str = "",
         confirmed: bool | None = None,
     ) -> int:
-        """Give items other labels; None takes a label away."""
+        """Give items other labels, and in the same event other keywords where they are given.
+
+        None takes a label, or the keywords of an item, away.
+        """
         self._check_labels(labels)
         sure = by != "machine" if confirmed is None else confirmed
-        return self._changed(self.store.relabel(ids, labels, by=by, who=who, confirmed=sure))
+        return self._changed(self.store.relabel(ids, labels, keywords, by=by, who=who, confirmed=sure))
 
     def set_keywords(
         self, ids: Sequence[str], keywords: Sequence[Sequence[str] | None], *, by: str = "person", who: str = ""

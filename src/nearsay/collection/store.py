@@ -212,12 +212,16 @@ class Store(ReadableStore):
         self,
         ids: Sequence[str],
         labels: Sequence[str | None],
+        keywords: Sequence[Sequence[str] | None] | None = None,
         *,
         by: str = "person",
         who: str = "",
         confirmed: bool = True,
     ) -> int:
-        """Give items other labels; None takes a label away."""
+        """Give items other labels, and in the same event other keywords where they are given.
+
+        None takes a label, or the keywords of an item, away.
+        """
         ids = checked_ids(ids)
         by, who = checked_author(by, who)
         n = len(ids)
@@ -226,6 +230,8 @@ class Store(ReadableStore):
             "confirmed": [checked_flag(confirmed)] * n,
             "by": [by] * n,
         }
+        if keywords is not None:
+            after["keywords"] = checked_keywords(keywords, n)
         return self._change("relabel", ids, after, by, who)
 
     def set_keywords(

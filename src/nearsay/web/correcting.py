@@ -83,11 +83,10 @@ def _before_and_after(before: dict[str, Any], after: dict[str, Any]) -> dict[str
 
 def _change(served: Served, what: str, id: str, told: dict[str, str]) -> dict[str, Any]:
     collection = served.collection
+    words = [[word.strip() for word in told["keywords"].split(",") if word.strip()]] if "keywords" in told else None
     ways = {
-        "relabel": lambda: collection.relabel([id], [told["label"].strip() or None], who=WHO),
-        "keywords": lambda: collection.set_keywords(
-            [id], [[word.strip() for word in told["keywords"].split(",") if word.strip()]], who=WHO
-        ),
+        "relabel": lambda: collection.relabel([id], [told["label"].strip()], words, who=WHO),
+        "keywords": lambda: collection.set_keywords([id], words or [[]], who=WHO),
         "confirm": lambda: collection.confirm([id], who=WHO),
         "forget": lambda: collection.forget([id], who=WHO),
     }
