@@ -136,7 +136,7 @@ class Notebook:
             )
         }
 
-    def undo(self, event=None):
+    def undo(self, event=None, sure=False):
         if event is None:
             open_ones = [
                 number
@@ -159,6 +159,14 @@ class Notebook:
                 raise Refused("forgotten")
             if name == "alive" and old and now["id"] in self.living():
                 raise Refused("added anew")
+        out = {where for where, name, old, _ in changes if name == "alive" and not old}
+        for number in range(event + 1, self.version + 1):
+            one = self.events[number - 1]
+            touched = any(where in out for where, *_ in one["changes"])
+            if touched and one["kind"] != "undo" and not self.is_undone(number):
+                raise Refused("something depends on it")
+        if len(out) > 1 and not sure:
+            raise Refused("not sure")
         back = [(where, name, new, old) for where, name, old, new in changes]
         number = self._write("undo", back, undoes=event)
         for kind, first in self.first_there.items():
@@ -227,7 +235,8 @@ def made_up_change(luck: random.Random, notebook: Notebook) -> tuple[str, tuple[
     if kind == "forget":
         return "forget", (some,), {}
     if kind == "undo":
-        return "undo", (luck.choice([None, luck.randint(1, max(1, notebook.version))]),), {}
+        event = luck.choice([None, luck.randint(1, max(1, notebook.version))])
+        return "undo", (event,), {"sure": luck.random() < 0.8}
     if luck.random() < 0.3:
         words = luck.choice([None, {}, {"tree": "a tree"}])
         return "set_taxonomy", ([("tree", "oak"), ("tree", luck.choice(["elm", "fir"]))], words), {}

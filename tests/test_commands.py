@@ -219,6 +219,27 @@ def test_a_label_and_keywords_are_one_event_and_what_is_printed_is_what_happened
     assert "new 1: 'oak' confirmed." in run("correct", "leaves.nearsay", "new 1", "oak").stdout
 
 
+def test_undo_takes_many_items_out_only_where_that_is_said(leaves):
+    before = version()
+    result = run("undo", "leaves.nearsay")
+    assert result.exit_code == 1
+    assert "takes 60 items out" in result.stderr
+    assert "--yes" in result.stderr
+    assert "sure=True" not in result.stderr
+    assert version() == before
+    run("correct", "leaves.nearsay", "leaf 1", "elm")
+    result = run("undo", "leaves.nearsay", "2", "--yes")
+    assert result.exit_code == 1
+    assert f"event {before + 1} (relabel 1 item 'oak' → 'elm')" in result.stderr
+    assert run("undo", "leaves.nearsay").exit_code == 0
+    assert run("undo", "leaves.nearsay", "--yes").exit_code == 0
+    with LiveCollection.open("leaves.nearsay", read_only=True) as collection:
+        assert len(collection) == 0
+    assert run("undo", "leaves.nearsay", before + 3).exit_code == 0  # and back again, without a question
+    with LiveCollection.open("leaves.nearsay", read_only=True) as collection:
+        assert len(collection) == 60
+
+
 def test_answers_that_are_kept_wait_until_they_are_confirmed(leaves):
     result = run("label", "leaves.nearsay", "new.csv", "--add", "--who", "ada")
     assert "wait" in result.stdout

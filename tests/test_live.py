@@ -114,7 +114,7 @@ class Living(RuleBasedStateMachine):
     @rule()
     def undo(self):
         with contextlib.suppress(InputError):  # nothing to undo, or changed again since
-            self.collection.undo()
+            self.collection.undo(sure=True)
 
     @rule(posterior=st.sampled_from(POSTERIORS))
     def learn(self, posterior):

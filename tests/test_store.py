@@ -50,7 +50,7 @@ class StoreAndNotebook(RuleBasedStateMachine):
         luck = random.Random(seed)
         for _ in range(n):
             recent = max(1, self.notebook.version - luck.choice([3, 10, 100]))
-            self.tell_both("undo", (luck.randint(recent, self.notebook.version),), {})
+            self.tell_both("undo", (luck.randint(recent, self.notebook.version),), {"sure": luck.random() < 0.8})
 
     def tell_both(self, name, given, more):
         try:

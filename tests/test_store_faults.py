@@ -18,7 +18,7 @@ import pytest
 from make_saved_files import FOLDER, make_collection
 from nearsay.collection import CollectionBusy, Snapshot, StorageError, Store, shards
 from nearsay.collection.database import NAME, Database
-from nearsay.errors import InputError
+from nearsay.errors import InputError, NotSure
 
 X = np.arange(40, dtype=np.float64).reshape(10, 4)
 IDS = [f"item {number}" for number in range(10)]
@@ -487,6 +487,65 @@ def test_an_undo_in_the_way_of_a_later_change_names_it(path):
         assert list(store.items().labels[:3]) == ["a", "a", "b"]
         store.undo(undo + 1)
         assert list(store.items().labels[:3]) == ["x", "y", "b"]
+
+
+def test_an_undo_that_takes_several_items_out_asks_first(path):
+    with Store.open(path) as store:
+        event = store.add(["x", "y"], X[:2], labels=["a", "b"])
+        before = store.version
+        for asked in (None, event):
+            with pytest.raises(NotSure, match=r"event 5 \(add 2 items: 1 'a', 1 'b'\) takes 2 items out.*sure=True"):
+                store.undo(asked)
+        assert store.version == before
+        taken = store.undo(sure=True)
+        assert not store.items().alive[-2:].any()
+        back = store.undo(taken)  # brings items back, and asks nothing
+        assert store.items().alive[-2:].all()
+        with pytest.raises(NotSure, match="takes 2 items out"):
+            store.undo(back)
+        with pytest.raises(NotSure, match=rf"event {event} "):
+            store.undo()
+        forgotten = store.forget(["x", "y"])
+        again = store.undo(forgotten)
+        with pytest.raises(NotSure, match=rf"event {again} "):
+            store.undo(again)
+        assert store.undo(store.add(["z"], X[:1])) == store.version  # one item is one step back
+
+
+def test_an_addition_is_not_undone_while_later_events_depend_on_it(path):
+    with Store.open(path) as store:
+        event = store.add(["x", "y", "z"], X[:3], labels=["a", "b", "b"], by="machine", confirmed=False)
+        changes = [
+            store.relabel(["x"], ["c"]),
+            store.set_keywords(["y"], [["red"]]),
+            store.confirm(["z", IDS[0]]),
+            store.forget(["y"]),
+        ]
+        store.relabel([IDS[1]], ["c"])  # another item
+        store.keep("metric", lambda folder: None)
+        told = (
+            rf"event {changes[0]} \(relabel 1 item 'a' → 'c'\), event {changes[1]} \(set keywords of 1 item: red\),"
+            rf" event {changes[2]} \(confirm 2 items\), event {changes[3]} \(forget 1 item\)"
+        )
+        with pytest.raises(InputError, match=told):
+            store.undo(event, sure=True)
+        for later in reversed(changes):
+            with pytest.raises(InputError, match=rf"event {later} \("):
+                store.undo(event, sure=True)
+            store.undo(later)
+        back = store.undo(event, sure=True)
+        assert not store.items().alive[-3:].any()
+        with pytest.raises(InputError, match=r"forgotten|changed"):
+            store.undo(store.undone()[changes[0]])  # to relabel again what is not there
+        redone = store.undo(back)
+        store.relabel(["x"], ["d"])
+        for asked in (event, redone):
+            with pytest.raises(InputError, match="relabel 1 item 'a' → 'd'"):
+                store.undo(asked, sure=True)
+        many = [store.relabel(["z"], [f"label {n}"]) for n in range(20)]
+        with pytest.raises(InputError, match=rf"event {many[3]} .*and 16 more") as error:
+            store.undo(event, sure=True)
+        assert len(str(error.value)) < 800
 
 
 def test_settings_changed_again_are_not_put_back(path):

@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import json
+import re
 
+import numpy as np
 import pytest
 
 from nearsay.posterior.evidence import UNUSUAL
@@ -98,6 +100,30 @@ def test_what_a_machine_said_is_accepted_in_one_click(shades):
     assert client.post("/change", data=sent).status_code == 200
     assert shades.store.item("red/red-0.png")["confirmed"]
     shades.undo()
+
+
+def test_an_undo_that_takes_many_items_out_asks_back_also_in_a_plain_form(heaps):
+    client = client_of(heaps)
+    event = heaps.add(["many 1", "many 2", "many 3"], np.zeros((3, 4)))
+    assert "Take back" in client.get("/history").text
+    answer = client.post("/undo.json", data={"event": event})
+    assert (answer.status_code, answer.json()["n_items"], answer.json()["event"]) == (409, 3, event)
+    page = client.post("/undo", data={"event": event, "back": "/history"})
+    assert page.status_code == 409
+    assert "takes 3 items out" in page.text
+    assert "sure=True" not in page.text
+    fields = dict(re.findall(r'<input type="hidden" name="(\w+)" value="([^"]*)">', page.text))
+    assert fields == {"event": str(event), "back": "/history", "sure": "yes"}
+    elsewhere = client.post("/undo", data={"event": event, "back": "javascript:alert(1)"}).text
+    assert "javascript:" not in elsewhere
+    changed = heaps.relabel(["many 2"], ["x"])
+    answer = client.post("/undo.json", data=fields)
+    assert answer.status_code == 400
+    assert f"event {changed} (relabel 1 item no label → 'x')" in answer.json()["error"]
+    heaps.undo(changed)
+    assert "many 1" in heaps.items.row_of
+    assert client.post("/undo", data=fields, follow_redirects=False).status_code == 303
+    assert "many 1" not in heaps.items.row_of
 
 
 # ------------------------------------------------------------------ in a browser

@@ -176,7 +176,7 @@ def test_no_file_outside_the_folder_is_shown(shades, tmp_path):
     assert client.get("/picture", params={"id": "red/red-0.png"}).status_code == 200
     for id in [*paths, "../secret.png", str(secret), "nowhere"]:
         assert client.get("/picture", params={"id": id}).status_code == 404
-    shades.undo()
+    shades.undo(sure=True)
 
 
 def test_a_small_copy_has_nothing_but_pixels(shades):

@@ -16,6 +16,20 @@ class InputError(NearsayError, ValueError):
     """What was passed in cannot be used; the message says what was given, what was expected and what to do."""
 
 
+class NotSure(InputError):
+    """A change that takes much away waits for somebody to say that it is meant.
+
+    Attributes
+    ----------
+    what : what it would do, in a sentence.
+    event, n_items : the event to be undone, and how many items would go.
+    """
+
+    def __init__(self, what: str, event: int, n_items: int) -> None:
+        super().__init__(f"{what} Pass sure=True if that is meant.")
+        self.what, self.event, self.n_items = what, event, n_items
+
+
 class SavedFileError(NearsayError, ValueError):
     """A file is damaged, of an unknown kind, or from a newer version."""
 

@@ -7,7 +7,7 @@ from typing import Annotated, Any
 import typer
 
 from nearsay.cli.app import Collection, Ids, Who, app, count, person
-from nearsay.errors import InputError
+from nearsay.errors import InputError, NotSure
 from nearsay.terminal import AsJson, print_json, print_lines
 
 PANEL = "Correct it"
@@ -100,10 +100,14 @@ def undo(
     event: Annotated[
         int | None, typer.Argument(metavar="[EVENT]", help="Its number; the last one if left out.", show_default=False)
     ] = None,
+    yes: Annotated[bool, typer.Option("--yes", help="Also if that takes several items out.")] = False,
     who: Who = None,
     as_json: AsJson = False,
 ) -> None:
     """Take back the last change, or the one of a number that the history shows. It is an event itself.
+
+    To take back an undo is to do the thing again. What takes several items out, such as taking back an index, needs
+    --yes, and is refused while later events changed these items.
 
     \b
     Example:
@@ -112,7 +116,10 @@ def undo(
     from nearsay.collection.live import LiveCollection
 
     with LiveCollection.open(path) as collection:
-        number = collection.undo(event, who=person(who))
+        try:
+            number = collection.undo(event, sure=yes, who=person(who))
+        except NotSure as error:
+            raise InputError(f"{error.what} Say --yes if that is meant.") from error
         done = collection.history(number - 1)[0]
         taken_back = next(each for each in collection.history((done.undoes or 1) - 1) if each.number == done.undoes)
     _show(as_json, number, f"Taken back: {taken_back}", undone=taken_back.to_dict())

@@ -252,9 +252,13 @@ class LiveCollection:
         """Take items out; ``undo`` brings them back."""
         return self._changed(self.store.forget(ids, by=by, who=who))
 
-    def undo(self, event: int | None = None, *, by: str = "person", who: str = "") -> int:
-        """Take back the last change, or the one of this number. It is an event itself."""
-        return self._changed(self.store.undo(event, by=by, who=who))
+    def undo(self, event: int | None = None, *, sure: bool = False, by: str = "person", who: str = "") -> int:
+        """Take back the last change, or the one of this number. It is an event itself.
+
+        What takes more than one item out, such as undoing an ``add``, needs ``sure=True``, and is refused while later
+        events changed these items.
+        """
+        return self._changed(self.store.undo(event, sure=sure, by=by, who=who))
 
     def set_taxonomy(
         self, taxonomy: Taxonomy | Sequence[tuple[str, str]] | None, *, by: str = "person", who: str = ""

@@ -266,20 +266,26 @@ class Store(ReadableStore):
         by, who = checked_author(by, who)
         return self._change("forget", ids, {"alive": [False] * len(ids)}, by, who)
 
-    def undo(self, event: int | None = None, *, by: str = "person", who: str = "") -> int:
+    def undo(self, event: int | None = None, *, sure: bool = False, by: str = "person", who: str = "") -> int:
         """Take an event back: the one asked for, or the last that is neither an undo nor taken back.
 
         What was learned (``keep``) is no such change: it is taken back by its number alone, and what was learned
         before it counts again. Only the last two are there for that.
 
-        Refused where something it changed was changed again since. To undo an
-        undo is to do the thing again.
+        Refused where something it changed was changed again since, and where it would take items out (of an ``add``)
+        that later events changed. To undo an undo is to do the thing again.
+
+        Parameters
+        ----------
+        event : its number, optional
+        sure : bool
+            Said of an undo that takes more than one item out; ``NotSure`` otherwise.
         """
         by, who = checked_author(by, who)
         with self._writing(), self._database.transaction():
             undone = event_to_undo(self._database, event)
             about = {name: self._about(name) for name in ("settings", "taxonomy")}
-            before, after = turned_back(self._database, undone, about)
+            before, after = turned_back(self._database, undone, about, sure=sure)
             if undone.changes_items:
                 change_items(self._database, undone.rows, after)
             for name in about.keys() & after.keys():

@@ -1,7 +1,8 @@
 """Taking an event back: an event of its own, which puts back what stood there before.
 
 An event can be taken back as long as everything it changed still is as it left
-it. Taking back an undo is doing the thing again.
+it. Taking back an undo is doing the thing again. What takes items out is refused
+while later events changed these items, and asks first where it takes several.
 """
 
 from __future__ import annotations
@@ -11,7 +12,10 @@ from typing import Any
 from nearsay.collection.database import Database
 from nearsay.collection.events import Event, read_event, read_events, undone_events
 from nearsay.collection.items import columns_of
-from nearsay.errors import InputError
+from nearsay.errors import InputError, NotSure
+
+# So many of the events that stand in the way are named; the rest is counted.
+NAMED = 5
 
 
 def event_to_undo(database: Database, number: int | None) -> Event:
@@ -31,8 +35,13 @@ def event_to_undo(database: Database, number: int | None) -> Event:
     return found
 
 
-def turned_back(database: Database, event: Event, about: dict[str, Any]) -> tuple[dict[str, Any], dict[str, Any]]:
-    """``before`` and ``after`` of the undo, where nothing that came later stands in the way."""
+def turned_back(
+    database: Database, event: Event, about: dict[str, Any], *, sure: bool
+) -> tuple[dict[str, Any], dict[str, Any]]:
+    """``before`` and ``after`` of the undo, where nothing that came later stands in the way.
+
+    ``NotSure`` where it takes several items out and nobody said that they are ``sure``.
+    """
     if not event.changes_items:
         changed = {name: said for name, said in event.after.items() if name in about}
         if any(about[name] != said for name, said in changed.items()):
@@ -44,11 +53,37 @@ def turned_back(database: Database, event: Event, about: dict[str, Any]) -> tupl
     after, before = ({"alive": side} for side in ([True] * len(event.rows), [False] * len(event.rows)))
     if event.kind != "add":
         after, before = event.after, event.before
+    taken_out = {
+        row for row, lives in zip(event.rows, before.get("alive", [True] * len(event.rows)), strict=True) if not lives
+    }
+    if taken_out:
+        _check_nothing_depends(database, event, taken_out)
     now = columns_of(database, event.rows, ("id", "alive", *(name for name in after if name != "alive")))
     _check_unchanged(database, event, after, now)
     if "alive" in before:
         _check_ids_are_free(database, event, before["alive"], now)
+    if len(taken_out) > 1 and not sure:
+        what = f"Undoing event {event.number} ({event.text}) takes {len(taken_out):,} items out of the collection."
+        raise NotSure(what, event.number, len(taken_out))
     return after, before
+
+
+def _check_nothing_depends(database: Database, event: Event, rows: set[int]) -> None:
+    """Items that would go must not have been changed since by anything that still counts."""
+    undone = undone_events(database)
+    # An undo that counts and the event it took back leave an item as it was; of any other pair the event is listed.
+    later = [
+        each
+        for each in read_events(database, event.number)
+        if each.kind != "undo" and each.number not in undone and not rows.isdisjoint(each.rows)
+    ]
+    if later:
+        named = ", ".join(f"event {each.number} ({each.text})" for each in later[:NAMED])
+        more = f" and {len(later) - NAMED:,} more" if len(later) > NAMED else ""
+        raise InputError(
+            f"Event {event.number} ({event.text}) cannot be undone: its items were changed since, by {named}{more}."
+            " Undo these first, newest first."
+        )
 
 
 def _check_unchanged(database: Database, event: Event, after: dict[str, Any], now: dict[str, Any]) -> None:

@@ -10,9 +10,9 @@ from starlette.requests import Request
 from starlette.responses import Response
 from starlette.routing import Route
 
-from nearsay.errors import InputError
+from nearsay.errors import InputError, NotSure
 from nearsay.web.asking import Questions
-from nearsay.web.rendering import done, respond, served_by
+from nearsay.web.rendering import done, page_here, respond, served_by
 from nearsay.web.served import Served
 
 WHO = "the page"
@@ -99,14 +99,18 @@ def _change(served: Served, what: str, id: str, told: dict[str, str]) -> dict[st
 
 
 async def undo(request: Request) -> Response:
-    """Take back an event, or the last one."""
+    """Take back an event, or the last one; what takes several items out only from somebody who is sure."""
     served = served_by(request)
     if served.read_only:
         raise InputError("This collection is shown only: it is not open for changes.")
     async with request.form(max_files=0, max_fields=5) as form:
         event, version = number_of(form, "event"), number_of(form, "version")
-        back = str(form.get("back", "/history"))
-    number = await served.run(served.undo, event, version, WHO)
+        back, sure = str(form.get("back", "/history")), bool(form.get("sure"))
+    try:
+        number = await served.run(served.undo, event, version, WHO, sure=sure)
+    except NotSure as error:
+        asked = {"error": error.what, "event": error.event, "n_items": error.n_items, "back": page_here(back)}
+        return await respond(request, "sure.html", asked, 409)
     return done(request, back, {"event": number})
 
 

@@ -30,7 +30,7 @@ ERRORS = {
     "403": "No token, a wrong one, or a request that another site made.",
     "404": "There is no such page.",
     "408": "What was sent came too slowly.",
-    "409": "The item was changed since it was shown; nothing was overwritten.",
+    "409": "Changed since it was shown, or several items would go and nobody is sure; nothing was overwritten.",
     "413": "Too large.",
     "503": "Too many ask at once, or the collection cannot be used right now.",
 }
@@ -74,7 +74,7 @@ TAKES: dict[tuple[str, str], Takes] = {
     ("GET", "/find.json"): asked(q=TEXT),
     ("GET", "/labels.json"): asked(q=TEXT),
     ("POST", "/change.json"): sent("id", id=TEXT, do=CHANGES, label=TEXT, keywords=TEXT, state=TEXT, back=TEXT),
-    ("POST", "/undo.json"): sent(event=NUMBER, version=NUMBER, back=TEXT),
+    ("POST", "/undo.json"): sent(event=NUMBER, version=NUMBER, sure=one_of("yes"), back=TEXT),
     ("GET", "/items.json"): asked(
         label=TEXT, node=TEXT, state=one_of(*STATES), below=SHARE, differs=one_of("1"), after=PLACE, rows=ROWS,
         row=PLACE, selected=one_of("1"),

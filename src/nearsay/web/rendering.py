@@ -11,7 +11,7 @@ from starlette.requests import Request
 from starlette.responses import HTMLResponse, JSONResponse, RedirectResponse, Response
 
 from nearsay.collection.exports import as_json
-from nearsay.errors import InputError, NearsayError
+from nearsay.errors import InputError, NearsayError, NotSure
 from nearsay.web.drawings import spark
 from nearsay.web.served import Changed, Overloaded, Served
 
@@ -100,13 +100,24 @@ def done(request: Request, back: str, data: dict[str, Any]) -> Response:
     """After a change: the data, or the page that it was made on."""
     if wants_json(request):
         return Response(as_json(data), media_type="application/json")
-    return RedirectResponse(back if back.startswith("/") and not back.startswith(("//", "/\\")) else "/", 303)
+    return RedirectResponse(page_here(back), 303)
+
+
+def page_here(back: str) -> str:
+    """The page to go back to, which must be one of ours.
+
+    >>> page_here("/items?label=owl"), page_here("//elsewhere.example"), page_here("javascript:alert(1)")
+    ('/items?label=owl', '/', '/')
+    """
+    return back if back.startswith("/") and not back.startswith(("//", "/\\")) else "/"
 
 
 async def on_error(request: Request, error: Exception) -> Response:
     """What went wrong in a sentence that a visitor can act on."""
     if isinstance(error, Changed):
         status, told = 409, str(error)
+    elif isinstance(error, NotSure):
+        status, told = 409, error.what
     elif isinstance(error, Overloaded):
         status, told = 503, str(error)
     elif isinstance(error, InputError):

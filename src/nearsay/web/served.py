@@ -219,12 +219,12 @@ class Served:
                     )
             return make()
 
-    def undo(self, event: int | None, version: int | None, who: str) -> int:
+    def undo(self, event: int | None, version: int | None, who: str, *, sure: bool = False) -> int:
         """Take back an event, or the last one, which must be the one that was shown where a version is given."""
         with self._changing:
             if event is None and version is not None and self.collection.version != version:
                 raise Changed("Somebody else changed something meanwhile. Look at the history; nothing was taken back.")
-            return self.collection.undo(event, who=who)
+            return self.collection.undo(event, sure=sure, who=who)
 
 
 def as_shown(answer: Answer) -> dict[str, Any]:

@@ -21,6 +21,17 @@ export function tell(text, undoEvent = null) {
   told.append(" ", button);
 }
 
+export async function sure(words, yes) {
+  const dialog = document.getElementById("ask-back");
+  dialog.querySelector("p").textContent = words;
+  dialog.querySelector("button[value=yes]").textContent = yes;
+  dialog.returnValue = "no";
+  dialog.showModal();
+  dialog.querySelector("button[value=no]").focus();
+  await new Promise((closed) => dialog.addEventListener("close", closed, { once: true }));
+  return dialog.returnValue === "yes";
+}
+
 export async function post(path, fields) {
   const body = new URLSearchParams(fields);
   try {
@@ -28,6 +39,11 @@ export async function post(path, fields) {
     const data = await answer.json().catch(() => ({ error: "Not understood." }));
     if (answer.ok && data.event) document.dispatchEvent(new CustomEvent("changed", { detail: data.event }));
     if (answer.ok) return data;
+    // An undo that takes several items out: it says how many, and is sent again by somebody who is sure.
+    if (data.n_items) {
+      const yes = `Yes, take ${data.n_items.toLocaleString("en")} items out`;
+      return (await sure(data.error, yes)) ? await post(path, { ...fields, event: data.event, sure: "yes" }) : null;
+    }
     tell(data.error);
   } catch {
     tell("The server does not answer. Is it still running?");
@@ -102,6 +118,17 @@ function correcting() {
   }
 }
 
+// So is an undo; here it asks back without leaving the page.
+function undoing() {
+  for (const form of document.querySelectorAll("form[action='/undo']")) {
+    form.addEventListener("submit", async (event) => {
+      event.preventDefault();
+      const done = await post("/undo.json", Object.fromEntries(new FormData(form)));
+      if (done) location.assign(form.elements.back.value);
+    });
+  }
+}
+
 // Suggestions for what is being typed: ids of items, and labels where there are too many to be in the page.
 let asked = 0;
 export async function suggest(field) {
@@ -130,3 +157,4 @@ scrollPages();
 dropping();
 hedging();
 correcting();
+undoing();

@@ -1,6 +1,6 @@
 // Which items are selected: kept between pages until this tab is closed, and labeled together.
 
-import { post, tell } from "/static/nearsay.js";
+import { post, sure, tell } from "/static/nearsay.js";
 
 const name = `selected in ${document.querySelector(".brand a").textContent}`;
 const form = document.getElementById("bulk");
@@ -35,15 +35,6 @@ function showCount() {
   document.getElementById("picked").textContent = `${count(selection.size)} selected.`;
 }
 
-async function sure(words) {
-  const dialog = document.getElementById("sure");
-  document.getElementById("sure-words").textContent = words;
-  dialog.returnValue = "no";
-  dialog.showModal();
-  await new Promise((closed) => dialog.addEventListener("close", closed, { once: true }));
-  return dialog.returnValue === "yes";
-}
-
 form?.addEventListener("submit", async (event) => {
   event.preventDefault();
   const label = form.elements.label.value.trim();
@@ -53,7 +44,7 @@ form?.addEventListener("submit", async (event) => {
     return tell("Say what they are.");
   }
   const many = selection.size > Number(form.dataset.sure);
-  if (many && !(await sure(`Give ${count(selection.size)} the label “${label}”?`))) return;
+  if (many && !(await sure(`Give ${count(selection.size)} the label “${label}”?`, "Yes, label them"))) return;
   const version = form.elements.version;
   const done = await post("/label-many.json", { rows: [...selection].join(","), label, version: version.value, ...(many && { sure: "yes" }) });
   if (!done) return;
