@@ -302,6 +302,50 @@ def test_labels_in_order_of_doubt_and_pairs_across_splits(leaves):
     assert all(split[pair["id"]] != split[pair["other"]] for pair in pairs)
 
 
+def test_a_column_that_no_item_has_is_an_error_that_names_those_there_are(leaves):
+    result = run("duplicates", "leaves.nearsay", "--across", "splt", "--distance", "0.5")
+    assert result.exit_code == 1
+    assert "'splt' (did you mean 'split'?). Known names: split." in result.stderr
+    assert "No two items" not in result.stdout
+    write("plain.csv", [["id", "width", "species"], ["a", 1, "oak"], ["b", 2, "oak"], ["c", 9, "elm"]])
+    run("index", "plain.csv", "-o", "plain.nearsay")
+    result = run("duplicates", "plain.nearsay", "--across", "split")
+    assert result.exit_code == 1
+    assert "no other columns" in result.stderr
+
+
+@pytest.mark.parametrize(
+    ("arguments", "words"),
+    [
+        (("index", "rows.npy", "-o", "x", "--keywords-column", "tags"), "holds one array"),
+        (("index", "leaves.csv", "-o", "x", "--describe", "color"), "rows of numbers"),
+        (("index", "leaves.csv", "-o", "x", "--encoder", "efficientnet-lite0"), "rows of numbers"),
+        (("index", "birds", "-o", "x", "--size", "64"), "--encoder"),
+        (("index", "birds", "-o", "x", "--describe", "thumbnail", "--size", "64"), "--encoder"),
+        (("label", "leaves.nearsay", "new.csv", "--format", "csv"), "--out"),
+        (("label", "leaves.nearsay", "new.csv", "--overwrite"), "--out"),
+        (("index", "bare.csv", "-o", "x", "--label-column", "9"), "3 columns"),
+    ],
+)
+def test_what_cannot_be_used_is_not_ignored(leaves, arguments, words):
+    np.save("rows.npy", np.arange(12.0).reshape(6, 2))
+    write("bare.csv", [["oak", 1, 2], ["oak", 1, 3], ["elm", 8, 9]])
+    result = run(*arguments)
+    assert result.exit_code == 1, result.stdout
+    assert words in result.stderr
+    assert not Path("x").exists()
+
+
+def test_a_column_without_a_name_is_named_by_its_number(place):
+    write("bare.csv", [["oak", 1, 2, "a"], ["oak", 1, 3, "b"], ["elm", 8, 9, "c"]])
+    made = run(
+        "index", "bare.csv", "-o", "bare.nearsay", "--label-column", "0", "--id-column", "-1", "--no-learn", "--json"
+    )
+    assert made.exit_code == 0, made.stderr
+    with LiveCollection.open("bare.nearsay", read_only=True) as collection:
+        assert collection.store.item("c")["label"] == "elm"
+
+
 def test_the_report_and_what_is_written_hold_no_script_and_no_formula(place):
     names = ["<script>alert(1)</script>", '=HYPERLINK("x")']
     rows = [[f"{name} {row}", row % 2 * 5 + row / 99, name] for row in range(20) for name in [names[row % 2]]]

@@ -10,6 +10,7 @@ import typer
 
 from nearsay.cli.app import Cluster, Collection, Strict, Who, app, count, person, tell_problems
 from nearsay.cli.building import IdColumn, Source
+from nearsay.errors import InputError
 from nearsay.terminal import FAILED, AsJson, empty_table, print_json, print_lines, print_parts, show_progress, show_rows
 
 if TYPE_CHECKING:
@@ -61,8 +62,11 @@ def label(
     """
     if cluster is not None or any(next(src.glob(pattern), None) for pattern in PARTS):
         settings = {"accuracy": accuracy, "n_keywords": keywords, "id_column": id_column, "overwrite": overwrite}
-        _label_parts(path, src, out, cluster, as_json, settings, refused={"--add": add, "--strict": strict})
+        refused = {"--add": add, "--strict": strict, "--format": format is not None}
+        _label_parts(path, src, out, cluster, as_json, settings, refused=refused)
         return
+    if out is None and (format is not None or overwrite):
+        raise InputError("--format and --overwrite are about the file that is written: name it with --out.")
     from nearsay.collection.exports import export_answers
     from nearsay.collection.indexing import asked_source, new_rows
     from nearsay.collection.live import LiveCollection
@@ -145,9 +149,8 @@ def duplicates(
     """
     from nearsay.collection.live import LiveCollection
 
-    key = None if across is None else (lambda details: details.get(across))
     with LiveCollection.open(path, read_only=True) as collection, show_progress("Comparing all items"):
-        found = collection.near_duplicates(distance, across=key)
+        found = collection.near_duplicates(distance, across=across)
     if as_json:
         print_json([each.to_dict() for each in found[:n]])
         return
@@ -223,7 +226,6 @@ def _label_parts(
 ) -> None:
     """Answer about a folder of Parquet files, file by file."""
     from nearsay.collection.labeling_parts import label_parts
-    from nearsay.errors import InputError
     from nearsay.neighbors.workers import named_cluster
 
     given = [name for name, is_given in refused.items() if is_given]

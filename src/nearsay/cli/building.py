@@ -76,6 +76,8 @@ def index(
             made = add_source(collection, src, confirmed=not unconfirmed, who=person(who), on_progress=tell, **reading)
     else:
         asked = [name.strip() for name in describe.split(",")] if describe else None
+        if size is not None and encoder is None:
+            raise InputError("--size is what an .onnx model takes: name the model with --encoder.")
         description = Description.asked(asked, encoder, size) if asked or encoder else None
         with show_rows(f"Indexing {src.name}") as tell:
             made = index_source(

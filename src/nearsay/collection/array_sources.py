@@ -28,7 +28,12 @@ class ArraySource:
         self.n_rows = len(self._rows)
         self.feature_groups = self._rows.feature_groups
         self.columns = [str(column) for column in range(self._rows.X.shape[1])]
-        self._keywords, name = (None, "") if path.suffix.lower() == ".npy" else self._read_keywords(asked.keywords)
+        only_rows = path.suffix.lower() == ".npy"
+        if only_rows and asked.keywords is not None:
+            raise InputError(
+                f"{path.name} holds one array, and no keywords. Use an .npz file, or a table of labels beside."
+            )
+        self._keywords, name = (None, "") if only_rows else self._read_keywords(asked.keywords)
         self.chosen = [
             f"X has {self.n_rows} rows of {len(self.columns)} numbers ({self._rows.X.dtype})",
             "there are no labels" if self._rows.y is None else "the labels are those stored beside X",

@@ -103,6 +103,10 @@ def index_source(
     partial = path.with_name(f".{path.name}.partial")
     described = _Describing(description, partial, cluster)
     source = read_source(src, describe=described, on_progress=on_progress, **reading)
+    if description is not None and not source.of_pictures:
+        raise InputError(
+            f"{source.name} has rows of numbers, and only pictures are described. Leave descriptors and encoder out."
+        )
     rows = _gathered(source)
     settings, groups, measured = _measured(source, described, metric)
     with storage_errors(f"make the collection {path}"):

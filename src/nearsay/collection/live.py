@@ -344,15 +344,15 @@ class LiveCollection:
         return likely_mistakes(self.now(), n, self.store.said_right())
 
     def near_duplicates(
-        self, distance: float | None = None, *, across: Callable[[dict[str, Any]], Any] | None = None
+        self, distance: float | None = None, *, across: str | Callable[[dict[str, Any]], Any] | None = None
     ) -> list[Duplicate]:
         """Pairs of items that are nearly the same, nearest first.
 
         Parameters
         ----------
         distance : pairs up to this far apart; None takes those far nearer than is usual here.
-        across : what an item belongs to (a split, a camera), from its details; then only pairs that differ in it
-            are given: between training and test items these are leakage.
+        across : what an item belongs to (a split, a camera): one of its details by name, or a function of them. Only
+            pairs that differ in it are given: between training and test items these are leakage.
         """
         return near_duplicates(self.now(), distance, across)
 

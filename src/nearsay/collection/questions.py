@@ -10,7 +10,7 @@ import numpy as np
 
 from nearsay.collection.answers import SaidBy
 from nearsay.collection.now import Now
-from nearsay.errors import InputError
+from nearsay.errors import InputError, unknown_name
 from nearsay.neighbors import find
 from nearsay.neighbors.table import NeighborTable
 from nearsay.posterior.label_scores import LabelScores
@@ -138,11 +138,13 @@ def _neighbors(share: float, ids: list[str], labels: list[str], far: list[float]
 
 
 def near_duplicates(
-    now: Now, distance: float | None, across: Callable[[dict[str, Any]], Any] | None
+    now: Now, distance: float | None, across: str | Callable[[dict[str, Any]], Any] | None
 ) -> list[Duplicate]:
     """Pairs of items up to a distance apart, found exactly; nearest first, then by row number."""
     if distance is not None and not distance >= 0:
         raise InputError(f"distance must be a number of at least 0; got {distance!r}.")
+    if isinstance(across, str):
+        across = _detail(now, across)
     view = now.views.first
     search = ExactSearch().fit_checked(view.search.rows_.between(0, len(now.alive)), view.search.distance_)
     if not now.alive.all():
@@ -166,6 +168,19 @@ def near_duplicates(
         for (a, b), far in sorted(pairs.items(), key=lambda pair: (pair[1], pair[0]))
         if across is None or across(now.details[a] or {}) != across(now.details[b] or {})
     ]
+
+
+def _detail(now: Now, name: str) -> Callable[[dict[str, Any]], Any]:
+    """A function that gives this detail of an item; an error where no item has one of that name."""
+    known = {each for row in np.flatnonzero(now.alive).tolist() for each in now.details[row] or ()}
+    if not known:
+        raise InputError(
+            f"There is no column {name!r}: the items of this collection came with no other columns. Columns of text"
+            " beside label, keywords and id are kept when a table is indexed."
+        )
+    if name not in known:
+        raise unknown_name("column", name, known)
+    return lambda details: details.get(name)
 
 
 def _twin_limits(now: Now, table: NeighborTable) -> np.ndarray:

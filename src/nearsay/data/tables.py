@@ -76,6 +76,8 @@ def find_column(
     besides: int | None = None,
 ) -> int | None:
     """The number of the column that was asked for by name or number, else of one with a known name, else None."""
+    if isinstance(asked, str) and names is None and asked.removeprefix("-").isdecimal():
+        asked = int(asked)  # a command line has no other way to say a number
     if isinstance(asked, str):
         if names is None:
             raise InputError(f"{source} has no header, so no column is called {asked!r}. Pass its number, from 0.")
