@@ -186,7 +186,7 @@ def test_a_folder_is_indexed_asked_corrected_and_asked_again(place):
         ("a.csv", None, "a.csv"),
         ("a.jsonl", None, "a.jsonl"),
         ("a.parquet", None, "a.parquet"),
-        ("a.xmp", None, "new/3.png.xmp"),
+        ("to-xmp", "xmp", "to-xmp/3.png.xmp"),
         ("a.json", "label-studio", "a.json"),
         ("to-fiftyone", "fiftyone", "to-fiftyone/labels.json"),
     ],
@@ -200,6 +200,44 @@ def test_answers_about_pictures_are_written_for_every_program(place, out, format
     assert result.exit_code == 0, result.stderr
     assert b"owl" in Path(written).read_bytes()
     assert Path("new/3.png").read_bytes() == before
+
+
+def test_sidecars_are_written_beside_pictures_only_where_that_is_said(place):
+    run("index", "birds", "-o", "birds.nearsay", "--describe", "thumbnail")
+
+    def beside():
+        return sorted(path.as_posix() for folder in ("birds", "new") for path in Path(folder).rglob("*.xmp"))
+
+    result = run("label", "birds.nearsay", "new", "-o", "answers", "--format", "xmp")
+    assert result.stdout == "2 answers in 2 files in answers.\n"
+    result = run("export", "birds.nearsay", "-o", "items", "--format", "xmp")
+    assert result.stdout == "30 items in 30 files in items.\n"
+    assert "bird|owl" in Path("items/bird/owl/7.png.xmp").read_text()
+    assert beside() == []
+    for command in (["label", "birds.nearsay", "new"], ["export", "birds.nearsay"]):
+        for wrong, words in (
+            (["-o", "x.xmp"], "--beside-pictures"),
+            (["--format", "xmp"], "--beside-pictures"),
+            (["-o", "x", "--beside-pictures"], "--out"),
+            (["--format", "csv", "--beside-pictures"], "xmp"),
+            (["-o", "items" if command[0] == "export" else "answers", "--format", "xmp"], "there already"),
+        ):
+            result = run(*command, *wrong)
+            assert result.exit_code == 1, (command, wrong)
+            assert words in result.stderr
+            assert "=True" not in result.stderr.replace("overwrite=True", "")
+    assert run("export", "birds.nearsay").exit_code == 1
+    assert beside() == []
+    result = run("label", "birds.nearsay", "new", "--beside-pictures")
+    assert result.stdout == "2 answers in 2 files beside the pictures in new.\n"
+    assert beside() == ["new/3.png.xmp", "new/4.png.xmp"]
+    run("index", "leaves.csv", "-o", "leaves.nearsay", "--no-learn")
+    result = run("export", "leaves.nearsay", "--beside-pictures")
+    assert result.exit_code == 1
+    assert "--format xmp --out" in result.stderr
+    result = run("export", "birds.nearsay", "--beside-pictures", "--json")
+    assert len(json.loads(result.stdout)["written"]) == 30
+    assert len(beside()) == 32
 
 
 def test_a_label_and_keywords_are_one_event_and_what_is_printed_is_what_happened(leaves):

@@ -266,7 +266,8 @@ def make_picture(path: Path) -> bytes:
 def test_a_sidecar_is_written_beside_each_picture_and_the_picture_is_not_touched(tmp_path):
     (tmp_path / "bird").mkdir()
     before = make_picture(tmp_path / "bird" / "1.png")
-    done = export_answers([OWL, Answer("x", "owl", path="../x.png"), Answer("y", "owl")], tmp_path / "all.xmp")
+    answers = [OWL, Answer("x", "owl", path="../x.png"), Answer("y", "owl")]
+    done = export_answers(answers, pictures=tmp_path, beside_pictures=True)
     assert done.paths == [tmp_path / "bird" / "1.png.xmp"]
     assert [(problem.row, problem.id, problem.reason) for problem in done.problems] == [
         (1, "x", "the path leaves the folder"),
@@ -276,16 +277,61 @@ def test_a_sidecar_is_written_beside_each_picture_and_the_picture_is_not_touched
     assert held(content, SUBJECT) == ["bird", "sky & sea", "<night>"]
     assert held(content, TREE) == ["bird", "sky & sea", "<night>"]
     assert (tmp_path / "bird" / "1.png").read_bytes() == before
-    assert not (tmp_path / "all.xmp").exists()
-    export_answers([OWL], tmp_path, format="xmp")
+    export_answers([OWL], pictures=tmp_path, beside_pictures=True)
     assert done.paths[0].read_bytes() == content
+
+
+def test_sidecars_go_into_a_folder_of_their_own_unless_they_are_wanted_beside_the_pictures(tmp_path):
+    photos, out = tmp_path / "photos", tmp_path / "out"
+    (photos / "bird").mkdir(parents=True)
+    make_picture(photos / "bird" / "1.png")
+    (photos / "bird" / "2.xmp").write_text(SIDECARS["darktable"])
+    before = {path: path.read_bytes() for path in photos.rglob("*") if path.is_file()}
+    answers = [OWL, Answer("2", "owl", path="bird/2.png"), Answer("3", "owl", path="gone/3.png")]
+    bad = [Answer("x", "owl", path="../x.png"), Answer("y", "owl"), Answer("z", "owl", path="/etc/z.png")]
+    done = export_answers([*answers, *bad], out, format="xmp", pictures=photos)
+    assert [path.relative_to(out).as_posix() for path in done.paths] == [
+        "bird/1.png.xmp",
+        "bird/2.xmp",
+        "gone/3.png.xmp",
+    ]
+    assert [problem.id for problem in done.problems] == ["x", "y", "z"]
+    # What the picture's own sidecar says comes along, so the tree can be copied over the pictures.
+    assert held((out / "bird" / "2.xmp").read_bytes(), SUBJECT) == ["sky", "owl"]
+    assert b"darktable:history_end" in (out / "bird" / "2.xmp").read_bytes()
+    assert {path: path.read_bytes() for path in photos.rglob("*") if path.is_file()} == before
+    assert sorted(path.name for path in tmp_path.iterdir()) == ["out", "photos"]
+    with pytest.raises(InputError, match="out is there already"):
+        export_answers(answers, out, format="xmp", pictures=photos)
+    again = [Answer("2", "wren", path="bird/2.png"), Answer("2 too", "tit", path="bird/2.png")]
+    export_answers(again, out, format="xmp", pictures=photos, overwrite=True)
+    assert held((out / "bird" / "2.xmp").read_bytes(), SUBJECT) == ["sky", "wren", "tit"]
+
+
+def test_where_sidecars_go_has_to_be_said(tmp_path):
+    make_picture(tmp_path / "1.png")
+    answers = [Answer("1", "owl", path="1.png")]
+    with pytest.raises(InputError, match="one file for each picture"):
+        export_answers(answers, tmp_path / "all.xmp")
+    with pytest.raises(InputError, match="is the folder of the pictures"):
+        export_answers(answers, tmp_path, format="xmp", pictures=tmp_path, overwrite=True)
+    with pytest.raises(InputError, match="leave path out"):
+        export_answers(answers, tmp_path / "out", pictures=tmp_path, beside_pictures=True)
+    with pytest.raises(InputError, match="pictures="):
+        export_answers(answers, beside_pictures=True)
+    with pytest.raises(InputError, match="what to write"):
+        export_answers(answers)
+    (tmp_path / "file").touch()
+    with pytest.raises(InputError, match="folder"):
+        export_answers(answers, tmp_path / "file", format="xmp", overwrite=True)
+    assert not list(tmp_path.glob("**/*.xmp"))
 
 
 def test_a_sidecar_of_the_short_name_is_added_to(tmp_path):
     make_picture(tmp_path / "1.png")
     (tmp_path / "1.xmp").write_text(SIDECARS["darktable"])
     assert sidecar_of(tmp_path / "1.png") == tmp_path / "1.xmp"
-    export_answers([Answer("1", "owl", path="1.png")], tmp_path, format="xmp")
+    export_answers([Answer("1", "owl", path="1.png")], pictures=tmp_path, beside_pictures=True)
     assert held((tmp_path / "1.xmp").read_bytes(), SUBJECT) == ["sky", "owl"]
     assert not (tmp_path / "1.png.xmp").exists()
 
@@ -305,7 +351,7 @@ def test_a_sidecar_that_cannot_be_added_to_is_left_alone_and_reported(tmp_path, 
     make_picture(tmp_path / "1.png")
     sidecar = tmp_path / "1.png.xmp"
     sidecar.write_bytes(content.encode("utf-8", "surrogateescape"))
-    done = export_answers([Answer("1", "owl", path="1.png")], tmp_path, format="xmp")
+    done = export_answers([Answer("1", "owl", path="1.png")], pictures=tmp_path, beside_pictures=True)
     assert reason in done.problems[0].reason
     assert done.paths == []
     assert sidecar.read_bytes() == content.encode("utf-8", "surrogateescape")
@@ -320,7 +366,9 @@ def test_a_sidecar_that_is_a_link_out_of_the_folder_is_not_followed(tmp_path, th
     if there:
         outside.write_text(SIDECARS["darktable"])
     (folder / "1.png.xmp").symlink_to(outside)
-    done = export_answers([Answer("1", "owl", path="1.png")], folder, format="xmp")
+    done = export_answers([Answer("1", "owl", path="1.png")], pictures=folder, beside_pictures=True)
+    assert "link that leaves" in done.problems[0].reason
+    done = export_answers([Answer("1", "owl", path="1.png")], tmp_path / "out", format="xmp", pictures=folder)
     assert "link that leaves" in done.problems[0].reason
     assert outside.exists() == there
     assert not there or outside.read_text() == SIDECARS["darktable"]

@@ -96,7 +96,7 @@ def test_sidecars_hold_the_way_down_the_tree_of_confirmed_labels(pets, tmp_path)
     photos.mkdir()
     for name in "abg":
         Image.new("RGB", (4, 4)).save(photos / f"{name}.png")
-    done = export_items(pets, photos, format="xmp")
+    done = export_items(pets, pictures=photos, beside_pictures=True)
     assert sorted(path.name for path in done.paths) == ["a.png.xmp", "b.png.xmp"]
     assert "animal|cat" in (photos / "a.png.xmp").read_text()
     assert [problem.id for problem in done.problems] == ["c"]
@@ -119,8 +119,27 @@ def test_pictures_lie_where_the_collection_says(pets, tmp_path):
     (tmp_path / "elsewhere").mkdir()
     Image.new("RGB", (4, 4)).save(tmp_path / "elsewhere" / "a.png")
     pets.store.set_settings({"pictures": str(tmp_path / "elsewhere")})
-    done = export_items(pets, tmp_path / "any.xmp")
+    done = export_items(pets, beside_pictures=True)
     assert [path.parent.name for path in done.paths] == ["elsewhere"]
+
+
+def test_sidecars_of_items_from_two_folders_lie_beside_their_own_pictures(pets, tmp_path):
+    for name in ("one", "two"):
+        (tmp_path / name).mkdir()
+        Image.new("RGB", (4, 4)).save(tmp_path / name / "a.png")
+    pets.store.set_settings({"pictures": str(tmp_path / "one")})
+    pets.add(["a of two"], [[1.0]], ["=dog"], details=[{"path": "a.png", "folder": str(tmp_path / "two")}])
+    done = export_items(pets, beside_pictures=True)
+    assert [path.parent.name for path in done.paths] == ["one", "two"]
+    assert "=dog" not in (tmp_path / "one" / "a.png.xmp").read_text()
+    assert "=dog" in (tmp_path / "two" / "a.png.xmp").read_text()
+
+
+def test_a_collection_that_does_not_know_its_pictures_asks_where_they_lie(pets, tmp_path):
+    with pytest.raises(InputError, match="pictures="):
+        export_items(pets, beside_pictures=True)
+    done = export_items(pets, tmp_path / "out", format="xmp")
+    assert [path.name for path in done.paths] == ["a.png.xmp", "b.png.xmp"]
 
 
 def test_nothing_is_replaced_unless_asked(pets, tmp_path):

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
@@ -27,6 +28,9 @@ PARTS = ("*.parquet", "*=*/**/*.parquet")
 
 Format = Annotated[str | None, typer.Option(help="csv, jsonl, parquet, xmp, label-studio or fiftyone.")]
 Overwrite = Annotated[bool, typer.Option("--overwrite", help="Replace what is there.")]
+BesidePictures = Annotated[
+    bool, typer.Option("--beside-pictures", help="Write XMP sidecars beside the pictures, instead of --out.")
+]
 Most = Annotated[int, typer.Option("-n", min=1, help="How many at most.")]
 
 
@@ -38,8 +42,11 @@ def label(
         float | None, typer.Option(min=0, max=1, help="How often hedged answers are to be right; 0.9 if left out.")
     ] = None,
     keywords: Annotated[int, typer.Option(min=0, help="Keywords for each item, at most.")] = 5,
-    out: Annotated[Path | None, typer.Option("-o", "--out", help="A file for the answers.", show_default=False)] = None,
+    out: Annotated[
+        Path | None, typer.Option("-o", "--out", help="A file for the answers; for xmp a folder.", show_default=False)
+    ] = None,
     format: Format = None,
+    beside_pictures: BesidePictures = False,
     overwrite: Overwrite = False,
     add: Annotated[bool, typer.Option("--add", help="Keep the items, with labels that wait to be confirmed.")] = False,
     id_column: IdColumn = None,
@@ -50,9 +57,10 @@ def label(
 ) -> None:
     """Say what new items are: class, probability, record, hedged label, keywords, and the neighbors that say so.
 
-    The ending of --out chooses the format: csv, jsonl, parquet; xmp writes sidecars beside the pictures, which are
-    never touched. A folder of Parquet files is answered file by file, into the folder --out: after an interruption
-    the same command goes on where it was, and --cluster shares the files out.
+    The ending of --out chooses the format: csv, jsonl, parquet. --format xmp writes sidecars of pictures into the
+    folder --out, --beside-pictures beside the pictures, which are never touched. A folder of Parquet files is answered
+    file by file, into the folder --out: after an interruption the same command goes on where it was, and --cluster
+    shares the files out.
 
     \b
     Examples:
@@ -62,10 +70,16 @@ def label(
     """
     if cluster is not None or any(next(src.glob(pattern), None) for pattern in PARTS):
         settings = {"accuracy": accuracy, "n_keywords": keywords, "id_column": id_column, "overwrite": overwrite}
-        refused = {"--add": add, "--strict": strict, "--format": format is not None}
+        refused = {
+            "--add": add,
+            "--strict": strict,
+            "--format": format is not None,
+            "--beside-pictures": beside_pictures,
+        }
         _label_parts(path, src, out, cluster, as_json, settings, refused=refused)
         return
-    if out is None and (format is not None or overwrite):
+    _check_out(out, format, beside_pictures)
+    if out is None and not beside_pictures and (format is not None or overwrite):
         raise InputError("--format and --overwrite are about the file that is written: name it with --out.")
     from nearsay.collection.exports import export_answers
     from nearsay.collection.indexing import asked_source, new_rows
@@ -85,9 +99,11 @@ def label(
                 paths_of = (details.get("path") for details in batch.details)
                 answers += [replace(answer, path=place) for answer, place in zip(said, paths_of, strict=True)]
         tell_problems(source.problems)
-        if out is not None:
+        if out is not None or beside_pictures:
             pictures = src if src.is_dir() else src.parent
-            written = export_answers(answers, out, format=format, overwrite=overwrite, pictures=pictures)
+            written = export_answers(
+                answers, out, format=format, overwrite=overwrite, pictures=pictures, beside_pictures=beside_pictures
+            )
             tell_problems(written.problems)
             paths, failed = [str(each) for each in written.paths], bool(written.problems)
         for batch in asked if add and answers else ():
@@ -95,11 +111,10 @@ def label(
     if as_json:
         problems = [problem.to_dict() for problem in source.problems]
         print_json({"answers": [answer.to_dict() for answer in answers], "problems": problems, "written": paths})
-    elif out is None:
+    elif out is None and not beside_pictures:
         print_parts(*_answers(answers))
     else:
-        where = paths[0] if len(paths) == 1 else f"{len(paths):,} files beside the pictures"
-        print_lines(f"{count(len(answers), 'answer')} in {where}.")
+        print_lines(f"{count(len(answers), 'answer')} in {_places(paths, out)}.")
     if add and not as_json:
         print_parts(f"{count(len(answers), 'item')} added; their labels wait: nearsay confirm, or nearsay correct.")
     if source.problems or failed:
@@ -187,32 +202,71 @@ def label_next(path: Collection, n: Most = 10, as_json: AsJson = False) -> None:
 def export(
     path: Collection,
     out: Annotated[
-        Path, typer.Option("-o", "--out", help="A file; its ending chooses the format.", show_default=False)
-    ],
+        Path | None,
+        typer.Option(
+            "-o", "--out", help="A file; its ending chooses the format. For xmp a folder.", show_default=False
+        ),
+    ] = None,
     format: Format = None,
+    beside_pictures: BesidePictures = False,
     overwrite: Overwrite = False,
     as_json: AsJson = False,
 ) -> None:
     """Write the items with their labels and keywords for spreadsheets, programs, photo managers or labeling tools.
 
+    --format xmp writes sidecars of pictures into the folder --out, --beside-pictures beside the pictures.
+
     \b
-    Example:
+    Examples:
       nearsay export birds.nearsay -o birds.csv
+      nearsay export birds.nearsay -o sidecars --format xmp
     """
     from nearsay.collection.item_exports import export_items
     from nearsay.collection.live import LiveCollection
 
+    _check_out(out, format, beside_pictures)
+    if out is None and not beside_pictures:
+        raise InputError("Name the file to write with --out, or say --beside-pictures for XMP sidecars.")
     with LiveCollection.open(path, read_only=True) as collection:
-        written = export_items(collection, out, format=format, overwrite=overwrite)
+        if beside_pictures and collection.store.settings.get("pictures") is None:
+            raise InputError(
+                f"{path} does not know where its pictures lie. Write sidecars into a folder: --format xmp --out FOLDER."
+            )
+        written = export_items(collection, out, format=format, overwrite=overwrite, beside_pictures=beside_pictures)
         n_items = len(collection)
     tell_problems(written.problems)
     paths = [str(each) for each in written.paths]
     if as_json:
         print_json({"items": n_items, "written": paths, "problems": [each.to_dict() for each in written.problems]})
     else:
-        print_lines(f"{count(n_items, 'item')} in {paths[0] if len(paths) == 1 else count(len(paths), 'file')}.")
+        print_lines(f"{count(n_items, 'item')} in {_places(paths, out)}.")
     if written.problems:
         raise typer.Exit(FAILED)
+
+
+def _check_out(out: Path | None, format: str | None, beside_pictures: bool) -> None:
+    """Where sidecars go is said in one of two ways."""
+    if beside_pictures and (out is not None or format not in (None, "xmp")):
+        raise InputError(
+            "--beside-pictures writes XMP sidecars (xmp) beside the pictures: leave --out and other formats out."
+        )
+    if not beside_pictures and (
+        (format is None and out is not None and out.suffix.lower() == ".xmp") or (format == "xmp" and out is None)
+    ):
+        raise InputError(
+            "XMP sidecars are one file for each picture: name a folder with --out and --format xmp, or say"
+            " --beside-pictures."
+        )
+
+
+def _places(paths: list[str], out: Path | None) -> str:
+    """What was written, in words: a file, or how many in which folder."""
+    if len(paths) == 1 and out is not None:
+        return paths[0]
+    if out is not None:
+        return f"{count(len(paths), 'file')} in {out}"
+    folder = f" in {os.path.commonpath([Path(path).parent for path in paths])}" if paths else ""
+    return f"{count(len(paths), 'file')} beside the pictures{folder}"
 
 
 def _label_parts(

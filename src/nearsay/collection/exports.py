@@ -3,7 +3,7 @@
 ::
 
     answers ──► .csv .jsonl .parquet, a DataFrame
-            ──► .xmp          a sidecar beside each picture         (sidecars.py)
+            ──► XMP           a sidecar for each picture            (sidecars.py)
             ──► Label Studio  tasks with predictions                (labeling_tools.py)
             ──► FiftyOne      labels.json and data.json
 
@@ -30,7 +30,7 @@ from nearsay.data.replacing import as_text, replacing
 from nearsay.errors import InputError, require, unknown_name
 from nearsay.posterior.evidence import record_in_words
 
-BY_ENDING = {".csv": "csv", ".jsonl": "jsonl", ".ndjson": "jsonl", ".parquet": "parquet", ".xmp": "xmp"}
+BY_ENDING = {".csv": "csv", ".jsonl": "jsonl", ".ndjson": "jsonl", ".parquet": "parquet"}
 # With one of these first, a spreadsheet takes a cell for a formula, and may run it.
 FORMULA = re.compile(r"\s*[=+\-@\t\r\n|%]|[\t\r\n]")
 BETWEEN = "; "
@@ -53,11 +53,12 @@ class Exported:
 
 def export_answers(
     answers: Iterable[Answer],
-    path: str | os.PathLike[str],
+    path: str | os.PathLike[str] | None = None,
     *,
     format: str | None = None,
     overwrite: bool = False,
     pictures: str | os.PathLike[str] | None = None,
+    beside_pictures: bool = False,
 ) -> Exported:
     """Write answers for spreadsheets, programs, photo managers or labeling tools.
 
@@ -65,13 +66,15 @@ def export_answers(
     ----------
     answers : Answers
     path
-        What to write; the ending chooses the format unless ``format`` does. For ``xmp`` this is the folder of the
-        pictures, or any name in it that ends with .xmp; for ``fiftyone`` a folder.
+        What to write; the ending chooses the format unless ``format`` does. For ``xmp`` and ``fiftyone`` a folder.
     format : "csv", "jsonl", "parquet", "xmp", "label-studio" or "fiftyone", optional
     overwrite : bool
-        Replace what is there already. A sidecar is never replaced: new words are added to it.
+        Replace what is there already.
     pictures : path, optional
-        The folder in which the paths of the answers begin. By default that of ``path``.
+        The folder in which the paths of the answers begin; for ``fiftyone`` by default that of ``path``.
+    beside_pictures : bool
+        Write XMP sidecars beside the pictures, instead of into a folder ``path``. One that is there is not replaced:
+        new words are added to it.
 
     >>> import tempfile
     >>> path = Path(tempfile.mkdtemp()) / "out.csv"
@@ -82,20 +85,60 @@ def export_answers(
     Traceback (most recent call last):
     nearsay.errors.InputError: out.csv is there already. Pass overwrite=True to replace it, or name another file.
     """
-    path, given = Path(path), list(answers)
-    chosen = format_of(path, format)
-    if chosen == "xmp":
-        folder = Path(pictures) if pictures is not None else path if path.is_dir() else path.parent
-        return Exported(*write_sidecars(given, folder))
+    given = list(answers)
+    chosen, path = format_and_path(path, format, beside_pictures)
+    if chosen == "xmp" or path is None:
+        folder = None if pictures is None else Path(pictures)
+        return export_sidecars(given, [folder] * len(given), path, overwrite=overwrite)
     if chosen == "fiftyone":
         return write_folder(path, fiftyone_files(given, Path(pictures or path.parent)), overwrite=overwrite)
     return write_file(path, lambda out: WRITERS[chosen](given, out), "An answer", overwrite=overwrite)
+
+
+def format_and_path(
+    path: str | os.PathLike[str] | None, format: str | None, beside_pictures: bool
+) -> tuple[str, Path | None]:
+    """What was asked for: the format, and where to; None is beside the pictures."""
+    if beside_pictures:
+        if path is not None or format not in (None, "xmp"):
+            raise InputError(
+                "beside_pictures=True writes XMP sidecars beside the pictures: leave path out, and format."
+            )
+        return "xmp", None
+    if path is None:
+        raise InputError("Say what to write: pass a path, or beside_pictures=True for XMP sidecars.")
+    return format_of(Path(path), format), Path(path)
+
+
+def export_sidecars(
+    answers: list[Answer], folders: list[Path | None], out: Path | None, *, overwrite: bool
+) -> Exported:
+    """Sidecars of pictures that lie in these folders: below a folder ``out``, or beside the pictures."""
+    if out is None:
+        if any(folder is None and answer.path for answer, folder in zip(answers, folders, strict=True)):
+            raise InputError("Nobody said where the pictures lie: pass pictures=, their folder.")
+        return Exported(*write_sidecars(answers, folders))
+    if out.resolve() in {folder.resolve() for folder in set(folders) if folder is not None}:
+        raise InputError(
+            f"{out} is the folder of the pictures. Name another one, or ask for sidecars beside the pictures."
+        )
+    if out.exists() and not out.is_dir():
+        raise InputError(f"{out.name} is a file, and sidecars are many: name a folder.")
+    if out.is_dir() and any(out.iterdir()):
+        _check_free(out, overwrite)
+    out.mkdir(exist_ok=True)
+    return Exported(*write_sidecars(answers, folders, out))
 
 
 def format_of(path: Path, format: str | None) -> str:
     """The format that was asked for, or that the ending stands for."""
     chosen = format or BY_ENDING.get(path.suffix.lower())
     if chosen is None or chosen not in WRITERS:
+        if format is None and path.suffix.lower() == ".xmp":
+            raise InputError(
+                "XMP sidecars are one file for each picture: name a folder and pass format='xmp', or"
+                " beside_pictures=True."
+            )
         if format is None:
             raise InputError(
                 f"Cannot tell the format from {path.name!r}: known endings are {', '.join(sorted(BY_ENDING))}."
@@ -271,6 +314,6 @@ WRITERS: dict[str, Any] = {
     "jsonl": _write_jsonl,
     "parquet": _write_parquet,
     "label-studio": _write_label_studio,
-    "xmp": None,  # many files beside pictures, and a folder: these write themselves
+    "xmp": None,  # many files, and a folder: these write themselves
     "fiftyone": None,
 }

@@ -11,7 +11,8 @@ from nearsay.collection.exports import (
     BETWEEN,
     Exported,
     as_json,
-    format_of,
+    export_sidecars,
+    format_and_path,
     write_cells,
     write_file,
     write_folder,
@@ -20,7 +21,6 @@ from nearsay.collection.exports import (
 from nearsay.collection.item_table import COLUMNS, item_dicts
 from nearsay.collection.labeling_tools import fiftyone_files, label_studio_tasks
 from nearsay.collection.live import LiveCollection
-from nearsay.collection.sidecars import write_sidecars
 from nearsay.data.replacing import as_text
 from nearsay.errors import require
 from nearsay.taxonomy.taxonomy import Taxonomy
@@ -28,23 +28,24 @@ from nearsay.taxonomy.taxonomy import Taxonomy
 
 def export_items(
     collection: LiveCollection,
-    path: str | os.PathLike[str],
+    path: str | os.PathLike[str] | None = None,
     *,
     format: str | None = None,
     overwrite: bool = False,
     pictures: str | os.PathLike[str] | None = None,
+    beside_pictures: bool = False,
 ) -> Exported:
     """Write the items of a collection: ids, labels, keywords, whether confirmed, by whom given, and details.
 
     Parameters
     ----------
     collection : LiveCollection
-    path, format, overwrite
+    path, format, overwrite, beside_pictures
         As for ``export_answers``. Label Studio gets confirmed labels as annotations, others as predictions; sidecars
         and FiftyOne get confirmed labels only.
     pictures : path, optional
-        The folder in which the paths of the items (``path`` in their details) begin. By default the collection's
-        setting ``pictures`` where it has one, else the folder of ``path``.
+        The folder in which the paths of the items (``path`` in their details) begin. By default ``folder`` in their
+        details, else the collection's setting ``pictures``; for ``fiftyone`` else the folder of ``path``.
 
     >>> import tempfile
     >>> folder = Path(tempfile.mkdtemp())
@@ -55,15 +56,17 @@ def export_items(
     "a","oak","green; large","yes","person","",""
     >>> leaves.close()
     """
-    path = Path(path)
-    chosen = format_of(path, format)
+    chosen, path = format_and_path(path, format, beside_pictures)
     known = collection.store.items()
     items, version = item_dicts(known), known.version
     tree = collection.taxonomy
     folder = pictures if pictures is not None else collection.store.settings.get("pictures")
-    if chosen == "xmp":
-        beside = Path(folder) if folder is not None else path if path.is_dir() else path.parent
-        return Exported(*write_sidecars(_sure_answers(items, tree, version), beside))
+    if chosen == "xmp" or path is None:
+        sure = [item for item in items if item["confirmed"]]
+        # Items that were added later may come from another folder.
+        named = [pictures or (item["details"] or {}).get("folder") or folder for item in sure]
+        folders = [None if name is None else Path(name) for name in named]
+        return export_sidecars(_sure_answers(items, tree, version), folders, path, overwrite=overwrite)
     if chosen == "fiftyone":
         files = fiftyone_files(_sure_answers(items, tree, version), Path(folder or path.parent))
         return write_folder(path, files, overwrite=overwrite)

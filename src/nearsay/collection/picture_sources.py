@@ -169,12 +169,7 @@ def path_within(folder: Path, name: str) -> Path:
     Traceback (most recent call last):
     nearsay.errors.InputError: the path leaves the folder
     """
-    if not name:
-        raise InputError("no picture is named")
-    relative = Path(name.replace("\\", "/"))
-    if relative.is_absolute() or ".." in relative.parts or "\0" in name:
-        raise InputError("the path leaves the folder")
-    path = folder / relative
+    path = folder / relative_path(name)
     try:
         if leads_out(folder, path):
             raise InputError("the path leaves the folder, by a link")
@@ -183,6 +178,16 @@ def path_within(folder: Path, name: str) -> Path:
     except OSError as error:
         raise InputError(f"the path cannot be used ({error.strerror})") from error
     return path
+
+
+def relative_path(name: str) -> Path:
+    """The name of a picture as a path that leaves no folder, whether there is such a picture or not."""
+    if not name:
+        raise InputError("no picture is named")
+    relative = Path(name.replace("\\", "/"))
+    if relative.is_absolute() or ".." in relative.parts or "\0" in name:
+        raise InputError("the path leaves the folder")
+    return relative
 
 
 def leads_out(folder: Path, path: Path) -> bool:

@@ -117,7 +117,7 @@ def settled_items(
 
 
 def exported(answers: Sequence[Answer], format: str) -> bytes:
-    """A file of answers: a table, lines of JSON, or a zip of sidecars that lie beside pictures of the answers' paths.
+    """A file of answers: a table, lines of JSON, or a zip of sidecars for the pictures of the answers' paths.
 
     >>> exported([Answer("a", "owl", 0.9)], "csv").decode().splitlines()[1][:13]
     '"a","owl",0.9'
@@ -130,13 +130,11 @@ def exported(answers: Sequence[Answer], format: str) -> bytes:
             export_answers(answers, path)
             return path.read_bytes()
         pictures = [answer for answer in answers if answer.path]
-        for answer in pictures:
-            (Path(folder) / str(answer.path)).touch()
-        paths, _ = write_sidecars(pictures, Path(folder))
+        paths, _ = write_sidecars(pictures, [None] * len(pictures), Path(folder))
         out = io.BytesIO()
         with zipfile.ZipFile(out, "w", zipfile.ZIP_DEFLATED) as packed:
             for path in paths:
-                packed.write(path, path.name)
+                packed.write(path, path.relative_to(folder))
         return out.getvalue()
 
 

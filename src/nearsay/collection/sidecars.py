@@ -1,7 +1,9 @@
 """XMP sidecars: labels and keywords beside a picture, where photo managers read them. The picture is never touched.
 
-A sidecar that is there already is not written anew but added to: all bytes
-stay as they are, except that new words come into the two lists::
+They are written beside the pictures where that is asked for, else into a folder
+of their own, in which the folders of the pictures come again. A sidecar that is
+there already is not written anew but added to: all bytes stay as they are,
+except that new words come into the two lists::
 
     <dc:subject><rdf:Bag> … <rdf:li>owl</rdf:li></rdf:Bag></dc:subject>
     <lr:hierarchicalSubject><rdf:Bag> … <rdf:li>bird|owl</rdf:li></rdf:Bag></lr:hierarchicalSubject>
@@ -19,7 +21,7 @@ from xml.sax.saxutils import escape
 
 from nearsay.collection.answers import Answer
 from nearsay.collection.batches import Problem
-from nearsay.collection.picture_sources import leads_out, path_within
+from nearsay.collection.picture_sources import leads_out, path_within, relative_path
 from nearsay.data.replacing import replacing
 from nearsay.errors import InputError
 
@@ -37,29 +39,63 @@ EMPTY = (
 NOT_IN_XML = re.compile("[\x00-\x08\x0b\x0c\x0e-\x1f\ud800-\udfff\ufffe\uffff]")
 
 
-def write_sidecars(answers: Sequence[Answer], folder: Path) -> tuple[list[Path], list[Problem]]:
-    """Write a sidecar beside each picture, ``NAME.jpg.xmp``, or add to the one that is there (also ``NAME.xmp``).
+def write_sidecars(
+    answers: Sequence[Answer], folders: Sequence[Path | None], out: Path | None = None
+) -> tuple[list[Path], list[Problem]]:
+    """Write a sidecar for each picture, ``NAME.jpg.xmp``.
+
+    Parameters
+    ----------
+    answers : Answers, with the ``path`` of their picture.
+    folders : the folder in which each of these paths begins; None where that is not known.
+    out : folder, optional
+        Sidecars are written below it, and a picture's own sidecar is where each starts from. By default they are
+        written beside the pictures, into the picture's own sidecar where there is one (also ``NAME.xmp``).
 
     Gives the sidecars that now hold the answers, and a problem for each answer
     that has none: no picture, not in the folder, or a sidecar that is damaged
     (and stays as it is).
     """
-    paths: list[Path] = []
+    paths: dict[Path, None] = {}
     problems: list[Problem] = []
-    for number, answer in enumerate(answers):
+    for number, (answer, folder) in enumerate(zip(answers, folders, strict=True)):
         try:
-            path = sidecar_of(path_within(folder, answer.path or ""))
-            if leads_out(folder, path):
-                raise InputError("the sidecar is a link that leaves the folder")
-            old = path.read_bytes() if path.exists() else None
+            own = None if folder is None else _own_sidecar(folder, answer, must_exist=out is None)
+            path = own if out is None else _below(out, folder, own, answer)
+            if path is None:
+                raise InputError("it is not known in which folder the picture lies")
+            # Of two answers about one picture the second adds to what the first wrote.
+            there = path if path in paths else own
+            old = there.read_bytes() if there is not None and there.exists() else None
             new = merged(EMPTY if old is None else old, *words_of(answer))
-            if new != old:
-                with replacing(path) as out:
-                    out.write(new)
-            paths.append(path)
+            if new != old or there != path:
+                path.parent.mkdir(parents=True, exist_ok=True)
+                with replacing(path) as file:
+                    file.write(new)
+            paths[path] = None
         except (InputError, OSError) as error:
             problems.append(Problem(number, answer.id, str(error).rstrip(".")))
-    return paths, problems
+    return list(paths), problems
+
+
+def _own_sidecar(folder: Path, answer: Answer, *, must_exist: bool) -> Path:
+    """Where the sidecar of a picture in the folder is or should be."""
+    name = answer.path or ""
+    path = sidecar_of(path_within(folder, name) if must_exist else folder / relative_path(name))
+    if leads_out(folder, path):
+        raise InputError("the sidecar is a link that leaves the folder")
+    return path
+
+
+def _below(out: Path, folder: Path | None, own: Path | None, answer: Answer) -> Path:
+    """The place below ``out`` of a picture's sidecar."""
+    if own is not None and folder is not None:
+        path = out / own.relative_to(folder)
+    else:
+        path = sidecar_of(out / relative_path(answer.path or ""))
+    if leads_out(out, path):
+        raise InputError("the path leaves the folder, by a link")
+    return path
 
 
 def sidecar_of(picture: Path) -> Path:
