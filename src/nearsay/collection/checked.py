@@ -57,9 +57,9 @@ def checked_ids(ids: Any) -> list[str]:
     found = [_text(one, "An id") for one in _listed(ids, "ids")]
     if not found:
         raise InputError("ids is empty; at least one item is needed.")
-    for place, one in enumerate(found):
-        if not one.strip():
-            raise InputError(f"An id must not be empty; that of item {place} is.")
+    if not all(map(str.strip, found)):
+        empty = next(place for place, one in enumerate(found) if not one.strip())
+        raise InputError(f"An id must not be empty; that of item {empty} is.")
     if len(set(found)) < len(found):
         seen: set[str] = set()
         twice = next(one for one in found if one in seen or seen.add(one))  # type: ignore[func-returns-value]
@@ -172,6 +172,8 @@ def _aligned(values: Any, n: int, name: str) -> list[Any]:
 
 
 def _text(value: Any, what: str) -> str:
+    if type(value) is str and value.isprintable() and len(value) <= LONGEST_NAME:  # most are, and there may be millions
+        return value
     if not isinstance(value, str):
         raise InputError(f"{what} must be a string; got {value!r} ({type(value).__name__}). Write it with str().")
     fault = name_fault(value)
