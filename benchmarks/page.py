@@ -127,7 +127,7 @@ class Server:
 
     def __init__(self, collection: Any) -> None:
         config = server_config(make_app(collection, TOKEN))
-        self._server, self._socket = uvicorn.Server(config), listening(config)
+        self._server, self._socket = uvicorn.Server(config), listening()
         self._thread = threading.Thread(target=self._server.run, kwargs={"sockets": [self._socket]}, daemon=True)
         self.port = self._socket.getsockname()[1]
 

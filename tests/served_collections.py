@@ -85,7 +85,7 @@ def served(collection, token=TOKEN):
         make_app(collection, token), host="127.0.0.1", port=0, log_level="critical", access_log=False, lifespan="off"
     )
     server = uvicorn.Server(config)
-    socket = listening(config)
+    socket = listening()
     thread = threading.Thread(target=server.run, kwargs={"sockets": [socket]}, daemon=True)
     thread.start()
     while not server.started:

@@ -14,7 +14,6 @@ from collections import Counter
 import httpx
 import numpy as np
 import pytest
-import uvicorn
 from PIL import Image
 from starlette.testclient import TestClient
 from typer.testing import CliRunner
@@ -82,8 +81,8 @@ def test_a_name_that_was_given_is_known_however_it_is_written(heaps):
 
 @pytest.mark.parametrize("path", ["/", "/ask", "/ask.json", "/picture?id=x", "/openapi.json", "/static/nearsay.js"])
 @pytest.mark.parametrize("headers", [{}, {"Authorization": "Bearer wrong"}, {"Authorization": "Bearer "},
-                                     {"Authorization": f"Basic {TOKEN}"}, {"Cookie": "nearsay=wrong"},
-                                     {"Cookie": f"nearsay={TOKEN}"}, {"Cookie": "nearsay"}])  # fmt: skip
+                                     {"Authorization": f"Basic {TOKEN}"}, {"Cookie": "nearsay-80=wrong"},
+                                     {"Cookie": f"nearsay-80={TOKEN}"}, {"Cookie": "nearsay-80"}])  # fmt: skip
 def test_without_the_token_nothing_is_shown(heaps, path, headers):
     answer = without_token(heaps).get(path, headers=headers, follow_redirects=False)
     assert answer.status_code == 403
@@ -100,6 +99,21 @@ def test_the_token_becomes_a_cookie_and_leaves_the_address(heaps):
     assert "samesite=strict" in cookie
     assert TOKEN not in cookie
     assert client.get("/ask").status_code == 200
+
+
+def test_pages_at_two_ports_of_one_machine_do_not_log_each_other_out(heaps):
+    jar = httpx.Cookies()  # a browser keeps cookies by host, whatever the port
+    ports = (8017, 8018)
+    pages = [
+        TestClient(make_app(heaps, f"{TOKEN}{port}"), base_url=f"http://localhost:{port}", cookies=jar)
+        for port in ports
+    ]
+    for port, page in zip(ports, pages, strict=True):
+        page.get(f"/ask?token={TOKEN}{port}")
+        jar.update(page.cookies)
+    for page in pages:
+        page.cookies = jar
+        assert page.get("/ask").status_code == 200
 
 
 def test_the_token_leads_to_no_other_host(heaps):
@@ -267,12 +281,9 @@ def test_bodies_that_never_end_or_lie_about_their_length_end_in_an_answer(heaps,
         assert httpx.get(f"{address}/ask", headers=headers).status_code == 200
 
 
-def test_answers_are_sent_at_once(heaps):
-    config = uvicorn.Config(make_app(heaps, TOKEN), port=0)
-    with listening(config) as bound:
-        bound.listen()
-        with socket.create_connection(bound.getsockname()), bound.accept()[0] as line:
-            assert line.getsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY)
+def test_answers_are_sent_at_once():
+    with listening() as bound, socket.create_connection(bound.getsockname()), bound.accept()[0] as line:
+        assert line.getsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY)
 
 
 def test_a_length_that_is_no_number_is_refused_by_the_gate_itself(heaps):

@@ -13,6 +13,7 @@ import uvicorn
 from starlette.responses import Response
 
 from nearsay.cli.serving import listening
+from nearsay.errors import InputError
 from nearsay.web import connections, gate, static_files
 from nearsay.web.app import make_app
 from nearsay.web.served import Served
@@ -30,7 +31,7 @@ def on_a_port(collection):
     """The address of a server as ``nearsay serve`` sets it up."""
     config = connections.server_config(make_app(collection, TOKEN))
     config.log_level = "critical"
-    server, bound = uvicorn.Server(config), listening(config)
+    server, bound = uvicorn.Server(config), listening()
     thread = threading.Thread(target=server.run, kwargs={"sockets": [bound]}, daemon=True)
     thread.start()
     while not server.started:
@@ -130,37 +131,77 @@ async def large_file(self, request):
     return Response(bytes(LARGE))
 
 
-def test_more_connections_than_are_listened_to_end_at_once_and_the_others_go_on(heaps, monkeypatch):
+HALF_OPEN = {
+    "nothing": "",
+    "half a head": ASKED[:40],
+    "half a body": f"{SENT}Content-Length: 9\r\n\r\nnumb",
+    "half a body without the token": f"{SENT}Content-Length: 9\r\n\r\nnumb".replace(TOKEN, "wrong"),
+}
+
+
+@pytest.mark.parametrize("sent", HALF_OPEN.values(), ids=HALF_OPEN)
+@pytest.mark.parametrize("most", [64, 10_000])
+def test_half_open_connections_keep_nobody_waiting(heaps, monkeypatch, sent, most):
+    monkeypatch.setattr(connections, "MOST_WAITING", most)  # the limit of one address, or that of all
+    with on_a_port(heaps) as address:
+        lines = [line_to(address, sent.encode()) for _ in range(200 if most == 64 else 450)]
+        for _ in range(5):
+            since = time.monotonic()
+            assert answers(address)
+            assert time.monotonic() - since < 2
+            lines += [line_to(address, sent.encode()) for _ in range(20)]
+        for line in lines:
+            line.close()
+
+
+def test_a_slow_upload_outlives_silent_connections(heaps, monkeypatch):
+    monkeypatch.setattr(connections, "MOST_WAITING", 5)
+    with on_a_port(heaps) as address, line_to(address, f"{SENT}Content-Length: 60\r\n\r\n".encode()) as slow:
+        lines = []
+        for _ in range(12):
+            slow.sendall(b"12345")
+            time.sleep(0.05)
+            lines.append(line_to(address))
+        assert slow.recv(4096).startswith(b"HTTP/1.1 400")  # no numbers: but it was read to the end
+        assert closed(lines[0])
+        for line in lines:
+            line.close()
+
+
+def test_a_newcomer_takes_the_place_of_the_connection_silent_the_longest(heaps, monkeypatch):
     monkeypatch.setattr(connections, "MOST_CONNECTIONS", 5)
     with on_a_port(heaps) as address:
         lines = [line_to(address) for _ in range(5)]
-        with line_to(address) as sixth:
-            assert closed(sixth)
-        lines[0].sendall(ASKED.encode())
+        lines[0].sendall(ASKED[:40].encode())
+        time.sleep(0.2)
+        with line_to(address, ASKED.encode()) as sixth:
+            assert sixth.recv(4096).startswith(b"HTTP/1.1 200")
+        assert closed(lines[1])
+        lines[0].sendall(ASKED[40:].encode())
         assert lines[0].recv(4096).startswith(b"HTTP/1.1 200")
         for line in lines:
             line.close()
-        while not (came := tried(address)):
-            time.sleep(0.01)
-        assert came
 
 
-def tried(address):
-    with contextlib.suppress(OSError):
-        return answers(address)
-    return False
+def test_requests_that_are_being_answered_keep_their_connections(heaps, monkeypatch):
+    monkeypatch.setattr(connections, "MOST_CONNECTIONS", 3)
+    go = threading.Event()
 
+    def wait(*given):
+        go.wait(20)
+        raise InputError("It took long.")
 
-def test_more_requests_than_are_taken_are_told_to_come_again(heaps, monkeypatch):
-    monkeypatch.setattr(connections, "MOST_REQUESTS", 4)
+    monkeypatch.setattr(Served, "ask_item", wait)
+    asked = ASKED.replace("ask.json", "ask.json?id=row%200").encode()
     with on_a_port(heaps) as address:
-        waiting = [line_to(address, f"{SENT}Content-Length: 9\r\n\r\nnumb".encode()) for _ in range(3)]
-        with line_to(address, ASKED.encode()) as line:
-            assert line.recv(4096).startswith(b"HTTP/1.1 503")
-        for line in waiting:
+        busy = [line_to(address, asked) for _ in range(3)]
+        time.sleep(0.3)
+        with line_to(address) as newcomer:
+            assert closed(newcomer)
+        go.set()
+        for line in busy:
+            assert line.recv(4096).startswith(b"HTTP/1.1 400")
             line.close()
-        while not tried(address):
-            time.sleep(0.01)
 
 
 def test_what_is_sent_too_slowly_is_refused_though_it_never_stops(heaps, monkeypatch):

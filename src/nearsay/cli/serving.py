@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+import errno
 import secrets
 import socket as sockets
-from typing import Annotated, Any
+from typing import Annotated
 
 import typer
 
@@ -36,7 +37,7 @@ def serve(
       nearsay serve birds.nearsay --read-only
     """
     require("starlette", "web")
-    require("multipart", "web")
+    require("python_multipart", "web")
     uvicorn = require("uvicorn", "web")
     from nearsay.collection.live import LiveCollection
     from nearsay.web.app import make_app
@@ -45,28 +46,44 @@ def serve(
 
     if not token and host not in HERE:
         raise InputError(f"Anybody could change the collection at {host}: leave --no-token out.")
+    with listening(host, port) as socket:
+        try:
+            collection = LiveCollection.open(path, read_only=read_only)
+        except CollectionBusy as busy:
+            raise InputError(f"{busy} Or show it without taking corrections: --read-only.") from busy
+        with collection:
+            secret = secrets.token_urlsafe(24) if token else None
+            pages = make_app(collection, secret, tuple(name or ()))
+            reading = pages.state.served.warm_up()
+            prepare_pages()
+            if reading is not None:
+                reading.join(PATIENCE)
+            shown = "127.0.0.1" if host in ("0.0.0.0", "::") else f"[{host}]" if ":" in host else host
+            query = f"/?token={secret}" if secret else "/"
+            print_lines(f"http://{shown}:{socket.getsockname()[1]}{query}", "Ctrl-C ends it.")
+            uvicorn.Server(server_config(pages)).run(sockets=[socket])
+
+
+def listening(host: str = "127.0.0.1", port: int = 0) -> sockets.socket:
+    """A socket at an address of this machine; an error says which option to change."""
+    family = sockets.AF_INET6 if ":" in host else sockets.AF_INET
     try:
-        collection = LiveCollection.open(path, read_only=read_only)
-    except CollectionBusy as busy:
-        raise InputError(f"{busy} Or show it without taking corrections: --read-only.") from busy
-    with collection:
-        secret = secrets.token_urlsafe(24) if token else None
-        pages = make_app(collection, secret, tuple(name or ()))
-        reading = pages.state.served.warm_up()
-        prepare_pages()
-        if reading is not None:
-            reading.join(PATIENCE)
-        config = server_config(pages, host, port)
-        server = uvicorn.Server(config)
-        socket = listening(config)
-        shown = "127.0.0.1" if host in ("0.0.0.0", "::") else f"[{host}]" if ":" in host else host
-        query = f"/?token={secret}" if secret else "/"
-        print_lines(f"http://{shown}:{socket.getsockname()[1]}{query}", "Ctrl-C ends it.")
-        server.run(sockets=[socket])
-
-
-def listening(config: Any) -> sockets.socket:
-    """The socket of a server whose answers are sent at once: else each waits 40 ms for its head to be acknowledged."""
-    found: sockets.socket = config.bind_socket()
+        if not host:
+            raise OSError(errno.EADDRNOTAVAIL, "it is empty")
+        found = sockets.create_server((host, port), family=family)
+    except (OSError, UnicodeError) as error:  # names that cannot be one are Unicode errors
+        number = getattr(error, "errno", None)
+        if number == errno.EADDRINUSE:
+            raise InputError(
+                f"Port {port} of {host} is in use. Name another with --port; 0 takes a free one."
+            ) from error
+        if number in (errno.EACCES, errno.EPERM):
+            raise InputError(f"Port {port} is not for everybody. Name one from 1024 on with --port.") from error
+        why = (getattr(error, "strerror", None) or "it is no name of a host").partition(" (while ")[0]
+        raise InputError(
+            f"Cannot listen at --host {host!r}: {why}. Name an address of this machine, such as 127.0.0.1, or 0.0.0.0"
+            " for all of them."
+        ) from error
+    # Answers are sent at once: else each waits 40 ms for its head to be acknowledged.
     found.setsockopt(sockets.IPPROTO_TCP, sockets.TCP_NODELAY, 1)
     return found

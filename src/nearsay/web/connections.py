@@ -1,85 +1,174 @@
-"""The server's side of a connection: who says nothing, or takes nothing, does not keep a place for others.
+"""Limits on connections: a client that sends no request, or does not read its answer, keeps no place from others.
 
-connection ──► head of a request within so long ──► answer ──► taken, a little at least, every so long
-    │                └── else closed                                └── else closed
-    └── closed at once where there are too many
+connection ──► head of a request in time ──► whole request ──► answer ──► read, a little at least, every so long
+    │                └── else closed                                             └── else closed
+    └── too many: of those that wait for a request, the one silent the longest is closed
 """
 
 from __future__ import annotations
 
 import asyncio
+from collections import OrderedDict
 from typing import Any
 
 import uvicorn
+from starlette.types import ASGIApp, Message, Receive, Scope, Send
 from uvicorn.protocols.http.h11_impl import H11Protocol
 
-# Requests at once, beyond which they are told to come again; and connections, beyond which nobody is listened to.
-MOST_REQUESTS, MOST_CONNECTIONS = 200, 400
-# Seconds until the head of a request is there, and without a byte of an answer being taken.
+# Connections in all, and those of one address that have not sent a whole request. Browsers open six.
+MOST_CONNECTIONS, MOST_WAITING = 400, 64
+# Seconds until the head of a request is there, and without a byte of an answer being read.
 LONGEST_HEAD, LONGEST_UNREAD = 20.0, 30.0
 
+Address = tuple[str, int]
 
-class Connection(H11Protocol):
-    """A connection with time limits for what a client sends first, and for taking what it asked for."""
 
-    _head: asyncio.TimerHandle | None = None
-    _unread: asyncio.TimerHandle | None = None
+class Connections:
+    """All connections of a server, and the app that they reach.
 
-    def connection_made(self, transport: Any) -> None:
-        super().connection_made(transport)
-        if len(self.connections) > MOST_CONNECTIONS:
-            transport.abort()
-        else:
-            self._await_head()
+    A newcomer is always let in: it takes the place of the connection that has been silent the longest among those
+    without a whole request. So half-open connections cost others nothing, from however many addresses they come.
+    """
+
+    def __init__(self, app: ASGIApp) -> None:
+        self._app = app
+        self._open: dict[Address, Connection] = {}
+        # Without a whole request, silent the longest first.
+        self._waiting: OrderedDict[Address, Connection] = OrderedDict()
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        connection = self._open.get(tuple(scope.get("client") or ()))
+        if connection is None:  # the start and end of the server
+            await self._app(scope, receive, send)
+            return
+        connection.n_requests += 1
+        connection.await_head(False)
+        if not _has_body(scope):
+            self._waiting.pop(connection.address, None)
+
+        async def received() -> Message:
+            message = await receive()
+            if not message.get("more_body", False):
+                self._waiting.pop(connection.address, None)
+            return message
+
+        try:
+            await self._app(scope, received, send)
+        finally:
+            connection.n_requests -= 1
+            if not connection.n_requests:  # the next one may have come before this one was put away
+                self.wait_for(connection)
+                connection.await_head(True)
+
+    def wait_for(self, connection: Connection) -> None:
+        """Expect a request; a place is made where there are too many connections."""
+        if connection.address not in self._open:
+            return
+        self._waiting[connection.address] = connection
+        self._waiting.move_to_end(connection.address)
+        host = connection.address[0]
+        of_host = [address for address in self._waiting if address[0] == host]
+        if len(of_host) > MOST_WAITING:
+            self._waiting[of_host[0]].abort()
+        elif len(self._open) > MOST_CONNECTIONS:
+            next(iter(self._waiting.values())).abort()
+
+    def add(self, connection: Connection) -> None:
+        self._open[connection.address] = connection
+        self.wait_for(connection)
+
+    def heard(self, connection: Connection) -> None:
+        """Something came: others have been silent for longer."""
+        if connection.address in self._waiting:
+            self._waiting.move_to_end(connection.address)
+
+    def remove(self, connection: Connection) -> None:
+        if self._open.get(connection.address) is connection:
+            del self._open[connection.address]
+            self._waiting.pop(connection.address, None)
+
+
+class Connection(asyncio.Protocol):
+    """A connection with time limits for the head of a request, and for reading the answer.
+
+    It stands between asyncio and uvicorn's protocol, and uses nothing but what every protocol has.
+    """
+
+    address: Address
+    _transport: asyncio.Transport
+
+    def __init__(self, config: uvicorn.Config, **given: Any) -> None:
+        self._http = H11Protocol(config, **given)
+        self._all: Connections = config.app  # type: ignore[assignment]
+        self.n_requests = 0
+        self._head: asyncio.TimerHandle | None = None
+        self._unread: asyncio.TimerHandle | None = None
+
+    def connection_made(self, transport: asyncio.BaseTransport) -> None:
+        assert isinstance(transport, asyncio.Transport)
+        self._transport = transport
+        host, port = transport.get_extra_info("peername")[:2]
+        self.address = str(host), int(port)  # as in the scope of its requests
+        self._http.connection_made(transport)
+        self.await_head(True)
+        self._all.add(self)
 
     def data_received(self, data: bytes) -> None:
-        super().data_received(data)
-        self._await_head()
+        self._all.heard(self)
+        self._http.data_received(data)
+
+    def eof_received(self) -> None:
+        self._http.eof_received()
 
     def pause_writing(self) -> None:
-        super().pause_writing()
-        self._await_taken(self.transport.get_write_buffer_size())
+        self._http.pause_writing()
+        self._await_read(self._transport.get_write_buffer_size())
 
     def resume_writing(self) -> None:
-        self._end("_unread")
-        super().resume_writing()
+        _cancel(self._unread)
+        self._http.resume_writing()
 
     def connection_lost(self, error: Exception | None) -> None:
-        self._end("_head", "_unread")
-        super().connection_lost(error)
+        _cancel(self._head)
+        _cancel(self._unread)
+        self._all.remove(self)
+        self._http.connection_lost(error)
 
-    def _end(self, *timers: str) -> None:
-        for name in timers:
-            timer: asyncio.TimerHandle | None = getattr(self, name)
-            if timer is not None:
-                timer.cancel()
-            setattr(self, name, None)
+    def abort(self) -> None:
+        """Close it without another word."""
+        self._all.remove(self)
+        self._transport.abort()
 
-    def _await_head(self) -> None:
-        if self.cycle is not None and not self.cycle.response_complete:  # a request is being answered
-            self._end("_head")
-        elif self._head is None:
-            self._head = self.loop.call_later(LONGEST_HEAD, self._without_head)
+    def await_head(self, expected: bool) -> None:
+        """Close it unless a head comes in time, from now on; or wait for none."""
+        _cancel(self._head)
+        if expected and not self._transport.is_closing():
+            self._head = asyncio.get_running_loop().call_later(LONGEST_HEAD, self.abort)
 
-    def _without_head(self) -> None:
-        self._head = None
-        if self.cycle is None or self.cycle.response_complete:
-            self.transport.abort()
+    def _await_read(self, before: int) -> None:
+        self._unread = asyncio.get_running_loop().call_later(LONGEST_UNREAD, self._check_read, before)
 
-    def _await_taken(self, before: int) -> None:
-        self._unread = self.loop.call_later(LONGEST_UNREAD, self._look_whether_taken, before)
-
-    def _look_whether_taken(self, before: int) -> None:
-        left = self.transport.get_write_buffer_size()
+    def _check_read(self, before: int) -> None:
+        left = self._transport.get_write_buffer_size()
         if left < before:
-            self._await_taken(left)
+            self._await_read(left)
         else:
-            self.transport.abort()
+            self.abort()
 
 
-def server_config(app: Any, host: str = "127.0.0.1", port: int = 0) -> uvicorn.Config:
-    """How the pages are served."""
+def _cancel(timer: asyncio.TimerHandle | None) -> None:
+    if timer is not None:
+        timer.cancel()
+
+
+def _has_body(scope: Scope) -> bool:
+    headers = dict(scope.get("headers", ()))
+    return b"transfer-encoding" in headers or headers.get(b"content-length", b"0") != b"0"
+
+
+def server_config(app: ASGIApp) -> uvicorn.Config:
+    """How the pages are served, on sockets that are listened at already."""
     return uvicorn.Config(
-        app, host=host, port=port, http=Connection, log_level="warning", access_log=False, server_header=False,
-        timeout_keep_alive=15, limit_concurrency=MOST_REQUESTS, proxy_headers=False, timeout_graceful_shutdown=3,
+        Connections(app), http=Connection, ws="none", log_level="warning", access_log=False,
+        server_header=False, timeout_keep_alive=15, proxy_headers=False, timeout_graceful_shutdown=3,
     )  # fmt: skip

@@ -23,7 +23,6 @@ from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from nearsay.web.rendering import UNEXPECTED, sorry
 
-COOKIE = "nearsay"
 # A batch of pictures; single ones are limited by what they decode to.
 MOST_BYTES = 64 * 2**20
 # What is being sent by all together.
@@ -42,7 +41,7 @@ HEADERS = {
 }
 SAFE = ("GET", "HEAD")
 # A name or an address, and a port: nothing else that an address may hold.
-HOST = re.compile(r"(?P<name>[A-Za-z0-9._-]+|\[[0-9A-Fa-f:.]+\])(:[0-9]{1,5})?")
+HOST = re.compile(r"(?P<name>[A-Za-z0-9._-]+|\[[0-9A-Fa-f:.]+\])(:(?P<port>[0-9]{1,5}))?")
 
 
 class Gate:
@@ -122,7 +121,7 @@ class Gate:
             return None if self._same_site(scope, headers) else PlainTextResponse("Not from this page.", 403)
         given = dict(parse_qsl(scope["query_string"].decode("latin-1")))
         if "token" in given and scope["method"] in SAFE:
-            return self._exchanged(scope, given)
+            return self._exchanged(scope, headers, given)
         scheme, _, bearer = headers.get("authorization", "").partition(" ")
         if scheme.lower() == "bearer":
             return None if _equal(bearer, self._token) else PlainTextResponse("Wrong token.", 403)
@@ -130,18 +129,18 @@ class Gate:
             return PlainTextResponse("Open the address that nearsay serve printed: it holds a token.", 403)
         return None if self._same_site(scope, headers) else PlainTextResponse("Not from this page.", 403)
 
-    def _exchanged(self, scope: Scope, given: dict[str, str]) -> Response:
+    def _exchanged(self, scope: Scope, headers: Headers, given: dict[str, str]) -> Response:
         if not _equal(given.pop("token"), self._token or ""):
             return PlainTextResponse("Wrong token.", 403)
         query = f"?{urlencode(given)}" if given else ""
         # Two slashes at the start would lead to another host.
         answer = RedirectResponse("/" + scope["path"].lstrip("/\\") + query, 303)
-        answer.set_cookie(COOKIE, self._session, httponly=True, samesite="strict", path="/")
+        answer.set_cookie(_cookie_name(headers), self._session, httponly=True, samesite="strict", path="/")
         return answer
 
     def _has_cookie(self, headers: Headers) -> bool:
         try:
-            cookie = SimpleCookie(headers.get("cookie", "")).get(COOKIE)
+            cookie = SimpleCookie(headers.get("cookie", "")).get(_cookie_name(headers))
         except CookieError:
             return False
         return cookie is not None and _equal(cookie.value, self._session)
@@ -229,6 +228,12 @@ class Body:
         """The request was answered."""
         self._held.n_bytes -= self._taken
         self._taken = 0
+
+
+def _cookie_name(headers: Headers) -> str:
+    """Holds the port that the browser sees: cookies are shared by all ports of a host, and a page has its own."""
+    host = HOST.fullmatch(headers.get("host", ""))
+    return f"nearsay-{(host and host['port']) or 80}"
 
 
 def _equal(given: str, right: str) -> bool:
