@@ -169,6 +169,44 @@ def test_an_npz_that_unpacks_to_too_much_is_refused(leaves, monkeypatch):
         assert job["state"] == "failed"
 
 
+def array_file(shape, kind="<f8", body=bytes(32)):
+    """An .npy file with a header of one's choice."""
+    out = io.BytesIO()
+    np.lib.format.write_array_header_1_0(out, {"descr": kind, "fortran_order": False, "shape": shape})
+    return out.getvalue() + body
+
+
+LYING = {
+    "more rows than there are": array_file((10, 2)),
+    "more than any memory": array_file((2**40, 2)),
+    "more than can be counted": array_file((2**62, 2**62)),
+    "fewer than none": array_file((-1, 2)),
+    "rows of no numbers": array_file((2**50, 0)),
+    "objects": array_file((2, 2), "|O"),
+    "texts": array_file((2, 2), "<U2"),
+    "too many dimensions": array_file((1,) * 70),
+    "another kind of file": b"\x93NUMPX" + array_file((2, 2))[6:],
+    "cut off": array_file((2, 2))[:20],
+    "a header that is a program": array_file((2, 2)).replace(b"{'descr'", b"exit();#"),
+    "nothing": b"",
+}
+
+
+@pytest.mark.parametrize("packed", [False, True])
+@pytest.mark.parametrize("content", LYING.values(), ids=LYING)
+def test_arrays_that_lie_about_themselves_are_refused_in_one_line(leaves, content, packed):
+    if packed:
+        out = io.BytesIO()
+        with zipfile.ZipFile(out, "w") as archive:
+            archive.writestr("X.npy", content)
+        content = out.getvalue()
+    with client(leaves) as page:
+        job, _ = labeled(page, [(f"new.{'npz' if packed else 'npy'}", content)])
+    assert job["state"] == "failed"
+    assert "Something went wrong" not in job["told"]
+    assert "\n" not in job["told"]
+
+
 def test_a_read_only_collection_keeps_nothing_but_still_answers(album):
     path = album.store.path
     album.close()

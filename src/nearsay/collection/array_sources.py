@@ -25,6 +25,10 @@ class ArraySource:
     def __init__(self, path: Path, asked: Asked) -> None:
         self.path = path
         self._rows = read_rows(path, label=asked.label, id=asked.id)
+        if not self._rows.X.shape[1]:
+            raise InputError(
+                f"{path.name} holds rows of no numbers: shape {self._rows.X.shape}. Items need at least one."
+            )
         self.n_rows = len(self._rows)
         self.feature_groups = self._rows.feature_groups
         self.columns = [str(column) for column in range(self._rows.X.shape[1])]

@@ -26,7 +26,7 @@ from nearsay.collection.live import LiveCollection
 from nearsay.collection.pictures import small_copy
 from nearsay.data.images import check_image_header, content_hash
 from nearsay.data.replacing import replacing
-from nearsay.errors import InputError
+from nearsay.errors import InputError, SavedFileError
 
 MOST_FILES = 200
 MOST_ROWS = 10_000
@@ -168,7 +168,7 @@ def offered_rows(collection: LiveCollection, path: Path) -> Offered:
         if len(source) > MOST_ROWS:
             raise InputError(f"{path.name} has {len(source):,} rows, and {MOST_ROWS:,} are taken at once.")
         batches = list(source)
-    except InputError as error:
+    except (InputError, SavedFileError) as error:  # a damaged file is the sender's, not one of the collection
         raise InputError(str(error).replace(f"{path.parent}/", "")) from None
     known, problems = collection.items.row_of, list(source.problems)
     ids: list[str] = []

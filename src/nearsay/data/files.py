@@ -241,9 +241,11 @@ def _load(path: Path) -> np.ndarray | dict[str, Any]:
         if "Object arrays" in str(error):
             raise InputError(
                 f"{path.name} holds Python objects, which nearsay does not load: opening such a file can run any"
-                " program. Save numbers, and labels as np.array(labels, dtype=str)."
+                " program. Save numbers, and labels as texts."
             ) from error
-        raise SavedFileError(f"{path.name} cannot be read as numpy arrays: {error}. Copy or save it again.") from error
+        # numpy takes whatever does not begin as an array or an archive for a pickle, and offers to load it.
+        why = "it does not begin as a numpy file" if "allow_pickle" in str(error) else str(error)
+        raise SavedFileError(f"{path.name} cannot be read as numpy arrays: {why}. Copy or save it again.") from error
 
 
 def _flat(X: np.ndarray) -> np.ndarray:
