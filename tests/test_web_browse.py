@@ -544,6 +544,52 @@ def test_selected_items_are_kept_between_pages_and_labeled_together(served, page
     assert collection.store.items().labels[3] == "cat"
 
 
+def ticked(page):
+    return page.evaluate(
+        "[...document.querySelectorAll('.tile:has(.pick input:checked)')].map((tile) => +tile.dataset.row)"
+    )
+
+
+def test_what_is_selected_is_ticked_after_a_reload_and_on_every_page(served, page):
+    page.goto(served[1] + "/items")
+    for row in (3, 4):
+        page.locator(f'.tile[data-row="{row}"] .pick input').check()
+    page.reload()
+    page.locator("#picked", has_text="2 items selected.").wait_for()
+    assert ticked(page) == [3, 4]
+    assert page.locator(".tile.selected").count() == 2
+    page.goto(served[1] + "/items?label=cat")
+    page.locator("#picked", has_text="2 items selected, 1 of them not on this page.").wait_for()
+    assert ticked(page) == [3]
+    page.goto(served[1] + "/map")
+    page.go_back()
+    page.locator("#picked", has_text="2 items selected").wait_for()
+    assert ticked(page) == [3]
+    page.click("#clear")
+    assert ticked(page) == []
+    assert not page.locator("#bulk").is_visible()
+    page.goto(served[1] + "/items")
+    assert ticked(page) == []
+
+
+def test_items_that_are_not_on_the_page_get_a_label_only_from_somebody_who_is_sure(served, page):
+    collection, address = served
+    page.goto(address + "/items")
+    page.locator('.tile[data-row="3"] .pick input').check()
+    page.goto(address + "/items?label=oak")
+    page.locator('.tile[data-row="5"] .pick input').check()
+    before = collection.version
+    page.fill("#bulk [name=label]", "dog")
+    page.click("#bulk button:not([type=button])")
+    page.locator("#sure-words", has_text="Give 2 items the label “dog”? 1 of them is not on this page.").wait_for()
+    page.click("#sure button[value=no]")
+    assert collection.version == before
+    page.click("#bulk button:not([type=button])")
+    page.click("#sure button[value=yes]")
+    page.locator("#told", has_text="2 items labeled dog.").wait_for()
+    assert collection.store.items().labels[[3, 5]].tolist() == ["dog", "dog"]
+
+
 def test_a_mistake_is_mended_in_one_click_and_its_card_goes(served, page):
     collection, address = served
     while "item 0" not in page.content():

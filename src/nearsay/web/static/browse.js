@@ -1,7 +1,7 @@
 // Lists of items: more of them as you scroll, those out of sight emptied, and changes without leaving the page.
 
 import { post, tell } from "/static/nearsay.js";
-import { count, select, selection, whenSelected } from "/static/selection.js";
+import { count, select, selection, setHere, whenSelected } from "/static/selection.js";
 
 const grid = document.getElementById("grid");
 const IN_A_PAGE = 60;
@@ -13,8 +13,12 @@ async function tilesOf(address) {
   return { tiles: page.querySelectorAll("#grid .tile"), next: page.getElementById("next")?.getAttribute("href") ?? null };
 }
 
+// Rows that came onto this page, in sight or scrolled past.
+const here = new Set();
+
 function marked(tiles) {
   for (const tile of tiles) {
+    here.add(Number(tile.dataset.row));
     const box = tile.querySelector(".pick input");
     if (box) box.checked = selection.has(Number(tile.dataset.row));
     tile.classList.toggle("selected", Boolean(box?.checked));
@@ -45,7 +49,7 @@ class Page {
     if (!found || !this.full) return;
     this.list.replaceChildren(...found.tiles);
     this.list.style.height = "";
-    marked(this.list.children);
+    show(this.list.children);
   }
 }
 
@@ -65,12 +69,19 @@ function addPage(address, tiles) {
   list.className = "tiles items";
   list.append(...tiles);
   grid.append(list);
-  marked(list.children);
+  show(list.children);
   return new Page(list, address);
+}
+
+// Tick the tiles that are selected, and count anew what is selected elsewhere.
+function show(tiles) {
+  marked(tiles);
+  setHere((row) => grid.dataset.selected || here.has(row));
 }
 
 function growing() {
   if (grid.dataset.selected) return showSelected();
+  show(grid.querySelectorAll(".tile"));
   new Page(grid.querySelector("ul"), location.pathname + location.search);
   const link = document.getElementById("next");
   if (!link) return;

@@ -4,14 +4,23 @@ import { post, sure, tell } from "/static/nearsay.js";
 
 const name = `selected in ${document.querySelector(".brand a").textContent}`;
 const form = document.getElementById("bulk");
-export const selection = new Set(JSON.parse(sessionStorage.getItem(name) ?? "[]"));
+const kept = () => JSON.parse(sessionStorage.getItem(name) ?? "[]");
+export const selection = new Set(kept());
 const watching = [];
+// Whether an item can be seen on this page; on a map, all can.
+let isHere = () => true;
 
 export const count = (n) => `${n.toLocaleString("en")} ${n === 1 ? "item" : "items"}`;
 
 // Called whenever something else is selected.
 export function whenSelected(show) {
   watching.push(show);
+}
+
+// Says which items are on this page: the others that are selected are counted apart.
+export function setHere(tells) {
+  isHere = tells;
+  showCount();
 }
 
 export function select(rows, { only = false, not = false } = {}) {
@@ -32,8 +41,12 @@ export function select(rows, { only = false, not = false } = {}) {
 function showCount() {
   if (!form) return;
   form.classList.toggle("none", selection.size === 0);
-  document.getElementById("picked").textContent = `${count(selection.size)} selected.`;
+  const away = countAway();
+  const apart = away ? `, ${away.toLocaleString("en")} of them not on this page` : "";
+  document.getElementById("picked").textContent = `${count(selection.size)} selected${apart}.`;
 }
+
+const countAway = () => [...selection].filter((row) => !isHere(row)).length;
 
 form?.addEventListener("submit", async (event) => {
   event.preventDefault();
@@ -43,8 +56,10 @@ form?.addEventListener("submit", async (event) => {
     form.elements.label.focus();
     return tell("Say what they are.");
   }
-  const many = selection.size > Number(form.dataset.sure);
-  if (many && !(await sure(`Give ${count(selection.size)} the label “${label}”?`, "Yes, label them"))) return;
+  const away = countAway();
+  const apart = away ? ` ${away.toLocaleString("en")} of them ${away === 1 ? "is" : "are"} not on this page.` : "";
+  const many = selection.size > Number(form.dataset.sure) || away > 0;
+  if (many && !(await sure(`Give ${count(selection.size)} the label “${label}”?${apart}`, "Yes, label them"))) return;
   const version = form.elements.version;
   const done = await post("/label-many.json", { rows: [...selection].join(","), label, version: version.value, ...(many && { sure: "yes" }) });
   if (!done) return;
@@ -60,5 +75,7 @@ document.addEventListener("changed", (event) => {
   if (form && event.detail === Number(form.elements.version.value) + 1) form.elements.version.value = event.detail;
 });
 
+// A page that the browser kept as it was shows what was selected on others since.
+window.addEventListener("pageshow", (event) => event.persisted && select(kept(), { only: true }));
 document.getElementById("clear")?.addEventListener("click", () => select([], { only: true }));
 showCount();
