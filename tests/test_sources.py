@@ -15,7 +15,10 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from nearsay.collection.batches import Batch
+from nearsay.collection.indexing import asked_source, index_source
+from nearsay.collection.live import LiveCollection
 from nearsay.collection.sources import Source, read_source
+from nearsay.data.files import read_rows
 from nearsay.errors import InputError, SavedFileError
 from nearsay.taxonomy.taxonomy import Taxonomy
 from reference_sources import delivered
@@ -439,3 +442,97 @@ def test_what_is_no_source_is_refused_in_words(tmp_path):
         read_source(path)
     with pytest.raises(InputError, match="no columns"):
         read_source(tmp_path, label_column="x")
+
+
+# ------------------------------------------------------------------ asked about as it was indexed
+
+
+R_TABLE = '"width" "height" "kind"\n"r 1" 5.1 3.5 "oak"\n"r 2" 4.9 3 "elm"\n"r 3" 4.7 3.2 "oak tree"\n'
+ALIKE = {
+    "R, white space and quotes": (R_TABLE, {}),
+    "R, a single column": ('"width"\n"r 1" 5.1\n"r 2" 4.9\n', {}),
+    "R, tabs and a row too many": ("width\theight\tkind\n" + "1\t5\t3\toak\n2\t4\t3\telm\n3\t4\t3\telm\t\n", {}),
+    "R, commas": ("width,height,kind\n1,5.1,3.5,oak\n2,4.9,3.0,elm\n3,4.7,3.2,oak\n", {}),
+    "R, tabs, a bad row": ("width\theight\tkind\n1\t5.1\t3.5\toak\n2\t4.9\n3\t4.7\t3.2\toak\n4\tx\t3.2\toak\n", {}),
+    "semicolons": ("key;width;kind\na;1.5;oak\nb;2;elm\n", {"id_column": "key"}),
+    "an id that is text": ("key,width,kind\nk1,1,oak\nk2,2,elm\nk3,3,oak\n", {"id_column": "key"}),
+    "an id that is a number": ("key,width,kind\n7,1,oak\n8,2,elm\n7,3,oak\n", {"id_column": "key"}),
+    "a label that is a number": ("key,width,kind\na,1,0\nb,2,1\nc,3,1\n", {"label_column": "kind", "id_column": "key"}),
+    "keywords": ("name,width,said\na,1,x; y\nb,2,z\n", {"keywords_column": "said"}),
+    "no header": ("a,1,oak\nb,2,elm\nc,3,oak\n", {"id_column": "0"}),
+    "numbers without a header": ("0,1,2\n3,4,5\n6,7,8\n", {"header": False}),
+    "numbers above numbers": ("0,1,2\n3,4,5\n6,7,8\n", {"header": True}),
+    "a quote that is not closed": ('id,width,kind\na,1,"oak\nb,2,elm\nc,3,oak\n', {}),
+    "blank lines and a byte order mark": ("\ufeffid,width,kind\n\na,1,oak\n\n\nb,2,elm\n", {}),
+    "an empty id and one that comes twice": ("id,width,kind\na,1,oak\n,2,elm\na,3,oak\n", {}),
+}
+
+
+@pytest.mark.parametrize(("content", "reading"), ALIKE.values(), ids=ALIKE)
+def test_a_file_is_asked_about_as_it_was_indexed(tmp_path, content, reading):
+    path = tmp_path / "rows.csv"
+    path.write_text(content, encoding="utf-8")
+    made = index_source(path, tmp_path / "made", learn=False, **reading)
+    with LiveCollection.open(tmp_path / "made", read_only=True) as collection:
+        source = asked_source(collection, path)
+        (batch,) = list(source)
+        items = collection.store.items()
+        assert batch.ids == items.ids.tolist()
+        np.testing.assert_array_equal(batch.X, collection.store.vectors(np.arange(len(batch))))
+        assert batch.labels == items.labels.tolist()
+    assert [str(problem) for problem in source.problems] == [str(problem) for problem in made.problems]
+
+
+def test_a_list_in_the_last_column_is_no_column_that_a_short_header_lacks(tmp_path):
+    path = write_csv(tmp_path / "t.csv", [["id", "u", "tags"], ["a", 1, "sky;sun"], ["b", 2, "sea;sun"], ["c;d"]])
+    source = read_source(path)
+    assert together(source).ids == ["a", "b"]
+    assert [problem.line for problem in source.problems] == [4]
+
+
+def test_a_header_that_is_one_cell_short_leaves_out_the_row_names_which_are_ids(tmp_path):
+    path = tmp_path / "rows.txt"
+    path.write_text(R_TABLE)
+    source = read_source(path)
+    (batch,) = list(source)
+    assert (batch.ids, batch.labels) == (["r 1", "r 2", "r 3"], ["oak", "elm", "oak tree"])
+    assert source.columns == ["width", "height"]
+    assert not source.problems
+    assert source.chosen[0] == "the first line names the columns but the first, which names the rows"
+    rows = read_rows(path)
+    assert (rows.ids.tolist(), rows.y.tolist()) == (batch.ids, batch.labels)
+
+
+@pytest.mark.parametrize(
+    ("content", "n_rows"),
+    [
+        ("1,2\n3,4,5\n6,7,8\n", 2),  # the first row is cut short
+        ("a,b,c\n1,2,3,\n4,5,6,\n", 2),  # a delimiter at the end of every row
+    ],
+)
+def test_a_first_line_that_is_short_for_another_reason_names_no_rows(tmp_path, content, n_rows):
+    path = tmp_path / "rows.csv"
+    path.write_text(content)
+    source = read_source(path)
+    (batch,) = list(source)
+    assert batch.ids == [f"rows:{row}" for row in range(1, n_rows + 1)]
+    assert [problem.line for problem in source.problems] == [1]
+
+
+def test_what_was_told_of_columns_holds_only_where_a_table_has_them(tmp_path):
+    path, other = tmp_path / "rows.csv", tmp_path / "new.csv"
+    path.write_text("key,width,kind\nk1,1,oak\nk2,2,elm\n")
+    other.write_text("name,width\nn1,1\nn2,2\n")
+    np.savez(tmp_path / "new.npz", X=np.zeros((2, 1)), key=np.array(["x", "y"]))
+    np.save(tmp_path / "new.npy", np.zeros((2, 1)))
+    index_source(path, tmp_path / "made", learn=False, id_column="key", header=True)
+    with LiveCollection.open(tmp_path / "made", read_only=True) as collection:
+
+        def ids(file, **reading):
+            (batch,) = list(asked_source(collection, tmp_path / file, **reading))
+            return batch.ids
+
+        assert ids("new.csv") == ["new:0", "new:1"]
+        assert ids("new.csv", id_column="name") == ["n1", "n2"]
+        assert ids("new.npz") == ["x", "y"]
+        assert ids("new.npy") == ["new:0", "new:1"]

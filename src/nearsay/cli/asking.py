@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from nearsay.cli.app import Cluster, Collection, Strict, Who, app, count, person, tell_problems
-from nearsay.cli.building import IdColumn, Source
+from nearsay.cli.building import Header, IdColumn, Source
 from nearsay.errors import InputError
 from nearsay.terminal import FAILED, AsJson, empty_table, print_json, print_lines, print_parts, show_progress, show_rows
 
@@ -50,6 +50,7 @@ def label(
     overwrite: Overwrite = False,
     add: Annotated[bool, typer.Option("--add", help="Keep the items, with labels that wait to be confirmed.")] = False,
     id_column: IdColumn = None,
+    header: Header = None,
     strict: Strict = False,
     who: Who = None,
     cluster: Cluster = None,
@@ -73,6 +74,7 @@ def label(
         refused = {
             "--add": add,
             "--strict": strict,
+            "--header": header is not None,
             "--format": format is not None,
             "--beside-pictures": beside_pictures,
         }
@@ -90,7 +92,7 @@ def label(
     failed = False
     with LiveCollection.open(path, read_only=not add) as collection:
         with show_rows(f"Asking about {src.name}") as tell:
-            source = asked_source(collection, src, id_column=id_column, strict=strict, on_progress=tell)
+            source = asked_source(collection, src, id_column=id_column, header=header, strict=strict, on_progress=tell)
             asked = [new_rows(collection, src, source, strict=strict)] if add else source
             for batch in asked:
                 if not len(batch):

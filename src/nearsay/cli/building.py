@@ -15,6 +15,10 @@ Source = Annotated[Path, typer.Argument(metavar="SRC", help="A table, arrays, or
 LabelColumn = Annotated[str | None, typer.Option(help="Column of labels.", show_default=False)]
 KeywordsColumn = Annotated[str | None, typer.Option(help="Column of keywords.", show_default=False)]
 IdColumn = Annotated[str | None, typer.Option(help="Column of ids.", show_default=False)]
+Header = Annotated[
+    bool | None,
+    typer.Option(help="Whether the first line of a table of text names the columns; found out if left out."),
+]
 Labels = Annotated[Path | None, typer.Option(help="A table with labels by id or path.", show_default=False)]
 
 
@@ -29,11 +33,14 @@ def index(
         str | None, typer.Option(help="Descriptors of pictures, separated by commas, or color, texture, shape, layout.")
     ] = None,
     encoder: Annotated[str | None, typer.Option(help="efficientnet-lite0, or the path of an .onnx model.")] = None,
-    size: Annotated[int | None, typer.Option(min=1, help="Pixels a side that an .onnx model takes.")] = None,
+    size: Annotated[
+        int | None, typer.Option(min=1, max=10_000, help="Pixels a side that an .onnx model takes.")
+    ] = None,
     metric: Annotated[str | None, typer.Option(help="How vectors are compared, such as cosine.")] = None,
     label_column: LabelColumn = None,
     keywords_column: KeywordsColumn = None,
     id_column: IdColumn = None,
+    header: Header = None,
     unconfirmed: Annotated[
         bool, typer.Option("--unconfirmed", help="The labels are a machine's: they wait to be confirmed.")
     ] = False,
@@ -64,7 +71,7 @@ def index(
 
     reading: dict[str, Any] = {
         "labels": labels, "label_column": label_column, "keywords_column": keywords_column, "id_column": id_column,
-        "strict": strict,
+        "header": header, "strict": strict,
     }  # fmt: skip
     if add:
         if any(given is not None for given in (taxonomy, describe, encoder, size, metric, cluster)):

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import zipfile
 from collections.abc import Iterator
 from contextlib import suppress
 from pathlib import Path
@@ -24,6 +25,8 @@ class ArraySource:
 
     def __init__(self, path: Path, asked: Asked) -> None:
         self.path = path
+        packed = path.suffix.lower() == ".npz"
+        asked = asked.of(_arrays_of(path) if packed else [], 0)
         self._rows = read_rows(path, label=asked.label, id=asked.id)
         if not self._rows.X.shape[1]:
             raise InputError(
@@ -32,12 +35,11 @@ class ArraySource:
         self.n_rows = len(self._rows)
         self.feature_groups = self._rows.feature_groups
         self.columns = [str(column) for column in range(self._rows.X.shape[1])]
-        only_rows = path.suffix.lower() == ".npy"
-        if only_rows and asked.keywords is not None:
+        if not packed and asked.keywords is not None:
             raise InputError(
                 f"{path.name} holds one array, and no keywords. Use an .npz file, or a table of labels beside."
             )
-        self._keywords, name = (None, "") if only_rows else self._read_keywords(asked.keywords)
+        self._keywords, name = self._read_keywords(asked.keywords) if packed else (None, "")
         self.chosen = [
             f"X has {self.n_rows} rows of {len(self.columns)} numbers ({self._rows.X.dtype})",
             "there are no labels" if self._rows.y is None else "the labels are those stored beside X",
@@ -80,6 +82,15 @@ class ArraySource:
             )
 
 
+def _arrays_of(path: Path) -> list[str]:
+    """Names of the arrays of an npz file; none where it is damaged, which reading it tells."""
+    try:
+        with zipfile.ZipFile(path) as packed:
+            return [name.removesuffix(".npy") for name in packed.namelist()]
+    except (zipfile.BadZipFile, OSError, NotImplementedError):
+        return []
+
+
 def _texts(values: np.ndarray) -> list[str]:
     return [str(value) for value in values.tolist()]
 
@@ -110,6 +121,7 @@ class ParquetSource:
             field.type.value_type if listed else field.type for field, listed in zip(fields, self._is_list, strict=True)
         ]
         is_number = [types.is_integer(kind) or types.is_floating(kind) or types.is_boolean(kind) for kind in held]
+        asked = asked.of(self.names, len(self.names))
         self.roles = choose_roles(self.names, [not number for number in is_number], asked, path.name)
         self.chosen = list(self.roles.chosen)
         self._widths = {column: self._width(first.column(column), column) for column in self.roles.features}

@@ -7,7 +7,7 @@ holds. Columns of text that nothing else is known of are kept as details.
 from __future__ import annotations
 
 from collections.abc import Collection, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 from nearsay.data.tables import ID_NAMES, LABEL_NAMES, Column, find_column
 from nearsay.errors import InputError
@@ -22,11 +22,37 @@ SEPARATORS = (";", "|", ",")
 
 @dataclass(frozen=True)
 class Asked:
-    """The columns that the caller named."""
+    """What the caller said of a table: its columns, and whether its first line names them.
+
+    ``usual`` is what was said of another table that this one is like: it holds where nothing else is said, and of
+    columns where this table has them.
+    """
 
     label: Column | None = None
     keywords: Column | None = None
     id: Column | None = None
+    header: bool | None = None
+    usual: Asked | None = None
+
+    def without_header(self) -> Asked:
+        """The same columns, of a table with or without a header."""
+        return replace(self, header=None, usual=None if self.usual is None else replace(self.usual, header=None))
+
+    def of(self, names: Sequence[str] | None, width: int) -> Asked:
+        """What is said of a table with these columns.
+
+        >>> Asked(usual=Asked(id="key", label="kind")).of(["key", "width"], 2).id
+        'key'
+        """
+        usual = self.usual or Asked()
+
+        def known(given: Column | None, other: Column | None) -> Column | None:
+            if given is not None or other is None:
+                return given
+            number = int(other) if isinstance(other, int) or other.isdecimal() else width
+            return other if (other in names if names is not None else number < width) else None
+
+        return Asked(known(self.label, usual.label), known(self.keywords, usual.keywords), known(self.id, usual.id))
 
 
 @dataclass(frozen=True)

@@ -24,7 +24,7 @@ from nearsay.collection.described_by_workers import DescribedByWorkers
 from nearsay.collection.described_cache import CachedDescribe
 from nearsay.collection.durable_files import storage_errors
 from nearsay.collection.live import LiveCollection
-from nearsay.collection.sources import Source, read_source
+from nearsay.collection.sources import READING, Source, read_source
 from nearsay.errors import InputError
 
 PICTURES = "pictures"
@@ -114,7 +114,10 @@ def index_source(
         try:
             collection = LiveCollection.create(
                 part, rows.X.shape[1], metric=measured, feature_groups=groups, taxonomy=source.taxonomy,
-                settings={SETTING: settings, "source": str(Path(src).resolve()), **_pictures_of(src, source)},
+                settings={
+                    SETTING: settings, "source": str(Path(src).resolve()), **_pictures_of(src, source),
+                    "reading": {name: reading[name] for name in READING if reading.get(name) is not None},
+                },
             )  # fmt: skip
             with collection:
                 _add(collection, rows, confirmed, who)
@@ -173,6 +176,7 @@ def asked_source(collection: LiveCollection, src: str | os.PathLike[str], **read
     record = collection.store.settings.get(SETTING)
     if record is None:
         return read_source(src, **reading)
+    reading["like"] = collection.store.settings.get("reading")
     of_pictures = record["kind"] == PICTURES
     describe = _Recorded(record, collection.store.path) if of_pictures else None
     source = read_source(src, describe=describe, **reading)

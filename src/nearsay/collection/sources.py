@@ -14,7 +14,7 @@ reason. With ``strict=True`` the first one is an error.
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Collection, Iterator
+from collections.abc import Callable, Collection, Iterator, Mapping
 from pathlib import Path, PurePosixPath
 from typing import Any
 
@@ -36,6 +36,8 @@ from nearsay.errors import InputError
 from nearsay.taxonomy.taxonomy import Taxonomy
 
 Progress = Callable[[int, int], None]
+# What is said of a table, and is kept with the collection that is made of it.
+READING = ("label_column", "keywords_column", "id_column", "header")
 ENDINGS = (".csv", ".tsv", ".txt", ".parquet", ".npz", ".npy")
 
 
@@ -137,6 +139,7 @@ def read_source(
     taxonomy: Taxonomy | str | os.PathLike[str] | None = None,
     header: bool | None = None,
     strict: bool = False,
+    like: Mapping[str, Any] | None = None,
     describe: Describe | None = None,
     on_progress: Progress | None = None,
 ) -> Source:
@@ -162,6 +165,9 @@ def read_source(
         Rows whose label is not one of its nodes are left out; one of an inner node ("some bird") is kept.
     header : bool, optional
         Tables of text: whether the first line names the columns. By default that is found out.
+    like : {parameter: value}, optional
+        ``label_column``, ``keywords_column``, ``id_column`` and ``header`` of another source that this one is like:
+        used where they are not given here, and columns where the table has them.
     strict : bool
         Stop at the first row that cannot be used, instead of leaving it out.
     describe : function of a list of paths, optional
@@ -183,15 +189,18 @@ def read_source(
     """
     path = Path(src)
     tree = taxonomy if taxonomy is None or isinstance(taxonomy, Taxonomy) else Taxonomy.from_csv(taxonomy)
-    asked = Asked(label_column, keywords_column, id_column)
-    reader: Any = _reader(path, asked, header)
+    usual = Asked(*(None if like is None else like.get(name) for name in READING))
+    asked = Asked(label_column, keywords_column, id_column, header, usual)
+    reader: Any = _reader(path, asked)
     groups, folder = reader.feature_groups, path if path.is_dir() else path.parent
     if isinstance(reader, FolderSource) and labels is None and tree is None:
         tree = reader.taxonomy
     pictures = isinstance(reader, FolderSource) or not reader.columns
     if pictures:
         reader = _described(reader, folder, describe, path.name)
-    beside = None if labels is None else _LabelsBeside(Path(labels), asked, folder if pictures else None)
+    beside = (
+        None if labels is None else _LabelsBeside(Path(labels), asked.without_header(), folder if pictures else None)
+    )
     return Source(
         path.resolve().name,
         reader,
@@ -204,9 +213,9 @@ def read_source(
     )
 
 
-def _reader(path: Path, asked: Asked, header: bool | None) -> Any:
+def _reader(path: Path, asked: Asked) -> Any:
     if path.is_dir():
-        if any(given is not None for given in (asked.label, asked.keywords, asked.id, header)):
+        if any(given is not None for given in (asked.label, asked.keywords, asked.id, asked.header)):
             raise InputError(
                 f"{path} is a folder of pictures and has no columns. Pass labels=, a table of labels by path."
             )
@@ -218,9 +227,11 @@ def _reader(path: Path, asked: Asked, header: bool | None) -> Any:
         raise InputError(
             f"Cannot read {path.name}: known are folders of pictures and the endings {', '.join(ENDINGS)}."
         )
-    if ending in (".npz", ".npy"):
-        return ArraySource(path, asked)
-    return ParquetSource(path, asked) if ending == ".parquet" else TextSource(path, asked, header)
+    if ending in (".csv", ".tsv", ".txt"):
+        return TextSource(path, asked)
+    if asked.header is not None:
+        raise InputError(f"Only a table of text may have a header or not; {path.name} is none. Leave header= out.")
+    return ParquetSource(path, asked) if ending == ".parquet" else ArraySource(path, asked)
 
 
 def _described(reader: Any, folder: Path, describe: Describe | None, source: str) -> DescribedPictures:

@@ -18,7 +18,17 @@ import numpy as np
 from nearsay.collection.batches import Found
 from nearsay.collection.columns import PICTURE_NAMES, Asked, Roles, choose_roles, separator_of, split_keywords
 from nearsay.data.tables import find_column, groups_of, looks_like_a_number
-from nearsay.data.text_tables import WHITE_SPACE, delimiter_of, first_lines, has_header, is_missing, numbers_of
+from nearsay.data.text_tables import (
+    WHITE_SPACE,
+    cut_at_white_space,
+    delimiter_of,
+    first_lines,
+    has_header,
+    is_missing,
+    named_columns,
+    names_rows_too,
+    numbers_of,
+)
 from nearsay.errors import InputError
 
 ROWS_AT_ONCE = 4096
@@ -33,7 +43,7 @@ Line = tuple[int, list[str] | None, str]
 class TextSource:
     """The rows of a table of text."""
 
-    def __init__(self, path: Path, asked: Asked, header: bool | None = None) -> None:
+    def __init__(self, path: Path, asked: Asked) -> None:
         self.path = path
         with open(path, encoding="utf-8-sig", errors="surrogateescape", newline="") as file:
             sample = first_lines(file)
@@ -41,14 +51,19 @@ class TextSource:
         cut = [cells for _, cells, _ in _cut(sample, self._delimiter, None) if cells]
         if not cut:
             raise InputError(f"{path.name} is empty. A table needs at least one row.")
-        # A header is as wide as the table; without one, most lines are.
+        # A header is as wide as the table, or one cell short; without one, most lines are as wide.
         widest = Counter(map(len, cut)).most_common(1)[0][0]
         alike = [cells for cells in cut if len(cells) == widest]
+        usual = asked.usual or Asked()
+        header = usual.header if asked.header is None else asked.header
         if header is None:
-            header = len(cut[0]) == widest and has_header(alike, asked.label, asked.id, path.name)
-        self._width = len(cut[0]) if header else widest
-        self.names = [name.strip() for name in cut[0]] if header else None
-        rows = alike[1:] if header else alike
+            hints = (usual.label if asked.label is None else asked.label, usual.id if asked.id is None else asked.id)
+            header = names_rows_too(cut) or (len(cut[0]) == widest and has_header(alike, *hints, path.name))
+        self.names = named_columns(cut) if header else None
+        self._width = widest if self.names is None else len(self.names)
+        self._names_rows = self.names is not None and len(self.names) > len(cut[0])
+        rows = [cells for cells in cut[bool(header) :] if len(cells) == self._width]
+        asked = asked.of(self.names, self._width)
         by_column = [[cells[column] for cells in rows if column < len(cells)] for column in range(self._width)]
         empty = {column for column, cells in enumerate(by_column) if cells and all(map(is_missing, cells))}
         is_text = [column in empty or _mostly_text(cells) for column, cells in enumerate(by_column)]
@@ -67,7 +82,10 @@ class TextSource:
         return {}
 
     def _header_told(self) -> list[str]:
-        return ["the first line names the columns" if self.names else "no line names the columns: they go by number"]
+        if self.names is None:
+            return ["no line names the columns: they go by number"]
+        besides = " but the first, which names the rows" if self._names_rows else ""
+        return [f"the first line names the columns{besides}"]
 
     def lines(self) -> Iterator[Line]:
         """Every line after the header, cut into as many cells as there are columns, or refused."""
@@ -158,7 +176,10 @@ def _cut(lines: Iterable[str], delimiter: str, width: int | None) -> Iterator[Li
 def _cells(record: list[tuple[int, str]], delimiter: str) -> tuple[list[str] | None, str]:
     texts = [text for _, text in record]
     if delimiter == WHITE_SPACE:
-        return texts[0].split(), ""
+        try:
+            return cut_at_white_space(texts[0]), ""
+        except csv.Error:
+            return None, "a quoted cell is not closed"
     try:
         return next(csv.reader(texts, delimiter=delimiter, skipinitialspace=True, strict=True)), ""
     except csv.Error as error:

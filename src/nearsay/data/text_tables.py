@@ -10,6 +10,7 @@ import csv
 import itertools
 import re
 from array import array
+from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import IO
@@ -71,10 +72,11 @@ def _read_lines(
     first = [cells for _, cells, _ in _records(sample, delimiter, source)]
     if not first:
         raise InputError(f"{source} is empty. A table needs at least one row.")
-    width = len(first[0])
     if header is None:
-        header = has_header(first, label, id, source)
-    names = [name.strip() for name in first.pop(0)] if header else None
+        header = names_rows_too(first) or has_header(first, label, id, source)
+    names = named_columns(first) if header else None
+    first = first[1:] if header else first
+    width = len(names or first[0])
     columns = choose_columns(names, [_is_text(column, first) for column in range(width)], label, id, source)
 
     numbers, labels, ids = array("d"), [], []
@@ -82,7 +84,7 @@ def _read_lines(
     records = _records(file, delimiter, source)
     for line, cells, raw in itertools.islice(records, names is not None, None):
         if len(cells) != width:
-            raise InputError(f"{source}, line {line}: got {len(cells)} cells; the first line has {width}.")
+            raise InputError(f"{source}, line {line}: got {len(cells)} cells; the table has {width} columns.")
         try:
             numbers.extend(numbers_of(cells, columns.features, names))
         except InputError as error:
@@ -123,25 +125,63 @@ def first_lines(lines: Iterable[str]) -> list[str]:
 def delimiter_of(sample: list[str]) -> str:
     """What cuts every line into the same number of cells; the first such, or the one that agrees most often."""
 
-    def agreeing(delimiter: str) -> tuple[bool, int]:
+    def agreeing(delimiter: str) -> tuple[int, int]:
         widths: list[int] = []
         torn = False
         try:
             widths.extend(len(cells) for _, cells, _ in _records(sample, delimiter, ""))
         except InputError:  # a quoted cell goes on after its closing quote
             torn = True
+        if _one_short(widths) and len(set(widths[1:])) == 1 and not torn:
+            # A single name above two cells tells little: a list of keywords in the last column looks like that.
+            return (1, 0) if widths[0] > 1 else (0, 1)
         same = sum(width == widths[0] for width in widths) if widths and widths[0] > 1 else 0
-        return (True, 0) if 0 < same == len(widths) and not torn else (False, same)
+        return (2, 0) if 0 < same == len(widths) and not torn else (0, same)
 
-    # Cut at white space, a quoted cell would come apart.
-    quoted = any('"' in line for line in sample)
-    return max(DELIMITERS if quoted else (*DELIMITERS, WHITE_SPACE), key=agreeing)
+    return max((*DELIMITERS, WHITE_SPACE), key=agreeing)
+
+
+def names_rows_too(sample: list[list[str]]) -> bool:
+    """Whether the first line names all columns but the first, which names the rows, as R's ``write.table`` writes it.
+
+    >>> names_rows_too([["width", "kind"], ["1", "5.1", "oak"], ["2", "4.9", "elm"]])
+    True
+    >>> names_rows_too([["width", "kind"], ["5.1", "oak", ""], ["4.9", "elm", ""]])  # a delimiter at the end
+    False
+    """
+    first, *others = sample
+    if not _one_short([len(cells) for cells in sample]) or any(map(looks_like_a_number, first)):
+        return False
+    return any(cells[-1].strip() for cells in others if len(cells) == len(first) + 1)
+
+
+def named_columns(sample: list[list[str]]) -> list[str]:
+    """Names of the columns, of a table whose first line has them; a column of row names has an empty one."""
+    names = [name.strip() for name in sample[0]]
+    return ["", *names] if _one_short([len(cells) for cells in sample]) else names
+
+
+def _one_short(widths: list[int]) -> bool:
+    """Whether the first line has one cell fewer than most others."""
+    return len(widths) > 1 and Counter(widths[1:]).most_common(1)[0][0] == widths[0] + 1
+
+
+def cut_at_white_space(line: str) -> list[str]:
+    """The cells of a line; one in quotes may hold spaces. csv.Error where a quote is not closed."""
+    if '"' not in line:
+        return line.split()
+    return next(csv.reader([line.strip()], delimiter=WHITE_SPACE, skipinitialspace=True, strict=True))
 
 
 def _records(lines: Iterable[str], delimiter: str, source: str) -> Iterator[Record]:
     """(line number, cells, the text itself) of every line that is not blank."""
     if delimiter == WHITE_SPACE:
-        yield from ((number, line.split(), line) for number, line in enumerate(lines, 1) if line.strip())
+        for number, line in enumerate(lines, 1):
+            try:
+                if line.strip():
+                    yield number, cut_at_white_space(line), line
+            except csv.Error as error:
+                raise InputError(f"{source}, line {number}: {error}.") from error
         return
     taken: list[str] = []
 
