@@ -2,16 +2,19 @@
 
 from __future__ import annotations
 
+import ast
 import csv
 import json
 import os
 import re
 import shlex
 import shutil
+import socket
 import subprocess
 import sys
 from pathlib import Path
 from types import SimpleNamespace
+from typing import get_type_hints
 
 import numpy as np
 import pytest
@@ -581,6 +584,16 @@ def test_questions_are_described_as_the_items_were_or_not_answered(place, monkey
     assert "thumbnail gives other vectors here" in result.stderr
 
 
+def test_questions_have_the_ids_of_the_column_that_index_was_told(place):
+    write("keyed.csv", [["key", "width", "kind"], ["k1", 1, "oak"], ["k2", 2, "oak"], ["k3", 9, "elm"]])
+    assert run("index", "keyed.csv", "-o", "keyed.nearsay", "--id-column", "key", "--header").exit_code == 0
+    answers = json.loads(run("label", "keyed.nearsay", "keyed.csv", "--json").stdout)["answers"]
+    assert [answer["id"] for answer in answers] == ["k1", "k2", "k3"]
+    Path("bare.csv").write_text("1,oak\n2,elm\n")
+    answers = json.loads(run("label", "keyed.nearsay", "bare.csv", "--no-header", "--json").stdout)["answers"]
+    assert [answer["id"] for answer in answers] == ["bare:0", "bare:1"]
+
+
 def test_columns_of_questions_are_those_of_the_items(leaves):
     write("turned.csv", [["id", "height", "width"], ["a", 1, 2]])
     write("other.csv", [["id", "height", "depth"], ["a", 1, 2]])
@@ -629,7 +642,8 @@ def test_a_model_that_was_exchanged_is_noticed(place, monkeypatch):
         (["label", "leaves.nearsay", "nowhere.csv"], 1, "There is no file or folder nowhere.csv"),
         (["label", "leaves.nearsay", "leaves.nearsay"], 1, "no pictures"),
         (["label", "leaves.nearsay", "new.csv", "-o", "answers.doc"], 1, "Cannot tell the format"),
-        (["label", "leaves.nearsay", "new.csv", "-o", "leaves.csv"], 1, "is there already"),
+        (["label", "leaves.nearsay", "new.csv", "-o", "leaves.csv"], 1, "Pass --overwrite to replace it"),
+        (["label", "leaves.nearsay", "new.csv", "-o", "answers.doc"], 1, "Or pass --format"),
         (["label", "leaves.nearsay", "new.csv", "-o", "nowhere/answers.csv"], 1, "nowhere"),
         (["label", "leaves.nearsay", "new.csv", "--accuracy", "2"], 2, "less than or equal to 1"),
         (["index", "leaves.csv", "-o", "leaves.nearsay"], 1, "exists and is not an empty folder"),
@@ -648,7 +662,19 @@ def test_a_model_that_was_exchanged_is_noticed(place, monkeypatch):
         (["correct", "leaves.nearsay", "leaf 999", "oak"], 1, "leaf 999"),
         (["confirm", "leaves.nearsay"], 1, "--all"),
         (["forget", "leaves.nearsay", "leaf 999"], 1, "leaf 999"),
-        (["undo", "leaves.nearsay", "99"], 1, "99"),
+        (["undo", "leaves.nearsay", "99"], 1, "There is no event 99; nearsay history lists them"),
+        (["undo", "leaves.nearsay", "9" * 23], 1, "There is no event 9999"),
+        (["undo", "leaves.nearsay", "--", "-5"], 1, "There is no event -5"),
+        (["learn", "leaves.nearsay", "--k", "9" * 23], 1, "--k 9999"),
+        (["serve", "leaves.nearsay", "--host", "nosuch.invalid"], 1, "Cannot listen at --host 'nosuch.invalid'"),
+        (["serve", "leaves.nearsay", "--host", "a..b"], 1, "Cannot listen at --host 'a..b'"),
+        (["serve", "leaves.nearsay", "--host", ""], 1, "Cannot listen at --host ''"),
+        (["serve", "leaves.nearsay", "--host", "192.0.2.1"], 1, "Cannot listen at --host '192.0.2.1'"),
+        (["serve", "leaves.nearsay", "--port", "65536"], 2, "less than or equal to 65535"),
+        (["index", "odd.csv", "-o", "x", "--strict"], 1, "because of --strict"),
+        (["index", "numbered.csv", "-o", "x"], 1, "Pass --header or --no-header"),
+        (["index", "birds", "-o", "x", "--label-column", "kind"], 1, "Pass --labels"),
+        (["index", "leaves.csv", "-o", "x", "--taxonomy", "roots.csv"], 1, "with one name above them all"),
         (["evaluate", "leaves.nearsay", "--holdout", "nowhere"], 1, "a share such as 0.2"),
         (["evaluate", "leaves.nearsay", "--holdout", "7"], 1, "7"),
         (["doctor", "nowhere"], 1, "is not a collection"),
@@ -661,6 +687,9 @@ def test_a_model_that_was_exchanged_is_noticed(place, monkeypatch):
 )
 def test_a_mistake_is_told_in_words_and_changes_nothing(leaves, arguments, code, words):
     Path("leaves.onnx").write_bytes(b"no model")
+    write("odd.csv", [["id", "width", "species"], ["a", 1, "oak"], ["b", "wide", "elm"]])
+    write("numbered.csv", [[0, 1, 2], [3, 4, 5], [6, 7, 8]])
+    write("roots.csv", [["parent", "child"], ["broad", "oak"], ["narrow", "fir"]])
     before, files = version(), sorted(os.listdir())
     result = run(*arguments)
     assert result.exit_code == code, result.output
@@ -670,6 +699,111 @@ def test_a_mistake_is_told_in_words_and_changes_nothing(leaves, arguments, code,
     assert (version(), sorted(os.listdir())) == (before, files)
     if code == 1:
         assert result.stderr.startswith("nearsay: ")
+    assert not PYTHON.search(result.stderr)
+
+
+def test_a_port_in_use_is_one_line(leaves):
+    with socket.create_server(("127.0.0.1", 0)) as taken:
+        port = taken.getsockname()[1]
+        result = run("serve", "leaves.nearsay", "--port", port)
+    assert result.exit_code == 1
+    assert (
+        result.stderr == f"nearsay: Port {port} of 127.0.0.1 is in use. Name another with --port; 0 takes a free one.\n"
+    )
+
+
+# Parameters, calls and names of Python.
+NAMES = ("batch_size", "n_columns", "n_neighbors", "n_samples", "read_only", "sample_weight", "set_taxonomy")
+PYTHON = re.compile(rf"\b[a-z_]+=|\w\(\)|\.ids\b|\b({'|'.join(NAMES)})\b|an object with")
+# Packages whose errors a command can show, and what in them no command calls.
+SHOWN = ("cli", "collection", "data", "describe", "reports", "taxonomy")
+NOT_SHOWN = {
+    "collection/checked.py", "collection/feature_groups.py", "collection/judging.py", "collection/layout.py",
+    "collection/shards.py", "collection/store.py", "data/annotated_rows.py", "data/datasets.py", "data/corel5k.py",
+    "data/emoji_pictures.py", "data/keywords.py", "data/rows.py", "data/saved.py", "data/saved_objects.py",
+    "describe/descriptor.py", "describe/encoder.py", "describe/encoder_torch.py", "describe/torch_file.py",
+    "taxonomy/arrays.py", "taxonomy/checks.py", "taxonomy/taxonomy.py",
+}  # fmt: skip
+# Messages to callers of Python in files whose other messages are shown.
+FOR_PYTHON = ("leaves= must hold", "With by_path=True", "root=… shall stand", "Wrap a function: Descriptor(")
+
+
+def messages_of(file: Path) -> list[str]:
+    """What the errors that a file raises say, with … for what is filled in."""
+
+    def text(node) -> str:
+        if isinstance(node, ast.Constant):
+            return node.value if isinstance(node.value, str) else "…"
+        if isinstance(node, ast.JoinedStr):
+            return "".join(text(part) for part in node.values)
+        if isinstance(node, ast.BinOp):
+            return text(node.left) + text(node.right)
+        if isinstance(node, ast.IfExp):
+            return f"{text(node.body)} {text(node.orelse)}"
+        return " ".join(map(text, node.args)) if isinstance(node, ast.Call) else "…"
+
+    tree = ast.parse(file.read_text())
+    return [text(node.exc) for node in ast.walk(tree) if isinstance(node, ast.Raise) and isinstance(node.exc, ast.Call)]
+
+
+def test_no_error_that_a_command_shows_names_a_parameter_of_python():
+    package = ROOT / "src/nearsay"
+    files = [file for name in SHOWN for file in (package / name).rglob("*.py")]
+    commands = typer.main.get_command(app)
+    shown = {
+        f"{file.relative_to(package)}: {commands.in_options(message)}"
+        for file in files
+        if file.relative_to(package).as_posix() not in NOT_SHOWN
+        for message in messages_of(file)
+        if not any(words in message for words in FOR_PYTHON)
+    }
+    assert len(shown) > 150
+    assert not [message for message in sorted(shown) if PYTHON.search(message)]
+
+
+@pytest.mark.parametrize("value", ["9" * 23, "-1", "0", "-" + "9" * 23])
+def test_whole_numbers_of_any_size_end_in_an_answer_or_in_one_line(leaves, value):
+    asked = {
+        ("undo", "event"): ["undo", "leaves.nearsay", "--", value],
+        ("history", "n"): ["history", "leaves.nearsay", "-n", value],
+        ("mistakes", "n"): ["mistakes", "leaves.nearsay", "-n", value],
+        ("duplicates", "n"): ["duplicates", "leaves.nearsay", "-n", value],
+        ("next", "n"): ["next", "leaves.nearsay", "-n", value],
+        ("label", "keywords"): ["label", "leaves.nearsay", "new.csv", "--keywords", value],
+        ("evaluate", "seed"): ["evaluate", "leaves.nearsay", "--holdout", "0.2", "--seed", value],
+        ("learn", "n_neighbors"): ["learn", "leaves.nearsay", "--k", value],
+        ("index", "size"): ["index", "birds", "-o", "x", "--size", value, "--encoder", "no.onnx"],
+        ("bench", "rows"): ["bench", "--rows", value],
+        ("bench", "columns"): ["bench", "--rows", "20", "--columns", value],
+        ("bench", "k"): ["bench", "--rows", "20", "--columns", "2", "--k", value],
+        ("serve", "port"): ["serve", "nowhere", "--port", value],
+    }
+    there = {
+        (name, parameter)
+        for name, command in typer.main.get_command(app).commands.items()
+        for parameter, kind in get_type_hints(command.callback).items()
+        if kind in (int, int | None)
+    }
+    assert there == set(asked)
+    for arguments in asked.values():
+        result = run(*arguments)
+        assert result.exit_code == 0 or isinstance(result.exception, SystemExit), arguments
+        assert result.exit_code in (0, 1, 2)
+
+
+@pytest.mark.parametrize("columns", ["1", "0", "-5", "abc", "", "²", "9" * 30])
+def test_a_terminal_of_any_width_shows_every_table(leaves, columns):
+    for arguments in (
+        ["--help"], ["label", "--help"], ["nosuch"], ["label", "leaves.nearsay", "new.csv"],
+        ["mistakes", "leaves.nearsay"], ["duplicates", "leaves.nearsay", "--distance", "9"],
+        ["evaluate", "leaves.nearsay"],
+        ["doctor"], ["doctor", "leaves.nearsay"], ["history", "leaves.nearsay"],
+        ["bench", "--rows", "20", "--columns", "2"],
+    ):  # fmt: skip
+        environment = {"COLUMNS": columns, "FORCE_COLOR": None}
+        result = CliRunner(env=environment).invoke(app, arguments)
+        assert result.exit_code == (2 if arguments == ["nosuch"] else 0), (arguments, result.exception)
+        assert result.output
 
 
 def test_a_warning_is_a_line(place):

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import json
 import os
+import shutil
 import sys
 import time
 import warnings
@@ -24,6 +25,8 @@ if TYPE_CHECKING:
     from rich.table import Table
 
 FAILED, INTERRUPTED = 1, 130
+# Columns that are written for: a table needs some for its cells, and narrower terminals break its lines.
+LEAST_WIDTH, LARGEST_WIDTH = 20, 9999
 
 AsJson = Annotated[bool, typer.Option("--json", help="Print JSON and nothing else.")]
 
@@ -31,30 +34,43 @@ AsJson = Annotated[bool, typer.Option("--json", help="Print JSON and nothing els
 class Commands(TyperGroup):
     """Turns what a user can act on into one line and an exit code; a traceback is for our own mistakes only."""
 
+    def main(self, *arguments: Any, **options: Any) -> Any:
+        given, width = os.environ.get("COLUMNS", "80"), shutil.get_terminal_size().columns
+        if not (given.isdecimal() and LEAST_WIDTH <= width <= LARGEST_WIDTH and len(given) < 5 and int(given)):
+            os.environ["COLUMNS"] = str(min(max(width, LEAST_WIDTH), LARGEST_WIDTH))
+        return super().main(*arguments, **options)
+
     def invoke(self, ctx: Any) -> Any:
         try:
             with warnings.catch_warnings():
                 warnings.showwarning = self._tell_warning
                 return super().invoke(ctx)
         except NearsayError as error:
-            typer.echo(f"{self.name}: {error}", err=True)
+            self._tell(str(error))
             raise typer.Exit(FAILED) from error
         except BrokenPipeError as error:  # whoever read the output has seen enough
             sys.stdout = open(os.devnull, "w")  # noqa: SIM115 (else the interpreter complains when it ends)
             raise typer.Exit(0) from error
         except (OSError, UnicodeError) as error:
-            typer.echo(f"{self.name}: {_in_words(error)}", err=True)
+            self._tell(_in_words(error))
             raise typer.Exit(FAILED) from error
         except MemoryError as error:
-            typer.echo(f"{self.name}: there is not enough memory for this.", err=True)
+            self._tell("there is not enough memory for this.")
             raise typer.Exit(FAILED) from error
         except KeyboardInterrupt as error:
-            typer.echo(f"{self.name}: interrupted", err=True)
+            self._tell("interrupted")
             raise typer.Exit(INTERRUPTED) from error
 
     def _tell_warning(self, message: Warning | str, *_: Any, **__: Any) -> None:
         """One line, without the place in the code."""
-        typer.echo(f"{self.name}: {message}", err=True)
+        self._tell(str(message))
+
+    def _tell(self, message: str) -> None:
+        typer.echo(f"{self.name}: {self.in_options(message)}", err=True)
+
+    def in_options(self, message: str) -> str:
+        """The message in the words of the command line, where it names parameters of Python."""
+        return message
 
 
 def _in_words(error: Exception) -> str:
@@ -64,10 +80,10 @@ def _in_words(error: Exception) -> str:
     return str(error)
 
 
-def command_line(name: str, help: str, *, completion: bool = False) -> typer.Typer:
+def command_line(name: str, help: str, *, completion: bool = False, commands: type[Commands] = Commands) -> typer.Typer:
     """A group of commands, still empty."""
     return typer.Typer(
-        cls=Commands,
+        cls=commands,
         name=name,
         help=help,
         no_args_is_help=True,

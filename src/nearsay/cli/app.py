@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import getpass
+import re
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from nearsay.terminal import command_line, empty_table
+from nearsay.terminal import Commands, command_line, empty_table
 
 if TYPE_CHECKING:
     from rich.table import Table
@@ -18,10 +19,52 @@ if TYPE_CHECKING:
 # Bad rows that are told one by one; the JSON has them all.
 PROBLEMS_TOLD = 1000
 
+# What errors say to callers of Python, and what it is called here.
+IN_OPTIONS = (
+    (r"overwrite=True", "--overwrite"),
+    (r"because strict=True; correct it, or drop strict", "because of --strict; correct it, or leave --strict out"),
+    (r",? or open it with read_only=True|\s*To read it only, open it with read_only=True\.", ""),
+    (r"Open it without read_only=True", "Another process has it open"),
+    (r"header=True or header=False", "--header or --no-header"),
+    (r"Leave header= out", "Leave --header and --no-header out"),
+    (r"\bformat=", "--format"),
+    (r"\blabels=", "--labels"),
+    (r"\blabel= or id=|\bid= or label=", "--label-column or --id-column"),
+    (r"see events\(\) for the log", "nearsay history lists them"),
+    (r"See faults\(\) for all", "nearsay doctor lists all"),
+    (r"Give it one with set_taxonomy and learn again, or leave accuracy out",
+     "Index it with --taxonomy, or leave --accuracy out"),
+    (r", or put another taxonomy over the labels with set_taxonomy", ""),
+    (r"\bmetric=", "--metric "),
+    (r"\bn_neighbors=", "--k "),
+    (r"\bn_samples=", ""),
+    (r" \(those with a sample_weight of 0 do not count\)", ""),
+    (r"\bsize=", "--size "),
+    (r"Name the vectors: output=.*, of", "Save it with one of them:"),
+    (r" Pass layout=\"\w+\"\.", " Use a model for color images."),
+    (r" You can also pass an? [^.]*\.", ""),
+    (r" Bags of words are learned first: BagOfWords\(\)\.fit\(images\)\.", ""),
+    (r", or be told to take one image at a time: batch_size=1", ""),
+    (r", or pass groups=\{name: slice\} \(groups=\{\} for none\)", ", or neither"),
+    (r"Pass root=\"\.\.\.\" to put a node of that name above them",
+     "Write a line for each, with one name above them all"),
+)  # fmt: skip
+
+
+class NearsayCommands(Commands):
+    """The commands of ``nearsay``: errors name options."""
+
+    def in_options(self, message: str) -> str:
+        for pattern, words in IN_OPTIONS:
+            message = re.sub(pattern, words, message)
+        return message
+
+
 app = command_line(
     "nearsay",
     "What do the neighbors say? Classes with a probability one can trust, and the neighbors as evidence.",
     completion=True,
+    commands=NearsayCommands,
 )
 
 Collection = Annotated[Path, typer.Argument(metavar="COLLECTION", help="Folder of the collection.", show_default=False)]

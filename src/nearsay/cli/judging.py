@@ -25,7 +25,7 @@ def evaluate(
         str | None, typer.Option(help="A share to hold out, such as 0.2, or a table or folder of labeled items.")
     ] = None,
     accuracy: Annotated[float, typer.Option(min=0, max=1, help="How often hedged answers are to be right.")] = 0.95,
-    seed: Annotated[int, typer.Option(help="Which items are held out.")] = 0,
+    seed: Annotated[int, typer.Option(min=0, help="Which items are held out.")] = 0,
     report: Annotated[Path | None, typer.Option(help="Write a page, report.html.", show_default=False)] = None,
     overwrite: Annotated[bool, typer.Option("--overwrite", help="Replace a report that is there.")] = False,
     cluster: Cluster = None,

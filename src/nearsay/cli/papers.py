@@ -34,8 +34,8 @@ def papers(context: typer.Context) -> None:
 
 @app.command(rich_help_panel=PANEL)
 def bench(
-    rows: Annotated[int, typer.Option(min=10, help="Rows to search.")] = 20_000,
-    columns: Annotated[int, typer.Option(min=1, help="Numbers in each.")] = 128,
+    rows: Annotated[int, typer.Option(min=10, max=10**9, help="Rows to search.")] = 20_000,
+    columns: Annotated[int, typer.Option(min=1, max=10**6, help="Numbers in each.")] = 128,
     k: Annotated[int, typer.Option(min=1, help="Neighbors.")] = 10,
     as_json: AsJson = False,
 ) -> None:

@@ -107,6 +107,8 @@ def append_event(database: Database, event: Event) -> None:
 
 def read_event(database: Database, number: int) -> Event | None:
     """One event, or None where there is none of that number."""
+    if not 0 < number < 2**63:  # SQLite's integers end there
+        return None
     found = database.all(f"SELECT {COLUMNS} FROM events WHERE number = ?", (number,))
     return _event(found[0]) if found else None
 

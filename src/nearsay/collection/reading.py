@@ -84,8 +84,8 @@ class ReadableStore:
         row: int | None = self._database.one("SELECT row FROM items WHERE id = ? AND alive", (id,))
         if row is None:
             known = self._database.one("SELECT count(*) FROM items WHERE id = ?", (id,))
-            why = "was forgotten; undo that event, or add it anew" if known else "is in no row; see items().ids"
-            raise InputError(f"There is no item {id!r} in {self.path.name}: it {why}.")
+            why = " It was forgotten; undo that event, or add it anew." if known else ""
+            raise InputError(f"No item of {self.path.name} is called {id!r}.{why}")
         return row
 
     def item(self, id: str) -> dict[str, Any]:
