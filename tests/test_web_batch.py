@@ -296,6 +296,23 @@ def test_rows_of_a_table_are_labeled_and_labels_in_it_are_not_looked_at(leaves):
         assert "/" not in refused["told"]
 
 
+def test_rows_with_huge_numbers_are_named_and_the_others_are_labeled(leaves):
+    leaves.learn()
+    table = b"id,x,y,label\nnew,0,0,elm\nhuge,1,1e37,elm\nhuger,3e38,1,elm\nlast,1e300,1,elm\n"
+    with client(leaves) as page:
+        job, waiting = labeled(page, [("rows.csv", table)])
+        assert job["state"] == "done", job["told"]
+        assert [(line["id"], line["label"]) for line in waiting["items"]] == [("new", "oak")]
+        assert {problem["id"] for problem in waiting["batch"]["problems"]} == {"huge", "huger", "last"}
+        for value in ("1e37", "3e38", "1e300", "nan"):
+            pasted = page.post("/ask.json", data={"numbers": f"1 {value}"})
+            assert pasted.status_code == 400, pasted.text
+            assert "column 1" in pasted.json()["error"]
+    assert leaves.label([[0, 0]])[0].label == "oak"
+    leaves.forget(["new"])
+    leaves.learn()
+
+
 # ------------------------------------------------------------ review
 
 

@@ -87,6 +87,16 @@ def _as_numbers(array: np.ndarray, X: Any, name: str) -> np.ndarray:
     return array.astype(array.dtype.newbyteorder("="), copy=False)
 
 
+def within_range(values: np.ndarray, dtype: np.dtype[Any] | type[np.floating[Any]]) -> np.ndarray:
+    """Numbers in a type of float; those beyond its range, or too large to square, become the largest that is taken.
+
+    >>> within_range(np.array([1.0, -1e60]), np.float32)
+    array([ 1.0000000e+00, -3.4028235e+38], dtype=float32)
+    """
+    end = min(float(np.finfo(dtype).max), LARGEST_VALUE / 2)
+    return np.asarray(np.clip(values, -end, end), dtype)
+
+
 def refuse_words(X: Any, *, name: str = "X") -> None:
     """Say which column of a table holds a text that is no number, or a date; anything else passes.
 

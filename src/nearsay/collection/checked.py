@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
 import numpy as np
@@ -18,7 +18,9 @@ from nearsay.arrays import as_rows
 from nearsay.errors import InputError, unknown_name
 
 AUTHORS = ("person", "machine", "import")
-LARGEST = float(np.finfo(np.float32).max)
+# The largest number of a vector. Up to 1e38 fits into float32, but a number so large mostly marks a missing value,
+# and views that are learned multiply.
+LARGEST = 1e30
 # In characters. Arrays of names are as wide as the longest one.
 LONGEST_NAME = 4096
 # Of a name that cannot be kept so much is repeated in the error.
@@ -95,16 +97,28 @@ def checked_details(details: Any, n: int) -> list[dict[str, Any] | None]:
     return [None if one is None else as_json(one, "details") for one in checked]
 
 
-def checked_vectors(X: Any, n: int, n_columns: int) -> np.ndarray:
-    """``n`` rows of finite float32 numbers."""
+def checked_vectors(X: Any, ids: list[str], n_columns: int) -> np.ndarray:
+    """A row of float32 numbers for each of these ids, none beyond ``LARGEST``."""
+    check_range(X, ids)
     rows = as_rows(X)
-    if rows.shape != (n, n_columns):
+    if rows.shape != (len(ids), n_columns):
         raise InputError(
-            f"X must have one row of {n_columns} columns for each of the {n:,} ids; got shape {rows.shape}."
+            f"X must have one row of {n_columns} columns for each of the {len(ids):,} ids; got shape {rows.shape}."
         )
-    if rows.dtype.kind == "f" and rows.dtype.itemsize > 4 and max(rows.max(), -rows.min()) > LARGEST:
-        raise InputError(f"X has values beyond {LARGEST:.2g}, the largest that float32 holds. Scale the columns first.")
     return np.ascontiguousarray(rows, dtype=np.float32)
+
+
+def check_range(X: Any, ids: Sequence[str] | None = None) -> None:
+    """Refuse rows with a number beyond ``LARGEST``, or with none (NaN); ``ids`` name them in the error."""
+    rows = np.asarray(X)
+    if rows.ndim != 2 or rows.dtype.kind != "f" or not rows.size or max(rows.max(), -rows.min()) <= LARGEST:
+        return
+    row, column = np.argwhere(~(np.abs(rows) <= LARGEST))[0]
+    name = f"The item {ids[row]!r}" if ids is not None and len(ids) == len(rows) else f"Row {row}"
+    raise InputError(
+        f"{name} holds {rows[row, column]:g} in column {column}; a collection takes numbers up to {LARGEST:g}."
+        " Leave it out if this marks a missing value, or scale the column."
+    )
 
 
 def checked_author(by: str, who: str) -> tuple[str, str]:

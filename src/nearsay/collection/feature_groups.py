@@ -16,11 +16,11 @@ from typing import Any
 
 import numpy as np
 
-from nearsay.arrays import evenly
+from nearsay.arrays import evenly, within_range
 from nearsay.distances.named import as_distance
 from nearsay.errors import InputError
 from nearsay.posterior.feature_group import View
-from nearsay.posterior.row_maps import LearnedLooks, Look
+from nearsay.posterior.row_maps import LearnedLooks, LinearMap, Look
 
 # Distances that are the same both ways, so that one pass says whose neighbor a new row is.
 METRICS = ("euclidean", "cosine", "manhattan", "correlation", "chi2", "hellinger", "jensen_shannon", "canberra")
@@ -117,8 +117,11 @@ class ScaledColumns:
 
     def __call__(self, rows: np.ndarray) -> np.ndarray:
         """The scaled rows."""
-        scaled: np.ndarray = rows * self.scales
-        return scaled.astype(np.float32 if rows.dtype in (np.float16, np.float32) else np.float64)
+        return within_range(rows * self.scales, LinearMap.dtype_of(rows.dtype))
+
+    def largest_mapped(self, largest: float) -> float:
+        """No number of a scaled row is larger than this, where none of the rows is larger than ``largest``."""
+        return largest * float(np.abs(self.scales).max(initial=0.0))
 
 
 class _AllGroups(LearnedLooks):

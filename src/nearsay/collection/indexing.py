@@ -142,7 +142,7 @@ def add_source(
     on_progress: Callable[[int, int], None] | None = None,
     **reading: Any,
 ) -> Indexed:
-    """Add the rows of a source to a collection, in one event; those whose ids it has already are left out."""
+    """Add the rows of a source to a collection, in one event; those that it cannot take (``new_rows``) are left out."""
     source = asked_source(collection, src, on_progress=on_progress, taxonomy=collection.taxonomy, **reading)
     rows = new_rows(collection, src, source, strict=bool(reading.get("strict")))
     if len(rows):
@@ -151,15 +151,17 @@ def add_source(
 
 
 def new_rows(collection: LiveCollection, src: str | os.PathLike[str], source: Source, *, strict: bool = False) -> Batch:
-    """All rows of a source, ready to be added; those whose ids the collection has become problems of the source."""
+    """All rows of a source, ready to be added.
+
+    Those whose ids the collection has, and those too far from all its items, become problems of the source.
+    """
     batches, known = list(source), collection.items.row_of
     problems = list(source.problems)
     for place, batch in enumerate(batches):
-        there = [at for at, id in enumerate(batch.ids) if id in known]
-        problems += [
-            Problem(batch.rows[at], batch.ids[at], "the collection has this id already", source=source.name)
-            for at in there
-        ]
+        there = collection.unfit(batch.X) | {
+            at: "the collection has this id already" for at, id in enumerate(batch.ids) if id in known
+        }
+        problems += [Problem(batch.rows[at], batch.ids[at], reason, source=source.name) for at, reason in there.items()]
         if there and strict:
             raise InputError(f"{problems[-len(there)]}.")
         batches[place] = _without(batch, set(there)) if there else batch

@@ -158,6 +158,11 @@ class Learned:
             learned.hedge = _without_classifier(HedgedClassifier.calibrated(found, taxonomy))
         return learned
 
+    @property
+    def all_sights(self) -> list[Sight]:
+        """How rows are seen, for labels and for keywords."""
+        return self.sights if self.keywords is None else [*self.sights, self.keywords.sight]
+
     def learn_keywords(self, X: np.ndarray, keywords: list[list[str]], numbers: np.ndarray, n_store_rows: int) -> None:
         """Learn from the rows that have keywords how to pass them on; ``numbers`` are theirs in the store."""
         by_itself = next((sight for sight in self.sights if not sight.without), self.sights[0])

@@ -18,7 +18,7 @@ import numpy as np
 from scipy.sparse import csr_array
 
 from nearsay.annotate.relevance import Relevance
-from nearsay.arrays import evenly
+from nearsay.arrays import evenly, within_range
 from nearsay.collection.answers import Keyword
 from nearsay.collection.live_views import Sight
 from nearsay.collection.word_odds import Pairs, WordOdds
@@ -120,8 +120,11 @@ class OneScale:
 
     def __call__(self, rows: np.ndarray) -> np.ndarray:
         """The rows, float32 where they are."""
-        scaled: np.ndarray = (rows - self.center) * self.scale
-        return scaled.astype(rows.dtype)
+        return within_range((rows - self.center) * self.scale, rows.dtype)
+
+    def largest_mapped(self, largest: float) -> float:
+        """No number of a scaled row is larger than this, where none of the rows is larger than ``largest``."""
+        return float(((largest + np.abs(self.center)) * self.scale).max(initial=0.0))
 
 
 def _sights(X: np.ndarray, keywords: csr_array, place: np.ndarray, first: Sight) -> Iterable[Sight]:

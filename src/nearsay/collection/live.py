@@ -21,13 +21,13 @@ import numpy as np
 
 from nearsay.arrays import GrowingArray
 from nearsay.collection.answers import Answer
-from nearsay.collection.checked import checked_edges, checked_labels, checked_words
+from nearsay.collection.checked import checked_edges, checked_ids, checked_labels, checked_vectors, checked_words
 from nearsay.collection.events import Event
 from nearsay.collection.feature_groups import FeatureGroups, check_measurable, check_metric
 from nearsay.collection.item_table import frame_of
 from nearsay.collection.learned import Learned
 from nearsay.collection.live_items import LiveItems, Standing
-from nearsay.collection.live_views import LiveViews, Voters, checked_queries
+from nearsay.collection.live_views import LiveViews, Sight, Voters, checked_queries
 from nearsay.collection.now import Now
 from nearsay.collection.questions import Duplicate, Mistake, ToLabel, label_next, likely_mistakes, near_duplicates
 from nearsay.collection.spoken import answers_of, answers_of_rows
@@ -109,6 +109,11 @@ class LiveCollection:
         self._items: LiveItems | None = None
         self._now: Now | None = None
         self._living: LivingTable | None = None
+        self._X: GrowingArray | None = None
+        # The rows that were forgotten when ``_X`` was read, and are not in it.
+        self._blank = np.empty(0, np.int64)
+        # The event that kept what is learned, and how that sees rows.
+        self._sights: tuple[int, list[Sight]] | None = None
 
     # ------------------------------------------------------------ opening and closing
 
@@ -188,11 +193,11 @@ class LiveCollection:
     def items(self) -> LiveItems:
         """What is known of the items, at the newest version."""
         with self._lock:
+            if self.store.read_only:
+                self._follow()
             if self._items is None:
                 machines_vote = bool(self.store.settings.get("machines_vote", False))
                 self._items = LiveItems(self.store.items(), machines_vote=machines_vote)
-            elif self.store.read_only:
-                self._follow()
             return self._items
 
     # ------------------------------------------------------------ changes
@@ -214,11 +219,22 @@ class LiveCollection:
         What a machine says is not confirmed unless ``confirmed=True``.
         """
         self._check_labels(labels)
-        X = self._checked(X)
+        ids = checked_ids(ids)
+        X = check_measurable(checked_vectors(X, ids, self.n_columns), self.store.settings)
+        for place, reason in self.unfit(X).items():
+            raise InputError(f"The item {ids[place]!r} cannot be added: {reason}. Correct it, or leave it out.")
         sure = by != "machine" if confirmed is None else confirmed
         return self._changed(
             self.store.add(ids, X, labels, keywords, details=details, by=by, who=who, confirmed=sure), X
         )
+
+    def unfit(self, X: np.ndarray) -> dict[int, str]:
+        """Rows too far from all others for what is learned, {their place in ``X``: why}; those are not added."""
+        return {
+            place: f"it is too far from all other items (it holds {X[place, np.abs(X[place]).argmax()]:g})"
+            for sight in self._learned_sights()
+            for place in np.flatnonzero(sight.out_of_range(X)).tolist()
+        }
 
     def relabel(
         self,
@@ -332,7 +348,7 @@ class LiveCollection:
             said |= zip(rows[votes].tolist(), answers_of_rows(now, rows[votes], **asked), strict=True)
         others = rows[~votes]
         if len(others):
-            X, names = self._X.values[others], [str(now.standing.ids[row]) for row in others.tolist()]
+            X, names = now.views.all_rows()[others], [str(now.standing.ids[row]) for row in others.tolist()]
             said |= zip(others.tolist(), answers_of(now, X, ids=names, **asked), strict=True)
         return [said[row] for row in rows.tolist()]
 
@@ -399,7 +415,7 @@ class LiveCollection:
                 "No item of this collection votes yet: none has a label that a person gave or confirmed."
                 " Add labeled items, or confirm some."
             )
-        self._X = GrowingArray(_together(self.store.blocks(), self.n_columns))
+        self._all_rows()
         kept = self.store.kept(LEARNED)
         if kept is not None:
             learned = Learned.read(kept[1])
@@ -409,7 +425,7 @@ class LiveCollection:
             learned = self._learned_anew("auto", "auto")
             self.store.keep(LEARNED, learned.write, by="machine")
             self._follow()
-        X = self._X.values
+        X = self._all_rows()
         views = LiveViews.of(learned.sights, _voters(learned, standing), lambda: X)
         self._living = None
         return self._seen(items, learned, standing, views)
@@ -421,10 +437,28 @@ class LiveCollection:
         return self._all_rows()[rows], standing.classes[standing.labels[rows]]
 
     def _all_rows(self) -> np.ndarray:
-        if not hasattr(self, "_X"):
-            self._X = GrowingArray(_together(self.store.blocks(), self.n_columns))
-        X: np.ndarray = self._X.values
-        return X
+        """The vectors of all rows. Instead of one that was forgotten stands another, so that no view is made of it."""
+        if self._X is None:
+            alive = (self.items if self._items is None else self._items).alive
+            X = _together(self.store.blocks(), self.n_columns)[: len(alive)]
+            self._blank = np.flatnonzero(~alive)
+            if len(self._blank):
+                X = X if X.flags.writeable else X.copy()
+                X[self._blank] = X[int(alive.argmax())] if alive.any() else 0.0
+            self._X = GrowingArray(X)
+        return self._X.values
+
+    def _learned_sights(self) -> list[Sight]:
+        """How what is learned sees rows; none before anything is."""
+        with self._lock:
+            if self._now is not None:
+                return self._now.learned.all_sights
+            kept = self.store.kept(LEARNED)
+            if kept is None:
+                return []
+            if self._sights is None or self._sights[0] != kept[0]:
+                self._sights = kept[0], Learned.read(kept[1]).all_sights
+            return self._sights[1]
 
     def _learned_anew(
         self,
@@ -475,11 +509,19 @@ class LiveCollection:
         return event
 
     def _follow(self, added: np.ndarray | None = None) -> None:
-        """See the events that the store has taken since."""
+        """See the events that the store has taken since.
+
+        They are on disk, whatever happens here: where it fails, all is read from there when it is asked for next.
+        """
         if self._items is None:
             return
-        with stoppable(None):  # half a change is none
-            self._follow_to_the_end(added)
+        try:
+            with stoppable(None):  # half a change is none
+                self._follow_to_the_end(added)
+        except BaseException as error:
+            self._items = self._now = self._living = self._X = None
+            if not isinstance(error, Exception):
+                raise
 
     def _follow_to_the_end(self, added: np.ndarray | None) -> None:
         assert self._items is not None
@@ -488,27 +530,25 @@ class LiveCollection:
         for event in self.store.events(before):
             self._items.apply(event)
             anew |= event.kind in ("keep", "taxonomy", "settings") or (event.kind == "undo" and not event.rows)
-        if self._items.version == before or self._now is None:
-            if len(self._items) > rows_before and hasattr(self, "_X"):
-                self._X = self._X.appended(self._added(rows_before, added))
+        if self._items.version == before:
             return
-        new = self._added(rows_before, added)
-        if len(new):
-            self._X = self._X.appended(new)
+        if self._items.alive[self._blank].any():  # rows that were not read are back
+            self._X, anew = None, True
+        if self._X is not None and len(self._items) > rows_before:
+            self._X = self._X.appended(self._added(rows_before, added))
         if anew:
             self._now = self._living = None
-        else:
+        elif self._now is not None:
             last = self._now
-            self._now = self._next(last, self._items, new)
+            self._now = self._next(last, self._items, self._all_rows()[rows_before:])
             if self._now is not None:
                 self._now.follow(last)
 
     def _added(self, first: int, known: np.ndarray | None) -> np.ndarray:
+        """The rows from this number on: ``known`` if they are those, else as they are on disk."""
         n_new = len(self.items_now) - first
         if known is not None and len(known) == n_new:
             return known
-        if n_new == 0:
-            return np.empty((0, self.n_columns), np.float32)
         return self.store.vectors(np.arange(first, first + n_new))
 
     @property
@@ -522,7 +562,7 @@ class LiveCollection:
         if not standing.votes.any():
             self._living = None
             return None
-        X, n_before = self._X.values, len(now.standing.votes)
+        X, n_before = self._all_rows(), len(now.standing.votes)
         stay = standing.votes.copy()
         stay[:n_before] &= now.standing.votes
         stay[n_before:] = False

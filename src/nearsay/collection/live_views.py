@@ -20,9 +20,9 @@ from typing import Any
 import numpy as np
 
 from nearsay.arrays import as_rows
+from nearsay.collection.checked import LARGEST, check_range
 from nearsay.collection.feature_groups import ScaledColumns
 from nearsay.distances.named import as_distance
-from nearsay.errors import InputError
 from nearsay.neighbors import dense, scanned
 from nearsay.neighbors.labeled import LabeledNeighbors
 from nearsay.neighbors.look import screens
@@ -57,6 +57,14 @@ class Sight:
             rows = np.ascontiguousarray(rows[:, slice(*self.columns)])
         mapped = self.whole if fold < 0 or not self.without else self.without[fold]
         return rows if mapped is None else mapped(rows)
+
+    def out_of_range(self, rows: np.ndarray) -> np.ndarray:
+        """(n_rows,) bool: the rows that have a number beyond ``LARGEST`` as they are seen."""
+        largest = float(np.abs(rows).max(initial=0.0))
+        # Most rows are far from that, which takes no map to know.
+        if self.whole is None or self.whole.largest_mapped(largest) <= LARGEST:
+            return np.zeros(len(rows), np.bool_)
+        return np.asarray((np.abs(self.seen(rows)) > LARGEST).any(axis=1))
 
 
 @dataclass(frozen=True)
@@ -211,10 +219,7 @@ class LiveViews:
 
 
 def checked_queries(X: Any, n_columns: int, name: str = "X") -> np.ndarray:
-    """Queries as rows of so many finite numbers, in the type that a store keeps."""
-    rows = as_rows(X, name=name, width=n_columns)
-    with np.errstate(over="ignore"):
-        kept: np.ndarray = rows.astype(np.float32)
-    if not np.isfinite(kept).all():
-        raise InputError(f"{name} has numbers that are too large to be kept in float32. Scale the columns down first.")
+    """Queries as rows of so many numbers, none beyond ``LARGEST``, in the type that a store keeps."""
+    check_range(X)
+    kept: np.ndarray = as_rows(X, name=name, width=n_columns).astype(np.float32)
     return kept

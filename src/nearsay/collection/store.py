@@ -173,7 +173,7 @@ class Store(ReadableStore):
         ids : list of str
             New ones, each once. The id of a forgotten item may be used again, for a new row.
         X : (n, n_columns)
-            Finite numbers, kept as float32.
+            Numbers up to 1e30, kept as float32.
         labels, keywords, details
             One per item, or None: a string; a list of strings; a dict of JSON values such as a path.
         by : "person", "machine" or "import"
@@ -183,7 +183,7 @@ class Store(ReadableStore):
         """
         ids = checked_ids(ids)
         n = len(ids)
-        rows = checked_vectors(X, n, self.n_columns)
+        rows = checked_vectors(X, ids, self.n_columns)
         by, who = checked_author(by, who)
         columns: dict[str, list[Any]] = {
             "id": ids,

@@ -174,12 +174,14 @@ def offered_rows(collection: LiveCollection, path: Path) -> Offered:
     ids: list[str] = []
     parts: list[np.ndarray] = []
     for batch in batches:
-        new = [place for place, id in enumerate(batch.ids) if id not in known]
+        left_out = collection.unfit(batch.X) | {
+            place: "the collection has this id already" for place, id in enumerate(batch.ids) if id in known
+        }
         problems += [
-            Problem(batch.rows[place], id, "the collection has this id already", source=source.name)
-            for place, id in enumerate(batch.ids)
-            if id in known
+            Problem(batch.rows[place], batch.ids[place], reason, source=source.name)
+            for place, reason in left_out.items()
         ]
+        new = [place for place in range(len(batch)) if place not in left_out]
         ids += [batch.ids[place] for place in new]
         parts.append(batch.X[new])
     X = np.concatenate(parts) if parts else np.empty((0, collection.n_columns), np.float32)

@@ -17,6 +17,7 @@ from typing import Any
 import numpy as np
 from scipy.linalg import cholesky, eigh
 
+from nearsay.arrays import within_range
 from nearsay.learn.linear_map import factor, in_units
 from nearsay.learn.lmnn.solve import Problem, mixed_with_euclidean, solve
 from nearsay.learn.lmnn.targets import target_neighbors
@@ -91,6 +92,8 @@ LMNN_SHRINKAGE = 1 / 3
 class LinearMap:
     """Rows, centered, times a matrix; at unit length where asked. The same digits for a row in any batch.
 
+    A row that is mapped beyond what its type holds lies at the end of its range: far from all others, and a number.
+
     >>> LinearMap(np.array([1.0, 0.0]), np.array([[2.0, 0.0], [0.0, 1.0]]), unit=False)(np.array([[2.0, 3.0]]))
     array([[2., 3.]])
     """
@@ -117,8 +120,15 @@ class LinearMap:
             for first in range(0, len(rows), ROWS_AT_ONCE):
                 some = rows[first : first + ROWS_AT_ONCE]
                 np.subtract(some, self.center, out=block[: len(some)])
-                mapped[first : first + len(some)] = self._finished(block @ self.matrix)[: len(some)]
+                finished = self._finished(block @ self.matrix)[: len(some)]
+                mapped[first : first + len(some)] = within_range(finished, mapped.dtype)
         return mapped
+
+    def largest_mapped(self, largest: float) -> float:
+        """No number of a mapped row is larger than this, where none of the rows is larger than ``largest``."""
+        if self.unit:
+            return 1.0
+        return float(((largest + np.abs(self.center)) @ np.abs(self.matrix)).max(initial=0.0))
 
     def _finished(self, mapped: np.ndarray) -> np.ndarray:
         if not self.unit:

@@ -17,6 +17,7 @@ from starlette.responses import RedirectResponse, Response
 from starlette.routing import Route
 
 from nearsay.collection.described import SETTING, Description
+from nearsay.collection.live_views import checked_queries
 from nearsay.collection.pictures import picture_path, small_copy
 from nearsay.errors import InputError, NearsayError
 from nearsay.web.drawings import spark, tree_drawing
@@ -78,7 +79,8 @@ class Questions:
 
     def of_numbers(self, served: Served, text: str) -> Question:
         """Numbers that were pasted."""
-        X = np.array([as_vector(text, served.collection.n_columns)], np.float32)
+        n_columns = served.collection.n_columns
+        X = checked_queries([as_vector(text, n_columns)], n_columns)
         return self._keep(Question(hashlib.sha256(X.tobytes()).hexdigest()[:32], X, None, "pasted numbers"))
 
     def remember_change(self, event: int, change: dict[str, Any]) -> None:
