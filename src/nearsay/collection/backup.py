@@ -1,20 +1,31 @@
-"""A copy of a collection in a new folder: the database by ``VACUUM INTO``, then every file that the copy names."""
+"""A copy of a collection in a new folder: the database by ``VACUUM INTO``, then every file that the copy names.
+
+.NAME.9f….part/          locked by the process that makes it
+    owner.lock
+    NAME/ ─────────────► NAME/, when it is whole and synced
+"""
 
 from __future__ import annotations
 
 import os
+import re
 import secrets
 import shutil
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
 from pathlib import Path
 
 from nearsay.collection import kept, shards
 from nearsay.collection.database import NAME, Database
 from nearsay.collection.durable_files import copy_file, storage_errors, sync_folder, sync_tree
 from nearsay.collection.shards import Shard
+from nearsay.collection.writer_lock import locked
 from nearsay.errors import InputError, StorageError
 
 # Pictures that came through the page lie in this folder of the collection, by content.
 UPLOADS = "pictures"
+LOCK = ".lock"
+TRIES = 10
 
 
 def back_up(database: Database, folder: Path, to: Path) -> None:
@@ -25,20 +36,14 @@ def back_up(database: Database, folder: Path, to: Path) -> None:
     a newer one has been there for a while: it is copied first.
     """
     check_new_folder(to)
-    part = to.with_name(f".{to.name}.{secrets.token_hex(4)}.part")
-    with storage_errors(f"back up to {to}"):
+    with storage_errors(f"back up to {to}"), new_folder(to) as part:
+        part.mkdir()
+        database.copy_into(part / NAME)
+        copy = Database.open(part / NAME, read_only=False)
         try:
-            part.mkdir()
-            database.copy_into(part / NAME)
-            copy = Database.open(part / NAME, read_only=False)
-            try:
-                _copy_named(copy, folder, part)
-            finally:
-                copy.close()
-            put_in_place(part, to)
-        except BaseException:
-            shutil.rmtree(part, ignore_errors=True)
-            raise
+            _copy_named(copy, folder, part)
+        finally:
+            copy.close()
 
 
 def _copy_named(database: Database, folder: Path, to: Path) -> None:
@@ -72,6 +77,22 @@ def check_new_folder(path: Path) -> None:
         raise InputError(f"{path} exists and is not an empty folder. Name a new one, or remove it first.")
 
 
+@contextmanager
+def new_folder(path: Path) -> Iterator[Path]:
+    """Give a path to make a folder at, which becomes ``path`` when, and only when, the block ends well.
+
+    It is a hidden one beside ``path``, ``.NAME.….part``, and this process holds the lock ``.NAME.….lock``. What was
+    left for this ``path`` by processes that were killed is removed first.
+    """
+    _remove_abandoned(path)
+    part, lock = _hidden(path)
+    try:
+        yield part
+        put_in_place(part, path)
+    finally:
+        _remove(part, lock)
+
+
 def put_in_place(part: Path, path: Path) -> None:
     """Sync all of a folder that is ready, and give it its name."""
     sync_tree(part)
@@ -79,3 +100,38 @@ def put_in_place(part: Path, path: Path) -> None:
         path.rmdir()
     os.rename(part, path)
     sync_folder(path.parent)
+
+
+def _hidden(path: Path) -> tuple[Path, int]:
+    """The path of a new hidden folder, and the descriptor of its lock, which is there before the folder."""
+    for _ in range(TRIES):
+        part = path.with_name(f".{path.name}.{secrets.token_hex(4)}.part")
+        lock = locked(part.with_suffix(LOCK), os.O_CREAT | os.O_EXCL)
+        if lock is not None:
+            return part, lock
+        # Another process took it for one that was left, before it was locked.
+        part.with_suffix(LOCK).unlink(missing_ok=True)
+    raise StorageError(f"Cannot make {path}: no file in {path.parent} can be locked. Name a folder on another disk.")
+
+
+def _remove_abandoned(path: Path) -> None:
+    """Remove hidden folders for this path whose process is gone: nobody holds their lock."""
+    name, token = re.escape(path.name), r"\.[0-9a-f]{8}"
+    # ``index_source`` makes a folder in which a store is made in turn.
+    made = re.compile(rf"\.({name}|\.{name}{token}\.part){token}\{LOCK}")
+    for file in sorted(path.parent.iterdir()):
+        if made.fullmatch(file.name) and file.is_file():
+            with suppress(OSError):  # what cannot be removed harms nobody
+                lock = locked(file, getattr(os, "O_NOFOLLOW", 0))
+                if lock is not None:
+                    _remove(file.with_suffix(".part"), lock)
+
+
+def _remove(part: Path, lock: int) -> None:
+    """Remove a hidden folder whose lock this process holds, then the lock."""
+    try:
+        shutil.rmtree(part, ignore_errors=True)
+    finally:
+        os.close(lock)
+    if not os.path.lexists(part):  # else the next one tries again
+        part.with_suffix(LOCK).unlink(missing_ok=True)

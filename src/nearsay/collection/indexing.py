@@ -8,8 +8,6 @@ asked_source:  source ──► rows described and named as those of the collect
 from __future__ import annotations
 
 import os
-import secrets
-import shutil
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -17,7 +15,7 @@ from typing import Any
 
 import numpy as np
 
-from nearsay.collection.backup import check_new_folder, put_in_place
+from nearsay.collection.backup import check_new_folder, new_folder
 from nearsay.collection.batches import Batch, Problem
 from nearsay.collection.described import SETTING, Description, check_columns, numbers_settings
 from nearsay.collection.described_by_workers import DescribedByWorkers
@@ -109,27 +107,21 @@ def index_source(
         )
     rows = _gathered(source)
     settings, groups, measured = _measured(source, described, metric)
-    with storage_errors(f"make the collection {path}"):
-        part = path.with_name(f".{path.name}.{secrets.token_hex(4)}.part")
-        try:
-            collection = LiveCollection.create(
-                part, rows.X.shape[1], metric=measured, feature_groups=groups, taxonomy=source.taxonomy,
-                settings={
-                    SETTING: settings, "source": str(Path(src).resolve()), **_pictures_of(src, source),
-                    "reading": {name: reading[name] for name in READING if reading.get(name) is not None},
-                },
-            )  # fmt: skip
-            with collection:
-                _add(collection, rows, confirmed, who)
-                learned = _learned(collection, rows, on_learning) if learn and confirmed else None
-            if partial.is_dir():
-                for file in partial.iterdir():
-                    file.replace(part / file.name)
-                partial.rmdir()
-            put_in_place(part, path)
-        except BaseException:
-            shutil.rmtree(part, ignore_errors=True)
-            raise
+    with storage_errors(f"make the collection {path}"), new_folder(path) as part:
+        collection = LiveCollection.create(
+            part, rows.X.shape[1], metric=measured, feature_groups=groups, taxonomy=source.taxonomy,
+            settings={
+                SETTING: settings, "source": str(Path(src).resolve()), **_pictures_of(src, source),
+                "reading": {name: reading[name] for name in READING if reading.get(name) is not None},
+            },
+        )  # fmt: skip
+        with collection:
+            _add(collection, rows, confirmed, who)
+            learned = _learned(collection, rows, on_learning) if learn and confirmed else None
+        if partial.is_dir():
+            for file in partial.iterdir():
+                file.replace(part / file.name)
+            partial.rmdir()
     return _told(path, source, rows, learned)
 
 

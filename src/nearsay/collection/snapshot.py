@@ -12,6 +12,7 @@ not sealed yet; it lies beside the snapshot and belongs to it alone. Rows in
 
 from __future__ import annotations
 
+import hashlib
 import json
 import os
 from dataclasses import dataclass
@@ -21,7 +22,7 @@ from typing import Any
 import numpy as np
 
 from nearsay.collection.database import Database
-from nearsay.collection.durable_files import checksum, storage_errors, sync_folder, write_array
+from nearsay.collection.durable_files import bytes_of, checksum, npy_header, storage_errors, sync_folder
 from nearsay.collection.events import last_digest
 from nearsay.collection.shards import Shard, Shards, open_shard
 from nearsay.data.replacing import replacing
@@ -119,15 +120,11 @@ def _write_tail(tail: np.ndarray, first: int, path: Path) -> dict[str, Any]:
     """A file that is named by what is in it: the same rows again are the same file."""
     if not path.parent.is_dir():
         raise InputError(f"Cannot write {path}: the folder {path.parent} does not exist. Create it first.")
-    part = path.with_name(f".{path.name}.{os.getpid()}.part")
-    part.unlink(missing_ok=True)
-    try:
-        sha256 = write_array(part, [tail])
-        name = f"{path.stem}-rows-{first}-{first + len(tail)}-{sha256[:16]}.npy"
-        os.replace(part, path.with_name(name))
-    except BaseException:
-        part.unlink(missing_ok=True)
-        raise
+    content = npy_header((len(tail), tail.shape[1])), bytes_of(tail)
+    sha256 = hashlib.sha256(b"".join(content)).hexdigest()
+    name = f"{path.stem}-rows-{first}-{first + len(tail)}-{sha256[:16]}.npy"
+    with replacing(path.with_name(name)) as out:
+        out.writelines(content)
     return _described(Shard(first, len(tail), name, sha256), name)
 
 

@@ -17,8 +17,6 @@ from __future__ import annotations
 
 import json
 import os
-import secrets
-import shutil
 import sqlite3
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
@@ -30,7 +28,7 @@ from typing import Any, Self
 import numpy as np
 
 from nearsay.collection import kept, shards
-from nearsay.collection.backup import check_new_folder, put_in_place
+from nearsay.collection.backup import check_new_folder, new_folder
 from nearsay.collection.checked import (
     as_json,
     checked_author,
@@ -106,17 +104,11 @@ class Store(ReadableStore):
         check_new_folder(path)
         first = as_json(settings or {}, "settings")
         about = {"n_columns": int(n_columns), "first_settings": first, "settings": first, "taxonomy": None}
-        part = path.with_name(f".{path.name}.{secrets.token_hex(4)}.part")
-        with storage_errors(f"make the collection {path}"):
-            try:
-                part.mkdir()
-                (part / shards.FOLDER).mkdir()
-                (part / kept.FOLDER).mkdir()
-                Database.create(part / NAME, {name: json.dumps(value) for name, value in about.items()}).close()
-                put_in_place(part, path)
-            except BaseException:
-                shutil.rmtree(part, ignore_errors=True)
-                raise
+        with storage_errors(f"make the collection {path}"), new_folder(path) as part:
+            part.mkdir()
+            (part / shards.FOLDER).mkdir()
+            (part / kept.FOLDER).mkdir()
+            Database.create(part / NAME, {name: json.dumps(value) for name, value in about.items()}).close()
         return cls.open(path)
 
     @classmethod

@@ -28,20 +28,18 @@ class WriterLock:
     def __init__(self, folder: Path) -> None:
         path = folder / NAME
         try:
-            self._descriptor = os.open(path, os.O_RDWR | os.O_CREAT | getattr(os, "O_CLOEXEC", 0), 0o666)
+            descriptor = locked(path, os.O_CREAT)
         except OSError as error:
             raise StorageError(
                 f"Cannot open the collection {folder} for writing: {error.strerror}."
                 " To read it only, open it with read_only=True."
             ) from error
-        try:
-            _take(self._descriptor)
-        except OSError:
-            os.close(self._descriptor)
+        if descriptor is None:
             raise CollectionBusy(
                 f"The collection {folder} is being written to by {_holder(path)}."
                 " Wait until that ends, or open it with read_only=True."
-            ) from None
+            )
+        self._descriptor = descriptor
         self._write_holder()
 
     def _write_holder(self) -> None:
@@ -60,6 +58,17 @@ class WriterLock:
                 os.ftruncate(self._descriptor, 0)
             os.close(self._descriptor)
             self._descriptor = -1
+
+
+def locked(path: Path, flags: int = 0) -> int | None:
+    """Open a file and lock it until it is closed or this process ends; None where another one has the lock."""
+    descriptor = os.open(path, os.O_RDWR | flags | getattr(os, "O_CLOEXEC", 0), 0o666)
+    try:
+        _take(descriptor)
+    except OSError:
+        os.close(descriptor)
+        return None
+    return descriptor
 
 
 def holder_of(folder: Path) -> str | None:
