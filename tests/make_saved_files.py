@@ -51,7 +51,7 @@ def make_collection(path: Path) -> None:
         store.relabel(rest[:2], ["setosa", None], who="ada")
         store.forget(rest[-1:])
         store.undo()
-        store.set_taxonomy([("iris", "late"), ("iris", "setosa")])
+        store.set_taxonomy([("iris", "late"), ("iris", "setosa"), ("late", "versicolor"), ("late", "virginica")])
         store.keep("metric", lambda folder: (folder / "weights.txt").write_text("1 2 3 4"))
 
 

@@ -239,7 +239,7 @@ def made_up_change(luck: random.Random, notebook: Notebook) -> tuple[str, tuple[
         return "undo", (event,), {"sure": luck.random() < 0.8}
     if luck.random() < 0.3:
         words = luck.choice([None, {}, {"tree": "a tree"}])
-        return "set_taxonomy", ([("tree", "oak"), ("tree", luck.choice(["elm", "fir"]))], words), {}
+        return "set_taxonomy", ([("tree", "oak"), ("tree", "elm"), ("tree", luck.choice(["fir", "ash"]))], words), {}
     if luck.random() < 0.5:
         return "set_settings", ({luck.choice("ab"): luck.randint(0, 2)},), {}
     return "keep", (luck.choice(["metric", "posterior"]), write_state), {}

@@ -279,7 +279,10 @@ class LiveCollection:
     def set_taxonomy(
         self, taxonomy: Taxonomy | Sequence[tuple[str, str]] | None, *, by: str = "person", who: str = ""
     ) -> int:
-        """Put a tree over the labels, with the words of its nodes; ``learn`` then learns how to hedge."""
+        """Put a tree over the labels, with the words of its nodes; ``learn`` then learns how to hedge.
+
+        A tree that lacks the label of an item is refused.
+        """
         edges, words = _edges_and_words(taxonomy)
         return self._changed(self.store.set_taxonomy(edges, words, by=by, who=who))
 

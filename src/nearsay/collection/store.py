@@ -51,6 +51,7 @@ from nearsay.collection.shards import Shard, check_min_rows, vectors_digest
 from nearsay.collection.undo import event_to_undo, turned_back
 from nearsay.collection.writer_lock import WriterLock
 from nearsay.errors import InputError, StorageError
+from nearsay.taxonomy.edges import told
 
 
 class Store(ReadableStore):
@@ -304,7 +305,7 @@ class Store(ReadableStore):
     ) -> int:
         """Give the collection a tree of labels, as (parent, child) pairs; None takes it away.
 
-        ``words`` is what nodes are called, {node: word}; any may be left out.
+        ``words`` is what nodes are called, {node: word}; any may be left out. Every label of an item must be a node.
         """
         pairs, named = checked_edges(edges), checked_words(words, edges)
         new = {"edges": pairs, "words": named} if named else pairs
@@ -367,10 +368,44 @@ class Store(ReadableStore):
         after: dict[str, Any],
         **more: Any,
     ) -> int:
+        self._check_taxonomy(kind, rows, after)
         number = self.version + 1
         when = datetime.now(UTC).isoformat(timespec="microseconds")
         append_event(self._database, Event(number, kind, when, by, who, rows, before, after, **more))
         return number
+
+    def _check_taxonomy(self, kind: str, rows: list[int], after: dict[str, Any]) -> None:
+        """Refuse a change, before its transaction ends, after which items have labels that the taxonomy lacks."""
+        if not after.keys() & {"taxonomy", "label", "alive"}:
+            return
+        edges = self.taxonomy
+        if edges is None:
+            return
+        if "taxonomy" in after:
+            found = self._database.all("SELECT DISTINCT label FROM items WHERE alive")
+            labels = {label for (label,) in found}
+        elif "label" in after:
+            labels = set(after["label"])
+        else:
+            now = columns_of(self._database, rows, ("label", "alive"))
+            labels = {label for label, alive in zip(now["label"], now["alive"], strict=True) if alive}
+        missing = sorted(labels - {None} - {node for edge in edges for node in edge})
+        if not missing:
+            return
+        if kind == "taxonomy":
+            raise InputError(
+                f"The taxonomy lacks labels that items have: {told(missing)}. Add them to it, or give these items other"
+                " labels first."
+            )
+        if kind == "undo":
+            raise InputError(
+                f"This cannot be undone: the taxonomy would lack labels that items have: {told(missing)}. Put one that"
+                " has them over the labels first, or give these items other labels."
+            )
+        raise InputError(
+            f"{told(missing)} {'is' if len(missing) == 1 else 'are'} not in the taxonomy of this collection. Use its"
+            " nodes as labels, or put another taxonomy over them with set_taxonomy."
+        )
 
     def _add_items(self, rows: list[int], columns: dict[str, list[Any]]) -> None:
         try:
