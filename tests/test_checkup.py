@@ -13,8 +13,8 @@ import numpy as np
 import pytest
 
 from nearsay.collection import LiveCollection
-from nearsay.collection.checkup import LEARN, REOPEN, RESTORE, RESTORE_ROWS, Checkup, checkup
 from nearsay.collection.database import NAME
+from nearsay.collection.doctor import LEARN, REOPEN, RESTORE, RESTORE_ROWS, Checkup, checkup
 from nearsay.collection.writer_lock import holder_of
 from nearsay.errors import InputError
 from nearsay.neighbors.table import NeighborTable

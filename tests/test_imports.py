@@ -49,3 +49,24 @@ def test_every_file_of_compiled_loops_is_named_so_and_every_room_says_what_it_ho
         )
         assert bool(compiled) == path.stem.endswith("_kernels"), path
         assert len(ast.get_docstring(ast.parse(text)) or "") > 20, f"{path} does not say what it holds"
+
+
+STUBS = sorted(Path(nearsay.__file__).parent.rglob("__init__.pyi"))
+
+
+@pytest.mark.parametrize("stub", STUBS, ids=lambda stub: stub.parent.name)
+def test_no_public_name_is_that_of_a_module_that_takes_its_place(stub: Path) -> None:
+    """Importing ``a.b`` sets ``b`` in ``a``: a function of that name would be there or not, as the modules come."""
+    package = ".".join(stub.parent.relative_to(Path(nearsay.__file__).parent.parent).parts)
+    for line in ast.parse(stub.read_text(encoding="utf-8")).body:
+        if isinstance(line, ast.ImportFrom) and line.module != package:
+            for alias in line.names:
+                assert not (stub.parent / f"{alias.name}.py").exists(), f"{package}.{alias.name}"
+
+
+def test_what_the_pages_say_of_collections_is_public() -> None:
+    from nearsay.collection import checkup, export_answers, read_source
+
+    assert all(map(callable, (checkup, export_answers, read_source)))
+    pages = "\n".join(page.read_text(encoding="utf-8") for page in (Path(__file__).parent.parent / "docs").glob("*.md"))
+    assert re.findall(r">>> from nearsay\.collection\.\w+ import", pages) == []

@@ -96,7 +96,7 @@ def doctor(
 
 
 def _look_over(path: Path, as_json: bool) -> None:
-    from nearsay.collection.checkup import checkup
+    from nearsay.collection.doctor import checkup
 
     with show_progress("Reading everything"):
         found = checkup(path)

@@ -24,21 +24,24 @@ import numpy as np
 from nearsay.arrays import row_blocks
 from nearsay.collection.feature_groups import FeatureGroups
 from nearsay.collection.learned_keywords import LearnedKeywords
-from nearsay.collection.live_views import LiveViews, Sight, Voters, checked_queries
+from nearsay.collection.live_views import LiveView, LiveViews, Sight, Voters, checked_queries
 from nearsay.data import saved_objects
 from nearsay.decision.calibration import LEFT_OUT_ROWS_WORTH_ONE, Calibration
 from nearsay.decision.hedged import HedgedClassifier
+from nearsay.neighbors.index import NeighborIndex
 from nearsay.neighbors.table import NeighborTable
 from nearsay.posterior.base import Posterior
 from nearsay.posterior.beside import ModelBeside
 from nearsay.posterior.classifier import NeighborClassifier
 from nearsay.posterior.evidence import Evidence, evidence
 from nearsay.posterior.feature_group import View
+from nearsay.posterior.label_scores import LabelScores
 from nearsay.posterior.novelty import Novelty
 from nearsay.posterior.past_cases import ROWS_AT_ONCE, PastCases
 from nearsay.posterior.pooled import Pooled
 from nearsay.posterior.records import Records
 from nearsay.posterior.votes import neighbor_labels
+from nearsay.search.choose import Choice
 from nearsay.taxonomy.taxonomy import Taxonomy
 
 FILE = "learned.nearsay"
@@ -210,7 +213,9 @@ class RowsNow(PastCases):
 class LiveClassifier(NeighborClassifier):
     """A classifier over the rows that a collection has at one moment, with what it has learned.
 
-    Made by ``Learned.classifier``; it answers as every ``NeighborClassifier`` does.
+    Made by ``Learned.classifier``; it answers as every ``NeighborClassifier`` does. Rows have their numbers in the
+    store, so that those that do not vote have a line, too: without neighbors, and with NaN for probabilities. Fitted
+    to other rows, it is a ``NeighborClassifier`` of those.
     """
 
     _views: Any
@@ -235,6 +240,7 @@ class LiveClassifier(NeighborClassifier):
         made.n_features_in_ = views.all_rows().shape[1]
         made.n_neighbors_, made._members, made._seed = learned.n_neighbors, learned.members, 0
         made._views = views
+        made.index_ = _index_of(views.first)
         made._records = learned.records
         made._novelty = learned.novelty.over(RowsNow(views), known_reach)
         made._left_out_of = left_out
@@ -265,8 +271,33 @@ class LiveClassifier(NeighborClassifier):
         found: NeighborTable = self._views.leave_one_out(k, self._members, rows)
         return found
 
+    @property
+    def _is_live(self) -> bool:
+        """Whether its rows are those of a collection."""
+        return isinstance(self._views, LiveViews)
+
     def _check_queries(self, X: Any) -> Any:
-        return checked_queries(X, self.n_features_in_)
+        return checked_queries(X, self.n_features_in_) if self._is_live else super()._check_queries(X)
+
+    def _seen(self, X: Any) -> Any:
+        return self._views.first.sight.seen(self._check_queries(X)) if self._is_live else super()._seen(X)
+
+    def leave_one_out_proba(self) -> np.ndarray:
+        """Probabilities (n_rows, n_classes) of the rows that vote, each answered by the others; NaN for all other rows.
+
+        As ``left_out_proba`` gives them, a part at a time.
+        """
+        if not self._is_live:
+            return super().leave_one_out_proba()
+        p, rows = np.full((len(self.labels_), len(self.classes_)), np.nan), self._views.live_numbers
+        for part, _, said in self.left_out_proba(rows):
+            p[rows[part]] = said
+        return p
+
+    def label_scores(self) -> LabelScores:
+        """How well the label of each row fits what the others say; ``order`` has the rows that vote alone."""
+        found = super().label_scores()
+        return replace(found, order=found.order[: len(self._views)]) if self._is_live else found
 
     def left_out_proba(self, rows: np.ndarray) -> Iterator[tuple[slice, NeighborTable, np.ndarray]]:
         """Rows that vote, some at a time, with their neighbors and probabilities (n, n_classes) by all others.
@@ -297,6 +328,13 @@ class LiveClassifier(NeighborClassifier):
             self.ids_,
             self._novelty.twins(table),
         )
+
+
+def _index_of(view: LiveView) -> NeighborIndex:
+    """The rows of a view as an index: changing it changes nothing else."""
+    index, search = NeighborIndex(view.search.distance_), view.search.snapshot()
+    index.search_, index.chosen_ = search, Choice(search, "exact", "a collection is searched exactly")
+    return index
 
 
 def sight_of(view: View) -> Sight:
