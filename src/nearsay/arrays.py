@@ -94,7 +94,9 @@ def within_range(values: np.ndarray, dtype: np.dtype[Any] | type[np.floating[Any
     array([ 1.0000000e+00, -3.4028235e+38], dtype=float32)
     """
     end = min(float(np.finfo(dtype).max), LARGEST_VALUE / 2)
-    return np.asarray(np.clip(values, -end, end), dtype)
+    with np.errstate(over="ignore"):  # what becomes infinite is put right below
+        cast: np.ndarray = np.asarray(values, dtype)
+    return cast if not cast.size or max(cast.max(), -cast.min()) <= end else np.clip(cast, -end, end)
 
 
 def refuse_words(X: Any, *, name: str = "X") -> None:

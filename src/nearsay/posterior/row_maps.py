@@ -116,13 +116,12 @@ class LinearMap:
         """The mapped rows: (n_rows, as many columns as the matrix), float32 where the rows are."""
         mapped = np.empty((len(rows), self.n_columns), self.dtype_of(rows.dtype))
         block = np.zeros((ROWS_AT_ONCE, len(self.center)))
-        with one_blas_thread():
+        with one_blas_thread(), np.errstate(over="ignore"):  # what becomes infinite is put right below
             for first in range(0, len(rows), ROWS_AT_ONCE):
                 some = rows[first : first + ROWS_AT_ONCE]
                 np.subtract(some, self.center, out=block[: len(some)])
-                finished = self._finished(block @ self.matrix)[: len(some)]
-                mapped[first : first + len(some)] = within_range(finished, mapped.dtype)
-        return mapped
+                mapped[first : first + len(some)] = self._finished(block @ self.matrix)[: len(some)]
+        return within_range(mapped, mapped.dtype)
 
     def largest_mapped(self, largest: float) -> float:
         """No number of a mapped row is larger than this, where none of the rows is larger than ``largest``."""
