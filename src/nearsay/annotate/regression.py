@@ -12,7 +12,7 @@ from sklearn.utils.validation import check_is_fitted
 
 from nearsay.arrays import as_rows, check_sample_weight, evenly, row_blocks
 from nearsay.data.keywords import rows_and_keywords
-from nearsay.learn.keyword_projection import covariances
+from nearsay.learn.keyword_projection import Spanned, covariances
 from nearsay.learn.linear_map import in_units
 from nearsay.settings import check_estimator, check_number
 
@@ -32,8 +32,8 @@ class KeywordRegression(BaseEstimator):
     transformer : None, a scikit-learn transformer or a pipeline of them, default=None
         Applied to the rows first, such as ``LandmarkFeatures``.
     shrinkage : float above 0, or "auto", default=1.0
-        The ridge, as a multiple of the mean variance of the columns. "auto" takes, from 0.001 to 1000, what predicts
-        rows best that are left out one at a time.
+        The ridge, as a multiple of the mean variance of the columns that are not constant. "auto" takes, from 0.001
+        to 1000, what predicts rows best that are left out one at a time.
 
     Attributes
     ----------
@@ -74,11 +74,13 @@ class KeywordRegression(BaseEstimator):
         self.transformer_ = None if self.transformer is None else clone(self.transformer).fit(rows, keywords.matrix)
         moved, unit = in_units(self._moved(rows))
         weights = None if sample_weight is None else check_sample_weight(sample_weight, len(rows))
+        spanned = Spanned(moved, weights)
+        moved = spanned.rows
         mean, of_rows, of_both = covariances(moved, keywords.matrix, weights)
         self._share = _shares(keywords.matrix, weights)
-        spread = float(np.trace(of_rows)) / len(of_rows)
+        spread = spanned.mean_variance(of_rows)
         # Rows that are all alike differ from their mean by its rounding, and nothing can be learned from that.
-        varies = spread > (8 * np.finfo(float).eps * float(abs(mean).max())) ** 2
+        varies = spread > (8 * np.finfo(float).eps * float(abs(spanned.mean(mean)).max())) ** 2
         spread = spread if varies else 1.0
         if isinstance(self.shrinkage, str):
             asked = evenly(len(rows), max(2, min(LEFT_OUT, MOST_PAIRS // max(len(self.words_), 1))))
@@ -88,8 +90,8 @@ class KeywordRegression(BaseEstimator):
         else:
             self.shrinkage_ = float(self.shrinkage)
         ridge = self.shrinkage_ * spread
-        self._mean = mean * unit
-        self._weights = np.linalg.solve(of_rows + ridge * np.eye(len(of_rows)), of_both) / unit
+        self._mean = spanned.mean(mean) * unit
+        self._weights = spanned.weights(np.linalg.solve(of_rows + ridge * np.eye(len(of_rows)), of_both)) / unit
         return self
 
     def scores(self, X: Any) -> np.ndarray:

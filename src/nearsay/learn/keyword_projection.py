@@ -13,7 +13,7 @@ from __future__ import annotations
 from typing import Any
 
 import numpy as np
-from scipy.linalg import cholesky, eigh, solve_triangular
+from scipy.linalg import cholesky, eigh, qr, solve_triangular
 from scipy.sparse import csr_array
 from sklearn.base import BaseEstimator, TransformerMixin
 from sklearn.utils.validation import check_is_fitted
@@ -21,11 +21,13 @@ from sklearn.utils.validation import check_is_fitted
 from nearsay.arrays import as_rows, row_blocks
 from nearsay.data.keywords import rows_and_keywords
 from nearsay.errors import InputError
-from nearsay.learn.linear_map import in_units
+from nearsay.learn.linear_map import in_units, varying_columns
 from nearsay.settings import check_number, check_whole
 
 # Words beyond this many, the rarest ones, have no part: the square of their number is held and factored.
 MOST_WORDS = 2000
+# Up to so many columns the square of their number is held, however few rows there are.
+MOST_COLUMNS = 1024
 # Added to the variance of every word. That of a word which one row in a thousand has is as large.
 WORD_RIDGE = 1e-3
 
@@ -40,6 +42,7 @@ class KeywordProjection(TransformerMixin, BaseEstimator):
     shrinkage : float above 0, default=0.3
         How much of their mean is added to the variances of all directions of
         the rows. The more, the less is made of directions in which rows hardly differ.
+        Columns that are constant do not count in the mean.
 
     Attributes
     ----------
@@ -78,13 +81,14 @@ class KeywordProjection(TransformerMixin, BaseEstimator):
             raise InputError("No row has a keyword that another lacks: there is nothing to tell apart.")
         self.n_features_in_ = rows.shape[1]
         scaled, unit = in_units(rows)
-        mean, of_rows, of_both = covariances(scaled, words)
-        of_rows += self.shrinkage * max(np.trace(of_rows) / len(of_rows), np.finfo(float).tiny) * np.eye(len(of_rows))
+        spanned = Spanned(scaled)
+        mean, of_rows, of_both = covariances(spanned.rows, words)
+        of_rows += self.shrinkage * max(spanned.mean_variance(of_rows), np.finfo(float).tiny) * np.eye(len(of_rows))
         share = np.asarray(words.sum(axis=0)).ravel() / len(rows)
         of_words = (words.T @ words).toarray() / len(rows) - np.outer(share, share)
         of_words += WORD_RIDGE * np.eye(len(of_words))
         components, self.correlations_ = _strongest(of_rows, of_words, of_both, self.n_components)
-        self.mean_, self.components_ = mean * unit, components / unit
+        self.mean_, self.components_ = spanned.mean(mean) * unit, spanned.weights(components.T).T / unit
         return self
 
     def transform(self, X: Any) -> np.ndarray:
@@ -107,6 +111,40 @@ def unit_length(X: np.ndarray) -> np.ndarray:
     lengths = np.linalg.norm(X, axis=1, keepdims=True)
     unit: np.ndarray = X / np.where(lengths > 0, lengths, 1.0)
     return unit
+
+
+class Spanned:
+    """Rows in the space that they span, where columns are very many: what is learned there holds for all columns.
+
+    A linear map learned with a ridge is 0 in every direction in which no row differs from the mean, so with
+    fewer rows than columns a square matrix of all columns is not needed, and may not fit into memory.
+
+    Attributes
+    ----------
+    rows : the rows as they are; where they are fewer than their many columns, in as many directions as there are rows.
+    """
+
+    def __init__(self, X: np.ndarray, weights: np.ndarray | None = None) -> None:
+        self._n_varying = max(len(varying_columns(X if weights is None else X[weights > 0])), 1)
+        self._basis: np.ndarray | None = None
+        self.rows = X
+        if X.shape[1] > max(len(X), MOST_COLUMNS):
+            self._center = X.mean(axis=0, dtype=np.float64)
+            centered = X - self._center
+            self._basis = qr(centered.T, mode="economic")[0]
+            self.rows = centered @ self._basis
+
+    def mean_variance(self, covariance: np.ndarray) -> float:
+        """The mean variance of the columns that are not constant, given the covariance of ``rows``."""
+        return float(np.trace(covariance)) / self._n_varying
+
+    def mean(self, mean: np.ndarray) -> np.ndarray:
+        """A mean of ``rows``, in the columns as they were given."""
+        return mean if self._basis is None else self._center + self._basis @ mean
+
+    def weights(self, weights: np.ndarray) -> np.ndarray:
+        """Weights for the columns of ``rows`` as weights for all columns: (n_columns, n_words)."""
+        return weights if self._basis is None else np.asarray(self._basis @ weights)
 
 
 def some_words(keywords: csr_array) -> csr_array:

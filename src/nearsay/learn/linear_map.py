@@ -6,6 +6,7 @@ import math
 import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
+from hashlib import blake2b
 from typing import Any, Protocol
 
 import numpy as np
@@ -110,6 +111,45 @@ def in_units(X: np.ndarray) -> tuple[np.ndarray, float]:
         )
     unit = 2.0 ** math.frexp(largest)[1]
     return X / unit, unit
+
+
+def varying_columns(X: np.ndarray) -> np.ndarray:
+    """Numbers of the columns in which rows differ, by more than rounding errors.
+
+    A number that is not finite is left for others to refuse: its column counts as one that differs.
+
+    >>> varying_columns(np.array([[1.0, 7.0, 0.1 + 0.2], [2.0, 7.0, 0.3]]))
+    array([0])
+    """
+    low, high = X.min(axis=0).astype(np.float64), X.max(axis=0).astype(np.float64)
+    with np.errstate(invalid="ignore", over="ignore"):
+        constant = high - low <= 16 * np.finfo(np.float64).eps * np.maximum(high, -low)
+    return np.flatnonzero(~constant)
+
+
+def distinct_columns(X: np.ndarray) -> np.ndarray:
+    """Numbers of the columns that have something to say: those that vary and are no copy of an earlier one.
+
+    Any other column would only change how many columns there are to share a spread, and how much each of them is
+    shrunk or counts. The first column alone where none varies: there is always one.
+
+    >>> distinct_columns(np.array([[5.0, 1.0, 1.0, 7.0], [6.0, 2.0, 2.0, 7.0]]))
+    array([0, 1])
+    """
+    varying = varying_columns(X)
+    if not len(varying):
+        return np.zeros(1, np.int64)
+    # A copy has the same sum, to the last bit: most columns need no closer comparison.
+    with np.errstate(invalid="ignore", over="ignore"):
+        _, which, counts = np.unique(X[:, varying].sum(axis=0), return_inverse=True, return_counts=True)
+    copied = np.zeros(len(varying), np.bool_)
+    met = set()
+    for place in np.flatnonzero(counts[which] > 1):
+        digest = blake2b((X[:, varying[place]] + 0.0).tobytes()).digest()  # -0.0 is 0.0
+        copied[place] = digest in met
+        met.add(digest)
+    distinct: np.ndarray = varying[~copied]
+    return distinct
 
 
 def factor(M: np.ndarray) -> np.ndarray:

@@ -9,7 +9,7 @@ from scipy.sparse import csr_array
 from sklearn.utils.validation import _check_sample_weight
 
 from nearsay.errors import InputError
-from nearsay.learn.linear_map import LearnedMetric, class_numbers, factor, in_units
+from nearsay.learn.linear_map import LearnedMetric, class_numbers, factor, in_units, varying_columns
 from nearsay.parallel import one_blas_thread
 from nearsay.settings import check_number
 
@@ -33,8 +33,10 @@ class WithinClassWhitening(LearnedMetric):
     shrinkage : "auto" or float, default="auto"
         S is mixed with this share, from 0 to 1, of the identity times the mean
         variance. It decides how much directions count in which rows of one class never
-        differ: constant columns, or more columns than rows. "auto" is
+        differ, as where there are more columns than rows. "auto" is
         the share of Ledoit and Wolf, which is small where rows are many.
+        A column that is the same in all rows takes no part in either. It changes no distance
+        between them, and in a row where it differs it counts as a column of mean variance.
 
     Attributes
     ----------
@@ -79,9 +81,12 @@ class WithinClassWhitening(LearnedMetric):
         counts = weights > 0
         if not counts.any():  # scikit-learn before 1.8 lets it pass
             raise InputError("Every sample_weight is 0; pass weights of which some are positive.")
-        X, unit = in_units(X[counts])
         labels, _ = class_numbers(y[counts])
-        weights = weights[counts]
+        X, weights = X[counts], weights[counts]
+        n_features = X.shape[1]
+        varying = varying_columns(X)
+        varying = varying if len(varying) else np.arange(n_features)
+        X, unit = in_units(X[:, varying])
         with one_blas_thread():
             centered = around_class_means(X, labels, weights)
             plain = covariance(centered, weights)
@@ -89,10 +94,13 @@ class WithinClassWhitening(LearnedMetric):
             within = shrunk(plain, self.shrinkage_)
             if self.pull:
                 M = power_of(within, -self.power)
-                self.components_ = factor(M + self.pull * pulling_metric(X, labels, weights, like=M))
+                root = factor(M + self.pull * pulling_metric(X, labels, weights, like=M))
             else:
-                self.components_ = power_of(within, -self.power / 2)
-            self.components_ *= unit**-self.power
+                root = power_of(within, -self.power / 2)
+        of_constant = (within.trace() / len(within) or 1.0) ** (-self.power / 2)
+        self.components_ = of_constant * np.eye(n_features)
+        self.components_[np.ix_(varying, varying)] = root
+        self.components_ *= unit**-self.power
         return self
 
 

@@ -114,6 +114,10 @@ class NeighborClassifier(KNeighbors, ClassifierMixin, BaseEstimator):
         at the rows in up to ten ways (as they are, their directions,
         standardized, whitened within classes, …); the pool hears all of them
         together, and classes as Gaussians beside. The most trustworthy answers, for as many searches.
+        Columns that are constant in training, and all but the first of columns that are copies, are
+        left out of every view that is chosen or learned here, so they change no answer with "auto",
+        nor with any metric what standardized and whitened views and Gaussians say. A metric given by name
+        measures every column: copies count as often as they are there, and a constant one where a query differs.
     metric_params : dict or None, default=None
         Parameters of the metric: ``metric="minkowski", metric_params={"p": 3}``. With "auto",
         ``{"large_margin": True}`` lets LMNN learn one more view, which takes longer.

@@ -17,7 +17,7 @@ from nearsay.neighbors.index import NeighborIndex
 from nearsay.neighbors.labeled import LabeledNeighbors
 from nearsay.neighbors.table import NeighborTable, joined
 from nearsay.posterior.past_cases import PastCases
-from nearsay.posterior.row_maps import LearnedLooks, Look
+from nearsay.posterior.row_maps import LearnedLooks, LinearMap, Look
 
 
 class View:
@@ -36,7 +36,11 @@ class View:
         group, instead of being an error. For distances that the user did not
         ask for.
     look, looks : how the rows are mapped before they are measured, and the maps of the collection.
+    taken : (n_taken,) int or None
+        Numbers, within the group, of the columns that are measured; None for all.
     """
+
+    taken: np.ndarray | None = None
 
     def __init__(
         self,
@@ -48,6 +52,7 @@ class View:
         forgiving: bool = False,
         look: Look | None = None,
         looks: LearnedLooks | None = None,
+        taken: np.ndarray | None = None,
         n_jobs: int | None = None,
     ) -> None:
         self.group = group
@@ -57,6 +62,7 @@ class View:
         self.forgiving = forgiving
         self.look = look
         self.looks = looks
+        self.taken = taken
         self.n_jobs = n_jobs
 
     @property
@@ -84,6 +90,8 @@ class View:
             )
         self.n_rows = len(X)
         self.rows_ = here
+        if self.taken is not None and len(self.taken) == rows.shape[1]:
+            self.taken = None  # all of them: nothing is copied
         try:
             self.index_ = self._index(self.seen(rows))
         except InputError as error:
@@ -107,6 +115,7 @@ class View:
             placed = self._placed(error, X)
             if placed is not error or not self.forgiving:
                 raise placed from None
+            rows = self.seen(rows)
             measurable = np.array([_takes(self.distance, rows[i : i + 1]) for i in range(len(rows))], np.bool_)
             here = here[measurable]
             table = self.labeled_.query(rows[measurable], k, members)
@@ -152,6 +161,8 @@ class View:
         """
         if self.look is not None and self.looks is not None:
             return self._mapped(rows, self.looks.whole(self.look))
+        if self.taken is not None:
+            return self._mapped(rows, LinearMap.of_columns(self.taken))
         return as_rows(rows) if self.columns is not None and isinstance(self.distance, FunctionDistance) else rows
 
     def _mapped(self, rows: Any, by: Callable[[np.ndarray], np.ndarray]) -> Any:

@@ -9,6 +9,8 @@ The spread of a class is its own as far as its rows tell, and that of all classe
 
 from __future__ import annotations
 
+from dataclasses import dataclass
+from itertools import pairwise
 from typing import Self
 
 import numpy as np
@@ -57,7 +59,8 @@ class GaussianClasses(ClassifierMixin, BaseEstimator):
         n, n_classes = len(labels), len(self.classes_)
         [self._standardized] = learn_maps([STANDARDIZED], X, labels)
         columns = self._columns(X)
-        self._quantiles = [_quantiles(column) for column in columns.T] if self.scores else []
+        if self.scores:
+            self._quantiles = ColumnQuantiles.of(columns)
         columns = self._scored(columns)
         with one_blas_thread():
             n_directions = min(MOST_DIRECTIONS, max(1, int(np.sqrt(MOST_PRODUCTS / (n * n_classes)))))
@@ -96,32 +99,60 @@ class GaussianClasses(ClassifierMixin, BaseEstimator):
         return np.clip(self._standardized(X).astype(np.float64), -FARTHEST, FARTHEST)
 
     def _scored(self, columns: np.ndarray) -> np.ndarray:
-        if not self.scores:
-            return columns
-        placed = zip(columns.T, self._quantiles, strict=True)
-        return np.stack([normal_scores(column, *quantiles) for column, quantiles in placed], axis=1)
+        return self._quantiles.normal_scores(columns) if self.scores else columns
 
 
-def _quantiles(column: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-    """The values of a column, some of many, and the share of rows that lie below each, half of its equals among them.
+@dataclass(frozen=True)
+class ColumnQuantiles:
+    """The values of every column, some of many, and the share of rows below each, half of its equals among them.
 
-    >>> _quantiles(np.array([3.0, 1.0, 3.0, 8.0]))
+    Columns lie one after the other: a few arrays hold them, however many there are.
+
+    Attributes
+    ----------
+    values, shares : (n_values,) of all columns.
+    starts : (n_columns + 1,) where each column begins, and where the last ends.
+
+    >>> found = ColumnQuantiles.of(np.array([[3.0], [1.0], [3.0], [8.0]]))
+    >>> found.values, found.shares
     (array([1., 3., 8.]), array([0.125, 0.5  , 0.875]))
     """
-    values, counts = np.unique(column, return_counts=True)
-    shares = (np.cumsum(counts) - counts / 2) / len(column)
-    some = evenly(len(values), KNOTS)
-    return values[some], shares[some]
 
+    values: np.ndarray
+    shares: np.ndarray
+    starts: np.ndarray
 
-def normal_scores(column: np.ndarray, values: np.ndarray, shares: np.ndarray) -> np.ndarray:
-    """Where a standard normal has as large a share below as lies below each number.
+    @classmethod
+    def of(cls, columns: np.ndarray) -> ColumnQuantiles:
+        """The quantiles of each column of some rows."""
+        n_rows, n_columns = columns.shape
+        in_order = np.sort(columns.T, axis=1)
+        is_first = np.ones((n_columns, n_rows), np.bool_)
+        np.not_equal(in_order[:, 1:], in_order[:, :-1], out=is_first[:, 1:])
+        places = np.flatnonzero(is_first)
+        counts = np.diff(places, append=n_columns * n_rows)
+        shares = (places % n_rows + counts / 2) / n_rows
+        n_values = is_first.sum(axis=1)
+        starts = np.append(0, np.cumsum(n_values))
+        values = in_order.ravel()[places]
+        if n_values.max() > KNOTS:
+            some = np.concatenate([start + evenly(n, KNOTS) for start, n in zip(starts, n_values, strict=False)])
+            values, shares = values[some], shares[some]
+            starts = np.append(0, np.cumsum(np.minimum(n_values, KNOTS)))
+        return cls(values, shares, starts)
 
-    >>> normal_scores(np.array([1.0, 2.0, 9.0]), np.array([0.0, 2.0, 4.0]), np.array([0.16, 0.5, 0.84])).round(2)
-    array([-0.44,  0.  ,  0.99])
-    """
-    scores: np.ndarray = ndtri(np.clip(np.interp(column, values, shares), OUTERMOST, 1 - OUTERMOST))
-    return scores
+    def normal_scores(self, columns: np.ndarray) -> np.ndarray:
+        """Where a standard normal has as large a share below as lies below each number: (n_rows, n_columns).
+
+        >>> found = ColumnQuantiles(np.array([0.0, 2.0, 4.0]), np.array([0.16, 0.5, 0.84]), np.array([0, 3]))
+        >>> found.normal_scores(np.array([[1.0], [2.0], [9.0]])).ravel().round(2)
+        array([-0.44,  0.  ,  0.99])
+        """
+        shares = np.empty(columns.shape)
+        for number, (start, stop) in enumerate(pairwise(self.starts)):
+            shares[:, number] = np.interp(columns[:, number], self.values[start:stop], self.shares[start:stop])
+        scores: np.ndarray = ndtri(np.clip(shares, OUTERMOST, 1 - OUTERMOST))
+        return scores
 
 
 def _factor(rows: np.ndarray) -> tuple[np.ndarray, np.ndarray, float]:

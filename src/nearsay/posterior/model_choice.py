@@ -38,6 +38,7 @@ from nearsay.posterior.row_maps import (
     WHITENED,
     LearnedLooks,
     Look,
+    columns_of_maps,
     unequal_columns,
 )
 from nearsay.posterior.row_weights import RowWeights, relative_weights
@@ -479,14 +480,16 @@ def views_to_try(
 ) -> dict[tuple[int, int], View]:
     """Fitted views of every group under every distance; "auto" among them stands for those worth trying.
 
-    A distance that was asked for must take every row; one that was not is
-    left out for a group where it does not, unless none takes it. ``make`` makes the views.
+    A distance that was asked for must take every row, and measures all columns. One that was not is
+    left out for a group where it does not, unless none takes it, and measures neither constant columns nor
+    copies of others. ``make`` makes the views.
     """
     views = {}
     for number, (group, columns) in enumerate(groups.items()):
         refused: list[InputError] = []
         for place, (distance, asked_for) in enumerate(_spelled_out(distances)):
-            view = make(group, columns, distance, search, forgiving=not asked_for, n_jobs=n_jobs)
+            taken = None if asked_for else columns_of_maps(present(X, columns)[0])
+            view = make(group, columns, distance, search, forgiving=not asked_for, taken=taken, n_jobs=n_jobs)
             try:
                 views[number, place] = view.fit(X, labels, n_classes)
             except InputError as error:
@@ -505,9 +508,10 @@ def looks_to_try(X: Any, labels: np.ndarray, *, large_margin: bool = False) -> l
     that is asked for: LMNN can take several times as long as all else.
     """
     looks = [STANDARDIZED] if unequal_columns(X) else []
-    if X.shape[1] > 1 and X.size <= NUMBERS_TO_MEASURE:
+    n_columns = len(columns_of_maps(X))
+    if n_columns > 1 and len(X) * n_columns <= NUMBERS_TO_MEASURE:
         looks.append(STANDARDIZED_MANHATTAN)
-    if np.count_nonzero(np.bincount(labels)) > 1 and X.shape[1] > 1:
+    if np.count_nonzero(np.bincount(labels)) > 1 and n_columns > 1:
         looks += WHITENED
         if large_margin:
             looks.append(LARGE_MARGIN)

@@ -6,6 +6,10 @@
 
 A map that knows the labels has seen the row it is asked about, and would
 flatter itself: past cases are mapped by what the others taught, fold by fold.
+
+Maps leave out columns that are constant in the rows they learn from, and all but the
+first of columns that are copies: neither adds anything, but each would count as one more
+dimension in every mean over columns.
 """
 
 from __future__ import annotations
@@ -18,7 +22,7 @@ import numpy as np
 from scipy.linalg import cholesky, eigh
 
 from nearsay.arrays import within_range
-from nearsay.learn.linear_map import factor, in_units
+from nearsay.learn.linear_map import distinct_columns, factor, in_units
 from nearsay.learn.lmnn.solve import Problem, mixed_with_euclidean, solve
 from nearsay.learn.lmnn.targets import target_neighbors
 from nearsay.learn.whitening import around_class_means, pulling_metric, trusted_covariance
@@ -90,22 +94,48 @@ LMNN_SHRINKAGE = 1 / 3
 
 @dataclass(frozen=True)
 class LinearMap:
-    """Rows, centered, times a matrix; at unit length where asked. The same digits for a row in any batch.
+    """Some columns, centered, times a matrix; at unit length where asked. The same digits for a row in any batch.
+
+    Attributes
+    ----------
+    center : (n_taken,)
+    matrix : (n_taken, n) or (n_taken,)
+        One dimension is a scale for each column: with very many columns a square matrix would not fit into memory.
+    unit : bool
+        Whether mapped rows are made as long as each other.
+    columns : (n_taken,) numbers of the columns that are taken; None for all.
+    further : (n, n_columns) or None
+        A second matrix, after the first. Maps that differ only here share the first, which is large where columns are
+        many.
 
     A row that is mapped beyond what its type holds lies at the end of its range: far from all others, and a number.
 
     >>> LinearMap(np.array([1.0, 0.0]), np.array([[2.0, 0.0], [0.0, 1.0]]), unit=False)(np.array([[2.0, 3.0]]))
     array([[2., 3.]])
+    >>> LinearMap(np.array([1.0]), np.array([5.0]), unit=False, columns=np.array([1]))(np.array([[2.0, 3.0]]))
+    array([[10.]])
     """
 
     center: np.ndarray
     matrix: np.ndarray
     unit: bool
+    columns: np.ndarray | None = None
+    further: np.ndarray | None = None
+
+    @classmethod
+    def of_columns(cls, columns: np.ndarray) -> LinearMap:
+        """Some columns, as they are."""
+        return cls(np.zeros(len(columns)), np.ones(len(columns)), unit=False, columns=columns)
 
     @property
     def n_columns(self) -> int:
         """How many columns mapped rows have."""
-        return int(self.matrix.shape[1])
+        return int((self.matrix if self.further is None else self.further).shape[-1])
+
+    @property
+    def parts(self) -> list[Any]:
+        """What tells this map from others: arrays and plain values."""
+        return [self.center, self.matrix, self.unit, *([] if x is None else x for x in (self.columns, self.further))]
 
     @staticmethod
     def dtype_of(dtype: np.dtype) -> np.dtype:
@@ -113,21 +143,28 @@ class LinearMap:
         return np.dtype(np.float32 if dtype in (np.float16, np.float32) else np.float64)
 
     def __call__(self, rows: np.ndarray) -> np.ndarray:
-        """The mapped rows: (n_rows, as many columns as the matrix), float32 where the rows are."""
+        """The mapped rows: (n_rows, n_columns), float32 where the rows are."""
         mapped = np.empty((len(rows), self.n_columns), self.dtype_of(rows.dtype))
         block = np.zeros((ROWS_AT_ONCE, len(self.center)))
         with one_blas_thread(), np.errstate(over="ignore"):  # what becomes infinite is put right below
             for first in range(0, len(rows), ROWS_AT_ONCE):
                 some = rows[first : first + ROWS_AT_ONCE]
+                some = some if self.columns is None else some[:, self.columns]
                 np.subtract(some, self.center, out=block[: len(some)])
-                mapped[first : first + len(some)] = self._finished(block @ self.matrix)[: len(some)]
+                mapped[first : first + len(some)] = self._finished(self._product(block))[: len(some)]
         return within_range(mapped, mapped.dtype)
 
     def largest_mapped(self, largest: float) -> float:
         """No number of a mapped row is larger than this, where none of the rows is larger than ``largest``."""
         if self.unit:
             return 1.0
-        return float(((largest + np.abs(self.center)) @ np.abs(self.matrix)).max(initial=0.0))
+        reach = largest + np.abs(self.center)
+        reach = reach * np.abs(self.matrix) if self.matrix.ndim == 1 else reach @ np.abs(self.matrix)
+        return float((reach if self.further is None else reach @ np.abs(self.further)).max(initial=0.0))
+
+    def _product(self, block: np.ndarray) -> np.ndarray:
+        product: np.ndarray = block * self.matrix if self.matrix.ndim == 1 else block @ self.matrix
+        return product if self.further is None else product @ self.further
 
     def _finished(self, mapped: np.ndarray) -> np.ndarray:
         if not self.unit:
@@ -137,7 +174,7 @@ class LinearMap:
 
 
 def learn_maps(looks: Sequence[Look], X: Any, labels: np.ndarray) -> list[LinearMap]:
-    """A map for each look, from rows and their class numbers; what several have in common is found once.
+    """A map for each look, from rows and their class numbers; what several have in common is computed, and held, once.
 
     Parameters
     ----------
@@ -145,22 +182,28 @@ def learn_maps(looks: Sequence[Look], X: Any, labels: np.ndarray) -> list[Linear
     labels : (n_rows,) class numbers.
     """
     X, labels = _some(X, labels)
-    X, unit = in_units(X)
+    columns = distinct_columns(X)
+    taken = None if len(columns) == X.shape[1] else columns
+    X, unit = in_units(X if taken is None else X[:, taken])
     center, spread = X.mean(axis=0), X.std(axis=0)
-    # A column that never differs says nothing; one of rounding errors alone is such a one too.
+    # What is left of rows that are all equal, but for rounding errors, says nothing.
     rounding = np.finfo(X.dtype).eps * np.maximum(np.abs(X).max(axis=0), np.finfo(np.float64).tiny)
     scale = np.divide(1.0, spread, out=np.zeros_like(spread), where=spread > 8 * rounding)
-    made = [np.diag(scale)] * len(looks)
+    first, matrix = center * unit, scale / unit
+    maps = {look: LinearMap(first, matrix, look.unit, taken) for look in looks}
     if any(look.knows_labels for look in looks):
         standardized = (X - center) * scale
         with one_blas_thread():
             basis = principal_directions(standardized, MOST_COLUMNS)
+            few = len(basis) == basis.shape[1]
             spreads = ClassSpread(along(standardized, basis), np.unique(labels, return_inverse=True)[1])
-            back = scale[:, None] * basis
-            for number, look in enumerate(looks):
+            shared = matrix[:, None] * basis
+            for look in looks:
                 if look.power is not None:
-                    made[number] = back @ spreads.factor(look.power, look.pull, large_margin=look.large_margin)
-    return [LinearMap(center * unit, matrix / unit, look.unit) for look, matrix in zip(looks, made, strict=True)]
+                    factor = spreads.factor(look.power, look.pull, large_margin=look.large_margin)
+                    product = (shared @ factor, None) if few else (shared, factor)
+                    maps[look] = LinearMap(first, product[0], look.unit, taken, product[1])
+    return [maps[look] for look in looks]
 
 
 def kept_apart(X: np.ndarray, labels: np.ndarray) -> np.ndarray:
@@ -184,9 +227,14 @@ def unequal_columns(X: Any) -> bool:
     >>> unequal_columns(np.array([[0.0, 0.0], [1.0, 2.0]])), unequal_columns(np.array([[0.0, 0.0], [1.0, 90.0]]))
     (False, True)
     """
-    spread = _some(X, np.zeros(len(X), np.int64))[0].std(axis=0)
-    spread = spread[spread > 0]
+    rows = _some(X, np.zeros(len(X), np.int64))[0]
+    spread = rows[:, distinct_columns(rows)].std(axis=0)
     return len(spread) > 1 and bool(spread.max() > UNEQUAL * spread.min())
+
+
+def columns_of_maps(X: Any) -> np.ndarray:
+    """Numbers of the columns that maps of these rows take: no constant ones, and one of copies."""
+    return distinct_columns(_some(X, np.zeros(len(X), np.int64))[0])
 
 
 class ClassSpread:

@@ -58,7 +58,7 @@ class ShardView(View):
             return super()._mapped(rows, by)
         assert isinstance(by, LinearMap)
         dtype = by.dtype_of(np.dtype(rows.dtype).newbyteorder("="))
-        return rows.mapped(RowMap.of(by, [by.center, by.matrix, by.unit], by.n_columns, dtype.str))
+        return rows.mapped(RowMap.of(by, by.parts, by.n_columns, dtype.str))
 
 
 class ModelOverShards(ModelBeside):
