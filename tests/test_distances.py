@@ -248,6 +248,12 @@ def test_numba_waits_until_something_is_measured():
 
 # ---------------------------------------------------------------- what is refused
 
+
+@njit
+def _minus_one(a, b):
+    return -1.0
+
+
 MISTAKES = {
     "an unknown name": (lambda: as_distance("euclidian"), "did you mean 'euclidean'.*Known names: .*minkowski"),
     "a name like no other": (lambda: as_distance("zzz"), "Unknown distance 'zzz'. Known names"),
@@ -286,6 +292,15 @@ MISTAKES = {
     "nothing from a function": (lambda: as_distance(lambda a, b: None)(1, 2), "gave None .* finite number"),
     "a complex number": (lambda: as_distance(lambda a, b: 1j)(1, 2), "gave 1j"),
     "a matrix not square": (lambda: ns.nearest(np.ones((2, 3)), [[1, 2]], 1, metric="precomputed"), "square matrix"),
+    "similarities from a function": (
+        lambda: as_distance(lambda a, b: -0.5)(1, 2),
+        "gave -0.5, below 0, .*Simil",
+    ),
+    "similarities from a compiled one": (lambda: as_distance(_minus_one)([1.0], [2.0]), "gave -1, below 0, .*Similar"),
+    "a matrix of similarities": (
+        lambda: as_distance("precomputed").check([[0, -2], [1, 0]]),
+        r"X\[0, 1\] is -2.*max\(s",
+    ),
     "a query too short": (lambda: ns.nearest(np.eye(3), [[1, 2]], 1, metric="precomputed"), "each of the 3 rows"),
 }
 

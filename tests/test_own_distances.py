@@ -76,7 +76,7 @@ def test_a_data_frame_is_compared_row_by_row():
 
 
 def test_the_query_comes_first():
-    assert ns.nearest([10.0, 0.0], [5.0], 2, metric=lambda query, row: row - query).indices.tolist() == [[1, 0]]
+    assert ns.nearest([10.0, 0.0], [5.0], 2, metric=lambda query, row: 9 + row - query).indices.tolist() == [[1, 0]]
 
 
 # ---------------------------------------------------------------- compiled functions
@@ -160,3 +160,39 @@ def test_nothing_can_be_added_to_a_matrix():
     index = ns.NeighborIndex("precomputed").fit(np.ones((2, 2)))
     with pytest.raises(InputError, match="distances from the rows already there to the new ones are missing"):
         index.add(np.ones((1, 2)))
+
+
+SQUARE = np.abs(np.subtract.outer(np.arange(6.0), np.arange(6.0)))
+LABELS = [0, 0, 0, 1, 1, 1]
+VOTES = ns.NeighborClassifier(2, metric="precomputed", posterior="proportional")
+TREE = ns.Taxonomy.from_edges([("all", 0), ("all", 1)])
+
+
+@pytest.mark.parametrize(
+    ("fit", "ask"),
+    [
+        (ns.NeighborIndex("precomputed").fit, lambda index, Q: index.query(Q, 2)),
+        (lambda X: X, lambda X, Q: ns.nearest(X, Q, 2, metric="precomputed")),
+        (lambda X: ns.leave_one_out(X, 2, metric="precomputed"), None),
+        (lambda X: VOTES.fit(X, LABELS), lambda clf, Q: clf.predict_proba(Q)),
+        (lambda X: VOTES.fit(X, LABELS), lambda clf, Q: clf.kneighbors(Q)),
+        (lambda X: ns.NeighborClassifier(metric="precomputed").fit(X, LABELS), lambda clf, Q: clf.explain(Q)),
+        (lambda X: ns.HedgedClassifier(VOTES, TREE).fit(X, LABELS), lambda clf, Q: clf.predict(Q)),
+        (lambda X: ns.ConformalClassifier(VOTES).fit(X, LABELS), lambda clf, Q: clf.predict_set(Q)),
+        (
+            lambda X: ns.KeywordAnnotator("nearest", n_neighbors=2, features={"all": (slice(None), "precomputed")}).fit(
+                X, [["a"], ["b"]] * 3
+            ),
+            lambda annotator, Q: annotator.annotate(Q),
+        ),
+    ],
+)
+def test_precomputed_distances_below_zero_are_refused_wherever_they_come_in(fit, ask):
+    similar = SQUARE.copy()
+    similar[2, 1] = -0.25
+    if ask is not None:
+        ask(fit(SQUARE), SQUARE[:3])
+        with pytest.raises(ns.InputError, match=r"\[2, 1\] is -0.25\. Similarities look like this"):
+            ask(fit(SQUARE), similar)
+    with pytest.raises(ns.InputError, match=r"\[2, 1\] is -0.25\. Similarities look like this"):
+        fit(similar) if ask is None else ask(fit(similar), SQUARE[:3])

@@ -14,6 +14,12 @@ from nearsay.arrays import as_rows
 from nearsay.distances.distance import Distance
 from nearsay.errors import InputError
 
+# What to do where numbers below 0 were given for distances.
+SIMILARITIES = (
+    "Similarities look like this: they are largest where a distance is 0. Turn a similarity s into a distance first:"
+    " max(s) - s, for example, or 1 - s for cosines and correlations, cut off at 0 (np.maximum(1 - s, 0))."
+)
+
 
 class FunctionDistance(Distance):
     """Any Python function of two items: of strings, images, sets or anything it accepts.
@@ -21,7 +27,7 @@ class FunctionDistance(Distance):
     The items are passed to the function as they were given: the entries of a list, or
     the rows of an array. It is called with the query first, once for every
     pair, possibly from several threads (``nearsay.threads(1)`` if it is not thread-safe), and
-    must give a finite number. It need not be symmetric, nor a metric.
+    must give a finite number of at least 0. It need not be symmetric, nor a metric.
 
     >>> FunctionDistance(lambda a, b: abs(len(a) - len(b)))("pear", "banana")
     2.0
@@ -77,6 +83,11 @@ class FunctionDistance(Distance):
                 f"The distance function {_name_of(self.function)} gave {reprlib.repr(given)} for the items"
                 f" {reprlib.repr(query)} and {reprlib.repr(item)}; a finite number is expected for every two items."
             )
+        if number < 0:
+            raise InputError(
+                f"The distance function {_name_of(self.function)} gave {number:g}, below 0, for the items"
+                f" {reprlib.repr(query)} and {reprlib.repr(item)}. {SIMILARITIES}"
+            )
         return number
 
     def __repr__(self) -> str:
@@ -86,7 +97,7 @@ class FunctionDistance(Distance):
 class CompiledDistance(Distance):
     """A function of two vectors compiled by numba (``@numba.njit``): fast, and in threads.
 
-    It gets two float64 vectors, the query first, and must give a finite number.
+    It gets two float64 vectors, the query first, and must give a finite number of at least 0.
 
     >>> from numba import njit
     >>> @njit
@@ -119,6 +130,12 @@ class CompiledDistance(Distance):
                 f"The distance function {_name_of(self.function)} gave {out[i, j]} for the rows {reprlib.repr(Q[i])}"
                 f" and {reprlib.repr(X[j])}; a finite number is expected for every two rows."
             )
+        if out.min(initial=0) < 0:
+            i, j = np.argwhere(out < 0)[0]
+            raise InputError(
+                f"The distance function {_name_of(self.function)} gave {out[i, j]:g}, below 0, for the rows"
+                f" {reprlib.repr(Q[i])} and {reprlib.repr(X[j])}. {SIMILARITIES}"
+            )
         return out
 
     def __repr__(self) -> str:
@@ -143,7 +160,7 @@ def _compiled_loop(function: Any) -> Callable[[np.ndarray, np.ndarray, np.ndarra
 class PrecomputedDistance(Distance):
     """Distances computed elsewhere: the collection *is* its square matrix of distances.
 
-    ``X[i, j]`` is the distance from row i to row j. A query is a row of its
+    ``X[i, j]`` is the distance from row i to row j, at least 0. A query is a row of its
     distances to every row of the collection, removed ones included, so queries
     come as (queries × rows). The matrix need not be symmetric. Leaving one out
     uses the matrix's own rows; a row is left out by its number, so the diagonal
@@ -170,6 +187,18 @@ class PrecomputedDistance(Distance):
             raise InputError(
                 f"{name} has {rows.shape[1]} columns, but a query needs its distance to each of the {len(like)} rows"
                 " that were fitted."
+            )
+        if rows.min(initial=0) < 0:
+            below = rows < 0
+            if like is None:
+                np.fill_diagonal(below, val=False)  # no row is asked about itself
+            places = np.argwhere(below)
+            if not len(places):
+                return rows
+            i, j = places[0]
+            raise InputError(
+                f"{name} must hold precomputed distances, at least 0, but {name}[{i}, {j}] is {rows[i, j]:g}."
+                f" {SIMILARITIES}"
             )
         return rows
 
