@@ -10,6 +10,8 @@ from typing import Any, ClassVar
 import numpy as np
 import pytest
 import sklearn
+from hypothesis import given
+from hypothesis import strategies as st
 from sklearn.base import clone
 from sklearn.calibration import CalibratedClassifierCV
 from sklearn.linear_model import LogisticRegression
@@ -25,6 +27,7 @@ from nearsay.errors import InputError
 from nearsay.posterior.fused import FusedClassifier
 from nearsay.posterior.named import POSTERIORS
 from nearsay.posterior.own import OwnPosterior
+from nearsay.posterior.rank_weights import decreasing_weights
 
 NeighborClassifier = ns.NeighborClassifier
 GROUPS = {"one": slice(0, 1), "two": slice(1, 2)}
@@ -282,3 +285,31 @@ def test_more_neighbors_than_rows_that_weigh_something_are_refused() -> None:
 
 def test_every_posterior_by_name_takes_weights() -> None:
     assert all(make().takes_weights for make in POSTERIORS.values())
+
+
+@pytest.mark.parametrize("seed", range(12))
+def test_weights_that_differ_by_sixteen_powers_of_ten_are_learned_from(seed: int) -> None:
+    random = np.random.default_rng(seed)
+    y = random.integers(0, 3, 60 + 5 * seed)
+    X = random.normal(size=(len(y), 3)) + 0.7 * y[:, None]
+    weights = 10.0 ** random.uniform(-8, 8, len(y))
+    for posterior in ("auto", "weighted"):
+        p = NeighborClassifier(posterior=posterior).fit(X, y, weights).predict_proba(X)
+        np.testing.assert_allclose(p.sum(axis=1), 1)
+
+
+@given(seed=st.integers(0, 10_000), k=st.integers(1, 30), spread=st.sampled_from([0.0, 2.0, 8.0, 16.0]))
+def test_decreasing_weights_are_the_likeliest_however_much_cases_differ_in_worth(
+    seed: int, k: int, spread: float
+) -> None:
+    random = np.random.default_rng(seed)
+    right = random.random((random.integers(1, 80), k)) < 0.5
+    right[:, 0] |= ~right.any(axis=1)
+    worth = 10.0 ** random.uniform(-spread, spread, len(right))
+    found = decreasing_weights(right, worth)
+    assert (np.diff(found) <= 1e-12).all()
+    assert found.sum() == pytest.approx(1)
+    # No mixture with one of the even weightings makes the cases likelier: the derivative towards each is at most 0.
+    even = right.cumsum(axis=1) / np.arange(1, k + 1)
+    gain = (worth / worth.sum() / (right @ found)) @ even
+    assert gain.max() <= 1 + 1e-6

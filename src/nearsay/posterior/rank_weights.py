@@ -15,6 +15,10 @@ import numpy as np
 # Mean log likelihood a case may lie below the optimum.
 TOLERANCE = 1e-10
 MOST_STEPS = 200
+# What keeps the curvature, each component scaled to 1, positive definite: more than rounding takes from it.
+RIDGE = 1e-12
+# Share of the largest curvature below which a component is taken to have none.
+SMALLEST = 1e-30
 
 
 def decreasing_weights(right: np.ndarray, worth: np.ndarray | None = None) -> np.ndarray:
@@ -77,9 +81,15 @@ def _newton_step(likelihood: np.ndarray, share: np.ndarray, mixture: np.ndarray)
 
     root = np.sqrt(share)[:, None] * (likelihood / (likelihood @ mixture)[:, None])
     # Least squares on the triangular factor: as many equations as components, however many cases there are.
-    factor = np.linalg.cholesky(root.T @ root + 1e-12 * np.eye(len(mixture))).T
-    wanted = np.linalg.solve(factor.T, 2 * (root.T @ np.sqrt(share)) - 1)
-    target, _ = nnls(factor, wanted)
+    curvature = root.T @ root
+    # Relative to each component: shares and ratios of cases may differ by many powers of ten.
+    own = np.diag(curvature)
+    units = np.sqrt(np.maximum(own, SMALLEST * own.max()))
+    curvature /= np.outer(units, units)
+    factor = np.linalg.cholesky(curvature + RIDGE * np.eye(len(mixture))).T
+    wanted = np.linalg.solve(factor.T, (2 * (root.T @ np.sqrt(share)) - 1) / units)
+    scaled, _ = nnls(factor, wanted)
+    target = scaled / units
     if not target.sum() > 0:
         return mixture
     target /= target.sum()
