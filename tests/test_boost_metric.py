@@ -19,6 +19,7 @@ from sklearn.utils.estimator_checks import parametrize_with_checks
 
 from nearsay.data.datasets import load_dataset
 from nearsay.errors import DatasetNotFound, InputError
+from nearsay.learn import ITML, LMNN, WithinClassWhitening
 from nearsay.learn.boost_metric import BoostMetric, Comparisons, boost
 from nearsay.learn.boost_metric_kernels import best_weight
 from nearsay.learn.triplets import Triplets, near_triplets, triplet_shares
@@ -348,3 +349,22 @@ def test_on_leaf_texture_it_is_well_above_euclidean():
     plain = neighbor_accuracy(X[train], y[train], X[~train], y[~train], 20)
     mapped = learned.transform(X)
     assert neighbor_accuracy(mapped[train], y[train], mapped[~train], y[~train], 20) > plain + 0.05
+
+
+# ---------------------------------------------------------------- names of classes
+
+
+@pytest.mark.parametrize(
+    "learner", [BoostMetric(), BoostMetric(**PAPER), ITML(), LMNN(), WithinClassWhitening(pull=1.0)], ids=repr
+)
+def test_a_metric_does_not_change_with_the_names_of_the_classes(learner):
+    random = np.random.default_rng(0)
+    labels = random.integers(0, 4, 90)
+    X = random.normal(size=(90, 5)) + np.eye(5)[:4][labels] * 1.5
+    found = []
+    for names in (np.arange(4), np.array([3, 1, 0, 2]), np.array(["oak", "elm", "ash", "yew"])):
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")
+            found.append(clone(learner).fit(X, names[labels]).components_)
+    np.testing.assert_array_equal(found[1], found[0])
+    np.testing.assert_array_equal(found[2], found[0])

@@ -79,12 +79,17 @@ class LearnedMetric(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstim
 
 
 def class_numbers(y: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-    """The class number of each label, and the sorted classes; an error where there is only one class.
+    """The class number of each label, and the classes by number; an error where there is only one class.
 
-    >>> class_numbers(np.array(["elm", "oak", "elm"]))[0]
-    array([0, 1, 0])
+    Classes are numbered as rows bring them, not by name: lots drawn class by class, and sums over classes, are then the
+    same whatever classes are called.
+
+    >>> class_numbers(np.array(["oak", "elm", "oak"]))
+    (array([0, 1, 0]), array(['oak', 'elm'], dtype='<U3'))
     """
-    classes, labels = np.unique(y, return_inverse=True)
+    in_order, first, labels = np.unique(y, return_index=True, return_inverse=True)
+    by_row = np.argsort(first)
+    classes, labels = in_order[by_row], np.argsort(by_row)[labels]
     if len(classes) < 2:
         raise InputError(
             f"A metric is learned from what sets classes apart, but all {len(y)} rows have the label"
