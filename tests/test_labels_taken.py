@@ -2,13 +2,17 @@
 
 from __future__ import annotations
 
+import warnings
 from pathlib import Path
 from typing import Any
 
 import numpy as np
+import pandas as pd
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from sklearn.base import clone
+from sklearn.exceptions import DataConversionWarning
 
 import nearsay as ns
 from nearsay.arrays import as_labels, places_among
@@ -163,3 +167,29 @@ def test_large_and_small_labels_come_back_from_files(tmp_path: Path, ending: str
 def test_integers_in_a_table_that_no_type_holds_together_are_texts(tmp_path: Path) -> None:
     (tmp_path / "rows.csv").write_text(f"a,y\n1,-1\n2,{2**63}\n")
     assert read_rows(tmp_path / "rows.csv").y.tolist() == ["-1", str(2**63)]
+
+
+@pytest.mark.parametrize("form", ["Int64", "UInt64", "array", "column", "int64[pyarrow]"])
+def test_nullable_integers_above_2_53_keep_their_classes_apart(form: str) -> None:
+    X, labels = np.arange(12.0)[:, None], [2**53, 2**53 + 1] * 6
+    y: Any = pd.Series(labels, dtype="Int64" if form in ("array", "column") else form)
+    y = {"array": lambda: y.array, "column": y.to_frame}.get(form, lambda: y)()
+    votes = ns.NeighborClassifier(1, posterior="proportional")
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", DataConversionWarning)
+        estimators = [votes, ns.FusedClassifier(None, votes), ns.HedgedClassifier(votes), ns.ConformalClassifier(votes)]
+        for estimator in estimators:
+            assert clone(estimator).fit(X, y).classes_.tolist() == [2**53, 2**53 + 1]
+        assert votes.fit(X, y).predict(X).tolist() == labels
+        assert len(ns.WithinClassWhitening().fit(np.random.default_rng(0).normal(size=(12, 2)), y).components_) == 2
+
+
+def test_nullable_labels_keep_their_type_and_a_missing_one_is_named() -> None:
+    X = [[0.0], [1.0], [2.0], [3.0]]
+    votes = ns.NeighborClassifier(1, posterior="proportional")
+    for labels, kind in (([3, 4, 3, 4], "Int64"), ([True, False, True, False], "boolean"), ([3, 4, 3, 4], "Int8")):
+        fitted = votes.fit(X, pd.Series(labels, dtype=kind))
+        assert fitted.classes_.dtype.kind in "ib"
+        assert fitted.predict(X).tolist() == labels
+    with pytest.raises(InputError, match=r"no label \(NA\) for row 2"):
+        votes.fit(X, pd.Series([1, 2, None, 1], dtype="Int64"))

@@ -43,6 +43,7 @@ def checked_labels(y: Any) -> Any:
     Traceback (most recent call last):
     nearsay.errors.InputError: y holds -1 and 9223372036854775808, which no integer type holds together. Pass ...
     """
+    y = _without_masks(y)
     if not isinstance(y, np.ndarray | list | tuple):
         return y  # a Series or the like: scikit-learn knows their types
     labels = as_labels(y)
@@ -59,3 +60,16 @@ def checked_labels(y: Any) -> Any:
                 " integers, for example np.array(labels, dtype=np.uint64), or texts."
             )
     return labels
+
+
+def _without_masks(y: Any) -> Any:
+    """Nullable integers and booleans of pandas as numpy's own: of floats, which scikit-learn makes, some are equal."""
+    columns = [y.dtype] if hasattr(y, "dtype") else list(getattr(y, "dtypes", ()))
+    types = {getattr(column, "numpy_dtype", None) for column in columns}
+    kept = types.pop() if len(types) == 1 else None
+    if kept is None or np.dtype(kept).kind not in "iub":
+        return y
+    missing = np.asarray(y.isna()).ravel()
+    if missing.any():
+        raise InputError(f"y has no label (NA) for row {missing.argmax()}. Leave such rows out: X[~y.isna()].")
+    return y.to_numpy(dtype=kept)
