@@ -20,8 +20,13 @@ ESTIMATORS: dict[str, type] = {
 
 
 def declared(estimator: Any) -> dict[str, str]:
-    """Checks of scikit-learn that an estimator cannot pass, and why: of those that hold neighbors and weights, one."""
-    if not isinstance(estimator, ns.NeighborClassifier | ns.FusedClassifier):
-        return {}
-    repeated = "A row of weight 2 is one neighbor, not two; test_sample_weight.py checks that one of weight 0 is none."
-    return {"check_sample_weight_equivalence_on_dense_data": repeated}
+    """Checks of scikit-learn that an estimator cannot pass, and why: of those that hold neighbors and weights, one.
+
+    docs/classifier.md shows users how to declare it.
+    """
+    check = "check_sample_weight_equivalence_on_dense_data"
+    if isinstance(estimator, ns.NeighborClassifier | ns.FusedClassifier):
+        return {check: "A row of weight 2 is one neighbor, not two; test_sample_weight.py checks weight 0."}
+    if isinstance(estimator, ns.HedgedClassifier | ns.ConformalClassifier):
+        return {check: "A promise counts each row once, whatever it weighs; test_sample_weight.py checks weight 0."}
+    return {}

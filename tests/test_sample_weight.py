@@ -313,3 +313,79 @@ def test_decreasing_weights_are_the_likeliest_however_much_cases_differ_in_worth
     even = right.cumsum(axis=1) / np.arange(1, k + 1)
     gain = (worth / worth.sum() / (right @ found)) @ even
     assert gain.max() <= 1 + 1e-6
+
+
+# ---------------------------------------------------------------- around a classifier
+
+
+def around(cv: Any, estimator: Any = None) -> list[Any]:
+    estimator = NeighborClassifier(5, posterior="proportional") if estimator is None else estimator
+    return [ns.HedgedClassifier(estimator, accuracy=0.8, cv=cv), ns.ConformalClassifier(estimator, 0.8, cv=cv)]
+
+
+@pytest.mark.parametrize("cv", [None, "split", 3])
+@pytest.mark.parametrize("estimator", [NeighborClassifier(5, posterior="proportional"), LogisticRegression()], ids=str)
+def test_what_promises_hands_the_weights_to_its_estimator(cv: Any, estimator: Any) -> None:
+    random = np.random.default_rng(0)
+    y = random.integers(0, 2, 120)
+    X = random.normal(size=(120, 2)) + y[:, None]
+    weights = np.where(y == 1, 20.0, 1.0)
+    for wrapped in around(cv, estimator):
+        plain, even, heavy = (clone(wrapped).fit(X, y, w) for w in (None, np.ones(120), weights))
+        np.testing.assert_array_equal(even.predict_proba(X), plain.predict_proba(X))
+        assert heavy.predict_proba(X)[:, 1].mean() > plain.predict_proba(X)[:, 1].mean() + 0.1
+        assert heavy.n_calibration_ == plain.n_calibration_  # each row once, whatever it weighs
+    if cv is None and isinstance(estimator, NeighborClassifier):
+        expected = clone(estimator).fit(X, y, weights).predict_proba(X)
+        np.testing.assert_array_equal(heavy.predict_proba(X), expected)
+
+
+@pytest.mark.parametrize(
+    "cv", [None, "split", [(np.arange(0, 90), np.arange(90, 120)), (np.arange(60, 120), np.arange(60))]]
+)
+@pytest.mark.parametrize("which", [0, 1])
+def test_a_row_of_weight_0_neither_teaches_nor_judges(cv: Any, which: int) -> None:
+    random = np.random.default_rng(0)
+    y = random.integers(0, 3, 120)
+    X = random.normal(size=(120, 2)) + y[:, None]
+    weights = random.integers(0, 2, 120).astype(float)
+    y[weights == 0] = random.permutation(y[weights == 0])
+    y[np.flatnonzero(weights == 0)[:5]] = 7  # a class that nobody knows
+    held = weights > 0
+    without = cv
+    if isinstance(cv, list):
+        number = np.cumsum(held) - 1
+        without = [tuple(number[rows[held[rows]]] for rows in split) for split in cv]
+    weighted = around(cv)[which].fit(X, y, weights)
+    left_out = around(without)[which].fit(X[held], y[held])
+    np.testing.assert_array_equal(weighted.classes_, left_out.classes_)
+    np.testing.assert_array_equal(weighted.predict_proba(X), left_out.predict_proba(X))
+    np.testing.assert_array_equal(weighted.predict(X), left_out.predict(X))
+    assert weighted.n_calibration_ == left_out.n_calibration_
+
+
+def test_a_promise_over_shards_takes_weights_too(tmp_path: Path) -> None:
+    random = np.random.default_rng(0)
+    y = random.integers(0, 2, 60)
+    X = random.normal(size=(60, 2)) + y[:, None]
+    np.save(tmp_path / "0.npy", X)
+    weights = random.integers(0, 3, 60).astype(float)
+    settings: dict[str, Any] = {"n_neighbors": 5, "posterior": "proportional"}
+    sharded = ns.HedgedClassifier(ns.ShardedClassifier(**settings), accuracy=0.8).fit(tmp_path, y, weights)
+    in_memory = ns.HedgedClassifier(NeighborClassifier(**settings), accuracy=0.8).fit(X, y, weights)
+    assert sharded.n_calibration_ == in_memory.n_calibration_ == np.count_nonzero(weights)
+    np.testing.assert_array_equal(sharded.predict(X), in_memory.predict(X))
+
+
+def test_weights_that_nothing_is_fitted_with_are_refused() -> None:
+    X, y = np.arange(20.0)[:, None], np.arange(20) % 2
+    fitted = NeighborClassifier(3, posterior="proportional").fit(X, y)
+    for wrapped in around("prefit", fitted):
+        with pytest.raises(InputError, match='with cv="prefit" it is not'):
+            wrapped.fit(X, y, np.ones(20))
+    for wrapped in around(None, KNeighborsClassifier(3)):
+        with pytest.raises(InputError, match="KNeighborsClassifier takes none"):
+            wrapped.fit(X, y, np.ones(20))
+    for wrapped in around(None):
+        with pytest.raises(InputError, match="must not be negative"):
+            wrapped.fit(X, y, -np.ones(20))

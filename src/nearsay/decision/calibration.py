@@ -12,9 +12,9 @@ from sklearn.base import BaseEstimator, ClassifierMixin, MetaEstimatorMixin, clo
 from sklearn.utils import assert_all_finite, column_or_1d, get_tags, indexable
 from sklearn.utils.metaestimators import _safe_split
 from sklearn.utils.multiclass import check_classification_targets
-from sklearn.utils.validation import check_is_fitted
+from sklearn.utils.validation import check_is_fitted, has_fit_parameter
 
-from nearsay.arrays import check_row_numbers, places_among, row_blocks
+from nearsay.arrays import check_row_numbers, check_sample_weight, places_among, row_blocks
 from nearsay.errors import InputError
 from nearsay.posterior.fitting import is_auto
 from nearsay.posterior.past_cases import ROWS_AT_ONCE
@@ -125,9 +125,9 @@ class AroundClassifier(MetaEstimatorMixin, ClassifierMixin, BaseEstimator):
     estimator: Any
     cv: Any
 
-    def _fit_estimator(self, X: Any, y: Any) -> Calibration:
+    def _fit_estimator(self, X: Any, y: Any, sample_weight: Any) -> Calibration:
         """Fit the estimator, take over what it knows of its data, and give the calibration."""
-        found = calibrate(self.estimator, X, y, self.cv)
+        found = calibrate(self.estimator, X, y, self.cv, sample_weight)
         self._take_over(found)
         return found
 
@@ -160,7 +160,7 @@ class AroundClassifier(MetaEstimatorMixin, ClassifierMixin, BaseEstimator):
         return tags
 
 
-def calibrate(estimator: Any, X: Any, y: Any, cv: Any) -> Calibration:
+def calibrate(estimator: Any, X: Any, y: Any, cv: Any, sample_weight: Any = None) -> Calibration:
     """Fit a copy of the estimator, and ask it, or copies of it, about rows that they were not fitted on.
 
     Parameters
@@ -172,11 +172,16 @@ def calibrate(estimator: Any, X: Any, y: Any, cv: Any) -> Calibration:
         fifth is drawn, but stays with the estimator. "prefit": the estimator is fitted already, on
         other rows. An int or splitter: it is fitted without each fold and
         asked about it; these models answer together (``FoldModels``).
+    sample_weight : (n_rows,) numbers of at least 0, optional
+        How much each row counts where the estimator, or a copy of it, is fitted. A row of weight 0 is not asked
+        about either. Of the others each counts once in what is promised: a promise is about new rows, and weights do
+        not say how often such rows will come.
     """
     is_fitted = isinstance(cv, str) and cv == "prefit"
     if hasattr(estimator, "opened") and (not is_fitted or isinstance(X, str | os.PathLike)):
         X = estimator.opened(X)  # rows in files
     X, y = _checked(estimator, X, y)
+    weights = None if sample_weight is None else _checked_weights(estimator, sample_weight, len(y), is_fitted)
     if is_fitted:
         check_is_fitted(estimator)
         if isinstance(X, ShardedRows):
@@ -185,10 +190,12 @@ def calibrate(estimator: Any, X: Any, y: Any, cv: Any) -> Calibration:
     if cv is None and hasattr(estimator, "leave_one_out_proba"):
         if len(y) < 2:
             raise InputError(f"Leaving a row out takes others to judge it by, but got n_samples={len(y)}.")
-        fitted = clone(estimator).fit(X, y)
+        fitted = clone(estimator).fit(X, y, **_weighed(weights, slice(None)))
         if hasattr(fitted, "left_out_blocks"):
-            return _left_out_in_blocks(fitted, y)
+            return _left_out_in_blocks(fitted, y, weights)
         p = np.asarray(fitted.leave_one_out_proba(), dtype=np.float64)
+        if weights is not None:
+            y, p = y[weights > 0], p[weights > 0]
         _, place, counts = np.unique(y, return_inverse=True, return_counts=True)
         return Calibration(fitted, y, p, counts[place] == 1, rows_worth_one=LEFT_OUT_ROWS_WORTH_ONE)
     if hasattr(estimator, "left_out_blocks"):
@@ -197,23 +204,48 @@ def calibrate(estimator: Any, X: Any, y: Any, cv: Any) -> Calibration:
             f' fitted to (cv="prefit"); got cv={cv!r}.'
         )
     if cv is None or (isinstance(cv, str) and cv == "split"):
-        train, held_out, alone = hold_out(y)
-        fitted = clone(estimator).fit(*_safe_split(estimator, X, y, train))
+        counted = np.arange(len(y)) if weights is None else np.flatnonzero(weights)
+        train, held_out, alone = (counted[rows] for rows in hold_out(y[counted]))
+        fitted = clone(estimator).fit(*_safe_split(estimator, X, y, train), **_weighed(weights, train))
         p = proba(fitted, _safe_split(estimator, X, None, held_out, train)[0])
         return Calibration(fitted, y[held_out], p, np.zeros(len(held_out), bool), n_unasked=len(alone))
-    return _cross_validated(estimator, X, y, cv)
+    return _cross_validated(estimator, X, y, cv, weights)
 
 
-def _left_out_in_blocks(fitted: Any, y: np.ndarray) -> Calibration:
+def _checked_weights(estimator: Any, sample_weight: Any, n_rows: int, is_fitted: bool) -> np.ndarray:
+    """How much each row counts where the estimator is fitted; an error where it is not, or takes no weights."""
+    if is_fitted:
+        raise InputError(
+            'sample_weight says how much rows count where the estimator is fitted, and with cv="prefit" it is not.'
+            " Fit the estimator with it, and calibrate without."
+        )
+    if not has_fit_parameter(estimator, "sample_weight"):
+        raise InputError(
+            f"Rows were given a sample_weight, but the fit of {type(estimator).__name__} takes none."
+            " Pass an estimator whose fit takes it, or fit without."
+        )
+    check_sample_weight(sample_weight, n_rows)
+    return np.asarray(sample_weight, dtype=np.float64)  # as given: to some estimators more than proportions matter
+
+
+def _weighed(weights: np.ndarray | None, rows: Any) -> dict[str, np.ndarray]:
+    """What fit is given beside these rows."""
+    return {} if weights is None else {"sample_weight": weights[rows]}
+
+
+def _left_out_in_blocks(fitted: Any, y: np.ndarray, weights: np.ndarray | None) -> Calibration:
     """The calibration of a classifier whose leave-one-out probabilities are too many to be held."""
     answered = fitted.left_out_numbers()
+    answered = answered if weights is None else answered[weights[answered] > 0]
     place = np.full(len(y), -1)
     place[answered] = np.arange(len(answered))
     labels = y[answered]
     _, of_class, counts = np.unique(labels, return_inverse=True, return_counts=True)
 
     def blocks() -> Iterator[Block]:
-        return ((place[rows], p) for rows, p in fitted.left_out_blocks())
+        for rows, p in fitted.left_out_blocks():
+            counted = place[rows] >= 0
+            yield place[rows][counted], p[counted]
 
     known: dict[str, Any] = {"rows_worth_one": LEFT_OUT_ROWS_WORTH_ONE, "in_blocks": blocks}
     return Calibration(fitted, labels, np.empty((0, len(fitted.classes_))), counts[of_class] == 1, **known)
@@ -231,7 +263,7 @@ def _asked_in_blocks(estimator: Any, X: ShardedRows, y: np.ndarray) -> Calibrati
     return Calibration(estimator, y[asked], nothing, np.zeros(len(asked), bool), in_blocks=blocks)
 
 
-def other_posteriors(found: Calibration, X: Any, y: Any) -> Iterator[Calibration]:
+def other_posteriors(found: Calibration, X: Any, y: Any, sample_weight: Any = None) -> Iterator[Calibration]:
     """The same neighbors with other posteriors, where the classifier was left to choose its own; otherwise none.
 
     It chose by log posterior, over all rows. What says the most at a high accuracy may be another one of those that
@@ -247,7 +279,7 @@ def other_posteriors(found: Calibration, X: Any, y: Any) -> Iterator[Calibration
                 k = tried[name].n_neighbors
                 others = {"posterior": name} if k is None else {"posterior": name, "n_neighbors": k}
                 other = clone(found.estimator).set_params(**{prefix + name: value for name, value in others.items()})
-                yield calibrate(other, X, y, None)
+                yield calibrate(other, X, y, None, sample_weight)
 
 
 def _checked(estimator: Any, X: Any, y: Any) -> tuple[Any, np.ndarray]:
@@ -265,11 +297,15 @@ def _checked(estimator: Any, X: Any, y: Any) -> tuple[Any, np.ndarray]:
     return X, y
 
 
-def _cross_validated(estimator: Any, X: Any, y: np.ndarray, cv: Any) -> Calibration:
-    classes = np.unique(y)
+def _cross_validated(estimator: Any, X: Any, y: np.ndarray, cv: Any, weights: np.ndarray | None) -> Calibration:
+    counted = np.ones(len(y), np.bool_) if weights is None else weights > 0
+    classes = np.unique(y[counted])
     models, fitted_on, rows, p, unseen = [], [], [], [], []
-    for train, fold in _folds(cv, X, y):
-        model = clone(estimator).fit(*_safe_split(estimator, X, y, train))
+    for all_taught, all_asked in _folds(cv, X, y):
+        train, fold = all_taught[counted[all_taught]], all_asked[counted[all_asked]]
+        if not len(fold):
+            continue
+        model = clone(estimator).fit(*_safe_split(estimator, X, y, train), **_weighed(weights, train))
         models.append(model)
         fitted_on.append(train)
         rows.append(fold)

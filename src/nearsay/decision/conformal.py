@@ -178,18 +178,22 @@ class ConformalClassifier(AroundClassifier):
         self.conformity_score = conformity_score
         self.cv = cv
 
-    def fit(self, X: Any, y: Any) -> ConformalClassifier:
+    def fit(self, X: Any, y: Any, sample_weight: Any = None) -> ConformalClassifier:
         """Fit the estimator (not with ``cv="prefit"``) and read the thresholds from rows it has not seen.
 
         Parameters
         ----------
         X : rows, as the estimator takes them.
         y : (n_rows,) labels.
+        sample_weight : (n_rows,) numbers of at least 0, optional
+            How much each row counts where the estimator is fitted; its ``fit`` must take it. A row of weight 0 is
+            left out altogether. The promise counts each other row once: it is about new rows, and weights do not
+            say how often such rows will come. Refused with ``cv="prefit"``, where nothing is fitted.
         """
         check_choice("conformity_score", self.conformity_score, SCORES)
         check_flag("per_class", self.per_class)
         check_coverage(self.coverage)
-        found = self._fit_estimator(X, y)
+        found = self._fit_estimator(X, y, sample_weight)
         self._labels = columns(found.labels, self.classes_)
         self._scores = np.empty(len(self._labels))
         for rows, p in found.blocks():

@@ -140,17 +140,21 @@ class HedgedClassifier(AroundClassifier):
         self.cv = cv
         self.branches = branches
 
-    def fit(self, X: Any, y: Any) -> HedgedClassifier:
+    def fit(self, X: Any, y: Any, sample_weight: Any = None) -> HedgedClassifier:
         """Fit the estimator (not with ``cv="prefit"``), and calibrate on rows it has not seen.
 
         Parameters
         ----------
         X : rows, as the estimator takes them.
         y : (n_rows,) labels, names of nodes.
+        sample_weight : (n_rows,) numbers of at least 0, optional
+            How much each row counts where the estimator is fitted; its ``fit`` must take it. A row of weight 0 is
+            left out altogether. The promise counts each other row once: it is about new rows, and weights do not
+            say how often such rows will come. Refused with ``cv="prefit"``, where nothing is fitted.
         """
         self._check_settings()
-        found = self._fit_estimator(X, y)
-        return self._calibrate([found, *(other_posteriors(found, X, y) if self.cv is None else [])])
+        found = self._fit_estimator(X, y, sample_weight)
+        return self._calibrate([found, *(other_posteriors(found, X, y, sample_weight) if self.cv is None else [])])
 
     @classmethod
     def calibrated(
