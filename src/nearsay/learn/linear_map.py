@@ -14,6 +14,7 @@ from sklearn.base import BaseEstimator, ClassNamePrefixFeaturesOutMixin, Transfo
 from sklearn.utils.multiclass import check_classification_targets
 from sklearn.utils.validation import check_is_fitted
 
+from nearsay.arrays import row_blocks
 from nearsay.distances.distance import Distance
 from nearsay.distances.vectors import Mahalanobis
 from nearsay.errors import InputError
@@ -144,9 +145,12 @@ def distinct_columns(X: np.ndarray) -> np.ndarray:
     varying = varying_columns(X)
     if not len(varying):
         return np.zeros(1, np.int64)
-    # A copy has the same sum, to the last bit: most columns need no closer comparison.
+    # A copy has the same sum, to the last bit, however rows are weighed: hardly a column needs a closer comparison.
+    lots, sums = np.random.default_rng(0).random(len(X)), np.zeros(X.shape[1])
     with np.errstate(invalid="ignore", over="ignore"):
-        _, which, counts = np.unique(X[:, varying].sum(axis=0), return_inverse=True, return_counts=True)
+        for part in row_blocks(len(X), row_bytes=8 * X.shape[1]):
+            sums += (X[part] * lots[part, None]).sum(axis=0)
+    _, which, counts = np.unique(sums[varying], return_inverse=True, return_counts=True)
     copied = np.zeros(len(varying), np.bool_)
     met = set()
     for place in np.flatnonzero(counts[which] > 1):
