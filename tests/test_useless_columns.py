@@ -261,7 +261,8 @@ print(p.argmax(axis=1).tolist(), resource.getrusage(resource.RUSAGE_SELF).ru_max
 """
 
 
-@pytest.mark.parametrize("metric", ["euclidean", pytest.param("auto", marks=pytest.mark.slow)])
+@pytest.mark.slow
+@pytest.mark.parametrize("metric", ["euclidean", "auto"])
 def test_rows_of_many_columns_are_fitted_answered_and_saved_in_little_memory(metric, wide, tmp_path):
     np.savez(tmp_path / "rows.npz", X=wide[0], y=wide[1])
     given = [str(tmp_path / "rows.npz"), str(tmp_path / "saved"), metric]
