@@ -116,7 +116,10 @@ def export_sidecars(
     """Sidecars of pictures that lie in these folders: below a folder ``out``, or beside the pictures."""
     if out is None:
         if any(folder is None and answer.path for answer, folder in zip(answers, folders, strict=True)):
-            raise InputError("Nobody said where the pictures lie: pass pictures=, their folder.")
+            raise InputError(
+                "The folder of the pictures is not known. Pass pictures=, their folder, or write the sidecars into a"
+                " folder of their own."
+            )
         return Exported(*write_sidecars(answers, folders))
     if out.resolve() in {folder.resolve() for folder in set(folders) if folder is not None}:
         raise InputError(
