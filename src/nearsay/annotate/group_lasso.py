@@ -35,7 +35,7 @@ def group_lasso(D: np.ndarray, target: np.ndarray, groups: list[slice], penalty:
     n, n_columns = D.shape
     most = max(_length(np.maximum(target @ D[:, group], 0.0)) for group in groups) / n
     weights = np.zeros(n_columns, D.dtype)
-    if most == 0:
+    if most == 0 or penalty >= 1:  # at 1, rounding would decide
         return weights
     curvature = _largest_singular_value(D) ** 2 / n
     ahead, momentum = weights, 1.0

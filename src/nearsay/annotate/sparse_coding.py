@@ -132,13 +132,18 @@ class SparseCodingAnnotator(BaseEstimator):
         queries = as_rows(X, width=self.n_features_in_)
         if not len(queries):
             return np.empty((0, len(self.words_)))
-        mapped = self._reduced.transform(self._scaled(queries)) @ self._map
+        scaled = self._scaled(queries)
         # The identity takes up what no row explains, either way: noise in single dimensions.
-        identity = np.eye(mapped.shape[1])
+        identity = np.eye(self._map.shape[1])
         atoms = np.asfortranarray(np.column_stack([self._rows.T, identity, -identity]))
 
+        def mapped(query: np.ndarray) -> np.ndarray:
+            """One by one: BLAS rounds several rows otherwise than each alone, and where mixing ends depends on it."""
+            one: np.ndarray = (self._reduced.transform(query[None]) @ self._map)[0]
+            return one
+
         def code(part: slice) -> np.ndarray:
-            mixtures = [mixture(atoms, query, self.penalty)[: len(self._rows)] for query in mapped[part]]
+            mixtures = [mixture(atoms, mapped(query), self.penalty)[: len(self._rows)] for query in scaled[part]]
             scores: np.ndarray = (csr_array(np.array(mixtures)) @ self._keywords).toarray()
             return scores
 
