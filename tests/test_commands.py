@@ -27,6 +27,7 @@ from nearsay.collection import described_cache
 from nearsay.collection.described import Description, made_up_picture
 from nearsay.collection.live import LiveCollection
 from nearsay.collection.pictures import picture_path
+from nearsay.posterior.records import range_in_words
 
 Image = pytest.importorskip("PIL.Image", reason="pictures need pillow")
 
@@ -434,7 +435,7 @@ def answers_in(command: str) -> list[str]:
     answers = json.loads(run(*shlex.split(command, comments=True), "--json").stdout)["answers"]
     return [
         f"{each['id']} {each['label']} {each['probability']:.2f} {each['record']['right']} of {each['record']['cases']}"
-        f" {each['node']} {each['novelty']:.2f}"
+        f" ({range_in_words(each['record']['cases'], each['record']['right'])}) {each['node']} {each['novelty']:.2f}"
         for each in answers
     ]
 

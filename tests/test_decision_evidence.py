@@ -21,6 +21,7 @@ from nearsay.decision.records import PastAnswers, alike, cases_kept, past_answer
 from nearsay.decision.rules import RULES
 from nearsay.posterior.classifier import NeighborClassifier
 from nearsay.posterior.fused import FusedClassifier
+from nearsay.posterior.records import record_of
 from nearsay.taxonomy.taxonomy import Taxonomy
 from test_guarantee import validation_rows
 from test_hedged import PETS, hard_and_easy, pets
@@ -117,7 +118,7 @@ def test_a_record_counts_past_answers_whose_probability_is_like_this(rows, rule,
     for asked, node, record in zip(p_of, answers, told, strict=True):
         like = [j for j, other in enumerate(p_of) if abs(other - asked) <= 0.05 + 1e-12 and answers[j] != root]
         right = [j for j in like if answers[j] in reference.at_or_above(taxonomy.parents, labels[j])]
-        assert record == (None if node == root else {"cases": len(like), "right": len(right)})
+        assert record == (None if node == root else record_of(len(like), len(right)))
 
 
 @pytest.mark.parametrize("n", [60, 99, 100, 101, 5000])

@@ -94,7 +94,7 @@ def test_the_text_tells_the_vote_the_nearest_and_the_novelty():
         "'setosa' with probability 0.80.",
         "4 of 5 neighbors say 'setosa', the nearest too (0.14 away); 1 says 'virginica'.",
         # Left out, each "setosa" has three of four votes; the only "virginica" is no past case.
-        "Of 4 past cases with a probability like this, 4 were right.",
+        "Of 4 past cases with a probability like this, 4 were right (51 to 100%).",
         f"Novelty {found.novelty:.2f}: about {found.novelty:.0%} of the rows here are less unusual.",
     ]
 

@@ -17,6 +17,7 @@ from nearsay.collection.exports import export_answers, flat, safe_cell, to_frame
 from nearsay.collection.labeling_tools import fiftyone_files, label_studio_config, label_studio_tasks
 from nearsay.collection.sidecars import merged, sidecar_of, words_of
 from nearsay.errors import InputError
+from nearsay.posterior.records import record_of
 
 TEXT = st.text(st.characters(exclude_categories=["Cs"]), max_size=6) | st.sampled_from(
     ["=1+1", "+1", "-1", "@x", "\t=1", "\r", " =1", "<script>", "a;b", "a|b", 'q"', "\u2028", "x\ny", ""]
@@ -28,7 +29,7 @@ ANSWERS = st.builds(
     id=TEXT,
     label=st.none() | TEXT,
     probability=OPTIONAL_SHARE,
-    record=st.none() | st.builds(lambda cases, right: {"cases": cases, "right": right}, st.integers(0, 9), st.just(0)),
+    record=st.none() | st.builds(record_of, st.integers(0, 9), st.just(0)),
     set_=st.lists(TEXT, max_size=2),
     node=st.none() | TEXT,
     node_path=st.lists(TEXT, max_size=3),
@@ -47,7 +48,7 @@ ANSWERS = st.builds(
                 "node_word": TEXT,
                 "node_path": st.lists(TEXT, max_size=2),
                 "node_probability": SHARE,
-                "node_record": st.none() | st.just({"cases": 3, "right": 2}),
+                "node_record": st.none() | st.just(record_of(3, 2)),
             }
         ),
         max_size=2,
@@ -123,7 +124,7 @@ def test_what_is_no_number_is_null_in_json(tmp_path):
 def test_the_text_says_what_a_person_would_want_to_know():
     assert OWL.text.splitlines() == [
         "'owl' with probability 0.90.",
-        "Of 40 past cases with a probability like this, 38 were right.",
+        "Of 40 past cases with a probability like this, 38 were right (83 to 99%).",
         "Surely 'bird' (0.99).",
         "Keywords: sky & sea (0.75), <night> (0.50).",
     ]

@@ -329,7 +329,12 @@ def _answers(answers: list[Answer]) -> list[Any]:
 
 
 def _record(record: Any) -> str:
-    return "" if record is None else f"{record['right']} of {record['cases']}"
+    from nearsay.posterior.records import range_in_words
+
+    if record is None:
+        return ""
+    counts = record["cases"], record["right"]
+    return f"{counts[1]} of {counts[0]}" + (f" ({range_in_words(*counts)})" if counts[0] else "")
 
 
 def _two_digits(number: float | None) -> str:

@@ -42,7 +42,8 @@ class Answer(InWords):
     probability : float or None
         Its probability.
     record : dict or None
-        ``{"cases": 412, "right": 407}``: past cases with a probability like this one, and how many were right.
+        ``{"cases": 412, "right": 407, "low": 0.972, "high": 0.995}``: past cases with a probability like this one, how
+        many were right, and the range in which the true share lies, nineteen times in twenty.
     probabilities : dict
         The most probable classes (at most 5), largest first.
     set_ : list of str
@@ -79,7 +80,7 @@ class Answer(InWords):
     ...                 node_probability=0.98, keywords=[("sky", 0.5)], neighbors=[("3.png", "owl", 0.25, 1.0)])
     >>> print(answer)
     'owl' with probability 0.62.
-    Of 40 past cases with a probability like this, 25 were right.
+    Of 40 past cases with a probability like this, 25 were right (47 to 76%).
     Surely 'bird' (0.98).
     Keywords: sky (0.50).
     >>> answer.to_dict()["neighbors"]

@@ -279,7 +279,7 @@ def _write_parquet(answers: list[Answer], out: IO[bytes]) -> None:
     text, number, whole = pyarrow.string(), pyarrow.float64(), pyarrow.int64()
     said = pyarrow.struct({"id": text, "label": text, "distance": number, "weight": number})
     word = pyarrow.struct({"word": text, "score": number})
-    record = pyarrow.struct({"cases": whole, "right": whole})
+    record = pyarrow.struct({"cases": whole, "right": whole, "low": number, "high": number})
     hedge = pyarrow.struct(
         {
             "accuracy": number,

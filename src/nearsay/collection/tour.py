@@ -30,6 +30,7 @@ from nearsay.data.datasets import load_dataset
 from nearsay.data.emoji_pictures import EmojiPictures
 from nearsay.describe.named import DESCRIPTORS
 from nearsay.posterior.evidence import record_in_words
+from nearsay.posterior.records import range_in_words, record_of
 from nearsay.taxonomy.named import load_taxonomy
 from nearsay.taxonomy.taxonomy import Taxonomy
 
@@ -168,13 +169,13 @@ class Tour:
         if row is None:
             return
         said = self._show("answer", row)
-        record, votes = said.record or {}, sum(near.label == said.label for near in said.neighbors)
+        record, votes = said.record or record_of(0, 0), sum(near.label == said.label for near in said.neighbors)
         self._told(
             "answer",
             "An answer you can trust",
-            f"“{self._name(row)}”: {said.label} ({said.probability:.0%}), right in {record.get('right')} of"
-            f" {record.get('cases')} cases like this. {votes} of {len(said.neighbors)} neighbors say so, nearest"
-            f" first: {self._neighbors(said)}.",
+            f"“{self._name(row)}”: {said.label} ({said.probability:.0%}), right in {record['right']} of"
+            f" {record['cases']} cases like this ({range_in_words(record['cases'], record['right'])})."
+            f" {votes} of {len(said.neighbors)} neighbors say so, nearest first: {self._neighbors(said)}.",
             question=self._name(row),
             answer=said.to_dict(),
         )

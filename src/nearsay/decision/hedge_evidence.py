@@ -9,7 +9,7 @@ from typing import Any
 
 import numpy as np
 
-from nearsay.posterior.evidence import InWords
+from nearsay.posterior.evidence import InWords, record_in_words
 from nearsay.taxonomy.taxonomy import Taxonomy
 
 LABELS_SHOWN = 3
@@ -61,7 +61,7 @@ class HedgeEvidence(InWords):
     >>> print(HedgeEvidence("dog", "dog", 0.97, [PathStep("pet", "pet", 1.0, 0.0), step], corgi,
     ...                     {"cases": 100, "right": 96}, 0.95, None, {"corgi": 8, "pug": 7}, 15, None))
     dog with probability 0.97 (pet 1.00 › dog 0.97); the most probable class is corgi (0.50).
-    Of 100 past cases answered at a probability like this, 96 were right.
+    Of 100 past cases answered at a probability like this, 96 were right (90 to 98%).
     All 15 neighbors say so: 8 corgi, 7 pug.
     Calibrated to be right in 95% of answers.
     """
@@ -71,7 +71,7 @@ class HedgeEvidence(InWords):
     probability: float
     path: list[PathStep]
     most_probable: PathStep
-    record: dict[str, int] | None
+    record: dict[str, Any] | None
     accuracy: float
     confidence: float | None
     votes: dict[str, int] | None
@@ -92,13 +92,7 @@ class HedgeEvidence(InWords):
     def _record_in_words(self) -> str:
         if self.record is None:
             return "It says nothing, so it is always right." if len(self.path) == 1 else ""
-        cases, right = self.record["cases"], self.record["right"]
-        if cases == 0:
-            return "No past case was answered at a probability like this."
-        if cases == 1:
-            return f"The one past case answered at a probability like this was {'right' if right else 'wrong'}."
-        verb = "was" if right == 1 else "were"
-        return f"Of {cases} past cases answered at a probability like this, {right or 'none'} {verb} right."
+        return record_in_words(self.record, hedged=True)
 
     def _votes_in_words(self) -> str:
         if not self.votes:
@@ -154,7 +148,7 @@ def hedge_evidence(
     taxonomy: Taxonomy,
     accuracy: float,
     confidence: float | None,
-    records: Sequence[dict[str, int] | None] | None,
+    records: Sequence[dict[str, Any] | None] | None,
     found: Sequence[Any] | None,
 ) -> list[HedgeEvidence]:
     """Put the arrays of some queries into one plain object for each.

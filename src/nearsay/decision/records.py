@@ -9,6 +9,7 @@ import numpy as np
 
 from nearsay.decision.envelope import OperatingPoints
 from nearsay.decision.rules import as_compared, node_probabilities, query_blocks
+from nearsay.posterior.records import record_of
 from nearsay.taxonomy.taxonomy import Taxonomy
 
 # So many past cases are kept to tell of; a record needs no more.
@@ -37,7 +38,7 @@ class PastAnswers:
     branch: np.ndarray
     root: int
 
-    def record(self, settings: np.ndarray, nodes: np.ndarray, p: np.ndarray) -> list[dict[str, int] | None]:
+    def record(self, settings: np.ndarray, nodes: np.ndarray, p: np.ndarray) -> list[dict[str, Any] | None]:
         """For each answer, how many past cases were answered at a probability like this, and how many of them rightly.
 
         Parameters
@@ -47,7 +48,8 @@ class PastAnswers:
 
         Returns
         -------
-        [{"cases": 100, "right": 96}, …]; None for the root, which says nothing and is always right.
+        [{"cases": 100, "right": 96, "low": 0.902, "high": 0.984}, …]; None for the root, which says nothing and is
+        always right.
         """
         said = self.points.places(settings[self.branch])
         said = said[self.points.nodes[said] != self.root]
@@ -55,7 +57,7 @@ class PastAnswers:
         past, right = self.p[said][order], np.concatenate([[0], np.cumsum(self.right[said][order])])
         first, last = alike(past, p)
         told = zip(nodes, last - first, right[last] - right[first], strict=True)
-        return [None if node == self.root else {"cases": int(n), "right": int(m)} for node, n, m in told]
+        return [None if node == self.root else record_of(n, m) for node, n, m in told]
 
 
 def alike(past: np.ndarray, p: Any) -> tuple[np.ndarray, np.ndarray]:

@@ -9,23 +9,9 @@ import numpy as np
 from nearsay.displays import drawing
 from nearsay.errors import InputError
 from nearsay.metrics.probability import ReliabilityBins, expected_calibration_error, reliability_bins
+from nearsay.posterior.records import likely_range
 
-# Standard errors to either side that hold 19 of 20 draws.
-NINETEEN_IN_TWENTY = 1.96
 CURVE = "reliability curve"
-
-
-def likely_range(share: np.ndarray, count: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-    """Where the true share lies, nineteen times in twenty, if ``share`` of ``count`` were seen (Wilson's interval).
-
-    >>> low, high = likely_range(np.array([1.0]), np.array([10]))
-    >>> low.round(2), high.round(2)
-    (array([0.72]), array([1.]))
-    """
-    z2 = NINETEEN_IN_TWENTY**2
-    middle = (share + z2 / (2 * count)) / (1 + z2 / count)
-    half = np.sqrt(share * (1 - share) * z2 / count + (z2 / (2 * count)) ** 2) / (1 + z2 / count)
-    return middle - half, middle + half
 
 
 class BinsDisplay:

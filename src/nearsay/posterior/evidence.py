@@ -12,6 +12,7 @@ import numpy as np
 
 from nearsay.errors import require
 from nearsay.neighbors.table import NeighborTable
+from nearsay.posterior.records import range_in_words, record_of
 
 PROBABILITIES_SHOWN = 5
 OTHER_LABELS_SHOWN = 3
@@ -63,8 +64,8 @@ class Evidence(InWords):
         How unusual the query is, from 0 to 1: the share of rows here that are less unusual (see ``Novelty``).
         None in a collection of one row.
     record : dict
-        ``{"cases": 412, "right": 407}``: how many past cases had a probability like this one, and how many of them were
-        right.
+        ``{"cases": 412, "right": 407, "low": 0.972, "high": 0.995}``: how many past cases had a probability like this
+        one, how many of them were right, and the range in which the true share lies, nineteen times in twenty.
     ids : list or None
         The names of these neighbors, where ``fit`` was given names.
     twin : int or None
@@ -75,7 +76,7 @@ class Evidence(InWords):
     >>> print(found)
     'cat' with probability 0.66.
     2 of 3 neighbors say 'cat', the nearest too (0.25 away); 1 says 'dog'.
-    Of 40 past cases with a probability like this, 31 were right.
+    Of 40 past cases with a probability like this, 31 were right (62 to 88%).
     Novelty 0.40: about 40% of the rows here are less unusual.
     """
 
@@ -87,7 +88,7 @@ class Evidence(InWords):
     distances: list[float]
     labels: list[Any]
     novelty: float | None
-    record: dict[str, int]
+    record: dict[str, Any]
     ids: list[Any] | None = None
     twin: int | None = None
 
@@ -217,7 +218,7 @@ def evidence(
                 distances=table.distances[i, here].tolist(),
                 labels=labels,
                 novelty=None if np.isnan(novelty[i]) else float(novelty[i]),
-                record={"cases": int(record[0][i]), "right": int(record[1][i])},
+                record=record_of(record[0][i], record[1][i]),
                 ids=names_of(table.indices[i, here], ids),
                 twin=None if twins is None or twins[i] < 0 else int(twins[i]),
             )
@@ -264,18 +265,22 @@ def in_words(label: Any, votes: dict[Any, int], labels: list[Any], distances: li
     return f"{who}, {too}; {', '.join([*shown, *([f'{rest} something else'] if rest else [])])}."
 
 
-def record_in_words(record: dict[str, int]) -> str:
-    """What became of past cases that were about as sure.
+def record_in_words(record: dict[str, Any], *, hedged: bool = False) -> str:
+    """What became of past cases that were about as sure, and where the true share lies: few cases tell little.
 
+    >>> record_in_words({"cases": 8, "right": 8})
+    'Of 8 past cases with a probability like this, 8 were right (68 to 100%).'
     >>> record_in_words({"cases": 1, "right": 1})
     'The one past case with a probability like this was right.'
     """
-    cases, right, like = record["cases"], record["right"], "with a probability like this"
+    cases, right = record["cases"], record["right"]
+    like = f"{'answered at' if hedged else 'with'} a probability like this"
     if cases == 0:
-        return "No past case had a probability like this."
+        return f"No past case {'was answered at' if hedged else 'had'} a probability like this."
     if cases == 1:
         return f"The one past case {like} was {'right' if right else 'wrong'}."
-    return f"Of {cases} past cases {like}, {right or 'none'} {'was' if right == 1 else 'were'} right."
+    verb, between = "was" if right == 1 else "were", range_in_words(cases, right)
+    return f"Of {cases} past cases {like}, {right or 'none'} {verb} right ({between})."
 
 
 def _twin_in_words(found: Evidence) -> list[str]:

@@ -20,6 +20,7 @@ from nearsay.posterior.evidence import (
     votes_of,
 )
 from nearsay.posterior.feature_group import View
+from nearsay.posterior.records import record_of
 
 
 @dataclass(frozen=True)
@@ -65,7 +66,7 @@ class FusedEvidence(InWords):
     probabilities: dict[Any, float]
     runner_up: Any
     groups: list[GroupEvidence]
-    record: dict[str, int]
+    record: dict[str, Any]
 
     @property
     def text(self) -> str:
@@ -149,7 +150,7 @@ def fused_evidence(
                 probabilities=most_probable(p[i], winner, names),
                 runner_up=names[runner_up[i]] if len(names) > 1 else None,
                 groups=groups,
-                record={"cases": int(record[0][i]), "right": int(record[1][i])},
+                record=record_of(record[0][i], record[1][i]),
             )
         )
     return found

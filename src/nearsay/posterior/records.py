@@ -9,6 +9,8 @@ that is needed, so one record serves every posterior.
 
 from __future__ import annotations
 
+from typing import Any
+
 import numpy as np
 
 from nearsay.posterior.priors import Priors
@@ -21,6 +23,8 @@ from nearsay.posterior.row_weights import RowWeights, relative_weights
 # truth than any fixed number of nearest cases, which is off by up to three times as much where there are few.
 REACHES = (*(0.1 * 0.5 ** (step / 2) for step in range(9)), 0.0)
 OF_CHANCE = 0.5
+# Standard errors to either side that hold 19 of 20 draws.
+NINETEEN_IN_TWENTY = 1.96
 
 
 class Records:
@@ -116,3 +120,44 @@ def _angle(p: np.ndarray) -> np.ndarray:
     """
     angle: np.ndarray = np.arcsin(np.sqrt(np.clip(np.asarray(p, dtype=np.float64), 0.0, 1.0)))
     return angle.round(9)
+
+
+def likely_range(share: np.ndarray, count: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    """Where the true share lies, nineteen times in twenty, if ``share`` of ``count`` were seen (Wilson's interval).
+
+    >>> low, high = likely_range(np.array([1.0]), np.array([10]))
+    >>> low.round(2), high.round(2)
+    (array([0.72]), array([1.]))
+    """
+    z2 = NINETEEN_IN_TWENTY**2
+    middle = (share + z2 / (2 * count)) / (1 + z2 / count)
+    half = np.sqrt(share * (1 - share) * z2 / count + (z2 / (2 * count)) ** 2) / (1 + z2 / count)
+    return middle - half, middle + half
+
+
+def record_of(cases: int, right: int) -> dict[str, Any]:
+    """The record of some past cases, in plain values, with the range in which the true share lies.
+
+    >>> record_of(8, 8)
+    {'cases': 8, 'right': 8, 'low': 0.676, 'high': 1.0}
+    """
+    low, high = (float(np.round(end, 3)) for end in _range_of(cases, right))
+    return {"cases": int(cases), "right": int(right), "low": low, "high": high}
+
+
+def range_in_words(cases: int, right: int) -> str:
+    """Where the true share of right answers lies, in percent.
+
+    >>> range_in_words(8, 8), range_in_words(40, 31)
+    ('68 to 100%', '62 to 88%')
+    """
+    low, high = _range_of(cases, right)
+    return f"{100 * low:.0f} to {100 * high:.0f}%"
+
+
+def _range_of(cases: int, right: int) -> tuple[float, float]:
+    """0 to 1 where there was no case."""
+    if cases == 0:
+        return 0.0, 1.0
+    low, high = likely_range(np.array(right / cases), np.array(cases))
+    return float(low), min(float(high), 1.0)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import gzip
 import logging
+from collections.abc import Mapping
 from typing import Any
 
 from jinja2 import Environment, PackageLoader, StrictUndefined
@@ -12,6 +13,7 @@ from starlette.responses import HTMLResponse, JSONResponse, RedirectResponse, Re
 
 from nearsay.collection.exports import as_json
 from nearsay.errors import InputError, NearsayError, NotSure
+from nearsay.posterior.records import range_in_words
 from nearsay.web.drawings import spark
 from nearsay.web.served import Changed, Overloaded, Served
 
@@ -41,6 +43,11 @@ LETTERS = 34
 COMPRESSED_FROM = 16_384  # bytes of a page
 
 
+def likely(record: Mapping[str, Any]) -> str:
+    """The range in which the true share of right answers lies, as a record says."""
+    return range_in_words(record["cases"], record["right"])
+
+
 def percent(share: float) -> str:
     """A share for people: what is not quite all, or not quite nothing, is not called so.
 
@@ -62,7 +69,7 @@ def shortened(id: str, letters: int = LETTERS) -> str:
     return name if len(name) <= letters else "…" + name[len(name) - letters + 1 :]
 
 
-templates.filters |= {"percent": percent, "shortened": shortened, "spark": spark}
+templates.filters |= {"percent": percent, "likely": likely, "shortened": shortened, "spark": spark}
 
 
 def prepare_pages() -> None:

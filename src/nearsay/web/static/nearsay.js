@@ -88,9 +88,9 @@ function show(hedge) {
   const parts = [made("span", hedge.says, "says"), " "];
   if (hedge.node_path.length > 1) parts.push(made("strong", hedge.node_word ?? hedge.node), " ");
   document.getElementById("hedged").replaceChildren(...parts, made("span", percent(hedge.node_probability), "share"));
-  const { cases = 0, right = 0 } = hedge.node_record ?? {};
+  const { cases = 0, right = 0, low = 0, high = 1 } = hedge.node_record ?? {};
   const [all, good] = [cases, right].map((n) => n.toLocaleString("en"));
-  document.getElementById("hedged-record").textContent = cases ? `Right in ${good} of ${all} hedged answers like this.` : "";
+  document.getElementById("hedged-record").textContent = cases ? `Right in ${good} of ${all} hedged answers like this (${Math.round(100 * low)} to ${Math.round(100 * high)}%).` : "";
   document.getElementById("path").replaceChildren(...hedge.node_path.map((step) => made("li", step)));
   const tree = document.getElementById("tree");
   if (!tree) return;
