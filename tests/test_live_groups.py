@@ -128,6 +128,7 @@ def test_groups_may_be_those_of_labeled_rows(tmp_path):
     rows = ns.LabeledRows(X, labels, {"color": slice(0, 2), "shape": slice(2, 5)})
     with LiveCollection.create(tmp_path / "c", 5, feature_groups=rows.feature_groups, metric="chi2") as collection:
         collection.add([str(row) for row in range(len(X))], X, labels)
+        collection.learn(posterior="pooled")
         assert collection.label(X[:1])[0].label == "cat"
         assert collection.learned.views[1:] == ["color (chi2)", "shape (chi2)"]
 

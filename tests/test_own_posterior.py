@@ -14,6 +14,7 @@ from hypothesis import strategies as st
 
 import nearsay as ns
 from labeled import labeled_rows
+from nearsay.data.content_order import content_order
 from nearsay.displays import CaseTableDisplay
 from nearsay.neighbors.index import NeighborIndex
 from nearsay.neighbors.table import NeighborTable
@@ -111,7 +112,9 @@ def test_a_case_is_answered_by_what_the_other_folds_taught(kind):
     clf = ns.NeighborClassifier(5, posterior=kind()).fit(X, y)
     p = clf.leave_one_out_proba()
     table = NeighborIndex().fit(X).leave_one_out(5)
-    for taught, asked in splits(y, FOLDS_LEFT_OUT):
+    order = content_order(X, y)
+    for taught, asked in splits(y[order], FOLDS_LEFT_OUT):
+        taught, asked = order[taught], order[asked]
         others, known = kind(), taught.tolist()
         if kind is HowOftenOfRows:
             others.fit(table[taught], y, 3, taught)

@@ -222,7 +222,7 @@ def test_a_posterior_of_ones_own_hears_the_weights_if_its_fit_takes_them() -> No
 def test_a_model_beside_is_fitted_with_the_weights_or_refused() -> None:
     X, y, weights = made_up()
     held = weights > 0
-    clf = NeighborClassifier(3, beside=LogisticRegression()).fit(X, y, weights)
+    clf = NeighborClassifier(3, posterior="pooled", beside=LogisticRegression()).fit(X, y, weights)
     alone = LogisticRegression().fit(X[held], y[held], sample_weight=weights[held] / weights[held].mean())
     np.testing.assert_allclose(clf._views.models[0].model_.coef_, alone.coef_, rtol=1e-4)
     with pytest.raises(InputError, match=r"fit of beside=KNeighborsClassifier\(\) takes none\. Pass a model whose"):

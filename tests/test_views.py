@@ -175,7 +175,7 @@ def test_a_table_with_further_views_is_pooled_as_groups_are(seed, model):
 
 def test_answers_of_many_views_depend_on_neither_threads_nor_batch():
     X, y = load_digits(return_X_y=True)
-    X, Q, y = X[:300], X[300:370], y[:300]
+    X, Q, y = X[:400], X[400:470], y[:400]
     answers = []
     for count in (1, 2):
         with threads(count):

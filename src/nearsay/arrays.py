@@ -346,6 +346,15 @@ def evenly(n: int, most: int) -> np.ndarray:
     return np.arange(chosen) * n // max(chosen, 1)
 
 
+def mix(x: np.ndarray) -> np.ndarray:
+    """Spread 64 bits evenly (the finalizer of splitmix64). Compiled loops use this same function."""
+    x = x + np.uint64(0x9E3779B97F4A7C15)
+    x = (x ^ (x >> np.uint64(30))) * np.uint64(0xBF58476D1CE4E5B9)
+    x = (x ^ (x >> np.uint64(27))) * np.uint64(0x94D049BB133111EB)
+    mixed: np.ndarray = x ^ (x >> np.uint64(31))
+    return mixed
+
+
 def largest_norm(X: np.ndarray) -> float:
     """Length of the longest row; 0 without rows."""
     blocks = (X[part].astype(np.float64) for part in row_blocks(len(X), row_bytes=8 * X.shape[1]))

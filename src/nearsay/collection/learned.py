@@ -74,6 +74,17 @@ class NeighborsAlone(NeighborClassifier):
     def _models(self, X: Any, y: Any, views: Any, beside_proba: Any) -> list[ModelBeside]:
         return []
 
+    def _content_order(self, X: Any) -> np.ndarray:
+        if self.groups is None:
+            return super()._content_order(X)
+        used = np.concatenate([np.arange(*ends) for ends in self.groups.columns.values()])
+        return super()._content_order(np.asarray(X)[:, np.sort(used)])
+
+    def _like_this(self) -> NeighborClassifier:
+        other = copy(self)
+        other.make = View  # few rows are asked here sooner than elsewhere
+        return other
+
 
 class Learned:
     """What was learned from the rows of a collection at one version of it.

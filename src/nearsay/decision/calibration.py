@@ -15,6 +15,7 @@ from sklearn.utils.multiclass import check_classification_targets
 from sklearn.utils.validation import check_is_fitted, has_fit_parameter
 
 from nearsay.arrays import check_row_numbers, check_sample_weight, places_among, row_blocks
+from nearsay.data.content_order import content_order
 from nearsay.errors import InputError
 from nearsay.posterior.fitting import is_auto
 from nearsay.posterior.past_cases import ROWS_AT_ONCE
@@ -205,7 +206,9 @@ def calibrate(estimator: Any, X: Any, y: Any, cv: Any, sample_weight: Any = None
         )
     if cv is None or (isinstance(cv, str) and cv == "split"):
         counted = np.arange(len(y)) if weights is None else np.flatnonzero(weights)
-        train, held_out, alone = (counted[rows] for rows in hold_out(y[counted]))
+        order = _content_order(X, y)
+        places = None if order is None else np.searchsorted(counted, order[np.isin(order, counted)])
+        train, held_out, alone = (counted[rows] for rows in hold_out(y[counted], places))
         fitted = clone(estimator).fit(*_safe_split(estimator, X, y, train), **_weighed(weights, train))
         p = proba(fitted, _safe_split(estimator, X, None, held_out, train)[0])
         return Calibration(fitted, y[held_out], p, np.zeros(len(held_out), bool), n_unasked=len(alone))
@@ -322,12 +325,23 @@ def among(classes: np.ndarray, model: Any, p: np.ndarray) -> np.ndarray:
     return known
 
 
-def hold_out(y: np.ndarray) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+def _content_order(X: Any, y: np.ndarray) -> np.ndarray | None:
+    """The rows in an order that content decides, where they are a table of numbers; None for others."""
+    try:
+        rows = np.asarray(X)
+    except ValueError:  # lists of unequal length
+        return None
+    is_table = rows.ndim == 2 and rows.dtype.kind in "fiub"
+    return content_order(rows, np.unique(y, return_inverse=True)[1]) if is_table else None
+
+
+def hold_out(y: np.ndarray, order: np.ndarray | None = None) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
     """Row numbers to fit on, to hold out, and to count as of an unseen class: of both every fifth.
 
     They are counted class by class from a random start. The rows of a class
     are shuffled (the seed is fixed), so those held out are a fair
-    sample of it, and every class keeps rows to be fitted on.
+    sample of it, and every class keeps rows to be fitted on. They are drawn
+    in the ``order`` of these row numbers, theirs by default.
     Rows that are alone in their class come last. Every fifth of them is
     drawn like any other: held out, its class would be unseen, as the
     classes of some new rows will be. It is only counted, and stays to be
@@ -338,11 +352,13 @@ def hold_out(y: np.ndarray) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
     >>> len(train), y[held_out].tolist(), y[alone].tolist()
     (17, ['a', 'a', 'b'], ['e'])
     """
-    _, labels, counts = np.unique(y, return_inverse=True, return_counts=True)
+    order = np.arange(len(y)) if order is None else order
+    _, first, place, counts = np.unique(y[order], return_index=True, return_inverse=True, return_counts=True)
+    turn, size = first[place], counts[place]  # classes take their turn as they first come
     random = np.random.default_rng(0)
     drawn = random.permutation(len(y))
-    by_class = drawn[np.argsort(labels[drawn], kind="stable")]
-    has_others = counts[labels[by_class]] > 1
+    by_class = drawn[np.argsort(turn[drawn], kind="stable")]
+    has_others = size[by_class] > 1
     can_go = by_class[has_others]
     if not len(can_go):
         raise InputError(
@@ -351,9 +367,9 @@ def hold_out(y: np.ndarray) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
         )
     in_turn = np.concatenate([can_go, by_class[~has_others]])
     every_fifth = np.sort(in_turn[random.integers(min(HELD_OUT, len(can_go))) :: HELD_OUT])
-    alone = counts[labels[every_fifth]] == 1
+    alone = size[every_fifth] == 1
     held_out = every_fifth[~alone]
-    return np.setdiff1d(np.arange(len(y)), held_out), held_out, every_fifth[alone]
+    return order[np.setdiff1d(np.arange(len(y)), held_out)], order[held_out], order[every_fifth[alone]]
 
 
 def _folds(cv: Any, X: Any, y: np.ndarray) -> list[tuple[np.ndarray, np.ndarray]]:

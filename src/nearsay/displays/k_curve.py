@@ -12,7 +12,7 @@ from nearsay.errors import InputError
 from nearsay.metrics.probability import accuracy, mean_log_posterior
 from nearsay.neighbors.table import NeighborTable
 from nearsay.posterior.classifier import NeighborClassifier
-from nearsay.posterior.k_curve import KCurve, curve_of, largest_k
+from nearsay.posterior.k_curve import KCurve, curves_of, largest_k
 
 
 class KCurveDisplay:
@@ -130,14 +130,16 @@ def _curve_of_rows(estimator: Any, X: Any, y: Any) -> KCurve:
     truth = drawing.label_numbers(y, estimator.classes_, count=len(indices))
     # The rows stand behind those the classifier was fitted on; none of them is a neighbor, and each counts once.
     rows = np.arange(len(known), len(known) + len(truth))
-    return curve_of(
+    curve, _ = curves_of(
         [(rows, NeighborTable(indices, distances))],
         np.concatenate([known, truth]),
         len(estimator.classes_),
         most,
+        np.zeros(len(known) + len(rows), np.int64),
         weights=None if weights is None else weights.with_more(len(rows)),
         model_failure=estimator.model_failure,
         smoothing=estimator.smoothing,
         tie_break=estimator.tie_break,
         seed=estimator._seed,
     )
+    return curve

@@ -56,6 +56,8 @@ class ModelBeside:
         labels: np.ndarray,
         held_out: Any = None,
         sample_weight: np.ndarray | None = None,
+        *,
+        order: np.ndarray | None = None,
     ) -> ModelBeside:
         """Fit a clone to all rows, and others to four fifths of them; or take the model as it is.
 
@@ -66,6 +68,7 @@ class ModelBeside:
             What the model said of these rows before it had seen them. It must be fitted, and is not fitted again.
         sample_weight : (n_rows,), optional
             How much each row counts; a model that is fitted here must take it.
+        order : (n_rows,) row numbers, in the order in which rows are dealt into folds, and teach; theirs by default.
         """
         if held_out is not None:
             self.model_ = self.model
@@ -74,17 +77,19 @@ class ModelBeside:
             return self
         self._check_weights(sample_weight)
 
-        def fitted(rows: Any) -> Any:
+        def fitted(rows: np.ndarray) -> Any:
             weights = {} if sample_weight is None else {"sample_weight": sample_weight[rows]}
             return clone(self.model).fit(X[rows], y[rows], **weights)
 
+        order = np.arange(len(labels)) if order is None else order
         self.past_ = np.empty((len(labels), len(self.classes)), np.float32)
-        for taught, asked in splits(labels):
+        for taught, asked in splits(labels[order]):
+            taught, asked = order[taught], order[asked]
             if len(np.unique(labels[taught])) > 1:
                 self.past_[asked] = self._said_by(fitted(taught), X[asked])
             else:  # few models can be fitted to one class
                 self.past_[asked] = -np.log(len(self.classes))
-        self.model_ = fitted(slice(None))
+        self.model_ = fitted(order)
         return self
 
     def past_cases(self, rows: np.ndarray | None = None) -> np.ndarray:
@@ -117,16 +122,20 @@ class ModelBeside:
 
 
 def gaussians_beside(
-    X: Any, labels: np.ndarray, n_classes: int, make: type[ModelBeside] = ModelBeside
+    X: Any,
+    labels: np.ndarray,
+    n_classes: int,
+    make: type[ModelBeside] = ModelBeside,
+    order: np.ndarray | None = None,
 ) -> list[ModelBeside]:
     """Classes as Gaussians, of the columns and of their normal scores; none where rows × classes are too many.
 
-    ``make`` makes what asks them.
+    ``make`` makes what asks them, ``order`` is as in ``ModelBeside.fit``.
     """
     if len(X) * n_classes > MOST_ANSWERS:
         return []
     classes = np.arange(n_classes)
-    return [make(model, classes, name).fit(X, labels, labels) for name, model in GAUSSIANS.items()]
+    return [make(model, classes, name).fit(X, labels, labels, order=order) for name, model in GAUSSIANS.items()]
 
 
 def said_together(of_models: Sequence[np.ndarray]) -> np.ndarray | None:

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import warnings
 from collections.abc import Callable, Mapping, Sequence
+from copy import copy
 from typing import Any, Literal
 
 import numpy as np
@@ -11,13 +13,14 @@ from sklearn.utils import _safe_indexing
 from sklearn.utils.validation import check_is_fitted
 
 from nearsay.arrays import evenly, places_among
+from nearsay.data.content_order import content_order
 from nearsay.data.rows import as_ids
 from nearsay.distances.functions import PrecomputedDistance
 from nearsay.distances.named import Metric, as_distance, with_parameters
 from nearsay.neighbors.table import NeighborTable
 from nearsay.parallel import in_jobs
 from nearsay.posterior.answers import Answers
-from nearsay.posterior.base import GroupPosterior, Posterior
+from nearsay.posterior.base import FOLDS_LEFT_OUT, GroupPosterior, Posterior, folds_by
 from nearsay.posterior.beside import ModelBeside, gaussians_beside
 from nearsay.posterior.evidence import Evidence, EvidenceList, evidence
 from nearsay.posterior.feature_group import View
@@ -33,7 +36,7 @@ from nearsay.posterior.fitting import (
     posteriors_to_try,
     seed_of,
 )
-from nearsay.posterior.k_curve import KCurve, curve_of, largest_k
+from nearsay.posterior.k_curve import KCurve, curves_of, largest_k
 from nearsay.posterior.kneighbors import KNeighbors
 from nearsay.posterior.label_scores import LabelScores
 from nearsay.posterior.model_choice import (
@@ -47,9 +50,18 @@ from nearsay.posterior.model_choice import (
     views_to_try,
 )
 from nearsay.posterior.named import PosteriorName
+from nearsay.posterior.nested import NESTED_BELOW, NESTED_FOLDS, NESTED_FROM, answers_by_other_choices
 from nearsay.posterior.novelty import Novelty
 from nearsay.posterior.own import OwnPosterior, PosteriorLike
-from nearsay.posterior.past_cases import MAX_PAST_CASES, PastCases, possible_members, rows_judged, rows_not_judged
+from nearsay.posterior.past_cases import (
+    MAX_PAST_CASES,
+    PastCases,
+    lines_of,
+    possible_members,
+    put_in,
+    rows_judged,
+    rows_not_judged,
+)
 from nearsay.posterior.priors import Priors, PriorsLike
 from nearsay.posterior.records import Records, records_of_answers
 from nearsay.posterior.row_maps import STANDARDIZED, WHITENED_BESIDE, unequal_columns
@@ -184,7 +196,7 @@ class NeighborClassifier(KNeighbors, ClassifierMixin, BaseEstimator):
     >>> print(clf.explain([[1.5]])[0])
     'low' with probability 0.67.
     2 of 3 neighbors say 'low', the nearest too (0.5 away); 1 says 'high'.
-    Of 5 past cases with a probability like this, 5 were right.
+    Of 5 past cases with a probability like this, 5 were right (57 to 100%).
     Novelty 0.04: about 4% of the rows here are less unusual.
     """
 
@@ -284,10 +296,13 @@ class NeighborClassifier(KNeighbors, ClassifierMixin, BaseEstimator):
         self._priors = Priors.of(self.priors, self.classes_, self.labels_, self._weights)
         self._records = None
         self._seed = seed_of(self.random_state)
+        self._rows_by_k: dict[int, np.ndarray] = {}
         for earlier in ("k_curve_", "choices_"):
             if hasattr(self, earlier):
                 delattr(self, earlier)
         makers = posteriors_to_try(self, every=is_auto(self._metric), weights=self._weights)
+        learns = self._chooses or any(make().needs_past_cases for make in makers.values())
+        self._order = self._content_order(X) if learns else None
         views = self._views_of(X, makers)
         models = self._models(X, y, views, beside_proba)
         fitted = None
@@ -302,7 +317,29 @@ class NeighborClassifier(KNeighbors, ClassifierMixin, BaseEstimator):
             self._hold(tuple(views.values()), models)
         self._learn(fitted or makers[way.posterior](), way.n_neighbors, is_fitted=fitted is not None)
         self._novelty = Novelty(self._past, self.n_neighbors_)
+        self._nested: list[tuple[np.ndarray, np.ndarray]] = []
+        self._taught_by = (X, y, beside_proba) if self._nests(len(X)) else None
         return self
+
+    def _nests(self, n_rows: int) -> bool:
+        """Whether past cases are judged by settings that were chosen without them."""
+        enough = is_auto(self.n_neighbors) or NESTED_FOLDS * int(self.n_neighbors) < n_rows
+        return self._chooses and isinstance(self.posterior, str) and NESTED_FROM <= n_rows < NESTED_BELOW and enough
+
+    def _fitted_anew(self, X: Any, y: np.ndarray, beside_proba: Any, rows: np.ndarray) -> NeighborClassifier:
+        """What this classifier would be, fitted to some of its rows."""
+        other = self._like_this()
+        other._held, other._weights = None, None if self._weights is None else self._weights[rows]
+        given = None if beside_proba is None else _safe_indexing(beside_proba, rows)
+        return other._fit_rows(self._taken(X, rows, rows), y[rows], given)
+
+    def _like_this(self) -> NeighborClassifier:
+        """A classifier with the same settings, to be fitted to rows in memory."""
+        return copy(self)
+
+    def _content_order(self, X: Any) -> np.ndarray:
+        """The order in which rows are dealt into folds, drawn, and teach."""
+        return content_order(X, self.labels_, pairwise=self._is_precomputed)
 
     def _views_of(self, X: Any, makers: Mapping[str, Callable[[], Posterior]]) -> dict[tuple[int, int], View]:
         """The rows as the metric sees them, and mapped; the first shows the neighbors unless past cases choose."""
@@ -330,7 +367,8 @@ class NeighborClassifier(KNeighbors, ClassifierMixin, BaseEstimator):
             looks = [STANDARDIZED] if left_open and unequal_columns(X) else []
             if left_open and len(X) <= ROWS_TO_WHITEN:
                 looks += [look for look in looks_to_try(X, self.labels_) if look == WHITENED_BESIDE]
-        more = mapped_views(looks, X, self.labels_, len(self.classes_), n_jobs=self.n_jobs, make=self._view)
+        known: dict[str, Any] = {"n_jobs": self.n_jobs, "make": self._view, "order": self._order}
+        more = mapped_views(looks, X, self.labels_, len(self.classes_), **known)
         return {(0, first + number): view for number, view in enumerate(more)}
 
     def _models(
@@ -340,9 +378,13 @@ class NeighborClassifier(KNeighbors, ClassifierMixin, BaseEstimator):
         models = []
         if self.beside is not None:
             weights = None if self._weights is None else self._weights.relative
-            models = [self._model(self.beside, self.classes_).fit(X, y, self.labels_, beside_proba, weights)]
+            models = [
+                self._model(self.beside, self.classes_).fit(
+                    X, y, self.labels_, beside_proba, weights, order=self._order
+                )
+            ]
         if any(view.knows_labels for view in views.values()):
-            models += gaussians_beside(X, self.labels_, len(self.classes_), self._model)
+            models += gaussians_beside(X, self.labels_, len(self.classes_), self._model, self._order)
         return models
 
     @property
@@ -354,7 +396,8 @@ class NeighborClassifier(KNeighbors, ClassifierMixin, BaseEstimator):
         self, views: dict[tuple[int, int], View], makers: Mapping[str, Callable[[], Posterior]]
     ) -> dict[tuple[int, int], View]:
         """The rows as they are, or standardized where a few past cases are clearly better off."""
-        few = evenly(len(self.labels_), CASES_TO_SCALE_BY)
+        assert self._order is not None
+        few = self._order[evenly(len(self._order), CASES_TO_SCALE_BY)]
         chooser = Chooser(views, makers, self.labels_, len(self.classes_), ks=[1], rows=few, weights=self._weights)
         shown = chooser.view_to_show().views
         return {key: view for key, view in views.items() if key in shown or view.knows_labels}
@@ -372,14 +415,16 @@ class NeighborClassifier(KNeighbors, ClassifierMixin, BaseEstimator):
         n_rows, n_classes = len(self.labels_), len(self.classes_)
         ks = neighbors_to_try(n_rows - 1) if is_auto(self.n_neighbors) else [int(self.n_neighbors)]
         members = members_asked(makers, self.labels_)
-        rows = rows_judged(n_rows, max(ks), members, n_classes, len(views), self.max_past_cases)
+        assert self._order is not None
+        places = rows_judged(n_rows, max(ks), members, n_classes, len(views), self.max_past_cases)
+        rows = self._order if places is None else self._order[places]
         chooser = Chooser(
             views,
             makers,
             self.labels_,
             n_classes,
             ks=ks,
-            rows=np.arange(n_rows) if rows is None else rows,
+            rows=rows,
             models=models,
             criterion=self.criterion,
             weights=self._weights,
@@ -393,15 +438,18 @@ class NeighborClassifier(KNeighbors, ClassifierMixin, BaseEstimator):
     def _hold(self, views: Sequence[View], models: Sequence[ModelBeside]) -> None:
         self._views = Views(views, models)
         self.index_ = views[0].index_
-        self._past = PastCases(self._views, self._seed, n_views=len(views), max_past_cases=self.max_past_cases)
+        self._past = PastCases(
+            self._views, self._seed, n_views=len(views), max_past_cases=self.max_past_cases, order=self._order
+        )
 
     def _learn(self, posterior: Posterior, k: int, *, is_fitted: bool = False) -> None:
         """Fit the posterior to past cases, unless it is; where k is still open, choose it on the same ones."""
         self._members = possible_members(posterior.members, self.labels_)
         table, rows = self._past_cases(posterior, max(k, 1))
         if is_auto(self.n_neighbors) and not self._chooses:
-            self.k_curve_ = self._curve(table, rows, k)
+            self.k_curve_, without = self._curve(table, rows, k)
             k = self.k_curve_.best
+            self._rows_by_k = {other: without[other] for other in without if other != k}
         self.n_neighbors_ = k
         if not is_fitted:
             posterior.fit(None if table is None else table.first(k), self.labels_, len(self.classes_), rows)
@@ -425,22 +473,29 @@ class NeighborClassifier(KNeighbors, ClassifierMixin, BaseEstimator):
             return checked_auto(self.metric, self.metric_params)
         return with_parameters(self.metric, self.metric_params)
 
-    def _curve(self, table: NeighborTable | None, rows: np.ndarray | None, k: int) -> KCurve:
+    def _curve(
+        self, table: NeighborTable | None, rows: np.ndarray | None, k: int
+    ) -> tuple[KCurve, dict[int, np.ndarray]]:
+        """How each k does, and the rows for which each is the best by the cases of other folds."""
         if k == 0:  # one row has no others to be judged by
-            return KCurve(np.empty(0, np.int64), np.empty(0), np.empty(0))
+            return KCurve(np.empty(0, np.int64), np.empty(0), np.empty(0)), {}
         numbers = np.arange(len(self.labels_)) if rows is None else rows
         parts = self._past.blocks(k) if table is None else [(numbers, table)]
-        return curve_of(
+        order = np.arange(len(self.labels_)) if self._order is None else self._order
+        fold = folds_by(order, self.labels_, FOLDS_LEFT_OUT)
+        curve, best = curves_of(
             parts,
             self.labels_,
             len(self.classes_),
             k,
+            fold,
             weights=self._weights,
             model_failure=self.model_failure,
             smoothing=self.smoothing,
             tie_break=self.tie_break,
             seed=self._seed,
         )
+        return curve, {each: np.flatnonzero(np.isin(fold, np.flatnonzero(best == each))) for each in np.unique(best)}
 
     @in_jobs
     def neighbors(self, X: Any) -> NeighborTable:
@@ -468,9 +523,11 @@ class NeighborClassifier(KNeighbors, ClassifierMixin, BaseEstimator):
         is taken out of them: exactly what a fit without it would say. Weights
         ("weighted", "pooled", a posterior of your own) are learned anew without
         each tenth of the cases. What stays is that the row is a neighbor of
-        others, and that k and the posterior, where "auto" chose them, were
-        chosen with it among the cases. For thresholds and guarantees, this
-        gives no data away. A row of weight 0 is answered as a query is.
+        others. Where "auto" chose the posterior or the metric among fewer than
+        2,000 rows, all that is chosen and learned is chosen and learned anew
+        without each third of the rows; with more rows, the choice was made
+        with the row among the cases. A row of weight 0 is answered as a query
+        is.
         """
         check_is_fitted(self)
         return self._for_every_row(self._left_out(), lambda: self._answers.proba(self._asked(self._aside)))
@@ -488,7 +545,31 @@ class NeighborClassifier(KNeighbors, ClassifierMixin, BaseEstimator):
             table = self._views.leave_one_out(self.n_neighbors_, self._members, others)
             for part, p_part, _ in self._answers.by_block(table):
                 p[others[part]] = p_part
+        self._answer_otherwise(p, None, "leave_one_out_proba")
         return p
+
+    def _answer_otherwise(self, p: np.ndarray, rows: np.ndarray | None, method: str) -> None:
+        """Put in, in place, what past cases are told where other settings are chosen without them.
+
+        Line i of ``p`` is about row ``rows[i]``, or row i; ``method`` is the one of ``Posterior`` that answers them.
+        """
+        if self._taught_by is not None:
+            self._nested = list(answers_by_other_choices(self, *self._taught_by))
+            self._taught_by = None
+        for others, of_others in self._nested:
+            put_in(p, rows, others, of_others)
+        for k, others in self._rows_by_k.items():
+            posterior = copy(self._posterior)
+            table, judged = self._past_cases(posterior, k)
+            with warnings.catch_warnings():
+                warnings.simplefilter("ignore")  # said when the posterior was fitted
+                posterior.fit(None if table is None else table.first(k), self._labels, len(self.classes_), judged)
+            if table is None:  # the pass that chose k remembers these
+                table, judged = self._past.sampled(k, self._members), self._past.sample()
+            table = table.first(k)
+            of_judged = self._answers.settled(getattr(posterior, method)(table, judged), table)
+            others = others if judged is None else np.intersect1d(others, judged)
+            put_in(p, rows, others, of_judged[lines_of(others, judged)])
 
     def label_scores(self) -> LabelScores:
         """How well each training row's label fits what the others say: ``order`` has likely mistakes first.
@@ -510,6 +591,7 @@ class NeighborClassifier(KNeighbors, ClassifierMixin, BaseEstimator):
                 table, rows = self._past.sampled(self.n_neighbors_, self._members), self._past.sample()
                 table = table.first(self.n_neighbors_)
             past = self._answers.settled(self._posterior.recorded_proba(table, rows), table)
+            self._answer_otherwise(past, rows, "recorded_proba")
             rows = np.arange(len(past)) if rows is None else rows
             self._records = records_of_answers(past, self._labels, rows, self._priors, self._weights)
         return self._records.like(p)

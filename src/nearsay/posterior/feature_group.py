@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from copy import copy
 from typing import Any
 
 import numpy as np
@@ -41,6 +42,7 @@ class View:
     """
 
     taken: np.ndarray | None = None
+    unseen = False  # whether maps that know labels have seen none of the rows that are asked about
 
     def __init__(
         self,
@@ -100,6 +102,12 @@ class View:
         self.past_ = PastCases(self.labeled_)
         return self
 
+    def over(self, X: Any, labels: np.ndarray, n_classes: int) -> View:
+        """The same view of other rows. Maps stay as they were learned: from none of the rows to be asked about."""
+        other = copy(self)
+        other.unseen = True
+        return other.fit(X, labels, n_classes)
+
     @property
     def shown(self) -> np.ndarray:
         """Which classes have a row with this group: (n_classes,) bool."""
@@ -130,7 +138,7 @@ class View:
         local = np.full(self.n_rows, -1)
         local[self.rows_] = np.arange(len(self.rows_))
         here = np.flatnonzero(local[rows] >= 0)
-        left_out = self._past_by_folds if self.knows_labels else self.past_.of_rows
+        left_out = self._past_by_folds if self.knows_labels and not self.unseen else self.past_.of_rows
         return self._spread(left_out(k, members, local[rows[here]]), here, len(rows))
 
     def _present(self, X: Any) -> tuple[Any, np.ndarray]:

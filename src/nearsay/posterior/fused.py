@@ -12,7 +12,8 @@ from sklearn.base import BaseEstimator, ClassifierMixin
 from sklearn.utils.multiclass import check_classification_targets
 from sklearn.utils.validation import check_is_fitted
 
-from nearsay.arrays import places_among, row_blocks
+from nearsay.arrays import evenly, places_among, row_blocks
+from nearsay.data.content_order import content_order
 from nearsay.data.rows import as_ids
 from nearsay.distances.named import with_parameters
 from nearsay.errors import InputError
@@ -25,7 +26,14 @@ from nearsay.posterior.feature_group import View
 from nearsay.posterior.fitting import check_answering, check_n_neighbors, is_auto, posteriors_to_try, seed_of
 from nearsay.posterior.fused_evidence import FusedEvidence, fused_evidence
 from nearsay.posterior.fusion import Fusion
-from nearsay.posterior.model_choice import Candidate, Choices, Chooser, neighbors_to_try, views_to_try
+from nearsay.posterior.model_choice import (
+    CASES_TO_CHOOSE_BY,
+    Candidate,
+    Choices,
+    Chooser,
+    neighbors_to_try,
+    views_to_try,
+)
 from nearsay.posterior.past_cases import possible_members, rows_judged, rows_not_judged, sample_of
 from nearsay.posterior.priors import Priors, PriorsLike, log_frequencies
 from nearsay.posterior.records import Records, records_of_answers
@@ -158,6 +166,7 @@ class FusedClassifier(HoldsRowsThatCount, ClassifierMixin, BaseEstimator):
         views = views_to_try(groups, distances, base.search, X, self.labels_, len(self.classes_), n_jobs=base.n_jobs)
         _warn_of_empty_rows(views.values(), len(X))
         makers = posteriors_to_try(base, every=True, weights=self._weights, of_groups=True)
+        self._order = content_order(X, self.labels_)
         way = self._way(base, views, makers, len(X))
         self.views_ = [views[key] for key in way.views]
         self.n_neighbors_ = way.n_neighbors
@@ -177,7 +186,14 @@ class FusedClassifier(HoldsRowsThatCount, ClassifierMixin, BaseEstimator):
             return Candidate(next(iter(makers)), int(base.n_neighbors), tuple(views))
         ks = neighbors_to_try(n_rows - 1) if is_auto(base.n_neighbors) else [int(base.n_neighbors)]
         chooser = Chooser(
-            views, makers, self.labels_, len(self.classes_), ks=ks, exponents=self.exponents, weights=self._weights
+            views,
+            makers,
+            self.labels_,
+            len(self.classes_),
+            ks=ks,
+            rows=self._order[evenly(n_rows, CASES_TO_CHOOSE_BY)],
+            exponents=self.exponents,
+            weights=self._weights,
         )
         way = chooser.choose(together=True)
         self.choices_ = chooser.report()
@@ -189,7 +205,8 @@ class FusedClassifier(HoldsRowsThatCount, ClassifierMixin, BaseEstimator):
         self._rows_judged = None
         if posterior.takes_rows:
             n, k, n_classes = len(self.labels_), self.n_neighbors_, len(self.classes_)
-            self._rows_judged = rows_judged(n, k, self._members, n_classes, len(self.views_))
+            places = rows_judged(n, k, self._members, n_classes, len(self.views_))
+            self._rows_judged = self._order if places is None else self._order[places]
         if self._learns_from_past_cases(posterior):
             tables = self._past_cases(self._rows_judged)
         shown = np.stack([view.shown for view in self.views_])

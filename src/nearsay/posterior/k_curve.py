@@ -11,8 +11,9 @@ whole numbers, and the log posteriors themselves are added up.
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable
-from typing import NamedTuple
+from collections.abc import Iterable, Sequence
+from copy import copy
+from typing import Any, NamedTuple, TypeVar
 
 import numpy as np
 
@@ -25,8 +26,13 @@ from nearsay.posterior.votes import check_tie_break, neighbor_labels, neighborho
 # Votes for all classes are held at once for so many pairs of a case and a class.
 PAIRS_AT_ONCE = 1 << 20
 
+# Means that differ in later digits are equal: sums in another order do.
+DIGITS = 9
+
 FEW_NEIGHBORS = 30
 MANY_NEIGHBORS = 200
+
+Votes = TypeVar("Votes", "PastVotes", "WeightedPastVotes")
 
 
 def largest_k(n_rows: int) -> int:
@@ -62,8 +68,9 @@ class KCurve(NamedTuple):
         """
         if len(self.k) == 0:
             return 1
-        likeliest = np.flatnonzero(self.log_posterior == self.log_posterior.max())
-        return int(self.k[likeliest[self.accuracy[likeliest].argmax()]])
+        log_posterior, accuracy = self.log_posterior.round(DIGITS), self.accuracy.round(DIGITS)
+        likeliest = np.flatnonzero(log_posterior == log_posterior.max())
+        return int(self.k[likeliest[accuracy[likeliest].argmax()]])
 
 
 class PastVotes:
@@ -79,9 +86,22 @@ class PastVotes:
     (array([2, 2]), array([0.667, 0.667]))
     """
 
-    def __init__(self, k: int, n_classes: int, *, tie_break: str = "nearest", seed: int = 0) -> None:
+    counted = ("n_cases", "true_votes", "right")
+
+    def __init__(
+        self,
+        k: int,
+        n_classes: int,
+        *,
+        model_failure: float = 0.01,
+        smoothing: str = "model_failure",
+        tie_break: str = "nearest",
+        seed: int = 0,
+    ) -> None:
         check_tie_break(tie_break)
         self.n_classes = n_classes
+        self.model_failure = model_failure
+        self.smoothing = smoothing
         self.tie_break = tie_break
         self.seed = seed
         self.n_cases = 0
@@ -99,11 +119,12 @@ class PastVotes:
         self.n_cases += len(rows)
         return self
 
-    def curve(self, *, model_failure: float = 0.01, smoothing: str = "model_failure") -> KCurve:
+    def curve(self) -> KCurve:
         """Accuracy and mean log posterior for every k. A probability of 0 for a true label gives −inf."""
         k = np.arange(1, len(self.right) + 1)
         votes = np.arange(len(self.right) + 1)
-        p = SMOOTHINGS[smoothing](np.minimum(votes, k[:, None]), k[:, None], self.n_classes, model_failure)
+        shares = np.minimum(votes, k[:, None]), k[:, None]
+        p = SMOOTHINGS[self.smoothing](*shares, self.n_classes, self.model_failure)
         with np.errstate(divide="ignore"):
             log_p = np.log(p)
         seen = np.where(self.true_votes > 0, log_p, 0.0)  # 0 cases of probability 0 count as nothing, not as NaN
@@ -125,6 +146,8 @@ class WeightedPastVotes:
     array([0.5, 0. ])
     """
 
+    counted = ("worth", "log_posterior", "right")
+
     def __init__(
         self,
         k: int,
@@ -144,7 +167,7 @@ class WeightedPastVotes:
         self.tie_break = tie_break
         self.seed = seed
         self.worth = 0.0
-        self.log_posterior, self.right = np.zeros((2, k))
+        self.log_posterior, self.right = np.zeros(k), np.zeros(k)
 
     def add(self, table: NeighborTable, labels: np.ndarray, rows: np.ndarray) -> WeightedPastVotes:
         """Count the cases of a leave-one-out table: line i is about row ``rows[i]``."""
@@ -176,33 +199,46 @@ class WeightedPastVotes:
         return KCurve(k, self.right / self.worth, self.log_posterior / self.worth)
 
 
-def curve_of(
+def curves_of(
     cases: Iterable[tuple[np.ndarray, NeighborTable]],
     labels: np.ndarray,
     n_classes: int,
     k: int,
+    fold: np.ndarray,
     *,
     weights: RowWeights | None = None,
     model_failure: float = 0.01,
     smoothing: str = "model_failure",
     tie_break: str = "nearest",
     seed: int = 0,
-) -> KCurve:
-    """The curve of some cases, as (row numbers, their neighbors); ``labels`` and ``weights`` are those of all rows."""
-    if weights is None:
-        votes = PastVotes(k, n_classes, tie_break=tie_break, seed=seed)
-        for rows, table in cases:
-            votes.add(table, labels, rows)
-        return votes.curve(model_failure=model_failure, smoothing=smoothing)
-    weighted = WeightedPastVotes(
-        k,
-        n_classes,
-        weights,
-        model_failure=model_failure,
-        smoothing=smoothing,
-        tie_break=tie_break,
-        seed=seed,
-    )
+) -> tuple[KCurve, np.ndarray]:
+    """The curve of some cases, as (row numbers, their neighbors), and the best k without each fold: (n_folds,).
+
+    ``labels``, ``weights`` and ``fold`` are those of all rows.
+    """
+    smoothed: dict[str, Any] = {"model_failure": model_failure, "smoothing": smoothing}
+    n_folds = int(fold.max(initial=-1)) + 1
+    votes: list[Any] = [
+        PastVotes(k, n_classes, tie_break=tie_break, seed=seed, **smoothed)
+        if weights is None
+        else WeightedPastVotes(k, n_classes, weights, tie_break=tie_break, seed=seed, **smoothed)
+        for _ in range(n_folds)
+    ]
     for rows, table in cases:
-        weighted.add(table, labels, rows)
-    return weighted.curve()
+        of = fold[rows]
+        for number in np.unique(of):
+            lines = np.flatnonzero(of == number)
+            votes[number].add(table[lines], labels, rows[lines])
+    whole = sum_of(votes).curve()
+    if n_folds == 1:  # it has no others to choose by
+        return whole, np.array([whole.best])
+    without = [sum_of([*votes[:number], *votes[number + 1 :]]).curve().best for number in range(n_folds)]
+    return whole, np.array(without)
+
+
+def sum_of(votes: Sequence[Votes]) -> Votes:
+    """What several sets of cases say together."""
+    total = copy(votes[0])
+    for name in total.counted:
+        setattr(total, name, sum(getattr(each, name) for each in votes))
+    return total

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import numpy as np
 
+from nearsay.arrays import mix
 from nearsay.compiling import compiled
-from nearsay.posterior.votes import mix
 
 # One definition for both worlds: numpy draws the lots of queries, compiled code those of past cases.
 _mix = compiled(mix)

@@ -14,7 +14,7 @@ less accurate than the best plain votes, by more than that scatter, is passed ov
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from html import escape
 from time import perf_counter
@@ -29,7 +29,8 @@ from nearsay.posterior.base import FOLDS, GroupPosterior, Posterior
 from nearsay.posterior.beside import ModelBeside, said_together
 from nearsay.posterior.feature_group import View, present
 from nearsay.posterior.fusion import NOTHING, Fusion, left_out_folds
-from nearsay.posterior.named import AUTO
+from nearsay.posterior.k_curve import DIGITS
+from nearsay.posterior.named import AUTO, POSTERIORS
 from nearsay.posterior.past_cases import possible_members
 from nearsay.posterior.row_maps import (
     LARGE_MARGIN,
@@ -51,6 +52,9 @@ CASES_TO_CHOOSE_BY = 5000
 NEIGHBORS_TO_TRY = (1, 2, 3, 5, 8, 12, 20, 30)
 
 LEADERS = 3
+
+# Sums in another order differ in their last digits; they count as equal.
+SAME = 1e-13
 
 CLEARLY = 2.0  # standard errors
 
@@ -204,7 +208,7 @@ class Chooser:
     labels : (n_rows,) class numbers of the collection.
     exponents : as in ``Fusion``.
     rows : (n_cases,)
-        Numbers of the rows to choose by; by default, an even choice.
+        Numbers of the rows to choose by, in an order that content decides: in this order they are dealt into folds.
     models : of ModelBeside
         Models that may be asked beside.
     criterion : "log_posterior" or "accuracy"
@@ -220,8 +224,8 @@ class Chooser:
         n_classes: int,
         *,
         ks: Sequence[int],
+        rows: np.ndarray,
         exponents: str | None = None,
-        rows: np.ndarray | None = None,
         models: Sequence[ModelBeside] = (),
         criterion: str = CRITERIA[0],
         weights: RowWeights | None = None,
@@ -233,7 +237,7 @@ class Chooser:
         self.n_classes = n_classes
         self.exponents = exponents
         self.criterion = criterion
-        self.rows = evenly(len(labels), CASES_TO_CHOOSE_BY) if rows is None else rows
+        self.rows = rows
         # A class of one row is never right when that row is left out, whatever is chosen.
         judged = np.flatnonzero(np.bincount(labels)[labels[self.rows]] > 1)
         judged = judged[evenly(len(judged), CASES_TO_CHOOSE_BY)]
@@ -251,7 +255,7 @@ class Chooser:
         self._said = self._all_said if everyone else [said[judged] for said in self._all_said]
         self.rows = self.rows[judged]
         self._tried: dict[Candidate, CandidateScore] = {}
-        self._merit: dict[Candidate, np.ndarray] = {}  # what the criterion says of each case
+        self._cases: dict[Candidate, tuple[np.ndarray, np.ndarray]] = {}  # log p of the truth, and whether it won
         self._pools: dict[Candidate, Posterior] = {}  # fitted to all cases, not by folds
         self._everyone = everyone
         self._worth = relative_weights(weights, self.rows)  # how much each case counts
@@ -271,8 +275,8 @@ class Chooser:
         best = Candidate(expected, k, sum(alone, ()) + learned if pools_all else alone[0])
         rival = self._best([Candidate(p, k, views) for views in alone for p in self.posteriors])
         # Votes of another k change a posterior somewhat, not the whole order: only the leaders are worth the time.
-        leaders = sorted(self.posteriors, key=lambda p: -self._judge(replace(rival, posterior=p)).log_posterior)
-        others = [replace(rival, posterior=p, n_neighbors=each) for p in leaders[:LEADERS] for each in self.ks]
+        leaders = self._likeliest_first(replace(rival, posterior=p) for p in self.posteriors)[:LEADERS]
+        others = [replace(way, n_neighbors=each) for way in leaders for each in self.ks]
         best = self._clearly_best(best, [rival, *others])
         if together:
             best = self._while_clearly_better(best, lambda way: self._wider(way, alone))
@@ -293,7 +297,7 @@ class Chooser:
             others = tuple(key for key in self.views if key not in shown.views)
             expected = replace(shown, views=shown.views + others, models=tuple(range(len(self.models))))
         at_k = [replace(shown, posterior=p) for p in self.posteriors]
-        leaders = sorted(at_k, key=lambda way: -self._judge(way).log_posterior)[:LEADERS]
+        leaders = self._likeliest_first(at_k)[:LEADERS]
         votes = [way for way in at_k if way.posterior == PLAIN_VOTES]
         others_k = [replace(way, n_neighbors=each) for way in dict.fromkeys([*leaders, *votes]) for each in self.ks]
         best = self._guarded(self._clearly_best(expected, [*at_k, *others_k]))
@@ -321,8 +325,8 @@ class Chooser:
         # Uneven cases tell as much as fewer even ones (Kish's effective sample size).
         n = len(self.rows) if self._worth is None else self._worth.sum() ** 2 / (self._worth**2).sum()
         enough = max(votes) - np.sqrt(max(votes) * (1 - max(votes)) / n)
-        for way in [best, *sorted(self._tried, key=lambda way: -self._tried[way].log_posterior)]:
-            if self._judge(way).accuracy >= enough:
+        for way in [best, *self._likeliest_first(self._tried)]:
+            if round(self._judge(way).accuracy - enough, DIGITS) >= 0:
                 return way if way.n_neighbors else replace(way, n_neighbors=best.n_neighbors)
         return best
 
@@ -369,7 +373,24 @@ class Chooser:
             best = better
 
     def _best(self, ways: Sequence[Candidate]) -> Candidate:
-        return max(ways, key=lambda way: _merits(self._judge(way), self.criterion))
+        """The best way by the criterion; of equals the simplest."""
+        return min(ways, key=self._rank)
+
+    def _rank(self, way: Candidate) -> tuple[float, ...]:
+        """Smaller is better: merits, largest first, but for rounding; then how much a way takes together; then k."""
+        first, second = _merits(self._judge(way), self.criterion)
+        return -round(first, DIGITS), -round(second, DIGITS), *self._simplicity(way)
+
+    def _simplicity(self, way: Candidate) -> tuple[int, ...]:
+        names = list(POSTERIORS)
+        return (
+            len(way.views) + len(way.models),
+            names.index(way.posterior) if way.posterior in names else len(names),
+            way.n_neighbors,
+        )
+
+    def _likeliest_first(self, ways: Iterable[Candidate]) -> list[Candidate]:
+        return sorted(ways, key=lambda way: (-round(self._judge(way).log_posterior, DIGITS), *self._simplicity(way)))
 
     def _clearly_best(self, expected: Candidate, others: Sequence[Candidate]) -> Candidate:
         """The best way by the criterion, if that is more than chance; otherwise what was expected.
@@ -378,11 +399,12 @@ class Chooser:
         comes out about that much ahead.
         """
         rival = self._best([expected, *others])
-        gain = self._merit[self._plain(rival)] - self._merit[self._plain(expected)]
+        by = CRITERIA.index(self.criterion)
+        gain = self._cases[self._plain(rival)][by] - self._cases[self._plain(expected)][by]
         if not len(gain):
             return expected
         mean, error = mean_and_error(gain, self._worth)
-        return rival if mean > CLEARLY * error else expected
+        return rival if round(mean - CLEARLY * error, DIGITS) > 0 else expected
 
     def _judge(self, way: Candidate) -> CandidateScore:
         way = self._plain(way)
@@ -399,14 +421,9 @@ class Chooser:
 
     def _try(self, way: Candidate) -> CandidateScore:
         start = perf_counter()
-        k = way.n_neighbors or 1
-        tables = [self._tables[key].first(k) for key in way.views]
-        tables[0] = replace(tables[0], said=said_together([self._said[number] for number in way.models]))
         views = [self.views[key] for key in way.views]
         models = [self.models[number].name for number in way.models]
-        shown = np.stack([view.shown for view in views])
-        log_p, right = self._left_out(way, tables, shown)
-        self._merit[way] = log_p if self.criterion == CRITERIA[0] else right
+        log_p, right = self._cases[way] = self._left_out(way, *self._tables_of(way))
         return CandidateScore(
             way.posterior,
             way.n_neighbors or None,
@@ -418,6 +435,12 @@ class Chooser:
             perf_counter() - start,
         )
 
+    def _tables_of(self, way: Candidate) -> tuple[list[NeighborTable], np.ndarray]:
+        """The past cases in the views of a way, and which classes each of these shows."""
+        tables = [self._tables[key].first(way.n_neighbors or 1) for key in way.views]
+        tables[0] = replace(tables[0], said=said_together([self._said[number] for number in way.models]))
+        return tables, np.stack([self.views[key].shown for key in way.views])
+
     def _left_out(
         self, way: Candidate, tables: Sequence[NeighborTable], shown: np.ndarray
     ) -> tuple[np.ndarray, np.ndarray]:
@@ -427,7 +450,9 @@ class Chooser:
         for lines, p in self._answers_left_out(way, tables, shown):
             truth = self.labels[self.rows[lines]]
             log_p[lines] = np.log(np.maximum(p[np.arange(len(p)), truth], NOTHING))
-            right[lines] = p.argmax(axis=1) == truth
+            # Classes that are equally probable share the case: their numbers, which go by names, have no say.
+            most = p >= p.max(axis=1, keepdims=True) * (1 - SAME)
+            right[lines] = most[np.arange(len(p)), truth] / most.sum(axis=1)
             n_asked += len(lines)
         return log_p[:n_asked], right[:n_asked]
 
@@ -528,12 +553,17 @@ def mapped_views(
     columns: Any = None,
     n_jobs: int | None = None,
     make: Callable[..., View] = View,
+    order: np.ndarray | None = None,
 ) -> list[View]:
     """Fitted views of mapped rows; none where their numbers are too large or too small to be squared twice."""
     rows, here = present(X, columns)
+    if order is not None and len(here) < len(X):
+        place = np.full(len(X), -1)
+        place[here] = np.arange(len(here))
+        order = place[order][place[order] >= 0]
     # LMNN is learned when its own view is asked for, so that the time it takes shows there.
     parts = [[look for look in looks if look.large_margin == large_margin] for large_margin in (False, True)]
-    learned = [LearnedLooks(part, rows, labels[here]) for part in parts]
+    learned = [LearnedLooks(part, rows, labels[here], order) for part in parts]
     try:
         return [
             make(group, columns, look.distance, look=look, looks=learned[look.large_margin], n_jobs=n_jobs).fit(

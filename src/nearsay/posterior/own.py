@@ -53,7 +53,9 @@ class OwnPosterior(Posterior):
     def fit(self, table: Any, labels: np.ndarray, n_classes: int, rows: np.ndarray | None = None) -> OwnPosterior:
         """Fit the object."""
         self.labels_, self.n_classes_ = labels, n_classes
-        every_row = rows is None or np.array_equal(rows, np.arange(len(labels)))
+        every_row = rows is None or len(rows) == len(labels)
+        if every_row and rows is not None and table is not None:
+            table = table[np.argsort(rows)]  # the object takes line i to be about row i
         self._known = None if every_row or self.takes_rows else rows
         weights = None if self.weights is None else self.weights.relative
         if every_row:

@@ -74,7 +74,7 @@ def rows_judged(
     n_groups: int = 1,
     max_past_cases: int | None = MAX_PAST_CASES,
 ) -> np.ndarray | None:
-    """Numbers of the rows that are asked as past cases, in order; None for all of them.
+    """Places, in the order of past cases, of the rows that are asked as such; None for all of them.
 
     At most ``max_past_cases`` (None: all), fewer where more than that many rows are asked for their classes or in
     several views, or where classes are many, and no more than a table has room for. Drawn with a fixed seed: a choice
@@ -125,9 +125,9 @@ def rows_not_judged(rows: np.ndarray | None, n_rows: int, at_once: int | None = 
 
 
 def sample_of(rows: np.ndarray, seed: int) -> np.ndarray:
-    """All of these rows, or of more than 5,000 a seeded sample of 2,000, in order."""
+    """All of these rows, or of more than 5,000 a seeded sample of 2,000, in the order of their numbers."""
     if len(rows) <= SAMPLE_ABOVE:
-        return rows
+        return np.sort(rows)
     return np.sort(np.random.default_rng(seed).choice(rows, SAMPLE_SIZE, replace=False))
 
 
@@ -152,19 +152,27 @@ class PastCases:
     A pass over all rows also remembers the neighbors of a few, for novelty:
     of every row in a collection of up to 5,000, otherwise of a seeded sample
     of 2,000. Without such a pass those rows are searched when first asked for.
-    ``max_past_cases`` is how many rows of a larger collection are judged; None for all.
+    ``max_past_cases`` is how many rows of a larger collection are judged; None for all. They come, and are drawn, in
+    the ``order`` of these row numbers; None is the order of the rows.
     """
 
     _sampled_table: NeighborTable | None = None
     _by_number: tuple[NeighborTable, np.ndarray] | None = None
 
     def __init__(
-        self, asked: Asked, seed: int = 0, *, n_views: int = 1, max_past_cases: int | None = MAX_PAST_CASES
+        self,
+        asked: Asked,
+        seed: int = 0,
+        *,
+        n_views: int = 1,
+        max_past_cases: int | None = MAX_PAST_CASES,
+        order: np.ndarray | None = None,
     ) -> None:
         self.asked = asked
         self.seed = seed
         self.n_views = n_views
         self.max_past_cases = max_past_cases
+        self.order = order
         self._kept: tuple[NeighborTable, np.ndarray | None] | None = None
 
     @property
@@ -173,16 +181,17 @@ class PastCases:
         return len(self.asked) - 1
 
     def rows(self, k: int, members: tuple[int, ...] | None) -> np.ndarray | None:
-        """Numbers of the rows that are judged; None for all."""
-        return rows_judged(
+        """Numbers of the rows that are judged; None for all, in the order of their numbers."""
+        places = rows_judged(
             len(self.asked.labels), k, members, self.asked.n_classes, self.n_views, max_past_cases=self.max_past_cases
         )
+        return places if self.order is None else self.order if places is None else self.order[places]
 
     def keep(self, table: NeighborTable, rows: np.ndarray | None) -> None:
         """Remember the table of the rows that are judged: it serves every smaller k, and everything it tells."""
         self._kept = table, rows
-        if rows is None:
-            self._remember(table[self.sample()])
+        if rows is None or len(rows) == len(self.asked.labels):
+            self._remember(table[lines_of(self.sample(), rows)])
 
     def judged(
         self, k: int, members: tuple[int, ...] | None, *, every_row: bool = False
@@ -194,19 +203,25 @@ class PastCases:
         if (
             self._kept is not None
             and _tells(self._kept[0], k, members)
-            and not (every_row and self._kept[1] is not None)
+            and not (every_row and self._leaves_some_out(self._kept[1]))
         ):
             table, rows = self._kept
             return table.first(k), rows
         rows = self.rows(k, members)
-        if every_row and rows is not None:
+        if every_row and self._leaves_some_out(rows):
             return self.asked.leave_one_out(k, members), None  # too large to be kept
         self.keep(self.asked.leave_one_out(k, members, rows), rows)
         assert self._kept is not None
         return self._kept
 
+    def _leaves_some_out(self, rows: np.ndarray | None) -> bool:
+        return rows is not None and len(rows) < len(self.asked.labels)
+
     def of_rows(self, k: int, members: tuple[int, ...] | None, rows: np.ndarray) -> NeighborTable:
         """The leave-one-out table of these rows, looked up where the one kept tells of all of them."""
+        if (np.diff(rows) < 0).any():  # rows that lie together are searched together
+            by_number = np.argsort(rows, kind="stable")
+            return self.of_rows(k, members, rows[by_number])[np.argsort(by_number, kind="stable")]
         kept = self._by_number
         if kept is not None and kept[0].n_neighbors >= k and _members_of(kept[0]) == members:
             places = np.minimum(np.searchsorted(kept[1], rows), len(kept[1]) - 1)
@@ -225,7 +240,7 @@ class PastCases:
 
     def sample(self) -> np.ndarray:
         """Numbers of the rows whose neighbors are remembered, in order."""
-        return sample_of(self.asked.live_numbers, self.seed)
+        return sample_of(self.asked.live_numbers if self.order is None else self.order, self.seed)
 
     def sampled(self, k: int, members: tuple[int, ...] | None = None) -> NeighborTable:
         """The ``k`` nearest others of the sampled rows, or more of them; ``members`` asks for their classes too."""
@@ -244,14 +259,15 @@ class PastCases:
     ) -> NeighborTable:
         """The sampled rows of the table that is kept; only those that are not among its rows are asked."""
         sample = self.sample()
-        if rows is None:
-            return table[sample]
+        if not self._leaves_some_out(rows):
+            return table[lines_of(sample, rows)]
+        assert rows is not None
         if members is None or table.classes is None:
             table = NeighborTable(table.indices, table.distances)
         told = None if table.classes is None else table.classes.members
         judged = np.isin(sample, rows)
         rest = self.asked.leave_one_out(table.n_neighbors, told, sample[~judged])
-        both = joined([table[np.searchsorted(rows, sample[judged])], rest])
+        both = joined([table[lines_of(sample[judged], rows)], rest])
         return both[np.argsort(np.concatenate([sample[judged], sample[~judged]]))]
 
     def others_of(self, rows: np.ndarray, k: int) -> NeighborTable:
@@ -276,6 +292,20 @@ class PastCases:
         """Keep the neighbors of the sampled rows, without their classes."""
         if self._sampled_table is None or self._sampled_table.n_neighbors < table.n_neighbors:
             self._sampled_table = NeighborTable(table.indices, table.distances)
+
+
+def put_in(p: np.ndarray, rows: np.ndarray | None, others: np.ndarray, of_others: np.ndarray) -> None:
+    """Replace, in place, the lines about some of the other rows; line i of ``p`` is about ``rows[i]``, or row i."""
+    told = np.arange(len(others)) if rows is None else np.flatnonzero(np.isin(others, rows))
+    p[lines_of(others[told], rows)] = of_others[told]
+
+
+def lines_of(wanted: np.ndarray, rows: np.ndarray | None) -> np.ndarray:
+    """The lines of a table that are about these rows, where line i is about ``rows[i]``, or row i."""
+    if rows is None:
+        return wanted
+    by_number = np.argsort(rows)
+    return by_number[np.searchsorted(rows, wanted, sorter=by_number)]
 
 
 def _bytes_of(table: NeighborTable) -> float:

@@ -27,7 +27,7 @@ from nearsay.learn.lmnn.solve import Problem, mixed_with_euclidean, solve
 from nearsay.learn.lmnn.targets import target_neighbors
 from nearsay.learn.whitening import around_class_means, pulling_metric, trusted_covariance
 from nearsay.parallel import one_blas_thread
-from nearsay.posterior.base import FOLDS, folds
+from nearsay.posterior.base import FOLDS, folds_by
 
 # With more columns the directions are taken among this many principal ones: the time to find them grows with the cube.
 MOST_COLUMNS = 512
@@ -305,26 +305,31 @@ class LearnedLooks:
     ----------
     X : (n_rows, n_columns) finite numbers, held; or ``ShardedRows``, of which those are read that teach.
     labels : (n_rows,) class numbers.
+    order : (n_rows,) row numbers
+        In which rows are dealt into folds, and teach; theirs by default.
     """
 
-    def __init__(self, looks: Sequence[Look], X: Any, labels: np.ndarray) -> None:
+    def __init__(self, looks: Sequence[Look], X: Any, labels: np.ndarray, order: np.ndarray | None = None) -> None:
         self.looks = list(looks)
         self.X = X
         self.labels = labels
-        self.fold = folds(labels, FOLDS if len(labels) <= MANY_ROWS else FOLDS_OF_MANY)
+        self.order = np.arange(len(labels)) if order is None else order
+        self.fold = folds_by(self.order, labels, FOLDS if len(labels) <= MANY_ROWS else FOLDS_OF_MANY)
         self._whole: list[LinearMap] | None = None
         self._without: dict[int, list[LinearMap]] = {}
 
     def whole(self, look: Look) -> LinearMap:
         """The map for queries."""
         if self._whole is None:
-            self._whole = learn_maps(self.looks, self.X, self.labels)
+            self._whole = self._learned_from(self.order)
         return self._whole[self.looks.index(look)]
 
     def without(self, fold: int, look: Look) -> LinearMap:
         """The map for the past cases of a fold, which it has not seen."""
         if fold not in self._without:
-            seen = np.flatnonzero(self.fold != fold)
-            some = seen[_even(len(seen))]  # of rows in files no others are read
-            self._without[fold] = learn_maps(self.looks, self.X[some], self.labels[some])
+            self._without[fold] = self._learned_from(self.order[self.fold[self.order] != fold])
         return self._without[fold][self.looks.index(look)]
+
+    def _learned_from(self, rows: np.ndarray) -> list[LinearMap]:
+        some = rows[_even(len(rows))]  # of rows in files no others are read
+        return learn_maps(self.looks, self.X[some], self.labels[some])

@@ -18,7 +18,7 @@ from sklearn.base import clone
 
 from nearsay.arrays import row_blocks
 from nearsay.neighbors.sharded import ShardedIndex
-from nearsay.posterior.base import folds
+from nearsay.posterior.base import folds_by
 from nearsay.posterior.beside import ModelBeside
 from nearsay.posterior.feature_group import View
 from nearsay.posterior.past_cases import ROWS_AT_ONCE
@@ -77,13 +77,16 @@ class ModelOverShards(ModelBeside):
         labels: np.ndarray,
         held_out: Any = None,
         sample_weight: np.ndarray | None = None,
+        *,
+        order: np.ndarray | None = None,
     ) -> ModelOverShards:
         """Fit a clone to rows, and others to those of four folds out of five; or take the model as it is."""
         if held_out is not None:
             super().fit(X, y, labels, held_out)
             return self
         self._check_weights(sample_weight)
-        self._rows, self._fold = X, folds(labels)
+        order = np.arange(len(labels)) if order is None else order
+        self._rows, self._fold = X, folds_by(order, labels)
 
         def fitted(rows: np.ndarray) -> Any:
             if len(np.unique(labels[rows])) < 2 and len(rows) < len(labels):
@@ -92,9 +95,9 @@ class ModelOverShards(ModelBeside):
             weights = {} if sample_weight is None else {"sample_weight": sample_weight[some]}
             return clone(self.model).fit(X.take(some), y[some], **weights)
 
-        everyone = np.arange(len(labels))
-        self._without = [fitted(everyone[self._fold != number]) for number in range(self._fold.max(initial=-1) + 1)]
-        self.model_ = fitted(everyone)
+        fold = self._fold[order]
+        self._without = [fitted(order[fold != number]) for number in range(fold.max(initial=-1) + 1)]
+        self.model_ = fitted(order)
         return self
 
     def past_cases(self, rows: np.ndarray | None = None) -> np.ndarray:
@@ -115,4 +118,4 @@ def _drawn(rows: np.ndarray) -> np.ndarray:
     """All of these rows, or as many as a model is learned from."""
     if len(rows) <= ROWS_TO_LEARN_FROM:
         return rows
-    return np.sort(np.random.default_rng(0).choice(rows, ROWS_TO_LEARN_FROM, replace=False))
+    return rows[np.sort(np.random.default_rng(0).choice(len(rows), ROWS_TO_LEARN_FROM, replace=False))]

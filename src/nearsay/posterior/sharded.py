@@ -36,7 +36,7 @@ from nearsay.posterior.label_scores import LabelScores
 from nearsay.posterior.named import PosteriorName
 from nearsay.posterior.own import PosteriorLike
 from nearsay.posterior.past_case_table import Tabulated
-from nearsay.posterior.past_cases import MAX_PAST_CASES, ROWS_AT_ONCE, possible_members, rows_not_judged
+from nearsay.posterior.past_cases import MAX_PAST_CASES, ROWS_AT_ONCE, possible_members, put_in, rows_not_judged
 from nearsay.posterior.priors import PriorsLike
 from nearsay.posterior.row_weights import rows_that_count
 from nearsay.posterior.shard_views import ModelOverShards, ShardView
@@ -168,6 +168,10 @@ max_past_cases, priors, random_state, n_jobs : as in ``NeighborClassifier``.
     def _model(self) -> type[ModelBeside]:
         return ModelOverShards
 
+    def _like_this(self) -> NeighborClassifier:
+        shared = [name for name in NeighborClassifier._get_param_names() if name != "search"]
+        return NeighborClassifier(**{name: getattr(self, name) for name in shared})
+
     def left_out_numbers(self) -> np.ndarray:
         """Numbers of the rows that ``left_out_blocks`` tells of, in order: all but those that are removed."""
         check_is_fitted(self)
@@ -183,12 +187,15 @@ max_past_cases, priors, random_state, n_jobs : as in ``NeighborClassifier``.
         if table is None:
             table, rows = self._past.judged(self.n_neighbors_, self._members)
         p = self._answers.settled(self._posterior.leave_one_out_proba(table, rows), table)
+        self._answer_otherwise(p, rows, "leave_one_out_proba")
         yield self._numbers_given(np.arange(len(p)) if rows is None else rows), p
         # As many rows at a time as shards answer together, of which all classes are listed.
         at_once = rows_within(ANSWER_BYTES, 16 * len(self.classes_), most=ROWS_AT_ONCE)
         for others in rows_not_judged(rows, len(self._labels), at_once):
             table = self._views.leave_one_out(self.n_neighbors_, self._members, others)
             for part, p, _ in self._answers.by_block(table):
+                for nested, of_nested in self._nested:
+                    put_in(p, others[part], nested, of_nested)
                 yield self._numbers_given(others[part]), p
         aside = NO_ROWS if self._held is None else np.setdiff1d(self.left_out_numbers(), self._held)
         for block in row_blocks(len(aside), size=at_once):

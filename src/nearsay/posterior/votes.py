@@ -10,6 +10,7 @@ from collections.abc import Callable
 
 import numpy as np
 
+from nearsay.arrays import mix
 from nearsay.neighbors.table import NeighborTable
 from nearsay.settings import check_choice
 
@@ -130,15 +131,6 @@ def neighborhood_numbers(table: NeighborTable, seed: int) -> np.ndarray:
         state = mix(state ^ distance_bits[:, column])
         numbers[:, column] = state
     return numbers
-
-
-def mix(x: np.ndarray) -> np.ndarray:
-    """Spread 64 bits evenly (the finalizer of splitmix64). ``past_votes`` compiles this same function."""
-    x = x + np.uint64(0x9E3779B97F4A7C15)
-    x = (x ^ (x >> np.uint64(30))) * np.uint64(0xBF58476D1CE4E5B9)
-    x = (x ^ (x >> np.uint64(27))) * np.uint64(0x94D049BB133111EB)
-    mixed: np.ndarray = x ^ (x >> np.uint64(31))
-    return mixed
 
 
 def lot(neighborhood: np.ndarray, class_number: np.ndarray) -> np.ndarray:

@@ -1,0 +1,80 @@
+"""An order of labeled rows that their content decides: what is drawn from it does not depend on how rows were listed.
+
+    rows ──► a number each, from its values alone ──► rows by these numbers ──► folds, samples, sums
+
+Folds that are dealt out by row number, and rows that are drawn by it, change when a table is sorted in another way,
+and so would whatever is learned from them. Names of classes have no say either.
+"""
+
+from __future__ import annotations
+
+import pickle
+from collections.abc import Iterator
+from hashlib import blake2b
+from typing import Any
+
+import numpy as np
+
+from nearsay.arrays import mix, row_blocks
+
+
+def content_order(X: Any, labels: np.ndarray, *, pairwise: bool = False) -> np.ndarray:
+    """All row numbers, in an order that content decides, not where a row stands or what its class is called.
+
+    The order is as good as random. Rows that are equal in all, label included, can stand for each other.
+
+    Parameters
+    ----------
+    X : (n_rows, n_columns) numbers, in an array or in shards; or any items
+        Items that cannot be pickled keep the order they have.
+    labels : (n_rows,) class numbers.
+    pairwise : bool
+        Whether X holds the distances of every row to all others, whose order is that of the rows.
+
+    >>> X, labels = np.array([[1.0, 2.0], [0.0, 5.0], [3.0, 3.0]]), np.array([0, 1, 1])
+    >>> order, back = content_order(X, labels), content_order(X[::-1], 1 - labels[::-1])
+    >>> bool((X[order] == X[::-1][back]).all())
+    True
+    """
+    lots = _of_distances(X) if pairwise else _of_items(X)
+    if lots is None:
+        return np.arange(len(labels))
+    of_class = np.zeros(labels.max(initial=-1) + 1, np.uint64)
+    np.add.at(of_class, labels, mix(lots))
+    return np.lexsort((of_class[labels], lots))
+
+
+def _of_items(X: Any) -> np.ndarray | None:
+    """A number from the content of each item; None where it cannot be told."""
+    if len(getattr(X, "shape", ())) == 2 and np.dtype(X.dtype).kind in "fiub":
+        factors = mix(np.arange(X.shape[1], dtype=np.uint64)) | np.uint64(1)
+        parts = [mix(_bits(block) @ factors) for block in _blocks(X)]
+        return np.concatenate(parts) if parts else np.empty(0, np.uint64)
+    try:
+        digests = [blake2b(pickle.dumps(item), digest_size=8).digest() for item in X]
+    except Exception:  # whatever an item of the user's raises where it cannot be pickled
+        return None
+    return np.frombuffer(b"".join(digests), np.uint64)
+
+
+def _of_distances(X: np.ndarray) -> np.ndarray:
+    """A number from the distances of each row, in any order; then also from the numbers of the rows they lead to."""
+    lots = np.zeros(len(X), np.uint64)
+    for _ in range(2):
+        lots = np.concatenate([mix(_bits(block) ^ lots).sum(axis=1) for block in _blocks(X)] or [lots])
+    return lots
+
+
+def _blocks(X: Any) -> Iterator[np.ndarray]:
+    """Rows as float64, some at a time; of shards one after the other, as each is read whole."""
+    for part in (shard.opened() for shard in X.shards) if hasattr(X, "shards") else [X]:
+        for block in row_blocks(len(part), row_bytes=8 * X.shape[1]):
+            yield np.ascontiguousarray(part[block], np.float64)
+
+
+def _bits(block: np.ndarray) -> np.ndarray:
+    """The bits of numbers, high ones mixed into the low ones, which whole numbers lack; the same of 0 and −0."""
+    block = np.where(np.isnan(block), np.nan, block + 0.0)
+    bits = block.view(np.uint64)
+    mixed: np.ndarray = bits ^ (bits >> np.uint64(32))
+    return mixed
