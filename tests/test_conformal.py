@@ -22,6 +22,7 @@ from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import StandardScaler
 from sklearn.utils.estimator_checks import parametrize_with_checks
 
+from nearsay.data.content_order import content_order
 from nearsay.decision.calibration import hold_out
 from nearsay.decision.conformal import (
     SCORES,
@@ -302,7 +303,7 @@ def test_another_estimator_is_calibrated_on_a_fifth_that_it_is_not_fitted_on():
     rng = np.random.default_rng(7)
     X, y = three_clouds(rng, 100)
     model = ConformalClassifier(GaussianNB()).fit(X, y)
-    train, held_out, _ = hold_out(y)
+    train, held_out, _ = hold_out(y, content_order(X, y))
     assert model.n_calibration_ == len(held_out) == 20
     expected = GaussianNB().fit(X[train], y[train])
     np.testing.assert_array_equal(model.predict_proba(X), expected.predict_proba(X))

@@ -545,13 +545,13 @@ class NeighborClassifier(KNeighbors, ClassifierMixin, BaseEstimator):
             table = self._views.leave_one_out(self.n_neighbors_, self._members, others)
             for part, p_part, _ in self._answers.by_block(table):
                 p[others[part]] = p_part
-        self._answer_otherwise(p, None, "leave_one_out_proba")
+        self._answer_otherwise(p, None)
         return p
 
-    def _answer_otherwise(self, p: np.ndarray, rows: np.ndarray | None, method: str) -> None:
+    def _answer_otherwise(self, p: np.ndarray, rows: np.ndarray | None, *, recorded: bool = False) -> None:
         """Put in, in place, what past cases are told where other settings are chosen without them.
 
-        Line i of ``p`` is about row ``rows[i]``, or row i; ``method`` is the one of ``Posterior`` that answers them.
+        Line i of ``p`` is about row ``rows[i]``, or row i; ``recorded`` says whether it is for records.
         """
         if self._taught_by is not None:
             self._nested = list(answers_by_other_choices(self, *self._taught_by))
@@ -567,7 +567,8 @@ class NeighborClassifier(KNeighbors, ClassifierMixin, BaseEstimator):
             if table is None:  # the pass that chose k remembers these
                 table, judged = self._past.sampled(k, self._members), self._past.sample()
             table = table.first(k)
-            of_judged = self._answers.settled(getattr(posterior, method)(table, judged), table)
+            answer = posterior.recorded_proba if recorded else posterior.leave_one_out_proba
+            of_judged = self._answers.settled(answer(table, judged), table)
             others = others if judged is None else np.intersect1d(others, judged)
             put_in(p, rows, others, of_judged[lines_of(others, judged)])
 
@@ -591,7 +592,7 @@ class NeighborClassifier(KNeighbors, ClassifierMixin, BaseEstimator):
                 table, rows = self._past.sampled(self.n_neighbors_, self._members), self._past.sample()
                 table = table.first(self.n_neighbors_)
             past = self._answers.settled(self._posterior.recorded_proba(table, rows), table)
-            self._answer_otherwise(past, rows, "recorded_proba")
+            self._answer_otherwise(past, rows, recorded=True)
             rows = np.arange(len(past)) if rows is None else rows
             self._records = records_of_answers(past, self._labels, rows, self._priors, self._weights)
         return self._records.like(p)

@@ -13,7 +13,7 @@ from __future__ import annotations
 import math
 from collections.abc import Iterable, Sequence
 from copy import copy
-from typing import Any, NamedTuple, TypeVar
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -31,8 +31,6 @@ DIGITS = 9
 
 FEW_NEIGHBORS = 30
 MANY_NEIGHBORS = 200
-
-Votes = TypeVar("Votes", "PastVotes", "WeightedPastVotes")
 
 
 def largest_k(n_rows: int) -> int:
@@ -86,8 +84,6 @@ class PastVotes:
     (array([2, 2]), array([0.667, 0.667]))
     """
 
-    counted = ("n_cases", "true_votes", "right")
-
     def __init__(
         self,
         k: int,
@@ -119,6 +115,15 @@ class PastVotes:
         self.n_cases += len(rows)
         return self
 
+    def with_those(self, others: Sequence[PastVotes]) -> PastVotes:
+        """The counts of these cases and of others."""
+        total = copy(self)
+        for each in others:
+            total.n_cases += each.n_cases
+            total.true_votes = total.true_votes + each.true_votes
+            total.right = total.right + each.right
+        return total
+
     def curve(self) -> KCurve:
         """Accuracy and mean log posterior for every k. A probability of 0 for a true label gives −inf."""
         k = np.arange(1, len(self.right) + 1)
@@ -145,8 +150,6 @@ class WeightedPastVotes:
     >>> past.add(table, labels=np.array([0, 0, 1]), rows=np.array([0, 1, 2])).curve().accuracy
     array([0.5, 0. ])
     """
-
-    counted = ("worth", "log_posterior", "right")
 
     def __init__(
         self,
@@ -193,6 +196,15 @@ class WeightedPastVotes:
             self.right[j] += worth @ (best == truth)
         self.worth += worth.sum()
 
+    def with_those(self, others: Sequence[WeightedPastVotes]) -> WeightedPastVotes:
+        """What these cases say, and others."""
+        total = copy(self)
+        for each in others:
+            total.worth += each.worth
+            total.log_posterior = total.log_posterior + each.log_posterior
+            total.right = total.right + each.right
+        return total
+
     def curve(self) -> KCurve:
         """Accuracy and mean log posterior for every k. A probability of 0 for a true label gives −inf."""
         k = np.arange(1, len(self.right) + 1)
@@ -229,16 +241,8 @@ def curves_of(
         for number in np.unique(of):
             lines = np.flatnonzero(of == number)
             votes[number].add(table[lines], labels, rows[lines])
-    whole = sum_of(votes).curve()
+    whole = votes[0].with_those(votes[1:]).curve()
     if n_folds == 1:  # it has no others to choose by
         return whole, np.array([whole.best])
-    without = [sum_of([*votes[:number], *votes[number + 1 :]]).curve().best for number in range(n_folds)]
-    return whole, np.array(without)
-
-
-def sum_of(votes: Sequence[Votes]) -> Votes:
-    """What several sets of cases say together."""
-    total = copy(votes[0])
-    for name in total.counted:
-        setattr(total, name, sum(getattr(each, name) for each in votes))
-    return total
+    turned = [[*votes[number + 1 :], *votes[:number]] for number in range(n_folds)]
+    return whole, np.array([first.with_those(others).curve().best for first, *others in turned])

@@ -187,7 +187,7 @@ max_past_cases, priors, random_state, n_jobs : as in ``NeighborClassifier``.
         if table is None:
             table, rows = self._past.judged(self.n_neighbors_, self._members)
         p = self._answers.settled(self._posterior.leave_one_out_proba(table, rows), table)
-        self._answer_otherwise(p, rows, "leave_one_out_proba")
+        self._answer_otherwise(p, rows)
         yield self._numbers_given(np.arange(len(p)) if rows is None else rows), p
         # As many rows at a time as shards answer together, of which all classes are listed.
         at_once = rows_within(ANSWER_BYTES, 16 * len(self.classes_), most=ROWS_AT_ONCE)
