@@ -5,6 +5,7 @@ from __future__ import annotations
 import warnings
 from collections.abc import Callable, Mapping, Sequence
 from copy import copy
+from types import MappingProxyType
 from typing import Any, Literal
 
 import numpy as np
@@ -206,6 +207,9 @@ class NeighborClassifier(KNeighbors, ClassifierMixin, BaseEstimator):
     ids_: np.ndarray | None = None
     _priors: Priors | None = None
     _records: Records | None = None
+    _taught_by: Any = None
+    _nested: Sequence[tuple[np.ndarray, np.ndarray]] = ()
+    _rows_by_k: Mapping[int, np.ndarray] = MappingProxyType({})
 
     @with_hints(INSTEAD)
     def __init__(
@@ -296,7 +300,7 @@ class NeighborClassifier(KNeighbors, ClassifierMixin, BaseEstimator):
         self._priors = Priors.of(self.priors, self.classes_, self.labels_, self._weights)
         self._records = None
         self._seed = seed_of(self.random_state)
-        self._rows_by_k: dict[int, np.ndarray] = {}
+        self._rows_by_k = {}
         for earlier in ("k_curve_", "choices_"):
             if hasattr(self, earlier):
                 delattr(self, earlier)
@@ -317,7 +321,7 @@ class NeighborClassifier(KNeighbors, ClassifierMixin, BaseEstimator):
             self._hold(tuple(views.values()), models)
         self._learn(fitted or makers[way.posterior](), way.n_neighbors, is_fitted=fitted is not None)
         self._novelty = Novelty(self._past, self.n_neighbors_)
-        self._nested: list[tuple[np.ndarray, np.ndarray]] = []
+        self._nested = []
         self._taught_by = (X, y, beside_proba) if self._nests(len(X)) else None
         return self
 

@@ -158,6 +158,7 @@ class PastCases:
 
     _sampled_table: NeighborTable | None = None
     _by_number: tuple[NeighborTable, np.ndarray] | None = None
+    order: np.ndarray | None = None  # files of earlier versions hold none
 
     def __init__(
         self,
