@@ -73,8 +73,21 @@ def test_what_is_held_out_leaves_no_trace_in_what_answers(things, tmp_path):
     assert ours.keywords == theirs.keywords
 
 
+def test_noise_is_not_flattered_by_settings_that_were_chosen_on_it(tmp_path):
+    told = []
+    for seed in range(4):
+        rng = np.random.default_rng(seed)
+        X, labels = rng.normal(size=(150, 6)), rng.choice(["bolt", "nail", "saw"], 150)
+        with LiveCollection.create(tmp_path / str(seed), 6) as collection:
+            collection.add([f"t{row}" for row in range(150)], X, labels=labels.tolist())
+            told.append(evaluate(collection))
+    assert all("without it" in each["how"] for each in told)
+    assert np.mean([each["accuracy"] for each in told]) < 0.38
+
+
 def test_left_out_is_what_likely_mistakes_are_told_by(things):
     collection, _, truth = things
+    collection.learn(posterior="pooled")
     found = evaluate(collection)
     p = judge(left_out(collection), None).probabilities
     by_hand = evaluation_summary(truth, p, sorted(LABELS))

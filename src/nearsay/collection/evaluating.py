@@ -36,7 +36,8 @@ def evaluate(
     collection : LiveCollection
     holdout : optional
         None
-            Every item that votes is answered by all others, with what is learned.
+            Every item that votes is answered by all others: where there are fewer than 2,000, with settings that were
+            chosen and learned without it, otherwise with what is learned.
         a share such as 0.2
             So many items of every class are answered by the rest, from which all is learned anew, in memory.
         (ids, X, labels), or what ``read_source`` gives

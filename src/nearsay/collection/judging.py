@@ -16,7 +16,7 @@ from typing import Any
 
 import numpy as np
 
-from nearsay.arrays import row_blocks, rows_within
+from nearsay.arrays import places_among, row_blocks, rows_within
 from nearsay.collection.answers import Keyword
 from nearsay.collection.keywords_now import KeywordsNow
 from nearsay.collection.learned import LiveClassifier
@@ -31,6 +31,8 @@ from nearsay.errors import InputError
 from nearsay.neighbors.living_table import LivingTable
 from nearsay.neighbors.table import NeighborTable
 from nearsay.posterior.evidence import Evidence
+from nearsay.posterior.fitting import is_auto
+from nearsay.posterior.nested import NESTED_BELOW, NESTED_FROM
 from nearsay.posterior.past_cases import ROWS_AT_ONCE
 from nearsay.reports.evaluation import MISTAKES_SHOWN
 
@@ -88,15 +90,22 @@ def left_out(collection: LiveCollection, cluster: Any = None, most_bytes: int | 
     A sample where probabilities take more than so many bytes.
     """
     now = collection.now()
-    rows, left_aside = _sample(now, np.flatnonzero(now.standing.votes), most_bytes)
-    learned = now.learned
+    voters, learned = np.flatnonzero(now.standing.votes), now.learned
+    rows, left_aside = _sample(now, voters, most_bytes)
     how = (
         f"Leave-one-out: each item was answered by all others, with what was learned from {learned.n_rows:,} items"
         f" after event {learned.version}. That knew most of these items, if only through a few weights:"
         " hold some out to judge without."
     )
     blocks = now.classifier.left_out_proba(rows)
-    if cluster is not None:
+    is_small = NESTED_FROM <= len(voters) < NESTED_BELOW and now.standing.classes.tolist() != [NO_LABEL]
+    if is_small and is_auto(learned.asked[0]):
+        blocks = _by_other_choices(collection, now, voters, rows)
+        how = (
+            "Leave-one-out: each item was answered by all others, with settings that were chosen and learned without"
+            " it."
+        )
+    elif cluster is not None:
         blocks = left_out_on(cluster, collection.store.path, now.version, rows)
     asked = _of_collection(now, now, rows, blocks, lambda words, places: words.of_rows(rows[places]), how)
     if asked.labels is not None:
@@ -107,6 +116,16 @@ def left_out(collection: LiveCollection, cluster: Any = None, most_bytes: int | 
                 f"{_items(alone)} the only one of a class: no other can name it, so the answer counts as wrong."
             )
     return _with_aside(asked, left_aside)
+
+
+def _by_other_choices(collection: LiveCollection, now: Now, voters: np.ndarray, rows: np.ndarray) -> Blocks:
+    """Some of the voters, with their neighbors, and probabilities by settings that were chosen without each of them."""
+    fitted = collection._fitted_anew(*now.learned.asked, now.standing)
+    p = np.zeros((len(voters), len(now.standing.classes)))
+    p[:, places_among(now.standing.classes, fitted.classes_)] = fitted.leave_one_out_proba()
+    p = p[np.searchsorted(voters, rows)]
+    for part, table, _ in now.classifier.left_out_proba(rows):
+        yield part, table, p[part]
 
 
 def held_out(collection: LiveCollection, share: float, seed: int, most_bytes: int | None = None) -> Asked:

@@ -58,6 +58,23 @@ class NeighborsAlone(NeighborClassifier):
     groups: FeatureGroups | None = None
     make: Callable[..., View] = View
 
+    @classmethod
+    def fitted(
+        cls,
+        X: np.ndarray,
+        labels: np.ndarray,
+        metric: Any,
+        posterior: Any,
+        n_neighbors: Any,
+        groups: FeatureGroups | None,
+        make: Callable[..., View] = View,
+    ) -> NeighborsAlone:
+        """Fitted to rows and their labels; ``make`` makes the views."""
+        classifier = cls(n_neighbors, posterior=posterior, metric=metric)
+        classifier.groups, classifier.make = groups, make
+        classifier.fit(X, labels)
+        return classifier
+
     @property
     def _view(self) -> Callable[..., View]:
         return self.make
@@ -141,9 +158,7 @@ class Learned:
         make: Callable[..., View] = View,
     ) -> Learned:
         """Learn from the rows that vote; ``numbers`` are theirs in the store. ``make`` makes the views."""
-        classifier = NeighborsAlone(n_neighbors, posterior=posterior, metric=metric)
-        classifier.groups, classifier.make = groups, make
-        classifier.fit(X, labels)
+        classifier = NeighborsAlone.fitted(X, labels, metric, posterior, n_neighbors, groups, make)
         learned = cls()
         views = classifier._views.views
         learned.sights = [sight_of(view) for view in views]

@@ -25,7 +25,7 @@ from nearsay.collection.checked import checked_edges, checked_ids, checked_label
 from nearsay.collection.events import Event
 from nearsay.collection.feature_groups import FeatureGroups, check_measurable, check_metric
 from nearsay.collection.item_table import frame_of
-from nearsay.collection.learned import Learned
+from nearsay.collection.learned import Learned, NeighborsAlone
 from nearsay.collection.live_items import LiveItems, Standing
 from nearsay.collection.live_views import LiveViews, Sight, Voters, checked_queries
 from nearsay.collection.now import Now
@@ -463,6 +463,17 @@ class LiveCollection:
                 self._sights = kept[0], Learned.read(kept[1]).all_sights
             return self._sights[1]
 
+    def _fitted_anew(self, posterior: str, n_neighbors: Any, standing: Standing) -> NeighborsAlone:
+        """The classifier that learning from the rows that vote in ``standing`` would begin with."""
+        rows, (metric, groups) = np.flatnonzero(standing.votes), self._measured_by()
+        labels = standing.classes[standing.labels[rows]]
+        return NeighborsAlone.fitted(self._all_rows()[rows], labels, metric, posterior, n_neighbors, groups)
+
+    def _measured_by(self) -> tuple[Any, FeatureGroups | None]:
+        """The metric of all columns together, and the feature groups, if any."""
+        groups = FeatureGroups.of_settings(self.store.settings)
+        return self.store.settings.get("metric", "euclidean") if groups is None else groups.together, groups
+
     def _learned_anew(
         self,
         posterior: str,
@@ -477,15 +488,15 @@ class LiveCollection:
         standing = self.items.standing() if standing is None else standing
         if not standing.votes.any():
             raise InputError("There is nothing to learn from: no item has a label that a person gave or confirmed.")
-        X = self._all_rows()
-        rows, groups = np.flatnonzero(standing.votes), FeatureGroups.of_settings(self.store.settings)
+        X, rows = self._all_rows(), np.flatnonzero(standing.votes)
+        metric, groups = self._measured_by()
         learned = Learned.from_rows(
             X[rows],
             standing.classes[standing.labels[rows]],
             rows,
             n_store_rows=len(standing.votes),
             version=self.store.version,
-            metric=self.store.settings.get("metric", "euclidean") if groups is None else groups.together,
+            metric=metric,
             groups=groups,
             posterior=posterior,
             n_neighbors=n_neighbors,

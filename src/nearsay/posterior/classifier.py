@@ -557,8 +557,9 @@ class NeighborClassifier(KNeighbors, ClassifierMixin, BaseEstimator):
 
         Line i of ``p`` is about row ``rows[i]``, or row i; ``recorded`` says whether it is for records.
         """
-        if self._taught_by is not None:
-            self._nested = list(answers_by_other_choices(self, *self._taught_by))
+        taught_by = self._taught_by  # other threads may be asking
+        if taught_by is not None:
+            self._nested = list(answers_by_other_choices(self, *taught_by))
             self._taught_by = None
         for others, of_others in self._nested:
             put_in(p, rows, others, of_others)
