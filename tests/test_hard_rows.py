@@ -30,9 +30,14 @@ from benchmarks.hard_rows import (
     rows_and_queries,
 )
 from nearsay.compiling import Loop
+from nearsay.distances.named import as_distance
 from nearsay.neighbors import find
+from nearsay.posterior.named import POSTERIORS
 from nearsay.search.screening import packed_rows
 from nearsay.search.screening.tile_families import ANY, FORCE, tile
+from public import ESTIMATORS
+from test_exactness import NAMES, parameters, proper
+from test_settings import LABELS, ROWS, fit_and_ask
 from test_ways_by_class import WAYS, check, going
 
 TESTS = Path(__file__).parent
@@ -115,12 +120,8 @@ def checked_run(tile_name: str, *tests: str) -> str:
 
 
 ONLY_IN_PLAIN_TILES = {"nearsay.search.screening.matrix_tile_kernels._multiply_by_loop"}
-OTHERS = (
-    *("test_living_table.py", "test_joint_search.py", "test_live.py", "test_layout.py"),
-    *("test_distances.py", "test_images.py", "test_weighted_cases.py", "test_pooled.py", "test_selection.py"),
-    *("test_guarantee.py", "test_rules.py", "test_calibration.py"),
-    *("test_lmnn.py", "test_itml.py", "test_boost_metric.py", "test_rank_boost.py", "test_annotation_baselines.py"),
-)
+# Tests that call the other loops: distances of images, tables that change, several views at once, a map of items.
+OTHERS = ("test_joint_search.py", "test_living_table.py", "test_layout.py", "test_images.py")
 SEARCHING = "backend or threads or heavy"
 
 
@@ -139,8 +140,28 @@ def test_no_loop_of_a_search_leaves_its_arrays_with_a_plain_tile():
 @pytest.mark.slow
 @pytest.mark.skipif(CHECKED, reason="this process checks already")
 def test_no_compiled_loop_leaves_its_arrays():
-    """All others: learning, posteriors, distances, tables that change."""
-    assert "passed" in checked_run(tile().name, *OTHERS, "test_hard_rows.py", "-k", "not (backend or heavy)")
+    """All others: distances, posteriors, learning, tables that change."""
+    few = "not (backend or heavy or any_number or tangent_distance)"
+    assert "passed" in checked_run(tile().name, *OTHERS, "test_hard_rows.py", "-k", few)
+
+
+if CHECKED:
+
+    @pytest.mark.parametrize("name", NAMES)
+    def test_every_distance_is_measured(name):
+        X = proper(name, ROWS)
+        index = ns.NeighborIndex(as_distance(name, **parameters(name, X.shape[1]))).fit(X)
+        assert (index.query(X, 3).indices >= 0).all()
+
+    @pytest.mark.parametrize("posterior", POSTERIORS)
+    def test_every_posterior_answers(posterior):
+        clf = ns.NeighborClassifier(3, posterior=posterior).fit(ROWS, LABELS)
+        np.testing.assert_allclose(clf.predict_proba(ROWS).sum(axis=1), 1)
+        clf.leave_one_out_proba()
+
+    @pytest.mark.parametrize("kind", ESTIMATORS.values())
+    def test_every_estimator_learns(kind):
+        fit_and_ask(kind)
 
 
 @pytest.mark.skipif(not CHECKED, reason="run by the tests above")
