@@ -1,4 +1,4 @@
-"""What searching by class takes beside an earlier version: ``python -m benchmarks.two_versions CHECKOUT [--tiny]``.
+"""What a search takes beside an earlier version: ``python -m benchmarks.two_versions CHECKOUT [--tiny]``.
 
 ``CHECKOUT`` is a second checkout of this project, as ``git worktree add`` makes it. Each version runs in a process
 of its own, on one thread, and answers whatever it is asked next:
@@ -31,6 +31,7 @@ SHAPES = [(150, 4, 3), (1_600, 64, 10), (1_600, 64, 100), (2_000, 16, 2), (5_000
 LARGE_SHAPES = [(100_000, 128, 10), (100_000, 128, 1_000)]
 TINY_SHAPES = [(150, 4, 3)]
 MEMBERS = [(), (1,), (1, 4)]
+NEIGHBORS = [1, 10, 47, 48, 200]  # where classes are not asked for
 QUERIES = [1, 10, 1_000]
 ASKED_OF_MANY = 1_000  # rows asked of a large collection
 SECONDS = 3.0  # for one line of the table, both versions together
@@ -45,10 +46,13 @@ def works(n: int, d: int, n_classes: int) -> dict[str, Callable[[], Any]]:
     centers = rng.normal(size=(n_classes, d)) * (0.2 if n > max(QUERIES) * 10 else 1.0)
     y = rng.integers(0, n_classes, n)
     X = centers[y] + rng.normal(size=(n, d))
-    labeled = ns.NeighborIndex(search="exact").fit(X).with_labels(y, n_classes)
+    index = ns.NeighborIndex(search="exact").fit(X)
+    labeled = index.with_labels(y, n_classes)
     asked: dict[str, Callable[[], Any]] = {}
     if n > 10 * max(QUERIES):
         rows = np.sort(rng.choice(n, ASKED_OF_MANY, replace=False))
+        for k in NEIGHBORS:
+            asked[f"{ASKED_OF_MANY} plain queries, k={k}"] = lambda k=k: index.query(X[rows], k)
         for m in MEMBERS:
             asked[f"{ASKED_OF_MANY} left one out, {told(m)}"] = lambda m=m: labeled.leave_one_out(K, m, rows=rows)
         return asked
@@ -58,6 +62,7 @@ def works(n: int, d: int, n_classes: int) -> dict[str, Callable[[], Any]]:
     for count in QUERIES:
         for m in MEMBERS:
             asked[f"{count} queries, {told(m)}"] = lambda n=count, m=m: labeled.query(Q[:n], K, m)
+        asked[f"{count} plain queries"] = lambda n=count: index.query(Q[:n], K)
     return asked
 
 
@@ -90,7 +95,9 @@ def answer() -> None:
 
 def digest(table: Any) -> str:
     """The rows, their distances, the order of the classes and the means, as one short word."""
-    arrays = table.indices, table.distances, table.classes.numbers, table.classes.means
+    arrays = [table.indices, table.distances]
+    if table.classes is not None:
+        arrays += [table.classes.numbers, table.classes.means]
     return hashlib.sha256(b"".join(np.ascontiguousarray(array).tobytes() for array in arrays)).hexdigest()[:16]
 
 

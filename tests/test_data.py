@@ -261,7 +261,7 @@ def test_the_label_column_is_the_one_a_reader_would_name(
     [
         ("", {}, "is empty"),
         ("a,b\n", {}, "no rows"),
-        ("a,y\n1,oak\n2\n", {}, r"table\.csv, line 3: got 1 cells; the first line has 2"),
+        ("a,y\n1,oak\n2\n", {}, r"table\.csv, line 3: got 1 cells; the table has 2 columns"),
         ("a,y\n1,oak\nx,elm\n", {}, r"line 3, column 0 \('a'\): 'x' is not a number"),
         ("a,y\n\n\n1,oak\n1_000,elm\n", {}, r"line 5, column 0 \('a'\): '1_000' is not a number"),
         ("a,y\n1,\n", {}, "line 2: the label is missing"),

@@ -33,8 +33,9 @@ import numpy as np
 # Division by zero gives what numpy gives, and loops are vectorized without a check for it.
 OPTIONS = {"cache": os.environ.get("NEARSAY_KEEP_COMPILED") != "0", "nogil": True, "error_model": "numpy"}
 
-# Importing numba and loading compiled loops from disk takes about a second, so up to a second of work goes without.
-WORTH_COMPILING = 1e9  # nanoseconds
+# Importing numba and loading compiled loops from disk takes about a second, and compiling them many: up to two seconds
+# of work go without.
+WORTH_COMPILING = 2e9  # nanoseconds
 # What Python takes for each number that a loop is given: some twenty operations, in nanoseconds.
 PYTHON_STEP = 2000
 

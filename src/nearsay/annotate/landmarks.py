@@ -101,7 +101,7 @@ class LandmarkFeatures(TransformerMixin, BaseEstimator):
         self.mean_distance_ = float(distances.mean()) or 1.0
         nearness = self._nearness(distances)
         strongest = [max(0, len(chosen) - self.n_components), len(chosen) - 1]
-        strengths, vectors = eigh(nearness, subset_by_index=strongest)
+        strengths, vectors = eigh(nearness, subset_by_index=strongest, driver="evx")
         strong = strengths > FAINTEST * strengths[-1]
         self._components = vectors[:, strong] / np.sqrt(strengths[strong])
         return chosen, nearness

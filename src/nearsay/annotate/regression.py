@@ -5,7 +5,6 @@ from __future__ import annotations
 from typing import Any
 
 import numpy as np
-from scipy.linalg import eigh
 from scipy.sparse import csr_array
 from sklearn.base import BaseEstimator, clone
 from sklearn.utils.validation import check_is_fitted
@@ -128,7 +127,7 @@ def _best_shrinkage(
     counts : (n_asked,)
         What part of all weight each row has.
     """
-    strengths, vectors = eigh(of_rows)
+    strengths, vectors = np.linalg.eigh(of_rows)
     strengths, turned = np.maximum(strengths, 0.0), vectors.T @ of_both
     along = centered @ vectors
     errors = []

@@ -104,7 +104,7 @@ def boost(comparisons: Comparisons, shares: np.ndarray, start: float, penalty: f
     change, satisfied = -np.inf, False
     while -change > tol and not satisfied:
         difference = comparisons.mean_difference(np.exp(log_shares))
-        (steepest,), z = eigh(difference, subset_by_index=(n_features - 1, n_features - 1))
+        (steepest,), z = eigh(difference, subset_by_index=(n_features - 1, n_features - 1), driver="evx")
         if steepest <= penalty:
             return
         margins = comparisons.margins(X @ z)

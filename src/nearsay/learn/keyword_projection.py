@@ -188,7 +188,7 @@ def _strongest(
     n_columns, n_words = between.shape
     square = between @ between.T if n_columns <= n_words else between.T @ between
     n_components = min(n_components, len(square))
-    squared, vectors = eigh(square, subset_by_index=[len(square) - n_components, len(square) - 1])
+    squared, vectors = eigh(square, subset_by_index=[len(square) - n_components, len(square) - 1], driver="evx")
     correlations = np.sqrt(np.maximum(squared[::-1], 0.0))
     found = correlations > 1e-9 * max(correlations[0], np.finfo(float).tiny)
     found[0] = True  # where rows tell nothing about words, they all come to lie in one place

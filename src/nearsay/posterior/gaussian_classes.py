@@ -14,7 +14,6 @@ from itertools import pairwise
 from typing import Self
 
 import numpy as np
-from scipy.linalg import eigh
 from scipy.special import ndtri
 from sklearn.base import BaseEstimator, ClassifierMixin
 
@@ -163,5 +162,5 @@ def _factor(rows: np.ndarray) -> tuple[np.ndarray, np.ndarray, float]:
     mean = rows.mean(axis=0)
     centered = rows - mean
     worth = rows.shape[1]
-    values, vectors = eigh((centered.T @ centered + worth * np.eye(worth)) / (len(rows) - 1 + worth))
+    values, vectors = np.linalg.eigh((centered.T @ centered + worth * np.eye(worth)) / (len(rows) - 1 + worth))
     return vectors / np.sqrt(values), mean, float(np.log(values).sum() / 2)

@@ -19,7 +19,7 @@ from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
-from scipy.linalg import cholesky, eigh
+from scipy.linalg import cholesky
 
 from nearsay.arrays import within_range
 from nearsay.learn.linear_map import distinct_columns, factor, in_units
@@ -246,7 +246,7 @@ class ClassSpread:
     def __init__(self, X: np.ndarray, labels: np.ndarray) -> None:
         centered = around_class_means(X, labels)
         self._X, self._labels = X, labels
-        values, self._vectors = eigh(trusted_covariance(centered))
+        values, self._vectors = np.linalg.eigh(trusted_covariance(centered))
         least = values[-1] * len(values) * np.finfo(np.float64).eps
         self._values = np.maximum(values, least) if values[-1] > 0 else np.ones(len(values))
         self._pulls: dict[float, np.ndarray] = {}
