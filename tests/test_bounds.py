@@ -183,6 +183,13 @@ def normal(n: int, d: int, scale: float) -> np.ndarray:
     return (scale * np.random.default_rng(0).normal(size=(n, d))).astype(np.float32)
 
 
+def on_both_sides(n: int, d: int) -> np.ndarray:
+    """Rows of which the first half lies away from a query that is far on the other side: its products are −inf."""
+    X = np.abs(normal(n, d, 1.0))
+    X[: n // 2] *= -1
+    return X
+
+
 # Rows, queries, kind of product, distance, and how a screen goes over the rows.
 GLANCE, BLOCKS, ALONE = "at a glance", "block by block", "one by one"
 SEARCHES = {
@@ -210,7 +217,7 @@ SEARCHES = {
     ("taking_form", BLOCKS): (one_way(50, 1e-9), one_way(3, 1e-9), "int8", "cosine"),
     ("squaring", BLOCKS): (normal(400, 30, 1.0), normal(400, 30, 1.0)[:60] * np.float32(1e7), "int8", "euclidean"),
     ("screenable", BLOCKS): (one_way(300, 1e-162), one_way(5, 1e-162), "float32", "euclidean"),
-    ("farthest", GLANCE): (normal(60, 3, 1.0), np.full((1, 3), 1e60), "float32", "euclidean"),
+    ("farthest", GLANCE): (on_both_sides(60, 3), np.full((1, 3), 1e60), "float32", "euclidean"),
     ("farthest", ALONE): (normal(60, 3, 1.0), np.full((1, 3), 3e38, np.float32), "float32", "euclidean"),
 }
 
