@@ -581,11 +581,11 @@ def test_items_that_are_not_on_the_page_get_a_label_only_from_somebody_who_is_su
     before = collection.version
     page.fill("#bulk [name=label]", "dog")
     page.click("#bulk button:not([type=button])")
-    page.locator("#sure-words", has_text="Give 2 items the label “dog”? 1 of them is not on this page.").wait_for()
-    page.click("#sure button[value=no]")
+    page.locator("#ask-back-words", has_text="Give 2 items the label “dog”? 1 of them is not on this page.").wait_for()
+    page.click("#ask-back button[value=no]")
     assert collection.version == before
     page.click("#bulk button:not([type=button])")
-    page.click("#sure button[value=yes]")
+    page.click("#ask-back button[value=yes]")
     page.locator("#told", has_text="2 items labeled dog.").wait_for()
     assert collection.store.items().labels[[3, 5]].tolist() == ["dog", "dog"]
 

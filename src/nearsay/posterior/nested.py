@@ -28,6 +28,8 @@ from nearsay.search.shards import ShardedRows
 NESTED_FOLDS = 3
 # With more rows the choice is hardly flattered; fewer have nothing to choose by.
 NESTED_BELOW, NESTED_FROM = 2000, 20
+# Choosing anew among very many classes takes long, for few rows of each.
+MOST_PAIRS = 100_000  # of a row and a class
 
 
 def answers_by_other_choices(classifier: Any, X: Any, y: np.ndarray, beside_proba: Any) -> Iterator[Any]:
