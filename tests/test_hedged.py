@@ -23,6 +23,7 @@ from nearsay.parallel import threads
 from nearsay.posterior.classifier import NeighborClassifier
 from nearsay.taxonomy.named import load_taxonomy
 from nearsay.taxonomy.taxonomy import Taxonomy
+from public import declared
 
 
 class Sayer(ClassifierMixin, BaseEstimator):
@@ -65,7 +66,8 @@ def pets(n: int, seed: int = 0) -> tuple[np.ndarray, np.ndarray]:
         HedgedClassifier(NeighborClassifier(5, posterior="proportional")),
         HedgedClassifier(LogisticRegression(), accuracy=0.5, cv=3),
         HedgedClassifier(NeighborClassifier(3, posterior="proportional"), accuracy=0.5, rule="flat-reject", cv="split"),
-    ]
+    ],
+    expected_failed_checks=declared,
 )
 def test_scikit_learns_checks_pass(estimator, check):
     with warnings.catch_warnings():
