@@ -137,7 +137,7 @@ def test_no_loop_of_a_search_leaves_its_arrays_with_a_plain_tile():
     assert "[100%]" in checked_run(ANY.name, "test_hard_rows.py", "-k", SEARCHING)
 
 
-@pytest.mark.slow
+@pytest.mark.slowest
 @pytest.mark.skipif(CHECKED, reason="this process checks already")
 def test_no_compiled_loop_leaves_its_arrays():
     """All others: distances, posteriors, learning, tables that change."""
