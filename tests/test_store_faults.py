@@ -451,7 +451,7 @@ def test_many_rows_at_once_go_straight_into_shards(path, bulk):
         (lambda store: store.add(["new"], X[:1], details=[{"a": float("nan")}]), "plain JSON"),
         (lambda store: store.add(["new"], X[:1], by="persn"), "did you mean 'person'"),
         (lambda store: store.add(["new"], X[:1], confirmed="no"), "True or False; got 'no'"),
-        (lambda store: store.relabel(["nobody"], ["a"]), "no item 'nobody'.*in no row"),
+        (lambda store: store.relabel(["nobody"], ["a"]), "No item of .* is called 'nobody'"),
         (lambda store: store.relabel([IDS[9]], ["a"]), "'item 9'.*forgotten"),
         (lambda store: store.forget([IDS[0], "nobody"]), "nobody"),
         (lambda store: store.undo(99), "no event 99"),
