@@ -3,7 +3,8 @@
     rows ──► a number each, from its values alone ──► rows by these numbers ──► folds, samples, sums
 
 Folds that are dealt out by row number, and rows that are drawn by it, change when a table is sorted in another way,
-and so would whatever is learned from them. Names of classes have no say either.
+and so would whatever is learned from them. Names of classes have no say either, nor have columns that tell no row
+from another: constant ones, and copies of earlier ones.
 """
 
 from __future__ import annotations
@@ -47,7 +48,7 @@ def content_order(X: Any, labels: np.ndarray, *, pairwise: bool = False) -> np.n
 def _of_items(X: Any) -> np.ndarray | None:
     """A number from the content of each item; None where it cannot be told."""
     if len(getattr(X, "shape", ())) == 2 and np.dtype(X.dtype).kind in "fiub":
-        factors = mix(np.arange(X.shape[1], dtype=np.uint64)) | np.uint64(1)
+        factors = _factors(X)
         parts = [mix(_bits(block) @ factors) for block in _blocks(X)]
         return np.concatenate(parts) if parts else np.empty(0, np.uint64)
     try:
@@ -55,6 +56,23 @@ def _of_items(X: Any) -> np.ndarray | None:
     except Exception:  # whatever an item of the user's raises where it cannot be pickled
         return None
     return np.frombuffer(b"".join(digests), np.uint64)
+
+
+def _factors(X: Any) -> np.ndarray:
+    """An odd number for every column by which its values are multiplied; 0 for a constant one and for a copy."""
+    first, n_before = None, 0
+    differs, digest = np.zeros(X.shape[1], bool), np.zeros(X.shape[1], np.uint64)
+    for block in _blocks(X):
+        bits = _bits(block)
+        first = bits[0] if first is None else first
+        differs |= (bits != first).any(axis=0)
+        digest += mix(np.arange(n_before, n_before + len(bits), dtype=np.uint64)) @ mix(bits)
+        n_before += len(bits)
+    columns = np.flatnonzero(differs)
+    columns = columns[np.sort(np.unique(digest[columns], return_index=True)[1])]
+    factors = np.zeros(X.shape[1], np.uint64)
+    factors[columns] = mix(np.arange(len(columns), dtype=np.uint64)) | np.uint64(1)
+    return factors
 
 
 def _of_distances(X: np.ndarray) -> np.ndarray:

@@ -18,7 +18,6 @@ from nearsay.data.content_order import content_order
 from nearsay.data.rows import as_ids
 from nearsay.distances.functions import PrecomputedDistance
 from nearsay.distances.named import Metric, as_distance, with_parameters
-from nearsay.learn.linear_map import distinct_columns
 from nearsay.neighbors.table import NeighborTable
 from nearsay.parallel import in_jobs
 from nearsay.posterior.answers import Answers
@@ -345,8 +344,6 @@ class NeighborClassifier(KNeighbors, ClassifierMixin, BaseEstimator):
 
     def _content_order(self, X: Any) -> np.ndarray:
         """The order in which rows are dealt into folds, drawn, and teach."""
-        if isinstance(X, np.ndarray) and X.ndim == 2 and X.dtype.kind in "fiub" and not self._is_precomputed:
-            X = X[:, distinct_columns(X)]  # constant columns and copies have no say
         return content_order(X, self.labels_, pairwise=self._is_precomputed)
 
     def _views_of(self, X: Any, makers: Mapping[str, Callable[[], Posterior]]) -> dict[tuple[int, int], View]:

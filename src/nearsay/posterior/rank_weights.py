@@ -84,12 +84,13 @@ def _newton_step(likelihood: np.ndarray, share: np.ndarray, mixture: np.ndarray)
     curvature = root.T @ root
     # Relative to each component: shares and ratios of cases may differ by many powers of ten.
     own = np.diag(curvature)
-    units = np.sqrt(np.maximum(own, SMALLEST * own.max()))
-    curvature /= np.outer(units, units)
-    factor = np.linalg.cholesky(curvature + RIDGE * np.eye(len(mixture))).T
-    wanted = np.linalg.solve(factor.T, (2 * (root.T @ np.sqrt(share)) - 1) / units)
-    scaled, _ = nnls(factor, wanted)
-    target = scaled / units
+    some = own > SMALLEST * own.max()  # a component that explains no case has no place in the best mixture
+    units = np.sqrt(own[some])
+    curvature = curvature[np.ix_(some, some)] / np.outer(units, units)
+    factor = np.linalg.cholesky(curvature + RIDGE * np.eye(len(units))).T
+    wanted = np.linalg.solve(factor.T, (2 * (root.T @ np.sqrt(share)) - 1)[some] / units)
+    target = np.zeros_like(mixture)
+    target[some] = nnls(factor, wanted)[0] / units
     if not target.sum() > 0:
         return mixture
     target /= target.sum()
