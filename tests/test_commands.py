@@ -442,8 +442,9 @@ def answers_in(command: str) -> list[str]:
 
 def alike(word: str, seen: str) -> bool:
     """The same word; numbers may differ a little, between processors."""
-    if re.fullmatch(r"[\d.]+", word) and re.fullmatch(r"[\d.]+", seen):
-        return abs(float(word) - float(seen)) <= max(0.02, 0.1 * float(word))
+    number, here = (re.fullmatch(r"\(?([\d.]+)(%\))?", text) for text in (word, seen))
+    if number and here:
+        return abs(float(number[1]) - float(here[1])) <= max(0.02, 0.1 * float(number[1]))
     return word == seen
 
 

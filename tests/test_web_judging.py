@@ -42,6 +42,12 @@ EDGES = [("thing", "bird"), ("thing", "fish"), ("bird", "owl"), ("bird", EVIL), 
 LEAVES = ["owl", EVIL, "cod", "eel"]
 
 
+@pytest.fixture(autouse=True)
+def patient(monkeypatch):
+    """However busy the machine is, an answer is waited for, and not a page that tells how far it is."""
+    monkeypatch.setattr(judging, "PATIENCE", 60)
+
+
 @pytest.fixture
 def birds(tmp_path):
     rng = np.random.default_rng(0)
@@ -68,7 +74,7 @@ def client(collection):
 
 
 def finished(page, job):
-    for _ in range(400):
+    for _ in range(6000):
         found = page.get(f"/jobs/{job['key']}.json").json()["job"]
         if found["state"] in ("done", "failed", "canceled"):
             return found
@@ -130,7 +136,6 @@ def test_a_judgement_that_would_take_too_much_memory_is_of_a_sample(birds, holdo
 def test_judgements_are_kept_up_to_so_many_bytes(page, birds, monkeypatch):
     asked = ["/how-good.json", "/how-good.json?holdout=0.25", "/how-good.json?holdout=0.5"]
     monkeypatch.setattr(judging, "MOST_BYTES", 32 * 4 * 8 + 1)
-    monkeypatch.setattr(judging, "PATIENCE", 30)
     for path in asked:
         assert page.get(path).json()["judged"] is not None
     kept = page.app.state.judgements
@@ -285,7 +290,7 @@ def test_a_job_is_canceled_by_a_form_and_the_page_says_so(page):
 
 
 def test_the_page_shows_what_evaluate_gives_and_its_twin_the_same(page, birds):
-    wanted = json.loads(json.dumps(evaluate(birds, accuracy=0.9)))  # first: loops are compiled by then
+    wanted = json.loads(json.dumps(evaluate(birds, accuracy=0.9)))
     found = page.get("/how-good.json?accuracy=0.9").json()
     assert {**found["judged"], **wanted} == found["judged"]
     html = page.get("/how-good?accuracy=0.9").text
@@ -306,24 +311,20 @@ def test_another_accuracy_asks_about_no_item_again(page, birds, monkeypatch):
 
 
 def test_after_a_change_the_page_says_what_it_was_judged_at_until_it_is_judged_again(page, birds):
-    judged_at = birds.version
     first = page.get("/how-good.json").json()
     judged_at = first["judged"]["version"]
-    birds.relabel(["0"], ["cod"])
+    birds.forget(["0"])
     html = page.get("/how-good").text
     assert f"Judged at event {judged_at}, now {birds.version}" in html
     assert page.get("/how-good.json").json()["judged"] == first["judged"]
     assert finished(page, page.post("/how-good.json").json()["job"])["state"] == "done"
     again = page.get("/how-good.json").json()["judged"]
     assert again["version"] == birds.version
-    assert again["n_right"] < first["judged"]["n_right"]
+    assert again["n_items"] == first["judged"]["n_items"] - 1
 
 
 def test_held_out_items_are_judged_apart(page, birds):
     found = page.get("/how-good.json?holdout=0.25").json()
-    if found["judged"] is None:
-        finished(page, found["job"])
-        found = page.get("/how-good.json?holdout=0.25").json()
     assert found["judged"]["n_items"] == 8
     assert page.get("/how-good.json").json()["judged"]["n_items"] == 32
 
