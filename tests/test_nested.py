@@ -7,6 +7,7 @@ import pytest
 
 from nearsay.posterior import nested
 from nearsay.posterior.classifier import NeighborClassifier
+from nearsay.posterior.fused import FusedClassifier
 from nearsay.posterior.k_curve import curves_of
 from nearsay.posterior.named import POSTERIORS
 from nearsay.posterior.nested import NESTED_FOLDS, answers_by_other_choices
@@ -71,9 +72,25 @@ def test_what_was_learned_from_some_rows_is_asked_about_all_but_the_row_itself(p
     np.testing.assert_array_equal(clf.leave_one_out_proba(), p)
 
 
+def test_groups_of_columns_are_judged_by_choices_made_without_the_case():
+    said, fresh = [], []
+    for seed in range(6):
+        (X, y), (Q, wanted) = noise(100, seed), noise(600, 100 + seed)
+        halves = {"first": slice(0, X.shape[1] // 2), "second": slice(X.shape[1] // 2, None)}
+        base = NeighborClassifier("auto", posterior="auto", metric="auto")
+        fused = FusedClassifier(halves, base).fit(X, y)
+        p = fused.leave_one_out_proba()
+        np.testing.assert_allclose(p.sum(axis=1), 1)
+        np.testing.assert_array_equal(fused.leave_one_out_proba(), p)
+        said.append(np.mean(p.argmax(axis=1) == y))
+        fresh.append(np.mean(fused.predict(Q) == wanted))
+        assert fused._record_of(np.array([p.max()]))[0] > 0
+    assert np.mean(said) < np.mean(fresh) + 0.05
+
+
 def test_many_rows_are_judged_as_before(monkeypatch):
     X, y = noise(60, 3)
-    monkeypatch.setattr("nearsay.posterior.classifier.NESTED_BELOW", 60)
+    monkeypatch.setattr("nearsay.posterior.nested.NESTED_BELOW", 60)
     clf = NeighborClassifier().fit(X, y)
     assert clf._taught_by is None
     assert clf.leave_one_out_proba().shape == (60, 3)

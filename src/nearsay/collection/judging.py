@@ -32,7 +32,7 @@ from nearsay.neighbors.living_table import LivingTable
 from nearsay.neighbors.table import NeighborTable
 from nearsay.posterior.evidence import Evidence
 from nearsay.posterior.fitting import is_auto
-from nearsay.posterior.nested import MOST_PAIRS, NESTED_BELOW, NESTED_FROM
+from nearsay.posterior.nested import worth_nesting
 from nearsay.posterior.past_cases import ROWS_AT_ONCE
 from nearsay.reports.evaluation import MISTAKES_SHOWN
 
@@ -98,9 +98,8 @@ def left_out(collection: LiveCollection, cluster: Any = None, most_bytes: int | 
         " hold some out to judge without."
     )
     blocks = now.classifier.left_out_proba(rows)
-    n, n_classes = len(voters), len(now.standing.classes)
-    is_small = NESTED_FROM <= n < NESTED_BELOW and n * n_classes <= MOST_PAIRS
-    if is_small and is_auto(learned.asked[0]) and now.standing.classes.tolist() != [NO_LABEL]:
+    nests = worth_nesting(len(voters), len(now.standing.classes))
+    if nests and is_auto(learned.asked[0]) and now.standing.classes.tolist() != [NO_LABEL]:
         blocks = _by_other_choices(collection, now, voters, rows)
         how = (
             "Leave-one-out: each item was answered by all others, with settings that were chosen and learned without"

@@ -157,6 +157,10 @@ class GroupPosterior(Posterior):
     def leave_one_out_groups(self, tables: Sequence[NeighborTable], rows: np.ndarray | None = None) -> np.ndarray:
         """``leave_one_out_proba``, from the tables of all groups."""
 
+    @abstractmethod
+    def without_the_case(self, p: np.ndarray, tables: Sequence[NeighborTable], rows: np.ndarray) -> np.ndarray:
+        """``p`` of rows that are among those that answer, each as if its class had one row less."""
+
     def fit_and_leave_out(
         self, tables: Sequence[NeighborTable], labels: np.ndarray, n_classes: int, rows: np.ndarray, n_folds: int
     ) -> Iterator[tuple[np.ndarray, np.ndarray]]:

@@ -51,7 +51,7 @@ from nearsay.posterior.model_choice import (
     views_to_try,
 )
 from nearsay.posterior.named import PosteriorName
-from nearsay.posterior.nested import MOST_PAIRS, NESTED_BELOW, NESTED_FOLDS, NESTED_FROM, answers_by_other_choices
+from nearsay.posterior.nested import answers_by_other_choices, worth_nesting
 from nearsay.posterior.novelty import Novelty
 from nearsay.posterior.own import OwnPosterior, PosteriorLike
 from nearsay.posterior.past_cases import (
@@ -327,9 +327,8 @@ class NeighborClassifier(KNeighbors, ClassifierMixin, BaseEstimator):
 
     def _nests(self, n_rows: int) -> bool:
         """Whether past cases are judged by settings that were chosen without them."""
-        enough = is_auto(self.n_neighbors) or NESTED_FOLDS * int(self.n_neighbors) < n_rows
-        few = NESTED_FROM <= n_rows < NESTED_BELOW and n_rows * len(self.classes_) <= MOST_PAIRS
-        return self._chooses and isinstance(self.posterior, str) and few and enough
+        named = isinstance(self.posterior, str)
+        return self._chooses and named and worth_nesting(n_rows, len(self.classes_), self.n_neighbors)
 
     def _fitted_anew(self, X: Any, y: np.ndarray, beside_proba: Any, rows: np.ndarray) -> NeighborClassifier:
         """What this classifier would be, fitted to some of its rows."""

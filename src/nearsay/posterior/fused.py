@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import warnings
-from collections.abc import Callable, Iterable, Mapping, Sequence
-from functools import cached_property, partial
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from copy import copy
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -34,7 +35,8 @@ from nearsay.posterior.model_choice import (
     neighbors_to_try,
     views_to_try,
 )
-from nearsay.posterior.past_cases import possible_members, rows_judged, rows_not_judged, sample_of
+from nearsay.posterior.nested import thirds, worth_nesting
+from nearsay.posterior.past_cases import possible_members, put_in, rows_judged, rows_not_judged, sample_of
 from nearsay.posterior.priors import Priors, PriorsLike, log_frequencies
 from nearsay.posterior.records import Records, records_of_answers
 from nearsay.posterior.row_weights import HoldsRowsThatCount, rows_that_count
@@ -107,10 +109,7 @@ class FusedClassifier(HoldsRowsThatCount, ClassifierMixin, BaseEstimator):
     """
 
     choices_: Choices
-    # Files of earlier versions hold none of these.
-    ids_: np.ndarray | None = None
-    _priors: Priors | None = None
-    _records: Records | None = None
+    _records: Records | None
 
     def __init__(
         self,
@@ -171,7 +170,37 @@ class FusedClassifier(HoldsRowsThatCount, ClassifierMixin, BaseEstimator):
         self.views_ = [views[key] for key in way.views]
         self.n_neighbors_ = way.n_neighbors
         self._learn(makers[way.posterior]())
+        nests = hasattr(self, "choices_") and worth_nesting(len(X), len(self.classes_), base.n_neighbors)
+        self._nested: list[tuple[np.ndarray, np.ndarray]] = []
+        self._taught_by = (X, y) if nests else None
         return self
+
+    def _judged_by_other_choices(self, X: np.ndarray, y: np.ndarray) -> Iterator[tuple[np.ndarray, np.ndarray]]:
+        """(row numbers, their probabilities): each row answered by all others, in a way that was learned without it."""
+        base = self._check_settings()
+        for rest, rows in thirds(self._order, self._labels):
+            other = copy(self)
+            other._held, other._weights = None, None if self._weights is None else self._weights[rest]
+            with warnings.catch_warnings():
+                warnings.simplefilter("ignore")  # said when this classifier was fitted
+                other._fit_rows(base, X[rest], y[rest])
+            try:
+                other.views_ = [view.over(X, self._labels, len(self.classes_)) for view in other.views_]
+            except InputError:  # a distance that takes the rows it was chosen by, but not all
+                continue
+            other.labels_, other._weights = self._labels, self._weights
+            other.posterior_ = other.posterior_.over(other.labels_, other._shown, other._weights)
+            tables = other._past_cases(rows)
+            yield rows, other._settled(other.posterior_.proba_without(tables, rows), tables)[0]
+
+    def _answer_otherwise(self, p: np.ndarray, rows: np.ndarray | None) -> None:
+        """Put in, in place, what past cases are told in the ways chosen without them; line i is about ``rows[i]``."""
+        taught_by = self._taught_by  # other threads may be asking
+        if taught_by is not None:
+            self._nested = list(self._judged_by_other_choices(*taught_by))
+            self._taught_by = None
+        for others, of_others in self._nested:
+            put_in(p, rows, others, of_others)
 
     def _way(
         self,
@@ -209,21 +238,20 @@ class FusedClassifier(HoldsRowsThatCount, ClassifierMixin, BaseEstimator):
             self._rows_judged = self._order if places is None else self._order[places]
         if self._learns_from_past_cases(posterior):
             tables = self._past_cases(self._rows_judged)
-        shown = np.stack([view.shown for view in self.views_])
         self.posterior_ = Fusion(posterior, self.exponents)
-        self.posterior_.fit(tables, self.labels_, len(self.classes_), self._rows_judged, shown=shown)
+        self.posterior_.fit(tables, self.labels_, len(self.classes_), self._rows_judged, shown=self._shown)
         self.exponents_ = self.posterior_.exponents_
+
+    @property
+    def _shown(self) -> np.ndarray:
+        """Whether any row of a class has a group: (n_views, n_classes)."""
+        return np.stack([view.shown for view in self.views_])
 
     def _learns_from_past_cases(self, posterior: Posterior) -> bool:
         return posterior.needs_past_cases or self.exponents == "learned"
 
     def _past_cases(self, rows: np.ndarray | None) -> list[NeighborTable]:
         return [view.past_cases(self.n_neighbors_, self._members, rows) for view in self.views_]
-
-    @cached_property
-    def _members(self) -> tuple[int, ...] | None:
-        """What is asked of the classes; ``fit`` sets it, but files of earlier versions do not hold it."""
-        return possible_members(self.posterior_.posterior.members, self._labels)
 
     @in_jobs
     def neighbors(self, X: Any) -> list[NeighborTable]:
@@ -256,7 +284,8 @@ class FusedClassifier(HoldsRowsThatCount, ClassifierMixin, BaseEstimator):
         """Probabilities (n_rows, n_classes) of the training rows, each answered by the others.
 
         A row is neither among its neighbors nor among the past cases that the
-        posteriors and the exponents learned from, as in ``NeighborClassifier``.
+        posteriors and the exponents learned from, and among fewer than 2,000
+        rows it had no say in what was chosen, as in ``NeighborClassifier``.
         """
         check_is_fitted(self)
         return self._for_every_row(self._left_out(), lambda: self._answer(self._neighbors_of(self._aside))[0])
@@ -266,12 +295,13 @@ class FusedClassifier(HoldsRowsThatCount, ClassifierMixin, BaseEstimator):
         rows = self._rows_judged
         tables = self._past_cases(rows)
         judged = self._settled(self.posterior_.leave_one_out_proba(tables), tables)[0]
-        if rows is None:
-            return judged
-        p = np.empty((len(self._labels), len(self.classes_)))
-        p[rows] = judged
-        for others in rows_not_judged(rows, len(p)):
-            p[others] = self._answer(self._past_cases(others))[0]
+        p = judged
+        if rows is not None:
+            p = np.empty((len(self._labels), len(self.classes_)))
+            p[rows] = judged
+            for others in rows_not_judged(rows, len(p)):
+                p[others] = self._answer(self._past_cases(others))[0]
+        self._answer_otherwise(p, None)
         return p
 
     @in_jobs
@@ -300,6 +330,7 @@ class FusedClassifier(HoldsRowsThatCount, ClassifierMixin, BaseEstimator):
             else:  # nothing was learned from any row, so that a few will do
                 rows = sample_of(rows, self._seed)
                 past = self._answer(self._past_cases(rows))[0]
+            self._answer_otherwise(past, rows)
             self._records = records_of_answers(past, self._labels, rows, self._priors, self._weights)
         return self._records.like(p)
 

@@ -20,7 +20,7 @@ from nearsay.arrays import evenly, row_blocks
 from nearsay.neighbors.table import NeighborTable
 from nearsay.posterior.base import GroupPosterior, Posterior, splits
 from nearsay.posterior.log_linear import Cases, fit_weights, likeliest, stack
-from nearsay.posterior.row_weights import relative_weights
+from nearsay.posterior.row_weights import RowWeights, relative_weights
 
 MOST_CASES = 20_000
 # Eq. (3) is every exponent at 1. That is the belief to start from; a few dozen hard cases outweigh it.
@@ -127,6 +127,23 @@ class Fusion:
             here = [table[part] for table in tables]
             p[part] = self._product(here) if self._joint is None else self._joint.proba_groups(here)
         return p
+
+    def over(self, labels: np.ndarray, shown: np.ndarray, weights: RowWeights | None) -> Fusion:
+        """What was learned, asked about the neighbors among other rows: these, and as in ``fit`` what is shown."""
+        other = copy(self)
+        other._labels, other._shown, other.posteriors_ = labels, shown, []
+        for posterior in self.posteriors_:
+            again = copy(posterior)
+            again.weights = weights
+            other.posteriors_.append(again.over(labels, self.n_classes_, np.arange(len(labels))))
+        if isinstance(other.posteriors_[0], GroupPosterior):
+            other._joint = other.posteriors_[0]
+        return other
+
+    def proba_without(self, tables: Sequence[NeighborTable], rows: np.ndarray) -> np.ndarray:
+        """Probabilities of rows that taught nothing but are among those that answer, each without itself."""
+        p = self.proba(tables)
+        return p if self._joint is None else self._joint.without_the_case(p, tables, rows)
 
     def speaks_for(self, tables: Sequence[NeighborTable], these: np.ndarray, others: np.ndarray) -> np.ndarray:
         """How much each group raises the log odds of one class against another: (n_queries, n_groups)."""

@@ -13,7 +13,7 @@ from __future__ import annotations
 import math
 from collections.abc import Iterable, Sequence
 from copy import copy
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, TypeVar
 
 import numpy as np
 
@@ -117,12 +117,7 @@ class PastVotes:
 
     def with_those(self, others: Sequence[PastVotes]) -> PastVotes:
         """The counts of these cases and of others."""
-        total = copy(self)
-        for each in others:
-            total.n_cases += each.n_cases
-            total.true_votes = total.true_votes + each.true_votes
-            total.right = total.right + each.right
-        return total
+        return _summed([self, *others], ("n_cases", "true_votes", "right"))
 
     def curve(self) -> KCurve:
         """Accuracy and mean log posterior for every k. A probability of 0 for a true label gives −inf."""
@@ -198,17 +193,23 @@ class WeightedPastVotes:
 
     def with_those(self, others: Sequence[WeightedPastVotes]) -> WeightedPastVotes:
         """What these cases say, and others."""
-        total = copy(self)
-        for each in others:
-            total.worth += each.worth
-            total.log_posterior = total.log_posterior + each.log_posterior
-            total.right = total.right + each.right
-        return total
+        return _summed([self, *others], ("worth", "log_posterior", "right"))
 
     def curve(self) -> KCurve:
         """Accuracy and mean log posterior for every k. A probability of 0 for a true label gives −inf."""
         k = np.arange(1, len(self.right) + 1)
         return KCurve(k, self.right / self.worth, self.log_posterior / self.worth)
+
+
+Counts = TypeVar("Counts", PastVotes, WeightedPastVotes)
+
+
+def _summed(counts: Sequence[Counts], names: Sequence[str]) -> Counts:
+    """The first, with the sums of these counts of all."""
+    total = copy(counts[0])
+    for name in names:
+        setattr(total, name, sum(getattr(each, name) for each in counts))
+    return total
 
 
 def curves_of(

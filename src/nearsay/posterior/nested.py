@@ -20,6 +20,7 @@ from nearsay.errors import InputError
 from nearsay.posterior.answers import Answers
 from nearsay.posterior.base import splits
 from nearsay.posterior.beside import said_together
+from nearsay.posterior.fitting import is_auto
 from nearsay.posterior.pooled import Pooled
 from nearsay.posterior.views import with_further
 from nearsay.search.shards import ShardedRows
@@ -32,6 +33,23 @@ NESTED_BELOW, NESTED_FROM = 2000, 20
 MOST_PAIRS = 100_000  # of a row and a class
 
 
+def worth_nesting(n_rows: int, n_classes: int, n_neighbors: Any = "auto") -> bool:
+    """Whether settings that were chosen by so many rows are chosen anew, without each case, to judge it.
+
+    >>> worth_nesting(150, 3), worth_nesting(150, 3, n_neighbors=50), worth_nesting(2000, 3), worth_nesting(1999, 51)
+    (True, False, False, False)
+    """
+    few = NESTED_FROM <= n_rows < NESTED_BELOW and n_rows * n_classes <= MOST_PAIRS
+    return few and (is_auto(n_neighbors) or NESTED_FOLDS * int(n_neighbors) < n_rows)
+
+
+def thirds(order: np.ndarray, labels: np.ndarray) -> Iterator[tuple[np.ndarray, np.ndarray]]:
+    """(rows to choose by, rows to judge) for each third; rows alone in their class are never judged: none names it."""
+    order = order[np.bincount(labels)[labels[order]] > 1]
+    for _, asked in splits(labels[order], NESTED_FOLDS):
+        yield np.setdiff1d(np.arange(len(labels)), order[asked]), order[asked]
+
+
 def answers_by_other_choices(classifier: Any, X: Any, y: np.ndarray, beside_proba: Any) -> Iterator[Any]:
     """(row numbers, their probabilities) of the rows, each answered by all others, as settings chosen without it say.
 
@@ -40,10 +58,7 @@ def answers_by_other_choices(classifier: Any, X: Any, y: np.ndarray, beside_prob
     """
     X = X[:] if isinstance(X, ShardedRows) else X
     labels, n_classes = classifier._labels, len(classifier.classes_)
-    order = classifier._order[np.bincount(labels)[labels[classifier._order]] > 1]
-    for _, asked in splits(labels[order], NESTED_FOLDS):
-        rows = order[asked]
-        rest = np.setdiff1d(np.arange(len(labels)), rows)
+    for rest, rows in thirds(classifier._order, labels):
         with warnings.catch_warnings():
             warnings.simplefilter("ignore")  # said when the classifier was fitted
             other = classifier._fitted_anew(X, y, beside_proba, rest)
