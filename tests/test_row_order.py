@@ -12,6 +12,7 @@ from sklearn.linear_model import LogisticRegression
 import nearsay as ns
 from nearsay.data.content_order import content_order
 from nearsay.posterior.base import folds_by
+from nearsay.search.shards import ShardedRows
 
 NAMES, OTHER_NAMES = np.array(["ash", "elm", "oak"]), np.array(["yew", "fir", "box"])
 METRICS = ["euclidean", "auto"]
@@ -112,6 +113,28 @@ def test_prediction_sets_depend_neither_on_the_order_of_rows_nor_on_names(estima
     np.testing.assert_array_equal(ns.ConformalClassifier(estimator).fit(X[order], NAMES[y[order]]).predict_set(Q), sets)
     renamed = ns.ConformalClassifier(estimator).fit(X, OTHER_NAMES[y]).predict_set(Q)
     np.testing.assert_array_equal(renamed[:, np.argsort(np.argsort(OTHER_NAMES))], sets)
+
+
+@pytest.mark.parametrize("estimator", [ns.NeighborClassifier(), LogisticRegression()])
+def test_hedges_do_not_depend_on_the_order_of_rows(estimator):
+    X, y = clouds(150, 9)
+    Q = clouds(80, 10)[0]
+    order = np.random.default_rng(0).permutation(150)
+    trees = ns.Taxonomy.from_nested({"tree": {"broad": ["ash", "elm"], "oak": {}}})
+    hedged = ns.HedgedClassifier(estimator, taxonomy=trees, accuracy=0.9)
+    names = hedged.fit(X, NAMES[y]).predict(Q)
+    assert len(set(names)) > 2
+    np.testing.assert_array_equal(hedged.fit(X[order], NAMES[y[order]]).predict(Q), names)
+
+
+def test_constant_and_copied_columns_have_no_say_in_the_order(tmp_path):
+    X, y = clouds(60, 11)
+    order = content_order(X, y)
+    more = np.hstack([np.full((60, 1), 7.0), X[:, :3], X[:, 1:2], X[:, 3:], np.zeros((60, 2)), X[:, :1]])
+    np.testing.assert_array_equal(content_order(more, y), order)
+    for number, part in enumerate(np.array_split(more, 4)):
+        np.save(tmp_path / f"{number}.npy", part)
+    np.testing.assert_array_equal(content_order(ShardedRows.open(tmp_path), y), order)
 
 
 def test_equal_rows_are_ordered_by_class_and_by_no_name():
