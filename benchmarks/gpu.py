@@ -272,7 +272,7 @@ def hard(torch: Any, device: str, tiny: bool, n: int = 200_000, n_queries: int =
     """Queries among hard rows, for every number of neighbors in turn, against the double loop."""
     lines: Rows = []
     n, d, n_queries = (400, 5, 12) if tiny else (n, 20, n_queries)
-    for number, family in enumerate(FAMILIES):
+    for number, family in enumerate(list(FAMILIES)[::8] if tiny else FAMILIES):  # tests try all, without a card
         k, dtype = min(NEIGHBORS[number % (len(NEIGHBORS) - 1)], n), DTYPES[number % 2]
         X, Q = rows_and_queries(family, dtype, n, d, n_queries, np.random.default_rng(number))
         search = GpuSearch(device=device).fit(X)

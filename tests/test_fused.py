@@ -36,7 +36,6 @@ def iris(n: int | None = None) -> tuple[np.ndarray, np.ndarray]:
 @pytest.mark.slow
 @parametrize_with_checks(
     [
-        FusedClassifier(),
         FusedClassifier(base=NeighborClassifier(3, posterior="rank&votesplit"), exponents="learned"),
         FusedClassifier(base=NeighborClassifier(3, posterior="pooled", metric=["euclidean", "manhattan"])),
         FusedClassifier(base=NeighborClassifier("auto", posterior="auto", metric="auto")),

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import json
 import warnings
 
@@ -60,13 +61,11 @@ def use(collection: LiveCollection, unit: float = 1.0) -> None:
 # ---------------------------------------------------------------- what is refused
 
 
-@pytest.mark.parametrize("dtype", [np.float32, np.float64])
-@pytest.mark.parametrize("value", HUGE)
-def test_a_row_with_a_huge_number_is_refused_by_name_and_leaves_no_trace(iris, value, dtype):
+def test_a_row_with_a_huge_number_is_refused_by_name_and_leaves_no_trace(iris):
     for prepare in (iris.items.standing, iris.learn, lambda: iris.label(IRIS.data[:1])):
         prepare()
         before = iris.version, iris.store.n_rows
-        for label in ("setosa", None):
+        for label, value, dtype in itertools.product(("setosa", None), HUGE, (np.float32, np.float64)):
             with pytest.raises(InputError, match=r"'huge'.*column 1"):
                 iris.add(["fine", "huge"], np.vstack([IRIS.data[:1], row_of(value, dtype)]), [label, label])
             with pytest.raises(InputError, match=r"'huge'.*column 1"):
@@ -102,7 +101,7 @@ def test_a_row_that_a_learned_view_cannot_hold_is_refused_by_name(tmp_path, grou
         collection.close()
 
 
-@pytest.mark.parametrize("value", ["1e31", "1e37", "3e38", "1e300"])
+@pytest.mark.parametrize("value", ["1e31", "1e300"])
 def test_a_table_with_a_huge_number_is_indexed_without_that_row(tmp_path, monkeypatch, value):
     monkeypatch.chdir(tmp_path)
     lines = [[id, *row, label] for id, row, label in zip(IDS, IRIS.data.tolist(), LABELS, strict=True)]

@@ -30,14 +30,15 @@ from public import ESTIMATORS, declared
 def exported() -> list[BaseEstimator]:
     """Every estimator among nearsay's public names, as it comes, around a classifier of ours where it needs one.
 
-    Those that take keywords are left out: scikit-learn's checks pass one label a row. They have checks of their own,
-    in test_keyword_estimators.py.
+    It learns in few steps where it takes many. Those that take keywords are left out: scikit-learn's checks pass one
+    label a row. They have checks of their own, in test_keyword_estimators.py.
     """
     estimators = [kind for kind in ESTIMATORS.values() if issubclass(kind, BaseEstimator)]
     kinds = [kind for kind in estimators if not takes_keywords(kind)]
-    return [
+    made = [
         kind(NeighborClassifier(5, posterior="proportional")) if takes_an_estimator(kind) else kind() for kind in kinds
     ]
+    return [each.set_params(max_iter=10) if "max_iter" in each.get_params() else each for each in made]
 
 
 def takes_keywords(kind: type[BaseEstimator]) -> bool:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import subprocess
 import sys
+from pathlib import Path
 
 import numpy as np
 import pytest
@@ -72,7 +73,7 @@ def test_copies_are_known_whatever_their_place_and_number():
 @pytest.mark.parametrize("spreads", [(1.0, 1.3, 0.8, 1.1), (1.0, 100.0, 0.01, 5.0)], ids=["one scale", "any scale"])
 @pytest.mark.parametrize("settings", [{}, {"metric": "auto"}, {"posterior": "pooled"}], ids=str)
 def test_constant_columns_change_no_probability(name, spreads, settings):
-    (X, y), (Q, _) = clouds(150, 0, spreads), clouds(60, 1, spreads)
+    (X, y), (Q, _) = clouds(80, 0, spreads), clouds(60, 1, spreads)
     plain = ns.NeighborClassifier(**settings).fit(X, y)
     more = ns.NeighborClassifier(**settings).fit(with_constants(X, CONSTANTS[name]), y)
     queries = with_constants(Q, CONSTANTS[name])
@@ -139,7 +140,7 @@ def test_columns_of_one_scale_stay_so_beside_a_constant_one():
 
 @pytest.mark.parametrize("spreads", [(1.0, 1.3, 0.8, 1.1), (1.0, 100.0, 0.01, 5.0)], ids=["one scale", "any scale"])
 def test_copied_columns_change_nothing_where_the_metric_is_left_open(spreads):
-    (X, y), (Q, _) = clouds(150, 0, spreads), clouds(60, 1, spreads)
+    (X, y), (Q, _) = clouds(80, 0, spreads), clouds(60, 1, spreads)
     plain = ns.NeighborClassifier(metric="auto").fit(X, y)
     copies = [0, 1, 2, 1, 3, 3, 3]
     more = ns.NeighborClassifier(metric="auto").fit(X[:, copies], y)
@@ -241,8 +242,8 @@ def wide():
     return X, y
 
 
-LIMITED = """
-import resource, sys
+LIMITED = r"""
+import re, sys
 import numpy as np
 import nearsay as ns
 from nearsay.annotate import KeywordRegression
@@ -250,26 +251,27 @@ from nearsay.learn import KeywordProjection
 
 with np.load(sys.argv[1]) as rows:
     X, y = rows["X"], rows["y"]
-clf = ns.NeighborClassifier(metric=sys.argv[3]).fit(X, y)
-p = clf.predict_proba(X[:3] * np.float32(1.01))
-ns.save(clf, sys.argv[2])
-if sys.argv[3] == "euclidean":
-    words = [[label] for label in y.astype(str)]
-    assert KeywordProjection().fit(X, words).components_.shape[1] == X.shape[1]
-    assert KeywordRegression().fit(X, words).scores(X[:3]).argmax(axis=1).tolist() == y[:3].tolist()
-print(p.argmax(axis=1).tolist(), resource.getrusage(resource.RUSAGE_SELF).ru_maxrss // 1024)
+for metric in ("euclidean", "auto"):
+    clf = ns.NeighborClassifier(metric=metric).fit(X, y)
+    p = clf.predict_proba(X[:3] * np.float32(1.01))
+    assert p.argmax(axis=1).tolist() == y[:3].tolist()
+    ns.save(clf, sys.argv[2])
+words = [[label] for label in y.astype(str)]
+assert KeywordProjection().fit(X, words).components_.shape[1] == X.shape[1]
+assert KeywordRegression().fit(X, words).scores(X[:3]).argmax(axis=1).tolist() == y[:3].tolist()
+# What getrusage calls the peak of a process is that of its parent where that was higher.
+with open("/proc/self/status") as status:
+    print(int(re.search(r"VmHWM:\s*(\d+) kB", status.read())[1]) // 1024)
 """
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("metric", ["euclidean", "auto"])
-def test_rows_of_many_columns_are_fitted_answered_and_saved_in_little_memory(metric, wide, tmp_path):
+@pytest.mark.skipif(not Path("/proc/self/status").exists(), reason="the peak of a process is read from /proc")
+def test_rows_of_many_columns_are_fitted_answered_and_saved_in_little_memory(wide, tmp_path):
     np.savez(tmp_path / "rows.npz", X=wide[0], y=wide[1])
-    given = [str(tmp_path / "rows.npz"), str(tmp_path / "saved"), metric]
+    given = [str(tmp_path / "rows.npz"), str(tmp_path / "saved")]
     done = subprocess.run([sys.executable, "-c", LIMITED, *given], capture_output=True, text=True, check=True)
-    answers, megabytes = done.stdout.rsplit(maxsplit=1)
-    assert answers == str(wide[1][:3].tolist())
-    assert int(megabytes) < 1200
+    assert int(done.stdout) < 1500
 
 
 def test_maps_of_many_columns_share_what_is_large(wide):
