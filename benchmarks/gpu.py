@@ -168,7 +168,7 @@ def compared(torch: Any, device: str, n: int, d: int, n_queries: int, k: int, ki
     if device != "cpu":
         on_host = [q.cpu().numpy() for q in queries]
         line = {"rows": f"{n}×{d} {kind}", "queries": n_queries, "k": k, "search": "ours, numpy in and out"}
-        lines.append({**line, "ms": wall_milliseconds(lambda run: find.nearest(search, on_host[run], k))})
+        lines.append({**line, "ms": wall_milliseconds(lambda run: find.nearest(search, on_host[run], k), device)})
         print(lines[-1], flush=True)
     return lines
 

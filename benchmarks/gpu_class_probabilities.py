@@ -52,8 +52,8 @@ def measured(torch: Any, device: str, tiny: bool, kind: str) -> dict[str, Any]:
     line |= on_the_card(torch, device, index.search_, Q, labels, n_classes, members)
     print(line, flush=True)
     labeled = index.with_labels(labels, n_classes)
-    line["nearest rows, numpy, ms"] = wall_milliseconds(lambda run: index.query(Q, 10), 5)
-    line["and all classes, numpy, ms"] = wall_milliseconds(lambda run: labeled.query(Q, 10, members), 3)
+    line["nearest rows, numpy, ms"] = wall_milliseconds(lambda run: index.query(Q, 10), device, 5)
+    line["and all classes, numpy, ms"] = wall_milliseconds(lambda run: labeled.query(Q, 10, members), device, 3)
     few = np.arange(0, n, max(1, n // (30 if tiny else 200)))
     here = on_cpu.with_labels(labels, n_classes)
     line["audited"] = len(few) + len(Q[: len(few)])
@@ -151,10 +151,10 @@ def probabilities(
     start = time.perf_counter()
     classifier = ns.NeighborClassifier(10, posterior="pooled", search=GpuSearch(device=device)).fit(X, labels)
     line: dict[str, Any] = {"fit, s": time.perf_counter() - start}
-    line["predict_proba, ms"] = wall_milliseconds(lambda run: classifier.predict_proba(Q), 5)
+    line["predict_proba, ms"] = wall_milliseconds(lambda run: classifier.predict_proba(Q), device, 5)
     pool = classifier.posterior_
     members, few = tuple(pool.members_.tolist()), Q[:200]
-    line["without the copy, ms"] = wall_milliseconds(lambda run: there(classifier._neighbors(Q)), 5)
+    line["without the copy, ms"] = wall_milliseconds(lambda run: there(classifier._neighbors(Q)), device, 5)
     p, expected = classifier.predict_proba(Q)[: len(few)], pool.proba(here.query(few, 10, members))
     line["largest error of p"] = f"{np.abs(p / expected - 1).max():.1e}"
     return line

@@ -84,7 +84,7 @@ def wrong(true: tuple[np.ndarray, np.ndarray], numbers: np.ndarray, distances: n
 def milliseconds(torch: Any, work: Callable[[int], object], device: str, repeats: int = REPEATS) -> float:
     """The median over several runs by CUDA events; ``work`` is told which run it is."""
     if device == "cpu":
-        return wall_milliseconds(work, repeats)
+        return wall_milliseconds(work, device, repeats)
     times = []
     for run in range(repeats + 2):
         before, after = (torch.cuda.Event(enable_timing=True) for _ in range(2))
@@ -96,14 +96,14 @@ def milliseconds(torch: Any, work: Callable[[int], object], device: str, repeats
     return statistics.median(times[2:])
 
 
-def wall_milliseconds(work: Callable[[int], object], repeats: int = REPEATS) -> float:
-    """The same by the clock on the wall."""
+def wall_milliseconds(work: Callable[[int], object], device: str, repeats: int = REPEATS) -> float:
+    """The same by the clock on the wall; without a card, where nothing is measured, of one run."""
     times = []
-    for run in range(repeats + 2):
+    for run in range(1 if device == "cpu" else repeats + 2):
         start = time.perf_counter()
         work(run)
         times.append(1e3 * (time.perf_counter() - start))
-    return statistics.median(times[2:])
+    return statistics.median(times[2:] or times)
 
 
 def floors(n: int, d: int, n_queries: int) -> tuple[float, float]:
