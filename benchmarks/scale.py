@@ -38,12 +38,15 @@ TINY: Sizes = {
 
 
 def run(tiny: bool) -> Rows:
+    from nearsay.neighbors.on_dask import close_clusters
+
     sizes = TINY if tiny else FULL
     only = [name for name in CASES if f"--{name}" in ASKED_FOR] or list(CASES)
     rows = []
     with tempfile.TemporaryDirectory(prefix="nearsay-scale-") as folder:
         for name in only:
             rows += CASES[name](folder, sizes)
+    close_clusters()
     return rows
 
 
@@ -188,7 +191,6 @@ def leave_out(where: str, n_classes: int, n_asked: int) -> dict[str, float]:
 
 def dask(folder: str, sizes: Sizes) -> Rows:
     """The same work in one process, by one worker and by two, in turns; processor time is that of all processes."""
-    from nearsay.neighbors.on_dask import close_clusters
     from nearsay.neighbors.sharded import ShardedIndex
 
     where, Q = make_rows(folder, sizes["dask rows"], sizes["columns"]), queries(sizes["queries"], sizes["columns"])
@@ -227,7 +229,6 @@ def dask(folder: str, sizes: Sizes) -> Rows:
     for row, name in ((rows[2], "Dask, one worker"), (rows[3], "Dask, two workers")):
         row["over one process"] = processor[name] / processor["one process, one thread"]
     rows[3]["times one worker"] = seconds["Dask, one worker"] / seconds["Dask, two workers"]
-    close_clusters()
     return rows
 
 
@@ -242,7 +243,6 @@ def processor_time(cluster: int | None) -> float:
 
 def left_out_tables(folder: str, sizes: Sizes) -> Rows:
     """Ranks of the true label among past cases, all rows each asked about all others, counted block by block."""
-    from nearsay.neighbors.on_dask import close_clusters
     from nearsay.neighbors.sharded import ShardedIndex
     from nearsay.search.shards import ShardedRows
 
@@ -259,7 +259,6 @@ def left_out_tables(folder: str, sizes: Sizes) -> Rows:
         case = f"{n:,} × {sizes['columns']}, {sizes['classes']:,} classes: ranks of all rows left out, {name}"
         rows.append({"case": case, "seconds": seconds, "processor seconds": processor})
         rows[-1]["over one process"] = processor / float(rows[0]["processor seconds"])
-    close_clusters()
     assert all((each == found[0]).all() for each in found), "the tables differ"
     assert found[0].sum() == n, "not every row was counted"
     rows[2]["times one worker"] = float(rows[1]["seconds"]) / float(rows[2]["seconds"])
