@@ -27,6 +27,7 @@ import traceback
 import warnings
 import zipfile
 from collections.abc import Callable
+from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
@@ -204,15 +205,18 @@ def at(value: Any, path: tuple[Any, ...]) -> Any:
 WHOLE = [0, 1, -1, 2, 3, 7, N, N + 1, 255, -(2**31), 2**31 - 1, 2**31, 2**62, -(2**63), 2**63, 2**70, 10**400]
 ODD: list[Any] = [
     None, True, False, *WHOLE, 0.5, -0.0, 1e308, -1e308, 1e-320, "", "x", "nan", "auto", "euclidean", "precomputed",
-    "\u202e\x1b[2J\n", "x" * 5000, "http://127.0.0.1:9/rows.npy", "tcp://127.0.0.1:9", "/etc/passwd", "file:///etc/passwd",
-    [], {}, [[]], {"tuple": []}, {"set": [[]]}, {"dict": [[[], 1]]}, {"tuple": {"tuple": []}}, {"range": [0, 10**9, 1]},
+    "\u202e\x1b[2J\n", "x" * 5000, "http://127.0.0.1:9/rows.npy", "tcp://127.0.0.1:9", "/etc/passwd",
+    "file:///etc/passwd", [], {}, [[]], {"tuple": []}, {"set": [[]]}, {"dict": [[[], 1]]},
+    {"tuple": {"tuple": []}}, {"range": [0, 10**9, 1]},
     {"float": "nan"}, {"float": "inf"}, {"float": "1e5"}, {"slice": [None, None, 0]}, {"slice": [0, 2**62, 1]},
     {"objects": [], "shape": [0, 2**40]}, {"objects": [1], "shape": [-1]}, {"dtype": "O"}, {"scalar": 0}, {"array": 0},
-    {"array": 1, "order": "F"}, {"again": 0}, {"again": 1}, {"snapshot": 1}, {"snapshot": 0}, {"random_state": {"dict": []}},
+    {"array": 1, "order": "F"}, {"again": 0}, {"again": 1}, {"snapshot": 1}, {"snapshot": 0},
+    {"random_state": {"dict": []}},
 ]  # fmt: skip
 CLASSES = [
     "os:system", "builtins:eval", "subprocess:Popen", "nearsay.neighbors.sharded:ShardedIndex", "ShardedIndex", "Store",
-    "nearsay.neighbors.on_dask:DaskCluster", "nearsay.search.approximate:Graph", "antigravity", "this:s", "", "DaskCluster",
+    "nearsay.neighbors.on_dask:DaskCluster", "nearsay.search.approximate:Graph", "antigravity", "this:s", "",
+    "DaskCluster",
     "nearsay.collection.live:LiveCollection", "sklearn.preprocessing:FunctionTransformer", "FunctionDistance",
 ]  # fmt: skip
 
@@ -304,7 +308,7 @@ def change_array(saved: Saved, others: list[Saved], rng: random.Random) -> None:
         ways += [lambda: np.concatenate([array, array], axis=-1), lambda: array[::-1]]
     try:
         saved.arrays[name] = np.asarray(rng.choice(ways)())
-    except (ValueError, TypeError):
+    except (ValueError, TypeError, IndexError):
         saved.arrays[name] = array[:0] if array.ndim else array
 
 
@@ -312,7 +316,8 @@ def lied(saved: Saved, rng: random.Random) -> bytes:
     """The table of contents says something else of an array."""
     name = rng.choice([*saved.arrays, "0"])
     lies: list[dict[str, Any]] = [
-        {"dtype": dtype} for dtype in ("<U0", "|V0", "|O", "(1000,1000)f8", "f8,f8", "<f16", ">f8", "<U999999999", "|S0")
+        {"dtype": dtype}
+        for dtype in ("<U0", "|V0", "|O", "(1000,1000)f8", "f8,f8", "<f16", ">f8", "<U999999999", "|S0")
     ]
     lies += [{"shape": shape} for shape in ([2**40], [-1], [0, 2**62], [1.5], "x", [1] * 70, [10**400], [], [2**31, 0])]
     lies += [{"sha256": "0" * 64}, {"sha256": None}, {"dtype": "<U0", "shape": [2**40]}]
@@ -382,9 +387,11 @@ def case(honest_files: list[bytes], rng: random.Random) -> bytes:
 
 # ------------------------------------------------------------------ a worker
 
-HEARD = ("socket.connect", "socket.bind", "socket.getaddrinfo", "subprocess.Popen", "os.system", "os.exec", "os.posix_spawn",
-         "os.fork", "pickle.find_class", "marshal.loads", "ctypes.dlopen", "os.remove", "os.mkdir", "os.rename", "os.link",
-         "os.symlink", "os.truncate", "os.chmod", "shutil.rmtree", "exec", "compile", "import", "open")  # fmt: skip
+HEARD = [
+    "socket.connect", "socket.bind", "socket.getaddrinfo", "subprocess.Popen", "os.system", "os.exec", "os.posix_spawn",
+    "os.fork", "pickle.find_class", "marshal.loads", "ctypes.dlopen", "os.remove", "os.mkdir", "os.rename", "os.link",
+    "os.symlink", "os.truncate", "os.chmod", "shutil.rmtree", "exec", "compile", "import", "open",
+]  # fmt: skip
 
 
 class Ears:
@@ -426,10 +433,8 @@ def peak_megabytes() -> float:
 
 
 def forget_peak() -> None:
-    try:
+    with suppress(OSError):
         Path("/proc/self/clear_refs").write_text("5")
-    except OSError:
-        pass
 
 
 def faults_of(content: bytes, path: str, ears: Ears) -> list[str]:
@@ -517,7 +522,7 @@ def run(cases: int, seed: int = 0, *, compiled: bool = False, at_once: int = 500
     with tempfile.TemporaryDirectory() as name:
         folder = Path(name)
         write_honest(folder)
-        first = 0
+        first = told = 0
         while first < cases:
             last = min(cases, first + at_once)
             options = [str(folder), str(first), str(last), str(seed), *(["compiled"] if compiled else [])]
@@ -532,7 +537,8 @@ def run(cases: int, seed: int = 0, *, compiled: bool = False, at_once: int = 500
                 faults.append(f"case {last - 1} ended the worker ({done.returncode}): {done.stderr[-1500:]}")
             first = last
             if tell is not None:
-                tell(first, faults)
+                tell(first, faults[told:])
+                told = len(faults)
     return faults
 
 
@@ -550,11 +556,10 @@ def main() -> int:
         return 0
 
     def tell(done: int, faults: list[str]) -> None:
-        print(f"{done:,} cases, {len(faults)} faults", flush=True)
+        print(f"{done:,} cases", *faults, sep="\n", flush=True)
 
     start = time.perf_counter()
     faults = run(TINY_CASES if given.tiny else given.cases, given.seed, compiled=given.compiled, tell=tell)
-    print("\n".join(faults))
     print(f"{given.cases if not given.tiny else TINY_CASES:,} cases, {len(faults)} faults, "
           f"{time.perf_counter() - start:.0f} s")  # fmt: skip
     return bool(faults)
