@@ -154,7 +154,8 @@ def _write_array(archive: zipfile.ZipFile, name: str, array: np.ndarray) -> dict
     sha256 = hashlib.sha256()
     member = zipfile.ZipInfo(_member_name(name), EARLIEST_ZIP_DATE)
     with archive.open(member, "w", force_zip64=array.nbytes >= 1 << 31) as out:
-        for piece in _npy_pieces(array):
+        pieces = _npy_pieces(array)
+        for piece in pieces if array.nbytes > CHUNK else [b"".join(pieces)]:
             sha256.update(piece)
             out.write(piece)
     return {"dtype": array.dtype.str, "shape": list(array.shape), "sha256": sha256.hexdigest()}
@@ -301,21 +302,26 @@ def _read_array(archive: zipfile.ZipFile, member: zipfile.ZipInfo, listed: dict[
     dtype, shape = _listed_type(listed, member)
     sha256 = hashlib.sha256()
     with archive.open(member) as source:
-        start = source.read(len(NPY_START) + 2)
-        header = source.read(int.from_bytes(start[-2:], "little"))
-        sha256.update(start + header)
+        # A part of less than a megabyte is read at once, which is most of what there is to do for many small ones.
+        first = source.read(CHUNK if member.file_size <= CHUNK else len(NPY_START) + 2)
+        n_header = int.from_bytes(first[len(NPY_START) : len(NPY_START) + 2], "little")
+        if len(first) < len(NPY_START) + 2 + n_header:
+            first += source.read(n_header)
         # Checked before anything is allocated: a wrong size must not ask for all the memory there is.
-        size = len(start) + len(header) + dtype.itemsize * math.prod(shape)
-        if not start.startswith(NPY_START) or member.file_size != size:
+        start = len(NPY_START) + 2 + n_header
+        if not first.startswith(NPY_START) or member.file_size != start + dtype.itemsize * math.prod(shape):
             raise _Damage(f"{member.filename} is not the array that its table of contents names")
         array = np.empty(shape, dtype)
         # An empty array has no bytes to view.
-        waiting = array.reshape(-1).view(np.uint8).data if array.size else memoryview(b"")
+        waiting = array.reshape(-1).view(np.uint8).data if array.size else memoryview(bytearray())
+        sha256.update(first)
+        waiting[: len(first) - start] = first[start:]
+        waiting = waiting[len(first) - start :]
         while piece := source.read(CHUNK):
             sha256.update(piece)
             waiting[: len(piece)] = piece
             waiting = waiting[len(piece) :]
-    if sha256.hexdigest() != listed.get("sha256"):
+    if len(waiting) or sha256.hexdigest() != listed.get("sha256"):
         raise _Damage(f"the checksum of {member.filename} is wrong")
     _check_values(array, member)
     return array.astype(dtype.newbyteorder("="), copy=False)

@@ -144,7 +144,7 @@ def _local_cluster(distributed: Any, count: int) -> Any:
     # Loud only while it is closed, when levels are put back to what they were.
     told = logging.getLogger("distributed")
     told.setLevel(max(told.level, logging.WARNING))
-    no_pages = {f"distributed.{role}.http.routes": [] for role in ("scheduler", "worker")}
+    no_pages: dict[str, Any] = {f"distributed.{role}.http.routes": [] for role in ("scheduler", "worker")}
     with require("dask", "dask").config.set(no_pages):
         return distributed.LocalCluster(
             n_workers=count,
