@@ -222,10 +222,10 @@ def test_a_local_cluster_takes_orders_from_this_process_alone(two_workers):
     assert client.scheduler.address.startswith("tls://127.0.0.1:")
     assert all(worker.startswith("tls://127.0.0.1:") for worker in client.scheduler_info()["workers"])
     port = client.scheduler.address.rpartition(":")[2]
-    with pytest.raises(OSError, match="timed out|Timed out|SSL|ssl|certificate|closed"):
+    with pytest.raises(OSError, match=r"timed out|Timed out|SSL|ssl|certificate|closed"):
         distributed.Client(f"tcp://127.0.0.1:{port}", timeout=2, set_as_default=False)
     stranger = on_dask._credentials(distributed)
-    with pytest.raises(OSError, match="timed out|Timed out|SSL|ssl|certificate|closed"):
+    with pytest.raises(OSError, match=r"timed out|Timed out|SSL|ssl|certificate|closed"):
         distributed.Client(client.scheduler.address, security=stranger, timeout=2, set_as_default=False)
 
 

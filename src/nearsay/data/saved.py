@@ -63,13 +63,20 @@ class State:
 
 
 def save_state(
-    path: str | os.PathLike[str], kind: str, version: int, header: Mapping[str, Any], arrays: Mapping[str, np.ndarray]
+    path: str | os.PathLike[str],
+    kind: str,
+    version: int,
+    header: Mapping[str, Any],
+    arrays: Mapping[str, np.ndarray],
+    *,
+    is_plain: bool = False,
 ) -> None:
     """Write one file that ``open_state`` gives back, all of it or nothing: an older file stays until the new is whole.
 
     ``header`` holds plain JSON values (numpy scalars become plain ones, tuples
-    become lists); ``arrays`` any shape of numbers, texts or dates. Arrays are
-    written block by block, so memory-mapped ones need not fit in memory.
+    become lists; where it ``is_plain``, that is not looked at); ``arrays`` any
+    shape of numbers, texts or dates. Arrays are written block by block, so
+    memory-mapped ones need not fit in memory.
 
     >>> import tempfile
     >>> from pathlib import Path
@@ -78,7 +85,7 @@ def save_state(
     >>> open_state(path, "vote", newest=1)
     State(header={'k': 3}, arrays={'labels': array(['elm', 'oak'], dtype='<U3')}, version=1)
     """
-    plain_header = _plain(dict(header), "header")
+    plain_header = header if is_plain else _plain(dict(header), "header")
     checked = {name: _checked_array(name, array) for name, array in arrays.items()}
     with replacing(path) as file, zipfile.ZipFile(file, "w", zipfile.ZIP_STORED) as archive:
         listed = {name: _write_array(archive, name, array) for name, array in checked.items()}
@@ -315,7 +322,7 @@ def _read_array(archive: zipfile.ZipFile, member: zipfile.ZipInfo, listed: dict[
         # An empty array has no bytes to view.
         waiting = array.reshape(-1).view(np.uint8).data if array.size else memoryview(bytearray())
         sha256.update(first)
-        waiting[: len(first) - start] = first[start:]
+        waiting[: len(first) - start] = memoryview(first)[start:]
         waiting = waiting[len(first) - start :]
         while piece := source.read(CHUNK):
             sha256.update(piece)
@@ -340,7 +347,9 @@ def _listed_type(listed: Any, member: zipfile.ZipInfo) -> tuple[np.dtype[Any], t
 def _check_values(array: np.ndarray, member: zipfile.ZipInfo) -> None:
     """Truth values are 0 or 1, and characters are those there are: numpy relies on both, and looks at neither."""
     kind = array.dtype.kind
-    if kind == "b" and array.size and array.view(np.uint8).max() > 1:
+    if kind not in "bU" or not array.size:
+        return
+    if kind == "b" and array.view(np.uint8).max() > 1:
         raise _Damage(f"{member.filename} holds truth values that are neither true nor false")
-    if kind == "U" and array.size and array.reshape(-1).view(np.uint32).max() > LAST_CHARACTER:
+    if kind == "U" and array.reshape(-1).view(np.uint32).max() > LAST_CHARACTER:
         raise _Damage(f"{member.filename} holds characters that do not exist")

@@ -122,8 +122,10 @@ class Contents:
 
     def check(self, value: Any, kind: Kind, where: str, sizes: Sizes) -> None:
         """Raise a Mismatch unless ``value`` is of this kind."""
-        tag = tag_of(value, where)
+        tag = PLAIN_TAGS.get(type(value)) or tag_of(value, where)
         check = kind.checks.get(tag)
+        if check is _fine:
+            return
         if check is None:
             raise Mismatch(f"{where} is {_shown(tag, value)}; expected {' or '.join(sorted(kind.checks))}")
         self._depth += 1
@@ -297,11 +299,9 @@ def _array(kinds: str, sides: str, below: str = "", least: int = 0, *, steps: bo
             )
         for name, size in zip(named[array.ndim], array.shape, strict=True):
             _side(name, size, where, sizes)
-        if not below:
+        if not below or not array.size:
             return
-        if not array.size:
-            return
-        if int(array.min()) < least:
+        if array.dtype.kind == "i" and array.min() < least:
             raise Mismatch(f"{where} holds {int(array.min()):,}; expected {least} or more")
         if steps:
             if array[0] != 0 or (np.diff(array) < 0).any():

@@ -66,7 +66,7 @@ def save(thing: Any, path: str | os.PathLike[str]) -> None:
         _check(root, arrays, None, type(thing).__name__)
     except Mismatch as mismatch:
         raise InputError(f"This cannot be saved: {mismatch}. Save the rows instead, and fit again.") from mismatch
-    save_state(path, KIND, VERSION, {"root": root}, arrays)
+    save_state(path, KIND, VERSION, {"root": root}, arrays, is_plain=True)
 
 
 def load(path: str | os.PathLike[str], *, expect: str | None = None) -> Any:
@@ -239,7 +239,9 @@ class _Reader:
         self._made: dict[int, Any] = {}
 
     def read(self, value: Any) -> Any:
-        return READ[tag_of(value)](self, value)
+        if isinstance(value, dict | list):
+            return READ[tag_of(value)](self, value)
+        return value
 
     def _array(self, number: int, order: str = "C") -> np.ndarray:
         name = str(number)
@@ -278,7 +280,6 @@ class _Reader:
 
 
 READ: dict[str, Callable[[_Reader, Any], Any]] = {
-    **dict.fromkeys(("none", "bool", "int", "float", "text"), lambda reader, value: value),
     "list": lambda reader, value: [reader.read(item) for item in value],
     "object": _Reader._object,
     "again": lambda reader, value: reader._made[value["again"]],
