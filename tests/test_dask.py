@@ -8,6 +8,7 @@ import socket
 import subprocess
 import sys
 import tempfile
+import urllib.request
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
@@ -210,6 +211,48 @@ def test_work_of_several_threads_in_one_folder_is_whole(files, tmp_path):
     with ThreadPoolExecutor(4) as asking:
         for table in asking.map(ask, range(4)):
             same(table, ns.nearest(X, X[:30], 4))
+
+
+# ---------------------------------------------------------------- whom a local cluster listens to
+
+
+def test_a_local_cluster_takes_orders_from_this_process_alone(two_workers):
+    distributed = pytest.importorskip("distributed")
+    client = on_dask.DaskCluster(two_workers).client()
+    assert client.scheduler.address.startswith("tls://127.0.0.1:")
+    assert all(worker.startswith("tls://127.0.0.1:") for worker in client.scheduler_info()["workers"])
+    port = client.scheduler.address.rpartition(":")[2]
+    with pytest.raises(OSError, match=r"timed out|Timed out|SSL|ssl|certificate|closed"):
+        distributed.Client(f"tcp://127.0.0.1:{port}", timeout=2, set_as_default=False)
+    stranger = on_dask._credentials(distributed)
+    with pytest.raises(OSError, match=r"timed out|Timed out|SSL|ssl|certificate|closed"):
+        distributed.Client(client.scheduler.address, security=stranger, timeout=2, set_as_default=False)
+
+
+def test_a_local_cluster_listens_on_this_machine_only_and_shows_no_pages(two_workers):
+    psutil = pytest.importorskip("psutil")
+    client = on_dask.DaskCluster(two_workers).client()
+    processes = [os.getpid(), *client.run(os.getpid).values()]
+    listening = [
+        one.laddr
+        for process in processes
+        for one in psutil.Process(process).net_connections("inet")
+        if one.status == psutil.CONN_LISTEN
+    ]
+    assert listening
+    assert {address.ip for address in listening} == {"127.0.0.1"}
+    for address in listening:
+        for page in ("status", "info/main/workers.html", "api/v1", "json/index.html"):
+            with pytest.raises(OSError):  # no page of this name, or no pages at all
+                urllib.request.urlopen(f"http://127.0.0.1:{address.port}/{page}", timeout=5)
+
+
+def test_a_cluster_without_credentials_is_not_started(monkeypatch):
+    distributed = pytest.importorskip("distributed")
+    monkeypatch.setattr(distributed.Security, "temporary", lambda: __import__("no_such_package"))
+    monkeypatch.setenv("PATH", "")
+    with pytest.raises(ClusterError, match="pip install cryptography"):
+        on_dask._credentials(distributed)
 
 
 # ---------------------------------------------------------------- who dies on the way

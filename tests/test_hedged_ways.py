@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import warnings
-from pathlib import Path
 
 import numpy as np
 import pytest
@@ -26,7 +25,6 @@ from test_guarantee import ACCURACIES, validation_rows
 from test_hedged import PETS, Sayer, hard_and_easy, pets
 
 VOTES = NeighborClassifier(9, posterior="proportional")
-SAVED = Path(__file__).parent / "saved_files"
 
 
 @pytest.fixture(autouse=True)
@@ -226,16 +224,6 @@ def test_prediction_sets_around_folds_are_of_the_same_models():
 
 
 # ---------------------------------------------------------------- files
-
-
-@pytest.mark.parametrize("name", ["hedged", "hedged-model"])
-def test_a_hedge_saved_before_there_were_several_ways_still_answers_and_takes_another_accuracy(name):
-    opened = ns.load(SAVED / "0.1.0" / f"{name}.nearsay")
-    X = np.zeros((2, 4))
-    before = opened.predict(X).tolist()
-    assert opened.rule_ == "darts"
-    assert opened.set_accuracy(opened.accuracy).predict(X).shape == (2,)
-    assert len(before) == len(opened.explain(X)) == 2
 
 
 @pytest.mark.parametrize("estimator", [VOTES, LogisticRegression()])

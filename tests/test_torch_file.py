@@ -6,6 +6,7 @@ import io
 import os
 import pickle
 import struct
+import tracemalloc
 import zipfile
 from collections import OrderedDict
 from pathlib import Path
@@ -238,6 +239,36 @@ def test_a_memo_that_would_fill_the_memory_is_refused(tmp_path):
     body = b"\x80\x02}r" + struct.pack("<I", 2**32 - 1) + b"."
     with pytest.raises(SavedFileError, match="memo is out of order"):
         read_torch_weights(stream(tmp_path / "weights.pth", body))
+
+
+@pytest.mark.parametrize("write", [stream, archive])
+def test_a_thousand_names_of_one_storage_take_the_memory_of_one(tmp_path, write):
+    numbers = np.zeros(20_000)
+    named = {str(name): tensor(stored(len(numbers)), shape=(len(numbers),)) for name in range(1000)}
+    path = write(tmp_path / "weights.pth", named, numbers)
+    tracemalloc.start()
+    try:
+        found = read_torch_weights(path)
+        peak = tracemalloc.get_traced_memory()[1]
+    finally:
+        tracemalloc.stop()
+    assert len(found) == 1000
+    assert peak < 8 << 20  # one copy for each name would be 80 MB
+
+
+def test_parts_of_an_archive_that_are_larger_than_the_file_are_refused(tmp_path):
+    path = archive(tmp_path / "weights.pth", {"a": tensor(stored())})
+    with zipfile.ZipFile(path, "a") as file:
+        file.getinfo("weights/data/0").file_size = file.getinfo("weights/data/0").compress_size = 1 << 24
+        file._didModify = True
+    with pytest.raises(SavedFileError, match="larger than the file"):
+        read_torch_weights(path)
+
+
+def test_one_storage_in_two_kinds_of_numbers_is_refused(tmp_path):
+    path = archive(tmp_path / "weights.pth", {"a": tensor(stored()), "b": tensor(stored(length=2), shape=(2,))})
+    with pytest.raises(SavedFileError, match="described in two ways"):
+        read_torch_weights(path)
 
 
 def test_a_compressed_archive_is_refused(tmp_path):

@@ -204,7 +204,7 @@ class Learned:
     @classmethod
     def read(cls, folder: str | os.PathLike[str]) -> Learned:
         """What ``write`` put there."""
-        learned: Learned = saved_objects.load(Path(folder) / FILE)
+        learned: Learned = saved_objects.load(Path(folder) / FILE, expect="Learned")
         return learned
 
     def voters(self, votes: np.ndarray, labels: np.ndarray, n_classes: int) -> Voters:

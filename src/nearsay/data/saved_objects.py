@@ -1,14 +1,14 @@
 """Fitted estimators in files: every object is written down as arrays and JSON, and made again from them, never pickle.
 
-    NeighborClassifier ──► {"object": 0, "class": "posterior.classifier.NeighborClassifier", "state": {…}}
+    NeighborClassifier ──► {"object": 0, "class": "NeighborClassifier", "fields": {…}}
       ├ settings               what JSON holds, as it is
       ├ arrays                 {"array": 3} ──► arrays/3.npy
       └ objects                the same again; what two of them share is written once: {"again": 7}
 
-A file names classes, not code: only estimators, and what they are made of, of
-nearsay and scikit-learn are made again, and nothing that a file says is run. A
-class that can do better than to list its attributes says so: ``_to_saved`` gives
-what is written down, and the classmethod ``_from_saved`` makes an object of it.
+A file may come from anyone. It names classes by short names of one table (``savable.py``), which says what the fields
+of each may hold; both are checked before a class is imported or an object made. Containers are made of JSON lists
+alone. A class that can do better than to list its attributes says so: ``_to_saved`` gives what is written down, and
+the classmethod ``_from_saved`` makes an object of it.
 """
 
 from __future__ import annotations
@@ -22,15 +22,14 @@ from typing import Any
 import numpy as np
 from scipy import sparse
 
-from nearsay.data.saved import State, open_state, save_state
-from nearsay.errors import InputError, SavedFileError
+from nearsay.data.savable import SAVABLE
+from nearsay.data.saved import State, in_one_line, open_state, save_state
+from nearsay.data.saved_fields import Contents, Mismatch, Sizes, of, tag_of
+from nearsay.errors import InputError, MissingExtra, SavedFileError
 
 KIND = "estimator"
 VERSION = 1
-# Classes that have moved since a file was written: old name, new name. Names count from nearsay.
-MOVED: dict[str, str] = {}
-# Whose classes a file may name.
-PACKAGES = ("nearsay", "sklearn")
+NAMES = {savable.where: name for name, savable in SAVABLE.items()}
 
 
 def save(thing: Any, path: str | os.PathLike[str]) -> None:
@@ -42,8 +41,9 @@ def save(thing: Any, path: str | os.PathLike[str]) -> None:
     are built again then.
 
     What is not data cannot be saved: a metric or a posterior that is a function
-    or a class of your own, a model of another library than scikit-learn, or one
-    of scikit-learn that is made of compiled parts (a tree).
+    or a class of your own, rows that lie in files elsewhere (shards), a model of
+    another library than scikit-learn, or one of scikit-learn that is made of
+    compiled parts (a tree).
 
     >>> import tempfile
     >>> from pathlib import Path
@@ -61,19 +61,48 @@ def save(thing: Any, path: str | os.PathLike[str]) -> None:
             f"save takes a fitted estimator or another object of nearsay's; got {type(thing).__name__}."
             " Rows and labels are saved by write_rows, arrays by numpy.save."
         )
-    save_state(path, KIND, VERSION, {"root": root}, writer.arrays)
-
-
-def load(path: str | os.PathLike[str]) -> Any:
-    """Read what ``save`` wrote, as the kind of object it was."""
-    state = open_state(path, KIND, newest=VERSION)
+    arrays = {name: np.asanyarray(array) for name, array in writer.arrays.items()}
     try:
-        return _Reader(state).read(state.header["root"])
-    except (AttributeError, ImportError, KeyError, IndexError, TypeError, ValueError) as error:
-        raise SavedFileError(
-            f"{os.fspath(path)} holds an object that this nearsay cannot make again ({type(error).__name__}: {error})."
-            " If a newer one wrote it, run: pip install --upgrade nearsay"
-        ) from error
+        _check(root, arrays, None, type(thing).__name__)
+    except Mismatch as mismatch:
+        raise InputError(f"This cannot be saved: {mismatch}. Save the rows instead, and fit again.") from mismatch
+    save_state(path, KIND, VERSION, {"root": root}, arrays, is_plain=True)
+
+
+def load(path: str | os.PathLike[str], *, expect: str | None = None) -> Any:
+    """Read what ``save`` wrote, as the kind of object it was.
+
+    The file may come from anyone: nothing in it is run, no other file is opened and no machine is asked, and it takes
+    memory in proportion to its size. What it answers is as right as who made it.
+
+    Parameters
+    ----------
+    expect : names of classes, optional
+        Refuse a file that holds another object than one of these ("NeighborIndex", "Learned Sight").
+    """
+    state = open_state(path, KIND, newest=VERSION)
+    root = state.header.get("root")
+    try:
+        _check(root, state.arrays, expect, "it")
+        return _Reader(state).read(root)
+    except MissingExtra:
+        raise
+    except Mismatch as mismatch:
+        reason = str(mismatch)
+    except Exception as error:  # whatever a class finds wrong with what it is made of
+        reason = f"{type(error).__name__}: {error}"
+    raise SavedFileError(
+        f"{os.fspath(path)} does not hold what it should ({in_one_line(reason)}). Nothing was loaded."
+        " If a newer nearsay wrote it, run: pip install --upgrade nearsay"
+    )
+
+
+def _check(root: Any, arrays: Mapping[str, np.ndarray], expect: str | None, where: str) -> None:
+    """Raise a Mismatch unless what is written is declared so in the table of savable classes."""
+    kind = of(" ".join(SAVABLE) if expect is None else expect)
+    if tag_of(root, where) != "object":
+        raise Mismatch(f"{where} is no object")
+    Contents(SAVABLE, arrays).check(root, kind, where, Sizes())
 
 
 # ------------------------------------------------------------------ writing
@@ -113,22 +142,24 @@ class _Writer:
             return {"again": self._seen[id(value)]}
         if hasattr(kind, "snapshot") and id(vars(value)) in self._seen:
             return {"snapshot": self._seen[id(vars(value))]}
-        if not _is_known(kind):
+        name = NAMES.get(_name_of(kind))
+        if name is None:
             raise InputError(
                 f"{where} is {_told(value)}, which is not data and cannot be saved."
                 " Save the rows instead, and fit again after reading them."
             )
         number = self._seen[id(value)] = self._seen[id(vars(value))] = len(self._seen)
         self._kept.append(value)
-        written: dict[str, Any] = {"object": number, "class": _name_of(kind)}
-        if hasattr(kind, "_to_saved"):
-            return {**written, "saved": self.write(value._to_saved(), where)}
-        if "__reduce__" in vars(kind):
-            made, given = value.__reduce__()[:2]
-            assert made is kind, f"{kind.__name__}.__reduce__ must name its own class"
-            return {**written, "given": [self.write(each, where) for each in given]}
-        state = value.__getstate__() if "__getstate__" in _own(kind) else vars(value)
-        return {**written, "state": {name: self.write(each, f"{where}.{name}") for name, each in state.items()}}
+        fields = {each: self.write(held, f"{where}.{each}") for each, held in _fields(value).items()}
+        return {"object": number, "class": name, "fields": fields}
+
+
+def _fields(value: Any) -> dict[str, Any]:
+    """What is written down of an object."""
+    kind = type(value)
+    if hasattr(kind, "_to_saved"):
+        return dict(value._to_saved())
+    return dict(value.__getstate__() if "__getstate__" in _own(kind) else vars(value))
 
 
 def _write_float(writer: _Writer, value: float, where: str) -> Any:
@@ -173,19 +204,9 @@ WRITTEN: list[tuple[Any, Callable[[_Writer, Any, str], Any]]] = [
     ((set, frozenset), _write_items("set")),
     (Mapping, _write_dict),
     (slice, lambda writer, value, where: {"slice": writer.write([value.start, value.stop, value.step], where)}),
-    (range, lambda writer, value, where: {"range": [value.start, value.stop, value.step]}),
-    (np.dtype, lambda writer, value, where: {"dtype": value.str}),
     ((sparse.sparray, sparse.spmatrix), _write_sparse),
     (np.random.RandomState, _write_random_state),
 ]
-
-
-def _is_known(kind: type) -> bool:
-    """Whether an object of this class may be in a file: of nearsay, or an estimator of scikit-learn."""
-    package = kind.__module__.partition(".")[0]
-    if package not in PACKAGES or "<locals>" in kind.__qualname__:
-        return False
-    return package == "nearsay" or hasattr(kind, "get_params")
 
 
 def _own(kind: type) -> set[str]:
@@ -194,7 +215,11 @@ def _own(kind: type) -> set[str]:
 
 
 def _name_of(kind: type) -> str:
-    return f"{kind.__module__}:{kind.__qualname__}"
+    """Where a class is; one of scikit-learn by the public module, which stays."""
+    module = kind.__module__
+    if module.startswith("sklearn."):
+        module = module.partition("._")[0]
+    return f"{module}:{kind.__qualname__}"
 
 
 def _told(value: Any) -> str:
@@ -207,21 +232,16 @@ def _told(value: Any) -> str:
 
 
 class _Reader:
-    """Makes objects again from what a _Writer wrote."""
+    """Makes objects again from what a _Writer wrote, once it has been checked."""
 
     def __init__(self, state: State) -> None:
         self._arrays = state.arrays
         self._made: dict[int, Any] = {}
 
     def read(self, value: Any) -> Any:
-        if isinstance(value, list):
-            return [self.read(item) for item in value]
-        if not isinstance(value, dict):
-            return value
-        for name, read in READ.items():
-            if name in value:
-                return read(self, value)
-        raise ValueError(f"unknown entry {', '.join(value)}")
+        if isinstance(value, dict | list):
+            return READ[tag_of(value)](self, value)
+        return value
 
     def _array(self, number: int, order: str = "C") -> np.ndarray:
         name = str(number)
@@ -231,19 +251,16 @@ class _Reader:
 
     def _object(self, value: dict[str, Any]) -> Any:
         kind = _class_named(value["class"])
+        fields = {name: self.read(each) for name, each in value["fields"].items()}
         made: Any
-        if "saved" in value:
-            made = kind._from_saved(self.read(value["saved"]))  # type: ignore[attr-defined]
-        elif "given" in value and "__reduce__" in vars(kind):
-            made = kind(*self.read(value["given"]))
+        if hasattr(kind, "_from_saved"):
+            made = kind._from_saved(fields)
         else:
             made = object.__new__(kind)
-            self._made[value["object"]] = made  # what it holds may hold it
-            state = {name: self.read(each) for name, each in value["state"].items()}
             if "__setstate__" in _own(kind):
-                made.__setstate__(state)
+                made.__setstate__(fields)
             else:
-                vars(made).update(state)
+                vars(made).update(fields)
         self._made[value["object"]] = made
         return made
 
@@ -253,8 +270,6 @@ class _Reader:
         return array.reshape(value["shape"])
 
     def _sparse(self, value: dict[str, Any]) -> Any:
-        if value["class"] not in ("csr_array", "csr_matrix", "csc_array", "csc_matrix", "coo_array", "coo_matrix"):
-            raise ValueError(f"unknown sparse matrix {value['class']}")
         parts = tuple(self._array(number) for number in value["sparse"])
         return getattr(sparse, value["class"])(sparse.csr_array(parts, shape=tuple(value["shape"])))
 
@@ -264,33 +279,25 @@ class _Reader:
         return made
 
 
-READ: dict[str, Callable[[_Reader, dict[str, Any]], Any]] = {
+READ: dict[str, Callable[[_Reader, Any], Any]] = {
+    "list": lambda reader, value: [reader.read(item) for item in value],
     "object": _Reader._object,
     "again": lambda reader, value: reader._made[value["again"]],
     "snapshot": lambda reader, value: reader._made[value["snapshot"]].snapshot(),
     "array": lambda reader, value: reader._array(value["array"], value.get("order", "C")),
     "scalar": lambda reader, value: reader._array(value["scalar"])[()],
     "objects": _Reader._objects,
-    "float": lambda reader, value: float(value["float"]),
-    "tuple": lambda reader, value: tuple(reader.read(value["tuple"])),
-    "set": lambda reader, value: set(reader.read(value["set"])),
+    "not finite": lambda reader, value: float(value["float"]),
+    "tuple": lambda reader, value: tuple(reader.read(item) for item in value["tuple"]),
+    "set": lambda reader, value: {reader.read(item) for item in value["set"]},
     "dict": lambda reader, value: {reader.read(key): reader.read(each) for key, each in value["dict"]},
-    "slice": lambda reader, value: slice(*reader.read(value["slice"])),
-    "range": lambda reader, value: range(*value["range"]),
-    "dtype": lambda reader, value: np.dtype(value["dtype"]),
+    "slice": lambda reader, value: slice(*(reader.read(end) for end in value["slice"])),
     "sparse": _Reader._sparse,
-    "random_state": _Reader._random_state,
+    "random state": _Reader._random_state,
 }
 
 
-def _class_named(name: str) -> type:
-    """The class that a file names, if it is one that may be in a file."""
-    module, _, qualname = MOVED.get(name, name).partition(":")
-    if module.partition(".")[0] not in PACKAGES:
-        raise ValueError(f"{name} is neither nearsay's nor scikit-learn's")
-    kind: Any = import_module(module)
-    for part in qualname.split("."):
-        kind = getattr(kind, part)
-    if not isinstance(kind, type) or not _is_known(kind) or _name_of(kind) != f"{module}:{qualname}":
-        raise ValueError(f"{name} is no class that is saved")
-    return kind
+def _class_named(name: str) -> Any:
+    """The class of this name; it has been looked up in the table before."""
+    module, _, kind = SAVABLE[name].where.partition(":")
+    return getattr(import_module(module), kind)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence
 from copy import copy
 from dataclasses import dataclass, replace
 from typing import Any
@@ -330,13 +330,6 @@ class HedgedClassifier(AroundClassifier):
         )
         self._way = self._ways[place]
         self.estimator_, self._curve = self._way.estimator, self._way.curve
-
-    def __setstate__(self, state: Mapping[str, Any]) -> None:
-        super().__setstate__(state)
-        if "estimator_" in state and "_ways" not in state:  # written when there was one way, and no record of it
-            by_branch = state["_curves_of_branches"] or {self.taxonomy_.root: self._curve}
-            self._way = Way(self.estimator_, self._curve, by_branch, None)
-            self._ways = [self._way]
 
     def _check_settings(self) -> None:
         check_choice("rule", self.rule, (AUTO, *RULES))

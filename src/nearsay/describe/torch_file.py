@@ -105,7 +105,8 @@ def read_torch_weights(path: str | os.PathLike[str]) -> dict[str, np.ndarray]:
     """The tensors of a state dict that ``torch.save`` wrote, by name. Torch is not needed, and no code is run.
 
     Anything but ordered dicts and tensors in the file is refused with a SavedFileError that names it; so is a file
-    that is damaged, cut short, or claims to hold more numbers than it does.
+    that is damaged, cut short, or claims to hold more numbers than it does. Tensors that share numbers in the file
+    share them here, as in torch: whatever it says, a file takes no more memory than about twice its size.
     """
     path = Path(path)
     if not path.is_file():
@@ -140,20 +141,28 @@ def _from_stream(path: Path) -> tuple[Any, Callable[[_Storage], np.ndarray]]:
 
 def _from_archive(path: Path) -> tuple[Any, Callable[[_Storage], np.ndarray]]:
     with zipfile.ZipFile(path) as archive:
-        if any(member.compress_type != zipfile.ZIP_STORED for member in archive.infolist()):
+        members = archive.infolist()
+        if any(member.compress_type != zipfile.ZIP_STORED for member in members):
             raise ValueError("torch compresses nothing, and this is compressed")
+        if sum(member.file_size for member in members) > path.stat().st_size:
+            raise ValueError("its parts are larger than the file")
         (listed,) = [name for name in archive.namelist() if name.endswith("/data.pkl")]
         folder = listed.removesuffix("data.pkl")
         if f"{folder}byteorder" in archive.namelist() and archive.read(f"{folder}byteorder") != b"little":
             raise ValueError("it was written by a big-endian machine")
         with archive.open(listed) as file:
             saved = _unpickled(file)
-        runs = {}
+        runs: dict[_Storage, np.ndarray] = {}
+        read: dict[str, _Storage] = {}
         for _, tensor in _named_tensors(saved):
-            kind, key, length = tensor.storage
-            with archive.open(f"{folder}data/{key}") as file:
-                runs[key] = _array(file, kind, length)
-        return saved, lambda storage: runs[storage.key]
+            storage = tensor.storage
+            # Two kinds of numbers under one key would be read twice; no weights are saved like that.
+            if read.setdefault(storage.key, storage) != storage:
+                raise ValueError(f"the storage {storage.key} is described in two ways")
+            if storage not in runs:
+                with archive.open(f"{folder}data/{storage.key}") as file:
+                    runs[storage] = _array(file, storage.kind, storage.length)
+        return saved, runs.__getitem__
 
 
 def _unpickled(file: Any) -> Any:
@@ -174,7 +183,8 @@ def _array(file: BinaryIO | Any, kind: str, length: int) -> np.ndarray:
     size = length * np.dtype(kind).itemsize
     if not 0 <= size <= left:
         raise ValueError(f"it should hold {length:,} more numbers, but ends before")
-    return np.frombuffer(file.read(size), dtype=kind)
+    run = np.frombuffer(bytearray(file.read(size)), dtype=kind)  # a bytearray, so that it can be written to
+    return run.astype(run.dtype.newbyteorder("="), copy=False)
 
 
 def _named_tensors(saved: Any) -> list[tuple[str, _Tensor]]:
@@ -194,5 +204,4 @@ def _view(tensor: _Tensor, numbers: Callable[[_Storage], np.ndarray]) -> np.ndar
     if size > len(run) or (size and last >= len(run)) or len(run) != tensor.storage.length:
         raise ValueError(f"a tensor of shape {tensor.shape} reaches over the end of its {len(run):,} numbers")
     bytes_apart = [stride * run.itemsize for stride in tensor.strides]
-    view = np.lib.stride_tricks.as_strided(run[tensor.offset :], tensor.shape, bytes_apart)
-    return np.array(view, dtype=view.dtype.newbyteorder("="))
+    return np.lib.stride_tricks.as_strided(run[tensor.offset :], tensor.shape, bytes_apart)

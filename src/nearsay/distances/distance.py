@@ -99,6 +99,14 @@ class Distance(ABC):
         """What is needed besides the name to build this distance again, as plain JSON values and arrays."""
         return {}
 
+    def _to_saved(self) -> dict[str, Any]:
+        """What it is made again from: its class says the rest."""
+        return self.parameters()
+
+    @classmethod
+    def _from_saved(cls, fields: dict[str, Any]) -> Distance:
+        return cls(**fields)
+
     def __call__(self, a: Any, b: Any) -> float:
         """Distance between two single items."""
         return float(self.paired([a], [b])[0])

@@ -49,3 +49,6 @@ class ScaledDistance(Distance):
 
     def parameters(self) -> dict[str, Any]:
         return self.distance.parameters()
+
+    def _to_saved(self) -> dict[str, Any]:
+        return {"distance": self.distance, "factor": self.factor}

@@ -231,7 +231,6 @@ class RankBoostNeighbors(BaseEstimator):
         self.n_preferences_ = len(preferences)
         better, worse = self._ranks(preferences)
         self.boosted_ = rank_boost(better, worse, preferences.weight, len(rows) - 1, self.max_iter)
-        self._worths = [self.boosted_.worth(space) for space in range(len(self.space_names_))]
         return self
 
     def neighbors(self, X: Any, k: int) -> NeighborTable:
@@ -299,12 +298,13 @@ class RankBoostNeighbors(BaseEstimator):
         _ = self._held.scales  # found once, before every thread looks for them
 
         table = find.no_neighbors(len(Q), k)
+        worths = [self.boosted_.worth(space) for space in range(len(self.space_names_))]
 
         def order(rows: slice) -> None:
             in_each_space = self._in_each_space(Q[rows], None if left_out is None else left_out[rows])
             in_each_space.append(self._mean(in_each_space))
             score = np.zeros(in_each_space[-1].shape)
-            for distances, (thresholds, values) in zip(in_each_space, self._worths, strict=False):
+            for distances, (thresholds, values) in zip(in_each_space, worths, strict=False):
                 if len(thresholds):
                     for line, sums in zip(distances, score, strict=True):
                         add_scores(line, np.partition(line, thresholds - 1)[thresholds - 1], values, sums)

@@ -11,7 +11,7 @@ from scipy.sparse import csr_array
 
 from nearsay.data import saved_objects
 from nearsay.distances.named import Metric, as_distance, with_parameters
-from nearsay.errors import InputError, NotFitted, SavedFileError
+from nearsay.errors import InputError, NotFitted
 from nearsay.neighbors import find
 from nearsay.neighbors.labeled import LabeledNeighbors
 from nearsay.neighbors.table import NeighborTable
@@ -189,9 +189,7 @@ class NeighborIndex:
     @classmethod
     def open(cls, path: str | os.PathLike[str]) -> NeighborIndex:
         """Read an index that ``save`` wrote: the same answers, the same row numbers."""
-        index = saved_objects.load(path)
-        if not isinstance(index, cls):
-            raise SavedFileError(f"{os.fspath(path)} holds a saved {type(index).__name__}, not an index.")
+        index: NeighborIndex = saved_objects.load(path, expect="NeighborIndex")
         return index
 
     def __repr__(self) -> str:

@@ -67,6 +67,9 @@ class JointDistance(Distance):
         self.held = held
         self.factors = factors
 
+    def _to_saved(self) -> dict[str, Any]:
+        return {"held": self.held, "factors": self.factors}
+
     @property
     def counting(self) -> list[int]:
         """The spaces that count."""
@@ -122,8 +125,15 @@ class JointSearch:
         self.rows_ = self._all.rows_
 
     def __getstate__(self) -> dict[str, Any]:
-        """What is saved or sent to another process: the rows, and not what is made of them."""
+        """What is sent to another process: the rows, and not what is made of them."""
         return {name: value for name, value in self.__dict__.items() if name != "_rough"}
+
+    def _to_saved(self) -> dict[str, Any]:
+        return {"distance": self.distance_}
+
+    @classmethod
+    def _from_saved(cls, fields: dict[str, Any]) -> JointSearch:
+        return cls(**fields)
 
     def snapshot(self) -> JointSearch:
         """The search as it is: its rows never change."""
@@ -203,6 +213,13 @@ class JointIndex:
             self._search = NeighborIndex(scaled).fit(np.ascontiguousarray(only.rows)).search_
         else:
             self._search = cast(NeighborSearch, JointSearch(self.distance))  # its rows do not change
+
+    def _to_saved(self) -> dict[str, Any]:
+        return {"held": self.distance.held, "factors": self.distance.factors}
+
+    @classmethod
+    def _from_saved(cls, fields: dict[str, Any]) -> JointIndex:
+        return cls(**fields)
 
     def query(self, Q: np.ndarray, k: int) -> NeighborTable:
         """The ``k`` nearest rows of every query, nearest first; equal distances by row number."""

@@ -13,6 +13,8 @@ from __future__ import annotations
 
 import logging
 import os
+import re
+import subprocess
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from concurrent.futures import CancelledError
 from typing import Any, TypeVar
@@ -31,6 +33,8 @@ Done = TypeVar("Done")
 LOCAL = "local"
 # How often a block is asked again when the scheduler was lost, and how many seconds it, or workers, are waited for.
 TRIES, PATIENCE = 3, 30.0
+# What openssl calls a key and a certificate that it prints.
+PEM = ("PRIVATE KEY", "CERTIFICATE")
 
 _clients: dict[Any, Any] = {}  # by what was asked for: several searches share a cluster
 
@@ -98,19 +102,7 @@ class DaskCluster:
             _clients[self.cluster] = self._connected(distributed)
         else:
             count = cores() if self.cluster == LOCAL else int(self.cluster)
-            # Loud only while it is closed, when levels are put back to what they were.
-            told = logging.getLogger("distributed")
-            told.setLevel(max(told.level, logging.WARNING))
-            # A memory map counts as memory of a worker, though the system can have it back: no limit.
-            local = distributed.LocalCluster(
-                n_workers=count,
-                threads_per_worker=1,
-                processes=True,
-                dashboard_address=":0",
-                memory_limit=0,
-                silence_logs="ERROR",
-            )
-            _clients[self.cluster] = distributed.Client(local)
+            _clients[self.cluster] = distributed.Client(_local_cluster(distributed, count))
         return _clients[self.cluster]
 
     def _connected(self, distributed: Any) -> Any:
@@ -141,6 +133,57 @@ class DaskCluster:
         kept = f"What was done is kept in {folder}" if folder else "With a work_folder, what was done would be kept"
         reason = f"{type(error).__name__}: {error}"
         return f"The cluster {self.cluster} went away ({reason}). {kept}, and not done again when you ask again."
+
+
+def _local_cluster(distributed: Any, count: int) -> Any:
+    """Workers on this machine that take orders from this process alone.
+
+    A scheduler runs whatever it is sent, so that one without credentials would work for every user of the machine. It
+    gets a certificate that only this process and its workers know, and no pages.
+    """
+    # Loud only while it is closed, when levels are put back to what they were.
+    told = logging.getLogger("distributed")
+    told.setLevel(max(told.level, logging.WARNING))
+    no_pages: dict[str, Any] = {f"distributed.{role}.http.routes": [] for role in ("scheduler", "worker")}
+    with require("dask", "dask").config.set(no_pages):
+        return distributed.LocalCluster(
+            n_workers=count,
+            threads_per_worker=1,
+            processes=True,
+            dashboard_address=None,
+            security=_credentials(distributed),
+            # A memory map counts as memory of a worker, though the system can have it back: no limit.
+            memory_limit=0,
+            silence_logs="ERROR",
+        )
+
+
+def _credentials(distributed: Any) -> Any:
+    """A key and its certificate, held in memory: from the package cryptography, or else from the command openssl."""
+    try:
+        return distributed.Security.temporary()
+    except ImportError:
+        pass
+    asked = ["openssl", "req", "-x509", "-newkey", "ec", "-pkeyopt", "ec_paramgen_curve:P-256", "-nodes", "-batch"]
+    try:
+        made = subprocess.run(
+            [*asked, "-subj", "/CN=nearsay", "-days", "365", "-keyout", "-"],
+            stdin=subprocess.DEVNULL, capture_output=True, text=True, check=True, timeout=PATIENCE,
+        ).stdout  # fmt: skip
+    except (OSError, subprocess.SubprocessError) as error:
+        raise ClusterError(
+            "A local cluster needs credentials, which the package cryptography makes. Run: pip install cryptography"
+        ) from error
+    key, certificate = (re.search(f"-----BEGIN {name}-----.+?-----END {name}-----\n", made, re.DOTALL) for name in PEM)
+    if key is None or certificate is None:
+        raise ClusterError("openssl made no credentials for a local cluster. Run: pip install cryptography")
+    roles = ("client", "scheduler", "worker")
+    return distributed.Security(
+        require_encryption=True,
+        tls_ca_file=certificate[0],
+        **{f"tls_{role}_key": key[0] for role in roles},
+        **{f"tls_{role}_cert": certificate[0] for role in roles},
+    )
 
 
 def close_clusters() -> None:

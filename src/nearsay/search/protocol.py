@@ -96,21 +96,21 @@ class Versioned:
         """What the search is built again from: its settings and the rows; of one that holds none, its settings."""
         settings = {name: value for name, value in vars(self).items() if not name.startswith("_") and name[-1] != "_"}
         if not hasattr(self, "rows_"):
-            return {"settings": settings}
+            return settings
         chunks = [chunk for _, chunk in self.rows_.chunks()]
-        return {"settings": {**settings, "metric": self.distance_}, "chunks": chunks, "removed": self.rows_.removed}
+        return {**settings, "metric": self.distance_, "chunks": chunks, "removed": self.rows_.removed}
 
     @classmethod
-    def _from_saved(cls: Any, state: dict[str, Any]) -> Any:
-        search = cls._made_again(state["settings"])
-        if "chunks" not in state:
+    def _from_saved(cls: Any, fields: dict[str, Any]) -> Any:
+        chunks, removed = fields.pop("chunks", None), fields.pop("removed", None)
+        search = cls._made_again(fields)
+        if chunks is None:
             return search
-        first, *more = state["chunks"]
-        search.fit(first)
-        for chunk in more:
+        search.fit(chunks[0])
+        for chunk in chunks[1:]:
             search.add(chunk)
-        if state["removed"] is not None:
-            search.remove(np.flatnonzero(state["removed"]))
+        if removed is not None:
+            search.remove(np.flatnonzero(removed))
         return search
 
     @classmethod

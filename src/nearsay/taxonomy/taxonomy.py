@@ -320,6 +320,13 @@ class Taxonomy(NodeArrays):
     def __reduce__(self) -> tuple[Any, ...]:
         return type(self), (self.nodes, self.parents, self.prior, dict(self.words))
 
+    def _to_saved(self) -> dict[str, Any]:
+        return {"nodes": self.nodes, "parents": self.parents, "prior": self.prior, "words": dict(self.words)}
+
+    @classmethod
+    def _from_saved(cls, fields: dict[str, Any]) -> Taxonomy:
+        return cls(**fields)
+
     def __str__(self) -> str:
         return drawn_as_text(self, self.node_words)
 

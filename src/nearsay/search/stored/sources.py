@@ -13,7 +13,7 @@ from nearsay.arrays import rows_within
 from nearsay.errors import InputError, StorageError
 from nearsay.search.stored.files import NPY, PARQUET, FoundFile, file_kind, look_at
 from nearsay.search.stored.lance import LANCE, look_at_lance
-from nearsay.search.stored.places import beside, files_within, full_path, is_folder, open_file, stamp_of
+from nearsay.search.stored.places import beside, files_within, full_path, is_folder, is_url, open_file, stamp_of
 from nearsay.search.stored.shard import Shard, looked_up, written_on
 
 SNAPSHOT, SNAPSHOT_FORMAT = "nearsay snapshot", 1
@@ -60,6 +60,10 @@ def shards_of_snapshot(path: str, shard_bytes: int) -> tuple[list[Shard], np.nda
     version = f"the snapshot {os.path.basename(path)} after event {said['event']}"
     shards: list[Shard] = []
     for each in said["shards"]:
+        if os.path.isabs(each["file"]) or is_url(each["file"]):
+            raise InputError(
+                f"The snapshot {path} names the shard {each['file']!r}, which is no relative path from where it lies."
+            )
         file = beside(path, each["file"])
         try:
             stamp_of(file)
