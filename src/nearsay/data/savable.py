@@ -477,7 +477,8 @@ SAVABLE: dict[str, Savable] = {
         _rows_judged=NONE | ints("_", below="rows"),
         posterior_=of("Fusion", "rows classes views"),
         exponents_=floats("views"),
-        _novelty=NONE | of("Novelty"),
+        _nested=list_of(pair_of(ints("_", below="rows"), floats("_ classes"))),
+        _taught_by=NONE | pair_of(numbers("rows _"), values("rows")),
     ),
     "Fusion": _class(
         "posterior.fusion:Fusion",
