@@ -487,6 +487,7 @@ class Trial:
         self.n = 0
         for number in range(2):  # all that honest use imports and allocates
             self.try_out(lambda path, canary: None, None, f"honest {number}", must_work=True)
+        self.try_out(about("settings", "{}"), ["label"], "without settings")  # imports every descriptor
         _watching["modules"] = {name.partition(".")[0] for name in sys.modules}
         self.megabytes = memory_now()
 

@@ -22,11 +22,11 @@ from pathlib import Path
 from threading import RLock
 from typing import Any
 
-from nearsay.collection.folder import DATABASE as NAME
-from nearsay.collection.folder import JOURNAL, LOG, LOG_INDEX, Folder
+from nearsay.collection.folder import DATABASE, JOURNAL, LOG, LOG_INDEX, Folder
 from nearsay.collection.sqlite_files import check_schema, connected, raise_interruption, statements
 from nearsay.errors import InputError, StorageError
 
+NAME = DATABASE
 FORMAT = 1
 # "nsay" in ASCII; the application id of SQLite's header tells a collection from any other database.
 APPLICATION = 0x6E736179
@@ -113,8 +113,8 @@ class Database:
 
         SQLite opens files by path. So what lies there is looked at before, and once more when SQLite has it open.
         """
-        file = folder.path_of(NAME)
-        if folder.file(NAME) is None:
+        file = folder.path / NAME
+        if not folder.watch(NAME):
             raise InputError(
                 f"{folder.path} is not a collection: there is no {NAME} in it. Make one with nearsay index, or with"
                 " LiveCollection.create."
@@ -127,7 +127,6 @@ class Database:
                 f"{folder.path / (NAME + JOURNAL)} is no file of a collection, and SQLite would do what it says."
                 " Remove it if you know where it comes from, else restore the collection from a backup."
             )
-        folder.watch(NAME)
         database = cls(_reading(folder) if read_only else _connected(file, "rw"), file)
         try:
             with database_errors(file):
@@ -243,10 +242,10 @@ def _reading(folder: Folder) -> sqlite3.Connection:
     Readers of a write-ahead log share an index in the folder. Where they cannot
     write it and there is no log, nobody is writing, and the file alone is all.
     """
-    file = folder.path_of(NAME)
+    file = folder.path / NAME
     connection = _connected(file, "ro")
     try:
-        connection.execute("SELECT count(*) FROM sqlite_master")
+        connection.execute("PRAGMA application_id").fetchone()
     except sqlite3.OperationalError as error:
         connection.close()
         if str(error) == "interrupted":

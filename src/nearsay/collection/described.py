@@ -139,7 +139,7 @@ class Description:
         names = list(record["by"])
         if model is not None:
             found = cls._encoder(str(model), record.get("size"))
-        elif names == [ENCODER]:
+        elif [name.replace("_", "-") for name in names] == [ENCODER]:
             found = cls._encoder(ENCODER, None)
         else:
             found = cls(tuple(as_descriptor(name) for name in names), "")

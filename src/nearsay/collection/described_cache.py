@@ -18,14 +18,14 @@ from typing import Any
 
 import numpy as np
 
-from nearsay.collection.folder import CACHE as NAME
-from nearsay.collection.folder import JOURNAL, LOG, LOG_INDEX, Folder
+from nearsay.collection.folder import CACHE, JOURNAL, LOG, LOG_INDEX, Folder
 from nearsay.collection.picture_sources import Describe
 from nearsay.collection.sqlite_files import check_schema, connected, raise_interruption
 from nearsay.data.images import content_hash
 from nearsay.describe.folder import SkippedImage
 from nearsay.errors import StorageError
 
+NAME = CACHE
 SCHEMA = """CREATE TABLE described
     (content TEXT, key TEXT, vector BLOB, digest INTEGER, PRIMARY KEY (content, key)) WITHOUT ROWID;"""
 SECONDS_TO_WAIT = 1.0

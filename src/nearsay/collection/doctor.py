@@ -20,8 +20,7 @@ from nearsay import __version__
 from nearsay.collection import kept, shards
 from nearsay.collection.database import Database
 from nearsay.collection.faults import entry_faults
-from nearsay.collection.folder import DATABASE as NAME
-from nearsay.collection.folder import LOG, LOG_INDEX, Folder
+from nearsay.collection.folder import DATABASE, LOG, LOG_INDEX, Folder
 from nearsay.collection.garbage import unnamed_files
 from nearsay.collection.learned import LEARN
 from nearsay.collection.live import LiveCollection
@@ -286,7 +285,7 @@ def _sizes(folder: Folder) -> dict[str, int]:
         learned = folder.folder(kept.FOLDER)
     return {
         "vectors": folder.n_bytes(shards.FOLDER),
-        "database": sum(map(folder.n_bytes, (NAME, NAME + LOG, NAME + LOG_INDEX))),
+        "database": sum(map(folder.n_bytes, (DATABASE, DATABASE + LOG, DATABASE + LOG_INDEX))),
         "learned": folder.n_bytes(kept.FOLDER),
         "learned_folders": 0 if learned is None else len(learned.names()),
     }

@@ -97,7 +97,10 @@ def checksum(file: Path | BinaryIO) -> str:
     if isinstance(file, Path):
         with open(file, "rb") as opened:
             return checksum(opened)
-    return hashlib.file_digest(file, "sha256").hexdigest()
+    digest = hashlib.sha256()
+    while data := file.read(CHUNK):
+        digest.update(data)
+    return digest.hexdigest()
 
 
 def copy_file(folder: Folder, name: str, target: Path) -> str:

@@ -204,11 +204,12 @@ class Folder:
 
     # ------------------------------------------------------------ is it still the same?
 
-    def watch(self, name: str) -> None:
-        """From now on ``check_watched`` asks whether this file is still the one under its name."""
+    def watch(self, name: str) -> bool:
+        """From now on ``check_watched`` asks whether this file is still the one under its name; False without one."""
         found = self.file(name)
         if found is not None:
             self._watched[name] = _identity(found)
+        return found is not None
 
     def check_watched(self) -> None:
         """Refuse where the folder is no longer at its path, or another file has the name of one that is watched."""

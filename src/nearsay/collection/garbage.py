@@ -17,8 +17,8 @@ def unnamed_files(database: Database, collection: Folder) -> list[Unnamed]:
     They have names that only this program gives; anything else there is left alone. The folder is looked at first:
     what a writer names meanwhile then counts as named.
     """
-    folders = [found for name in (shards.FOLDER, kept.FOLDER) if (found := collection.folder(name)) is not None]
-    found = [(folder, name) for folder in folders for name in folder.names()]
+    folders = [collection.folder(name) for name in (shards.FOLDER, kept.FOLDER)]
+    found = [(folder, name) for folder in folders if folder is not None for name in folder.names()]
     named = {(shards.FOLDER, file) for (file,) in database.all("SELECT file FROM shards")}
     if any(folder.path.name == kept.FOLDER for folder, _ in found):
         named |= {(kept.FOLDER, state["folder"]) for state in kept.all_kept(database)}

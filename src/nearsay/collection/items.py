@@ -19,7 +19,7 @@ import numpy as np
 
 from nearsay.collection.database import Database
 from nearsay.collection.events import Event, read_events, says_one_thing
-from nearsay.collection.stored import check_column, from_json, not_as_written
+from nearsay.collection.stored import all_from_json, check_column, not_as_written
 
 # Columns of an item that events change. ``id`` is given once, with the row.
 CHANGING = ("label", "keywords", "details", "confirmed", "by", "alive")
@@ -167,10 +167,9 @@ def _stored(name: str, values: list[Any]) -> list[Any]:
 
 def _read(name: str, values: list[Any]) -> list[Any]:
     if name in AS_JSON:
-        place = f"the column {name!r} of the items"
-        values = [None if value is None else from_json(value, place) for value in values]
-    elif name in AS_BOOL:
-        values = [value == 1 if value in (0, 1) else value for value in values]
+        values = all_from_json(values, f"the column {name!r} of the items")
+    elif name in AS_BOOL and {*values} <= {0, 1}:
+        values = [*map(bool, values)]
     check_column(name, values)
     return values
 

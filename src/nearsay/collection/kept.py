@@ -21,11 +21,11 @@ from typing import Any
 from nearsay.collection.database import Database
 from nearsay.collection.durable_files import storage_errors, sync_folder, sync_tree
 from nearsay.collection.events import read_event, undone_events
-from nearsay.collection.folder import KEPT as FOLDER
-from nearsay.collection.folder import NAMES, WORD, Folder
+from nearsay.collection.folder import KEPT, NAMES, WORD, Folder
 from nearsay.collection.stored import from_json, not_as_written
 from nearsay.errors import InputError, StorageError
 
+FOLDER = KEPT
 LET_GO = "let_go"
 KIND = re.compile(WORD, re.ASCII)
 
@@ -51,7 +51,7 @@ def kept_files(collection: Folder, state: dict[str, Any]) -> dict[str, tuple[Fol
     found: dict[str, tuple[Folder, str]] = {}
     for path in state["files"]:
         folder: Folder | None = collection
-        *folders, name = (FOLDER, state["folder"], *path.split("/"))
+        *folders, name = [FOLDER, state["folder"], *str(path).split("/")]
         for each in folders:
             folder = folder.folder(each) if folder is not None else None
         if folder is None:

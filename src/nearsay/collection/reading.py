@@ -20,6 +20,12 @@ from nearsay.collection.shards import Shards
 from nearsay.collection.stored import check_n_columns, check_settings, check_taxonomy, from_json, not_as_written
 from nearsay.errors import InputError, StorageError
 
+# One end at a time: asked for both, SQLite would read the table.
+ROW_NUMBERS = """
+SELECT (SELECT min(row) FROM items), (SELECT max(row) FROM items), (SELECT min(row) FROM tail),
+       (SELECT max(row) FROM tail), (SELECT first + n_rows FROM shards ORDER BY first DESC LIMIT 1)
+"""
+
 
 class ReadableStore:
     """The part of ``Store`` that reads."""
@@ -32,10 +38,8 @@ class ReadableStore:
 
     def check_row_numbers(self) -> None:
         """The first and the last row of the items, the shards and the newest rows fit together; this reads no table."""
-        with self._database.one_state():
-            ((first, last),) = self._database.all("SELECT min(row), max(row) FROM items")
-            ((lowest, highest),) = self._database.all("SELECT min(row), max(row) FROM tail")
-            sealed = self._shards.sealed_end()
+        ((first, last, lowest, highest, sealed),) = self._database.all(ROW_NUMBERS)
+        sealed = sealed or 0
         end = sealed if highest is None else highest + 1
         if (first or 0) != 0 or lowest not in (None, sealed) or end != (0 if last is None else last + 1):
             raise not_as_written(

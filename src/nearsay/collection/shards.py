@@ -24,10 +24,10 @@ import numpy as np
 
 from nearsay.collection.database import Database
 from nearsay.collection.durable_files import bytes_of, checksum, npy_header, storage_errors, sync_folder, write_array
-from nearsay.collection.folder import SHARDS as FOLDER
-from nearsay.collection.folder import Folder
+from nearsay.collection.folder import SHARDS, Folder
 from nearsay.errors import InputError, StorageError
 
+FOLDER = SHARDS
 SHARD_ROWS = 65_536
 BYTES_PER_VALUE = 4
 # No collection comes near; a number beyond it was not written here.

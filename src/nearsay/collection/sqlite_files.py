@@ -32,7 +32,7 @@ LIMITS = {
     sqlite3.SQLITE_LIMIT_TRIGGER_DEPTH: 4,
     sqlite3.SQLITE_LIMIT_WORKER_THREADS: 0,
 }
-PRAGMAS = ("trusted_schema = OFF", "cell_size_check = ON", "mmap_size = 0")
+PRAGMAS = "PRAGMA trusted_schema = OFF; PRAGMA cell_size_check = ON; PRAGMA mmap_size = 0;"
 
 _stopped = threading.local()
 
@@ -49,8 +49,7 @@ def connected(file: Path, mode: str, more: str = "", timeout: float = 10.0) -> s
     )
     for limit, value in LIMITS.items():
         connection.setlimit(limit, value)
-    for pragma in PRAGMAS:
-        connection.execute(f"PRAGMA {pragma}")
+    connection.executescript(PRAGMAS)
     connection.set_progress_handler(_is_to_stop, STEPS)
     return connection
 

@@ -30,8 +30,8 @@ SETTINGS: dict[str, tuple[type, ...]] = {
     "reading": (dict, NONE),
 }
 # Columns of items, as they are in memory.
-TEXTS = {"id": {str}, "label": {str, NONE}, "by": {str}}
-LISTS = {"keywords": {list, NONE}, "details": {dict, NONE}}
+TEXTS: dict[str, set[type]] = {"id": {str}, "label": {str, NONE}, "by": {str}}
+LISTS: dict[str, set[type]] = {"keywords": {list, NONE}, "details": {dict, NONE}}
 FLAGS = ("confirmed", "alive")
 
 
@@ -47,6 +47,14 @@ def from_json(text: Any, place: str) -> Any:
     except (ValueError, TypeError, RecursionError) as error:
         why = "it is missing" if text is None else f"{type(error).__name__}: {' '.join(str(error).split())[:120]}"
         raise not_as_written(place, why) from error
+
+
+def all_from_json(texts: list[Any], place: str) -> list[Any]:
+    """The values of many JSON texts; None stays None."""
+    try:
+        return [None if text is None else json.loads(text) for text in texts]
+    except (ValueError, TypeError, RecursionError):
+        return [None if text is None else from_json(text, place) for text in texts]
 
 
 def check_n_columns(value: Any) -> int:
@@ -98,7 +106,8 @@ def _check_described(record: dict[str, Any]) -> None:
     if not right or not all(isinstance(each, list) and {*map(type, each)} <= {float, int} for each in probes):
         raise not_as_written(place, "its probe is not numbers for each descriptor")
     ends, columns = 0, record.get("columns")
-    for pair in columns if isinstance(columns, list) and len(columns) == n else [None]:
+    pairs: list[Any] = columns if isinstance(columns, list) and len(columns) == n else [None]
+    for pair in pairs:
         if not isinstance(pair, list) or [*map(type, pair)] != [int, int] or pair[0] != ends or pair[1] <= ends:
             raise not_as_written(place, "its columns are not one behind the other, for each descriptor")
         ends = pair[1]
@@ -145,7 +154,7 @@ def check_column(name: str, values: list[Any]) -> None:
         raise not_as_written(f"the column {name!r} of the items", f"in place {place} it is {_kind(values[place])}")
     if name == "by" and (unknown := {*values} - {*AUTHORS}):
         raise not_as_written(f"the column {name!r} of the items", f"{min(unknown)!r:.40} is no kind of author")
-    if name == "keywords" and not {*map(type, chain.from_iterable(each or () for each in values))} <= {str}:
+    if name == "keywords" and not {*map(type, chain.from_iterable(filter(None, values)))} <= {str}:
         raise not_as_written(f"the column {name!r} of the items", "a keyword is no text")
 
 

@@ -16,10 +16,10 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
-from nearsay.collection.folder import LOCK as NAME
-from nearsay.collection.folder import Folder
+from nearsay.collection.folder import LOCK, Folder
 from nearsay.errors import CollectionBusy, StorageError
 
+NAME = LOCK
 # Windows locks bytes, and nobody else may read those: one far behind the text is taken.
 LOCKED_BYTE = 1 << 20
 # The text is shorter; whatever is longer was not written here.
