@@ -454,3 +454,12 @@ def test_an_honest_collection_that_moves_with_its_parent_still_opens(pets, tmp_p
     with Store.open(tmp_path / "link") as store:  # whoever gives the path knows where it leads
         assert store.relabel(["p0"], ["dog"]) == 4
     assert checkup(tmp_path / "link").ok
+
+
+def test_a_file_of_holes_is_neither_read_nor_copied(pets, tmp_path):
+    (shard,) = (pets / "shards").iterdir()
+    with open(shard, "r+b") as file:
+        file.truncate(1 << 40)
+    with Store.open(pets, read_only=True) as store, pytest.raises(StorageError, match="holds next to nothing"):
+        store.backup(tmp_path / "copy")
+    assert any("holds next to nothing" in fault.what for fault in checkup(pets).faults)

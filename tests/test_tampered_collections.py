@@ -7,6 +7,7 @@ What is tried and what must not happen is in ``benchmarks/hostile_collections.py
 from __future__ import annotations
 
 import sys
+from pathlib import Path
 
 import pytest
 
@@ -17,7 +18,7 @@ if sys.platform == "win32":
 
 from benchmarks.hostile_collections import MEGABYTES, NAMED, Trial, commands, fuzz, random_tampering
 
-COMMANDS = list(commands("", ""))  # type: ignore[arg-type]
+COMMANDS = list(commands(Path(), Path()))
 # Each tampering is tried with some of the commands, each command with some of the tamperings.
 PARTS = 10
 

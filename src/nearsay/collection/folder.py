@@ -41,6 +41,7 @@ NAMES = {
     f"{KEPT}/*": re.compile(WORD, re.ASCII),
     UPLOADS: re.compile(r"[0-9a-f]{64}\.[a-z]{1,5}"),
 }
+LARGE = 1 << 30  # bytes; below that a file of holes does no harm
 DEEPEST = 8  # folders below one of ``kept``
 # Without these a name is looked at by path instead.
 BY_DESCRIPTOR = {os.open, os.stat, os.mkdir, os.unlink, os.rmdir} <= os.supports_dir_fd and hasattr(os, "O_NOFOLLOW")
@@ -275,4 +276,8 @@ def _fault_of_file(found: os.stat_result) -> str | None:
         return "a folder"
     if not stat.S_ISREG(found.st_mode):
         return "no plain file (a pipe, a socket or a device)"
-    return f"a file with {found.st_nlink} names (hard links)" if found.st_nlink > 1 else None
+    if found.st_nlink > 1:
+        return f"a file with {found.st_nlink} names (hard links)"
+    # A file of holes takes no room until it is read or copied. Disks that compress hold less than a file's size, too.
+    hollow = found.st_size > LARGE and getattr(found, "st_blocks", found.st_size) * 512 * 1000 < found.st_size
+    return f"a file of {found.st_size:,} bytes that holds next to nothing" if hollow else None

@@ -51,8 +51,8 @@ def kept_files(collection: Folder, state: dict[str, Any]) -> dict[str, tuple[Fol
     found: dict[str, tuple[Folder, str]] = {}
     for path in state["files"]:
         folder: Folder | None = collection
-        *folders, name = [FOLDER, state["folder"], *str(path).split("/")]
-        for each in folders:
+        *above, name = str(path).split("/")
+        for each in (FOLDER, state["folder"], *above):
             folder = folder.folder(each) if folder is not None else None
         if folder is None:
             missing = collection.path / FOLDER / state["folder"] / path

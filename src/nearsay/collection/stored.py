@@ -101,7 +101,7 @@ def _check_described(record: dict[str, Any]) -> None:
         return
     _check_names(record.get("by"), f"what describes pictures in {place}")
     n = len(record["by"])
-    probes = record.get("probe")
+    probes: Any = record.get("probe")
     right = isinstance(probes, list) and len(probes) == n
     if not right or not all(isinstance(each, list) and {*map(type, each)} <= {float, int} for each in probes):
         raise not_as_written(place, "its probe is not numbers for each descriptor")
