@@ -19,7 +19,7 @@ if sys.platform == "win32":
 from benchmarks.hostile_collections import MEGABYTES, NAMED, Trial, commands, fuzz, random_tampering
 
 COMMANDS = list(commands(Path(), Path()))
-# Each tampering is tried with some of the commands, each command with some of the tamperings.
+# Each tampering is tried with one of the commands; with all of them before a release.
 PARTS = 10
 
 
@@ -30,10 +30,6 @@ def trial(tmp_path_factory):
     assert made.memory_used() < MEGABYTES
 
 
-def some_of(number):
-    return [COMMANDS[(number + step) % len(COMMANDS)] for step in (0, 7)]
-
-
 def test_there_are_enough():
     assert len(NAMED) >= 200
 
@@ -42,12 +38,12 @@ def test_there_are_enough():
 def test_a_tampered_collection_does_no_harm(trial, part):
     wrong = []
     for number, (title, tamper) in list(enumerate(NAMED.items()))[part::PARTS]:
-        wrong += trial.try_out(tamper, some_of(number // PARTS), title)
+        wrong += trial.try_out(tamper, [COMMANDS[(number // PARTS + part) % len(COMMANDS)]], title)
     assert wrong == []
 
 
 def test_collections_changed_at_random_do_no_harm(trial):
-    assert fuzz(trial, range(40), lambda told: None) == []
+    assert fuzz(trial, range(20), lambda told: None) == []
 
 
 def test_the_same_seed_is_the_same_case():
