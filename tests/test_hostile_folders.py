@@ -463,3 +463,15 @@ def test_a_file_of_holes_is_neither_read_nor_copied(pets, tmp_path):
     with Store.open(pets, read_only=True) as store, pytest.raises(StorageError, match="holds next to nothing"):
         store.backup(tmp_path / "copy")
     assert any("holds next to nothing" in fault.what for fault in checkup(pets).faults)
+
+
+def test_a_taxonomy_in_the_log_that_is_none_is_one_line(tmp_path):
+    with LiveCollection.create(tmp_path / "c", 1, taxonomy=[("a", "b"), ("a", "c")]) as made:
+        made.add(["x"], [[1.0]], ["b"])
+    with direct(tmp_path / "c") as connection:
+        (sql,) = connection.execute("SELECT sql FROM sqlite_master WHERE name = 'events_are_not_changed'").fetchone()
+        connection.execute("DROP TRIGGER events_are_not_changed")
+        connection.execute("UPDATE events SET after = '{\"taxonomy\": 0}' WHERE number = 1")
+        connection.execute(sql)
+        connection.commit()
+    assert "the taxonomy is not as nearsay writes it" in in_one_line(run("history", tmp_path / "c"))

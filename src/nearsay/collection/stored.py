@@ -184,10 +184,12 @@ def check_event(number: Any, texts: Sequence[Any], undoes: Any, rows: Any, sides
         raise not_as_written(place, f"the items that it added have no {sorted(missing)[0]!r}")
     if kind == "keep":
         check_keep(place, sides["after"].get("keep"))
-    if kind == "settings" and not rows:
-        check_settings(sides["after"].get("settings"))
-        if not isinstance(sides["before"].get("settings"), dict):
-            raise not_as_written(place, "it has no settings before")
+    for about, check in (("settings", check_settings), ("taxonomy", check_taxonomy)):
+        for side, said in sides.items():
+            if kind == about and about not in said:
+                raise not_as_written(place, f"it does not say what the {about} were {side} it")
+            if not rows and about in said:
+                check(said[about])
 
 
 def check_rows(place: str, rows: Any) -> list[int]:
