@@ -24,6 +24,17 @@ settings.load_profile("thorough" if os.environ.get("NEARSAY_THOROUGH") else "nea
 
 
 @pytest.fixture(autouse=True, scope="session")
+def decisions_of_the_user(tmp_path_factory):
+    """What users named for collections is remembered in a folder of the tests."""
+    before = os.environ.get("NEARSAY_CONFIG")
+    os.environ["NEARSAY_CONFIG"] = str(tmp_path_factory.mktemp("config"))
+    yield
+    os.environ.pop("NEARSAY_CONFIG")
+    if before is not None:
+        os.environ["NEARSAY_CONFIG"] = before
+
+
+@pytest.fixture(autouse=True, scope="session")
 def compiled_loops():
     """Compile all loops, as in the second after the start; ``test_without_compiling.py`` is about the first."""
     with compiling.forced(True):

@@ -15,6 +15,7 @@ import pytest
 from nearsay.collection import LiveCollection
 from nearsay.collection.database import NAME
 from nearsay.collection.doctor import LEARN, REOPEN, RESTORE, RESTORE_ROWS, Checkup, checkup
+from nearsay.collection.folder import Folder
 from nearsay.collection.writer_lock import holder_of
 from nearsay.errors import InputError
 from nearsay.neighbors.table import NeighborTable
@@ -111,7 +112,8 @@ def test_answers_that_differ_are_a_fault(path):
         ("UPDATE items SET label = 'z' WHERE row = 2", "not what the log adds up to", RESTORE),
         ("UPDATE tail SET vector = zeroblob(8) WHERE row = 27", "vectors of event 2 are not those", RESTORE_ROWS),
         ("UPDATE shards SET sha256 = 'x'", "checksum does not match", RESTORE_ROWS),
-        ("DROP TABLE tail", "cannot be read to its end", RESTORE),
+        ("DROP TABLE tail", "tables or triggers are not as nearsay makes them ('tail')", RESTORE),
+        ("UPDATE items SET row = 4711 WHERE row = 3", "Items have row numbers 4, 4711", RESTORE),
     ],
 )
 def test_damage_in_the_database_comes_with_what_to_do(path, change, what, advice):
@@ -139,7 +141,7 @@ def test_damaged_files_come_with_what_to_do(path):
 
 
 def test_what_was_left_behind_is_no_fault_and_the_next_writer_removes_it(path):
-    (path / "shards" / "left-behind.npy").write_bytes(b"." * 100)
+    (path / "shards" / f"{12:012d}-{'0' * 16}.npy").write_bytes(b"." * 100)
     found = checkup(path)
     assert found.ok
     assert (found.stored["n_left_behind"], found.stored["left_behind"]) == (1, 100)
@@ -170,15 +172,16 @@ def test_what_is_no_collection_is_an_error_not_a_fault(tmp_path):
 
 
 def test_a_process_that_is_gone_holds_nothing(path):
+    folder = Folder.open(path)
     with LiveCollection.open(path):
-        assert holder_of(path).startswith(f"process {os.getpid()}")
-    assert holder_of(path) is None
+        assert holder_of(folder).startswith(f"process {os.getpid()}")
+    assert holder_of(folder) is None
     script = f"from nearsay.collection import Store; s = Store.open({str(path)!r}); import os; os._exit(1)"
     subprocess.run(
         [sys.executable, "-c", script], env={**os.environ, "PYTHONPATH": os.pathsep.join(sys.path)}, check=False
     )
     assert (path / "writer.lock").read_text() != ""
-    assert holder_of(path) is None
+    assert holder_of(folder) is None
 
 
 def test_sqlite_versions_are_told_apart():

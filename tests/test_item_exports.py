@@ -129,6 +129,9 @@ def test_sidecars_of_items_from_two_folders_lie_beside_their_own_pictures(pets, 
         Image.new("RGB", (4, 4)).save(tmp_path / name / "a.png")
     pets.store.set_settings({"pictures": str(tmp_path / "one")})
     pets.add(["a of two"], [[1.0]], ["=dog"], details=[{"path": "a.png", "folder": str(tmp_path / "two")}])
+    with pytest.raises(InputError, match="not known on this machine"):
+        export_items(pets, beside_pictures=True)
+    pets.store.remembered.name_pictures(None, tmp_path / "two")
     done = export_items(pets, beside_pictures=True)
     assert [path.parent.name for path in done.paths] == ["one", "two"]
     assert "=dog" not in (tmp_path / "one" / "a.png.xmp").read_text()

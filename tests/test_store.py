@@ -154,11 +154,12 @@ TestStoreAndNotebook.settings = how(max_examples=20, stateful_step_count=30, dea
 
 def test_a_backup_has_the_pictures_that_came_through_the_page(tmp_path):
     with Store.create(tmp_path / "c", 1) as store:
-        store.add(["a"], [[1.0]], details=[{"upload": "a.png"}])
+        name = f"{'0' * 64}.png"
+        store.add(["a"], [[1.0]], details=[{"upload": name}])
         (tmp_path / "c" / "pictures").mkdir()
-        (tmp_path / "c" / "pictures" / "a.png").write_bytes(b"pixels")
+        (tmp_path / "c" / "pictures" / name).write_bytes(b"pixels")
         store.backup(tmp_path / "copy")
-    assert (tmp_path / "copy" / "pictures" / "a.png").read_bytes() == b"pixels"
+    assert (tmp_path / "copy" / "pictures" / name).read_bytes() == b"pixels"
 
 
 @pytest.mark.parametrize("written_to", [True, False])

@@ -17,7 +17,9 @@ import pytest
 
 from make_saved_files import FOLDER, make_collection
 from nearsay.collection import CollectionBusy, Snapshot, StorageError, Store, shards
-from nearsay.collection.database import NAME, Database
+from nearsay.collection.database import NAME, SCHEMA, Database
+from nearsay.collection.doctor import checkup
+from nearsay.collection.sqlite_files import statements
 from nearsay.errors import InputError, NotSure
 
 X = np.arange(40, dtype=np.float64).reshape(10, 4)
@@ -181,7 +183,7 @@ def test_damage_in_the_database_is_found(path, change, fault):
     assert state(path)[-1] == []
     with direct(path) as connection:
         connection.execute(change)
-    assert any(fault in found for found in state(path)[-1])
+    assert any(fault in found.what for found in checkup(path).faults)
 
 
 @pytest.mark.parametrize(
@@ -202,24 +204,31 @@ def test_nobody_changes_the_log_and_who_does_it_by_force_is_found(path, change):
     with direct(path) as connection:
         for (name,) in connection.execute("SELECT name FROM sqlite_master WHERE type = 'trigger'").fetchall():
             connection.execute(f"DROP TRIGGER {name}")
-    (unprotected,) = state(path)[-1]
-    assert "triggers" in unprotected
-    with direct(path) as connection:
         connection.execute(change)
-    assert len(state(path)[-1]) > 1
+    with pytest.raises(StorageError, match="tables or triggers are not as nearsay makes them"):
+        state(path)
+    with direct(path) as connection:
+        for statement in statements(SCHEMA):
+            if "CREATE TRIGGER" in statement:
+                connection.execute(statement)
+    assert len(checkup(path).faults) > 0
 
 
 def test_missing_and_changed_and_unknown_files_are_found(path):
     (kept,) = (path / "kept").iterdir()
-    (path / "shards" / "left-behind.npy").write_bytes(b"...")
+    left, foreign = path / "shards" / f"{12:012d}-{'0' * 16}.npy", path / "shards" / "notes.txt"
+    for file in (left, foreign):
+        file.write_bytes(b"...")
     (kept / "weights.txt").write_text("1 2 4")
-    changed, unknown = state(path)[-1]
+    changed, unknown, not_ours = state(path)[-1]
+    assert "notes.txt is named by nothing, and nearsay did not make it" in not_ours
     assert "weights.txt is not as it was written" in changed
-    assert "left-behind.npy is named by nothing" in unknown
+    assert f"{left.name} is named by nothing: it was left behind and can go" in unknown
     (kept / "weights.txt").unlink()
     Store.open(path).close()  # who may write removes what nobody names
-    (missing,) = state(path)[-1]
+    missing, _ = state(path)[-1]
     assert "weights.txt is missing" in missing
+    assert foreign.exists()
 
 
 @pytest.mark.parametrize("text", [b"SQLite", b"item 3", b"machine", b"euclidean", b"add", b"sha256", b"weights"])

@@ -249,7 +249,7 @@ def test_a_name_that_is_taken_gets_another_id_and_the_same_picture_is_not_kept_t
 def test_what_cannot_be_added_leaves_no_picture_behind(album, tmp_path, monkeypatch):
     path = tmp_path / "a.png"
     path.write_bytes(picture_of(True, 84))
-    describe = Description.recorded(album.store.settings[SETTING])
+    describe = Description.recorded(album.store.settings[SETTING], None)
     offered = uploads.offered_pictures(album, [("a.png", path)], describe)
     uploads.answer_offered(album, offered)
 

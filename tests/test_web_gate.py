@@ -322,7 +322,7 @@ def test_errors_tell_no_path_and_no_traceback(heaps, monkeypatch, caplog, json_t
 def test_a_description_that_cannot_be_made_again_names_no_file(shades, monkeypatch):
     from nearsay.web import asking
 
-    def missing(record):
+    def missing(record, model):
         raise InputError("There is no file /home/somebody/model.onnx.")
 
     monkeypatch.setattr(asking.Description, "recorded", missing)

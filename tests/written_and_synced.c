@@ -238,6 +238,14 @@ int mkdir(const char *path, mode_t mode) {
     return result;
 }
 
+int mkdirat(int folder, const char *path, mode_t mode) {
+    char full[PATH_MAX];
+    REAL(mkdirat);
+    int result = real(folder, path, mode);
+    if (result == 0 && below(folder, path, full)) record(MKDIR, 0, 0, 0, NULL, 0, full, "");
+    return result;
+}
+
 int rmdir(const char *path) {
     char full[PATH_MAX];
     REAL(rmdir);

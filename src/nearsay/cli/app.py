@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from nearsay.terminal import Commands, command_line, empty_table
+from nearsay.terminal import FAILED, Commands, command_line, empty_table
 
 if TYPE_CHECKING:
     from rich.table import Table
@@ -18,6 +18,9 @@ if TYPE_CHECKING:
 
 # Bad rows that are told one by one; the JSON has them all.
 PROBLEMS_TOLD = 1000
+
+# Where a command notes the collection that it is about.
+OPENED = "nearsay.collection"
 
 # What errors say to callers of Python, and what it is called here.
 IN_OPTIONS = (
@@ -28,7 +31,8 @@ IN_OPTIONS = (
     (r"header=True or header=False", "--header or --no-header"),
     (r"Leave header= out", "Leave --header and --no-header out"),
     (r"beside_pictures=True", "--beside-pictures"),
-    (r"Pass pictures=, their folder, or write the sidecars", "Write the sidecars"),
+    (r"Pass pictures=, their folder,", "Name it with --pictures,"),
+    (r"pass encoder=, ", "name it with --encoder, "),
     (r"\bformat='xmp'", "--format xmp"),
     (r"\bformat=", "--format"),
     (r"\blabels=", "--labels"),
@@ -57,6 +61,18 @@ IN_OPTIONS = (
 class NearsayCommands(Commands):
     """The commands of ``nearsay``: errors name options."""
 
+    def invoke(self, ctx: Any) -> Any:
+        try:
+            return super().invoke(ctx)
+        except Exception as error:  # a mistake of ours, unless the collection is damaged
+            path = ctx.meta.get(OPENED)
+            ended = hasattr(error, "exit_code") or isinstance(error, typer.Abort)
+            faults = [] if ended or path is None else _faults(path)
+            if not faults:
+                raise
+            self._tell(f"The collection {path} is damaged: {faults[0]} nearsay doctor lists all that is wrong.")
+            raise typer.Exit(FAILED) from error
+
     def in_options(self, message: str) -> str:
         for pattern, words in IN_OPTIONS:
             message = re.sub(pattern, words, message)
@@ -70,12 +86,34 @@ app = command_line(
     commands=NearsayCommands,
 )
 
-Collection = Annotated[Path, typer.Argument(metavar="COLLECTION", help="Folder of the collection.", show_default=False)]
+
+def _note(ctx: typer.Context, path: Path) -> Path:
+    """Remember which collection a command is about."""
+    ctx.meta[OPENED] = path
+    return path
+
+
+Collection = Annotated[
+    Path,
+    typer.Argument(metavar="COLLECTION", help="Folder of the collection.", callback=_note, show_default=False),
+]
 Ids = Annotated[list[str], typer.Argument(metavar="ID...", help="Items.", show_default=False)]
 Who = Annotated[str | None, typer.Option(help="Who says so, for the history; you, if left out.", show_default=False)]
 Cluster = Annotated[
     str | None,
     typer.Option(metavar="ADDRESS", help="A Dask scheduler, such as tcp://host:8786, or local.", show_default=False),
+]
+Pictures = Annotated[
+    Path | None,
+    typer.Option(
+        metavar="FOLDER", help="Where the collection's pictures lie; one made here knows it.", show_default=False
+    ),
+]
+Encoder = Annotated[
+    Path | None,
+    typer.Option(
+        metavar="MODEL", help="The .onnx model that described it; one made here knows it.", show_default=False
+    ),
 ]
 Strict = Annotated[bool, typer.Option("--strict", help="Stop at the first row that cannot be used.")]
 
@@ -83,6 +121,17 @@ Strict = Annotated[bool, typer.Option("--strict", help="Stop at the first row th
 def main() -> None:
     """The ``nearsay`` command."""
     app()
+
+
+def _faults(path: Path) -> list[str]:
+    """What is wrong with a collection, in sentences."""
+    from nearsay.collection.doctor import checkup
+    from nearsay.errors import NearsayError
+
+    try:
+        return [fault.what for fault in checkup(path).faults]
+    except NearsayError as error:
+        return [str(error)]
 
 
 def _version(asked: bool) -> None:

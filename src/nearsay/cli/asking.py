@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from nearsay.cli.app import Cluster, Collection, Strict, Who, app, count, person, tell_problems
+from nearsay.cli.app import Cluster, Collection, Encoder, Pictures, Strict, Who, app, count, person, tell_problems
 from nearsay.cli.building import Header, IdColumn, Source
 from nearsay.errors import InputError
 from nearsay.terminal import FAILED, AsJson, empty_table, print_json, print_lines, print_parts, show_progress, show_rows
@@ -49,6 +49,7 @@ def label(
     beside_pictures: BesidePictures = False,
     overwrite: Overwrite = False,
     add: Annotated[bool, typer.Option("--add", help="Keep the items, with labels that wait to be confirmed.")] = False,
+    encoder: Encoder = None,
     id_column: IdColumn = None,
     header: Header = None,
     strict: Strict = False,
@@ -77,6 +78,7 @@ def label(
             "--header": header is not None,
             "--format": format is not None,
             "--beside-pictures": beside_pictures,
+            "--encoder": encoder is not None,
         }
         _label_parts(path, src, out, cluster, as_json, settings, refused=refused)
         return
@@ -90,7 +92,7 @@ def label(
     answers: list[Answer] = []
     paths: list[str] = []
     failed = False
-    with LiveCollection.open(path, read_only=not add) as collection:
+    with LiveCollection.open(path, read_only=not add, encoder=encoder) as collection:
         with show_rows(f"Asking about {src.name}") as tell:
             source = asked_source(collection, src, id_column=id_column, header=header, strict=strict, on_progress=tell)
             asked = [new_rows(collection, src, source, strict=strict)] if add else source
@@ -211,6 +213,7 @@ def export(
     ] = None,
     format: Format = None,
     beside_pictures: BesidePictures = False,
+    pictures: Pictures = None,
     overwrite: Overwrite = False,
     as_json: AsJson = False,
 ) -> None:
@@ -225,14 +228,16 @@ def export(
     """
     from nearsay.collection.item_exports import export_items
     from nearsay.collection.live import LiveCollection
+    from nearsay.collection.pictures import picture_folder
 
     _check_out(out, format, beside_pictures)
     if out is None and not beside_pictures:
         raise InputError("Name the file to write with --out, or say --beside-pictures for XMP sidecars.")
-    with LiveCollection.open(path, read_only=True) as collection:
-        if beside_pictures and collection.store.settings.get("pictures") is None:
+    with LiveCollection.open(path, read_only=True, pictures=pictures) as collection:
+        if beside_pictures and picture_folder(collection.store, None) is None:
             raise InputError(
-                f"{path} does not know where its pictures lie. Write sidecars into a folder: --format xmp --out FOLDER."
+                f"It is not known where the pictures of {path} lie on this machine. Name their folder with --pictures,"
+                " or write sidecars into a folder: --format xmp --out FOLDER."
             )
         written = export_items(collection, out, format=format, overwrite=overwrite, beside_pictures=beside_pictures)
         n_items = len(collection)

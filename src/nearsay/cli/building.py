@@ -74,12 +74,12 @@ def index(
         "header": header, "strict": strict,
     }  # fmt: skip
     if add:
-        if any(given is not None for given in (taxonomy, describe, encoder, size, metric, cluster)):
+        if any(given is not None for given in (taxonomy, describe, size, metric, cluster)):
             raise InputError(
-                "--taxonomy, --describe, --encoder, --size and --metric are settled when a collection is made, and"
-                " --cluster is for that alone. Leave them out with --add."
+                "--taxonomy, --describe, --size and --metric are settled when a collection is made, and --cluster is"
+                " for that alone. Leave them out with --add."
             )
-        with LiveCollection.open(out) as collection, show_rows(f"Adding {src.name}") as tell:
+        with LiveCollection.open(out, encoder=encoder) as collection, show_rows(f"Adding {src.name}") as tell:
             made = add_source(collection, src, confirmed=not unconfirmed, who=person(who), on_progress=tell, **reading)
     else:
         asked = [name.strip() for name in describe.split(",")] if describe else None

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from nearsay.cli.app import Cluster, Collection, app, facts_table, tell_problems
+from nearsay.cli.app import Cluster, Collection, Encoder, Pictures, app, facts_table, tell_problems
 from nearsay.errors import InputError
 from nearsay.terminal import FAILED, AsJson, empty_table, print_json, print_lines, print_parts, show_progress, show_rows
 
@@ -28,6 +28,8 @@ def evaluate(
     seed: Annotated[int, typer.Option(min=0, help="Which items are held out.")] = 0,
     report: Annotated[Path | None, typer.Option(help="Write a page, report.html.", show_default=False)] = None,
     overwrite: Annotated[bool, typer.Option("--overwrite", help="Replace a report that is there.")] = False,
+    pictures: Pictures = None,
+    encoder: Encoder = None,
     cluster: Cluster = None,
     as_json: AsJson = False,
 ) -> None:
@@ -44,7 +46,8 @@ def evaluate(
     from nearsay.collection.live import LiveCollection
     from nearsay.neighbors.workers import named_cluster
 
-    with LiveCollection.open(path, read_only=True) as collection, show_rows("Judging answers") as tell:
+    named = {"pictures": pictures, "encoder": encoder}
+    with LiveCollection.open(path, read_only=True, **named) as collection, show_rows("Judging answers") as tell:
         held: Any = _share(holdout)
         if isinstance(held, Path):
             held = asked_source(collection, held)

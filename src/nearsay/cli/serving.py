@@ -9,7 +9,7 @@ from typing import Annotated
 
 import typer
 
-from nearsay.cli.app import Collection, app
+from nearsay.cli.app import Collection, Encoder, Pictures, app
 from nearsay.errors import CollectionBusy, InputError, require
 from nearsay.terminal import print_lines
 
@@ -27,6 +27,8 @@ def serve(
     token: Annotated[bool, typer.Option(help="Ask for the token of the printed address.")] = True,
     name: Annotated[list[str] | None, typer.Option(help="A host name under which it is called.")] = None,
     read_only: Annotated[bool, typer.Option("--read-only", help="Take no corrections.")] = False,
+    pictures: Pictures = None,
+    encoder: Encoder = None,
 ) -> None:
     """Open a page on which the collection is asked and corrected.
 
@@ -48,7 +50,7 @@ def serve(
         raise InputError(f"Anybody could change the collection at {host}: leave --no-token out.")
     with listening(host, port) as socket:
         try:
-            collection = LiveCollection.open(path, read_only=read_only)
+            collection = LiveCollection.open(path, read_only=read_only, pictures=pictures, encoder=encoder)
         except CollectionBusy as busy:
             raise InputError(f"{busy} Or show it without taking corrections: --read-only.") from busy
         with collection:

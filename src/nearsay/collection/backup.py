@@ -18,17 +18,17 @@ from pathlib import Path
 from nearsay.collection import kept, shards
 from nearsay.collection.database import NAME, Database
 from nearsay.collection.durable_files import copy_file, storage_errors, sync_folder, sync_tree
+from nearsay.collection.folder import UPLOADS, Folder
 from nearsay.collection.shards import Shard
 from nearsay.collection.writer_lock import locked
 from nearsay.errors import InputError, StorageError
 
-# Pictures that came through the page lie in this folder of the collection, by content.
-UPLOADS = "pictures"
 LOCK = ".lock"
 TRIES = 10
+SEE = "See faults() for all that is wrong."
 
 
-def back_up(database: Database, folder: Path, to: Path) -> None:
+def back_up(database: Database, collection: Folder, to: Path) -> None:
     """Copy the collection as it is at this moment; ``to`` appears when the copy is whole and on the disk.
 
     Files that are named never change, so the copy of the database says which
@@ -39,34 +39,41 @@ def back_up(database: Database, folder: Path, to: Path) -> None:
     with storage_errors(f"back up to {to}"), new_folder(to) as part:
         part.mkdir()
         database.copy_into(part / NAME)
-        copy = Database.open(part / NAME, read_only=False)
+        made = Folder.open(part)
+        copy = Database.open(made, read_only=False)
         try:
-            _copy_named(copy, folder, part)
+            _copy_named(copy, collection, part)
         finally:
             copy.close()
+            made.close()
 
 
-def _copy_named(database: Database, folder: Path, to: Path) -> None:
+def _copy_named(database: Database, collection: Folder, to: Path) -> None:
+    """Copy what the database names; a name that is not one of ours is refused before anything of it is made."""
     for name in (shards.FOLDER, kept.FOLDER):
         (to / name).mkdir()
-    files: dict[str, str] = {}
     for state in kept.all_kept(database):
-        own = f"{kept.FOLDER}/{state['folder']}"
-        (to / own).mkdir()
-        files |= {f"{own}/{name}": sha256 for name, sha256 in state["files"].items()}
+        for name, (folder, file) in kept.kept_files(collection, state).items():
+            _copy(folder, file, to / kept.FOLDER / state["folder"] / name, state["files"][name])
+    sealed = collection.folder(shards.FOLDER)
     for found in database.all("SELECT * FROM shards"):
         shard = Shard(*found)
-        files[f"{shards.FOLDER}/{shard.file}"] = shard.sha256
-    for name, sha256 in files.items():
-        if not (folder / name).is_file():
-            raise StorageError(f"Cannot back up: {folder / name} is missing. See faults() for all that is wrong.")
-        (to / name).parent.mkdir(parents=True, exist_ok=True)
-        if copy_file(folder / name, to / name) != sha256:
-            raise StorageError(f"Cannot back up: {folder / name} is damaged. See faults() for all that is wrong.")
-    if (folder / UPLOADS).is_dir():
+        if sealed is None or sealed.file(shard.file) is None:
+            raise StorageError(f"Cannot back up: {collection.path / shards.FOLDER / shard.file} is missing. {SEE}")
+        _copy(sealed, shard.file, to / shards.FOLDER / shard.file, shard.sha256)
+    pictures = collection.folder(UPLOADS)
+    if pictures is not None:
         (to / UPLOADS).mkdir()
-        for picture in sorted((folder / UPLOADS).iterdir()):
-            copy_file(picture, to / UPLOADS / picture.name)
+        for picture in pictures.names():
+            copy_file(pictures, picture, to / UPLOADS / picture)
+
+
+def _copy(folder: Folder, name: str, target: Path, sha256: str) -> None:
+    if folder.file(name) is None:
+        raise StorageError(f"Cannot back up: {folder.path / name} is missing. {SEE}")
+    target.parent.mkdir(parents=True, exist_ok=True)
+    if copy_file(folder, name, target) != sha256:
+        raise StorageError(f"Cannot back up: {folder.path / name} is damaged. {SEE}")
 
 
 def check_new_folder(path: Path) -> None:

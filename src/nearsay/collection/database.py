@@ -21,11 +21,12 @@ from contextlib import contextmanager
 from pathlib import Path
 from threading import RLock
 from typing import Any
-from urllib.parse import quote
 
+from nearsay.collection.folder import DATABASE, JOURNAL, LOG, LOG_INDEX, Folder
+from nearsay.collection.sqlite_files import check_schema, connected, raise_interruption, statements
 from nearsay.errors import InputError, StorageError
 
-NAME = "collection.sqlite"
+NAME = DATABASE
 FORMAT = 1
 # "nsay" in ASCII; the application id of SQLite's header tells a collection from any other database.
 APPLICATION = 0x6E736179
@@ -33,7 +34,6 @@ PRAGMAS = {
     "synchronous": "FULL",
     "fullfsync": "ON",
     "checkpoint_fullfsync": "ON",
-    "mmap_size": "0",
     "cache_size": "-65536",
 }
 SECONDS_TO_WAIT = 10.0
@@ -73,7 +73,9 @@ def database_errors(file: Path) -> Iterator[None]:
     except sqlite3.IntegrityError as error:
         raise StorageError(f"The collection refused a change: {error}. Nothing was changed.") from error
     except sqlite3.DatabaseError as error:
-        said = str(error)
+        said = " ".join(str(error).split())[:300]
+        if said == "interrupted":
+            raise_interruption()
         if "full" in said:
             advice = "Free some space and try again; the collection is as it was before."
         elif "malformed" in said or "not a database" in said:
@@ -91,6 +93,7 @@ class Database:
     def __init__(self, connection: sqlite3.Connection, file: Path) -> None:
         self.connection, self.file = connection, file
         self.turn = RLock()
+        self._folder: Folder | None = None
 
     @classmethod
     def create(cls, file: Path, about: dict[str, str]) -> Database:
@@ -105,22 +108,39 @@ class Database:
         return database
 
     @classmethod
-    def open(cls, file: Path, *, read_only: bool) -> Database:
-        """The file as it is, after a look at whose it is and how new."""
-        if not file.is_file():
+    def open(cls, folder: Folder, *, read_only: bool) -> Database:
+        """The database of a collection, after a look at whose it is, how new, and whether its tables are ours.
+
+        SQLite opens files by path. So what lies there is looked at before, and once more when SQLite has it open.
+        """
+        file = folder.path / NAME
+        if not folder.watch(NAME):
             raise InputError(
-                f"{file.parent} is not a collection: there is no {file.name} in it."
-                " Name the folder of one, or make one with Store.create."
+                f"{folder.path} is not a collection: there is no {NAME} in it. Make one with nearsay index, or with"
+                " LiveCollection.create."
             )
-        database = cls(_reading(file) if read_only else _connected(file, "rw"), file)
+        for side in (LOG, LOG_INDEX):
+            folder.file(NAME + side)
+        if folder.stat(NAME + JOURNAL) is not None:
+            # SQLite would undo changes by it, and may remove a file that it names.
+            raise StorageError(
+                f"{folder.path / (NAME + JOURNAL)} is no file of a collection, and SQLite would do what it says."
+                " Remove it if you know where it comes from, else restore the collection from a backup."
+            )
+        database = cls(_reading(folder) if read_only else _connected(file, "rw"), file)
         try:
             with database_errors(file):
                 database._check_format()
+                check_schema(database.connection, SCHEMA, file)
                 if read_only:
                     database.execute("PRAGMA query_only = ON")
                     database.execute("PRAGMA wal_autocheckpoint = 0")
                 else:
                     database._set_up()
+            if not read_only:
+                folder.watch(NAME + LOG)
+                database._folder = folder
+            folder.check_watched()
         except BaseException:
             database.close()
             raise
@@ -131,6 +151,8 @@ class Database:
         ((version,),) = self.execute("PRAGMA user_version").fetchall()
         if application != APPLICATION:
             raise InputError(f"{self.file} is a database of something else, not a collection of nearsay.")
+        if version < 1:
+            raise StorageError(f"{self.file} has format {version}, which no nearsay writes. Restore it from a backup.")
         if version > FORMAT:
             raise InputError(
                 f"The collection {self.file.parent} has format {version}; this version of nearsay reads up to {FORMAT}."
@@ -168,6 +190,8 @@ class Database:
             self.execute("BEGIN IMMEDIATE")
             try:
                 yield
+                if self._folder is not None:  # what is written to a file that has lost its name is gone
+                    self._folder.check_watched()
                 self.execute("COMMIT")
             except BaseException:
                 self._roll_back()
@@ -207,43 +231,29 @@ class Database:
             self.connection.close()
 
 
-def statements(script: str) -> Iterator[str]:
-    """One statement at a time: ``executescript`` would commit on its own."""
-    statement = ""
-    for line in script.splitlines():
-        statement += line + "\n"
-        if sqlite3.complete_statement(statement):
-            yield statement
-            statement = ""
-
-
 def _connected(file: Path, mode: str, more: str = "") -> sqlite3.Connection:
     with database_errors(file):
-        return sqlite3.connect(
-            f"file:{quote(str(file.absolute()))}?mode={mode}{more}",
-            uri=True,
-            timeout=SECONDS_TO_WAIT,
-            isolation_level=None,
-            check_same_thread=False,
-            cached_statements=256,
-        )
+        return connected(file, mode, more, SECONDS_TO_WAIT)
 
 
-def _reading(file: Path) -> sqlite3.Connection:
+def _reading(folder: Folder) -> sqlite3.Connection:
     """A connection that only reads, in a folder that may be read-only too.
 
     Readers of a write-ahead log share an index in the folder. Where they cannot
     write it and there is no log, nobody is writing, and the file alone is all.
     """
+    file = folder.path / NAME
     connection = _connected(file, "ro")
     try:
-        connection.execute("SELECT count(*) FROM sqlite_master")
+        connection.execute("PRAGMA application_id").fetchone()
     except sqlite3.OperationalError as error:
         connection.close()
-        log = file.with_name(f"{file.name}-wal")
-        if log.exists() and log.stat().st_size:
+        if str(error) == "interrupted":
+            raise_interruption()
+        log = folder.file(NAME + LOG)
+        if log is not None and log.st_size:
             raise StorageError(
-                f"{file}: {error}. Its last changes are in {log.name}, and reading them needs a folder that can be"
+                f"{file}: {error}. Its last changes are in {NAME + LOG}, and reading them needs a folder that can be"
                 " written to. Open the collection once for writing, or copy the folder."
             ) from error
         return _connected(file, "ro", "&immutable=1")

@@ -130,13 +130,17 @@ class Description:
         return cls((OnnxEncoder(path, size=size),), f"pictures are described by the model {path.name}", path, size)
 
     @classmethod
-    def recorded(cls, record: Mapping[str, Any]) -> Description:
-        """What a collection was described by, made again and checked; an error where it would not be the same."""
+    def recorded(cls, record: Mapping[str, Any], model: Path | None) -> Description:
+        """What a collection was described by, made again and checked; an error where it would not be the same.
+
+        ``model`` is the file of a model of the user's own, where there was one (``Remembered.model``): the record
+        itself cannot choose what is run.
+        """
         names = list(record["by"])
-        if record.get("model") is not None:
-            found = cls._recorded_model(record)
-        elif len(names) == 1 and names[0] not in DESCRIPTORS:
-            found = cls._encoder(names[0], None)
+        if model is not None:
+            found = cls._encoder(str(model), record.get("size"))
+        elif [name.replace("_", "-") for name in names] == [ENCODER]:
+            found = cls._encoder(ENCODER, None)
         else:
             found = cls(tuple(as_descriptor(name) for name in names), "")
         now = found.to_settings()
@@ -147,19 +151,6 @@ class Description:
                     " be compared. Use the versions of nearsay and its packages of that time, or index anew."
                 )
         return found
-
-    @classmethod
-    def _recorded_model(cls, record: Mapping[str, Any]) -> Description:
-        path = Path(record["model"])
-        if not path.is_file():
-            raise InputError(
-                f"The pictures of this collection were described by the model {path}, which is not there. Put it back."
-            )
-        if content_hash(path) != record["content"]:
-            raise InputError(
-                f"The model {path} is another one than when this collection was made. Put that back, or index anew."
-            )
-        return cls._encoder(str(path), record.get("size"))
 
 
 def numbers_settings(columns: Sequence[str]) -> dict[str, Any]:

@@ -48,4 +48,5 @@ def describe_some(task: Task) -> tuple[np.ndarray, list[tuple[str, str]]]:
 @lru_cache(maxsize=2)
 def _recorded(record: str) -> Description:
     """A description, made and checked once by each process: an encoder takes seconds to load."""
-    return Description.recorded(json.loads(record))
+    found = json.loads(record)
+    return Description.recorded(found, Path(found["model"]) if found.get("model") else None)

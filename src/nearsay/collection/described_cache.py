@@ -8,20 +8,27 @@ from __future__ import annotations
 
 import hashlib
 import json
+import os
 import sqlite3
 import zlib
-from collections.abc import Mapping
-from contextlib import closing
+from collections.abc import Callable, Mapping
+from contextlib import closing, suppress
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 
+from nearsay.collection.folder import CACHE, JOURNAL, LOG, LOG_INDEX, Folder
 from nearsay.collection.picture_sources import Describe
+from nearsay.collection.sqlite_files import check_schema, connected, raise_interruption
 from nearsay.data.images import content_hash
 from nearsay.describe.folder import SkippedImage
+from nearsay.errors import StorageError
 
-NAME = "described.sqlite"
+NAME = CACHE
+SCHEMA = """CREATE TABLE described
+    (content TEXT, key TEXT, vector BLOB, digest INTEGER, PRIMARY KEY (content, key)) WITHOUT ROWID;"""
+SECONDS_TO_WAIT = 1.0
 
 
 class CachedDescribe:
@@ -34,11 +41,11 @@ class CachedDescribe:
     record : what is known of how they are described; vectors of another record are not taken.
     """
 
-    def __init__(self, describe: Describe, folder: Path | None, record: Mapping[str, Any]) -> None:
+    def __init__(self, describe: Describe, folder: Folder | None, record: Mapping[str, Any]) -> None:
         self.name = getattr(describe, "name", "")
         self.n_known = 0
         self._describe = describe
-        self._path = None if folder is None else folder / NAME
+        self._folder, self._n_columns = folder, record["columns"][-1][1]
         self._key = hashlib.sha256(json.dumps(record, sort_keys=True).encode()).hexdigest()
 
     def __call__(self, paths: list[Path]) -> tuple[np.ndarray, list[SkippedImage]]:
@@ -62,35 +69,81 @@ class CachedDescribe:
 
     def _known(self, contents: list[str]) -> dict[str, np.ndarray]:
         known: dict[str, np.ndarray] = {}
-        if self._path is None or not self._path.is_file():
-            return known
-        try:
-            with closing(sqlite3.connect(f"{self._path.as_uri()}?mode=ro", uri=True, timeout=1)) as database:
-                for content in dict.fromkeys(contents):
-                    line = database.execute(
-                        "SELECT vector, digest FROM described WHERE content = ? AND key = ?", (content, self._key)
-                    ).fetchone()
-                    if line is not None and zlib.crc32(line[0]) == line[1]:
-                        known[content] = np.frombuffer(line[0], "<f4").astype(np.float32)
-        except sqlite3.Error:
-            return known
+
+        def read(database: sqlite3.Connection) -> None:
+            asked = "SELECT vector, digest FROM described WHERE content = ? AND key = ?"
+            for content in dict.fromkeys(contents):
+                line = database.execute(asked, (content, self._key)).fetchone()
+                if line is not None and _is_vector(line[0], self._n_columns) and zlib.crc32(line[0]) == line[1]:
+                    known[content] = np.frombuffer(line[0], "<f4").astype(np.float32)
+
+        self._in_cache("ro", read)
         return known
 
     def _keep(self, found: Mapping[str, np.ndarray]) -> None:
-        if self._path is None or not found:
+        if not found:
             return
         lines = [(content, self._key, np.asarray(vector, "<f4").tobytes()) for content, vector in found.items()]
+
+        def write(database: sqlite3.Connection) -> None:
+            database.execute("BEGIN IMMEDIATE")
+            database.executemany(
+                "INSERT OR REPLACE INTO described VALUES (?, ?, ?, ?)",
+                [(*line, zlib.crc32(line[2])) for line in lines],
+            )
+            database.execute("COMMIT")
+
+        self._in_cache("rwc", write)
+
+    def _in_cache(self, mode: str, work: Callable[[sqlite3.Connection], None]) -> None:
+        """Work with the cache, where it can be used; one that is damaged is removed, to begin again next time."""
+        folder = self._folder
+        if folder is None or not _is_usable(folder, may_be_missing=mode != "ro"):
+            return
         try:
-            with closing(sqlite3.connect(self._path, timeout=1)) as database, database:
-                database.execute("PRAGMA synchronous=OFF")
-                database.execute(
-                    "CREATE TABLE IF NOT EXISTS described"
-                    " (content TEXT, key TEXT, vector BLOB, digest INTEGER, PRIMARY KEY (content, key)) WITHOUT ROWID"
-                )
-                database.executemany(
-                    "INSERT OR REPLACE INTO described VALUES (?, ?, ?, ?)",
-                    [(*line, zlib.crc32(line[2])) for line in lines],
-                )
-        except sqlite3.DatabaseError as error:
-            if not isinstance(error, sqlite3.OperationalError):  # damaged: begin again next time
-                self._path.unlink(missing_ok=True)
+            with closing(connected(folder.path / NAME, mode, timeout=SECONDS_TO_WAIT)) as database:
+                # No journal lies beside it, which could name other files; what a crash leaves half written is damaged.
+                database.execute("PRAGMA journal_mode = MEMORY")
+                database.execute("PRAGMA synchronous = OFF")
+                if mode == "rwc" and not database.execute("SELECT count(*) FROM sqlite_master").fetchone()[0]:
+                    database.execute(SCHEMA)
+                check_schema(database, SCHEMA, folder.path / NAME)
+                work(database)
+        except (StorageError, sqlite3.DatabaseError) as error:
+            if str(error) == "interrupted":
+                raise_interruption()
+            if not isinstance(error, sqlite3.OperationalError):
+                with suppress(OSError):
+                    folder.remove(NAME)
+
+
+def _is_vector(stored: object, n_columns: int) -> bool:
+    return isinstance(stored, bytes) and len(stored) == 4 * n_columns
+
+
+def _is_usable(folder: Folder, *, may_be_missing: bool) -> bool:
+    """Whether SQLite may open it: a plain file without anything beside it that SQLite would follow."""
+    try:
+        alone = all(folder.stat(NAME + side) is None for side in (JOURNAL, LOG, LOG_INDEX))
+        return alone and (folder.file(NAME) is not None or may_be_missing)
+    except OSError:  # no plain file: it is left alone
+        return False
+
+
+def cache_folder(path: Path) -> Folder | None:
+    """The folder in which the cache of a collection that is being made lies; None where something else has its name."""
+    path.mkdir(exist_ok=True)
+    return None if path.is_symlink() else Folder.open(path)
+
+
+def move_cache(partial: Path, part: Path) -> None:
+    """Put the cache into the folder of the collection that is being made, and remove its own."""
+    if partial.is_symlink() or not partial.is_dir():
+        return
+    folder = Folder.open(partial)
+    with suppress(OSError):
+        if folder.file(NAME) is not None:
+            os.replace(folder.path / NAME, part / NAME)
+    folder.close()
+    with suppress(OSError):
+        partial.rmdir()

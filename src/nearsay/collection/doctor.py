@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import os
 import sqlite3
+from contextlib import suppress
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -17,9 +18,14 @@ import numpy as np
 
 from nearsay import __version__
 from nearsay.collection import kept, shards
+from nearsay.collection.database import Database
+from nearsay.collection.faults import entry_faults
+from nearsay.collection.folder import DATABASE, LOG, LOG_INDEX, Folder
 from nearsay.collection.garbage import unnamed_files
+from nearsay.collection.learned import LEARN
 from nearsay.collection.live import LiveCollection
-from nearsay.collection.store import Store
+from nearsay.collection.reading import ReadableStore
+from nearsay.collection.store import Store, opened_folder
 from nearsay.collection.writer_lock import holder_of
 from nearsay.errors import InputError, NearsayError, StorageError
 
@@ -28,7 +34,6 @@ ANSWERS_COMPARED = 20
 FIRST_AFFECTED, LAST_AFFECTED = (3, 7, 0), (3, 51, 2)
 RESTORE = "Restore the collection from a backup. Until then, open it with read_only=True and export what can be read."
 RESTORE_ROWS = "Restore the file from a backup of the collection, or forget its items and add them anew."
-LEARN = "Learn again: it is made from the items, and nothing else is lost."
 REOPEN = "Close the collection and open it again: what is on disk counts. This should not happen; please report it."
 # What to do, by words of the fault; the first that fit.
 ADVICE = (
@@ -157,7 +162,26 @@ def checkup(collection: LiveCollection | str | os.PathLike[str]) -> Checkup:
     except InputError:
         raise  # no collection, or one of a newer nearsay: that is no fault of it
     except (StorageError, OSError, ValueError, TypeError) as error:
-        return Checkup(str(path), [Fault(f"It cannot be opened: {error}", RESTORE)], writer=holder_of(path))
+        folder = opened_folder(path)
+        try:
+            more = [what for what in _damage_of(folder) if what not in str(error)]
+            faults = [Fault(what, advice_on(what)) for what in (f"It cannot be opened: {error}", *more)]
+            return Checkup(str(path), faults, writer=holder_of(folder))
+        finally:
+            folder.close()
+
+
+def _damage_of(folder: Folder) -> list[str]:
+    """What is wrong with a collection that cannot be opened, as far as it can be read."""
+    found: list[str] = []
+    with suppress(OSError):
+        found += entry_faults(folder)
+        database = Database.open(folder, read_only=True)
+        try:
+            found += [what for what in ReadableStore(folder, database).damage() if what not in found]
+        finally:
+            database.close()
+    return found
 
 
 def _checked(collection: LiveCollection, *, opened_just_now: bool) -> Checkup:
@@ -178,7 +202,7 @@ def _checked(collection: LiveCollection, *, opened_just_now: bool) -> Checkup:
     except (NearsayError, OSError, ValueError, KeyError) as error:
         if not faults:  # otherwise that is why
             faults.append(Fault(f"The collection cannot answer: {error}", LEARN))
-    left = unnamed_files(store._database, store.path)
+    left = [] if faults else unnamed_files(store._database, store.folder)
     return Checkup(
         str(store.path),
         faults,
@@ -187,8 +211,12 @@ def _checked(collection: LiveCollection, *, opened_just_now: bool) -> Checkup:
         items,
         learned,
         stale,
-        {**_sizes(store.path), "left_behind": sum(map(_bytes, left)), "n_left_behind": len(left)},
-        holder_of(store.path),
+        {
+            **_sizes(store.folder),
+            "left_behind": sum(folder.n_bytes(name) for folder, name in left),
+            "n_left_behind": len(left),
+        },
+        holder_of(store.folder),
     )
 
 
@@ -251,19 +279,16 @@ def _versions(store: Store) -> dict[str, Any]:
     }
 
 
-def _sizes(folder: Path) -> dict[str, int]:
-    learned = list((folder / kept.FOLDER).glob("*"))
+def _sizes(folder: Folder) -> dict[str, int]:
+    learned = None
+    with suppress(OSError):  # a link, named as a fault
+        learned = folder.folder(kept.FOLDER)
     return {
-        "vectors": _bytes(folder / shards.FOLDER),
-        "database": sum(_bytes(file) for file in folder.glob("collection.sqlite*")),
-        "learned": sum(map(_bytes, learned)),
-        "learned_folders": len(learned),
+        "vectors": folder.n_bytes(shards.FOLDER),
+        "database": sum(map(folder.n_bytes, (DATABASE, DATABASE + LOG, DATABASE + LOG_INDEX))),
+        "learned": folder.n_bytes(kept.FOLDER),
+        "learned_folders": 0 if learned is None else len(learned.names()),
     }
-
-
-def _bytes(path: Path) -> int:
-    files = [path] if path.is_file() else [file for file in path.rglob("*") if file.is_file()]
-    return sum(file.stat().st_size for file in files)
 
 
 def _size(n_bytes: int) -> str:

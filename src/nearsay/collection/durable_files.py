@@ -11,10 +11,11 @@ import os
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
-from typing import Any
+from typing import Any, BinaryIO
 
 import numpy as np
 
+from nearsay.collection.folder import Folder
 from nearsay.errors import StorageError
 
 try:
@@ -24,8 +25,8 @@ except ImportError:
     F_FULLFSYNC = None
 
 CHUNK = 1 << 22
-# A file that is new, and bytes as they are (elsewhere than on Windows they always are).
-WRITE_NEW = os.O_WRONLY | os.O_CREAT | os.O_EXCL | getattr(os, "O_BINARY", 0)
+# A file that is new.
+WRITE_NEW = os.O_WRONLY | os.O_CREAT | os.O_EXCL
 
 
 @contextmanager
@@ -48,8 +49,11 @@ def sync_file(descriptor: int) -> None:
         os.fsync(descriptor)
 
 
-def sync_folder(folder: Path) -> None:
+def sync_folder(folder: Path | Folder) -> None:
     """Return when the names in the folder are on the disk."""
+    if isinstance(folder, Folder):
+        folder.sync(sync_file)
+        return
     if os.name == "nt":  # Windows opens no folders; there, names are journaled with their files
         return
     descriptor = os.open(folder, os.O_RDONLY)
@@ -59,7 +63,7 @@ def sync_folder(folder: Path) -> None:
         os.close(descriptor)
 
 
-def write_array(path: Path, parts: list[np.ndarray]) -> str:
+def write_array(folder: Folder, name: str, parts: list[np.ndarray]) -> str:
     """Write the parts, one below the other, as one ``.npy`` file and sync it; returns its SHA-256.
 
     The folder is left to the caller, who may write several files and sync it
@@ -67,7 +71,7 @@ def write_array(path: Path, parts: list[np.ndarray]) -> str:
     """
     digest = hashlib.sha256()
     shape = (sum(len(part) for part in parts), parts[0].shape[1])
-    descriptor = os.open(path, WRITE_NEW, 0o666)
+    descriptor = folder.descriptor_of(name, WRITE_NEW)
     with open(descriptor, "wb", buffering=0) as file:
         for data in (memoryview(npy_header(shape)), *(bytes_of(part) for part in parts)):
             digest.update(data)
@@ -88,16 +92,21 @@ def bytes_of(rows: np.ndarray) -> memoryview:
     return np.ascontiguousarray(rows, dtype="<f4").reshape(-1).view(np.uint8).data
 
 
-def checksum(path: Path) -> str:
+def checksum(file: Path | BinaryIO) -> str:
     """SHA-256 of a file."""
-    with open(path, "rb") as file:
-        return hashlib.file_digest(file, "sha256").hexdigest()
-
-
-def copy_file(source: Path, target: Path) -> str:
-    """Copy a file and sync the copy; returns the SHA-256 of what was read."""
+    if isinstance(file, Path):
+        with open(file, "rb") as opened:
+            return checksum(opened)
     digest = hashlib.sha256()
-    with open(source, "rb") as old, open(target, "xb", buffering=0) as new:
+    while data := file.read(CHUNK):
+        digest.update(data)
+    return digest.hexdigest()
+
+
+def copy_file(folder: Folder, name: str, target: Path) -> str:
+    """Copy a file of a collection and sync the copy; returns the SHA-256 of what was read."""
+    digest = hashlib.sha256()
+    with folder.reading(name) as old, open(target, "xb", buffering=0) as new:
         while data := old.read(CHUNK):
             digest.update(data)
             _write_all(new, memoryview(data))

@@ -11,6 +11,7 @@ from nearsay.collection.judgement import Judgement
 from nearsay.collection.judging import Asked, Progress
 from nearsay.collection.live import LiveCollection
 from nearsay.collection.picture_sources import path_within
+from nearsay.collection.pictures import picture_folder
 from nearsay.data.images import seen
 from nearsay.decision.guarantee import check_share
 from nearsay.errors import InputError
@@ -93,13 +94,13 @@ def evaluation_report(
     path : where to; a file that is there is kept unless ``overwrite``.
     pictures : path, optional
         The folder in which the paths of the items' details (``path``) begin; mistakes are then shown as pictures. By
-        default the collection's setting ``pictures``, where it has one.
+        default the collection's setting ``pictures``, where the user has named that folder on this machine.
     """
     check_free(path, overwrite=overwrite)
     check_share("accuracy", accuracy, ends=True)
     judgement = Judgement.of(collection, holdout=holdout, seed=seed, on_progress=on_progress, cluster=cluster)
     summary, asked = judgement.summary(accuracy), judgement.asked
-    folder = pictures if pictures is not None else collection.store.settings.get("pictures")
+    folder = pictures if pictures is not None else picture_folder(collection.store, None)
     figures = {}
     if asked.labels is not None:
         figures = evaluation_figures(

@@ -19,6 +19,7 @@ from typing import Any
 
 from nearsay.collection.database import Database, database_errors
 from nearsay.collection.event_words import event_in_words, label_changes
+from nearsay.collection.stored import check_event, check_rows, from_json
 
 COLUMNS = "number, kind, at, by, who, undoes, rows, before, after, vectors, digest"
 PAGE, PAGE_SIZE = 200, 1 << 22
@@ -148,8 +149,8 @@ def _page(database: Database, which: str, values: tuple[int, ...]) -> list[tuple
 
 def rows_changed(database: Database, after: int) -> set[int]:
     """Numbers of the rows that events after a number are about."""
-    found = database.all("SELECT rows FROM events WHERE number > ?", (after,))
-    return {row for (rows,) in found for row in json.loads(rows)}
+    found = database.all("SELECT number, rows FROM events WHERE number > ?", (after,))
+    return {row for number, rows in found for row in check_rows(f"event {number}", from_json(rows, f"event {number}"))}
 
 
 def undone_events(database: Database) -> dict[int, int]:
@@ -215,8 +216,9 @@ def _stored(event: Event) -> list[Any]:
 
 def _event(stored: tuple[Any, ...]) -> Event:
     number, kind, when, by, who, undoes, rows, before, after, vectors, _ = stored
-    numbers = json.loads(rows)
-    was, became = (_lengthened(json.loads(side), len(numbers)) for side in (before, after))
+    numbers, was, became = (from_json(text, f"event {number}") for text in (rows, before, after))
+    check_event(number, (kind, when, by, who), undoes, numbers, {"before": was, "after": became})
+    was, became = (_lengthened(side, len(numbers)) for side in (was, became))
     return Event(number, kind, when, by, who, numbers, was, became, undoes, vectors)
 
 

@@ -117,8 +117,8 @@ def export_sidecars(
     if out is None:
         if any(folder is None and answer.path for answer, folder in zip(answers, folders, strict=True)):
             raise InputError(
-                "The folder of the pictures is not known. Pass pictures=, their folder, or write the sidecars into a"
-                " folder of their own."
+                "The folder of the pictures is not known on this machine. Pass pictures=, their folder, or write the"
+                " sidecars into a folder of their own."
             )
         return Exported(*write_sidecars(answers, folders))
     if out.resolve() in {folder.resolve() for folder in set(folders) if folder is not None}:

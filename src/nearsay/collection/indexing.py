@@ -19,10 +19,11 @@ from nearsay.collection.backup import check_new_folder, new_folder
 from nearsay.collection.batches import Batch, Problem
 from nearsay.collection.described import SETTING, Description, check_columns, numbers_settings
 from nearsay.collection.described_by_workers import DescribedByWorkers
-from nearsay.collection.described_cache import CachedDescribe
+from nearsay.collection.described_cache import CachedDescribe, cache_folder, move_cache
 from nearsay.collection.durable_files import storage_errors
 from nearsay.collection.live import LiveCollection
 from nearsay.collection.sources import READING, Source, read_source
+from nearsay.collection.store import Store
 from nearsay.errors import InputError
 
 PICTURES = "pictures"
@@ -109,19 +110,18 @@ def index_source(
     settings, groups, measured = _measured(source, described, metric)
     with storage_errors(f"make the collection {path}"), new_folder(path) as part:
         collection = LiveCollection.create(
-            part, rows.X.shape[1], metric=measured, feature_groups=groups, taxonomy=source.taxonomy,
+            part, rows.X.shape[1], metric=measured, feature_groups=groups, taxonomy=source.taxonomy, remember=False,
             settings={
                 SETTING: settings, "source": str(Path(src).resolve()), **_pictures_of(src, source),
                 "reading": {name: reading[name] for name in READING if reading.get(name) is not None},
             },
         )  # fmt: skip
+        named = replace(collection.store.remembered, path=Path(os.path.realpath(path)))
         with collection:
             _add(collection, rows, confirmed, who)
             learned = _learned(collection, rows, on_learning) if learn and confirmed else None
-        if partial.is_dir():
-            for file in partial.iterdir():
-                file.replace(part / file.name)
-            partial.rmdir()
+        move_cache(partial, part)
+    named.save()
     return _told(path, source, rows, learned)
 
 
@@ -160,6 +160,9 @@ def new_rows(collection: LiveCollection, src: str | os.PathLike[str], source: So
     source.problems = sorted(problems, key=lambda problem: problem.row)
     rows = _joined([batch for batch in batches if len(batch)])
     elsewhere = _pictures_of(src, source).get(PICTURES)
+    if elsewhere is not None:
+        collection.store.remembered.name_pictures(elsewhere, elsewhere)
+        collection.store.remembered.save()
     if elsewhere is not None and elsewhere != collection.store.settings.get(PICTURES):
         rows = replace(rows, details=[{**details, "folder": elsewhere} for details in rows.details])
     return rows
@@ -172,7 +175,7 @@ def asked_source(collection: LiveCollection, src: str | os.PathLike[str], **read
         return read_source(src, **reading)
     reading["like"] = collection.store.settings.get("reading")
     of_pictures = record["kind"] == PICTURES
-    describe = _Recorded(record, collection.store.path) if of_pictures else None
+    describe = _Recorded(record, collection.store) if of_pictures else None
     source = read_source(src, describe=describe, **reading)
     if source.of_pictures and not of_pictures:
         raise InputError(f"{source.name} has pictures, and the items of this collection are rows of numbers.")
@@ -208,25 +211,25 @@ class _Describing:
         if self._cached is None:
             found = self.description or Description.asked()
             self.description, self.settings = found, found.to_settings()
-            self._folder.mkdir(exist_ok=True)
+            folder = cache_folder(self._folder)
             shared = None if self._cluster is None else DescribedByWorkers(self.settings, self._cluster)
-            self._cached = CachedDescribe(shared or found, self._folder, self.settings)
+            self._cached = CachedDescribe(shared or found, folder, self.settings)
         return self._cached
 
 
 class _Recorded:
     """Describes as a collection was described, made when the first picture comes."""
 
-    def __init__(self, record: dict[str, Any], folder: Path) -> None:
+    def __init__(self, record: dict[str, Any], store: Store) -> None:
         self.name = ", ".join(record["by"])
-        self._record, self._folder = record, folder
+        self._record, self._store = record, store
         self._cached: CachedDescribe | None = None
 
     def __call__(self, paths: list[Path]) -> Any:
         if self._cached is None:
-            writable = os.access(self._folder, os.W_OK)
-            found = Description.recorded(self._record)
-            self._cached = CachedDescribe(found, self._folder if writable else None, self._record)
+            writable = os.access(self._store.path, os.W_OK)
+            found = Description.recorded(self._record, self._store.remembered.model(self._record))
+            self._cached = CachedDescribe(found, self._store.folder if writable else None, self._record)
         return self._cached(paths)
 
 

@@ -21,6 +21,7 @@ from nearsay.collection.exports import (
 from nearsay.collection.item_table import COLUMNS, item_dicts
 from nearsay.collection.labeling_tools import fiftyone_files, label_studio_tasks
 from nearsay.collection.live import LiveCollection
+from nearsay.collection.pictures import picture_folder
 from nearsay.data.replacing import as_text
 from nearsay.errors import require
 from nearsay.taxonomy.taxonomy import Taxonomy
@@ -45,7 +46,8 @@ def export_items(
         and FiftyOne get confirmed labels only.
     pictures : path, optional
         The folder in which the paths of the items (``path`` in their details) begin. By default ``folder`` in their
-        details, else the collection's setting ``pictures``; for ``fiftyone`` else the folder of ``path``.
+        details, else the collection's setting ``pictures``, where the user has named these on this machine; for
+        ``fiftyone`` else the folder of ``path``.
 
     >>> import tempfile
     >>> folder = Path(tempfile.mkdtemp())
@@ -60,11 +62,11 @@ def export_items(
     known = collection.store.items()
     items, version = item_dicts(known), known.version
     tree = collection.taxonomy
-    folder = pictures if pictures is not None else collection.store.settings.get("pictures")
+    folder = pictures if pictures is not None else picture_folder(collection.store, None)
     if chosen == "xmp" or path is None:
         sure = [item for item in items if item["confirmed"]]
         # Items that were added later may come from another folder.
-        named = [pictures or (item["details"] or {}).get("folder") or folder for item in sure]
+        named = [pictures or picture_folder(collection.store, item["details"]) for item in sure]
         folders = [None if name is None else Path(name) for name in named]
         return export_sidecars(_sure_answers(items, tree, version), folders, path, overwrite=overwrite)
     if chosen == "fiftyone":

@@ -19,6 +19,7 @@ import numpy as np
 
 from nearsay.collection.database import Database
 from nearsay.collection.events import Event, read_events, says_one_thing
+from nearsay.collection.stored import all_from_json, check_column, not_as_written
 
 # Columns of an item that events change. ``id`` is given once, with the row.
 CHANGING = ("label", "keywords", "details", "confirmed", "by", "alive")
@@ -71,7 +72,7 @@ def items_at(database: Database, version: int) -> Items:
         if event.kind == "add":
             columns = {name: said[: event.rows[0]] for name, said in columns.items()}
         else:
-            _put(columns, event.rows, event.before)
+            _put(columns, event, event.before)
     return _as_items(columns, version)
 
 
@@ -81,12 +82,21 @@ def replayed(events: Iterable[Event]) -> Items:
     version = 0
     for event in events:
         if event.kind == "add":
+            n = len(columns["id"])
+            if event.rows[0] != n:
+                raise not_as_written(f"event {event.number}", f"it adds row {event.rows[0]}, and the next one is {n}")
             for name, said in columns.items():
                 said += event.after[name]
         else:
-            _put(columns, event.rows, event.after)
+            _put(columns, event, event.after)
         version = event.number
     return _as_items(columns, version)
+
+
+def check_reach(event: Event, n_rows: int) -> None:
+    """Refuse an event about rows that are not there."""
+    if event.rows and max(event.rows) >= n_rows:
+        raise not_as_written(f"event {event.number}", f"it is about row {max(event.rows)}, and there are {n_rows:,}")
 
 
 def different(ours: Items, theirs: Items) -> list[int]:
@@ -124,6 +134,8 @@ def columns_of(database: Database, rows: list[int], names: Iterable[str]) -> dic
     names = list(names)
     statement = f"SELECT {', '.join(names)} FROM items WHERE row = ?"
     found = [database.execute(statement, (row,)).fetchone() for row in rows]
+    if None in found:
+        raise not_as_written("the table 'items'", f"row {rows[found.index(None)]} is missing")
     return {name: _read(name, [said[place] for said in found]) for place, name in enumerate(names)}
 
 
@@ -136,12 +148,13 @@ def _columns_now(database: Database) -> dict[str, list[Any]]:
     return {name: _read(name, said) for name, said in columns.items()}
 
 
-def _put(columns: dict[str, list[Any]], rows: list[int], said: dict[str, Any]) -> None:
-    if not rows:
+def _put(columns: dict[str, list[Any]], event: Event, said: dict[str, Any]) -> None:
+    if not event.rows:
         return
+    check_reach(event, len(columns["id"]))
     for name, values in said.items():
         column = columns[name]
-        for row, value in zip(rows, values, strict=True):
+        for row, value in zip(event.rows, values, strict=True):
             column[row] = value
 
 
@@ -154,8 +167,11 @@ def _stored(name: str, values: list[Any]) -> list[Any]:
 
 def _read(name: str, values: list[Any]) -> list[Any]:
     if name in AS_JSON:
-        return [None if value is None else json.loads(value) for value in values]
-    return [bool(value) for value in values] if name in AS_BOOL else values
+        values = all_from_json(values, f"the column {name!r} of the items")
+    elif name in AS_BOOL and {*values} <= {0, 1}:
+        values = [*map(bool, values)]
+    check_column(name, values)
+    return values
 
 
 def _as_items(columns: dict[str, list[Any]], version: int) -> Items:

@@ -21,25 +21,44 @@ from typing import Any
 from nearsay.collection.database import Database
 from nearsay.collection.durable_files import storage_errors, sync_folder, sync_tree
 from nearsay.collection.events import read_event, undone_events
-from nearsay.errors import InputError
+from nearsay.collection.folder import KEPT, NAMES, WORD, Folder
+from nearsay.collection.stored import from_json, not_as_written
+from nearsay.errors import InputError, StorageError
 
-FOLDER = "kept"
+FOLDER = KEPT
 LET_GO = "let_go"
-KIND = re.compile(r"\w[\w.-]{0,63}", re.ASCII)
+KIND = re.compile(WORD, re.ASCII)
 
 
-def write_kept(folder: Path, kind: str, number: int, write: Callable[[Path], Any]) -> dict[str, Any]:
+def write_kept(collection: Folder, kind: str, number: int, write: Callable[[Path], Any]) -> dict[str, Any]:
     """Let ``write`` fill a new folder, sync it, and describe it for the event that will name it."""
     if not isinstance(kind, str) or not KIND.fullmatch(kind):
         raise InputError(f"A kind of learned state is a word of letters, digits, dots and dashes; got {kind!r}.")
     name = f"{number:012d}-{kind}-{secrets.token_hex(4)}"
-    new = folder / FOLDER / name
-    with storage_errors(f"keep {kind!r} in {new}"):
-        new.mkdir()
-        write(new)
-        files = sync_tree(new)
-        sync_folder(new.parent)
+    with storage_errors(f"keep {kind!r} in {collection.path / FOLDER / name}"):
+        folder = collection.made(FOLDER)
+        write(folder.made(name).path)
+        files = sync_tree(folder.path / name)
+        sync_folder(folder)
+    for file in files:
+        if not all(NAMES[f"{FOLDER}/*"].fullmatch(part) for part in file.split("/")):
+            raise InputError(f"Names of files that are kept have letters, digits, dots and dashes; got {file!r}.")
     return {"kind": kind, "folder": name, "files": files}
+
+
+def kept_files(collection: Folder, state: dict[str, Any]) -> dict[str, tuple[Folder, str]]:
+    """Every file of what is kept: {path within its folder: (the folder it lies in, its name there)}."""
+    found: dict[str, tuple[Folder, str]] = {}
+    for path in state["files"]:
+        folder: Folder | None = collection
+        *above, name = str(path).split("/")
+        for each in (FOLDER, state["folder"], *above):
+            folder = folder.folder(each) if folder is not None else None
+        if folder is None:
+            missing = collection.path / FOLDER / state["folder"] / path
+            raise StorageError(f"The file {missing} is missing. Learn again: it is made from the items.")
+        found[path] = folder, name
+    return found
 
 
 def latest_kept(database: Database, kind: str) -> tuple[int, dict[str, Any]] | None:
@@ -91,4 +110,9 @@ def _every_keep(database: Database) -> list[tuple[int, dict[str, Any]]]:
 def _let_go(database: Database) -> dict[str, int]:
     """By kind, the first event whose state is still there."""
     said = database.one("SELECT value FROM about WHERE name = ?", (LET_GO,))
-    return {} if said is None else json.loads(said)
+    if said is None:
+        return {}
+    found = from_json(said, f"{LET_GO!r}")
+    if not isinstance(found, dict) or not {*map(type, found.values())} <= {int}:
+        raise not_as_written(f"{LET_GO!r}", "it is not numbers of events")
+    return found

@@ -28,6 +28,7 @@ from nearsay.collection.live_views import LiveView, LiveViews, Sight, Voters, ch
 from nearsay.data import saved_objects
 from nearsay.decision.calibration import LEFT_OUT_ROWS_WORTH_ONE, Calibration
 from nearsay.decision.hedged import HedgedClassifier
+from nearsay.errors import SavedFileError
 from nearsay.neighbors.index import NeighborIndex
 from nearsay.neighbors.table import NeighborTable
 from nearsay.posterior.base import Posterior
@@ -45,6 +46,8 @@ from nearsay.search.choose import Choice
 from nearsay.taxonomy.taxonomy import Taxonomy
 
 FILE = "learned.nearsay"
+LEARN = "Learn again: it is made from the items, and nothing else is lost."
+MOST_NEIGHBORS = 1_000_000
 # So many rows are searched sooner than the table of all others of all rows is made, where it is not kept already.
 FEW_ROWS = 64
 
@@ -207,6 +210,17 @@ class Learned:
         learned: Learned = saved_objects.load(Path(folder) / FILE, expect="Learned")
         return learned
 
+    def check(self, n_columns: int) -> None:
+        """Refuse what was not learned from rows of so many columns: it may have been changed."""
+        try:
+            some = np.zeros((2, n_columns), np.float32)
+            usable = 1 <= self.n_neighbors <= MOST_NEIGHBORS and self.fold.dtype == np.int8 and self.fold.ndim == 1
+            usable = usable and bool(self.sights) and all(_fits(sight, some) for sight in self.all_sights)
+        except Exception as error:
+            raise SavedFileError(f"What was learned cannot be used ({error!r:.200}). {LEARN}") from error
+        if not usable:
+            raise SavedFileError(f"What was learned does not fit rows of {n_columns} columns. {LEARN}")
+
     def voters(self, votes: np.ndarray, labels: np.ndarray, n_classes: int) -> Voters:
         """These voters, with the folds that they were in."""
         fold = np.full(len(votes), -1, np.int8)
@@ -354,6 +368,14 @@ class LiveClassifier(NeighborClassifier):
             self.ids_,
             self._novelty.twins(table),
         )
+
+
+def _fits(sight: Sight, some: np.ndarray) -> bool:
+    """Whether rows can be seen so, in whole and in each fold."""
+    if sight.columns is not None and not 0 <= sight.columns[0] < sight.columns[1] <= some.shape[1]:
+        return False
+    shapes = {replace(sight, whole=each).seen(some).shape for each in (sight.whole, *sight.without)}
+    return len(shapes) == 1 and all(len(shape) == 2 and shape[0] == len(some) for shape in shapes)
 
 
 def _index_of(view: LiveView) -> NeighborIndex:

@@ -14,6 +14,7 @@ import os
 import threading
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
+from pathlib import Path
 from types import TracebackType
 from typing import Any, Self
 
@@ -128,6 +129,7 @@ class LiveCollection:
         taxonomy: Taxonomy | Sequence[tuple[str, str]] | None = None,
         machines_vote: bool = False,
         settings: dict[str, Any] | None = None,
+        remember: bool = True,
     ) -> LiveCollection:
         """Make an empty collection in a new folder.
 
@@ -142,6 +144,8 @@ class LiveCollection:
         taxonomy : a Taxonomy of the labels, or its edges (parent, child), for hedged answers.
         machines_vote : whether labels that nobody confirmed count.
         settings : anything else to be remembered, such as what described the items.
+        remember : whether paths in ``settings`` (``pictures``, a model) are used without asking when this collection
+            is opened here again; see ``remembered.py``.
         """
         if feature_groups is None:
             measured: dict[str, Any] = {"metric": check_metric(metric)}
@@ -150,17 +154,57 @@ class LiveCollection:
         about = {**(settings or {}), **measured, "machines_vote": bool(machines_vote)}
         _edges_and_words(taxonomy)  # what cannot be used leaves no folder behind
         collection = cls(Store.create(path, n_columns, about))
+        collection.store.remembered.name_recorded(about)
+        if remember:
+            collection.store.remembered.save()
         if taxonomy is not None:
             collection.set_taxonomy(taxonomy)
         return collection
 
     @classmethod
-    def open(cls, path: str | os.PathLike[str], *, read_only: bool = False) -> LiveCollection:
+    def open(
+        cls,
+        path: str | os.PathLike[str],
+        *,
+        read_only: bool = False,
+        pictures: str | os.PathLike[str] | None = None,
+        encoder: str | os.PathLike[str] | None = None,
+    ) -> LiveCollection:
         """Open a collection; nothing but counts is read until it is asked.
 
         A second writer is refused with ``CollectionBusy``; any number may read beside the one.
+
+        Parameters
+        ----------
+        path : its folder.
+        read_only : bool
+        pictures : path, optional
+            Where its pictures lie on this machine. A collection from elsewhere cannot choose that; one that was made
+            here knows it. It is remembered, outside the collection.
+        encoder : path, optional
+            The ``.onnx`` model that described its pictures, likewise.
         """
-        return cls(Store.open(path, read_only=read_only))
+        collection = cls(Store.open(path, read_only=read_only))
+        try:
+            collection._name(pictures, encoder)
+        except BaseException:
+            collection.close()
+            raise
+        return collection
+
+    def _name(self, pictures: str | os.PathLike[str] | None, encoder: str | os.PathLike[str] | None) -> None:
+        """The user says where pictures and model lie."""
+        if pictures is None and encoder is None:
+            return
+        settings, remembered = self.store.settings, self.store.remembered
+        if pictures is not None:
+            remembered.name_pictures(settings.get("pictures"), pictures)
+        if encoder is not None:
+            recorded = (settings.get("described") or {}).get("model")
+            if recorded is None:
+                raise InputError("No model of a user described the items of this collection: leave the encoder out.")
+            remembered.name_model(recorded, encoder)
+        remembered.save()
 
     def close(self) -> None:
         """Give the collection back; a second time does nothing."""
@@ -383,7 +427,7 @@ class LiveCollection:
     def learned(self) -> LearnedInfo | None:
         """What is learned, and whether it has gone stale; None before anything is."""
         kept = self.store.kept(LEARNED)
-        return None if kept is None else self._info(Learned.read(kept[1]) if self._now is None else self._now.learned)
+        return None if kept is None else self._info(self._read(kept[1]) if self._now is None else self._now.learned)
 
     def history(self, after: int = 0) -> list[Event]:
         """All events after this one, the oldest first; each says whether it was undone since, and prints in a line."""
@@ -421,7 +465,7 @@ class LiveCollection:
         self._all_rows()
         kept = self.store.kept(LEARNED)
         if kept is not None:
-            learned = Learned.read(kept[1])
+            learned = self._read(kept[1])
         elif self.store.read_only:
             learned = self._learned_anew("auto", "auto")
         else:
@@ -432,6 +476,12 @@ class LiveCollection:
         views = LiveViews.of(learned.sights, _voters(learned, standing), lambda: X)
         self._living = None
         return self._seen(items, learned, standing, views)
+
+    def _read(self, folder: Path) -> Learned:
+        """What was kept, where it fits the rows."""
+        learned = Learned.read(folder)
+        learned.check(self.n_columns)
+        return learned
 
     def _rows_that_vote(self) -> tuple[np.ndarray, np.ndarray]:
         """The rows that labels are learned from now, in order of their numbers in the store, and their labels."""
@@ -460,7 +510,7 @@ class LiveCollection:
             if kept is None:
                 return []
             if self._sights is None or self._sights[0] != kept[0]:
-                self._sights = kept[0], Learned.read(kept[1]).all_sights
+                self._sights = kept[0], self._read(kept[1]).all_sights
             return self._sights[1]
 
     def _fitted_anew(self, posterior: str, n_neighbors: Any, standing: Standing) -> NeighborsAlone:

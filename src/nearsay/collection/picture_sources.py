@@ -185,8 +185,10 @@ def relative_path(name: str) -> Path:
     if not name:
         raise InputError("no picture is named")
     relative = Path(name.replace("\\", "/"))
-    if relative.is_absolute() or ".." in relative.parts or "\0" in name:
+    if relative.is_absolute() or relative.drive or ".." in relative.parts or "\0" in name:
         raise InputError("the path leaves the folder")
+    if not relative.name:
+        raise InputError("no picture is named")
     return relative
 
 

@@ -6,7 +6,7 @@ import io
 from pathlib import Path
 from typing import Any
 
-from nearsay.collection.backup import UPLOADS
+from nearsay.collection.folder import UPLOADS
 from nearsay.collection.picture_sources import path_within
 from nearsay.collection.store import Store
 from nearsay.data.images import seen
@@ -16,20 +16,24 @@ from nearsay.errors import InputError
 def picture_path(store: Store, details: dict[str, Any] | None) -> Path | None:
     """The file of an item's picture, or None where it has none, or none that may be shown.
 
-    A path that leads out of its folder, by dots or by links, is none.
+    A path that leads out of its folder, by dots or by links, is none; so is one in a folder that the collection
+    records, and the user has not named on this machine.
     """
     details = details or {}
-    name = details.get("path")
-    folder = details.get("folder") or store.settings.get("pictures")
-    if details.get("upload"):
-        name, folder = details["upload"], str(store.path / UPLOADS)
-    if not name or not folder:
-        return None
+    name, upload = details.get("path"), details.get("upload")
     try:
-        path = path_within(Path(folder), str(name))
+        if upload:
+            uploads = store.folder.folder(UPLOADS)
+            return None if uploads is None or uploads.file(upload) is None else uploads.path / upload
+        folder = picture_folder(store, details)
+        return None if folder is None or not isinstance(name, str) else path_within(folder, name)
     except (InputError, OSError):
         return None
-    return path if path.is_file() else None
+
+
+def picture_folder(store: Store, details: dict[str, Any] | None) -> Path | None:
+    """The folder in which the path of an item's picture begins; None where the user has not named it here."""
+    return store.remembered.picture_folder((details or {}).get("folder") or store.settings.get("pictures"))
 
 
 def small_copy(path: Path, side: int) -> bytes:

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-import json
 import os
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
+from functools import cached_property
 from pathlib import Path
 from typing import Any
 
@@ -13,18 +13,40 @@ import numpy as np
 from nearsay.collection import backup, faults, kept, snapshot
 from nearsay.collection.database import Database
 from nearsay.collection.events import Event, read_events, rows_changed, rows_said_right, undone_events
+from nearsay.collection.folder import Folder
 from nearsay.collection.items import CHANGING, Items, columns_of, items_at
+from nearsay.collection.remembered import Remembered
 from nearsay.collection.shards import Shards
-from nearsay.errors import InputError
+from nearsay.collection.stored import check_n_columns, check_settings, check_taxonomy, from_json, not_as_written
+from nearsay.errors import InputError, StorageError
+
+# One end at a time: asked for both, SQLite would read the table.
+ROW_NUMBERS = """
+SELECT (SELECT min(row) FROM items), (SELECT max(row) FROM items), (SELECT min(row) FROM tail),
+       (SELECT max(row) FROM tail), (SELECT first + n_rows FROM shards ORDER BY first DESC LIMIT 1)
+"""
 
 
 class ReadableStore:
     """The part of ``Store`` that reads."""
 
-    def __init__(self, path: Path, database: Database) -> None:
-        self.path, self._database = path, database
-        self.n_columns: int = self._about("n_columns")
-        self._shards = Shards(database, path, self.n_columns)
+    def __init__(self, folder: Folder, database: Database) -> None:
+        self.path, self.folder, self._database = folder.path, folder, database
+        self._checked: dict[str, str] = {}
+        self.n_columns: int = check_n_columns(self._about("n_columns"))
+        self._shards = Shards(database, folder, self.n_columns)
+
+    def check_row_numbers(self) -> None:
+        """The first and the last row of the items, the shards and the newest rows fit together; this reads no table."""
+        ((first, last, lowest, highest, sealed),) = self._database.all(ROW_NUMBERS)
+        sealed = sealed or 0
+        end = sealed if highest is None else highest + 1
+        if (first or 0) != 0 or lowest not in (None, sealed) or end != (0 if last is None else last + 1):
+            raise not_as_written(
+                "the numbering of rows",
+                f"items have rows {first} to {last}, shards end before row {sealed}, newest rows go from {lowest} to"
+                f" {highest}",
+            )
 
     def __repr__(self) -> str:
         return f"<Store {self.path.name}: {self.n_rows:,} rows × {self.n_columns} columns, version {self.version}>"
@@ -55,20 +77,27 @@ class ReadableStore:
     @property
     def settings(self) -> dict[str, Any]:
         """What was set for the collection as a whole."""
-        found: dict[str, Any] = self._about("settings")
+        found: dict[str, Any] = self._about("settings", check_settings)
         return found
+
+    @cached_property
+    def remembered(self) -> Remembered:
+        """What the user named for this collection on this machine."""
+        text = self._database.one("SELECT value FROM about WHERE name = 'id'")
+        found = None if text is None else from_json(text, "'id'")
+        return Remembered.of(self.path, found if isinstance(found, str) else "")
 
     @property
     def taxonomy(self) -> list[tuple[str, str]] | None:
         """(parent, child) pairs, or None where there is no taxonomy."""
-        kept = self._about("taxonomy")
+        kept = self._about("taxonomy", check_taxonomy)
         edges = kept["edges"] if isinstance(kept, dict) else kept
         return None if edges is None else [(parent, child) for parent, child in edges]
 
     @property
     def taxonomy_words(self) -> dict[str, str]:
         """{node: word}, what nodes of the taxonomy are called where they have words."""
-        kept = self._about("taxonomy")
+        kept = self._about("taxonomy", check_taxonomy)
         return dict(kept["words"]) if isinstance(kept, dict) else {}
 
     def items(self, version: int | None = None) -> Items:
@@ -171,11 +200,17 @@ class ReadableStore:
     def kept(self, kind: str) -> tuple[int, Path] | None:
         """The event that kept the latest state of a kind, and its folder; None where there is none."""
         found = kept.latest_kept(self._database, kind)
-        return None if found is None else (found[0], self.path / kept.FOLDER / found[1]["folder"])
+        if found is None:
+            return None
+        # Readers take a path: what they will find there is looked at first.
+        for folder, name in kept.kept_files(self.folder, found[1]).values():
+            if folder.file(name) is None:
+                raise StorageError(f"The file {folder.path / name} is missing. Learn again: it is made from the items.")
+        return found[0], self.path / kept.FOLDER / found[1]["folder"]
 
     def backup(self, to: str | os.PathLike[str]) -> None:
         """Copy the collection as it is into a new folder, checking every file; also while it is written to."""
-        backup.back_up(self._database, self.path, Path(os.path.abspath(to)))
+        backup.back_up(self._database, self.folder, Path(os.path.abspath(to)))
 
     def snapshot(self, path: str | os.PathLike[str]) -> Path:
         """Write a JSON file that tells other machines where the vectors are; see ``Snapshot``.
@@ -187,11 +222,11 @@ class ReadableStore:
 
     def faults(self) -> list[str]:
         """All that is wrong with the files, the log and the items; empty where nothing is. Reads everything."""
-        return faults.find_faults(self._database, self._shards, self.path)
+        return faults.find_faults(self._database, self._shards, self.folder)
 
     def damage(self) -> list[str]:
         """The same without files that were left behind, which harm nothing and go when the next writer comes."""
-        return faults.find_damage(self._database, self._shards, self.path)
+        return faults.find_damage(self._database, self._shards, self.folder)
 
     @property
     def format(self) -> int:
@@ -199,5 +234,11 @@ class ReadableStore:
         found: int = self._database.one("PRAGMA user_version")
         return found
 
-    def _about(self, name: str) -> Any:
-        return json.loads(self._database.one("SELECT value FROM about WHERE name = ?", (name,)))
+    def _about(self, name: str, check: Callable[[Any], None] | None = None) -> Any:
+        """A value that holds for the whole collection; each text is checked once."""
+        text = self._database.one("SELECT value FROM about WHERE name = ?", (name,))
+        found = from_json(text, f"{name!r}")
+        if check is not None and self._checked.get(name) != text:
+            check(found)
+            self._checked[name] = text
+        return found

@@ -13,20 +13,25 @@ removes the latter.
 from __future__ import annotations
 
 import hashlib
+import os
 import secrets
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any, BinaryIO
 
 import numpy as np
 
 from nearsay.collection.database import Database
-from nearsay.collection.durable_files import bytes_of, npy_header, storage_errors, sync_folder, write_array
+from nearsay.collection.durable_files import bytes_of, checksum, npy_header, storage_errors, sync_folder, write_array
+from nearsay.collection.folder import SHARDS, Folder
 from nearsay.errors import InputError, StorageError
 
-FOLDER = "shards"
+FOLDER = SHARDS
 SHARD_ROWS = 65_536
 BYTES_PER_VALUE = 4
+# No collection comes near; a number beyond it was not written here.
+LARGEST_ROW = 1 << 40
 
 
 @dataclass(frozen=True)
@@ -47,13 +52,30 @@ class Shard:
 class Shards:
     """The vectors of one collection."""
 
-    def __init__(self, database: Database, folder: Path, n_columns: int) -> None:
-        self.database, self.folder, self.n_columns = database, folder / FOLDER, n_columns
+    def __init__(self, database: Database, collection: Folder, n_columns: int) -> None:
+        self.database, self.n_columns = database, n_columns
+        self.folder = collection.path / FOLDER
+        self._collection = collection
         self._opened: dict[str, np.ndarray] = {}
 
     def sealed(self) -> list[Shard]:
-        """All shards, first rows first."""
-        return [Shard(*found) for found in self.database.all("SELECT * FROM shards ORDER BY first")]
+        """All shards, first rows first, one behind the other."""
+        shards = [Shard(*found) for found in self.database.all("SELECT * FROM shards ORDER BY first")]
+        end = 0
+        for shard in shards:
+            whole = all(type(number) is int and 0 <= number < LARGEST_ROW for number in (shard.first, shard.n_rows))
+            if not whole or shard.n_rows < 1 or not isinstance(shard.file, str) or not isinstance(shard.sha256, str):
+                raise StorageError(
+                    f"{self.database.file}: the shard of row {shard.first!r:.40} is not described as nearsay does"
+                    f" ({shard.n_rows!r:.40} rows in {shard.file!r:.80}). Restore the collection from a backup."
+                )
+            if shard.first != end:
+                raise StorageError(
+                    f"{self.database.file}: the shards have no vectors of rows {min(end, shard.first)} to"
+                    f" {max(end, shard.first) - 1}, or two. Restore the collection from a backup."
+                )
+            end = shard.end
+        return shards
 
     def sealed_end(self) -> int:
         """The number of rows that are sealed; the tail starts here."""
@@ -65,8 +87,8 @@ class Shards:
         rows = b"".join(self._of_its_size(vector) for (vector,) in found)
         return np.frombuffer(rows, dtype="<f4").reshape(len(found), self.n_columns)
 
-    def _of_its_size(self, vector: bytes | None) -> bytes:
-        if vector is None or len(vector) != self.n_columns * BYTES_PER_VALUE:
+    def _of_its_size(self, vector: Any) -> bytes:
+        if not isinstance(vector, bytes) or len(vector) != self.n_columns * BYTES_PER_VALUE:
             raise StorageError(
                 f"{self.database.file}: a vector of the newest rows does not have {self.n_columns} values."
                 " Restore the collection from a backup."
@@ -84,36 +106,52 @@ class Shards:
     def rows(self, numbers: Sequence[int] | np.ndarray) -> np.ndarray:
         """Some rows, in the order asked for."""
         wanted = np.asarray(numbers, dtype=np.int64)
-        found = np.empty((len(wanted), self.n_columns), np.float32)
         with self.database.one_state():
-            shards, end = self.sealed(), self.sealed_end()
-            for place in np.flatnonzero(wanted >= end):
-                vector = self.database.one("SELECT vector FROM tail WHERE row = ?", (int(wanted[place]),))
-                found[place] = np.frombuffer(self._of_its_size(vector), dtype="<f4")
-        if shards:
-            of = np.searchsorted([shard.first for shard in shards], wanted, side="right") - 1
-            of[wanted >= end] = -1
-            for number in np.unique(of[of >= 0]):
-                places = of == number
-                found[places] = self.opened(shards[number])[wanted[places] - shards[number].first]
+            shards = self.sealed()
+            end = shards[-1].end if shards else 0
+            newest = np.flatnonzero(wanted >= end)
+            asked = "SELECT vector FROM tail WHERE row = ?"
+            vectors = [self._of_its_size(self.database.one(asked, (int(wanted[place]),))) for place in newest]
+        of = np.searchsorted([shard.first for shard in shards], wanted, side="right") - 1
+        of[newest] = -1
+        # Room is made when the files are known to be as long as they should be.
+        opened = {number: self.opened(shards[number]) for number in np.unique(of[of >= 0]).tolist()}
+        found = np.empty((len(wanted), self.n_columns), np.float32)
+        for place, vector in zip(newest, vectors, strict=True):
+            found[place] = np.frombuffer(vector, dtype="<f4")
+        for number, rows in opened.items():
+            found[of == number] = rows[wanted[of == number] - shards[number].first]
         return found
 
     def opened(self, shard: Shard) -> np.ndarray:
         """A shard as a read-only memory map; refused where the file cannot be the one that was written."""
         if shard.file not in self._opened:
-            self._opened[shard.file] = open_shard(self.folder / shard.file, shard.n_rows, self.n_columns)
+            folder = self._collection.folder(FOLDER)
+            if folder is None:
+                raise StorageError(f"The folder {self.folder} is missing. Restore the collection from a backup.")
+            self._opened[shard.file] = opened_shard(
+                lambda: folder.reading(shard.file), self.folder / shard.file, shard.n_rows, self.n_columns
+            )
         return self._opened[shard.file]
+
+    def checksum(self, shard: Shard) -> str:
+        """SHA-256 of the file of a shard."""
+        folder = self._collection.folder(FOLDER)
+        assert folder is not None
+        with folder.reading(shard.file) as file:
+            return checksum(file)
 
     def write(self, first: int, parts: list[np.ndarray]) -> list[Shard]:
         """Write rows from ``first`` on as new shards, on the disk when this returns, and named by nobody yet."""
         rows, written = sum(len(part) for part in parts), []
         with storage_errors(f"seal {rows:,} rows in {self.folder}"):
+            folder = self._collection.made(FOLDER)
             for some in _cut(parts, SHARD_ROWS):
                 n_rows = sum(len(part) for part in some)
                 file = f"{first:012d}-{secrets.token_hex(8)}.npy"
-                written.append(Shard(first, n_rows, file, write_array(self.folder / file, some)))
+                written.append(Shard(first, n_rows, file, write_array(folder, file, some)))
                 first += n_rows
-            sync_folder(self.folder)
+            sync_folder(folder)
         return written
 
     def name(self, shards: list[Shard]) -> None:
@@ -137,18 +175,23 @@ def vectors_digest(parts: Iterable[np.ndarray]) -> str:
 
 
 def open_shard(path: Path, n_rows: int, n_columns: int) -> np.ndarray:
+    """A sealed file that the user named, such as one of a snapshot, as ``opened_shard`` gives it."""
+    return opened_shard(lambda: open(path, "rb", buffering=0), path, n_rows, n_columns)
+
+
+def opened_shard(open_file: Callable[[], BinaryIO], path: Path, n_rows: int, n_columns: int) -> np.ndarray:
     """A sealed file as a read-only memory map, after a look at its length and its header."""
     header = npy_header((n_rows, n_columns))
     expected = len(header) + n_rows * n_columns * BYTES_PER_VALUE
     advice = "Restore it from a backup."
     try:
-        size = path.stat().st_size
-        if size != expected:
-            raise StorageError(f"The shard {path} has {size:,} bytes, but {expected:,} were written. {advice}")
-        with open(path, "rb") as file:
+        with open_file() as file:
+            size = os.fstat(file.fileno()).st_size
+            if size != expected:
+                raise StorageError(f"The shard {path} has {size:,} bytes, but {expected:,} were written. {advice}")
             if file.read(len(header)) != header:
                 raise StorageError(f"The shard {path} does not begin as it was written. {advice}")
-        return np.memmap(path, dtype="<f4", mode="r", offset=len(header), shape=(n_rows, n_columns))
+            return np.memmap(file, dtype="<f4", mode="r", offset=len(header), shape=(n_rows, n_columns))
     except FileNotFoundError as error:
         raise StorageError(f"The shard {path} is missing. {advice}") from error
     except OSError as error:

@@ -68,13 +68,19 @@ class Snapshot:
             raise InputError(f"{path} is not a snapshot of a collection ({error!r}).") from error
         if not known:
             raise InputError(f"{path} is not a snapshot of a collection.")
-        if said["format"] > FORMAT:
+        if said.get("format") != FORMAT:
             raise InputError(
-                f"The snapshot {path} has format {said['format']}; this version of nearsay reads up to {FORMAT}."
+                f"The snapshot {path} has format {said.get('format')!r}; this version of nearsay reads {FORMAT}."
                 " Install a newer nearsay to read it."
             )
-        shards = [Shard(**{**one, "file": os.path.normpath(path.parent / one["file"])}) for one in said["shards"]]
-        return cls(said["event"], said["digest"], said["n_rows"], said["n_columns"], shards, said["forgotten"])
+        try:
+            shards = [_shard(path, **one) for one in said["shards"]]
+            numbers = (said["event"], said["n_rows"], said["n_columns"], *said["forgotten"])
+            if not all(type(each) is int and each >= 0 for each in numbers) or type(said["digest"]) is not str:
+                raise ValueError("a number is none")
+            return cls(said["event"], said["digest"], said["n_rows"], said["n_columns"], shards, said["forgotten"])
+        except (KeyError, TypeError, ValueError) as error:
+            raise InputError(f"The snapshot {path} is not as nearsay writes them ({error}). Make it again.") from error
 
     def blocks(self) -> list[np.ndarray]:
         """All rows in order, as read-only memory maps; a file that is missing or of another size is refused."""
@@ -126,6 +132,15 @@ def _write_tail(tail: np.ndarray, first: int, path: Path) -> dict[str, Any]:
     with replacing(path.with_name(name)) as out:
         out.writelines(content)
     return _described(Shard(first, len(tail), name, sha256), name)
+
+
+def _shard(snapshot: Path, file: str, first: int, n_rows: int, sha256: str) -> Shard:
+    """A shard as the snapshot describes it; it lies where the snapshot says, seen from there."""
+    if not (type(file) is type(sha256) is str and type(first) is type(n_rows) is int and min(first, n_rows) >= 0):
+        raise ValueError("a shard is described otherwise")
+    if os.path.isabs(file):
+        raise ValueError(f"{file!r} is no relative path")
+    return Shard(file=os.path.normpath(snapshot.parent / file), first=first, n_rows=n_rows, sha256=sha256)
 
 
 def _described(shard: Shard, file: str) -> dict[str, Any]:

@@ -17,6 +17,7 @@ from __future__ import annotations
 
 import json
 import os
+import secrets
 import sqlite3
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
@@ -44,10 +45,12 @@ from nearsay.collection.checked import (
 from nearsay.collection.database import NAME, Database
 from nearsay.collection.durable_files import storage_errors
 from nearsay.collection.events import Event, append_event
+from nearsay.collection.folder import Folder
 from nearsay.collection.garbage import remove_garbage
 from nearsay.collection.items import add_items, change_items, columns_of
 from nearsay.collection.reading import ReadableStore
 from nearsay.collection.shards import Shard, check_min_rows, vectors_digest
+from nearsay.collection.stored import ADVICE, check_n_columns, check_settings
 from nearsay.collection.undo import event_to_undo, turned_back
 from nearsay.collection.writer_lock import WriterLock
 from nearsay.errors import InputError, StorageError
@@ -84,13 +87,14 @@ class Store(ReadableStore):
     >>> store.close()
     """
 
-    def __init__(self, path: Path, database: Database, lock: WriterLock | None) -> None:
-        super().__init__(path, database)
+    def __init__(self, folder: Folder, database: Database, lock: WriterLock | None) -> None:
+        super().__init__(folder, database)
+        self.check_row_numbers()
         self._lock, self.read_only = lock, lock is None
         if lock is not None:
             with suppress(StorageError):  # on a full disk it waits for the next time
                 kept.let_go_of_old(database)
-            remove_garbage(database, path)
+            remove_garbage(database, folder)
 
     @classmethod
     def create(cls, path: str | os.PathLike[str], n_columns: int, settings: dict[str, Any] | None = None) -> Self:
@@ -103,8 +107,10 @@ class Store(ReadableStore):
         if not isinstance(n_columns, int | np.integer) or isinstance(n_columns, bool) or n_columns < 1:
             raise InputError(f"n_columns must be a whole number of at least 1; got {n_columns!r}.")
         check_new_folder(path)
-        first = as_json(settings or {}, "settings")
+        first = _usable(as_json(settings or {}, "settings"))
         about = {"n_columns": int(n_columns), "first_settings": first, "settings": first, "taxonomy": None}
+        about["id"] = secrets.token_hex(16)
+        check_n_columns(about["n_columns"])
         with storage_errors(f"make the collection {path}"), new_folder(path) as part:
             part.mkdir()
             (part / shards.FOLDER).mkdir()
@@ -120,17 +126,18 @@ class Store(ReadableStore):
         nothing is ever written, and a writer may be at work beside it.
         """
         path = Path(os.path.abspath(path))
-        if not (path / NAME).is_file():
-            raise InputError(
-                f"{path} is not a collection: there is no {NAME} in it. Make one with nearsay index, or with"
-                " LiveCollection.create."
-            )
-        lock = None if read_only else WriterLock(path)
+        folder = opened_folder(path)
+        lock = database = None
         try:
-            return cls(path, Database.open(path / NAME, read_only=read_only), lock)
+            lock = None if read_only else WriterLock(folder)
+            database = Database.open(folder, read_only=read_only)
+            return cls(folder, database, lock)
         except BaseException:
+            if database is not None:
+                database.close()
             if lock is not None:
                 lock.release()
+            folder.close()
             raise
 
     def close(self) -> None:
@@ -138,6 +145,7 @@ class Store(ReadableStore):
         self._database.close()
         if self._lock is not None:
             self._lock.release()
+        self.folder.close()
 
     def __enter__(self) -> Self:
         return self
@@ -293,7 +301,10 @@ class Store(ReadableStore):
         if not isinstance(settings, dict):
             raise InputError(f"settings must be a dict of names and JSON values; got {settings!r}.")
         new = as_json(settings, "settings")
-        return self._change_about("settings", lambda old: {**old, **new}, by, who)
+        number = self._change_about("settings", lambda old: _usable({**old, **new}), by, who)
+        self.remembered.name_recorded(new)
+        self.remembered.save()
+        return number
 
     def set_taxonomy(
         self,
@@ -318,7 +329,7 @@ class Store(ReadableStore):
         """
         by, who = checked_author(by, who)
         with self._writing(new_files=True):
-            state = kept.write_kept(self.path, kind, self.version + 1, write)
+            state = kept.write_kept(self.folder, kind, self.version + 1, write)
             with self._database.transaction():
                 return self._append("keep", by, who, [], {}, {"keep": state})
 
@@ -431,5 +442,30 @@ class Store(ReadableStore):
                 # After a sync that failed nobody knows what is on the disk: files stay until that was read again.
                 if new_files and getattr(error.__cause__, "sqlite_errorname", "") != "SQLITE_IOERR_FSYNC":
                     with suppress(StorageError):
-                        remove_garbage(self._database, self.path)
+                        remove_garbage(self._database, self.folder)
                 raise
+
+
+def _usable(settings: dict[str, Any]) -> dict[str, Any]:
+    """Settings, where those that nearsay uses itself are what it takes."""
+    try:
+        check_settings(settings)
+    except StorageError as error:
+        raise InputError(str(error).removeprefix("collection.sqlite: ").partition(f" {ADVICE}")[0]) from error
+    return settings
+
+
+def opened_folder(path: Path) -> Folder:
+    """The folder of a collection, open; an error says that there is none."""
+    try:
+        folder = Folder.open(path)
+    except (FileNotFoundError, NotADirectoryError):
+        folder = None
+    except OSError as error:
+        raise StorageError(f"Cannot open the collection {path}: {error.strerror}.") from error
+    if folder is None or folder.stat(NAME) is None:
+        raise InputError(
+            f"{path} is not a collection: there is no {NAME} in it. Make one with nearsay index, or with"
+            " LiveCollection.create."
+        )
+    return folder

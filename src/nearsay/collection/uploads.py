@@ -17,10 +17,10 @@ import numpy as np
 
 from nearsay.arrays import row_blocks
 from nearsay.collection.answers import Answer
-from nearsay.collection.backup import UPLOADS
 from nearsay.collection.batches import Problem
 from nearsay.collection.described import Description
 from nearsay.collection.durable_files import storage_errors, sync_folder
+from nearsay.collection.folder import UPLOADS
 from nearsay.collection.indexing import asked_source
 from nearsay.collection.live import LiveCollection
 from nearsay.collection.pictures import small_copy
@@ -205,25 +205,25 @@ def keep_offered(collection: LiveCollection, offered: Offered, who: str = "") ->
     """
     if not offered.ids:
         return None
-    folder = collection.store.path / UPLOADS
-    new: list[Path] = []
+    new: list[str] = []
     with storage_errors("keep the pictures"):
+        folder = collection.store.folder.folder(UPLOADS, make=bool(offered.files))
         try:
-            if offered.files:
-                folder.mkdir(exist_ok=True)
             for path, name in offered.files.values():
-                if not (folder / name).exists():
-                    new.append(folder / name)
-                    with path.open("rb") as picture, replacing(folder / name) as out:
+                assert folder is not None
+                if folder.file(name) is None:
+                    new.append(name)
+                    with path.open("rb") as picture, replacing(folder.path_of(name)) as out:
                         shutil.copyfileobj(picture, out)
-            if new:
+            if new and folder is not None:
                 sync_folder(folder)
             details = [{"upload": offered.files[id][1]} if id in offered.files else None for id in offered.ids]
             labels = [answer.label for answer in offered.answers]
             return collection.add(offered.ids, offered.X, labels, details=details, by="machine", who=who)
         except BaseException:
-            for path in new:
-                path.unlink(missing_ok=True)
+            for name in new:
+                assert folder is not None
+                folder.remove(name)
             raise
 
 

@@ -14,32 +14,38 @@ import sys
 from contextlib import suppress
 from datetime import UTC, datetime
 from pathlib import Path
+from typing import Any
 
+from nearsay.collection.folder import LOCK, Folder
 from nearsay.errors import CollectionBusy, StorageError
 
-NAME = "writer.lock"
+NAME = LOCK
 # Windows locks bytes, and nobody else may read those: one far behind the text is taken.
 LOCKED_BYTE = 1 << 20
+# The text is shorter; whatever is longer was not written here.
+LONGEST_TEXT = 4096
 
 
 class WriterLock:
     """Held from ``WriterLock(folder)`` to ``release()``; a second one is refused, in this process too."""
 
-    def __init__(self, folder: Path) -> None:
-        path = folder / NAME
+    def __init__(self, folder: Folder) -> None:
         try:
-            descriptor = locked(path, os.O_CREAT)
+            descriptor = _taken(folder.descriptor_of(NAME, os.O_RDWR | os.O_CREAT))
+        except StorageError:
+            raise
         except OSError as error:
             raise StorageError(
-                f"Cannot open the collection {folder} for writing: {error.strerror}."
+                f"Cannot open the collection {folder.path} for writing: {error.strerror}."
                 " To read it only, open it with read_only=True."
             ) from error
         if descriptor is None:
             raise CollectionBusy(
-                f"The collection {folder} is being written to by {_holder(path)}."
+                f"The collection {folder.path} is being written to by {_in_words(_said(folder))}."
                 " Wait until that ends, or open it with read_only=True."
             )
         self._descriptor = descriptor
+        folder.watch(NAME)
         self._write_holder()
 
     def _write_holder(self) -> None:
@@ -62,7 +68,11 @@ class WriterLock:
 
 def locked(path: Path, flags: int = 0) -> int | None:
     """Open a file and lock it until it is closed or this process ends; None where another one has the lock."""
-    descriptor = os.open(path, os.O_RDWR | flags | getattr(os, "O_CLOEXEC", 0), 0o666)
+    return _taken(os.open(path, os.O_RDWR | flags | getattr(os, "O_CLOEXEC", 0), 0o666))
+
+
+def _taken(descriptor: int) -> int | None:
+    """The descriptor, locked; None, and closed, where another process has the lock."""
     try:
         _take(descriptor)
     except OSError:
@@ -71,20 +81,34 @@ def locked(path: Path, flags: int = 0) -> int | None:
     return descriptor
 
 
-def holder_of(folder: Path) -> str | None:
+def holder_of(folder: Folder) -> str | None:
     """Who has the collection open for writing, in words; None where nobody has.
 
     The lock itself is not touched, since a writer that comes at that moment would be refused: what a writer wrote
     down is believed unless its process is gone.
     """
-    path = folder / NAME
+    said = _said(folder)
+    if said is None or (said["host"] == socket.gethostname() and not _runs(said["pid"])):
+        return None
+    return _in_words(said)
+
+
+def _said(folder: Folder) -> dict[str, Any] | None:
+    """What the one who has the lock wrote down; None where that is nothing: it is emptied when a writer closes."""
     try:
-        said = json.loads(path.read_text(encoding="utf-8"))
-        if said["host"] == socket.gethostname() and not _runs(int(said["pid"])):
-            return None
-    except (OSError, ValueError, KeyError, TypeError):
-        return None  # empty since the last one closed it
-    return _holder(path)
+        with folder.reading(NAME) as file:
+            said = json.loads(file.read(LONGEST_TEXT))
+        if type(said["pid"]) is int and all(isinstance(said[name], str) for name in ("host", "since")):
+            return dict(said)
+    except (OSError, ValueError, KeyError, TypeError, RecursionError):
+        pass
+    return None
+
+
+def _in_words(said: dict[str, Any] | None) -> str:
+    if said is None:
+        return "another process"
+    return f"process {said['pid']} on {said['host'][:80]}, since {said['since'][:40]}"
 
 
 def _runs(pid: int) -> bool:
@@ -92,19 +116,11 @@ def _runs(pid: int) -> bool:
         return True
     try:
         os.kill(pid, 0)
-    except ProcessLookupError:
+    except (ProcessLookupError, OverflowError):
         return False
     except OSError:
         pass  # of another user
     return True
-
-
-def _holder(path: Path) -> str:
-    try:
-        said = json.loads(path.read_text(encoding="utf-8"))
-        return f"process {said['pid']} on {said['host']}, since {said['since']}"
-    except (OSError, ValueError, KeyError, TypeError):
-        return "another process"
 
 
 if sys.platform == "win32":

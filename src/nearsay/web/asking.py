@@ -19,6 +19,7 @@ from starlette.routing import Route
 from nearsay.collection.described import SETTING, Description
 from nearsay.collection.live_views import checked_queries
 from nearsay.collection.pictures import picture_path, small_copy
+from nearsay.collection.remembered import Remembered
 from nearsay.errors import InputError, NearsayError
 from nearsay.web.drawings import spark, tree_drawing
 from nearsay.web.rendering import respond, served_by, wants_json
@@ -63,7 +64,7 @@ class Questions:
         record = served.collection.store.settings.get(SETTING)
         if record is None or record["kind"] != "pictures":
             raise InputError("The items of this collection are rows of numbers: paste numbers instead of a picture.")
-        describe = self._described(record)
+        describe = self._described(record, served.collection.store.remembered)
         with tempfile.TemporaryDirectory() as folder:
             path = Path(folder) / "picture"
             path.write_bytes(content)
@@ -99,10 +100,10 @@ class Questions:
         asked = {"id": item["id"]} if item is not None else {"question": (question or {}).get("key")}
         return found if found is not None and found["asked"] == asked else None
 
-    def _described(self, record: dict[str, Any]) -> Description:
+    def _described(self, record: dict[str, Any], remembered: Remembered) -> Description:
         if self._description is None:
             try:
-                self._description = Description.recorded(record)
+                self._description = Description.recorded(record, remembered.model(record))
             except InputError as error:  # whoever serves can act on it, whoever asks cannot
                 raise NearsayError(f"Pictures cannot be described: {error}") from error
         return self._description

@@ -138,7 +138,9 @@ class Batches:
 
     def _described(self, served: Served) -> Description:
         if self._description is None:
-            self._description = Description.recorded(served.collection.store.settings[SETTING])
+            store = served.collection.store
+            record = store.settings[SETTING]
+            self._description = Description.recorded(record, store.remembered.model(record))
         return self._description
 
 
