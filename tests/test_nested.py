@@ -53,7 +53,7 @@ def test_every_row_is_answered_once_by_settings_that_other_rows_chose(monkeypatc
         return anew(X, y, beside_proba, rows)
 
     monkeypatch.setattr(clf, "_fitted_anew", noted)
-    answered = [rows for rows, _ in answers_by_other_choices(clf, X, y, None)]
+    answered = [rows for rows, _ in answers_by_other_choices(clf, X, None)]
     assert len(answered) == NESTED_FOLDS
     assert sorted(np.concatenate(answered)) == [row for row in range(60) if row != 7]
     for rows, taught in zip(answered, fitted_to, strict=True):

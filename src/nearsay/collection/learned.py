@@ -207,7 +207,10 @@ class Learned:
     @classmethod
     def read(cls, folder: str | os.PathLike[str]) -> Learned:
         """What ``write`` put there."""
-        learned: Learned = saved_objects.load(Path(folder) / FILE, expect="Learned")
+        try:
+            learned: Learned = saved_objects.load(Path(folder) / FILE, expect="Learned")
+        except SavedFileError as error:
+            raise SavedFileError(f"{error} {LEARN}") from error
         return learned
 
     def check(self, n_columns: int) -> None:

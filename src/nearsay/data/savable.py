@@ -464,7 +464,7 @@ SAVABLE: dict[str, Savable] = {
         posterior_=of(POSTERIORS, "rows classes"),
         _novelty=of("Novelty", "rows classes"),
         _nested=list_of(pair_of(ints("_", below="rows"), floats("_ classes"))),
-        _taught_by=NONE | pair_of(numbers("rows _"), values("rows"), NONE | floats("rows classes")),
+        _taught_by=NONE | pair_of(numbers("rows _"), NONE | floats("rows classes")),
         k_curve_=pair_of(ints("ks"), floats("ks"), floats("ks")),
     ),
     "FusedClassifier": _estimator(
@@ -478,7 +478,7 @@ SAVABLE: dict[str, Savable] = {
         posterior_=of("Fusion", "rows classes views"),
         exponents_=floats("views"),
         _nested=list_of(pair_of(ints("_", below="rows"), floats("_ classes"))),
-        _taught_by=NONE | pair_of(numbers("rows _"), values("rows")),
+        _taught_by=NONE | numbers("rows _"),
     ),
     "Fusion": _class(
         "posterior.fusion:Fusion",

@@ -322,7 +322,7 @@ class NeighborClassifier(KNeighbors, ClassifierMixin, BaseEstimator):
         self._learn(fitted or makers[way.posterior](), way.n_neighbors, is_fitted=fitted is not None)
         self._novelty = Novelty(self._past, self.n_neighbors_)
         self._nested = []
-        self._taught_by = (X, y, beside_proba) if self._nests(len(X)) else None
+        self._taught_by = (X, beside_proba) if self._nests(len(X)) else None
         return self
 
     def _nests(self, n_rows: int) -> bool:

@@ -172,18 +172,20 @@ class FusedClassifier(HoldsRowsThatCount, ClassifierMixin, BaseEstimator):
         self._learn(makers[way.posterior]())
         nests = hasattr(self, "choices_") and worth_nesting(len(X), len(self.classes_), base.n_neighbors)
         self._nested: list[tuple[np.ndarray, np.ndarray]] = []
-        self._taught_by = (X, y) if nests else None
+        self._taught_by = X if nests else None
         return self
 
-    def _judged_by_other_choices(self, X: np.ndarray, y: np.ndarray) -> Iterator[tuple[np.ndarray, np.ndarray]]:
+    def _judged_by_other_choices(self, X: np.ndarray) -> Iterator[tuple[np.ndarray, np.ndarray]]:
         """(row numbers, their probabilities): each row answered by all others, in a way that was learned without it."""
-        base = self._check_settings()
+        base, y = self._check_settings(), self.classes_[self._labels]
         for rest, rows in thirds(self._order, self._labels):
             other = copy(self)
             other._held, other._weights = None, None if self._weights is None else self._weights[rest]
             with warnings.catch_warnings():
                 warnings.simplefilter("ignore")  # said when this classifier was fitted
                 other._fit_rows(base, X[rest], y[rest])
+            if len(other.classes_) < len(self.classes_):  # names that a file from elsewhere gives to two classes
+                continue
             try:
                 other.views_ = [view.over(X, self._labels, len(self.classes_)) for view in other.views_]
             except InputError:  # a distance that takes the rows it was chosen by, but not all
@@ -197,7 +199,7 @@ class FusedClassifier(HoldsRowsThatCount, ClassifierMixin, BaseEstimator):
         """Put in, in place, what past cases are told in the ways chosen without them; line i is about ``rows[i]``."""
         taught_by = self._taught_by  # other threads may be asking
         if taught_by is not None:
-            self._nested = list(self._judged_by_other_choices(*taught_by))
+            self._nested = list(self._judged_by_other_choices(taught_by))
             self._taught_by = None
         for others, of_others in self._nested:
             put_in(p, rows, others, of_others)

@@ -208,7 +208,7 @@ def _summed(counts: Sequence[Counts], names: Sequence[str]) -> Counts:
     """The first, with the sums of these counts of all."""
     total = copy(counts[0])
     for name in names:
-        setattr(total, name, sum(getattr(each, name) for each in counts))
+        vars(total)[name] = sum(vars(each)[name] for each in counts)
     return total
 
 

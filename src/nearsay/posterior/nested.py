@@ -50,10 +50,10 @@ def thirds(order: np.ndarray, labels: np.ndarray) -> Iterator[tuple[np.ndarray, 
         yield np.setdiff1d(np.arange(len(labels)), order[asked]), order[asked]
 
 
-def answers_by_other_choices(classifier: Any, X: Any, y: np.ndarray, beside_proba: Any) -> Iterator[Any]:
+def answers_by_other_choices(classifier: Any, X: Any, beside_proba: Any) -> Iterator[Any]:
     """(row numbers, their probabilities) of the rows, each answered by all others, as settings chosen without it say.
 
-    ``classifier`` is a fitted NeighborClassifier, and X, y and ``beside_proba`` what it was fitted to. Rows that are
+    ``classifier`` is a fitted NeighborClassifier, and X and ``beside_proba`` what it was fitted to. Rows that are
     alone in their class are left out: without them nothing could name it.
     """
     X = X[:] if isinstance(X, ShardedRows) else X
@@ -61,7 +61,9 @@ def answers_by_other_choices(classifier: Any, X: Any, y: np.ndarray, beside_prob
     for rest, rows in thirds(classifier._order, labels):
         with warnings.catch_warnings():
             warnings.simplefilter("ignore")  # said when the classifier was fitted
-            other = classifier._fitted_anew(X, y, beside_proba, rest)
+            other = classifier._fitted_anew(X, classifier.classes_[labels], beside_proba, rest)
+        if len(other.classes_) < n_classes:  # names that a file from elsewhere gives to two classes
+            continue
         try:
             yield rows, _answers_over(other, X, labels, n_classes, rows, classifier._weights)
         except InputError:  # a distance that takes the rows it was chosen by, but not all
