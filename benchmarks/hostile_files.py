@@ -71,10 +71,10 @@ def honest() -> dict[str, Callable[[], Any]]:
         index.add(ROWS[:2] + 0.5)
         return index.remove([1])
 
-    def learned() -> Any:
+    def learned(posterior: str = "pooled") -> Any:
         numbers = np.arange(N)
         found = Learned.from_rows(
-            ROWS, LABELS, numbers, n_store_rows=N, version=1, posterior="pooled", n_neighbors=3,
+            ROWS, LABELS, numbers, n_store_rows=N, version=1, posterior=posterior, n_neighbors=3,
         )  # fmt: skip
         found.learn_keywords(ROWS, [["sky"], ["sea"], ["sky", "sun"]] * (N // 3), numbers, N)
         return found
@@ -113,6 +113,7 @@ def honest() -> dict[str, Callable[[], Any]]:
         "two passes": lambda: ns.annotate.TwoPassNeighbors().fit(ROWS, WORDS),
         "ml-knn": lambda: ns.annotate.MLkNN(3).fit(ROWS, WORDS),
         "learned": learned,
+        "learned, ranks": lambda: learned("confmat&rank"),
     }
     try:
         import faiss  # noqa: F401

@@ -378,7 +378,7 @@ def _fits(sight: Sight, some: np.ndarray) -> bool:
     if sight.columns is not None and not 0 <= sight.columns[0] < sight.columns[1] <= some.shape[1]:
         return False
     shapes = {replace(sight, whole=each).seen(some).shape for each in (sight.whole, *sight.without)}
-    return len(shapes) == 1 and all(len(shape) == 2 and shape[0] == len(some) for shape in shapes)
+    return all(len(shape) == 2 and shape[0] == len(some) for shape in shapes)
 
 
 def _index_of(view: LiveView) -> NeighborIndex:
@@ -420,6 +420,8 @@ def _usual(classifier: NeighborClassifier) -> Novelty:
 def _without_labels(posterior: Any) -> Any:
     bare = copy(posterior)
     bare.labels_ = np.empty(0, np.int64)
+    if "ranks_" in vars(bare):  # what is asked where no class is sure
+        bare.ranks_ = _without_labels(bare.ranks_)
     return bare
 
 
