@@ -6,7 +6,7 @@ import hashlib
 import os
 from collections.abc import Callable
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeVar
 
 import numpy as np
 
@@ -18,6 +18,8 @@ IMAGE_ENDINGS = frozenset({".png", ".jpg", ".jpeg", ".gif", ".bmp", ".tif", ".ti
 # Descriptors say what is seen at a glance; larger images are brought to this size, so that the scale of textures and
 # the time for an image do not depend on the camera.
 LONGEST_SIDE = 256
+
+Made = TypeVar("Made")
 
 
 def read_image(path: str | os.PathLike[str]) -> np.ndarray:
@@ -60,7 +62,7 @@ def seen(path: str | os.PathLike[str], *, at_least: int | None = None) -> Any:
     return _read(path, shown, at_least)
 
 
-def _read(path: str | os.PathLike[str], made_of: Callable[[Picture], Any], at_least: int | None = None) -> Any:
+def _read(path: str | os.PathLike[str], made_of: Callable[[Picture], Made], at_least: int | None = None) -> Made:
     path = Path(path)
     if not path.is_file():
         raise FileNotFoundError(f"There is no file {path}.")
