@@ -237,7 +237,7 @@ def test_who_has_no_token_keeps_no_place_by_not_reading_the_answer(heaps, monkey
     monkeypatch.setattr(connections, "MOST_CONNECTIONS", 5)
     monkeypatch.setattr(gate, "PlainTextResponse", lambda told, status: Response(bytes(LARGE), status))
     with on_a_port(heaps) as address:
-        lines = [line_to(address, ASKED.replace(TOKEN, "wrong").encode()) for _ in range(5)]
+        lines = [line_to(address, ASKED.replace(TOKEN, "wrong").encode() * 2) for _ in range(5)]
         time.sleep(0.3)
         assert answers(address)
         for line in lines:
