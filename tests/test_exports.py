@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import csv
 import json
+import time
 import xml.etree.ElementTree as ElementTree
+from contextlib import nullcontext
 from pathlib import Path
 
 import numpy as np
@@ -15,7 +17,7 @@ from hypothesis import strategies as st
 from nearsay.collection.answers import Answer
 from nearsay.collection.exports import export_answers, flat, safe_cell, to_frame
 from nearsay.collection.labeling_tools import fiftyone_files, label_studio_config, label_studio_tasks
-from nearsay.collection.sidecars import merged, sidecar_of, words_of
+from nearsay.collection.sidecars import EMPTY, merged, sidecar_of, words_of
 from nearsay.errors import InputError
 from nearsay.posterior.records import record_of
 
@@ -427,3 +429,23 @@ def test_fiftyone_gets_a_label_and_a_path_for_every_picture(tmp_path):
     assert labels["0"]["attributes"]["keywords"] == ["sky & sea", "<night>"]
     assert fiftyone_files([], Path())["labels.json"]["labels"] == {}
     assert np.isclose(labels["1"]["confidence"], 0.5)
+
+
+def test_a_sidecar_of_any_shape_is_read_or_refused_in_linear_time():
+    deep = b"<a>" * 16_000 + b"</a>" * 16_000
+    text = b"&#97;\n" * 80_000
+    many = b"<a/>" * 200_000
+    long = b'<a xmlns="%s">' % (b"x" * 100_000) + b"<b/>" * 100_000 + b"</a>"
+    items = b"<rdf:li>x</rdf:li>" * 20_000
+    start = time.process_time()
+    for inside, refused in ((deep, "deep"), (text, None), (many, None), (long, "namespace"), (b" " * 2**22, "4 MiB")):
+        sidecar = EMPTY.replace(b"  </rdf:Description>", inside + b"  </rdf:Description>")
+        with pytest.raises(InputError, match=refused) if refused else nullcontext():
+            assert b"<rdf:li>owl</rdf:li>" in merged(sidecar, ["owl"], [])
+    listed = EMPTY.replace(
+        b"  </rdf:Description>",
+        b'<dc:subject xmlns:dc="http://purl.org/dc/elements/1.1/"><rdf:Bag>%s<rdf:li>%s</rdf:li></rdf:Bag></dc:subject>'
+        b"</rdf:Description>" % (items, text),
+    )
+    assert merged(listed, ["x"], []) == listed
+    assert time.process_time() - start < 5  # before there were limits, 80 kB of depth alone took 7 seconds

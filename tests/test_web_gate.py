@@ -512,3 +512,57 @@ def test_nothing_that_is_sent_to_pictures_makes_it_fail(tmp_path):
     with picture_collection(tmp_path) as collection:
         seen = fuzzed(collection, 20, REAL | {"id": ["red/red-3.png"], "label": ["warm", "blue"], "node": ["cold"]})
     assert seen["GET /items.json", 200]
+
+
+# ------------------------------------------------------------------ what other sites ask, and what stays
+
+
+OTHER_SITES = [
+    {"Sec-Fetch-Site": "cross-site", "Sec-Fetch-Mode": "no-cors", "Sec-Fetch-Dest": "image"},
+    {
+        "Sec-Fetch-Site": "same-site",
+        "Sec-Fetch-Mode": "no-cors",
+        "Sec-Fetch-Dest": "image",
+    },  # another port of this host
+    {"Sec-Fetch-Site": "cross-site", "Sec-Fetch-Mode": "navigate", "Sec-Fetch-Dest": "iframe"},
+    {"Sec-Fetch-Site": "cross-site", "Sec-Fetch-Mode": "navigate", "Sec-Fetch-Dest": "document"},
+    {"Origin": "http://evil.com"},
+    {"Origin": "null"},
+    {"Referer": "http://evil.com/page"},
+    {"Referer": "http://localhost:1/page"},
+    {"Referer": "http://["},
+]
+
+
+@pytest.mark.parametrize("token", [TOKEN, None])
+@pytest.mark.parametrize("headers", OTHER_SITES)
+def test_another_site_begins_no_work_even_by_reading(heaps, monkeypatch, token, headers):
+    client = client_of(heaps, token)
+    if token:
+        client.headers.pop("Authorization")
+        client.get(f"/ask?token={token}")
+    worked = []
+    monkeypatch.setattr(Served, "ask_item", lambda *given: worked.append(given))
+    for path in ("/ask?id=row 0", "/ask.json?id=row 0", "/picture?id=row 0", "/how-good", "/map.bin", "/items"):
+        for ask in (client.get, client.head):
+            assert ask(path, headers=headers).status_code == 403
+    assert not worked
+    ours = [{"Sec-Fetch-Site": "same-origin"}, {"Sec-Fetch-Site": "none"}, {"Referer": "http://localhost/ask"}, {}]
+    for allowed in ours:
+        assert client.get("/items", headers=allowed).status_code == 200
+
+
+def test_a_link_of_another_site_leads_to_the_first_page_and_no_further(heaps):
+    client = client_of(heaps, None)
+    followed = {"Sec-Fetch-Site": "cross-site", "Sec-Fetch-Mode": "navigate", "Sec-Fetch-Dest": "document"}
+    assert client.get("/", headers=followed).status_code == 200
+    assert client.get("/items", headers=followed).status_code == 403
+    assert client.get("/ask", headers={**followed, "Sec-Fetch-Dest": "iframe"}).status_code == 403
+
+
+def test_no_picture_stays_in_the_browser(shades):
+    client = client_of(shades)
+    key = client.post("/ask.json", files={"picture": ("x.png", as_png(shade("red", 3)))}).json()["question"]["key"]
+    for asked in ({"id": "red/red-1.png"}, {"question": key}):
+        answer = client.get("/picture", params=asked)
+        assert (answer.status_code, answer.headers["cache-control"]) == (200, "no-store")

@@ -231,3 +231,14 @@ def test_all_together_send_no_more_than_is_held(heaps, monkeypatch):
         assert first.recv(4096).startswith(b"HTTP/1.1 400")  # no numbers: but it was read to the end
         with line_to(address, head + b"a" * 40_000) as third:
             assert third.recv(4096).startswith(b"HTTP/1.1 400")
+
+
+def test_who_has_no_token_keeps_no_place_by_not_reading_the_answer(heaps, monkeypatch):
+    monkeypatch.setattr(connections, "MOST_CONNECTIONS", 5)
+    monkeypatch.setattr(gate, "PlainTextResponse", lambda told, status: Response(bytes(LARGE), status))
+    with on_a_port(heaps) as address:
+        lines = [line_to(address, ASKED.replace(TOKEN, "wrong").encode() * 2) for _ in range(5)]
+        time.sleep(0.3)
+        assert answers(address)
+        for line in lines:
+            line.close()

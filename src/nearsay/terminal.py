@@ -1,5 +1,6 @@
 """What command lines share: one line and an exit code for an error, a spinner, JSON, and tables that fit a terminal.
 
+All of it is safe for a terminal, whatever names hold: see ``nearsay.printable``.
 Results go to stdout, as tables or as JSON and nothing else. Progress goes to stderr,
 and only where that is a terminal. Exit codes: 0 done, 1 failed, 2 not understood, 130 interrupted.
 """
@@ -20,13 +21,18 @@ import typer
 from typer.core import TyperGroup
 
 from nearsay.errors import NearsayError
+from nearsay.printable import printable, printable_json
 
 if TYPE_CHECKING:
+    from rich.console import Console
     from rich.table import Table
 
 FAILED, INTERRUPTED = 1, 130
 # Columns that are written for: a table needs some for its cells, and narrower terminals break its lines.
 LEAST_WIDTH, LARGEST_WIDTH = 20, 9999
+
+# What typer raises for options that it does not understand; some versions have it from click, others bring their own.
+UsageError: type[Exception] = typer.BadParameter.__mro__[1]
 
 AsJson = Annotated[bool, typer.Option("--json", help="Print JSON and nothing else.")]
 
@@ -45,6 +51,9 @@ class Commands(TyperGroup):
             with warnings.catch_warnings():
                 warnings.showwarning = self._tell_warning
                 return super().invoke(ctx)
+        except UsageError as error:  # told by typer, with the words that were given
+            error.message = printable(error.message)  # type: ignore[attr-defined]
+            raise
         except NearsayError as error:
             self._tell(str(error))
             raise typer.Exit(FAILED) from error
@@ -66,7 +75,7 @@ class Commands(TyperGroup):
         self._tell(str(message))
 
     def _tell(self, message: str) -> None:
-        typer.echo(f"{self.name}: {self.in_options(message)}", err=True)
+        print_errors(f"{self.name}: {self.in_options(message)}")
 
     def in_options(self, message: str) -> str:
         """The message in the words of the command line, where it names parameters of Python."""
@@ -102,7 +111,7 @@ def show_progress(doing: str) -> Iterator[Any]:
         yield None
         return
     with Console(stderr=True, markup=False).status(doing) as status:
-        yield lambda words: status.update(str(words))
+        yield lambda words: status.update(printable(str(words)))
 
 
 @contextmanager
@@ -133,30 +142,46 @@ def show_rows(doing: str) -> Iterator[Callable[[int, int], None]]:
 
 
 def print_json(value: dict[str, Any] | list[dict[str, Any]]) -> None:
-    typer.echo(json.dumps(value, indent=2, ensure_ascii=False, allow_nan=False))
+    typer.echo(printable_json(json.dumps(value, indent=2, ensure_ascii=False, allow_nan=False)))
 
 
 def print_parts(*shown: Any) -> None:
     """Print tables and lines of text, one after the other."""
-    from rich.console import Console
-
-    # Labels and paths are a user's words: nothing in them is markup. 80 columns and no color where this is a pipe.
-    console = Console(markup=False, highlight=False)
+    console = _console()
     for part in shown:
         console.print(part)
+
+
+def _console() -> Console:
+    """What tables are printed by; every text that it is given, a cell or a line, becomes printable."""
+    from rich.console import Console
+    from rich.text import Text
+
+    class PrintableConsole(Console):
+        def render_str(self, text: str, **options: Any) -> Text:
+            return super().render_str(printable(text), **options)
+
+    # Labels and paths are a user's words: nothing in them is markup. 80 columns and no color where this is a pipe.
+    return PrintableConsole(markup=False, highlight=False)
 
 
 def print_passage(title: str, text: str) -> None:
     """Print a few sentences below their title, and an empty line."""
     from rich.text import Text
 
-    print_parts(Text(title, style="bold"), text, "")
+    print_parts(Text(printable(title), style="bold"), text, "")
 
 
 def print_lines(*lines: Any) -> None:
     """Print lines as they are, however long: they can be searched, cut and copied."""
     for line in lines:
-        typer.echo(str(line))
+        typer.echo(printable(str(line)))
+
+
+def print_errors(*lines: Any) -> None:
+    """Print lines on stderr."""
+    for line in lines:
+        typer.echo(printable(str(line)), err=True)
 
 
 def empty_table(

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from nearsay.terminal import FAILED, Commands, command_line, empty_table
+from nearsay.terminal import FAILED, Commands, command_line, empty_table, print_errors, print_lines
 
 if TYPE_CHECKING:
     from rich.table import Table
@@ -138,7 +138,7 @@ def _version(asked: bool) -> None:
     if asked:
         from nearsay import __version__
 
-        typer.echo(f"nearsay {__version__}")
+        print_lines(f"nearsay {__version__}")
         raise typer.Exit
 
 
@@ -164,9 +164,9 @@ def person(who: str | None) -> str:
 def tell_problems(problems: list[Problem]) -> None:
     """Every row that was left out and why, on stderr."""
     for problem in problems[:PROBLEMS_TOLD]:
-        typer.echo(str(problem), err=True)
+        print_errors(problem)
     if len(problems) > PROBLEMS_TOLD:
-        typer.echo(f"… and {len(problems) - PROBLEMS_TOLD:,} more; --json lists them all.", err=True)
+        print_errors(f"… and {len(problems) - PROBLEMS_TOLD:,} more; --json lists them all.")
 
 
 def facts_table(title: str, facts: dict[str, Any]) -> Table:

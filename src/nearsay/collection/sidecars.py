@@ -35,6 +35,8 @@ EMPTY = (
     '<x:xmpmeta xmlns:x="adobe:ns:meta/" x:xmptk="nearsay">\n'
     f' <rdf:RDF xmlns:rdf="{RDF}">\n  <rdf:Description rdf:about="">\n  </rdf:Description>\n </rdf:RDF>\n</x:xmpmeta>\n'
 ).encode()
+# Sidecars of photo managers have some dozen kilobytes, ten elements in one another, and namespaces of 60 characters.
+MOST_BYTES, DEEPEST, LONGEST_NAMESPACE = 4 * 2**20, 100, 256
 # XML has no way to write these, not even escaped.
 NOT_IN_XML = re.compile("[\x00-\x08\x0b\x0c\x0e-\x1f\ud800-\udfff\ufffe\uffff]")
 
@@ -66,7 +68,7 @@ def write_sidecars(
                 raise InputError("it is not known in which folder the picture lies")
             # Of two answers about one picture the second adds to what the first wrote.
             there = path if path in paths else own
-            old = there.read_bytes() if there is not None and there.exists() else None
+            old = _content(there) if there is not None and there.exists() else None
             new = merged(EMPTY if old is None else old, *words_of(answer))
             if new != old or there != path:
                 path.parent.mkdir(parents=True, exist_ok=True)
@@ -76,6 +78,12 @@ def write_sidecars(
         except (InputError, OSError) as error:
             problems.append(Problem(number, answer.id, str(error).rstrip(".")))
     return list(paths), problems
+
+
+def _content(path: Path) -> bytes:
+    """All of a sidecar; of one that is too large as much as shows that."""
+    with path.open("rb") as file:
+        return file.read(MOST_BYTES + 1)
 
 
 def _own_sidecar(folder: Path, answer: Answer, *, must_exist: bool) -> Path:
@@ -183,59 +191,90 @@ class _Sidecar:
 
 
 class _Walk:
-    """Walks along the elements of a sidecar and remembers where the parts stand that may be added to."""
+    """Walks along the elements of a sidecar and remembers where the parts stand that may be added to.
+
+    In linear time, whatever the sidecar holds: of an element only the names of the two around it matter, text is
+    gathered in items of a list only, and depth and the length of namespaces are limited.
+    """
 
     def __init__(self, content: bytes) -> None:
         self._content = content
-        self._open: list[_Element] = []
-        self._text = ""
+        # Names of the open elements, and the elements themselves where they may be added to.
+        self._open: list[tuple[str, _Element | None]] = []
+        # Text since the last element began, within items of a list; and in how many of these we are.
+        self._text: list[str] = []
+        self._n_items = 0
         self.rdf: _Element | None = None
         self.description: _Element | None = None
         self.properties: dict[tuple[str, str], _Property] = {}
         self.parser: Any = expat.ParserCreate(namespace_separator="}")
+        self.parser.buffer_text = True
         self.parser.StartElementHandler = self._start
         self.parser.EndElementHandler = self._end
         self.parser.CharacterDataHandler = self._characters
         self.parser.StartDoctypeDeclHandler = self._doctype
+        self.parser.StartNamespaceDeclHandler = self._namespace
 
     def _doctype(self, *_: Any) -> None:
         raise InputError("the sidecar declares a document type, which XMP never does")
 
+    def _namespace(self, _: str | None, uri: str | None) -> None:
+        # Each name is given with its namespace: a long one would be copied with every element.
+        if len(uri or "") > LONGEST_NAMESPACE:
+            raise InputError(f"the sidecar has a namespace of more than {LONGEST_NAMESPACE} characters")
+
     def _start(self, name: str, _: Any) -> None:
-        start = self.parser.CurrentByteIndex
-        inside = _end_of_tag(self._content, start)
-        tag = self._content[start:inside]
-        element = _Element(name, start, inside, tag.endswith(b"/>"), tag)
-        above = [outer.name for outer in self._open]
-        self._open.append(element)
-        self._text = ""
+        if len(self._open) >= DEEPEST:
+            raise InputError(f"the sidecar has elements more than {DEEPEST} deep in one another")
+        above, higher = self._name(1), self._name(2)
+        element = None
+        self._text = []
+        self._n_items += name == f"{RDF}}}li"
         if name == f"{RDF}}}RDF" and self.rdf is None:
-            self.rdf = element
-        elif above[-1:] == [f"{RDF}}}RDF"] and name == f"{RDF}}}Description":
-            self.description = self.description or element
-        elif above[-1:] == [f"{RDF}}}Description"] and above[-2:-1] == [f"{RDF}}}RDF"]:
+            element = self.rdf = self._element(name)
+        elif above == f"{RDF}}}RDF" and name == f"{RDF}}}Description":
+            if self.description is None:
+                element = self.description = self._element(name)
+        elif above == f"{RDF}}}Description" and higher == f"{RDF}}}RDF":
             for space, local, _prefix in (FLAT, TREE):
                 if name == f"{space}}}{local}":
                     self.properties.setdefault((space, local), _Property())
-        elif (prop := self._property(above[-1:])) is not None and name.startswith(f"{RDF}}}") and not prop.container:
-            prop.container = element
+        elif (prop := self._property(above)) is not None and name.startswith(f"{RDF}}}") and not prop.container:
+            element = prop.container = self._element(name)
+        self._open.append((name, element))
 
-    def _property(self, names: list[str]) -> _Property | None:
-        space, _, local = names[0].partition("}") if names else ("", "", "")
+    def _name(self, up: int) -> str:
+        """Of the element so many levels up."""
+        return self._open[-up][0] if up <= len(self._open) else ""
+
+    def _element(self, name: str) -> _Element:
+        start = self.parser.CurrentByteIndex
+        inside = _end_of_tag(self._content, start)
+        tag = self._content[start:inside]
+        return _Element(name, start, inside, tag.endswith(b"/>"), tag)
+
+    def _property(self, name: str) -> _Property | None:
+        space, _, local = name.partition("}")
         return self.properties.get((space, local))
 
     def _characters(self, text: str) -> None:
-        self._text += text
+        if self._n_items:
+            self._text.append(text)
 
     def _end(self, name: str) -> None:
-        element = self._open.pop()
-        element.close = element.inside if element.empty else self.parser.CurrentByteIndex
-        above = [outer.name for outer in self._open]
-        if name == f"{RDF}}}li" and (prop := self._property(above[-2:-1])) is not None:
-            prop.items.add(_in_one_line(self._text))
+        _, element = self._open.pop()
+        if element is not None:
+            element.close = element.inside if element.empty else self.parser.CurrentByteIndex
+        if name == f"{RDF}}}li":
+            if (prop := self._property(self._name(2))) is not None:
+                prop.items.add(_in_one_line("".join(self._text)))
+            self._text = []
+            self._n_items -= 1
 
 
 def _read(content: bytes) -> _Sidecar:
+    if len(content) > MOST_BYTES:
+        raise InputError(f"the sidecar has more than {MOST_BYTES // 2**20} MiB")
     try:
         content.decode("utf-8")
     except UnicodeDecodeError as error:

@@ -12,12 +12,12 @@ from typing import IO, Any
 import numpy as np
 
 from nearsay.arrays import READING_A_HEADER
-from nearsay.data.images import IMAGE_ENDINGS, seen
+from nearsay.data.images import IMAGE_ENDINGS, read_pixels
 from nearsay.data.replacing import replacing
 from nearsay.data.rows import LabeledRows
 from nearsay.data.tables import LABEL_NAMES, Column, read_parquet, write_parquet
 from nearsay.data.text_tables import read_text, write_text
-from nearsay.errors import InputError, SavedFileError, require, unknown_name
+from nearsay.errors import InputError, SavedFileError, unknown_name
 
 # Pillow's names of the ways to see an image.
 COLORS = {"gray": "L", "rgb": "RGB"}
@@ -133,7 +133,7 @@ def read_images(
     damaged: list[str] = []
     for file in files:
         try:
-            X[len(kept)] = _pixels(file, size, COLORS[color])
+            X[len(kept)] = read_pixels(file, (size[1], size[0]), COLORS[color]).reshape(-1)
             kept.append(file)
         except InputError as error:
             damaged.append(f"{file.relative_to(folder).as_posix()} ({error.__cause__})")
@@ -152,11 +152,6 @@ def read_images(
         ids=[file.relative_to(folder).as_posix() for file in kept],
         name=folder.resolve().name,
     )
-
-
-def _pixels(file: Path, size: tuple[int, int], mode: str) -> np.ndarray:
-    pillow: Any = require("PIL.Image", "images")
-    return np.asarray(seen(file).convert(mode).resize((size[1], size[0]), pillow.Resampling.LANCZOS)).reshape(-1)
 
 
 # ------------------------------------------------------------------ arrays

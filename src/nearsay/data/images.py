@@ -4,15 +4,13 @@ from __future__ import annotations
 
 import hashlib
 import os
-import threading
-import warnings
-from collections.abc import Iterator
-from contextlib import contextmanager
+from collections.abc import Callable
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeVar
 
 import numpy as np
 
+from nearsay.data.decoding import FORMATS, MOST_PIXELS, Picture, decoded, opened
 from nearsay.errors import InputError, require
 
 IMAGE_ENDINGS = frozenset({".png", ".jpg", ".jpeg", ".gif", ".bmp", ".tif", ".tiff", ".webp"})
@@ -20,9 +18,8 @@ IMAGE_ENDINGS = frozenset({".png", ".jpg", ".jpeg", ".gif", ".bmp", ".tif", ".ti
 # Descriptors say what is seen at a glance; larger images are brought to this size, so that the scale of textures and
 # the time for an image do not depend on the camera.
 LONGEST_SIDE = 256
-# What Pillow refuses by default, and what is refused here even where that was switched off: a file of a few kilobytes
-# can claim pixels that would fill the memory.
-MOST_PIXELS = 178_956_970
+
+Made = TypeVar("Made")
 
 
 def read_image(path: str | os.PathLike[str]) -> np.ndarray:
@@ -30,42 +27,57 @@ def read_image(path: str | os.PathLike[str]) -> np.ndarray:
 
     What ``seen`` gives, smaller if need be, and in three channels.
     """
-    # A JPEG is decoded at twice the size at least, which takes far less time for a large one.
-    image = seen(path, at_least=2 * LONGEST_SIDE)
-    shrink = LONGEST_SIDE / max(image.size)
-    if shrink < 1:
+
+    def small(picture: Picture) -> np.ndarray:
+        shrink = LONGEST_SIDE / max(picture.size)
+        if shrink >= 1:
+            return np.asarray(picture.rows(0, picture.size[1]))
         pillow: Any = require("PIL.Image", "images")
-        image = image.resize([max(1, round(side * shrink)) for side in image.size], pillow.Resampling.BOX)
-    return np.asarray(image)
+        width, height = (max(1, round(side * shrink)) for side in picture.size)
+        return np.asarray(picture.resized((width, height), pillow.Resampling.BOX))
+
+    # A JPEG is decoded at twice the size at least, which takes far less time for a large one.
+    return _read(path, small, at_least=2 * LONGEST_SIDE)
+
+
+def read_pixels(path: str | os.PathLike[str], size: tuple[int, int], mode: str) -> np.ndarray:
+    """All of an image at a size (width, height), stretched where the shape differs, in a mode of Pillow."""
+    pillow: Any = require("PIL.Image", "images")
+    return _read(path, lambda picture: np.asarray(picture.resized(size, pillow.Resampling.LANCZOS, mode)))
 
 
 def seen(path: str | os.PathLike[str], *, at_least: int | None = None) -> Any:
     """A Pillow image of mode RGB, as an image viewer shows it: upright, transparent parts white, 16 bits as 8.
 
     Gray images get three equal channels. Of a moving picture it is the first
-    frame. A file that is damaged or not an image raises InputError. A JPEG whose
-    sides are longer than ``at_least`` pixels may come smaller, but not below.
+    frame. A file that is damaged or not an image raises InputError. An image
+    whose longer side has more than ``at_least`` pixels may come smaller, but
+    with no fewer on that side.
     """
+
+    def shown(picture: Picture) -> Any:
+        factor = 1 if at_least is None else max(picture.size) // (2 * at_least)
+        return picture.reduced(factor) if factor > 1 else picture.rows(0, picture.size[1])
+
+    return _read(path, shown, at_least)
+
+
+def _read(path: str | os.PathLike[str], made_of: Callable[[Picture], Made], at_least: int | None = None) -> Made:
     path = Path(path)
     if not path.is_file():
         raise FileNotFoundError(f"There is no file {path}.")
-    pillow: Any = require("PIL.Image", "images")
-    operations: Any = require("PIL.ImageOps", "images")
+    require("PIL.Image", "images")
     try:
-        # Pillow warns of large images and odd metadata; what matters here is whether the pixels can be had.
-        with _without_warnings(), pillow.open(path) as image:
-            _check_size(*image.size)  # before anything is decoded
-            if at_least is not None:
-                # A JPEG can be decoded at a half, a quarter or an eighth of its size; elsewhere this does nothing.
-                image.draft("RGB", (at_least, at_least))
-            return _on_white(_with_eight_bits(operations.exif_transpose(image)))
+        with decoded(path, at_least) as picture:
+            return made_of(picture)
     except Exception as error:  # a damaged file can surface as nearly any of them, by the kind of file
-        raise InputError(f"{path} cannot be read as an image ({error}).") from error
+        raise InputError(f"{path} cannot be read as an image ({_reason(error)}).") from error
 
 
-def _check_size(width: int, height: int) -> None:
-    if width * height > MOST_PIXELS:
-        raise InputError(f"{width:,} × {height:,} pixels; at most {MOST_PIXELS:,} are read. Make it smaller first")
+def _reason(error: Exception) -> str:
+    if type(error).__name__ == "UnidentifiedImageError":
+        return f"it is none of the formats that are read: {', '.join(FORMATS)}"
+    return str(error)
 
 
 def content_hash(path: str | os.PathLike[str]) -> str:
@@ -83,61 +95,6 @@ def content_hash(path: str | os.PathLike[str]) -> str:
         raise FileNotFoundError(f"There is no file {path}.")
     with path.open("rb") as file:
         return hashlib.file_digest(file, "sha256").hexdigest()
-
-
-class _Silence:
-    """How many threads are reading, and what restores the warnings after the last one."""
-
-    lock = threading.Lock()
-    readers = 0
-    ignored = warnings.catch_warnings()
-
-
-@contextmanager
-def _without_warnings() -> Iterator[None]:
-    """Ignore warnings while any thread is within.
-
-    ``warnings.catch_warnings`` puts back what it found on entering, for all threads: of two that overlap, the one
-    that entered second would restore the silence of the first, for good. So the first one in enters it, and the last
-    one out leaves it.
-    """
-    with _Silence.lock:
-        if _Silence.readers == 0:
-            _Silence.ignored = warnings.catch_warnings()
-            _Silence.ignored.__enter__()
-            warnings.simplefilter("ignore")
-        _Silence.readers += 1
-    try:
-        yield
-    finally:
-        with _Silence.lock:
-            _Silence.readers -= 1
-            if _Silence.readers == 0:
-                _Silence.ignored.__exit__(None, None, None)
-
-
-def _with_eight_bits(image: Any) -> Any:
-    """Gray images of 16 or 32 bits with 8; Pillow itself would cut off everything above 255."""
-    if not image.mode.startswith(("I", "F")):
-        return image
-    pillow: Any = require("PIL.Image", "images")
-    values = np.nan_to_num(np.asarray(image, dtype=np.float64))
-    # Whole numbers use the range of 16 bits, as cameras and scanners do; others may lie anywhere.
-    low, high = (0.0, 65535.0) if image.mode.startswith("I") else (values.min(), values.max())
-    share = np.clip((values - low) / max(high - low, np.finfo(np.float64).tiny), 0.0, 1.0)
-    eight = pillow.fromarray(np.round(share * 255).astype(np.uint8))
-    if "transparency" in image.info:
-        eight.putalpha(pillow.fromarray(np.where(values == image.info["transparency"], 0, 255).astype(np.uint8)))
-    return eight
-
-
-def _on_white(image: Any) -> Any:
-    pillow: Any = require("PIL.Image", "images")
-    if not (image.mode in ("RGBA", "LA", "PA", "La", "RGBa") or "transparency" in image.info):
-        return image.convert("RGB")
-    front = image.convert("RGBA")
-    white = pillow.new("RGBA", front.size, "white")
-    return pillow.alpha_composite(white, front).convert("RGB")
 
 
 def image_files(folder: str | os.PathLike[str]) -> list[Path]:
@@ -170,12 +127,12 @@ def check_image_header(path: str | os.PathLike[str], most_pixels: int = MOST_PIX
     """
     pillow: Any = require("PIL.Image", "images")
     try:
-        with _without_warnings(), pillow.open(path) as image:
+        with opened(path) as image:
             n_pixels, kind = image.width * image.height, str(image.format)
     except pillow.DecompressionBombError as error:  # what Pillow itself refuses may be less than here
         raise InputError(f"It has too many pixels to be opened ({error}).") from error
     except pillow.UnidentifiedImageError as error:
-        raise InputError("It is no image of a known kind.") from error
+        raise InputError(f"It is no image of a known kind: {', '.join(FORMATS)}.") from error
     except Exception as error:  # a damaged file can surface as nearly any of them, by the kind of file
         raise InputError(f"It cannot be read as an image ({error}).") from error
     if n_pixels > most_pixels:

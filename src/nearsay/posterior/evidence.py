@@ -13,6 +13,7 @@ import numpy as np
 from nearsay.errors import require
 from nearsay.neighbors.table import NeighborTable
 from nearsay.posterior.records import range_in_words, record_of
+from nearsay.printable import printable
 
 PROBABILITIES_SHOWN = 5
 OTHER_LABELS_SHOWN = 3
@@ -35,7 +36,7 @@ class InWords:
         raise NotImplementedError
 
     def __str__(self) -> str:
-        return self.text
+        return printable(self.text)
 
     def to_dict(self) -> dict[str, Any]:
         """Everything, the text too, as values that ``json.dumps`` takes."""

@@ -216,7 +216,7 @@ async def picture(request: Request) -> Response:
         found = await served.run(_copy, served, asked.get("id", ""), side)
     if found is None:
         return Response("There is no picture.", 404)
-    return Response(found, media_type="image/png", headers={"Cache-Control": "private, max-age=3600"})
+    return Response(found, media_type="image/png")
 
 
 def _copy(served: Served, id: str, side: int) -> bytes | None:

@@ -222,7 +222,7 @@ async def picture(request: Request) -> Response:
     found = request.app.state.batches.get(asked.get("batch", "")).pictures.get(asked.get("id", ""))
     if found is None:
         return Response("There is no picture.", 404)
-    return Response(found, media_type="image/png", headers={"Cache-Control": "private, max-age=3600"})
+    return Response(found, media_type="image/png")
 
 
 ROUTES = [

@@ -2,7 +2,7 @@
 
 connection ──► head of a request in time ──► whole request ──► answer ──► read, a little at least, every so long
     │                └── else closed                                             └── else closed
-    └── too many: of those that wait for a request, the one silent the longest is closed
+    └── too many: of those that no whole request with the token came from, the one silent the longest is closed
 """
 
 from __future__ import annotations
@@ -15,7 +15,9 @@ import uvicorn
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 from uvicorn.protocols.http.h11_impl import H11Protocol
 
-# Connections in all, and those of one address that have not sent a whole request. Browsers open six.
+from nearsay.web.gate import LET_IN
+
+# Connections in all, and those of one address without a whole request that was let in. Browsers open six.
 MOST_CONNECTIONS, MOST_WAITING = 400, 64
 # Seconds until the head of a request is there, and without a byte of an answer being read.
 LONGEST_HEAD, LONGEST_UNREAD = 20.0, 30.0
@@ -26,14 +28,15 @@ Address = tuple[str, int]
 class Connections:
     """All connections of a server, and the app that they reach.
 
-    A newcomer is always let in: it takes the place of the connection that has been silent the longest among those
-    without a whole request. So half-open connections cost others nothing, from however many addresses they come.
+    A newcomer is always accepted: it takes the place of the connection that has been silent the longest among those
+    without a whole request that the gate let in. So half-open connections cost others nothing, from however many
+    addresses they come, and who has no token never keeps a place from who has one.
     """
 
     def __init__(self, app: ASGIApp) -> None:
         self._app = app
         self._open: dict[Address, Connection] = {}
-        # Without a whole request, silent the longest first.
+        # Without a whole request that was let in, silent the longest first.
         self._waiting: OrderedDict[Address, Connection] = OrderedDict()
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
@@ -43,15 +46,25 @@ class Connections:
             return
         connection.n_requests += 1
         connection.await_head(False)
-        if not _has_body(scope):
-            self._waiting.pop(connection.address, None)
+        is_whole, is_let_in = not _has_body(scope), False
+
+        def keep() -> None:
+            if is_whole and is_let_in:
+                self._waiting.pop(connection.address, None)
+
+        def let_in() -> None:
+            nonlocal is_let_in
+            is_let_in = True
+            keep()
 
         async def received() -> Message:
+            nonlocal is_whole
             message = await receive()
-            if not message.get("more_body", False):
-                self._waiting.pop(connection.address, None)
+            is_whole = not message.get("more_body", False)
+            keep()
             return message
 
+        scope[LET_IN] = let_in
         try:
             await self._app(scope, received, send)
         finally:

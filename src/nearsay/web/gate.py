@@ -40,6 +40,8 @@ HEADERS = {
     "Cross-Origin-Resource-Policy": "same-origin",
 }
 SAFE = ("GET", "HEAD")
+# Where a request names the function to call once it was let in, for who keeps places for such requests.
+LET_IN = "nearsay.let_in"
 # A name or an address, and a port: nothing else that an address may hold.
 HOST = re.compile(r"(?P<name>[A-Za-z0-9._-]+|\[[0-9A-Fa-f:.]+\])(:(?P<port>[0-9]{1,5}))?")
 
@@ -78,6 +80,7 @@ class Gate:
                 headers = MutableHeaders(scope=message)
                 for name, value in HEADERS.items():
                     headers[name] = value
+                # Pictures too: nothing stays in the browser for who may not see it any more.
                 headers.setdefault("Cache-Control", "no-store")
             await send(message)
 
@@ -90,6 +93,7 @@ class Gate:
         if refused is not None:
             await refused(scope, receive, with_headers)
             return
+        scope.get(LET_IN, _nothing)()
         body = Body(receive, self._held)
         try:
             await self._app(scope, body, with_headers)
@@ -161,18 +165,32 @@ class Gate:
 
     @staticmethod
     def _same_site(scope: Scope, headers: Headers) -> bool:
-        """Whether a request that changes something comes from our own page."""
-        if scope["method"] in SAFE:
-            return True
-        origin, fetched = headers.get("origin"), headers.get("sec-fetch-site")
+        """Whether a request comes from our own page, or from nobody's: an address that was typed, a program.
+
+        To read takes work too, and another port of this machine gets the cookie: so other sites may not ask either,
+        except that a link may lead to the first page. What changes something must come from our own page.
+        """
+        reads = scope["method"] in SAFE
+        fetched, origin = headers.get("sec-fetch-site"), headers.get("origin")
         if fetched is not None and fetched not in ("same-origin", "none"):
-            return False
-        if origin is not None:
+            return reads and _is_link_to_first_page(scope, headers)
+        came_from = origin if origin is not None else headers.get("referer") if reads and fetched is None else None
+        if came_from is not None:
             try:
-                return urlsplit(origin).netloc == headers.get("host")
+                return urlsplit(came_from).netloc == headers.get("host")
             except ValueError:
                 return False
-        return fetched is not None
+        return reads or fetched is not None
+
+
+def _is_link_to_first_page(scope: Scope, headers: Headers) -> bool:
+    """Whether somebody followed a link of another site to the page that asks nothing yet."""
+    followed = headers.get("sec-fetch-mode") == "navigate" and headers.get("sec-fetch-dest") == "document"
+    return followed and scope["path"] in ("/", "/ask") and not scope["query_string"]
+
+
+def _nothing() -> None:
+    pass
 
 
 class TooLarge(Exception):

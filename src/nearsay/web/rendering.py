@@ -14,6 +14,7 @@ from starlette.responses import HTMLResponse, JSONResponse, RedirectResponse, Re
 from nearsay.collection.exports import as_json
 from nearsay.errors import InputError, NearsayError, NotSure
 from nearsay.posterior.records import range_in_words
+from nearsay.printable import printable
 from nearsay.web.drawings import spark
 from nearsay.web.served import Changed, Overloaded, Served
 
@@ -131,7 +132,7 @@ async def on_error(request: Request, error: Exception) -> Response:
         status, told = 400, str(error)
     elif isinstance(error, NearsayError):
         status, told = 503, UNUSABLE
-        logging.getLogger("nearsay.web").error("%s", error)
+        logging.getLogger("nearsay.web").error("%s", printable(str(error)))
     else:
         status, told = 500, UNEXPECTED
     return sorry(request, told, status)
