@@ -37,6 +37,7 @@ BROUGHT_IN = {
     DOCS / "search.md": GENERATED / "search.md",
     ROOT / "CHANGELOG.md": GENERATED / "changelog.md",
     ROOT / "CONTRIBUTING.md": GENERATED / "contributing.md",
+    ROOT / "SECURITY.md": GENERATED / "security.md",
     ROOT / "benchmarks" / "RESULTS.md": GENERATED / "results.md",
 }
 # What the index cannot link to on GitHub, because it exists on the site only.
