@@ -343,6 +343,16 @@ def test_a_database_with_other_tables_is_refused_by_every_command(pets, change, 
     assert "tables or triggers are not as nearsay makes them" in result.output
 
 
+def test_a_database_whose_tables_have_no_names_is_refused(pets):
+    with direct(pets) as connection:
+        connection.execute("PRAGMA wal_checkpoint(TRUNCATE)")
+    file = pets / "collection.sqlite"
+    content = file.read_bytes()
+    assert b"tableitemsitems" in content  # what the schema says of it: its kind, its name and that of its table
+    file.write_bytes(content.replace(b"tableitemsitems", b"table\xfctems\xfctems"))
+    assert "Restore it from a backup" in in_one_line(run("history", pets))
+
+
 def test_a_cache_with_a_view_is_not_asked(album):
     with closing(sqlite3.connect(album.own / "described.sqlite")) as connection:
         connection.executescript(

@@ -151,7 +151,8 @@ def _check_finite(array: np.ndarray, name: str) -> None:
         low, high = (float(block.min()), float(block.max())) if block.size else (0.0, 0.0)
         if low > -LARGEST_VALUE and high < LARGEST_VALUE:
             continue
-        row, column = np.argwhere(~(np.abs(block.astype(np.float64)) < LARGEST_VALUE))[0]
+        with np.errstate(invalid="ignore"):  # numbers that signal that they are none
+            row, column = np.argwhere(~(np.abs(block.astype(np.float64)) < LARGEST_VALUE))[0]
         value = float(block[row, column])
         kind = "too large to square" if np.isfinite(value) else "not a finite number"
         raise InputError(

@@ -72,7 +72,10 @@ def _is_to_stop() -> int:
 
 def check_schema(connection: sqlite3.Connection, script: str, file: Path) -> None:
     """Refuse a file that defines anything but what this script does."""
-    defined, expected = _schema(connection), _schema_of(script)
+    try:
+        defined, expected = _schema(connection), _schema_of(script)
+    except UnicodeDecodeError as error:
+        raise StorageError(f"{file}: the names of its tables are no text. Restore it from a backup.") from error
     if len(defined) != len(expected) or set(defined) != set(expected):
         changed = sorted({name for _, name, *_ in set(defined) ^ set(expected)})
         raise StorageError(
