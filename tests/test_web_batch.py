@@ -142,7 +142,7 @@ def test_each_bad_file_is_named_with_the_reason_and_the_others_are_labeled(page,
 
 
 def test_a_picture_of_too_many_pixels_is_refused_before_it_is_decoded(page, monkeypatch):
-    monkeypatch.setattr("nearsay.data.images.MOST_PIXELS", 500)
+    monkeypatch.setattr("nearsay.data.decoding.MOST_PIXELS", 500)
     _, waiting = labeled(page, [("large.png", picture_of(True, 60))])
     assert "at most 500 are read" in waiting["batch"]["problems"][0]["reason"]
 
