@@ -160,3 +160,12 @@ def test_odd_rows_give_finite_answers_or_are_refused_in_words(kind, rows):
     else:
         for answer in answers:
             assert np.isfinite(np.asarray(answer, dtype=np.float64)).all()
+
+
+def test_a_number_that_signals_that_it_is_none_is_refused_without_a_warning():
+    X = np.zeros((3, 2), np.float32)
+    X.view(np.uint32)[1, 1] = 0x7F800001
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        with pytest.raises(InputError, match="row 1, column 1"):
+            ns.NeighborIndex().fit(X)

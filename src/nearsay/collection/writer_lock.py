@@ -41,7 +41,7 @@ class WriterLock:
             ) from error
         if descriptor is None:
             raise CollectionBusy(
-                f"The collection {folder.path} is being written to by {_in_words(_said(folder))}."
+                f"The collection {folder.path} is being written to by {_in_words(_holder_in(folder))}."
                 " Wait until that ends, or open it with read_only=True."
             )
         self._descriptor = descriptor
@@ -87,28 +87,28 @@ def holder_of(folder: Folder) -> str | None:
     The lock itself is not touched, since a writer that comes at that moment would be refused: what a writer wrote
     down is believed unless its process is gone.
     """
-    said = _said(folder)
-    if said is None or (said["host"] == socket.gethostname() and not _runs(said["pid"])):
+    holder = _holder_in(folder)
+    if holder is None or (holder["host"] == socket.gethostname() and not _runs(holder["pid"])):
         return None
-    return _in_words(said)
+    return _in_words(holder)
 
 
-def _said(folder: Folder) -> dict[str, Any] | None:
+def _holder_in(folder: Folder) -> dict[str, Any] | None:
     """What the one who has the lock wrote down; None where that is nothing: it is emptied when a writer closes."""
     try:
         with folder.reading(NAME) as file:
-            said = json.loads(file.read(LONGEST_TEXT))
-        if type(said["pid"]) is int and all(isinstance(said[name], str) for name in ("host", "since")):
-            return dict(said)
+            holder = json.loads(file.read(LONGEST_TEXT))
+        if type(holder["pid"]) is int and all(isinstance(holder[name], str) for name in ("host", "since")):
+            return dict(holder)
     except (OSError, ValueError, KeyError, TypeError, RecursionError):
         pass
     return None
 
 
-def _in_words(said: dict[str, Any] | None) -> str:
-    if said is None:
+def _in_words(holder: dict[str, Any] | None) -> str:
+    if holder is None:
         return "another process"
-    return f"process {said['pid']} on {said['host'][:80]}, since {said['since'][:40]}"
+    return f"process {holder['pid']} on {holder['host'][:80]}, since {holder['since'][:40]}"
 
 
 def _runs(pid: int) -> bool:
