@@ -4,7 +4,9 @@
 PYTHON ?= python3
 BIN := .venv/bin
 comma := ,
-# Bytecode is left to the first import: half of what is installed is never imported.
+# Bytecode is left to the first import, since half of what is installed is never imported; but then it is written, or
+# each of the hundreds of processes that the tests start would compile a thousand modules again.
+unexport PYTHONDONTWRITEBYTECODE
 INSTALL := $(BIN)/python -m pip install --quiet --disable-pip-version-check --no-compile
 
 .PHONY: tour test tests lint style types bench tiny docs site clean

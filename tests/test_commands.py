@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ast
+import contextlib
 import csv
 import json
 import os
@@ -50,32 +51,45 @@ def picture(path: Path, kind: str, number: int) -> None:
     Image.fromarray(np.clip(np.array(COLORS[kind]) + noise, 0, 255).astype(np.uint8)).save(path)
 
 
+@pytest.fixture(scope="module")
+def made(tmp_path_factory):
+    """A folder with pictures, tables and a collection of one of them, made once."""
+    folder = tmp_path_factory.mktemp("made")
+    with contextlib.chdir(folder):
+        for number in range(10):
+            picture(folder / f"birds/bird/owl/{number}.png", "owl", number)
+            picture(folder / f"birds/bird/wren/{number}.png", "wren", number)
+            picture(folder / f"birds/fish/trout/{number}.png", "trout", number)
+        picture(folder / "new/3.png", "owl", 77)
+        picture(folder / "new/4.png", "trout", 78)
+        rng = np.random.default_rng(0)
+        centers = {"oak": 0.0, "elm": 3.0, "fir": 9.0}
+        lines = [
+            [f"leaf {row}", *np.round(centers[kind] + rng.normal(size=2), 3), kind, "train" if row % 3 else "test"]
+            for row, kind in enumerate(kind for kind in centers for _ in range(20))
+        ]
+        columns = ["id", "width", "height", "species", "split"]
+        write("leaves.csv", [columns, *lines])
+        write("more.csv", [columns, ["more 1", 0.1, 0.2, "oak", "train"]])
+        write("new.csv", [["id", "width", "height"], ["new 1", 0.1, 0.2], ["new 2", 9.1, 8.7]])
+        edges = [["tree", "broad"], ["tree", "fir"], ["broad", "oak"], ["broad", "elm"]]
+        write("trees.csv", [["parent", "child"], *edges])
+        assert run("index", "leaves.csv", "-o", "leaves.nearsay", "--taxonomy", "trees.csv").exit_code == 0
+    return folder
+
+
 @pytest.fixture
-def place(tmp_path, monkeypatch):
-    """A folder with pictures and tables, in which commands are run."""
+def place(made, tmp_path, monkeypatch):
+    """A copy of the pictures and tables, in which commands are run."""
     monkeypatch.chdir(tmp_path)
-    for number in range(10):
-        picture(tmp_path / f"birds/bird/owl/{number}.png", "owl", number)
-        picture(tmp_path / f"birds/bird/wren/{number}.png", "wren", number)
-        picture(tmp_path / f"birds/fish/trout/{number}.png", "trout", number)
-    picture(tmp_path / "new/3.png", "owl", 77)
-    picture(tmp_path / "new/4.png", "trout", 78)
-    rng = np.random.default_rng(0)
-    centers = {"oak": 0.0, "elm": 3.0, "fir": 9.0}
-    lines = [
-        [f"leaf {row}", *np.round(centers[kind] + rng.normal(size=2), 3), kind, "train" if row % 3 else "test"]
-        for row, kind in enumerate(kind for kind in centers for _ in range(20))
-    ]
-    write("leaves.csv", [["id", "width", "height", "species", "split"], *lines])
-    write("more.csv", [["id", "width", "height", "species", "split"], ["more 1", 0.1, 0.2, "oak", "train"]])
-    write("new.csv", [["id", "width", "height"], ["new 1", 0.1, 0.2], ["new 2", 9.1, 8.7]])
-    write("trees.csv", [["parent", "child"], ["tree", "broad"], ["tree", "fir"], ["broad", "oak"], ["broad", "elm"]])
+    shutil.copytree(made, tmp_path, dirs_exist_ok=True, ignore=shutil.ignore_patterns("leaves.nearsay"))
     return tmp_path
 
 
 @pytest.fixture
-def leaves(place):
-    assert run("index", "leaves.csv", "-o", "leaves.nearsay", "--taxonomy", "trees.csv").exit_code == 0
+def leaves(made, place):
+    """The same with the collection."""
+    shutil.copytree(made / "leaves.nearsay", "leaves.nearsay")
     return place
 
 

@@ -280,7 +280,7 @@ def test_a_query_with_more_near_ties_than_its_list_holds_is_left_undecided():
 @pytest.mark.parametrize("name", OTHERS)
 def test_every_other_tile_of_this_processor_is_as_right(name):
     """The tests above, hard rows and every bound, with that tile."""
-    chosen = ["test_packed_tile.py", "test_bounds.py", "test_search.py", "-k", "not importing and not public"]
+    chosen = ["test_packed_tile.py", "test_bounds.py", "-k", "not importing and not public"]
     done = subprocess.run(
         [sys.executable, "-m", "pytest", "-q", "-p", "no:cacheprovider", "-p", "no:randomly", *chosen],
         cwd=TESTS,

@@ -236,7 +236,7 @@ def test_rows_in_shards_are_answered_as_rows_in_memory(tmp_path):
 @pytest.fixture(scope="module")
 def wide():
     y = np.arange(40) % 3
-    X = np.random.default_rng(0).normal(size=(40, 120_000)).astype(np.float32)
+    X = np.random.default_rng(0).normal(size=(40, 30_000)).astype(np.float32)
     X[:, :2000] += y[:, None] * 0.5
     X[:, 5] *= 10  # columns of unequal scale, so that standardized ones are a view of their own
     return X, y
@@ -271,7 +271,7 @@ def test_rows_of_many_columns_are_fitted_answered_and_saved_in_little_memory(wid
     np.savez(tmp_path / "rows.npz", X=wide[0], y=wide[1])
     given = [str(tmp_path / "rows.npz"), str(tmp_path / "saved")]
     done = subprocess.run([sys.executable, "-c", LIMITED, *given], capture_output=True, text=True, check=True)
-    assert int(done.stdout) < 1500
+    assert int(done.stdout) < 900  # a square of the columns would be 3,400 or more
 
 
 def test_maps_of_many_columns_share_what_is_large(wide):
