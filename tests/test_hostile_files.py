@@ -176,12 +176,19 @@ def test_a_file_of_another_purpose_is_refused_before_it_is_made(tmp_path, monkey
 
 @pytest.mark.parametrize(
     "thing",
-    [lambda files: ns.ShardedIndex().fit(files), lambda files: ns.search.ShardedRows.open(files)],
+    [
+        lambda files: ns.ShardedIndex().fit(files),
+        lambda files: ns.search.ShardedRows.open(files),
+        lambda files: ns.ShardedClassifier(3, posterior="proportional").fit(files, NAMES),
+        lambda files: ns.HedgedClassifier(ns.ShardedClassifier(3, posterior="proportional")),
+    ],
 )
-def test_what_lies_in_other_files_is_not_saved_by_name(thing, tmp_path):
+def test_what_lies_in_other_files_is_not_saved_by_name_and_the_error_says_what_to_do(thing, tmp_path):
     np.save(tmp_path / "rows.npy", ROWS)
-    with pytest.raises(InputError, match="is not data and cannot be saved"):
+    with pytest.raises(InputError, match="its rows lie in files elsewhere.* and fit again where the rows are") as raised:
         ns.save(thing([tmp_path / "rows.npy"]), tmp_path / "index.nearsay")
+    assert "\n" not in str(raised.value)
+    assert os.listdir(tmp_path) == ["rows.npy"]
 
 
 # ---------------------------------------------------------------- fields and containers
