@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import inspect
 import json
 import os
 import socket
@@ -439,6 +440,35 @@ def test_the_fuzzer_hears_what_it_is_there_for(tmp_path, monkeypatch):
     with compiling.forced(False):
         hostile_files.asked(ns.load(path), raised)
     assert any(isinstance(error, IndexError) for error in raised.values())
+
+
+def test_the_fuzzer_lets_inspect_parse_signatures_and_nothing_else():
+    ears = hostile_files.Ears("")
+    ears.listening = True
+    try:
+        inspect.signature(len)
+        assert ears.heard == []
+        compile("def foo(x): pass", "<a file>", "exec")
+        assert len(ears.heard) == 1
+    finally:
+        ears.listening = False
+
+
+def test_a_case_that_is_slow_but_once_has_compiled_loops_and_one_that_stays_slow_is_told(tmp_path, monkeypatch):
+    runs = []
+
+    def load(path):
+        runs.append(path)
+        clock[0] += slow(len(runs))
+
+    clock = [0.0]
+    monkeypatch.setattr(ns, "load", load)
+    monkeypatch.setattr(hostile_files.time, "process_time", lambda: clock[0])
+    ears = hostile_files.Ears("")
+    for slow, told in ((lambda n: 9.0 if n == 1 else 0.1, []), (lambda n: 9.0, ["takes 9.0 s"])):
+        runs.clear()
+        assert hostile_files.faults_of(b"", str(tmp_path / "case"), ears) == told
+        assert len(runs) == 2
 
 
 def test_two_thousand_changed_files_do_no_harm():
