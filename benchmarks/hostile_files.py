@@ -335,6 +335,15 @@ def lied(saved: Saved, rng: random.Random) -> bytes:
     return saved.bytes(lies={name: rng.choice(lies)})
 
 
+@lru_cache
+def _bomb() -> bytes:
+    """A small archive of a large text."""
+    out = io.BytesIO()
+    with zipfile.ZipFile(out, "w", zipfile.ZIP_DEFLATED) as archive:
+        archive.writestr(JSON, b" " * (1 << 24))
+    return out.getvalue()
+
+
 def torn(saved: Saved, rng: random.Random) -> bytes:
     """The archive itself is another one."""
     content = bytearray(saved.bytes())
@@ -353,12 +362,6 @@ def torn(saved: Saved, rng: random.Random) -> bytes:
             content[rng.randrange(max(0, start - 400), len(content))] = rng.randrange(256)
         return bytes(content)
 
-    def bomb() -> bytes:
-        out = io.BytesIO()
-        with zipfile.ZipFile(out, "w", zipfile.ZIP_DEFLATED) as archive:
-            archive.writestr(JSON, b" " * (1 << 24))
-        return out.getvalue()
-
     def raw_json() -> bytes:
         out = io.BytesIO()
         depth = 10 ** rng.choice([2, 3, 5])
@@ -374,7 +377,7 @@ def torn(saved: Saved, rng: random.Random) -> bytes:
             archive.writestr(rng.choice([JSON, "arrays/0.npy", "../../escaped", "/etc/x", "arrays/99.npy"]), b"{}")
         return out.getvalue()
 
-    return rng.choice([flipped, cut, directory, bomb, raw_json, twice, lambda: saved.bytes(compress=True)])()
+    return rng.choice([flipped, cut, directory, _bomb, raw_json, twice, lambda: saved.bytes(compress=True)])()
 
 
 def case(honest_files: list[bytes], rng: random.Random) -> bytes:

@@ -96,6 +96,7 @@ def answer(make: Callable[[str], Works], digest: Callable[[Any], str]) -> None:
             print(digest(made) if kind == "found" else seconds, flush=True)
             if hasattr(made, "close"):
                 made.close()
+            del made  # not within the time of the next
 
 
 def digest(table: Any) -> str:
@@ -176,9 +177,7 @@ def main() -> None:
         rows = [
             {"rows, classes": f"{shape[0]}×{shape[1]}, {shape[2]}"} | row
             for shape in shapes
-            for row in compared(
-                before, now, ",".join(map(str, shape)), options.only, 0.1 if options.tiny else SECONDS
-            )
+            for row in compared(before, now, ",".join(map(str, shape)), options.only, 0.1 if options.tiny else SECONDS)
         ]
     finally:
         before.close(), now.close()

@@ -20,6 +20,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 from threading import RLock
+from types import TracebackType
 from typing import Any
 
 from nearsay.collection.folder import DATABASE, JOURNAL, LOG, LOG_INDEX, Folder
@@ -66,14 +67,20 @@ CREATE TABLE shards (first INTEGER PRIMARY KEY, n_rows INTEGER NOT NULL, file TE
 """
 
 
-@contextmanager
-def database_errors(file: Path) -> Iterator[None]:
+class database_errors:
     """Say in plain words what SQLite found wrong."""
-    try:
-        yield
-    except sqlite3.IntegrityError as error:
-        raise StorageError(f"The collection refused a change: {error}. Nothing was changed.") from error
-    except sqlite3.DatabaseError as error:
+
+    def __init__(self, file: Path) -> None:
+        self._file = file
+
+    def __enter__(self) -> None:
+        pass
+
+    def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, at: TracebackType | None) -> None:
+        if isinstance(error, sqlite3.IntegrityError):
+            raise StorageError(f"The collection refused a change: {error}. Nothing was changed.") from error
+        if not isinstance(error, sqlite3.DatabaseError):
+            return
         said = " ".join(str(error).split())[:300]
         if said == "interrupted":
             raise_interruption()
@@ -85,7 +92,7 @@ def database_errors(file: Path) -> Iterator[None]:
             advice = "The file or its folder cannot be written to. Open the collection with read_only=True to read it."
         else:
             advice = "The collection is as it was before."
-        raise StorageError(f"{file}: {said}. {advice}") from error
+        raise StorageError(f"{self._file}: {said}. {advice}") from error
 
 
 class Database:

@@ -91,9 +91,10 @@ class Store(ReadableStore):
         super().__init__(folder, database)
         self._lock, self.read_only = lock, lock is None
         if lock is not None:
+            states = None
             with suppress(StorageError):  # on a full disk it waits for the next time
-                kept.let_go_of_old(database)
-            remove_garbage(database, folder)
+                states = kept.let_go_of_old(database)
+            remove_garbage(database, folder, states)
 
     @classmethod
     def create(cls, path: str | os.PathLike[str], n_columns: int, settings: dict[str, Any] | None = None) -> Self:

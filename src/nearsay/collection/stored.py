@@ -19,7 +19,7 @@ ADVICE = "It was changed by something else: nearsay doctor names all that is wro
 MOST_COLUMNS = 1 << 20
 NONE = type(None)
 # The value at the start of a JSON text, and where it ends.
-SCANNED = json.JSONDecoder().scan_once
+FIRST_VALUE = json.JSONDecoder().raw_decode
 
 # What settings of the program itself may be; others are a user's own.
 SETTINGS: dict[str, tuple[type, ...]] = {
@@ -55,13 +55,13 @@ def all_from_json(texts: list[Any], place: str) -> list[Any]:
     """The values of many JSON texts; None stays None."""
     try:
         return [None if text is None else _quickly(text) for text in texts]
-    except (ValueError, TypeError, RecursionError, StopIteration):
+    except (ValueError, TypeError, RecursionError):
         return [None if text is None else from_json(text, place) for text in texts]
 
 
 def _quickly(text: str) -> Any:
     """What ``json.loads`` gives for a text without blanks around it, in two thirds of the time; else an error."""
-    value, end = SCANNED(text, 0)
+    value, end = FIRST_VALUE(text)
     if end != len(text):
         raise ValueError
     return value

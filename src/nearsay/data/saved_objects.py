@@ -148,7 +148,7 @@ class _Writer:
         if _name_of(kind) in ROWS_ELSEWHERE:
             raise InputError(
                 f"{where} cannot be saved: its rows lie in files elsewhere, and a saved file names no others. Save its"
-                " settings (get_params) instead, and fit again where the rows are."
+                " settings (get_params) instead, and fit again where they are."
             )
         if name is None:
             raise InputError(
@@ -163,7 +163,7 @@ class _Writer:
 
 def _fields(value: Any) -> dict[str, Any]:
     """What is written down of an object."""
-    kind = type(value)
+    kind: Any = type(value)
     if hasattr(kind, "_to_saved"):
         return dict(value._to_saved())
     return dict(value.__getstate__() if "__getstate__" in _own(kind) else vars(value))
