@@ -7,7 +7,7 @@ of its own, on one thread, and answers whatever it is asked next:
                  ──► "do it once" ──► that version    CPU seconds ──┴─► the least of each, and their ratio
 
 They take turns at every single run, so that a slow spell of the machine meets both. CPU time is counted.
-Both must find the same rows and classes.
+Both must find the same rows and classes. ``benchmarks.opening`` compares two versions the same way.
 """
 
 from __future__ import annotations
@@ -38,17 +38,23 @@ SECONDS = 3.0  # for one line of the table, both versions together
 RUNS = 200  # of each version at most
 
 
-def works(n: int, d: int, n_classes: int) -> dict[str, Callable[[], Any]]:
-    """What is timed in a collection of random clusters, by name."""
-    import nearsay as ns
+Works = dict[str, Callable[[], Any]]
 
+
+def works(shape: str) -> Works:
+    """What is timed in a collection of random clusters of so many rows, columns and classes, by name."""
+    import nearsay as ns
+    from nearsay.compiling import start_compiling
+
+    start_compiling()
+    n, d, n_classes = map(int, shape.split(","))
     rng = np.random.default_rng(0)
     centers = rng.normal(size=(n_classes, d)) * (0.2 if n > max(QUERIES) * 10 else 1.0)
     y = rng.integers(0, n_classes, n)
     X = centers[y] + rng.normal(size=(n, d))
     index = ns.NeighborIndex(search="exact").fit(X)
     labeled = index.with_labels(y, n_classes)
-    asked: dict[str, Callable[[], Any]] = {}
+    asked: Works = {}
     if n > 10 * max(QUERIES):
         rows = np.sort(rng.choice(n, ASKED_OF_MANY, replace=False))
         for k in NEIGHBORS:
@@ -70,27 +76,27 @@ def told(members: tuple[int, ...]) -> str:
     return f"{members[-1]} of each" if members else "order"
 
 
-def answer() -> None:
-    """The process of one version: sizes of a collection, then names of works, one a line."""
+def answer(make: Callable[[str], Works], digest: Callable[[Any], str]) -> None:
+    """The process of one version: what to make, then names of works, one a line."""
     from threadpoolctl import threadpool_limits
 
     import nearsay as ns
-    from nearsay.compiling import start_compiling
 
-    start_compiling()
-    asked: dict[str, Callable[[], Any]] = {}
+    asked: Works = {}
     with threadpool_limits(1), ns.threads(1):
         for line in sys.stdin:
             kind, _, what = line.strip().partition(" ")
-            if kind == "rows":
-                asked = works(*map(int, what.split(",")))
+            if kind == "make":
+                asked = make(what)
                 print(*asked, sep=";", flush=True)
-            elif kind == "found":
-                print(digest(asked[what]()), flush=True)
-            else:
-                start = time.process_time()
-                asked[what]()
-                print(time.process_time() - start, flush=True)
+                continue
+            start = time.process_time()
+            made = asked[what]()
+            seconds = time.process_time() - start
+            print(digest(made) if kind == "found" else seconds, flush=True)
+            if hasattr(made, "close"):
+                made.close()
+            del made  # not within the time of the next
 
 
 def digest(table: Any) -> str:
@@ -102,12 +108,13 @@ def digest(table: Any) -> str:
 
 
 class Version:
-    """A process that does what it is told with the code of one checkout."""
+    """A process that does what it is told with the code of one checkout; ``module`` is the benchmark that it runs."""
 
-    def __init__(self, checkout: Path) -> None:
+    def __init__(self, checkout: Path, module: str) -> None:
         self._process = subprocess.Popen(
-            [sys.executable, str(Path(__file__).resolve()), "--answer"],
-            env=os.environ | {"PYTHONPATH": str(checkout / "src"), "OPENBLAS_NUM_THREADS": "1"},
+            [sys.executable, "-m", module, "--answer"],
+            env=os.environ | {"PYTHONPATH": str(checkout.resolve() / "src"), "OPENBLAS_NUM_THREADS": "1"},
+            cwd=HERE,
             stdin=subprocess.PIPE,
             stdout=subprocess.PIPE,
             text=True,
@@ -126,12 +133,9 @@ class Version:
         self._process.communicate()
 
 
-def compared(
-    before: Version, now: Version, shape: tuple[int, int, int], only: str, seconds: float
-) -> list[dict[str, Any]]:
-    """Least CPU milliseconds of both, for every work in one collection."""
-    n, d, n_classes = shape
-    names = {version.ask(f"rows {n},{d},{n_classes}") for version in (before, now)}
+def compared(before: Version, now: Version, what: str, only: str, seconds: float) -> list[dict[str, Any]]:
+    """Least CPU milliseconds of both, for every work in what both are told to make."""
+    names = {version.ask(f"make {what}") for version in (before, now)}
     rows = []
     for name in names.pop().split(";"):
         if only not in name:
@@ -145,7 +149,6 @@ def compared(
                 least[v] = min(least[v], float((before, now)[v].ask(f"time {name}")))
         rows.append(
             {
-                "rows, classes": f"{n}×{d}, {n_classes}",
                 "work": name,
                 "ms before": 1000 * least[0],
                 "ms now": 1000 * least[1],
@@ -169,12 +172,12 @@ def main() -> None:
     shapes = TINY_SHAPES if options.tiny else LARGE_SHAPES if options.large else SHAPES
     if options.rows:
         shapes = [tuple(map(int, options.rows.split(",")))]
-    before, now = Version(options.checkout), Version(HERE)
+    before, now = (Version(checkout, "benchmarks.two_versions") for checkout in (options.checkout, HERE))
     try:
         rows = [
-            row
+            {"rows, classes": f"{shape[0]}×{shape[1]}, {shape[2]}"} | row
             for shape in shapes
-            for row in compared(before, now, shape, options.only, 0.1 if options.tiny else SECONDS)
+            for row in compared(before, now, ",".join(map(str, shape)), options.only, 0.1 if options.tiny else SECONDS)
         ]
     finally:
         before.close(), now.close()
@@ -182,4 +185,4 @@ def main() -> None:
 
 
 if __name__ == "__main__":
-    answer() if "--answer" in sys.argv else main()
+    answer(works, digest) if "--answer" in sys.argv else main()

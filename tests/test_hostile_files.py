@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import inspect
 import json
 import os
 import socket
@@ -176,12 +177,19 @@ def test_a_file_of_another_purpose_is_refused_before_it_is_made(tmp_path, monkey
 
 @pytest.mark.parametrize(
     "thing",
-    [lambda files: ns.ShardedIndex().fit(files), lambda files: ns.search.ShardedRows.open(files)],
+    [
+        lambda files: ns.ShardedIndex().fit(files),
+        lambda files: ns.search.ShardedRows.open(files),
+        lambda files: ns.ShardedClassifier(3, posterior="proportional").fit(files, NAMES),
+        lambda files: ns.HedgedClassifier(ns.ShardedClassifier(3, posterior="proportional")),
+    ],
 )
-def test_what_lies_in_other_files_is_not_saved_by_name(thing, tmp_path):
+def test_what_lies_in_other_files_is_not_saved_by_name_and_the_error_says_what_to_do(thing, tmp_path):
     np.save(tmp_path / "rows.npy", ROWS)
-    with pytest.raises(InputError, match="is not data and cannot be saved"):
+    with pytest.raises(InputError, match=r"its rows lie in files elsewhere.*fit again where they are") as raised:
         ns.save(thing([tmp_path / "rows.npy"]), tmp_path / "index.nearsay")
+    assert "\n" not in str(raised.value)
+    assert os.listdir(tmp_path) == ["rows.npy"]
 
 
 # ---------------------------------------------------------------- fields and containers
@@ -432,6 +440,29 @@ def test_the_fuzzer_hears_what_it_is_there_for(tmp_path, monkeypatch):
     with compiling.forced(False):
         hostile_files.asked(ns.load(path), raised)
     assert any(isinstance(error, IndexError) for error in raised.values())
+
+
+def test_the_fuzzer_lets_inspect_parse_signatures_and_nothing_else():
+    ears = hostile_files.Ears("")
+    ears.listening = True
+    try:
+        inspect.signature(len)
+        assert ears.heard == []
+        compile("def foo(x): pass", "<a file>", "exec")
+        assert len(ears.heard) == 1
+    finally:
+        ears.listening = False
+
+
+def test_a_case_that_is_slow_but_once_has_compiled_loops_and_one_that_stays_slow_is_told(tmp_path, monkeypatch):
+    seconds, clock = [], [0.0]
+    monkeypatch.setattr(ns, "load", lambda path: clock.__setitem__(0, clock[0] + seconds.pop()))
+    monkeypatch.setattr(hostile_files.time, "process_time", lambda: clock[0])
+    ears = hostile_files.Ears("")
+    for first, second, told in ((9.0, 0.1, []), (9.0, 9.0, ["takes 9.0 s"])):
+        seconds[:] = [second, first]
+        assert hostile_files.faults_of(b"", str(tmp_path / "case"), ears) == told
+        assert not seconds
 
 
 def test_two_thousand_changed_files_do_no_harm():

@@ -421,6 +421,31 @@ def test_damaged_values_are_one_line_and_the_doctor_names_them(pets, tmp_path, c
     assert any(part in fault.what for fault in found.faults for part in told.split("|"))
 
 
+@pytest.mark.parametrize(
+    "ask",
+    [
+        lambda store, to: store.n_rows,
+        lambda store, to: store.items(),
+        lambda store, to: store.item("p0"),
+        lambda store, to: store.page(),
+        lambda store, to: store.items_of([0]),
+        lambda store, to: store.vectors([0]),
+        lambda store, to: store.blocks(),
+        lambda store, to: store.backup(to),
+        lambda store, to: store.snapshot(to),
+        lambda store, to: store.relabel(["p0"], ["dog"]),
+        lambda store, to: store.undo(),
+        lambda store, to: store.seal(1),
+    ],
+)
+def test_nothing_goes_by_row_numbers_that_do_not_fit_together(pets, tmp_path, ask):
+    with direct(pets) as connection, connection:
+        connection.execute("UPDATE items SET row = 9000000000000000000 WHERE row = 3")
+    with Store.open(pets) as store, pytest.raises(StorageError, match="the numbering of rows"):
+        ask(store, tmp_path / "copy")
+    assert not (tmp_path / "copy").exists()
+
+
 def test_a_row_number_that_was_changed_is_named(pets):
     with direct(pets) as connection, connection:
         connection.execute("UPDATE items SET row = -1 WHERE row = 7")

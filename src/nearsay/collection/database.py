@@ -20,6 +20,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 from threading import RLock
+from types import TracebackType
 from typing import Any
 
 from nearsay.collection.folder import DATABASE, JOURNAL, LOG, LOG_INDEX, Folder
@@ -31,6 +32,7 @@ FORMAT = 1
 # "nsay" in ASCII; the application id of SQLite's header tells a collection from any other database.
 APPLICATION = 0x6E736179
 PRAGMAS = {
+    "journal_mode": "WAL",
     "synchronous": "FULL",
     "fullfsync": "ON",
     "checkpoint_fullfsync": "ON",
@@ -65,14 +67,20 @@ CREATE TABLE shards (first INTEGER PRIMARY KEY, n_rows INTEGER NOT NULL, file TE
 """
 
 
-@contextmanager
-def database_errors(file: Path) -> Iterator[None]:
+class database_errors:
     """Say in plain words what SQLite found wrong."""
-    try:
-        yield
-    except sqlite3.IntegrityError as error:
-        raise StorageError(f"The collection refused a change: {error}. Nothing was changed.") from error
-    except sqlite3.DatabaseError as error:
+
+    def __init__(self, file: Path) -> None:
+        self._file = file
+
+    def __enter__(self) -> None:
+        pass
+
+    def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, at: TracebackType | None) -> None:
+        if isinstance(error, sqlite3.IntegrityError):
+            raise StorageError(f"The collection refused a change: {error}. Nothing was changed.") from error
+        if not isinstance(error, sqlite3.DatabaseError):
+            return
         said = " ".join(str(error).split())[:300]
         if said == "interrupted":
             raise_interruption()
@@ -84,7 +92,7 @@ def database_errors(file: Path) -> Iterator[None]:
             advice = "The file or its folder cannot be written to. Open the collection with read_only=True to read it."
         else:
             advice = "The collection is as it was before."
-        raise StorageError(f"{file}: {said}. {advice}") from error
+        raise StorageError(f"{self._file}: {said}. {advice}") from error
 
 
 class Database:
@@ -114,32 +122,28 @@ class Database:
         SQLite opens files by path. So what lies there is looked at before, and once more when SQLite has it open.
         """
         file = folder.path / NAME
-        if not folder.watch(NAME):
+        if not folder.watches(NAME) and not folder.watch(NAME):
             raise InputError(
                 f"{folder.path} is not a collection: there is no {NAME} in it. Make one with nearsay index, or with"
                 " LiveCollection.create."
             )
-        for side in (LOG, LOG_INDEX):
-            folder.file(NAME + side)
+        folder.file(NAME + LOG)
+        folder.file(NAME + LOG_INDEX)
         if folder.stat(NAME + JOURNAL) is not None:
             # SQLite would undo changes by it, and may remove a file that it names.
             raise StorageError(
                 f"{folder.path / (NAME + JOURNAL)} is no file of a collection, and SQLite would do what it says."
                 " Remove it if you know where it comes from, else restore the collection from a backup."
             )
-        database = cls(_reading(folder) if read_only else _connected(file, "rw"), file)
+        database = cls(_reading(folder, file) if read_only else _connected(file, "rw"), file)
         try:
             with database_errors(file):
                 database._check_format()
                 check_schema(database.connection, SCHEMA, file)
-                if read_only:
-                    database.execute("PRAGMA query_only = ON")
-                    database.execute("PRAGMA wal_autocheckpoint = 0")
-                else:
+                if not read_only:
                     database._set_up()
-            if not read_only:
-                folder.watch(NAME + LOG)
-                database._folder = folder
+                    folder.watch(NAME + LOG)
+                    database._folder = folder
             folder.check_watched()
         except BaseException:
             database.close()
@@ -160,9 +164,7 @@ class Database:
             )
 
     def _set_up(self) -> None:
-        self.execute("PRAGMA journal_mode = WAL")
-        for name, value in PRAGMAS.items():
-            self.execute(f"PRAGMA {name} = {value}")
+        self.connection.executescript("".join(f"PRAGMA {name} = {value};" for name, value in PRAGMAS.items()))
 
     def execute(self, statement: str, values: Any = ()) -> sqlite3.Cursor:
         """Run a statement as it is; errors of SQLite are translated by whoever holds the transaction."""
@@ -236,13 +238,12 @@ def _connected(file: Path, mode: str, more: str = "") -> sqlite3.Connection:
         return connected(file, mode, more, SECONDS_TO_WAIT)
 
 
-def _reading(folder: Folder) -> sqlite3.Connection:
+def _reading(folder: Folder, file: Path) -> sqlite3.Connection:
     """A connection that only reads, in a folder that may be read-only too.
 
     Readers of a write-ahead log share an index in the folder. Where they cannot
     write it and there is no log, nobody is writing, and the file alone is all.
     """
-    file = folder.path / NAME
     connection = _connected(file, "ro")
     try:
         connection.execute("PRAGMA application_id").fetchone()

@@ -25,7 +25,7 @@ from nearsay.collection.garbage import unnamed_files
 from nearsay.collection.learned import LEARN
 from nearsay.collection.live import LiveCollection
 from nearsay.collection.reading import ReadableStore
-from nearsay.collection.store import Store, opened_folder
+from nearsay.collection.store import Store
 from nearsay.collection.writer_lock import holder_of
 from nearsay.errors import InputError, NearsayError, StorageError
 
@@ -158,11 +158,12 @@ def checkup(collection: LiveCollection | str | os.PathLike[str]) -> Checkup:
     path = Path(os.path.abspath(collection))
     try:
         with LiveCollection.open(path, read_only=True) as opened:
+            opened.store.check_row_numbers()
             return _checked(opened, opened_just_now=True)
     except InputError:
         raise  # no collection, or one of a newer nearsay: that is no fault of it
     except (StorageError, OSError, ValueError, TypeError) as error:
-        folder = opened_folder(path)
+        folder = Folder.open(path)
         try:
             more = [what for what in _damage_of(folder) if what not in str(error)]
             faults = [Fault(what, advice_on(what)) for what in (f"It cannot be opened: {error}", *more)]

@@ -46,7 +46,8 @@ DEEPEST = 8  # folders below one of ``kept``
 # Without these a name is looked at by path instead.
 BY_DESCRIPTOR = {os.open, os.stat, os.mkdir, os.unlink, os.rmdir} <= os.supports_dir_fd and hasattr(os, "O_NOFOLLOW")
 # Pipes and devices must not make anybody wait before they are refused.
-CAREFUL = getattr(os, "O_NOFOLLOW", 0) | getattr(os, "O_NONBLOCK", 0) | getattr(os, "O_CLOEXEC", 0)
+NOFOLLOW = getattr(os, "O_NOFOLLOW", 0)
+CAREFUL = NOFOLLOW | getattr(os, "O_NONBLOCK", 0) | getattr(os, "O_CLOEXEC", 0)
 FOLDER_FLAGS = os.O_RDONLY | CAREFUL | getattr(os, "O_DIRECTORY", 0)
 BINARY = getattr(os, "O_BINARY", 0)
 ADVICE = "A collection holds plain files and folders of its own alone. Use a copy of it without this."
@@ -63,6 +64,7 @@ class Folder:
 
     def __init__(self, path: Path, within: str, descriptor: int | None, depth: int = 0) -> None:
         self.path, self._within, self._descriptor, self._depth = path, within, descriptor, depth
+        self._ours = NAMES[within].fullmatch
         self._folders: dict[str, Folder] = {}
         self._watched: dict[str, tuple[int, int]] = {}
         self._identity = _identity(os.lstat(path) if descriptor is None else os.fstat(descriptor))
@@ -70,8 +72,7 @@ class Folder:
     @classmethod
     def open(cls, path: Path) -> Folder:
         """The folder of a collection. Its own path may lead over links: whoever gives it knows where they lead."""
-        real = Path(os.path.realpath(path))
-        return cls(path, "", os.open(real, FOLDER_FLAGS) if BY_DESCRIPTOR else None)
+        return cls(path, "", os.open(path, FOLDER_FLAGS & ~NOFOLLOW) if BY_DESCRIPTOR else None)
 
     def close(self) -> None:
         """Give descriptors back; a second time does nothing."""
@@ -90,7 +91,11 @@ class Folder:
 
     def stat(self, name: str) -> os.stat_result | None:
         """What stands under a name, without following links; None where there is nothing."""
-        self._check_name(name)
+        if not isinstance(name, str) or self._ours(name) is None:
+            raise StorageError(
+                f"The collection names a file {name!r} in {self.path}, which no version of nearsay writes."
+                " It was changed by something else: restore it from a backup."
+            )
         try:
             return os.stat(self._at(name), dir_fd=self._descriptor, follow_symlinks=False)
         except FileNotFoundError:
@@ -111,19 +116,19 @@ class Folder:
 
     def names(self) -> list[str]:
         """Plain files and folders with names that this program writes, in order; all else is left alone."""
-        return [name for name, found in self._entries() if self._is_ours(name) and self._fault(name, found) is None]
+        return [name for name, found in self._entries() if self._ours(name) and self._fault(name, found) is None]
 
     def faults(self) -> list[str]:
         """Entries with names that this program writes, but that it never made: links, pipes, second names."""
         return [
             f"{self.path / name} is {self._fault(name, found)}. {ADVICE}"
             for name, found in self._entries()
-            if self._is_ours(name) and self._fault(name, found) is not None
+            if self._ours(name) and self._fault(name, found) is not None
         ]
 
     def strangers(self) -> list[Path]:
         """Entries that this program did not make, by their name; it leaves them alone."""
-        return [self.path / name for name, _ in self._entries() if not self._is_ours(name)]
+        return [self.path / name for name, _ in self._entries() if not self._ours(name)]
 
     def n_bytes(self, name: str) -> int:
         """The size of a file, or of all files in a folder."""
@@ -205,12 +210,19 @@ class Folder:
 
     # ------------------------------------------------------------ is it still the same?
 
-    def watch(self, name: str) -> bool:
-        """From now on ``check_watched`` asks whether this file is still the one under its name; False without one."""
-        found = self.file(name)
+    def watch(self, name: str, found: os.stat_result | None = None) -> bool:
+        """From now on ``check_watched`` asks whether this file is still the one under its name; False without one.
+
+        ``found`` is what whoever opened the file has seen of it.
+        """
+        found = found or self.file(name)
         if found is not None:
             self._watched[name] = _identity(found)
         return found is not None
+
+    def watches(self, name: str) -> bool:
+        """Whether ``check_watched`` asks about this file."""
+        return name in self._watched
 
     def check_watched(self) -> None:
         """Refuse where the folder is no longer at its path, or another file has the name of one that is watched."""
@@ -234,9 +246,6 @@ class Folder:
     def _at(self, name: str) -> str | Path:
         return self.path / name if self._descriptor is None else name
 
-    def _is_ours(self, name: str) -> bool:
-        return NAMES[self._within].fullmatch(name) is not None
-
     def _fault(self, name: str, found: os.stat_result) -> str | None:
         """Why an entry with a name of ours is not what this program puts there; None where it is."""
         a_folder = stat.S_ISDIR(found.st_mode) and not _is_link(found)
@@ -247,13 +256,6 @@ class Folder:
         if a_folder:
             return None if may_be_folder else "a folder"
         return _fault_of_file(found) or (None if may_be_file else "a file, and no folder")
-
-    def _check_name(self, name: str) -> None:
-        if not isinstance(name, str) or not self._is_ours(name):
-            raise StorageError(
-                f"The collection names a file {name!r} in {self.path}, which no version of nearsay writes."
-                " It was changed by something else: restore it from a backup."
-            )
 
     def _entries(self) -> list[tuple[str, os.stat_result]]:
         with os.scandir(self.path if self._descriptor is None else self._descriptor) as found:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from contextlib import suppress
+from typing import Any
 
 from nearsay.collection import kept, shards
 from nearsay.collection.database import Database
@@ -11,23 +12,25 @@ from nearsay.collection.folder import Folder
 Unnamed = tuple[Folder, str]
 
 
-def unnamed_files(database: Database, collection: Folder) -> list[Unnamed]:
+def unnamed_files(database: Database, collection: Folder, states: list[dict[str, Any]] | None = None) -> list[Unnamed]:
     """Files and folders among the shards and the learned state that neither a shard nor an event names.
 
     They have names that only this program gives; anything else there is left alone. The folder is looked at first:
-    what a writer names meanwhile then counts as named.
+    what a writer names meanwhile then counts as named. ``states`` is the learned state that is still there, where the
+    writer has just read it.
     """
     folders = [collection.folder(name) for name in (shards.FOLDER, kept.FOLDER)]
     found = [(folder, name) for folder in folders if folder is not None for name in folder.names()]
     named = {(shards.FOLDER, file) for (file,) in database.all("SELECT file FROM shards")}
     if any(folder.path.name == kept.FOLDER for folder, _ in found):
-        named |= {(kept.FOLDER, state["folder"]) for state in kept.all_kept(database)}
+        there = kept.all_kept(database) if states is None else states
+        named |= {(kept.FOLDER, state["folder"]) for state in there}
     return [(folder, name) for folder, name in found if (folder.path.name, name) not in named]
 
 
-def remove_garbage(database: Database, collection: Folder) -> None:
+def remove_garbage(database: Database, collection: Folder, states: list[dict[str, Any]] | None = None) -> None:
     """Remove them; only for who holds the writer's lock, since another's new files are not named yet either."""
-    for folder, name in unnamed_files(database, collection):
+    for folder, name in unnamed_files(database, collection, states):
         # What cannot be removed harms nobody, and stands in the list of faults.
         with suppress(OSError):
             folder.remove(name)

@@ -77,17 +77,21 @@ def all_kept(database: Database) -> list[dict[str, Any]]:
     return [state for number, state in _every_keep(database) if number >= gone.get(state["kind"], 0)]
 
 
-def let_go_of_old(database: Database) -> None:
-    """Write down that what was kept before the last two of its kind that count is no longer needed."""
+def let_go_of_old(database: Database) -> list[dict[str, Any]]:
+    """Write down that what was kept before the last two of its kind that count is no longer needed; gives the rest."""
+    keeps = _every_keep(database)
+    if not keeps:
+        return []
     gone, undone = _let_go(database), undone_events(database)
     counting: dict[str, list[int]] = {}
-    for number, state in _every_keep(database):
+    for number, state in keeps:
         if number not in undone:
             counting.setdefault(state["kind"], []).append(number)
     now = gone | {kind: max(numbers[-2], gone.get(kind, 0)) for kind, numbers in counting.items() if len(numbers) > 1}
     if now != gone:
         with database.transaction():
             database.execute("INSERT OR REPLACE INTO about VALUES (?, ?)", (LET_GO, json.dumps(now)))
+    return [state for number, state in keeps if number >= now.get(state["kind"], 0)]
 
 
 def check_there(database: Database, number: int) -> None:

@@ -33,11 +33,17 @@ class ReadableStore:
     def __init__(self, folder: Folder, database: Database) -> None:
         self.path, self.folder, self._database = folder.path, folder, database
         self._checked: dict[str, str] = {}
+        self._rows_checked = False
         self.n_columns: int = check_n_columns(self._about("n_columns"))
         self._shards = Shards(database, folder, self.n_columns)
 
     def check_row_numbers(self) -> None:
-        """The first and the last row of the items, the shards and the newest rows fit together; this reads no table."""
+        """The first and the last row of the items, the shards and the newest rows fit together; this reads no table.
+
+        Looked at once, before anything goes by row numbers.
+        """
+        if self._rows_checked:
+            return
         ((first, last, lowest, highest, sealed),) = self._database.all(ROW_NUMBERS)
         sealed = sealed or 0
         end = sealed if highest is None else highest + 1
@@ -47,6 +53,7 @@ class ReadableStore:
                 f"items have rows {first} to {last}, shards end before row {sealed}, newest rows go from {lowest} to"
                 f" {highest}",
             )
+        self._rows_checked = True
 
     def __repr__(self) -> str:
         return f"<Store {self.path.name}: {self.n_rows:,} rows × {self.n_columns} columns, version {self.version}>"
@@ -54,6 +61,7 @@ class ReadableStore:
     @property
     def n_rows(self) -> int:
         """All rows ever added, forgotten ones too."""
+        self.check_row_numbers()
         last = self._database.one("SELECT max(row) FROM items")
         return 0 if last is None else last + 1
 
@@ -103,6 +111,7 @@ class ReadableStore:
     def items(self, version: int | None = None) -> Items:
         """Ids, labels and all else but the vectors, by row number: as they are, or right after an event."""
         with self._database.one_state():
+            self.check_row_numbers()
             last = self.version
             if version is not None and not 0 <= version <= last:
                 raise InputError(f"There is no version {version}; this collection has 0 (empty) to {last}.")
@@ -110,6 +119,7 @@ class ReadableStore:
 
     def row_of(self, id: str) -> int:
         """The row number of a living item."""
+        self.check_row_numbers()
         row: int | None = self._database.one("SELECT row FROM items WHERE id = ? AND alive", (id,))
         if row is None:
             known = self._database.one("SELECT count(*) FROM items WHERE id = ?", (id,))
@@ -136,6 +146,7 @@ class ReadableStore:
         if confirmed is not None:
             asked.append(f"{'' if confirmed else 'NOT '}confirmed AND label IS NOT NULL")
         with self._database.one_state():
+            self.check_row_numbers()
             chosen = f"SELECT id, row FROM items WHERE {' AND '.join(asked)} ORDER BY row LIMIT ?"
             lines = self._database.all(chosen, (*values, n))
             return self._told(lines)
@@ -143,6 +154,7 @@ class ReadableStore:
     def items_of(self, rows: Sequence[int]) -> list[dict[str, Any]]:
         """The living items of some rows, in the order asked for; those that were forgotten are left out."""
         with self._database.one_state():
+            self.check_row_numbers()
             lines = [self._database.all("SELECT id, row FROM items WHERE row = ? AND alive", (row,)) for row in rows]
             return self._told([line for found in lines for line in found])
 
@@ -179,6 +191,7 @@ class ReadableStore:
 
         Nothing is read from the sealed ones.
         """
+        self.check_row_numbers()
         return self._shards.blocks()
 
     def events(self, after: int = 0) -> Iterator[Event]:
@@ -210,6 +223,7 @@ class ReadableStore:
 
     def backup(self, to: str | os.PathLike[str]) -> None:
         """Copy the collection as it is into a new folder, checking every file; also while it is written to."""
+        self.check_row_numbers()
         backup.back_up(self._database, self.folder, Path(os.path.abspath(to)))
 
     def snapshot(self, path: str | os.PathLike[str]) -> Path:
@@ -218,6 +232,7 @@ class ReadableStore:
         Rows not sealed yet are written beside it as a shard of the snapshot
         alone, so this works for a reader too and leaves the collection alone.
         """
+        self.check_row_numbers()
         return snapshot.write_snapshot(self._database, self._shards, Path(os.path.abspath(path)))
 
     def faults(self) -> list[str]:

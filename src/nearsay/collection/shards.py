@@ -54,9 +54,13 @@ class Shards:
 
     def __init__(self, database: Database, collection: Folder, n_columns: int) -> None:
         self.database, self.n_columns = database, n_columns
-        self.folder = collection.path / FOLDER
         self._collection = collection
         self._opened: dict[str, np.ndarray] = {}
+
+    @property
+    def folder(self) -> Path:
+        """Where the files of sealed rows lie."""
+        return self._collection.path / FOLDER
 
     def sealed(self) -> list[Shard]:
         """All shards, first rows first, one behind the other."""

@@ -9,12 +9,13 @@ of its steps it asks here, where Python does, and ``stopping`` too.
 
 from __future__ import annotations
 
+import os
 import sqlite3
 import threading
 from collections.abc import Iterator
 from functools import lru_cache
 from pathlib import Path
-from typing import NoReturn
+from typing import Any, NoReturn
 from urllib.parse import quote
 
 from nearsay.errors import StorageError
@@ -33,6 +34,8 @@ LIMITS = {
     sqlite3.SQLITE_LIMIT_WORKER_THREADS: 0,
 }
 PRAGMAS = "PRAGMA trusted_schema = OFF; PRAGMA cell_size_check = ON; PRAGMA mmap_size = 0;"
+READ_ONLY = "PRAGMA query_only = ON; PRAGMA wal_autocheckpoint = 0;"
+DEFINED = "SELECT type, name, tbl_name, sql FROM sqlite_master"
 
 _stopped = threading.local()
 
@@ -40,7 +43,7 @@ _stopped = threading.local()
 def connected(file: Path, mode: str, more: str = "", timeout: float = 10.0) -> sqlite3.Connection:
     """A connection to a file; nothing in it has been read yet."""
     connection = sqlite3.connect(
-        f"file:{quote(str(file.absolute()))}?mode={mode}{more}",
+        f"file:{quote(os.path.abspath(file))}?mode={mode}{more}",
         uri=True,
         timeout=timeout,
         isolation_level=None,
@@ -49,7 +52,7 @@ def connected(file: Path, mode: str, more: str = "", timeout: float = 10.0) -> s
     )
     for limit, value in LIMITS.items():
         connection.setlimit(limit, value)
-    connection.executescript(PRAGMAS)
+    connection.executescript(PRAGMAS + READ_ONLY if mode == "ro" else PRAGMAS)
     connection.set_progress_handler(_is_to_stop, STEPS)
     return connection
 
@@ -73,9 +76,12 @@ def _is_to_stop() -> int:
 def check_schema(connection: sqlite3.Connection, script: str, file: Path) -> None:
     """Refuse a file that defines anything but what this script does."""
     try:
-        defined, expected = _schema(connection), _schema_of(script)
+        found, made = connection.execute(DEFINED).fetchall(), _schema_of(script)
     except UnicodeDecodeError as error:
         raise StorageError(f"{file}: the names of its tables are no text. Restore it from a backup.") from error
+    if found == made:
+        return
+    defined, expected = _in_words(found), _in_words(made)  # in another order, or spaced otherwise
     if len(defined) != len(expected) or set(defined) != set(expected):
         changed = sorted({name for _, name, *_ in set(defined) ^ set(expected)})
         raise StorageError(
@@ -85,19 +91,18 @@ def check_schema(connection: sqlite3.Connection, script: str, file: Path) -> Non
 
 
 @lru_cache
-def _schema_of(script: str) -> list[tuple[str, ...]]:
+def _schema_of(script: str) -> list[tuple[Any, ...]]:
     connection = sqlite3.connect(":memory:")
     try:
         for statement in statements(script):
             connection.execute(statement)
-        return _schema(connection)
+        return connection.execute(DEFINED).fetchall()
     finally:
         connection.close()
 
 
-def _schema(connection: sqlite3.Connection) -> list[tuple[str, ...]]:
-    found = connection.execute("SELECT type, name, tbl_name, sql FROM sqlite_master")
-    return [(str(kind), str(name), str(table), " ".join(str(sql).split())) for kind, name, table, sql in found]
+def _in_words(schema: list[tuple[Any, ...]]) -> list[tuple[str, ...]]:
+    return [(str(kind), str(name), str(table), " ".join(str(sql).split())) for kind, name, table, sql in schema]
 
 
 def statements(script: str) -> Iterator[str]:

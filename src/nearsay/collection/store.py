@@ -89,12 +89,12 @@ class Store(ReadableStore):
 
     def __init__(self, folder: Folder, database: Database, lock: WriterLock | None) -> None:
         super().__init__(folder, database)
-        self.check_row_numbers()
         self._lock, self.read_only = lock, lock is None
         if lock is not None:
+            states = None
             with suppress(StorageError):  # on a full disk it waits for the next time
-                kept.let_go_of_old(database)
-            remove_garbage(database, folder)
+                states = kept.let_go_of_old(database)
+            remove_garbage(database, folder, states)
 
     @classmethod
     def create(cls, path: str | os.PathLike[str], n_columns: int, settings: dict[str, Any] | None = None) -> Self:
@@ -436,6 +436,7 @@ class Store(ReadableStore):
         if self.read_only:
             raise InputError(f"The collection {self.path} is open for reading only. Open it without read_only=True.")
         with self._database.turn:
+            self.check_row_numbers()
             try:
                 yield
             except BaseException as error:
@@ -463,7 +464,7 @@ def opened_folder(path: Path) -> Folder:
         folder = None
     except OSError as error:
         raise StorageError(f"Cannot open the collection {path}: {error.strerror}.") from error
-    if folder is None or folder.stat(NAME) is None:
+    if folder is None or not folder.watch(NAME):
         raise InputError(
             f"{path} is not a collection: there is no {NAME} in it. Make one with nearsay index, or with"
             " LiveCollection.create."

@@ -8,7 +8,7 @@ Every value is of the type and within the bounds that this program writes, or th
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from itertools import chain
 from typing import Any
 
@@ -18,6 +18,8 @@ from nearsay.errors import StorageError
 ADVICE = "It was changed by something else: nearsay doctor names all that is wrong, a backup brings it back."
 MOST_COLUMNS = 1 << 20
 NONE = type(None)
+# The value at the start of a JSON text, and where it ends.
+FIRST_VALUE = json.JSONDecoder().raw_decode
 
 # What settings of the program itself may be; others are a user's own.
 SETTINGS: dict[str, tuple[type, ...]] = {
@@ -52,9 +54,17 @@ def from_json(text: Any, place: str) -> Any:
 def all_from_json(texts: list[Any], place: str) -> list[Any]:
     """The values of many JSON texts; None stays None."""
     try:
-        return [None if text is None else json.loads(text) for text in texts]
+        return [None if text is None else _quickly(text) for text in texts]
     except (ValueError, TypeError, RecursionError):
         return [None if text is None else from_json(text, place) for text in texts]
+
+
+def _quickly(text: str) -> Any:
+    """What ``json.loads`` gives for a text without blanks around it, in two thirds of the time; else an error."""
+    value, end = FIRST_VALUE(text)
+    if end != len(text):
+        raise ValueError
+    return value
 
 
 def check_n_columns(value: Any) -> int:
@@ -154,8 +164,15 @@ def check_column(name: str, values: list[Any]) -> None:
         raise not_as_written(f"the column {name!r} of the items", f"in place {place} it is {_kind(values[place])}")
     if name == "by" and (unknown := {*values} - {*AUTHORS}):
         raise not_as_written(f"the column {name!r} of the items", f"{min(unknown)!r:.40} is no kind of author")
-    if name == "keywords" and not {*map(type, chain.from_iterable(filter(None, values)))} <= {str}:
+    if name == "keywords" and not _are_texts(chain.from_iterable(filter(None, values))):
         raise not_as_written(f"the column {name!r} of the items", "a keyword is no text")
+
+
+def _are_texts(values: Iterable[Any]) -> bool:
+    try:
+        return {*map(type, {*values})} <= {str}  # no text equals anything else, so each needs a look but once
+    except TypeError:  # a list or an object, which no set takes
+        return False
 
 
 def check_event(number: Any, texts: Sequence[Any], undoes: Any, rows: Any, sides: Mapping[str, Any]) -> None:

@@ -45,7 +45,7 @@ class WriterLock:
                 " Wait until that ends, or open it with read_only=True."
             )
         self._descriptor = descriptor
-        folder.watch(NAME)
+        folder.watch(NAME, os.fstat(descriptor))
         self._write_holder()
 
     def _write_holder(self) -> None:

@@ -60,6 +60,15 @@ def _of_sklearn(where: str, **fields: Kind) -> Savable:
     return Savable(f"sklearn.{where}", {name: may(kind) for name, kind in fields.items()}, others=PLAIN)
 
 
+# Classes that go by rows in other files: they are never saved, and the error says why.
+ROWS_ELSEWHERE = frozenset(
+    {
+        "nearsay.neighbors.sharded:ShardedIndex",
+        "nearsay.posterior.sharded:ShardedClassifier",
+        "nearsay.search.shards:ShardedRows",
+    }
+)
+
 # ------------------------------------------------------------------ families
 
 DISTANCES = """Euclidean SquaredEuclidean Manhattan Chebyshev Minkowski Mahalanobis Cosine Correlation Canberra

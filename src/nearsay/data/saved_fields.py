@@ -21,6 +21,7 @@ import re
 from collections import defaultdict
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
+from functools import cached_property
 from typing import Any
 
 import numpy as np
@@ -36,10 +37,10 @@ WHOLE = 1 << 63
 NOT_FINITE = ("nan", "inf", "-inf")
 SPARSE = ("csr_array", "csr_matrix", "csc_array", "csc_matrix", "coo_array", "coo_matrix")
 
-# The keys of an entry that stands for something JSON does not have, and the tag of it.
-ENTRIES: dict[frozenset[str], str] = {
-    frozenset(keys.split()): tag
-    for tag, keys in {
+# The keys of an entry that stands for something JSON does not have, in any order, and the tag of it.
+ENTRIES: dict[tuple[str, ...], str] = {
+    keys: tag
+    for tag, names in {
         "object": "object class fields",
         "again": "again",
         "snapshot": "snapshot",
@@ -52,8 +53,11 @@ ENTRIES: dict[frozenset[str], str] = {
         "slice": "slice",
         "sparse": "sparse shape class",
         "random state": "random_state",
+        "array": "array|array order",
     }.items()
-} | {frozenset({"array"}): "array", frozenset({"array", "order"}): "array"}
+    for one in names.split("|")
+    for keys in itertools.permutations(one.split())
+}
 PLAIN_TAGS: dict[type, str] = {
     type(None): "none",
     bool: "bool",
@@ -84,6 +88,11 @@ class Savable:
     fields: Mapping[str, Kind]
     others: Kind | None = None
     rule: Callable[[Mapping[str, int]], bool] | None = None
+
+    @cached_property
+    def required(self) -> frozenset[str]:
+        """Fields that may not be missing."""
+        return frozenset(name for name, kind in self.fields.items() if not kind.optional)
 
 
 @dataclass
@@ -157,14 +166,17 @@ class Contents:
         if not isinstance(name, str) or name not in self.table:
             raise Mismatch(f"{where} is of the class {str(name)[:60]!r}, which is none of those that are saved")
         declared, sizes = self.table[name], Sizes()
-        missing = [each for each, kind in declared.fields.items() if each not in fields and not kind.optional]
-        if missing:
-            raise Mismatch(f"{where}, {name}, has no {missing[0]}")
+        if not declared.required <= fields.keys():
+            missing = next(each for each in declared.fields if each in declared.required and each not in fields)
+            raise Mismatch(f"{where}, {name}, has no {missing}")
         for each, held in fields.items():
-            kind = declared.fields.get(each, declared.others)
-            if kind is None or not (each.isidentifier() and not each.startswith("__")):
-                raise Mismatch(f"{where}, {name}, has no field {each[:60]!r}")
-            self.check(held, kind, f"{where}.{each}", sizes)
+            kind = declared.fields.get(each)
+            if kind is None:
+                kind = declared.others
+                if kind is None or not (each.isidentifier() and not each.startswith("__")):
+                    raise Mismatch(f"{where}, {name}, has no field {each[:60]!r}")
+            if kind.checks.get(PLAIN_TAGS.get(type(held), "")) is not _fine:  # most fields are plain, and need no place
+                self.check(held, kind, f"{where}.{each}", sizes)
         sizes.check(where)
         if declared.rule is not None and not declared.rule(defaultdict(int, sizes.known)):
             raise Mismatch(f"{where}, {name}, has arrays whose sizes do not fit together")
@@ -193,7 +205,7 @@ class Kind:
 def tag_of(value: Any, where: str = "it") -> str:
     """What a JSON value stands for."""
     if isinstance(value, dict):
-        tag = ENTRIES.get(frozenset(value))
+        tag = ENTRIES.get(tuple(value))
         if tag is None:
             raise Mismatch(f"{where} is an unknown entry ({', '.join(list(value)[:4])[:60]})")
         return tag

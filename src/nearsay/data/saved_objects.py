@@ -16,13 +16,14 @@ from __future__ import annotations
 import math
 import os
 from collections.abc import Callable, Mapping
+from functools import cache
 from importlib import import_module
 from typing import Any
 
 import numpy as np
 from scipy import sparse
 
-from nearsay.data.savable import SAVABLE
+from nearsay.data.savable import ROWS_ELSEWHERE, SAVABLE
 from nearsay.data.saved import State, in_one_line, open_state, save_state
 from nearsay.data.saved_fields import Contents, Mismatch, Sizes, of, tag_of
 from nearsay.errors import InputError, MissingExtra, SavedFileError
@@ -41,7 +42,8 @@ def save(thing: Any, path: str | os.PathLike[str]) -> None:
     are built again then.
 
     What is not data cannot be saved: a metric or a posterior that is a function
-    or a class of your own, rows that lie in files elsewhere (shards), a model of
+    or a class of your own, rows that lie in files elsewhere (shards: save the
+    settings, and fit again where the rows are), a model of
     another library than scikit-learn, or one of scikit-learn that is made of
     compiled parts (a tree).
 
@@ -143,6 +145,11 @@ class _Writer:
         if hasattr(kind, "snapshot") and id(vars(value)) in self._seen:
             return {"snapshot": self._seen[id(vars(value))]}
         name = NAMES.get(_name_of(kind))
+        if _name_of(kind) in ROWS_ELSEWHERE:
+            raise InputError(
+                f"{where} cannot be saved: its rows lie in files elsewhere, and a saved file names no others. Save its"
+                " settings (get_params) instead, and fit again where they are."
+            )
         if name is None:
             raise InputError(
                 f"{where} is {_told(value)}, which is not data and cannot be saved."
@@ -156,7 +163,7 @@ class _Writer:
 
 def _fields(value: Any) -> dict[str, Any]:
     """What is written down of an object."""
-    kind = type(value)
+    kind: Any = type(value)
     if hasattr(kind, "_to_saved"):
         return dict(value._to_saved())
     return dict(value.__getstate__() if "__getstate__" in _own(kind) else vars(value))
@@ -209,6 +216,7 @@ WRITTEN: list[tuple[Any, Callable[[_Writer, Any, str], Any]]] = [
 ]
 
 
+@cache
 def _own(kind: type) -> set[str]:
     """What a class and its bases define, but for what every object has and what scikit-learn does for pickle."""
     return {name for base in kind.__mro__ if base.__module__.startswith("nearsay") for name in vars(base)}
@@ -297,6 +305,7 @@ READ: dict[str, Callable[[_Reader, Any], Any]] = {
 }
 
 
+@cache
 def _class_named(name: str) -> Any:
     """The class of this name; it has been looked up in the table before."""
     module, _, kind = SAVABLE[name].where.partition(":")
