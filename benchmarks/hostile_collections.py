@@ -645,10 +645,13 @@ def _byte_change(seed: float) -> tuple[str, Tampering]:
 NAMED = tamperings()
 
 
-def fuzz(trial: Trial, seeds: range, tell: Callable[[str], None] = print) -> list[str]:
-    """Try cases; gives what is wrong with any."""
+def fuzz(trial: Trial, seeds: range, tell: Callable[[str], None] = print, seconds: float = np.inf) -> list[str]:
+    """Try cases until the time is up; gives what is wrong with any."""
     wrong: list[str] = []
+    end = time.monotonic() + seconds
     for seed in seeds:
+        if time.monotonic() > end:
+            break
         title, change = random_tampering(seed)
         names = list(commands(Path(), Path()))
         some = random.Random(seed).sample(names, 3)
@@ -663,6 +666,7 @@ def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--cases", type=int, default=2000)
     parser.add_argument("--seed", type=int, default=0)
+    parser.add_argument("--seconds", type=float, default=np.inf, help="begin no case after so long")
     parser.add_argument("--named", action="store_true", help="the named tamperings, through all commands, instead")
     parser.add_argument("--tiny", action="store_true")
     given = parser.parse_args()
@@ -677,7 +681,8 @@ def main() -> int:
                 wrong += found
                 print(*found, sep="\n", end="\n" * bool(found), flush=True)
         else:
-            wrong = fuzz(trial, range(given.seed, given.seed + (20 if given.tiny else given.cases)))
+            seeds = range(given.seed, given.seed + (20 if given.tiny else given.cases))
+            wrong = fuzz(trial, seeds, seconds=given.seconds)
         seconds, megabytes = time.monotonic() - started, trial.memory_used()
     print(f"{trial.n - 2:,} cases in {seconds:.0f} s, {len(wrong)} faults, {megabytes:.0f} MB more than honest use")
     return bool(wrong) or megabytes > MEGABYTES
