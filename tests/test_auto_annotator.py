@@ -20,6 +20,7 @@ from nearsay.annotate.keyword_columns import SHAPED, KeywordColumns, View, leadi
 from nearsay.annotate.regression import SHRINKAGES, KeywordRegression
 from nearsay.annotate.relevance import Relevance
 from nearsay.annotate.scorer_choice import choose_scorers
+from nearsay.data.keywords import annotated_order
 from nearsay.errors import InputError
 from nearsay.neighbors.table import NeighborTable
 
@@ -160,17 +161,20 @@ def test_rows_asked_about_are_never_learned_from_and_few_of_many_need_one_model(
     monkeypatch.setattr(annotator_module, "MOST_PAST_CASES", most)
     X, Y = mixed(90)
     fitted = KeywordAnnotator(KeywordRegression()).fit(X, Y)
-    folds = fitted._folds(90, fitted.held_out_rows_)
+    folds = fitted._folds(annotated_order(X, csr_array(Y)), fitted.held_out_rows_)
     assert len(fitted.held_out_rows_) == most
     assert len(folds) == n_splits
     for others, asked in folds:
         assert not set(others) & set(asked)
         # By rows that are asked in other folds, or never.
         assert len(others) >= 90 - max(most, 18)
-    np.testing.assert_array_equal(np.sort(np.concatenate([asked for _, asked in folds])), fitted.held_out_rows_)
-    scores = np.empty((most, 4))
+    np.testing.assert_array_equal(
+        np.sort(np.concatenate([asked for _, asked in folds])), np.sort(fitted.held_out_rows_)
+    )
+    scores = np.empty((90, 4))
     for others, asked in folds:
-        scores[np.isin(fitted.held_out_rows_, asked)] = KeywordRegression().fit(X[others], Y[others]).scores(X[asked])
+        scores[asked] = KeywordRegression().fit(X[others], Y[others]).scores(X[asked])
+    scores = scores[fitted.held_out_rows_]
     past = csr_array(Y[fitted.held_out_rows_])
     expected = KeywordCalibration.learn([scores], past, Y.mean(axis=0)).past([scores], past)
     np.testing.assert_allclose(fitted.held_out_proba_, expected, atol=1e-12)

@@ -156,14 +156,16 @@ def test_ranks_in_training_leave_the_row_itself_out_however_many_lines_are_kept(
     X, Y = some_rows(25)
     ranking = RankBoostNeighbors(SPACES, n_pairs=10, depth=5, joint=True).fit(X, Y)
     preferences = draw_preferences(Y, 10, depth=5, seed=3)
-    found = ranking._ranks(preferences)
+    order = np.random.default_rng(0).permutation(25)
+    found = ranking._ranks(preferences, order)
     held = HeldSpaces(X, as_spaces(SPACES, 5))
     measured = [held.distances(space, X) for space in range(2)]
     measured.append(measured[0] / held.scales[0] + measured[1] / held.scales[1])
     for p, i in enumerate(preferences.query):
         for space, distances in enumerate(measured):
-            ranks = reference.ranks(list(distances[i]), i)
-            assert [side[space, p] for side in found] == [ranks[preferences.better[p]], ranks[preferences.worse[p]]]
+            ranks = reference.ranks(list(distances[order[i]]), order[i])
+            better, worse = order[preferences.better[p]], order[preferences.worse[p]]
+            assert [side[space, p] for side in found] == [ranks[better], ranks[worse]]
     table = ranking.leave_one_out(24)
     assert not (table.indices == np.arange(25)[:, None]).any()
     assert (np.sort(table.indices, axis=1) == [[j for j in range(25) if j != i] for i in range(25)]).all()

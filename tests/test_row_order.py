@@ -6,6 +6,7 @@ import warnings
 
 import numpy as np
 import pytest
+from sklearn.base import clone
 from sklearn.ensemble import RandomForestClassifier
 from sklearn.linear_model import LogisticRegression
 
@@ -125,6 +126,159 @@ def test_hedges_do_not_depend_on_the_order_of_rows(estimator):
     names = hedged.fit(X, NAMES[y]).predict(Q)
     assert len(set(names)) > 2
     np.testing.assert_array_equal(hedged.fit(X[order], NAMES[y[order]]).predict(Q), names)
+
+
+def two_orders(n: int) -> tuple[np.ndarray, np.ndarray]:
+    return np.arange(n), np.random.default_rng(0).permutation(n)
+
+
+def between(mapped: np.ndarray) -> np.ndarray:
+    """Distances between mapped queries: a map may turn around without changing any."""
+    return np.linalg.norm(mapped[:, None] - mapped[None], axis=2)
+
+
+TREES = ns.Taxonomy.from_nested({"tree": {"broad": ["ash", "elm"], "oak": {}}})
+METRICS_LEARNED = {
+    "ITML": ns.ITML(max_iter=5),
+    "ITML, drawn from all": ns.ITML(max_iter=5, n_neighbors=None, n_constraints=200),
+    "ITML, covariance": ns.ITML(max_iter=5, prior="covariance", n_constraints=100),
+    "BoostMetric": ns.BoostMetric(max_iter=20),
+    "BoostMetric, as in the paper": ns.BoostMetric(800, start="zero", near=(3, 10), validation_fraction=None),
+    "LMNN": ns.LMNN(max_iter=20),
+    "LMNN, two dimensions": ns.LMNN(max_iter=20, n_components=2),
+    "WithinClassWhitening": ns.WithinClassWhitening(pull=1.0),
+}
+
+
+@pytest.mark.filterwarnings("ignore::UserWarning")
+@pytest.mark.parametrize("name", METRICS_LEARNED)
+def test_learned_metrics_depend_neither_on_the_order_of_rows_nor_on_names(name):
+    X, y = clouds(120, 12)
+    Q = clouds(40, 13)[0]
+    metric = METRICS_LEARNED[name]
+    _, other = two_orders(120)
+    there = between(metric.fit(X, NAMES[y]).transform(Q))
+    assert np.ptp(there / np.maximum(between(Q), 1e-9)) > 0.1  # something was learned
+    np.testing.assert_allclose(between(metric.fit(X[other], NAMES[y[other]]).transform(Q)), there, rtol=0, atol=1e-9)
+    np.testing.assert_allclose(between(metric.fit(X, OTHER_NAMES[y]).transform(Q)), there, rtol=0, atol=1e-9)
+
+
+@pytest.mark.filterwarnings("ignore::UserWarning")
+@pytest.mark.parametrize("kind", [ns.ITML, ns.BoostMetric])
+def test_metrics_learned_by_a_taxonomy_do_not_depend_on_the_order_of_rows(kind):
+    X, y = clouds(90, 14)
+    _, other = two_orders(90)
+    some = {"n_constraints": 300} if kind is ns.ITML else {"n_triplets": 300, "validation_fraction": None}
+    metric = kind(max_iter=5, taxonomy=TREES, **some)
+    there = between(metric.fit(X, NAMES[y]).transform(X))
+    np.testing.assert_allclose(between(metric.fit(X[other], NAMES[y[other]]).transform(X)), there, rtol=0, atol=1e-9)
+
+
+@pytest.mark.parametrize("kind", [ns.ITML, ns.BoostMetric])
+def test_equal_rows_of_several_classes_are_learned_from_in_one_order(kind):
+    rng = np.random.default_rng(0)
+    X, y = rng.integers(0, 3, size=(60, 3)).astype(float), rng.integers(0, 3, 60)
+    _, other = two_orders(60)
+    metric = kind(max_iter=5)
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        there = between(metric.fit(X, NAMES[y]).transform(X))
+        np.testing.assert_allclose(between(metric.fit(X[other], NAMES[y[other]]).transform(X)), there, atol=1e-9)
+        np.testing.assert_allclose(between(metric.fit(X, OTHER_NAMES[y]).transform(X)), there, rtol=0, atol=1e-9)
+
+
+@pytest.mark.filterwarnings("ignore::UserWarning")
+def test_a_metric_is_tuned_alike_in_any_order_of_rows_and_under_any_names():
+    X, y = clouds(120, 15)
+    grid = {"max_iter": [1, 5], "gamma": [0.001, 0.1]}
+    first, other = two_orders(120)
+    there, again, renamed = (
+        ns.tune_metric(ns.ITML(), X[o], names[y[o]], grid, n_neighbors=5, random_state=0).table
+        for o, names in ((first, NAMES), (other, NAMES), (first, OTHER_NAMES))
+    )
+    assert again == there
+    assert renamed == there
+
+
+def annotated(n: int, seed: int) -> tuple[np.ndarray, np.ndarray]:
+    """Rows with five keywords: three go with their class, two with a column; all rows differ."""
+    X, y = clouds(n, seed)
+    noise = np.random.default_rng(seed).normal(size=(n, 2))
+    return X, np.hstack([np.eye(3, dtype=int)[y], (X[:, :2] + noise > 0.5).astype(int)])
+
+
+SPACES = {"first": slice(0, 3), "last": (slice(3, 6), "manhattan")}
+ANNOTATORS = {
+    "auto": ns.KeywordAnnotator(),
+    "auto, two kinds of spaces": ns.KeywordAnnotator(features=SPACES),
+    "folds": ns.KeywordAnnotator("nearest", cv=3),
+    "worth": ns.KeywordAnnotator("nearest", order="worth", recall_weight="auto", n_keywords=2),
+    "rank boost": ns.KeywordAnnotator(ns.RankBoostNeighbors(SPACES, max_iter=20)),
+    "MLkNN": ns.annotate.MLkNN(n_neighbors=5),
+    "sparse coding": ns.annotate.SparseCodingAnnotator(n_components=5, n_dimensions=3),
+    "regression": ns.annotate.KeywordRegression(shrinkage="auto"),
+}
+
+
+@pytest.mark.parametrize("name", ANNOTATORS)
+def test_keywords_do_not_depend_on_the_order_of_rows(name):
+    X, Y = annotated(100, 16)
+    Q = clouds(40, 17)[0]
+    there, again = (clone(ANNOTATORS[name]).fit(X[o], Y[o]) for o in two_orders(100))
+    ask = "predict_proba" if hasattr(there, "predict_proba") else "scores"
+    np.testing.assert_allclose(getattr(again, ask)(Q), getattr(there, ask)(Q), rtol=0, atol=1e-9)
+    if hasattr(there, "annotate"):
+        assert [one.words for one in again.annotate(Q)] == [one.words for one in there.annotate(Q)]
+
+
+def test_past_cases_of_an_annotator_do_not_depend_on_the_order_of_rows(monkeypatch):
+    """Where there are too many rows to ask about all, content decides which are asked about."""
+    monkeypatch.setattr("nearsay.annotate.annotator.MOST_PAST_CASES", 30)
+    monkeypatch.setattr("nearsay.annotate.keyword_columns.LANDMARKS", 25)
+    monkeypatch.setattr("nearsay.annotate.keyword_columns.COMPARED_AMONG", 40)
+    monkeypatch.setattr("nearsay.annotate.regression.LEFT_OUT", 30)
+    X, Y = annotated(100, 18)
+    Q = clouds(40, 19)[0]
+    (there, cases), (again, same) = (
+        (fitted.predict_proba(Q), X[o][fitted.held_out_rows_])
+        for o in two_orders(100)
+        for fitted in [ns.KeywordAnnotator().fit(X[o], Y[o])]
+    )
+    np.testing.assert_array_equal(same, cases)
+    np.testing.assert_allclose(again, there, rtol=0, atol=1e-9)
+
+
+FINDERS = {
+    "rank boost": ns.RankBoostNeighbors(SPACES, max_iter=20),
+    "rank boost, joint": ns.RankBoostNeighbors(SPACES, max_iter=20, joint=True, top=None),
+    "lasso": ns.annotate.LassoNeighbors(SPACES, min_shared=2, n_pairs=100),
+    "group lasso": ns.annotate.GroupLassoNeighbors({"first": slice(0, 3), "last": slice(3, 6)}, min_shared=2),
+    "joint": ns.annotate.JointNeighbors(SPACES),
+    "two passes": ns.annotate.TwoPassNeighbors(ns.annotate.JointNeighbors(SPACES)),
+    "projected": ns.annotate.TransformedNeighbors(ns.annotate.KeywordProjection(2)),
+    "landmarks": ns.annotate.TransformedNeighbors(ns.annotate.LandmarkFeatures(SPACES, n_landmarks=20)),
+}
+
+
+@pytest.mark.parametrize("name", FINDERS)
+def test_neighbors_learned_from_keywords_do_not_depend_on_the_order_of_rows(name, monkeypatch):
+    monkeypatch.setattr("nearsay.neighbors.spaces.SEEN_FROM", 20)
+    X, Y = annotated(100, 20)
+    Q = clouds(40, 21)[0]
+    there, again = ((o, FINDERS[name].fit(X[o], Y[o]).neighbors(Q, 6)) for o in two_orders(100))
+    np.testing.assert_array_equal(again[0][again[1].indices], there[0][there[1].indices])
+    np.testing.assert_allclose(again[1].distances, there[1].distances, rtol=0, atol=1e-9)
+
+
+def test_numbers_of_neighbors_are_compared_in_folds_that_content_decides():
+    X, Y = annotated(60, 22)
+    there, again = (
+        ns.annotate.cross_validated_by_k(ns.annotate.JointNeighbors(), X[o], Y[o], [1, 5], n_keywords=2)
+        for o in two_orders(60)
+    )
+    assert [list(one.values()) for one in again] == pytest.approx(
+        np.array([list(one.values()) for one in there]), abs=1e-9
+    )
 
 
 def test_constant_and_copied_columns_have_no_say_in_the_order(tmp_path):

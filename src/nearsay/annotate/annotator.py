@@ -25,7 +25,7 @@ from nearsay.annotate.keyword_scorers import KeywordScorer, as_relevances, as_sc
 from nearsay.annotate.scorer_choice import ScorerChoices, choose_scorers
 from nearsay.annotate.word_selection import Worth, best_recall_weight, most
 from nearsay.arrays import as_rows, check_n_neighbors, evenly, row_blocks
-from nearsay.data.keywords import Keywords, rows_and_keywords
+from nearsay.data.keywords import Keywords, annotated_order, rows_and_keywords
 from nearsay.data.rows import as_ids
 from nearsay.errors import InputError
 from nearsay.learn.keyword_projection import some_words
@@ -157,7 +157,8 @@ class KeywordAnnotator(BaseEstimator):
     calibration_ : KeywordCalibration
     held_out_rows_, held_out_proba_ : (n_seen,) and (n_seen, n_words)
         Rows, and the probabilities of their words by scorers that had not seen them: what to expect for new
-        items. All rows, or in even steps 10,000 of them, or as many as make two million pairs of row and word.
+        items. All rows, or 10,000 of them, or as many as make two million pairs of row and word; content decides which
+        and in what order.
     worth_ : Worth, or None where ``order`` is another
     n_features_in_ : int
     ids_ : (n_rows,) the names of the training rows, or None where none were given to ``fit``.
@@ -221,9 +222,11 @@ class KeywordAnnotator(BaseEstimator):
         self.words_, self._named = keywords.words, keywords.named
         self._keywords = keywords.matrix
         self._sparse = issparse(Y)
-        seen = evenly(len(rows), max(2, min(MOST_PAST_CASES, MOST_PAIRS // len(self.words_))))
+        # Past cases are chosen and listed by content, not by where rows stand; so are folds.
+        order = annotated_order(rows, self._keywords)
+        seen = order[evenly(len(rows), max(2, min(MOST_PAST_CASES, MOST_PAIRS // len(self.words_))))]
         past, share = csr_array(self._keywords[seen]), np.asarray(self._keywords.mean(axis=0)).ravel()
-        folds = self._folds(len(rows), seen)
+        folds = self._folds(order, seen)
         shown, tried = self._tried(rows, folds)
         # What can leave rows out is fitted once, for past cases and for new ones.
         ready = [
@@ -361,15 +364,15 @@ class KeywordAnnotator(BaseEstimator):
     def _leaves_out(self, scorer: KeywordScorer) -> bool:
         return self.cv is None and scorer.leaves_out
 
-    def _folds(self, n_rows: int, seen: np.ndarray) -> list[Fold]:
+    def _folds(self, order: np.ndarray, seen: np.ndarray) -> list[Fold]:
         """Rows to learn from, and rows to ask about that are not among them; all rows ``seen`` are asked once."""
-        every = np.arange(n_rows)
+        n_rows = len(order)
         if self.cv is None and FOLDS * len(seen) <= n_rows:
-            return [(np.setdiff1d(every, seen), seen)]
+            return [(np.setdiff1d(order, seen), seen)]
         n_folds = min(FOLDS, n_rows) if self.cv is None else self.cv
         return [
-            (others, np.intersect1d(fold, seen))
-            for others, fold in KFold(n_folds, shuffle=True, random_state=0).split(every)
+            (np.sort(order[others]), np.intersect1d(order[fold], seen))
+            for others, fold in KFold(n_folds, shuffle=True, random_state=0).split(order)
         ]
 
     def _past_scores(
@@ -387,8 +390,10 @@ class KeywordAnnotator(BaseEstimator):
             for one, fitted in zip(tried, ready, strict=True)
         ]
         in_folds = [(one, out) for one, fitted, out in zip(tried, ready, scores, strict=True) if fitted is None]
+        by_number = np.argsort(seen)
         for others, asked in folds if in_folds else ():
-            keywords, place = csr_array(self._keywords[others]), np.searchsorted(seen, asked)
+            keywords = csr_array(self._keywords[others])
+            place = by_number[np.searchsorted(seen, asked, sorter=by_number)]
             for one, out in in_folds:
                 rows = shown[one.sees_columns]
                 said = one.fit(rows[others], keywords).scores(rows[asked], keywords)

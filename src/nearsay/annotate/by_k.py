@@ -13,7 +13,7 @@ from sklearn.model_selection import KFold
 
 from nearsay.annotate.keyword_scorers import as_score
 from nearsay.annotate.word_selection import as_table, most
-from nearsay.data.keywords import Keywords, rows_and_keywords
+from nearsay.data.keywords import Keywords, annotated_order, rows_and_keywords
 from nearsay.errors import InputError
 from nearsay.metrics.keywords import keyword_measures
 from nearsay.neighbors.table import NeighborTable
@@ -76,10 +76,12 @@ def cross_validated_by_k(
     >>> X, Y = [[0], [1], [2], [10], [11], [12]], [["cat"]] * 3 + [["dog"]] * 3
     >>> rows = cross_validated_by_k(JointNeighbors(), X, Y, [1, 4], relevance="count", n_keywords=1, cv=3)
     >>> [(row["k"], round(row["f1"], 2)) for row in rows]
-    [(1, 1.0), (4, 0.33)]
+    [(1, 1.0), (4, 0.14)]
     """
     check_estimator("neighbors", neighbors, "fit", "neighbors")
     rows, keywords = rows_and_keywords(X, Y)
+    order = annotated_order(rows, keywords.matrix)  # folds are drawn by place, in this order
+    rows, keywords = rows[order], replace(keywords, matrix=csr_array(keywords.matrix[order]))
     ks = sorted(set(_as_numbers(ks)))
     check_whole("cv", cv, least=2, most=len(rows))
     check_whole("n_keywords", n_keywords, least=1, most=len(keywords.words))

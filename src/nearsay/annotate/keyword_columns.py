@@ -27,7 +27,7 @@ from nearsay.annotate.calibration import KeywordCalibration
 from nearsay.annotate.landmarks import LandmarkFeatures
 from nearsay.annotate.relevance import Relevance
 from nearsay.arrays import as_rows, evenly
-from nearsay.data.keywords import rows_and_keywords
+from nearsay.data.keywords import annotated_order, rows_and_keywords
 from nearsay.distances.vectors import Euclidean
 from nearsay.learn.keyword_projection import unit_length
 from nearsay.learn.linear_map import in_units
@@ -126,13 +126,19 @@ class KeywordColumns(TransformerMixin, BaseEstimator):
     def fit_transform(self, X: Any, Y: Any) -> np.ndarray:
         """The same as ``fit`` and then ``transform``; landmarks are not measured twice."""
         rows, keywords = rows_and_keywords(X, Y)
+        order = annotated_order(rows, keywords.matrix)
+        columns = self._learn(rows[order], csr_array(keywords.matrix[order]))
+        return columns[np.argsort(order)]
+
+    def _learn(self, rows: np.ndarray, keywords: csr_array) -> np.ndarray:
+        """Do what ``fit`` does with rows in the order of their content; give their columns."""
         spaces = as_spaces(self.features, rows.shape[1])
         self.n_features_in_ = rows.shape[1]
         self._vectors = [space for space in spaces if isinstance(space.distance, Euclidean)]
         self.others_ = {
             space.name: (space.columns, space.distance) for space in spaces if not isinstance(space.distance, Euclidean)
         }
-        self._views = {space.name: self._view(rows[:, space.columns], keywords.matrix) for space in self._vectors}
+        self._views = {space.name: self._view(rows[:, space.columns], keywords) for space in self._vectors}
         self.views_ = {name: view.name for name, (_, view) in self._views.items()}
         self._mean: np.ndarray | None = None
         self._directions: np.ndarray | None = None

@@ -17,6 +17,7 @@ from sklearn.utils.validation import check_is_fitted
 
 from nearsay.annotate.joint_neighbors import JointNeighbors
 from nearsay.arrays import as_rows, evenly
+from nearsay.data.content_order import content_order
 from nearsay.errors import InputError
 from nearsay.settings import check_number, check_whole
 
@@ -34,8 +35,8 @@ class LandmarkFeatures(TransformerMixin, BaseEstimator):
     weights : None or {name: weight}
         How much each space counts, as in ``JointNeighbors``.
     n_landmarks : int, default=5000
-        Rows, in even steps, to which all are held; or all rows. The more the better; the square of their number is
-        held.
+        Rows, drawn by their content, to which all are held; or all rows. The more the better; the square of their
+        number is held.
     n_components : int, default=400
         Columns that come out, or as many as the landmarks span.
     sharpness : float, default=2.0
@@ -94,7 +95,7 @@ class LandmarkFeatures(TransformerMixin, BaseEstimator):
         rows = as_rows(X)
         if not len(rows):
             raise InputError("X has no rows: there is nothing to be a landmark.")
-        chosen = evenly(len(rows), self.n_landmarks)
+        chosen = content_order(rows, in_any_unit=True)[evenly(len(rows), self.n_landmarks)]
         self.n_features_in_ = rows.shape[1]
         self.landmarks_ = JointNeighbors(self.features, weights=self.weights).fit(rows[chosen])
         distances = self.landmarks_.distances()

@@ -2,17 +2,19 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
 from scipy.optimize import minimize
+from scipy.sparse import csr_array
 from scipy.special import expit
 
 from nearsay.annotate.group_lasso import group_lasso
 from nearsay.annotate.joint_neighbors import JointNeighbors
 from nearsay.annotate.keyword_pairs import KeywordPairs, draw_pairs
 from nearsay.arrays import row_blocks
-from nearsay.data.keywords import rows_and_keywords
+from nearsay.data.keywords import annotated_order, rows_and_keywords
 from nearsay.errors import InputError
 from nearsay.learn.linear_map import in_units
 from nearsay.neighbors.joint_search import JointIndex
@@ -125,7 +127,7 @@ class GroupLassoNeighbors(JointNeighbors):
     --------
     >>> X = [[0, 5], [1, 0], [2, 7], [10, 1], [11, 6], [12, 2]]
     >>> Y = [["cat"], ["cat"], ["cat"], ["dog"], ["dog"], ["dog"]]
-    >>> groups = GroupLassoNeighbors({"shape": slice(0, 1), "noise": slice(1, 2)}, min_shared=1).fit(X, Y)
+    >>> groups = GroupLassoNeighbors({"shape": slice(0, 1), "noise": slice(1, 2)}, penalty=0.3, min_shared=1).fit(X, Y)
     >>> groups.weights_
     {'shape': 1.0, 'noise': 0.0}
     """
@@ -201,7 +203,9 @@ def _rows_and_pairs(
 ) -> tuple[np.ndarray, KeywordPairs]:
     rows, keywords = rows_and_keywords(X, Y)
     seed = int(check_randomness(random_state).randint(2**31 - 1))
-    return rows, draw_pairs(keywords.matrix, n_pairs, min_shared, seed)
+    order = annotated_order(rows, keywords.matrix)  # pairs are drawn by place, and met, in this order
+    pairs = draw_pairs(csr_array(keywords.matrix[order]), n_pairs, min_shared, seed)
+    return rows, replace(pairs, first=order[pairs.first], second=order[pairs.second])
 
 
 def _nothing_counts(penalty: float) -> InputError:

@@ -10,7 +10,7 @@ from sklearn.base import BaseEstimator, clone
 from sklearn.utils.validation import check_is_fitted
 
 from nearsay.arrays import as_rows, check_sample_weight, evenly, row_blocks
-from nearsay.data.keywords import rows_and_keywords
+from nearsay.data.keywords import annotated_order, rows_and_keywords
 from nearsay.learn.keyword_projection import Spanned, covariances
 from nearsay.learn.linear_map import in_units
 from nearsay.settings import check_estimator, check_number
@@ -82,7 +82,8 @@ class KeywordRegression(BaseEstimator):
         varies = spread > (8 * np.finfo(float).eps * float(abs(spanned.mean(mean)).max())) ** 2
         spread = spread if varies else 1.0
         if isinstance(self.shrinkage, str):
-            asked = evenly(len(rows), max(2, min(LEFT_OUT, MOST_PAIRS // max(len(self.words_), 1))))
+            order = annotated_order(rows, keywords.matrix)
+            asked = order[evenly(len(rows), max(2, min(LEFT_OUT, MOST_PAIRS // max(len(self.words_), 1))))]
             counts = (np.ones(len(rows)) / len(rows) if weights is None else weights / weights.sum())[asked]
             missed = keywords.matrix[asked].toarray() - self._share
             self.shrinkage_ = _best_shrinkage(moved[asked] - mean, missed, counts, of_rows, of_both, spread)

@@ -20,7 +20,7 @@ from sklearn.linear_model import Lasso, orthogonal_mp_gram
 from sklearn.utils.validation import check_is_fitted
 
 from nearsay.arrays import as_rows, row_blocks
-from nearsay.data.keywords import rows_and_keywords
+from nearsay.data.keywords import annotated_order, rows_and_keywords
 from nearsay.errors import InputError
 from nearsay.learn.linear_map import in_units
 from nearsay.neighbors.spaces import as_spaces
@@ -109,9 +109,10 @@ class SparseCodingAnnotator(BaseEstimator):
         random = check_randomness(self.random_state)
         self.n_features_in_ = rows.shape[1]
         self.words_ = keywords.words
-        self._keywords = keywords.matrix
         self._spaces = as_spaces(self.features, rows.shape[1])
-        rows = np.ascontiguousarray(rows)  # sums go by the order in memory, and the same rows shall give the same
+        # Sums, and where mixing ends, go by the order of rows and by that in memory: the same rows shall give the same.
+        order = annotated_order(rows, keywords.matrix)
+        rows, self._keywords = np.ascontiguousarray(rows[order]), csr_array(keywords.matrix[order])
         self._means = rows.mean(axis=0, dtype=np.float64)
         self._lengths = [_mean_length(rows[:, space.columns]) for space in self._spaces]
         if (rows == rows[:1]).all():
@@ -122,7 +123,7 @@ class SparseCodingAnnotator(BaseEstimator):
         n_components = min(self.n_components, *rows.shape)
         self._reduced = PCA(n_components, random_state=random)
         reduced = self._reduced.fit_transform(self._scaled(rows))
-        self._map = map_that_joins(reduced, keyword_graph(keywords.matrix, self.n_mixed), self.n_dimensions)
+        self._map = map_that_joins(reduced, keyword_graph(self._keywords, self.n_mixed), self.n_dimensions)
         self._rows = reduced @ self._map
         return self
 

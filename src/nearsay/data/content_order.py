@@ -16,10 +16,15 @@ from typing import Any
 
 import numpy as np
 
-from nearsay.arrays import mix, row_blocks
+from nearsay.arrays import evenly, mix, row_blocks
+
+# Columns whose numbers are ranked; with more of them, some.
+MOST_RANKED = 256
 
 
-def content_order(X: Any, labels: np.ndarray, *, pairwise: bool = False) -> np.ndarray:
+def content_order(
+    X: Any, labels: np.ndarray | None = None, *, pairwise: bool = False, in_any_unit: bool = False
+) -> np.ndarray:
     """All row numbers, in an order that content decides, not where a row stands or what its class is called.
 
     The order is as good as random. Rows that are equal in all, label included, can stand for each other.
@@ -28,9 +33,12 @@ def content_order(X: Any, labels: np.ndarray, *, pairwise: bool = False) -> np.n
     ----------
     X : (n_rows, n_columns) numbers, in an array or in shards; or any items
         Items that cannot be pickled keep the order they have.
-    labels : (n_rows,) class numbers.
+    labels : (n_rows,) class numbers, or None where rows have none.
     pairwise : bool
         Whether X holds the distances of every row to all others, whose order is that of the rows.
+    in_any_unit : bool
+        Whether the unit of the rows shall not matter, nor (up to 256 of them) the order of columns: rows are then told
+        apart by which numbers of a column are larger. X is an array of numbers.
 
     >>> X, labels = np.array([[1.0, 2.0], [0.0, 5.0], [3.0, 3.0]]), np.array([0, 1, 1])
     >>> order, back = content_order(X, labels), content_order(X[::-1], 1 - labels[::-1])
@@ -39,18 +47,44 @@ def content_order(X: Any, labels: np.ndarray, *, pairwise: bool = False) -> np.n
     """
     lots = _of_distances(X) if pairwise else _of_items(X)
     if lots is None:
-        return np.arange(len(labels))
-    of_class = np.zeros(labels.max(initial=-1) + 1, np.uint64)
-    np.add.at(of_class, labels, mix(lots))
-    return np.lexsort((of_class[labels], lots))
+        return np.arange(len(X))
+    keys = [lots]
+    if in_any_unit:
+        keys.append(lots_of_ranks(X))
+    if labels is not None:
+        of_class = np.zeros(labels.max(initial=-1) + 1, np.uint64)
+        np.add.at(of_class, labels, mix(keys[-1]))
+        keys.insert(0, of_class[labels])
+    return np.lexsort(keys)
+
+
+def content_lots(X: np.ndarray) -> np.ndarray:
+    """A number from the content of each row of a table of numbers, as good as random; equal rows have the same."""
+    factors = _factors(X)
+    parts = [mix(_bits(block) @ factors) for block in _blocks(X)]
+    return np.concatenate(parts) if parts else np.empty(0, np.uint64)
+
+
+def lots_of_ranks(X: np.ndarray) -> np.ndarray:
+    """A number from the places of each row's numbers among those of their columns, constant columns left out.
+
+    Rows share it that have the same places in another order of columns: their values have to tell them apart.
+    """
+    lots = np.zeros(len(X), np.uint64)
+    for column in X[:, evenly(X.shape[1], MOST_RANKED)].T:
+        order = np.argsort(column, kind="stable")
+        larger = np.diff(column[order]) > 0
+        if larger.any():
+            ranks = np.empty(len(column), np.uint64)
+            ranks[order] = np.concatenate([[0], np.cumsum(larger)])
+            lots += mix(mix(ranks))
+    return lots
 
 
 def _of_items(X: Any) -> np.ndarray | None:
     """A number from the content of each item; None where it cannot be told."""
     if len(getattr(X, "shape", ())) == 2 and np.dtype(X.dtype).kind in "fiub":
-        factors = _factors(X)
-        parts = [mix(_bits(block) @ factors) for block in _blocks(X)]
-        return np.concatenate(parts) if parts else np.empty(0, np.uint64)
+        return content_lots(X)
     try:
         digests = [blake2b(pickle.dumps(item), digest_size=8).digest() for item in X]
     except Exception:  # whatever an item of the user's raises where it cannot be pickled

@@ -15,6 +15,7 @@ from sklearn.utils.multiclass import check_classification_targets
 from sklearn.utils.validation import check_is_fitted
 
 from nearsay.arrays import row_blocks
+from nearsay.data.content_order import content_order
 from nearsay.distances.distance import Distance
 from nearsay.distances.vectors import Mahalanobis
 from nearsay.errors import InputError
@@ -63,9 +64,14 @@ class LearnedMetric(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstim
         return len(self.components_)
 
     def _labeled_rows(self, X: Any, y: Any) -> tuple[np.ndarray, float, np.ndarray, np.ndarray]:
-        """The checked rows in float64, as ``in_units`` gives them with the unit, the class numbers, and the classes."""
+        """The checked rows in float64, as ``in_units`` gives them with the unit, the class numbers, and the classes.
+
+        Rows come in the order of their content: what is drawn from them, and summed, does not depend on how they were
+        listed.
+        """
         X, y = self._checked_rows_and_labels(X, y)
-        return *in_units(X), *class_numbers(y)
+        order = content_order(X, np.unique(y, return_inverse=True)[1], in_any_unit=True)
+        return *in_units(X[order]), *class_numbers(y[order])
 
     def _checked_rows_and_labels(self, X: Any, y: Any) -> tuple[np.ndarray, np.ndarray]:
         X, y = checked_rows_and_labels(self, X, y, dtype=np.float64, ensure_min_samples=2)

@@ -16,11 +16,12 @@ from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
+from scipy.sparse import csr_array
 from sklearn.base import BaseEstimator
 from sklearn.utils.validation import check_is_fitted
 
 from nearsay.arrays import as_rows, check_n_neighbors, check_row_numbers, row_blocks
-from nearsay.data.keywords import rows_and_keywords
+from nearsay.data.keywords import annotated_order, rows_and_keywords
 from nearsay.errors import InputError
 from nearsay.learn.preferences import Preferences, draw_preferences
 from nearsay.neighbors import find
@@ -211,8 +212,9 @@ class RankBoostNeighbors(BaseEstimator):
         joint = check_flag("joint", self.joint)
         rows, keywords = rows_and_keywords(X, Y)
         spaces = as_spaces(self.features, rows.shape[1])
+        order = annotated_order(rows, keywords.matrix)  # preferences are drawn by place, and met, in this order
         preferences = draw_preferences(
-            keywords.matrix,
+            csr_array(keywords.matrix[order]),
             self.n_pairs,
             depth=self.depth,
             top=self.top,
@@ -229,7 +231,7 @@ class RankBoostNeighbors(BaseEstimator):
         self.n_features_in_ = rows.shape[1]
         self.space_names_ = (*(space.name for space in spaces), *(("joint",) if joint else ()))
         self.n_preferences_ = len(preferences)
-        better, worse = self._ranks(preferences)
+        better, worse = self._ranks(preferences, order)
         self.boosted_ = rank_boost(better, worse, preferences.weight, len(rows) - 1, self.max_iter)
         return self
 
@@ -250,17 +252,20 @@ class RankBoostNeighbors(BaseEstimator):
         queries = self._held.rows if rows is None else self._held.rows[numbers]
         return self._ordered(queries, check_n_neighbors(k, n_rows, left_out=1), numbers)
 
-    def _ranks(self, preferences: Preferences) -> tuple[np.ndarray, np.ndarray]:
+    def _ranks(self, preferences: Preferences, order: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
         """The ranks of the better and of the worse rows in every space, (n_spaces, n_pairs) each.
 
-        A rank is one more than the number of rows that are nearer, the query itself left out.
+        A rank is one more than the number of rows that are nearer, the query itself left out. Preferences name rows by
+        their places in ``order``.
         """
         from nearsay.learn.rank_boost_kernels import rank_rows
 
         n_rows, n_spaces = self._held.n_rows, len(self.space_names_)
         ranks = np.empty((n_spaces, 2, len(preferences)), np.uint16 if n_rows < 2**16 else np.uint32)
-        rows = np.stack([preferences.better, preferences.worse])
-        starts = np.searchsorted(preferences.query, np.arange(n_rows + 1))
+        query = order[preferences.query]
+        by_query = np.argsort(query, kind="stable")
+        rows = order[np.stack([preferences.better, preferences.worse])[:, by_query]]
+        starts = np.searchsorted(query[by_query], np.arange(n_rows + 1))
 
         def rank(space: int, first: int, distances: np.ndarray) -> None:
             in_parallel(
@@ -278,7 +283,8 @@ class RankBoostNeighbors(BaseEstimator):
                     total += np.divide(distances, self._held.scales[space], out=distances)
             if self.joint:
                 rank(n_spaces - 1, lines.start, total)
-        return ranks[:, 0], ranks[:, 1]
+        as_drawn = np.argsort(by_query)
+        return ranks[:, 0, as_drawn], ranks[:, 1, as_drawn]
 
     def _in_each_space(self, Q: np.ndarray, left_out: np.ndarray | None) -> list[np.ndarray]:
         """Distances (n_queries, n_rows) in every space; +inf at the row left out."""

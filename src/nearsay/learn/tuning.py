@@ -14,6 +14,7 @@ from sklearn.utils.multiclass import check_classification_targets
 from sklearn.utils.validation import check_X_y
 
 from nearsay.arrays import as_rows, row_blocks
+from nearsay.data.content_order import content_order
 from nearsay.errors import InputError
 from nearsay.learn.whitening import WithinClassWhitening
 from nearsay.neighbors.index import nearest
@@ -120,6 +121,9 @@ def tune_metric(
         train, labels = X, y
         rows, truth = _checked(X_valid, y_valid)
     else:
+        # Rows are held out by lot, in this order.
+        order = content_order(X, np.unique(y, return_inverse=True)[1], in_any_unit=True)
+        X, y = X[order], y[order]
         held_out = held_out_rows(y, validation_fraction, check_randomness(random_state))
         train, labels, rows, truth = X[~held_out], y[~held_out], X[held_out], y[held_out]
     if not len(rows):
@@ -169,7 +173,7 @@ def held_out_rows(labels: np.ndarray, share: float, random: np.random.RandomStat
     """
     check_number("validation_fraction", share, 0, 1, closed="neither")
     held_out = np.zeros(len(labels), bool)
-    for label in np.unique(labels):
+    for label in dict.fromkeys(labels.tolist()):  # as rows bring them, whatever they are called
         rows = random.permutation(np.flatnonzero(labels == label))
         held_out[rows[: min(round(share * len(rows)), len(rows) - 1)]] = True
     return held_out

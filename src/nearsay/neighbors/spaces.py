@@ -23,6 +23,7 @@ from typing import Any
 import numpy as np
 
 from nearsay.arrays import as_rows, evenly, row_blocks
+from nearsay.data.content_order import content_order
 from nearsay.distances.distance import Distance
 from nearsay.distances.named import as_distance
 from nearsay.distances.vectors import VectorDistance
@@ -126,7 +127,7 @@ class HeldSpaces:
     @cached_property
     def scales(self) -> np.ndarray:
         """The largest distance in each space, seen from some hundred rows; 1 where all rows are alike: (n_spaces,)."""
-        seen_from = self.rows[evenly(self.n_rows, SEEN_FROM)]
+        seen_from = self.rows[self._seen_from()]
         scales = np.array([self._farthest.get(space, 0.0) for space in range(len(self))])
         unknown = [space for space in range(len(self)) if space not in self._farthest]
         roughly = dict(zip(unknown, in_parallel(lambda space: self.held[space].rough(), unknown), strict=True))
@@ -138,6 +139,12 @@ class HeldSpaces:
 
         np.maximum.at(scales, [space for space, _ in parts], in_parallel(largest, parts))
         return np.where(scales > 0, scales, 1.0)
+
+    def _seen_from(self) -> np.ndarray:
+        """The rows that largest distances are seen from: all, or some that their content decides."""
+        if self.n_rows <= SEEN_FROM:
+            return np.arange(self.n_rows)
+        return content_order(self.rows, in_any_unit=True)[evenly(self.n_rows, SEEN_FROM)]
 
     def distances(self, space: int, Q: np.ndarray, rows: slice | None = None) -> np.ndarray:
         """Distances of whole query rows to every row (or to these, from start to stop) in one space."""
@@ -182,4 +189,4 @@ class HeldSpaces:
 
         in_parallel(measure, row_blocks(lines.stop - lines.start, size=AT_ONCE))
         if len(out) == self.n_rows:
-            self._farthest[space] = float(out[evenly(self.n_rows, SEEN_FROM)].max())
+            self._farthest[space] = float(out[self._seen_from()].max())
