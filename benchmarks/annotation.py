@@ -33,13 +33,13 @@ from threadpoolctl import threadpool_limits
 
 import nearsay as ns
 from benchmarks.measuring import Rows, best_time, best_times, main, peak_megabytes
-from nearsay.annotate.joint_neighbors import JointNeighbors
-from nearsay.annotate.ml_knn import MLkNN
-from nearsay.annotate.relevance import Relevance
-from nearsay.arrays import row_blocks
+from nearsay.annotate.scorers.joint_neighbors import JointNeighbors
+from nearsay.annotate.scorers.ml_knn import MLkNN
+from nearsay.annotate.scorers.relevance import Relevance
+from nearsay.core.arrays import row_blocks
 from nearsay.describe import DESCRIPTORS, MAKADIA
 from nearsay.learn.rank_boost import RankBoostNeighbors
-from nearsay.neighbors.find import nearest_measured
+from nearsay.neighbors.neighbor_search import nearest_measured
 from nearsay.neighbors.table import NeighborTable
 
 PEER = "SKMULTILEARN_PYTHON"

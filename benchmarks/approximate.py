@@ -20,7 +20,7 @@ import numpy as np
 
 import nearsay as ns
 from benchmarks.measuring import Rows, best_time, main
-from nearsay.neighbors.find import nearest
+from nearsay.neighbors.neighbor_search import nearest
 from nearsay.search.approximate import ApproximateSearch, Graph
 from nearsay.search.exact import ExactSearch
 from nearsay.search.ivf_cells import cell_count

@@ -33,7 +33,7 @@ print(clf.predict(query), clf.predict_proba(query), clf.explain(query)[0])
 """,
 }
 ALL_COMPILED = f"""
-from nearsay import compiling
+from nearsay.core import compiling
 with compiling.forced(True):
     {SCRIPTS["nearsay"].strip().replace(chr(10), chr(10) + "    ")}
 """

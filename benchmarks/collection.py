@@ -26,8 +26,8 @@ from sklearn.neighbors import KNeighborsClassifier
 
 import nearsay as ns
 from benchmarks.measuring import Rows, main
-from nearsay.arrays import row_blocks
 from nearsay.collection.indexing import index_source
+from nearsay.core.arrays import row_blocks
 from nearsay.posterior.past_cases import ROWS_AT_ONCE
 
 N_COLUMNS = 128

@@ -43,14 +43,14 @@ from benchmarks.gpu_measured import (
 from benchmarks.gpu_steps import Timed, share_of_bound
 from benchmarks.hard_rows import DTYPES, FAMILIES, NEIGHBORS, rows_and_queries
 from benchmarks.measuring import Rows, print_table
-from nearsay.compiling import start_compiling
-from nearsay.neighbors import find
+from nearsay.core.compiling import start_compiling
+from nearsay.neighbors import neighbor_search
 from nearsay.neighbors.index import NeighborIndex
-from nearsay.search.card import blocks as gpu_blocks
-from nearsay.search.card.collection import DeviceCollection
-from nearsay.search.card.rows import bytes_on_card
 from nearsay.search.exact import ExactSearch
-from nearsay.search.gpu import GpuSearch
+from nearsay.search.gpu import blocks as gpu_blocks
+from nearsay.search.gpu.collection import DeviceCollection
+from nearsay.search.gpu.gpu_search import GpuSearch
+from nearsay.search.gpu.rows import bytes_on_card
 
 # (rows, columns, queries, neighbors, kind)
 CASES = [
@@ -168,7 +168,9 @@ def compared(torch: Any, device: str, n: int, d: int, n_queries: int, k: int, ki
     if device != "cpu":
         on_host = [q.cpu().numpy() for q in queries]
         line = {"rows": f"{n}×{d} {kind}", "queries": n_queries, "k": k, "search": "ours, numpy in and out"}
-        lines.append({**line, "ms": wall_milliseconds(lambda run: find.nearest(search, on_host[run], k), device)})
+        lines.append(
+            {**line, "ms": wall_milliseconds(lambda run: neighbor_search.nearest(search, on_host[run], k), device)}
+        )
         print(lines[-1], flush=True)
     return lines
 
@@ -180,7 +182,7 @@ def all_rows(torch: Any, device: str, n: int, d: int, k: int = 10) -> dict[str, 
     taken = []
     for _ in range(3):
         start = time.perf_counter()
-        found = find.leave_one_out(search, k)
+        found = neighbor_search.leave_one_out(search, k)
         taken.append(1e3 * (time.perf_counter() - start))
     few = np.arange(n)[:: max(1, n // 1000)][:1000]
     numbers, distances = by_double_loop(torch, X, X[torch.from_numpy(few).to(device)], k + 1)
@@ -244,17 +246,19 @@ def audit(torch: Any, device: str, tiny: bool) -> Rows:
             warnings.simplefilter("ignore")  # that rows pass over the card in blocks
             search, collection = fitted(X, device)
         open_still = collection.nearest(Q, np.empty(0, np.int64), k).undecided.nonzero()[:, 0]
-        whole = find.nearest(search, Q.cpu().numpy(), k)
+        whole = neighbor_search.nearest(search, Q.cpu().numpy(), k)
         few = slice(0, 30 if tiny else 500)
-        on_cpu = find.nearest(ExactSearch().fit(X.cpu().numpy()), Q[few].cpu().numpy(), k)
-        others = find.leave_one_out(search, k, rows=np.arange(len(Q))[few])
-        others_on_cpu = find.leave_one_out(search.on_cpu(), k, rows=np.arange(len(Q))[few])
+        on_cpu = neighbor_search.nearest(ExactSearch().fit(X.cpu().numpy()), Q[few].cpu().numpy(), k)
+        others = neighbor_search.leave_one_out(search, k, rows=np.arange(len(Q))[few])
+        others_on_cpu = neighbor_search.leave_one_out(search.on_cpu(), k, rows=np.arange(len(Q))[few])
         line = {
             "rows": f"{n}×{d} {kind}",
             "k": k,
             "queries": n_queries,
             "blocks": len(collection.parts),
-            "ms": milliseconds(torch, lambda run, do=collection, Q=Q, k=k: do.nearest(Q, find.NOBODY, k), device, 3),
+            "ms": milliseconds(
+                torch, lambda run, do=collection, Q=Q, k=k: do.nearest(Q, neighbor_search.NOBODY, k), device, 3
+            ),
             "wrong": wrong(by_double_loop(torch, X, Q, k), whole.indices, whole.distances),
             "left to the CPU": len(open_still),
             "unlike the CPU": sum(
@@ -276,9 +280,9 @@ def hard(torch: Any, device: str, tiny: bool, n: int = 200_000, n_queries: int =
         k, dtype = min(NEIGHBORS[number % (len(NEIGHBORS) - 1)], n), DTYPES[number % 2]
         X, Q = rows_and_queries(family, dtype, n, d, n_queries, np.random.default_rng(number))
         search = GpuSearch(device=device).fit(X)
-        open_still = search.on_device().nearest(torch.from_numpy(Q).to(device), find.NOBODY, k).undecided
+        open_still = search.on_device().nearest(torch.from_numpy(Q).to(device), neighbor_search.NOBODY, k).undecided
         start = time.perf_counter()
-        whole = find.nearest(search, Q, k)
+        whole = neighbor_search.nearest(search, Q, k)
         taken = time.perf_counter() - start
         true = by_double_loop(torch, *(torch.from_numpy(part).to(device) for part in (X, Q)), k)
         line = {

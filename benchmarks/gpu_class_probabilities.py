@@ -16,14 +16,14 @@ import numpy as np
 import nearsay as ns
 from benchmarks.gpu_measured import made_up, milliseconds, wall_milliseconds
 from benchmarks.measuring import Rows
-from nearsay.neighbors import find
+from nearsay.neighbors import neighbor_search
+from nearsay.neighbors.by_class.labeled import LabeledNeighbors
 from nearsay.neighbors.index import NeighborIndex
-from nearsay.neighbors.labeled import LabeledNeighbors
 from nearsay.neighbors.table import NeighborTable
-from nearsay.search.card.class_triton import Sizes, TritonClassSteps
-from nearsay.search.card.classes import DeviceClasses, nearest_classes
 from nearsay.search.exact import ExactSearch
-from nearsay.search.gpu import GpuSearch
+from nearsay.search.gpu.class_triton import Sizes, TritonClassSteps
+from nearsay.search.gpu.classes import DeviceClasses, nearest_classes
+from nearsay.search.gpu.gpu_search import GpuSearch
 
 # What the pooled posterior asks for: means of so many nearest members, of the 16 nearest classes.
 MEMBERS, NEAR, ROOM = (1, 4, 16, 64), 16, 128
@@ -77,7 +77,7 @@ def on_the_card(
         return round(milliseconds(torch, lambda run: work(), device, 5), 3)
 
     def all_of_it(there: DeviceClasses, members: tuple[int, ...]) -> None:
-        for _ in there.found(asked, find.NOBODY, 10, members, NEAR):
+        for _ in there.found(asked, neighbor_search.NOBODY, 10, members, NEAR):
             pass
 
     for size in OTHER_SIZES:
@@ -85,7 +85,7 @@ def on_the_card(
         print(f"  groups of {size}: {timed(partial(all_of_it, there, members))} ms", flush=True)
     there = DeviceClasses(collection, labels, n_classes)
     kind, steps, nobody = collection.kind, there.steps, asked[:0, 0].long()
-    rows = timed(lambda: collection.nearest(asked, find.NOBODY, 10))
+    rows = timed(lambda: collection.nearest(asked, neighbor_search.NOBODY, 10))
     line: dict[str, Any] = {"nearest rows, ms": rows, "by class, ms": timed(lambda: all_of_it(there, members))}
     line["over nearest rows, there"] = round(line["by class, ms"] / rows, 2)
     line["order alone, ms"] = timed(lambda: all_of_it(there, ()))

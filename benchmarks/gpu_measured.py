@@ -9,9 +9,9 @@ from typing import Any
 
 import numpy as np
 
-from nearsay.search.card.class_steps import square_root
-from nearsay.search.card.collection import DeviceCollection
-from nearsay.search.gpu import GpuSearch
+from nearsay.search.gpu.class_steps import square_root
+from nearsay.search.gpu.collection import DeviceCollection
+from nearsay.search.gpu.gpu_search import GpuSearch
 
 # What one H200 was seen to do: float16 products, in operations, and copies, in bytes, a second.
 PRODUCTS, BYTES = 790e12, 4.3e12

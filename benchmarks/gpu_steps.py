@@ -8,10 +8,10 @@ from typing import Any
 import numpy as np
 
 from benchmarks.gpu_measured import milliseconds
-from nearsay.search.card.bounds import ROW_SCALE
-from nearsay.search.card.collection import DeviceCollection, Room
-from nearsay.search.card.rows import by_group
-from nearsay.search.card.triton import SHORT, Launch, Tiling
+from nearsay.search.gpu.bounds import ROW_SCALE
+from nearsay.search.gpu.collection import DeviceCollection, Room
+from nearsay.search.gpu.rows import by_group
+from nearsay.search.gpu.triton import SHORT, Launch, Tiling
 
 # Sizes worth trying: of tiles for short rows and for long ones, and of kernels that serve one query a program.
 SHORT_TILINGS = [

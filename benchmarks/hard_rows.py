@@ -22,10 +22,10 @@ from typing import Any
 import numpy as np
 
 from benchmarks.measuring import print_table
-from nearsay.compiling import start_compiling
-from nearsay.neighbors import find
+from nearsay.core.compiling import start_compiling
+from nearsay.neighbors import neighbor_search
 from nearsay.search.exact import ExactSearch
-from nearsay.search.gpu import GpuSearch
+from nearsay.search.gpu.gpu_search import GpuSearch
 from nearsay.search.trees import TreeSearch
 
 Draw = Callable[[np.random.Generator, int, int], np.ndarray]
@@ -150,12 +150,16 @@ class Case:
         """Ask, and count the answers unlike the double loop's."""
         rng = np.random.default_rng(self.seed)
         X, Q = rows_and_queries(self.family, self.dtype, *self.shape, n_queries, rng)
-        k, left_out = min(self.k, len(X) - self.leave_out), find.NOBODY
+        k, left_out = min(self.k, len(X) - self.leave_out), neighbor_search.NOBODY
         if self.leave_out:
             left_out = rng.integers(0, len(X), n_queries)
             Q = X[left_out]
         search = BACKENDS[self.backend]().fit(X)
-        table = find.leave_one_out(search, k, left_out) if self.leave_out else find.nearest(search, Q, k)
+        table = (
+            neighbor_search.leave_one_out(search, k, left_out)
+            if self.leave_out
+            else neighbor_search.nearest(search, Q, k)
+        )
         numbers, distances = nearest_by_loop(X, Q, k, left_out)
         same = (table.indices == numbers) & (table.distances == distances)
         return int((~same.all(axis=1)).sum())

@@ -36,10 +36,10 @@ from PIL import Image
 from starlette.testclient import TestClient
 from typer.main import get_command
 
-from nearsay import compiling
 from nearsay.cli import app
-from nearsay.collection.described import SETTING, Description
+from nearsay.collection.ingest.image_description import SETTING, Description
 from nearsay.collection.live import LiveCollection
+from nearsay.core import compiling
 from nearsay.errors import NearsayError
 from nearsay.web.app import make_app
 

@@ -59,7 +59,7 @@ def honest() -> dict[str, Callable[[], Any]]:
     from sklearn.preprocessing import StandardScaler
 
     import nearsay as ns
-    from nearsay.collection.learned import Learned
+    from nearsay.collection.state.learned import Learned
     from nearsay.search import ApproximateSearch
 
     pets = ns.Taxonomy.from_nested({"pet": {"dog": ["corgi", "poodle"], "cat": {}}})
@@ -154,7 +154,7 @@ def asked(thing: Any, raised: dict[str, BaseException]) -> Any:
 
 def _over_rows(learned: Any) -> None:
     """Answer as a collection does that has learned this."""
-    from nearsay.collection.live_views import LiveViews
+    from nearsay.collection.state.live_views import LiveViews
 
     views = LiveViews.of(learned.all_sights, learned.voters(np.ones(N, bool), LABELS, 3), lambda: ROWS)
     classes, ids = np.array(["cat", "corgi", "poodle"]), np.arange(N).astype(str)
@@ -225,8 +225,10 @@ ODD: list[Any] = [
     {"random_state": {"dict": []}},
 ]  # fmt: skip
 CLASSES = [
-    "os:system", "builtins:eval", "subprocess:Popen", "nearsay.neighbors.sharded:ShardedIndex", "ShardedIndex", "Store",
-    "nearsay.neighbors.on_dask:DaskCluster", "nearsay.search.approximate:Graph", "antigravity", "this:s", "",
+    "os:system", "builtins:eval", "subprocess:Popen", "nearsay.neighbors.sharded.sharded_index:ShardedIndex",
+    "ShardedIndex", "Store",
+    "nearsay.neighbors.sharded.dask_cluster:DaskCluster", "nearsay.search.approximate:Graph", "antigravity", "this:s",
+    "",
     "DaskCluster",
     "nearsay.collection.live:LiveCollection", "sklearn.preprocessing:FunctionTransformer", "FunctionDistance",
 ]  # fmt: skip
@@ -273,7 +275,7 @@ def change_json(saved: Saved, others: list[Saved], rng: random.Random) -> None:
 
 
 def _known_classes() -> list[str]:
-    from nearsay.data.savable import SAVABLE
+    from nearsay.data.saved.savable import SAVABLE
 
     return list(SAVABLE)
 
@@ -496,8 +498,8 @@ def work(folder: Path, first: int, last: int, seed: int, *, compiled: bool) -> N
     from importlib import import_module
 
     import nearsay as ns
-    from nearsay import compiling
-    from nearsay.data.savable import SAVABLE
+    from nearsay.core import compiling
+    from nearsay.data.saved.savable import SAVABLE
 
     warnings.simplefilter("ignore")
     np.seterr(all="ignore")

@@ -9,7 +9,7 @@ import time
 from collections.abc import Callable
 from typing import Any
 
-from nearsay.compiling import start_compiling
+from nearsay.core.compiling import start_compiling
 
 Rows = list[dict[str, Any]]
 

@@ -24,8 +24,8 @@ from benchmarks.measuring import Rows, best_times, main
 from nearsay.data.rows import LabeledRows
 from nearsay.errors import DatasetNotFound
 from nearsay.posterior.fused import FusedClassifier
-from nearsay.posterior.named import POSTERIORS
-from nearsay.posterior.proportional import Proportional
+from nearsay.posterior.methods.named import POSTERIORS
+from nearsay.posterior.methods.proportional import Proportional
 from reproduce.held_out import leave_one_specimen_out
 from reproduce.probabilities.published import SECONDS_A_FOLD, SECONDS_OTHERS
 

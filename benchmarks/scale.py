@@ -16,8 +16,8 @@ from typing import Any
 import numpy as np
 
 from benchmarks.measuring import Rows, main, peak_megabytes
-from nearsay.compiling import start_compiling
-from nearsay.parallel import threads
+from nearsay.core.compiling import start_compiling
+from nearsay.core.parallel import threads
 
 K = 10
 SMALL_SHARD = 16 << 20  # of few rows, so that every worker has some
@@ -38,7 +38,7 @@ TINY: Sizes = {
 
 
 def run(tiny: bool) -> Rows:
-    from nearsay.neighbors.on_dask import close_clusters
+    from nearsay.neighbors.sharded.dask_cluster import close_clusters
 
     sizes = TINY if tiny else FULL
     only = [name for name in CASES if f"--{name}" in ASKED_FOR] or list(CASES)
@@ -124,7 +124,7 @@ def query_in_memory(where: str, n_queries: int, repeats: int) -> dict[str, Any]:
 
 
 def query_shards(where: str, n_queries: int, repeats: int) -> dict[str, Any]:
-    from nearsay.neighbors.sharded import ShardedIndex
+    from nearsay.neighbors.sharded.sharded_index import ShardedIndex
 
     index = ShardedIndex().fit(where)
     return timed(lambda Q: index.query(Q, K), queries(n_queries, index.rows_.n_columns), repeats)
@@ -191,7 +191,7 @@ def leave_out(where: str, n_classes: int, n_asked: int) -> dict[str, float]:
 
 def dask(folder: str, sizes: Sizes) -> Rows:
     """The same work in one process, by one worker and by two, in turns; processor time is that of all processes."""
-    from nearsay.neighbors.sharded import ShardedIndex
+    from nearsay.neighbors.sharded.sharded_index import ShardedIndex
 
     where, Q = make_rows(folder, sizes["dask rows"], sizes["columns"]), queries(sizes["queries"], sizes["columns"])
     found: dict[str, Any] = {}
@@ -234,7 +234,7 @@ def dask(folder: str, sizes: Sizes) -> Rows:
 
 def processor_time(cluster: int | None) -> float:
     """Processor seconds of this process so far, and of the workers of a cluster."""
-    from nearsay.neighbors.on_dask import DaskCluster
+    from nearsay.neighbors.sharded.dask_cluster import DaskCluster
 
     if cluster is None:
         return time.process_time()
@@ -243,7 +243,7 @@ def processor_time(cluster: int | None) -> float:
 
 def left_out_tables(folder: str, sizes: Sizes) -> Rows:
     """Ranks of the true label among past cases, all rows each asked about all others, counted block by block."""
-    from nearsay.neighbors.sharded import ShardedIndex
+    from nearsay.neighbors.sharded.sharded_index import ShardedIndex
     from nearsay.search.shards import ShardedRows
 
     n = sizes["dask left-out rows"]
@@ -267,7 +267,7 @@ def left_out_tables(folder: str, sizes: Sizes) -> Rows:
 
 def ranks_counted(labeled: Any, rows: np.ndarray | None) -> np.ndarray:
     """How often the true label came first, second, … of all classes."""
-    from nearsay.posterior.rank import Rank
+    from nearsay.posterior.methods.rank import Rank
 
     table = Rank()
     for block, (numbers, some) in enumerate(labeled.leave_one_out_blocks(K, (), rows)):
@@ -290,8 +290,8 @@ def plan(folder: str, sizes: Sizes) -> Rows:
 
 def costs(where: str, n_queries: int) -> Rows:
     from nearsay.distances.named import as_distance
-    from nearsay.neighbors.find import nearest
-    from nearsay.neighbors.fitted_shards import FittedShard
+    from nearsay.neighbors.neighbor_search import nearest
+    from nearsay.neighbors.sharded.fitted_shards import FittedShard
     from nearsay.search.shards import ShardedRows
 
     whole, quarter = (ShardedRows.open(where, shard_bytes=size).shards[0] for size in (1 << 40, 1 << 27))

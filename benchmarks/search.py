@@ -21,11 +21,11 @@ from threadpoolctl import threadpool_limits
 
 import nearsay as ns
 from benchmarks.measuring import Rows, best_time, best_times, main, print_table
-from nearsay.arrays import evenly
+from nearsay.core.arrays import evenly
+from nearsay.core.parallel import cores
 from nearsay.errors import DatasetNotFound
-from nearsay.parallel import cores
-from nearsay.search.screening import tile_families
 from nearsay.search.screening.products import product_seconds
+from nearsay.search.screening.tiles import tile_families
 
 # After numpy has loaded its own OpenBLAS, which knows the processor, and before faiss loads another that may not.
 if platform.machine() == "x86_64" and "avx512f" in Path("/proc/cpuinfo").read_text():

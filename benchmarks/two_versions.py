@@ -44,7 +44,7 @@ Works = dict[str, Callable[[], Any]]
 def works(shape: str) -> Works:
     """What is timed in a collection of random clusters of so many rows, columns and classes, by name."""
     import nearsay as ns
-    from nearsay.compiling import start_compiling
+    from nearsay.core.compiling import start_compiling
 
     start_compiling()
     n, d, n_classes = map(int, shape.split(","))

@@ -25,14 +25,14 @@ from sklearn.neighbors import KNeighborsClassifier
 
 import nearsay as ns
 from benchmarks.classes import answers
-from nearsay.collection.tour import take_tour as take_emoji_tour
 from nearsay.displays.drawing import FEW_COLORS, PALE_INK, marker, quiet
-from nearsay.displays.taxonomy_picture import TaxonomyDisplay
+from nearsay.displays.hedging.taxonomy_picture import TaxonomyDisplay
 from nearsay.metrics.probability import mean_log_posterior
-from nearsay.neighbors import labeled
+from nearsay.neighbors.by_class import labeled
 from nearsay.posterior import past_cases
-from nearsay.reports.tour import take_tour
 from nearsay.taxonomy.taxonomy import Taxonomy
+from nearsay.tour.digits_tour import take_tour
+from nearsay.tour.emoji_tour import take_tour as take_emoji_tour
 
 IMAGES = Path(__file__).parent / "images"
 FEW_DIGITS = (0, 1, 4, 6, 7)  # classes that two dimensions can hold apart

@@ -12,11 +12,11 @@ import matplotlib
 import numpy as np
 
 import nearsay as ns
-from nearsay.arrays import evenly
+from nearsay.core.arrays import evenly
 from nearsay.decision.rules import flat, flat_reject
-from nearsay.displays.hedge_picture import HedgeDisplay
-from nearsay.displays.hedged_answers import HedgedAnswersDisplay, verdicts
-from nearsay.displays.similar_neighbors import SimilarNeighborsDisplay
+from nearsay.displays.hedging.hedge_picture import HedgeDisplay
+from nearsay.displays.hedging.hedged_answers import HedgedAnswersDisplay, verdicts
+from nearsay.displays.keywords.similar_neighbors import SimilarNeighborsDisplay
 from nearsay.errors import DatasetNotFound
 
 IMAGES = Path(__file__).parent / "images"

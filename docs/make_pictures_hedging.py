@@ -16,14 +16,14 @@ from nearsay.decision.envelope import AccuracyCurve, OperatingPoints, accuracy_c
 from nearsay.decision.guarantee import setting_for
 from nearsay.decision.rules import darts, flat
 from nearsay.displays.breakdown_bars import BreakdownDisplay
-from nearsay.displays.f_against_k import FScoreDisplay
-from nearsay.displays.specificity_curve import AccuracySpecificityDisplay
+from nearsay.displays.hedging.specificity_curve import AccuracySpecificityDisplay
+from nearsay.displays.keywords.f_against_k import FScoreDisplay
 from nearsay.errors import DatasetNotFound
 from nearsay.metrics.specificity import best_f_score, breakdown
 from nearsay.neighbors.index import NeighborIndex
 from nearsay.neighbors.table import NeighborTable
-from nearsay.posterior.proportional import Proportional
-from nearsay.posterior.weighted import Weighted
+from nearsay.posterior.methods.proportional import Proportional
+from nearsay.posterior.methods.weighted import Weighted
 from nearsay.taxonomy.taxonomy import Taxonomy
 
 IMAGES = Path(__file__).parent / "images"

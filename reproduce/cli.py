@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from nearsay.terminal import AsJson, command_line, empty_table, print_json, print_parts, show_progress
+from nearsay.core.terminal import AsJson, command_line, empty_table, print_json, print_parts, show_progress
 from reproduce.annotation.published import FEATURES
 from reproduce.annotation.published import FIGURES as ANNOTATION_FIGURES
 from reproduce.hedging.published import DATA, FIGURES

@@ -18,9 +18,9 @@ from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import StandardScaler
 
 from nearsay.annotate.annotator import KeywordAnnotator
-from nearsay.annotate.ml_knn import MLkNN
+from nearsay.annotate.scorers.ml_knn import MLkNN
 from nearsay.collection import LiveCollection
-from nearsay.collection.spoken import votes_of
+from nearsay.collection.state.build_answers import votes_of
 from nearsay.data.annotated_rows import AnnotatedRows
 from nearsay.data.datasets import load_dataset
 

@@ -14,13 +14,13 @@ from typing import Any
 
 import numpy as np
 
-from nearsay.arrays import evenly
+from nearsay.core.arrays import evenly
 from nearsay.data.datasets import load_dataset
 from nearsay.data.rows import LabeledRows
 from nearsay.distances.distance import Distance
 from nearsay.distances.named import as_distance
 from nearsay.errors import InputError
-from nearsay.neighbors.find import nearest
+from nearsay.neighbors.neighbor_search import nearest
 from nearsay.neighbors.table import NeighborTable
 from nearsay.posterior.votes import count_votes, neighbor_labels, winners
 from nearsay.search.exact import ExactSearch

@@ -7,7 +7,7 @@ import pytest
 
 import nearsay as ns
 from nearsay.distances.named import as_distance
-from nearsay.posterior.named import POSTERIORS
+from nearsay.posterior.methods.named import POSTERIORS
 from public import ESTIMATORS
 from test_exactness import NAMES, parameters, proper
 from test_settings import LABELS, ROWS, fit_and_ask
@@ -51,7 +51,7 @@ def test_the_pool_learns_from_more_classes_than_it_keeps():
 
 
 def test_classes_too_many_to_list_are_those_that_rows_meet(monkeypatch):
-    monkeypatch.setattr("nearsay.neighbors.labeled.LIST_ALL_UP_TO", 2)
+    monkeypatch.setattr("nearsay.neighbors.by_class.labeled.LIST_ALL_UP_TO", 2)
     table = ns.NeighborIndex().fit(ROWS).with_labels(LABELS).query(ROWS, 3, (1, 4))
     assert (table.classes.numbers[:, 0] == LABELS[table.indices[:, 0]]).all()
 

@@ -12,10 +12,10 @@ import pkgutil
 import pytest
 
 import nearsay
-from nearsay.compiling import Loop
-from nearsay.search.screening.tile_families import ANY, tile
+from nearsay.core.compiling import Loop
+from nearsay.search.screening.tiles.tile_families import ANY, tile
 
-ONLY_IN_PLAIN_TILES = {"nearsay.search.screening.matrix_tile_kernels._multiply_by_loop"}
+ONLY_IN_PLAIN_TILES = {"nearsay.search.screening.tiles.matrix_tile_kernels._multiply_by_loop"}
 
 
 @pytest.mark.parametrize("package", ["nearsay.search.", "nearsay."])

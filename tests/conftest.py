@@ -12,7 +12,7 @@ import matplotlib
 import pytest
 from hypothesis import settings
 
-from nearsay import compiling
+from nearsay.core import compiling
 from nearsay.search.by_class import small
 from nearsay.search.screening import screen
 from nearsay.search.screening.products import Int8Products

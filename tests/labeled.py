@@ -10,7 +10,7 @@ import pytest
 from hypothesis import strategies as st
 
 import reference
-from nearsay.neighbors.labeled import LabeledNeighbors
+from nearsay.neighbors.by_class.labeled import LabeledNeighbors
 from nearsay.neighbors.table import NeighborTable
 
 # Smoothing and its model failure; tie rules whose winner a loop can name.

@@ -18,7 +18,7 @@ from starlette.testclient import TestClient  # noqa: E402
 
 from nearsay.cli.serving import listening  # noqa: E402
 from nearsay.collection import LiveCollection  # noqa: E402
-from nearsay.collection.described import SETTING, Description  # noqa: E402
+from nearsay.collection.ingest.image_description import SETTING, Description  # noqa: E402
 from nearsay.web.app import make_app  # noqa: E402
 
 TOKEN = "a-token-of-the-tests"

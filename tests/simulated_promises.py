@@ -19,7 +19,7 @@ from nearsay.decision.conformal import ConformalClassifier
 from nearsay.decision.hedged import HedgedClassifier
 from nearsay.posterior.classifier import NeighborClassifier
 from nearsay.posterior.fused import FusedClassifier
-from nearsay.posterior.named import POSTERIORS
+from nearsay.posterior.methods.named import POSTERIORS
 from nearsay.taxonomy.taxonomy import Taxonomy
 
 FRESH = 4000

@@ -17,14 +17,20 @@ from multiprocessing.connection import Connection
 from pathlib import Path
 from typing import Any
 
-from nearsay.collection import Store, backup, database, durable_files, kept, shards
+from nearsay.collection import Store
+from nearsay.collection.store import backup, database, learned_files, shard_files
+from nearsay.collection.store.files import durable_files
 from reference_collection import Notebook, Refused, made_up_change
 
 N_COLUMNS = 4
 N_EVENTS = 150
 ROWS_PER_SHARD = 64
 # Whose call for a folder's sync can be left out.
-FOLDERS = {"the shards' folder": shards, "the folder of what is kept": kept, "the folder of the collection": backup}
+FOLDERS = {
+    "the shards' folder": shard_files,
+    "the folder of what is kept": learned_files,
+    "the folder of the collection": backup,
+}
 PROTECTIONS = ["full synchronization", "files", *FOLDERS]
 
 
@@ -54,7 +60,7 @@ def whole_story(seed: int) -> Notebook:
 
 def work(path: Path, seed: int, acknowledged: int) -> None:
     """Go through the story from where the collection stands."""
-    shards.SHARD_ROWS = ROWS_PER_SHARD
+    shard_files.SHARD_ROWS = ROWS_PER_SHARD
     store = Store.open(path) if path.exists() else Store.create(path, N_COLUMNS)
     os.write(acknowledged, f"{store.version}\n".encode())
     start = store.version

@@ -11,20 +11,20 @@ from scipy.sparse import csr_array
 from sklearn.base import clone
 
 import reference_annotation as reference
-from nearsay.annotate.group_lasso import group_lasso
-from nearsay.annotate.joint_neighbors import JointNeighbors
 from nearsay.annotate.keyword_pairs import draw_pairs
-from nearsay.annotate.lasso_neighbors import GroupLassoNeighbors, LassoNeighbors, weights_that_tell_apart
-from nearsay.annotate.ml_knn import MLkNN
-from nearsay.annotate.relevance import Relevance
-from nearsay.annotate.sparse_coding import SparseCodingAnnotator, keyword_graph, map_that_joins, mixture
-from nearsay.annotate.transfer import transfer_scores
-from nearsay.annotate.two_pass_neighbors import TwoPassNeighbors
+from nearsay.annotate.scorers.group_lasso import group_lasso
+from nearsay.annotate.scorers.joint_neighbors import JointNeighbors
+from nearsay.annotate.scorers.lasso_neighbors import GroupLassoNeighbors, LassoNeighbors, weights_that_tell_apart
+from nearsay.annotate.scorers.ml_knn import MLkNN
+from nearsay.annotate.scorers.relevance import Relevance
+from nearsay.annotate.scorers.sparse_coding import SparseCodingAnnotator, keyword_graph, map_that_joins, mixture
+from nearsay.annotate.scorers.transfer import transfer_scores
+from nearsay.annotate.scorers.two_pass_neighbors import TwoPassNeighbors
+from nearsay.core.parallel import threads
 from nearsay.errors import InputError
 from nearsay.learn.rank_boost import RankBoostNeighbors
-from nearsay.neighbors.spaces import HeldSpaces, as_spaces
+from nearsay.neighbors.joint.feature_spaces import HeldSpaces, as_spaces
 from nearsay.neighbors.table import NeighborTable
-from nearsay.parallel import threads
 
 N_WORDS = 5
 SPACES = {"first": slice(0, 2), "second": (slice(2, 5), "manhattan")}
@@ -409,7 +409,7 @@ def test_sparse_coding_finds_the_words_of_clear_groups_in_any_batch():
 
 @pytest.mark.parametrize("kept", [1, 40, 10**6])
 def test_rows_among_themselves_are_as_far_as_queries_are_however_many_are_kept(kept, monkeypatch):
-    monkeypatch.setattr("nearsay.neighbors.spaces.DISTANCES_KEPT", kept)
+    monkeypatch.setattr("nearsay.neighbors.joint.feature_spaces.DISTANCES_KEPT", kept)
     X = np.random.default_rng(0).integers(0, 3, (19, 4)).astype(float)
     joint = JointNeighbors({"a": (slice(0, 2), "manhattan"), "b": slice(2, 4)}).fit(X)
     distances = joint.distances(X)

@@ -13,14 +13,14 @@ from sklearn.model_selection import GridSearchCV
 
 import reference_keywords as reference
 from nearsay.annotate.annotator import KeywordAnnotator
-from nearsay.annotate.joint_neighbors import JointNeighbors
-from nearsay.annotate.regression import KeywordRegression
-from nearsay.annotate.transformed_neighbors import TransformedNeighbors
-from nearsay.annotate.two_pass_neighbors import TwoPassNeighbors
+from nearsay.annotate.scorers.joint_neighbors import JointNeighbors
+from nearsay.annotate.scorers.regression import KeywordRegression
+from nearsay.annotate.scorers.transformed_neighbors import TransformedNeighbors
+from nearsay.annotate.scorers.two_pass_neighbors import TwoPassNeighbors
+from nearsay.core.parallel import threads
 from nearsay.errors import InputError
 from nearsay.learn.keyword_projection import KeywordProjection
 from nearsay.learn.rank_boost import RankBoostNeighbors
-from nearsay.parallel import threads
 
 WORDS = ["bear", "sky", "sun", "tree"]
 

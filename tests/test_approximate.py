@@ -12,7 +12,7 @@ import pytest
 
 import nearsay as ns
 from nearsay.errors import InputError, MissingExtra
-from nearsay.neighbors.find import leave_one_out, nearest
+from nearsay.neighbors.neighbor_search import leave_one_out, nearest
 from nearsay.search import approximate
 from nearsay.search import static_index as beside
 from nearsay.search.approximate import KINDS, ApproximateSearch, faiss_threads, gradually, recall_by_k

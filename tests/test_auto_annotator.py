@@ -17,9 +17,9 @@ from nearsay.annotate import keyword_columns
 from nearsay.annotate.annotator import KeywordAnnotator
 from nearsay.annotate.calibration import KeywordCalibration
 from nearsay.annotate.keyword_columns import SHAPED, KeywordColumns, View, leading_directions
-from nearsay.annotate.regression import SHRINKAGES, KeywordRegression
-from nearsay.annotate.relevance import Relevance
 from nearsay.annotate.scorer_choice import choose_scorers
+from nearsay.annotate.scorers.regression import SHRINKAGES, KeywordRegression
+from nearsay.annotate.scorers.relevance import Relevance
 from nearsay.data.keywords import annotated_order
 from nearsay.errors import InputError
 from nearsay.neighbors.table import NeighborTable

@@ -17,6 +17,7 @@ from sklearn.exceptions import ConvergenceWarning
 from sklearn.preprocessing import StandardScaler
 from sklearn.utils.estimator_checks import parametrize_with_checks
 
+from nearsay.core.parallel import threads
 from nearsay.data.datasets import load_dataset
 from nearsay.errors import DatasetNotFound, InputError
 from nearsay.learn import ITML, LMNN, WithinClassWhitening
@@ -24,7 +25,6 @@ from nearsay.learn.boost_metric import BoostMetric, Comparisons, boost
 from nearsay.learn.boost_metric_kernels import best_weight
 from nearsay.learn.triplets import Triplets, near_triplets, triplet_shares
 from nearsay.learn.tuning import neighbor_accuracy
-from nearsay.parallel import threads
 from nearsay.taxonomy.taxonomy import Taxonomy
 from reference_boost_metric import bisected_weight, outer_difference
 from reference_boost_metric import boost as looped_boost

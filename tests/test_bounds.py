@@ -22,7 +22,7 @@ from hypothesis import assume, given, settings
 from hypothesis import strategies as st
 
 from nearsay.distances.named import as_distance
-from nearsay.neighbors.find import nearest
+from nearsay.neighbors.neighbor_search import nearest
 from nearsay.search import trees
 from nearsay.search.exact import ExactSearch
 from nearsay.search.row_store import HeldRows

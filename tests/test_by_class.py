@@ -10,8 +10,8 @@ from hypothesis import strategies as st
 import nearsay as ns
 import reference
 from nearsay.errors import InputError
-from nearsay.neighbors.find import leave_one_out
-from nearsay.neighbors.labeled import LabeledNeighbors
+from nearsay.neighbors.by_class.labeled import LabeledNeighbors
+from nearsay.neighbors.neighbor_search import leave_one_out
 from nearsay.search.exact import ExactSearch
 
 

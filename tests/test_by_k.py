@@ -9,8 +9,8 @@ from hypothesis import strategies as st
 
 import reference_keywords as reference
 from nearsay.annotate.by_k import cross_validated_by_k, measures_by_k
-from nearsay.annotate.joint_neighbors import JointNeighbors
-from nearsay.annotate.lasso_neighbors import LassoNeighbors
+from nearsay.annotate.scorers.joint_neighbors import JointNeighbors
+from nearsay.annotate.scorers.lasso_neighbors import LassoNeighbors
 from nearsay.errors import InputError
 from nearsay.neighbors.table import NeighborTable
 

@@ -11,7 +11,7 @@ import pytest
 import sklearn.utils.validation
 
 import nearsay as ns
-from nearsay import arrays
+from nearsay.core import arrays
 from nearsay.distances.distance import Distance
 from nearsay.distances.named import as_distance
 

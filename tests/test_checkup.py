@@ -13,10 +13,10 @@ import numpy as np
 import pytest
 
 from nearsay.collection import LiveCollection
-from nearsay.collection.database import NAME
 from nearsay.collection.doctor import LEARN, REOPEN, RESTORE, RESTORE_ROWS, Checkup, checkup
-from nearsay.collection.folder import Folder
-from nearsay.collection.writer_lock import holder_of
+from nearsay.collection.store.database import NAME
+from nearsay.collection.store.files.folder import Folder
+from nearsay.collection.store.files.writer_lock import holder_of
 from nearsay.errors import InputError
 from nearsay.neighbors.table import NeighborTable
 

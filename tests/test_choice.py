@@ -7,13 +7,13 @@ import pytest
 
 from labeled import letters_apart
 from nearsay.data.datasets import load_dataset
-from nearsay.posterior import model_choice as choice
-from nearsay.posterior.beside import GAUSSIANS
+from nearsay.posterior.choice import model_choice as choice
 from nearsay.posterior.classifier import NeighborClassifier
 from nearsay.posterior.fused import FusedClassifier
-from nearsay.posterior.fusion import Fusion, left_out_folds
-from nearsay.posterior.named import FEW, POSTERIORS
-from nearsay.posterior.row_maps import STANDARDIZED, STANDARDIZED_MANHATTAN, WHITENED
+from nearsay.posterior.methods.fusion import Fusion, left_out_folds
+from nearsay.posterior.methods.named import FEW, POSTERIORS
+from nearsay.posterior.views.model_beside import GAUSSIANS
+from nearsay.posterior.views.row_transforms import STANDARDIZED, STANDARDIZED_MANHATTAN, WHITENED
 
 
 @pytest.fixture(scope="module")

@@ -14,7 +14,7 @@ from nearsay.search import choose as choosing
 from nearsay.search.approximate import ApproximateSearch
 from nearsay.search.choose import SEARCHES, choose, tree_is_faster
 from nearsay.search.exact import ExactSearch
-from nearsay.search.gpu import GpuSearch
+from nearsay.search.gpu.gpu_search import GpuSearch
 from nearsay.search.trees import TreeSearch
 
 EUCLIDEAN = as_distance("euclidean")

@@ -9,10 +9,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from nearsay.collection.choosing import STATES, Wanted, labels_now, rows_wanted
-from nearsay.collection.opinions import Opinions
 from nearsay.errors import InputError
 from nearsay.taxonomy.taxonomy import Taxonomy
+from nearsay.web.content.item_filters import STATES, Wanted, labels_now, rows_wanted
+from nearsay.web.content.label_doubts import Opinions
 from reference_collection import rows_chosen
 
 TREE = Taxonomy.from_edges([("thing", "animal"), ("thing", "oak"), ("animal", "cat"), ("animal", "dog")])

@@ -13,7 +13,8 @@ import nearsay as ns
 import reference
 from labeled import letters_apart
 from nearsay.errors import InputError
-from nearsay.neighbors import find, labeled
+from nearsay.neighbors import neighbor_search
+from nearsay.neighbors.by_class import labeled
 from nearsay.neighbors.table import NeighborTable
 from nearsay.search.by_class import grouped
 from nearsay.search.by_class import small as small_collections
@@ -197,9 +198,11 @@ def test_an_order_that_scores_can_tell_is_not_measured(monkeypatch):
     X, labels = rng.normal(size=(300, 4)), rng.integers(0, 30, 300)
     index = ns.NeighborIndex(search="exact").fit(X)
     measured = []
-    plain = find.measured
+    plain = neighbor_search.measured
     monkeypatch.setattr(
-        find, "measured", lambda search, Q, rows: measured.append((rows >= 0).sum()) or plain(search, Q, rows)
+        neighbor_search,
+        "measured",
+        lambda search, Q, rows: measured.append((rows >= 0).sum()) or plain(search, Q, rows),
     )
     index.with_labels(labels).leave_one_out(5, ())
     assert sum(measured) < 300 * 7  # the five nearest rows, and hardly anyone else

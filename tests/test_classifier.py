@@ -19,13 +19,13 @@ from labeled import (
     queries_for,
     said_by_loop,
 )
-from nearsay.arrays import row_blocks
+from nearsay.core.arrays import row_blocks
 from nearsay.errors import InputError
 from nearsay.neighbors.index import NeighborIndex
 from nearsay.neighbors.table import NeighborTable
 from nearsay.posterior import answers
 from nearsay.posterior.classifier import NeighborClassifier
-from nearsay.posterior.proportional import Proportional
+from nearsay.posterior.methods.proportional import Proportional
 from nearsay.posterior.votes import TIE_RULES, count_votes, neighbor_labels, winners
 
 

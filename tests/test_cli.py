@@ -21,10 +21,10 @@ from nearsay.cli import app
 from nearsay.data.catalog import DATASETS
 from nearsay.errors import DatasetNotFound
 from nearsay.posterior.classifier import NeighborClassifier
-from nearsay.posterior.named import POSTERIORS
+from nearsay.posterior.methods.named import POSTERIORS
 from nearsay.reports.installation import NOT_A_CAPABILITY, describe_installation, requirements
 from nearsay.reports.summary import summarize
-from nearsay.reports.tour import telling_queries
+from nearsay.tour.digits_tour import telling_queries
 
 ROOT = Path(__file__).parent.parent
 
@@ -216,7 +216,7 @@ def test_an_error_a_user_can_act_on_is_one_line_and_exit_code_1(monkeypatch):
     def fail(picture, **options):
         raise DatasetNotFound("No 'mnist' here.")
 
-    monkeypatch.setattr("nearsay.collection.tour.take_tour", fail)
+    monkeypatch.setattr("nearsay.tour.emoji_tour.take_tour", fail)
     result = run("tour", "--json")
     assert (result.exit_code, result.stdout, result.stderr) == (1, "", "nearsay: No 'mnist' here.\n")
     assert isinstance(result.exception, SystemExit)
@@ -226,7 +226,7 @@ def test_a_mistake_of_our_own_is_not_hidden(monkeypatch):
     def fail(picture, **options):
         raise ZeroDivisionError("ours")
 
-    monkeypatch.setattr("nearsay.collection.tour.take_tour", fail)
+    monkeypatch.setattr("nearsay.tour.emoji_tour.take_tour", fail)
     assert isinstance(run("tour").exception, ZeroDivisionError)
 
 
@@ -234,7 +234,7 @@ def test_an_interrupt_is_exit_code_130(monkeypatch):
     def interrupt(picture, **options):
         raise KeyboardInterrupt
 
-    monkeypatch.setattr("nearsay.collection.tour.take_tour", interrupt)
+    monkeypatch.setattr("nearsay.tour.emoji_tour.take_tour", interrupt)
     result = run("tour")
     assert (result.exit_code, result.stderr) == (130, "nearsay: interrupted\n")
 

@@ -9,11 +9,12 @@ from hypothesis import strategies as st
 from numpy.testing import assert_allclose, assert_array_equal
 from sklearn.metrics import label_ranking_average_precision_score as rank_precision
 
-from nearsay.collection import LiveCollection, learned_keywords
-from nearsay.collection.learned_keywords import LearnedKeywords
-from nearsay.collection.live_views import Sight
-from nearsay.collection.spoken import votes_of
-from nearsay.collection.word_odds import Pairs, WordOdds
+from nearsay.collection import LiveCollection
+from nearsay.collection.state import learned_keywords
+from nearsay.collection.state.build_answers import votes_of
+from nearsay.collection.state.learned_keywords import LearnedKeywords
+from nearsay.collection.state.live_views import Sight
+from nearsay.collection.state.word_odds import Pairs, WordOdds
 from nearsay.neighbors.table import NeighborTable
 from reference_collection import keywords_said
 
@@ -98,10 +99,10 @@ def test_a_word_that_is_always_right_is_believed_and_one_that_never_is_is_not():
 def test_probabilities_hold_what_they_say(learned):
     X, words = made_up(600, seed=1)
     known, asked = made_up(120, seed=0)[0], X
-    from nearsay.neighbors import find
+    from nearsay.neighbors import neighbor_search
     from nearsay.search.exact import ExactSearch
 
-    table = find.nearest(ExactSearch().fit(learned.sight.seen(known)), learned.sight.seen(asked), 20)
+    table = neighbor_search.nearest(ExactSearch().fit(learned.sight.seen(known)), learned.sight.seen(asked), 20)
     said = learned.said(table, made_up(120, seed=0)[1])
     pairs = [(p, word in truth) for some, truth in zip(said, words, strict=True) for word, p in some]
     for low, high in ((0.0, 0.2), (0.2, 0.5), (0.8, 1.01)):

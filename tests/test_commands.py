@@ -24,11 +24,11 @@ from typer.testing import CliRunner
 
 import nearsay as ns
 from nearsay.cli import app
-from nearsay.collection import described_cache
-from nearsay.collection.described import Description, made_up_picture
+from nearsay.collection.ingest import description_cache
+from nearsay.collection.ingest.image_description import Description, made_up_picture
+from nearsay.collection.ingest.pictures import picture_path
 from nearsay.collection.live import LiveCollection
-from nearsay.collection.pictures import picture_path
-from nearsay.posterior.records import range_in_words
+from nearsay.posterior.evidence.records import range_in_words
 
 Image = pytest.importorskip("PIL.Image", reason="pictures need pillow")
 
@@ -310,7 +310,7 @@ def test_answers_that_are_kept_wait_until_they_are_confirmed(leaves):
 
 
 def test_pictures_that_are_kept_are_one_event_and_their_files_are_found(place, monkeypatch):
-    monkeypatch.setattr("nearsay.collection.picture_sources.PICTURES_AT_ONCE", 1)
+    monkeypatch.setattr("nearsay.collection.ingest.picture_sources.PICTURES_AT_ONCE", 1)
     run("index", "birds", "-o", "birds.nearsay", "--describe", "thumbnail")
     before = version("birds.nearsay")
     assert run("label", "birds.nearsay", "new", "--add").exit_code == 0
@@ -540,7 +540,7 @@ class Interrupted:
 
 
 def test_an_interrupted_index_leaves_no_collection_and_goes_on_where_it_was(place, monkeypatch):
-    monkeypatch.setattr("nearsay.collection.picture_sources.PICTURES_AT_ONCE", 10)
+    monkeypatch.setattr("nearsay.collection.ingest.picture_sources.PICTURES_AT_ONCE", 10)
     interrupted = Interrupted(monkeypatch, after=2)
     result = run("index", "birds", "-o", "birds.nearsay", "--describe", "thumbnail")
     assert result.exit_code == 130
@@ -561,7 +561,7 @@ def test_an_interrupted_addition_leaves_the_collection_as_it_was(leaves, monkeyp
     def stop(*_, **__):
         raise KeyboardInterrupt
 
-    monkeypatch.setattr("nearsay.collection.store.Store._append", stop)
+    monkeypatch.setattr("nearsay.collection.store.store.Store._append", stop)
     assert run("index", "more.csv", "-o", "leaves.nearsay", "--add").exit_code == 130
     monkeypatch.undo()
     os.chdir(leaves)
@@ -577,7 +577,7 @@ def test_pictures_are_described_once_and_a_damaged_memory_of_them_is_not_believe
     assert sorted(described.seen) == ["3.png", "4.png"]  # not the copy of an item
     assert run("label", "birds.nearsay", "new", "--json").stdout == first
     assert len(described.seen) == 2
-    file = Path("birds.nearsay") / described_cache.NAME
+    file = Path("birds.nearsay") / description_cache.NAME
     content = bytearray(file.read_bytes())
     content[-3000:] = bytes(3000)
     file.write_bytes(content)
@@ -593,7 +593,7 @@ def test_questions_are_described_as_the_items_were_or_not_answered(place, monkey
     run("index", "birds", "-o", "birds.nearsay", "--describe", "thumbnail,rgb")
     assert run("label", "birds.nearsay", "new").exit_code == 0
     monkeypatch.setattr(
-        "nearsay.collection.described.made_up_picture", lambda: 255 - made_up_picture()
+        "nearsay.collection.ingest.image_description.made_up_picture", lambda: 255 - made_up_picture()
     )  # as if another version of a package gave other vectors
     result = run("label", "birds.nearsay", "new")
     assert result.exit_code == 1
@@ -734,9 +734,12 @@ PYTHON = re.compile(rf"\b[a-z_]+=|\w\(\)|\.ids\b|\b({'|'.join(NAMES)})\b|an obje
 # Packages whose errors a command can show, and what in them no command calls.
 SHOWN = ("cli", "collection", "data", "describe", "reports", "taxonomy")
 NOT_SHOWN = {
-    "collection/checked.py", "collection/feature_groups.py", "collection/judging.py", "collection/layout.py",
-    "collection/shards.py", "collection/store.py", "data/annotated_rows.py", "data/datasets.py", "data/corel5k.py",
-    "data/emoji_pictures.py", "data/keywords.py", "data/rows.py", "data/saved.py", "data/saved_objects.py",
+    "collection/store/validate_items.py", "collection/state/feature_groups.py",
+    "collection/evaluate/known_items.py", "web/content/map_layout.py",
+    "collection/store/shard_files.py", "collection/store/store.py",
+    "data/annotated_rows.py", "data/datasets.py", "data/corel5k.py",
+    "data/emoji_pictures.py", "data/keywords.py", "data/rows.py",
+    "data/saved/saved_file.py", "data/saved/saved_objects.py",
     "describe/descriptor.py", "describe/encoder.py", "describe/encoder_torch.py", "describe/torch_file.py",
     "taxonomy/arrays.py", "taxonomy/checks.py", "taxonomy/taxonomy.py",
 }  # fmt: skip

@@ -15,7 +15,7 @@ import numpy as np
 import pytest
 
 import nearsay as ns
-from nearsay import compiling
+from nearsay.core import compiling
 from nearsay.distances import vector_kernels
 from nearsay.neighbors.glance_kernels import nearest_at_a_glance
 
@@ -105,8 +105,8 @@ README = "\n".join(
 # Each in the budget of a new process.
 OTHERS = """
 import numpy as np, nearsay as ns
-from nearsay import compiling
-from nearsay.annotate.two_pass_kernels import nearest_of_each_word
+from nearsay.core import compiling
+from nearsay.annotate.scorers.two_pass_kernels import nearest_of_each_word
 from sklearn.datasets import load_iris
 X, y = load_iris(return_X_y=True)
 tree = ns.Taxonomy.from_paths([("iris", "small", 0), ("iris", "large", 1), ("iris", "large", 2)])
@@ -174,7 +174,7 @@ def test_compiled_functions_take_the_place_of_their_loops_and_answer_alike():
 import numpy as np
 from make_saved_files import FOLDER, MADE, answers
 import nearsay as ns
-from nearsay import compiling
+from nearsay.core import compiling
 from nearsay.neighbors import order_kernels
 compiling.start_compiling()
 for _ in range(2):

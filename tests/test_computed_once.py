@@ -10,16 +10,16 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from nearsay.neighbors import class_means
+from nearsay.neighbors.by_class import class_means
+from nearsay.neighbors.by_class.labeled import LabeledNeighbors
 from nearsay.neighbors.index import NeighborIndex
-from nearsay.neighbors.labeled import LabeledNeighbors
 from nearsay.neighbors.table import NeighborTable
 from nearsay.posterior import fused, past_cases
 from nearsay.posterior.base import GroupPosterior, splits
 from nearsay.posterior.classifier import NeighborClassifier
 from nearsay.posterior.fused import FusedClassifier
+from nearsay.posterior.methods.pooled import Pooled
 from nearsay.posterior.past_cases import rows_judged
-from nearsay.posterior.pooled import Pooled
 
 
 def clouds(n: int, n_classes: int, seed: int = 0) -> tuple[np.ndarray, np.ndarray]:
@@ -144,7 +144,7 @@ def test_no_row_is_asked_twice_by_choosing_learning_and_judging_a_fusion(monkeyp
 
     monkeypatch.setattr(LabeledNeighbors, "leave_one_out", counted)
     monkeypatch.setattr(fused, "rows_judged", lambda *given: np.arange(0, 120, 2))
-    monkeypatch.setattr("nearsay.posterior.nested.NESTED_BELOW", 0)  # choosing anew asks anew
+    monkeypatch.setattr("nearsay.posterior.choice.nested.NESTED_BELOW", 0)  # choosing anew asks anew
 
     def judged(most_kept):
         asked.clear()

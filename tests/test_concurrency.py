@@ -17,9 +17,9 @@ import pytest
 from threadpoolctl import threadpool_info, threadpool_limits
 
 import nearsay as ns
-from nearsay.arrays import GrowingArray
+from nearsay.core.arrays import GrowingArray
+from nearsay.core.parallel import _blas, in_parallel, one_blas_thread, thread_count
 from nearsay.errors import InputError
-from nearsay.parallel import _blas, in_parallel, one_blas_thread, thread_count
 from nearsay.search.approximate import ApproximateSearch
 
 SECONDS = float(os.environ.get("NEARSAY_SOAK", "1.5"))

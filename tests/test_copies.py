@@ -17,10 +17,10 @@ import pytest
 from scipy.sparse import issparse
 
 import nearsay as ns
-from nearsay.displays.annotated_images import AnnotatedImage
+from nearsay.displays.keywords.annotated_images import AnnotatedImage
 from nearsay.distances.named import as_distance
 from nearsay.metrics.specificity import breakdown
-from nearsay.posterior.past_case_table import CaseTable
+from nearsay.posterior.methods.past_case_table import CaseTable
 from public import ESTIMATORS, PUBLIC
 from test_settings import KEYWORDS, LABELS, QUICK, ROWS
 from test_shards import written

@@ -21,8 +21,8 @@ from hypothesis import strategies as st
 
 import nearsay as ns
 from nearsay.errors import ClusterError, InputError, StorageError
-from nearsay.neighbors import in_flight, on_dask, shard_work, sharded
-from nearsay.neighbors.sharded import ShardedIndex
+from nearsay.neighbors.sharded import dask_cluster, dask_queue, shard_work, sharded_index
+from nearsay.neighbors.sharded.sharded_index import ShardedIndex
 from nearsay.neighbors.table import NeighborTable
 from nearsay.posterior.sharded import ShardedClassifier
 from nearsay.search.shards import ShardedRows
@@ -43,7 +43,7 @@ def files(tmp_path_factory: pytest.TempPathFactory) -> list[str]:
 @pytest.fixture(scope="module")
 def two_workers() -> Iterator[int]:
     yield 2
-    on_dask.close_clusters()
+    dask_cluster.close_clusters()
 
 
 # ---------------------------------------------------------------- the same answers
@@ -74,28 +74,28 @@ def test_by_default_a_cluster_searches_the_views_of_one_array(tmp_path, two_work
 
 
 def test_several_blocks_of_queries_are_in_flight_and_no_more_than_keep_workers_busy(files, two_workers, monkeypatch):
-    monkeypatch.setattr(sharded, "MOST_QUERIES", 40)
+    monkeypatch.setattr(sharded_index, "MOST_QUERIES", 40)
     together: list[int] = []
-    take = in_flight.TalksInFlight._take
+    take = dask_queue.TalksInFlight._take
 
     def seen(self: Any, asked: Any, future: Any) -> None:
         together.append(len(self._asked))
         n_open = sum(len(each.answers) for each in self._asked.values())
-        assert n_open < in_flight.TASKS_A_THREAD * 2 + len(CUTS) + 1
+        assert n_open < dask_queue.TASKS_A_THREAD * 2 + len(CUTS) + 1
         take(self, asked, future)
 
-    monkeypatch.setattr(in_flight.TalksInFlight, "_take", seen)
+    monkeypatch.setattr(dask_queue.TalksInFlight, "_take", seen)
     told: list[tuple[int, int]] = []
     index = ShardedIndex(cluster=two_workers, on_progress=lambda *done: told.append(done)).fit(files)
     same(index.query(X[:500], 3), ns.nearest(X, X[:500], 3))
-    assert 1 < max(together) <= in_flight.MOST_TALKS
+    assert 1 < max(together) <= dask_queue.MOST_TALKS
     total = 13 * (len(CUTS) + 1)
     assert told == [(done, total) for done in range(1, total + 1)]
 
 
 @pytest.mark.parametrize("n_files", [1, 2, 7])
 def test_classes_and_means_in_several_blocks_are_those_of_one_process(tmp_path, two_workers, monkeypatch, n_files):
-    monkeypatch.setattr(sharded, "MOST_QUERIES", 7)
+    monkeypatch.setattr(sharded_index, "MOST_QUERIES", 7)
     some_X, some_labels = X[:60], LABELS[:60]
     cuts = list(range(60 // n_files, 60, 60 // n_files))[: n_files - 1]
     labeled = ShardedIndex(cluster=two_workers).fit(written(some_X, cuts, str(tmp_path))).with_labels(some_labels)
@@ -121,7 +121,7 @@ def test_classes_and_means_in_several_blocks_are_those_of_one_process(tmp_path, 
 def test_however_rows_and_queries_are_cut_a_cluster_answers_as_one_process(two_workers, case, metric, k, most, members):
     some, labels, cuts, removed = case
     with tempfile.TemporaryDirectory() as folder, pytest.MonkeyPatch.context() as patch:
-        patch.setattr(sharded, "MOST_QUERIES", most)
+        patch.setattr(sharded_index, "MOST_QUERIES", most)
         rows = ShardedRows.open(written(some, cuts, folder)).without(removed)
         index = ShardedIndex(metric, cluster=two_workers).fit(rows)
         whole = ns.NeighborIndex(metric, "exact").fit(some).remove(removed)
@@ -179,7 +179,7 @@ def test_a_snapshot_newer_than_the_copy_of_the_workers_is_told(tmp_path, two_wor
 
 
 def test_no_scheduler_at_the_address_is_told_in_words(files, monkeypatch):
-    monkeypatch.setattr(on_dask, "PATIENCE", 0.3)
+    monkeypatch.setattr(dask_cluster, "PATIENCE", 0.3)
     index = ShardedIndex(cluster="tcp://127.0.0.1:9").fit(files)
     with pytest.raises(ClusterError, match=r"No Dask scheduler answers at tcp://127\.0\.0\.1:9"):
         index.query(X[:2], 1)
@@ -195,7 +195,7 @@ def test_what_is_no_address_is_refused(files):
 def test_a_task_is_small_besides_its_queries(files):
     import pickle
 
-    from nearsay.neighbors.shard_search import shard_tasks
+    from nearsay.neighbors.sharded.shard_search import shard_tasks
 
     task: Any = shard_tasks(ShardedRows.open(files), X[:0], 3)[0]
     assert len(pickle.dumps(task)) < 3000
@@ -218,20 +218,20 @@ def test_work_of_several_threads_in_one_folder_is_whole(files, tmp_path):
 
 def test_a_local_cluster_takes_orders_from_this_process_alone(two_workers):
     distributed = pytest.importorskip("distributed")
-    client = on_dask.DaskCluster(two_workers).client()
+    client = dask_cluster.DaskCluster(two_workers).client()
     assert client.scheduler.address.startswith("tls://127.0.0.1:")
     assert all(worker.startswith("tls://127.0.0.1:") for worker in client.scheduler_info()["workers"])
     port = client.scheduler.address.rpartition(":")[2]
     with pytest.raises(OSError, match=r"timed out|Timed out|SSL|ssl|certificate|closed"):
         distributed.Client(f"tcp://127.0.0.1:{port}", timeout=2, set_as_default=False)
-    stranger = on_dask._credentials(distributed)
+    stranger = dask_cluster._credentials(distributed)
     with pytest.raises(OSError, match=r"timed out|Timed out|SSL|ssl|certificate|closed"):
         distributed.Client(client.scheduler.address, security=stranger, timeout=2, set_as_default=False)
 
 
 def test_a_local_cluster_listens_on_this_machine_only_and_shows_no_pages(two_workers):
     psutil = pytest.importorskip("psutil")
-    client = on_dask.DaskCluster(two_workers).client()
+    client = dask_cluster.DaskCluster(two_workers).client()
     processes = [os.getpid(), *client.run(os.getpid).values()]
     listening = [
         one.laddr
@@ -252,7 +252,7 @@ def test_a_cluster_without_credentials_is_not_started(monkeypatch):
     monkeypatch.setattr(distributed.Security, "temporary", lambda: __import__("no_such_package"))
     monkeypatch.setenv("PATH", "")
     with pytest.raises(ClusterError, match="pip install cryptography"):
-        on_dask._credentials(distributed)
+        dask_cluster._credentials(distributed)
 
 
 # ---------------------------------------------------------------- who dies on the way
@@ -260,7 +260,7 @@ def test_a_cluster_without_credentials_is_not_started(monkeypatch):
 
 @pytest.mark.slow
 def test_workers_answer_as_one_process_about_files_in_another_order(files, two_workers, monkeypatch):
-    monkeypatch.setattr(sharded, "MOST_QUERIES", 300)
+    monkeypatch.setattr(sharded_index, "MOST_QUERIES", 300)
     index = ShardedIndex(cluster=two_workers).fit(list(reversed(files)))
     back = np.vstack([X[start : start + 150] for start in reversed(range(0, 3000, 150))])
     same(index.query(X[:1000] + 0.5, 7), ns.nearest(back, X[:1000] + 0.5, 7))
@@ -268,9 +268,9 @@ def test_workers_answer_as_one_process_about_files_in_another_order(files, two_w
 
 @pytest.mark.slow
 def test_a_worker_that_is_killed_in_the_middle_of_a_query_changes_nothing(files, tmp_path, two_workers, monkeypatch):
-    monkeypatch.setattr(sharded, "MOST_QUERIES", 2500)
+    monkeypatch.setattr(sharded_index, "MOST_QUERIES", 2500)
     index = ShardedIndex(cluster=two_workers, work_folder=tmp_path / "work").fit(files)
-    victim = next(iter(on_dask.worker_pids(two_workers).values()))
+    victim = next(iter(dask_cluster.worker_pids(two_workers).values()))
     killed: list[int] = []
 
     def kill(done: int, total: int) -> None:
@@ -284,7 +284,7 @@ def test_a_worker_that_is_killed_in_the_middle_of_a_query_changes_nothing(files,
     assert killed
     assert killed[0] < 3 * (len(CUTS) + 1)
     same(found, ns.nearest(X, Q, 10))
-    on_dask.close_clusters()
+    dask_cluster.close_clusters()
 
 
 class Processes:
@@ -326,7 +326,7 @@ def processes(started: Processes) -> Iterator[Processes]:
     """A scheduler and a worker, those of the test before where it left them running."""
     started.start("scheduler", "worker")
     yield started
-    on_dask.close_clusters()
+    dask_cluster.close_clusters()
 
 
 @pytest.mark.slow
@@ -342,7 +342,7 @@ def test_a_scheduler_that_is_restarted_between_two_batches_changes_nothing(files
 def test_a_scheduler_that_is_lost_in_the_middle_is_asked_again_and_nothing_is_done_twice(
     files, tmp_path, processes, monkeypatch
 ):
-    monkeypatch.setattr(sharded, "MOST_QUERIES", 5000)  # so that several blocks are in flight
+    monkeypatch.setattr(sharded_index, "MOST_QUERIES", 5000)  # so that several blocks are in flight
     work = tmp_path / "work"
     written_at: dict[str, int] = {}
     lost: list[int] = []
@@ -365,9 +365,9 @@ def test_a_scheduler_that_is_lost_in_the_middle_is_asked_again_and_nothing_is_do
 @pytest.mark.slow
 def test_a_cluster_that_goes_away_is_told_in_words_and_what_was_done_is_kept(files, tmp_path, processes, monkeypatch):
     ShardedIndex(cluster=processes.address).fit(files).query(X[:2], 1)  # when both are there
-    monkeypatch.setattr(on_dask, "PATIENCE", 2.0)
-    monkeypatch.setattr(in_flight, "LOOK_EVERY", 0.5)
-    monkeypatch.setattr(on_dask, "TRIES", 2)
+    monkeypatch.setattr(dask_cluster, "PATIENCE", 2.0)
+    monkeypatch.setattr(dask_queue, "LOOK_EVERY", 0.5)
+    monkeypatch.setattr(dask_cluster, "TRIES", 2)
     work = tmp_path / "work"
     index = ShardedIndex(cluster=processes.address, work_folder=work).fit(files)
     index.on_progress = lambda done, total: processes.kill(*list(processes.running)) if done >= 2 else None

@@ -20,8 +20,8 @@ from nearsay.decision.hedged import HedgedClassifier
 from nearsay.decision.records import PastAnswers, alike, cases_kept, past_answers, probabilities_of
 from nearsay.decision.rules import RULES
 from nearsay.posterior.classifier import NeighborClassifier
+from nearsay.posterior.evidence.records import record_of
 from nearsay.posterior.fused import FusedClassifier
-from nearsay.posterior.records import record_of
 from nearsay.taxonomy.taxonomy import Taxonomy
 from test_guarantee import validation_rows
 from test_hedged import PETS, hard_and_easy, pets

@@ -79,7 +79,7 @@ def cross_validated_words() -> dict[int, list[list[str]]]:
     """The word that the nearest k others pass on, fold by fold, by loops."""
     from sklearn.model_selection import KFold
 
-    from nearsay.annotate.keyword_scorers import as_score
+    from nearsay.annotate.scorers.keyword_scorers import as_score
     from nearsay.data.keywords import Keywords
 
     keywords = Keywords.of(WORDS)

@@ -11,13 +11,13 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from nearsay.core.parallel import threads
 from nearsay.describe import OnnxEncoder, content_hash, default_encoder, describe_images
 from nearsay.describe import choose_encoder as chosen
 from nearsay.describe.efficientnet import BATCH_NORM_EPSILON, efficientnet_lite0_model, folded, same_padding
 from nearsay.describe.encoder_torch import TorchEncoder
 from nearsay.describe.onnx_graph import OnnxGraph, message, varint
 from nearsay.errors import InputError, MissingExtra, SavedFileError
-from nearsay.parallel import threads
 from scenes import PHOTOS, scene
 
 Image = pytest.importorskip("PIL.Image", reason="encoders need pillow")

@@ -11,6 +11,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from hypothesis.extra import numpy as hnp
 
+from nearsay.core.parallel import threads
 from nearsay.data.datasets import load_corel5k
 from nearsay.describe import (
     Descriptor,
@@ -24,7 +25,6 @@ from nearsay.describe import (
 )
 from nearsay.describe.encoder import mean_over_places, middle
 from nearsay.errors import DatasetNotFound, InputError, MissingExtra
-from nearsay.parallel import threads
 from scenes import PHOTOS, RANDOM
 
 Image = pytest.importorskip("PIL.Image", reason="encoders need pillow")

@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 import reference
 from labeled import count_searches, labeled_rows, queries_for
 from nearsay.posterior.classifier import NeighborClassifier
-from nearsay.posterior.evidence import Evidence
+from nearsay.posterior.evidence.evidence import Evidence
 from nearsay.posterior.votes import TIE_RULES
 
 

@@ -18,7 +18,7 @@ from nearsay.distances.histograms import HistogramDistance
 from nearsay.distances.named import DISTANCES, as_distance
 from nearsay.distances.vectors import VectorDistance
 from nearsay.errors import InputError
-from nearsay.neighbors.find import leave_one_out, nearest
+from nearsay.neighbors.neighbor_search import leave_one_out, nearest
 from nearsay.search.exact import ExactSearch
 
 # From the table itself, so that a new distance cannot be forgotten.

@@ -15,11 +15,11 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from nearsay.collection.answers import Answer
-from nearsay.collection.exports import export_answers, flat, safe_cell, to_frame
-from nearsay.collection.labeling_tools import fiftyone_files, label_studio_config, label_studio_tasks
-from nearsay.collection.sidecars import EMPTY, merged, sidecar_of, words_of
+from nearsay.collection.export.answer_exports import export_answers, flat, safe_cell, to_frame
+from nearsay.collection.export.labeling_tools import fiftyone_files, label_studio_config, label_studio_tasks
+from nearsay.collection.export.xmp_sidecars import EMPTY, merged, sidecar_of, words_of
 from nearsay.errors import InputError
-from nearsay.posterior.records import record_of
+from nearsay.posterior.evidence.records import record_of
 
 TEXT = st.text(st.characters(exclude_categories=["Cs"]), max_size=6) | st.sampled_from(
     ["=1+1", "+1", "-1", "@x", "\t=1", "\r", " =1", "<script>", "a;b", "a|b", 'q"', "\u2028", "x\ny", ""]

@@ -21,8 +21,8 @@ from nearsay.neighbors.table import NeighborTable
 from nearsay.posterior.base import folds
 from nearsay.posterior.classifier import NeighborClassifier
 from nearsay.posterior.fused import FusedClassifier, settle_ties
-from nearsay.posterior.fusion import Fusion, left_out_folds
-from nearsay.posterior.named import POSTERIORS
+from nearsay.posterior.methods.fusion import Fusion, left_out_folds
+from nearsay.posterior.methods.named import POSTERIORS
 from public import declared
 
 TWO = {"one": slice(0, 1), "two": slice(1, 2)}

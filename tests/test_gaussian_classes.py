@@ -13,14 +13,14 @@ from sklearn.datasets import load_wine
 from nearsay import load, save
 from nearsay.learn.whitening import around_class_means, ledoit_wolf, shrunk_covariance
 from nearsay.neighbors.index import NeighborIndex
-from nearsay.posterior import beside, gaussian_classes
 from nearsay.posterior.base import folds
-from nearsay.posterior.beside import GAUSSIANS, SPREAD, gaussians_beside, said_together
 from nearsay.posterior.classifier import NeighborClassifier
-from nearsay.posterior.gaussian_classes import OUTERMOST, GaussianClasses
-from nearsay.posterior.pooled import Pooled
-from nearsay.posterior.row_maps import principal_directions
-from nearsay.posterior.views import with_further
+from nearsay.posterior.methods.pooled import Pooled
+from nearsay.posterior.views import gaussian_classes, model_beside
+from nearsay.posterior.views.gaussian_classes import OUTERMOST, GaussianClasses
+from nearsay.posterior.views.model_beside import GAUSSIANS, SPREAD, gaussians_beside, said_together
+from nearsay.posterior.views.row_transforms import principal_directions
+from nearsay.posterior.views.views import with_further
 
 
 def clouds(n: int, n_classes: int = 3, n_columns: int = 4, seed: int = 0) -> tuple[np.ndarray, np.ndarray]:
@@ -106,9 +106,9 @@ def test_many_columns_are_told_in_principal_directions_and_fewer_where_rows_and_
     np.testing.assert_allclose(few.predict_proba(X), slow_probabilities(seen, y, seen), rtol=1e-6)
     monkeypatch.setattr(gaussian_classes, "MOST_PRODUCTS", 90 * 3 * 4)
     assert GaussianClasses().fit(X, y)._whitening.shape == (12, 2)
-    monkeypatch.setattr(beside, "MOST_ANSWERS", 90 * 3 - 1)
+    monkeypatch.setattr(model_beside, "MOST_ANSWERS", 90 * 3 - 1)
     assert gaussians_beside(X, y, 3) == []
-    monkeypatch.setattr(beside, "MOST_ANSWERS", 90 * 3)
+    monkeypatch.setattr(model_beside, "MOST_ANSWERS", 90 * 3)
     assert len(gaussians_beside(X, y, 3)) == 2
 
 

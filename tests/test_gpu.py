@@ -18,15 +18,15 @@ from hypothesis import strategies as st
 import nearsay as ns
 import reference
 from nearsay.distances.named import as_distance
-from nearsay.neighbors import find
+from nearsay.neighbors import neighbor_search
 from nearsay.search import choose
-from nearsay.search.card import blocks as gpu_blocks
-from nearsay.search.card import bounds as gpu_bounds
-from nearsay.search.card import collection as gpu_collection
-from nearsay.search.card import rows as gpu_rows
-from nearsay.search.card.collection import Room
 from nearsay.search.exact import ExactSearch
-from nearsay.search.gpu import GpuSearch
+from nearsay.search.gpu import blocks as gpu_blocks
+from nearsay.search.gpu import bounds as gpu_bounds
+from nearsay.search.gpu import collection as gpu_collection
+from nearsay.search.gpu import rows as gpu_rows
+from nearsay.search.gpu.collection import Room
+from nearsay.search.gpu.gpu_search import GpuSearch
 from test_search import worst_rows
 
 pytestmark = pytest.mark.skipif(not importlib.util.find_spec("torch"), reason="needs torch")
@@ -83,9 +83,9 @@ def test_the_same_rows_places_and_bits_as_exact_search(metric, given_rows, data)
     wide = data.draw(st.sampled_from([8, 4096]))
     with mock.patch.object(Room, "first_look", return_value=room), mock.patch.object(gpu_collection, "WIDE", wide):
         here, there = ExactSearch(metric).fit(X), on_cpu(metric).fit(X)
-        assert_same(find.nearest(there, Q, k), find.nearest(here, Q, k))
+        assert_same(neighbor_search.nearest(there, Q, k), neighbor_search.nearest(here, Q, k))
         k = min(k, len(X) - 1)
-        assert_same(find.leave_one_out(there, k), find.leave_one_out(here, k))
+        assert_same(neighbor_search.leave_one_out(there, k), neighbor_search.leave_one_out(here, k))
 
 
 @given(given_rows=rows_and_queries(), data=st.data())
@@ -94,7 +94,7 @@ def test_the_same_rows_as_a_double_loop(given_rows, data):
     X, Q = given_rows
     k = data.draw(st.integers(1, len(X)))
     indices, distances = reference.nearest(X.tolist(), Q.tolist(), k, reference.euclidean)
-    table = find.nearest(on_cpu().fit(X), Q, k)
+    table = neighbor_search.nearest(on_cpu().fit(X), Q, k)
     assert table.indices.tolist() == indices
     assert table.distances.tolist() == distances
 
@@ -104,14 +104,17 @@ def test_the_same_rows_as_a_double_loop(given_rows, data):
 def test_hard_rows_are_searched_exactly(kind, k):
     X = worst_rows()[kind]
     Q = np.vstack([X[:: len(X) // 20], X[:2].astype(np.float64) * 1e12])
-    assert_same(find.nearest(on_cpu().fit(X), Q, k), find.nearest(ExactSearch().fit(X), Q, k))
+    assert_same(neighbor_search.nearest(on_cpu().fit(X), Q, k), neighbor_search.nearest(ExactSearch().fit(X), Q, k))
 
 
 @pytest.mark.parametrize("dtype", ["bool", "uint8", "int16", "uint16", "int64", "float16", "float32", "float64"])
 @pytest.mark.parametrize("metric", ["euclidean", "cosine"])
 def test_rows_of_any_type(dtype, metric):
     X = (np.random.default_rng(0).integers(0, 5, size=(300, 20)) + 1).astype(dtype)
-    assert_same(find.nearest(on_cpu(metric).fit(X), X[:40], 5), find.nearest(ExactSearch(metric).fit(X), X[:40], 5))
+    assert_same(
+        neighbor_search.nearest(on_cpu(metric).fit(X), X[:40], 5),
+        neighbor_search.nearest(ExactSearch(metric).fit(X), X[:40], 5),
+    )
 
 
 @given(given_rows=rows_and_queries(), size=st.sampled_from([2, 16, 64]))
@@ -136,15 +139,15 @@ def test_without_its_bound_the_screen_would_miss_rows():
     rng = np.random.default_rng(0)
     X = (rng.normal(size=(1, 32)) + 3e-5 * rng.normal(size=(2000, 32))).astype(np.float32)
     X[0] += 1  # so that the scale is not that of the differences
-    expected = find.nearest(ExactSearch().fit(X), X[5:25], 5)
-    assert_same(find.nearest(on_cpu().fit(X), X[5:25], 5), expected)
+    expected = neighbor_search.nearest(ExactSearch().fit(X), X[5:25], 5)
+    assert_same(neighbor_search.nearest(on_cpu().fit(X), X[5:25], 5), expected)
 
     def nothing(*given):
         bound = gpu_bounds.query_bounds(*given)
         return gpu_bounds.QueryBounds(0 * bound.alpha, 0 * bound.beta, 0 * bound.gamma, bound.certain, 0.0)
 
     with mock.patch.object(gpu_rows, "query_bounds", nothing):
-        assert (find.nearest(on_cpu().fit(X), X[5:25], 5).indices != expected.indices).any()
+        assert (neighbor_search.nearest(on_cpu().fit(X), X[5:25], 5).indices != expected.indices).any()
 
 
 def test_a_far_row_makes_no_other_less_certain():
@@ -174,7 +177,7 @@ def test_most_rows_are_ruled_out_and_most_queries_decided():
 def test_added_removed_and_restored_rows(data, given_rows, metric):
     X, Q = given_rows
     here, there = ExactSearch(metric).fit(X), on_cpu(metric).fit(X)
-    before, was = there.snapshot(), find.nearest(there, Q, 2)
+    before, was = there.snapshot(), neighbor_search.nearest(there, Q, 2)
     live = np.arange(len(X))
     for change in data.draw(st.lists(st.sampled_from(["add", "remove", "restore"]), max_size=4)):
         if change == "add":
@@ -187,19 +190,19 @@ def test_added_removed_and_restored_rows(data, given_rows, metric):
                 if change == "restore":
                     search.restore(gone[:2])
             live = np.setdiff1d(live, gone if change == "remove" else gone[2:])
-        assert_same(find.nearest(there, Q, 2), find.nearest(here, Q, 2))
-        assert_same(find.leave_one_out(there, 1), find.leave_one_out(here, 1))
-    assert_same(find.nearest(before, Q, 2), was)
+        assert_same(neighbor_search.nearest(there, Q, 2), neighbor_search.nearest(here, Q, 2))
+        assert_same(neighbor_search.leave_one_out(there, 1), neighbor_search.leave_one_out(here, 1))
+    assert_same(neighbor_search.nearest(before, Q, 2), was)
 
 
 def test_a_row_far_beyond_the_others_can_be_added():
     X = np.random.default_rng(0).normal(size=(500, 4)).astype(np.float32)
     here, there = ExactSearch().fit(X), on_cpu().fit(X)
     for search in (here, there):
-        find.nearest(search, X[:3], 2)
+        neighbor_search.nearest(search, X[:3], 2)
         search.add(1e6 * X[:2])
     Q = np.vstack([X[:7], 1e6 * X[:2]])
-    assert_same(find.nearest(there, Q, 3), find.nearest(here, Q, 3))
+    assert_same(neighbor_search.nearest(there, Q, 3), neighbor_search.nearest(here, Q, 3))
 
 
 @pytest.mark.parametrize(("bytes_at_once", "queries_at_once"), [(1 << 16, 16384), (2 << 30, 256)])
@@ -207,12 +210,12 @@ def test_answers_do_not_depend_on_how_many_queries_are_asked_at_once(bytes_at_on
     rng = np.random.default_rng(0)
     X, Q = (rng.integers(0, 3, size=(n, 5)).astype(np.float32) for n in (700, 600))
     there = on_cpu().fit(X)
-    whole = find.nearest(there, Q, 9)
+    whole = neighbor_search.nearest(there, Q, 9)
     with (
         mock.patch.object(gpu_collection, "MINIMA_BYTES", bytes_at_once),
         mock.patch.object(gpu_collection, "QUERIES_AT_ONCE", queries_at_once),
     ):
-        assert_same(find.nearest(there, Q, 9), whole)
+        assert_same(neighbor_search.nearest(there, Q, 9), whole)
 
 
 @given(data=st.data(), given_rows=rows_and_queries(), metric=st.sampled_from(["euclidean", ("mahalanobis", {"L": L})]))
@@ -230,12 +233,14 @@ def test_rows_that_do_not_fit_pass_over_the_card_in_blocks(data, given_rows, met
         else:
             there.on_device()
     k = min(k, len(X) - 1)
-    assert_same(find.nearest(there, Q, k), find.nearest(here, Q, k))
-    assert_same(find.leave_one_out(there, k, rows=[0, 5]), find.leave_one_out(here, k, rows=[0, 5]))
+    assert_same(neighbor_search.nearest(there, Q, k), neighbor_search.nearest(here, Q, k))
+    assert_same(
+        neighbor_search.leave_one_out(there, k, rows=[0, 5]), neighbor_search.leave_one_out(here, k, rows=[0, 5])
+    )
 
 
 def test_no_queries_have_no_neighbors():
-    table = find.nearest(on_cpu().fit([[0.0], [1.0]]), np.empty((0, 1)), 2)
+    table = neighbor_search.nearest(on_cpu().fit([[0.0], [1.0]]), np.empty((0, 1)), 2)
     assert table.indices.shape == table.distances.shape == (0, 2)
 
 
@@ -243,7 +248,7 @@ def test_more_neighbors_than_a_card_lists_are_found_by_the_cpu():
     X = np.random.default_rng(0).normal(size=(1500, 3))
     there = on_cpu().fit(X)
     assert not there.serves(5, gpu_collection.MOST_NEIGHBORS)
-    assert_same(find.nearest(there, X[:5], 1500), find.nearest(ExactSearch().fit(X), X[:5], 1500))
+    assert_same(neighbor_search.nearest(there, X[:5], 1500), neighbor_search.nearest(ExactSearch().fit(X), X[:5], 1500))
 
 
 def test_copies_and_saved_ones_answer_alike(tmp_path, monkeypatch):

@@ -13,15 +13,15 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import nearsay as ns
-from nearsay.neighbors import class_search, classes_on_card, classes_there
-from nearsay.posterior import pooled
+from nearsay.neighbors.by_class import class_order_on_gpu, class_search, classes_from_gpu
+from nearsay.posterior.methods import pooled
 from nearsay.search import choose
-from nearsay.search.card import bounds, rows, steps
-from nearsay.search.card import class_steps as gpu_class_steps
-from nearsay.search.card import classes as gpu_classes
-from nearsay.search.card import collection as gpu_collection
-from nearsay.search.card.collection import Room
 from nearsay.search.exact import ExactSearch
+from nearsay.search.gpu import bounds, rows, steps
+from nearsay.search.gpu import class_steps as gpu_class_steps
+from nearsay.search.gpu import classes as gpu_classes
+from nearsay.search.gpu import collection as gpu_collection
+from nearsay.search.gpu.collection import Room
 from test_gpu import METRICS, assert_same, on_cpu, rows_and_queries, usable
 
 pytestmark = pytest.mark.skipif(not importlib.util.find_spec("torch"), reason="needs torch")
@@ -95,7 +95,7 @@ def test_more_classes_than_a_card_numbers_are_left_to_the_processor(most, on_car
     here, there = both_ways(X, labels, 300)
     with mock.patch.object(gpu_classes, "MOST_CLASSES", most):
         found = there.query(Q, 5, (1, 4))
-    assert isinstance(found.classes, classes_there.ClassesThere) == on_card
+    assert isinstance(found.classes, class_order_on_gpu.ClassesThere) == on_card
     assert_same_classes(found, here.query(Q, 5, (1, 4)))
 
 
@@ -253,7 +253,7 @@ def test_a_class_that_has_lost_its_rows_stands_where_the_others_do():
     pool = fitted(X, labels, ExactSearch()).posterior_
     gone = np.flatnonzero(labels == 5)
     tables = [labeled.query(Q, 5, tuple(pool.members_)) for labeled in both_ways(X, labels, 40, gone=gone)]
-    assert isinstance(tables[1].classes, classes_there.ClassesThere)
+    assert isinstance(tables[1].classes, class_order_on_gpu.ClassesThere)
     np.testing.assert_allclose(pool.proba(tables[1]), pool.proba(tables[0]), rtol=1e-10)
 
 
@@ -285,7 +285,7 @@ def test_copied_and_saved_classifiers_answer_alike(tmp_path, monkeypatch):
 def test_more_than_the_card_should_keep_comes_in_arrays():
     X, Q, labels = ties_in_many_classes()
     expected, _ = (labeled.query(Q, 5, (1, 2)) for labeled in both_ways(X, labels, 40))
-    with mock.patch.object(classes_on_card, "KEPT_THERE", 100):
+    with mock.patch.object(classes_from_gpu, "KEPT_THERE", 100):
         table = both_ways(X, labels, 40)[1].query(Q, 5, (1, 2))
-    assert not isinstance(table.classes, classes_there.ClassesThere)
+    assert not isinstance(table.classes, class_order_on_gpu.ClassesThere)
     assert_same_classes(table, expected)

@@ -10,21 +10,22 @@ import pytest
 
 import nearsay as ns
 from benchmarks.hard_rows import FAMILIES, rows_and_queries
-from nearsay.neighbors import class_search, find
-from nearsay.posterior import pooled_there
-from nearsay.search import gpu
-from nearsay.search.card import class_kernels as gpu_class_kernels
-from nearsay.search.card import class_steps as gpu_class_steps
-from nearsay.search.card import class_triton as gpu_class_triton
-from nearsay.search.card import classes as gpu_classes
-from nearsay.search.card import collection as gpu_collection
-from nearsay.search.card import jit as gpu_jit
-from nearsay.search.card import pool_kernels as gpu_pool_kernels
-from nearsay.search.card import product_kernels as gpu_product_kernels
-from nearsay.search.card import selection_kernels as gpu_selection_kernels
-from nearsay.search.card.collection import Room
-from nearsay.search.card.triton import Tiling, TritonSteps
+from nearsay.neighbors import neighbor_search
+from nearsay.neighbors.by_class import class_search
+from nearsay.posterior.methods import pooled_on_gpu
 from nearsay.search.exact import ExactSearch
+from nearsay.search.gpu import class_steps as gpu_class_steps
+from nearsay.search.gpu import class_triton as gpu_class_triton
+from nearsay.search.gpu import classes as gpu_classes
+from nearsay.search.gpu import collection as gpu_collection
+from nearsay.search.gpu import gpu_search
+from nearsay.search.gpu.collection import Room
+from nearsay.search.gpu.kernels import class_kernels as gpu_class_kernels
+from nearsay.search.gpu.kernels import jit as gpu_jit
+from nearsay.search.gpu.kernels import pool_kernels as gpu_pool_kernels
+from nearsay.search.gpu.kernels import product_kernels as gpu_product_kernels
+from nearsay.search.gpu.kernels import selection_kernels as gpu_selection_kernels
+from nearsay.search.gpu.triton import Tiling, TritonSteps
 from test_gpu import assert_same, on_cpu
 from test_gpu_classes import assert_same_classes
 from triton_in_numpy import kernels_by_numpy
@@ -54,7 +55,7 @@ def by_kernels():
         mock.patch.object(torch, "empty", poisoned(torch.empty)),
         mock.patch.object(torch, "empty_like", poisoned(torch.empty_like)),
         kernels_by_numpy(gpu_class_kernels, gpu_pool_kernels, gpu_product_kernels, gpu_selection_kernels),
-        mock.patch.object(gpu, "steps_for", lambda torch, device: TritonSteps(torch, SHORT, LONG)),
+        mock.patch.object(gpu_search, "steps_for", lambda torch, device: TritonSteps(torch, SHORT, LONG)),
     ):
         yield
 
@@ -74,8 +75,10 @@ def test_the_nearest_rows(metric):
     X, _ = rows_and_labels()
     X += 1
     here, there = ExactSearch(metric).fit(X), on_cpu(metric).fit(X)
-    assert_same(find.nearest(there, X[:9] + 1, 5), find.nearest(here, X[:9] + 1, 5))
-    assert_same(find.leave_one_out(there, 4, [3, 2, 250]), find.leave_one_out(here, 4, [3, 2, 250]))
+    assert_same(neighbor_search.nearest(there, X[:9] + 1, 5), neighbor_search.nearest(here, X[:9] + 1, 5))
+    assert_same(
+        neighbor_search.leave_one_out(there, 4, [3, 2, 250]), neighbor_search.leave_one_out(here, 4, [3, 2, 250])
+    )
 
 
 @pytest.mark.parametrize("room", [Room(16, 3, 16), Room(16, 512, 16), Room(4, 8, 256)], ids=str)
@@ -88,7 +91,7 @@ def test_hard_rows_whose_lists_overflow(family, room, monkeypatch):
     linear_map = np.ones((2, 5)) + np.eye(2, 5)
     for metric, k in (("euclidean", 1), ("euclidean", 12), (("mahalanobis", {"L": linear_map}), 3)):
         here, there = ExactSearch(metric).fit(X), on_cpu(metric).fit(X)
-        assert_same(find.nearest(there, Q, k), find.nearest(here, Q, k))
+        assert_same(neighbor_search.nearest(there, Q, k), neighbor_search.nearest(here, Q, k))
     labels = np.arange(300) % 4
     here, there = (ns.NeighborIndex(search=search).fit(X).with_labels(labels) for search in (ExactSearch(), on_cpu()))
     assert_same_classes(there.query(Q, 3, (1, 4)), here.query(Q, 3, (1, 4)))
@@ -96,7 +99,9 @@ def test_hard_rows_whose_lists_overflow(family, room, monkeypatch):
 
 def test_rows_too_long_to_stay():
     X, _ = rows_and_labels(d=150)
-    assert_same(find.nearest(on_cpu().fit(X), X[:5], 3), find.nearest(ExactSearch().fit(X), X[:5], 3))
+    assert_same(
+        neighbor_search.nearest(on_cpu().fit(X), X[:5], 3), neighbor_search.nearest(ExactSearch().fit(X), X[:5], 3)
+    )
 
 
 @pytest.mark.parametrize(
@@ -150,8 +155,8 @@ def test_the_pool_in_one_pass(members):
     nothing = table.classes[:1]
     nothing.by_class[:], nothing.near[:], nothing.near_means[:] = np.inf, -1, np.inf
     for near in (table.classes, nothing):
-        expected = pooled_there.pooled_there(near, *learned)
-        found = pooled_there.by_kernel(torch, near, *learned)
+        expected = pooled_on_gpu.pooled_there(near, *learned)
+        found = pooled_on_gpu.by_kernel(torch, near, *learned)
         np.testing.assert_allclose(found.numpy(), expected.numpy(), rtol=1e-13)
         np.testing.assert_allclose(found.numpy().sum(axis=1), 1)
 

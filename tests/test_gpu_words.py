@@ -14,13 +14,14 @@ import nearsay as ns
 from nearsay.cli import judging
 from nearsay.distances.named import as_distance
 from nearsay.errors import InputError, MissingExtra
-from nearsay.neighbors import find
-from nearsay.search import choose, gpu
-from nearsay.search.card import collection as gpu_collection
-from nearsay.search.card import selection_kernels as gpu_selection_kernels
-from nearsay.search.card import steps as gpu_steps
+from nearsay.neighbors import neighbor_search
+from nearsay.search import choose
 from nearsay.search.exact import ExactSearch
-from nearsay.search.gpu import GpuSearch
+from nearsay.search.gpu import collection as gpu_collection
+from nearsay.search.gpu import gpu_search
+from nearsay.search.gpu import steps as gpu_steps
+from nearsay.search.gpu.gpu_search import GpuSearch
+from nearsay.search.gpu.kernels import selection_kernels as gpu_selection_kernels
 from test_gpu import assert_same, on_cpu
 
 pytestmark = pytest.mark.skipif(not importlib.util.find_spec("torch"), reason="needs torch")
@@ -76,7 +77,7 @@ def test_a_row_that_is_not_a_number_is_named():
     with pytest.raises(InputError, match="row 1, column 0"):
         on_cpu().fit([[0.0], [np.nan]])
     with pytest.raises(InputError, match="row 0, column 0"):
-        find.nearest(on_cpu().fit([[0.0], [1.0]]), [[np.inf]], 1)
+        neighbor_search.nearest(on_cpu().fit([[0.0], [1.0]]), [[np.inf]], 1)
 
 
 @pytest.mark.parametrize("device", ["gpu", 0, None, "cuda 1"])
@@ -86,7 +87,7 @@ def test_an_unknown_device_is_refused(device):
 
 
 def test_without_torch_the_extra_is_named(monkeypatch):
-    monkeypatch.setattr(gpu, "require", mock.Mock(side_effect=MissingExtra('pip install "nearsay[torch]"')))
+    monkeypatch.setattr(gpu_search, "require", mock.Mock(side_effect=MissingExtra('pip install "nearsay[torch]"')))
     with pytest.raises(MissingExtra, match="torch"):
         ns.NeighborIndex(search="gpu").fit([[0.0]])
 
@@ -111,7 +112,7 @@ class Torch:
 )
 def test_what_keeps_a_card_from_serving_is_said(torch, device, words):
     with pytest.raises(InputError, match=words):
-        gpu.check_device(torch, device)
+        gpu_search.check_device(torch, device)
 
 
 @pytest.mark.parametrize("metric", ["euclidean", "hellinger"])
@@ -124,27 +125,27 @@ def test_a_card_that_runs_out_of_memory_leaves_the_answer_to_the_processor_and_s
         mock.patch.object(gpu_steps.PlainSteps, "group_minima", side_effect=full),
         pytest.warns(UserWarning, match="Tried to allocate 2.00 GiB.*so the processor answers"),
     ):
-        found = find.nearest(there, X[:20], 3)
-    assert_same(found, find.nearest(ExactSearch(metric).fit(X), X[:20], 3))
-    assert_same(find.nearest(there, X[:20], 3), found)
+        found = neighbor_search.nearest(there, X[:20], 3)
+    assert_same(found, neighbor_search.nearest(ExactSearch(metric).fit(X), X[:20], 3))
+    assert_same(neighbor_search.nearest(there, X[:20], 3), found)
 
 
 @pytest.mark.parametrize("missing", ["card", "torch"])
 def test_a_saved_index_opens_without_a_card_and_the_processor_answers(tmp_path, monkeypatch, missing):
     monkeypatch.setitem(choose.SEARCHES, "gpu", lambda distance, recall: GpuSearch(distance))
     X = np.random.default_rng(0).normal(size=(300, 3))
-    with mock.patch.object(gpu, "check_device"):
+    with mock.patch.object(gpu_search, "check_device"):
         index = ns.NeighborIndex(search="gpu").fit(X)
         index.remove([3])
         index.save(tmp_path / "index.nearsay")
         copied = pickle.dumps(index)
     if missing == "torch":
-        monkeypatch.setattr(gpu, "require", mock.Mock(side_effect=MissingExtra("no torch")))
+        monkeypatch.setattr(gpu_search, "require", mock.Mock(side_effect=MissingExtra("no torch")))
     words = "no torch" if missing == "torch" else "CUDA"
     with pytest.warns(UserWarning, match=f"processor answers.*{words}"):
         opened = ns.NeighborIndex.open(tmp_path / "index.nearsay")
     exact = ns.NeighborIndex(search="exact").fit(X).remove([3])
-    monkeypatch.setattr(gpu, "WORTH_THE_TRIP", 1)
+    monkeypatch.setattr(gpu_search, "WORTH_THE_TRIP", 1)
     with warnings.catch_warnings():
         warnings.simplefilter("error")  # it has been said
         assert_same(opened.query(X[:20], 4), exact.query(X[:20], 4))
@@ -156,7 +157,7 @@ def test_a_saved_index_opens_without_a_card_and_the_processor_answers(tmp_path, 
     with pytest.warns(UserWarning, match="processor answers"):
         assert_same(from_elsewhere.query(X[:20], 4), exact.query(X[:20], 4))
     opened.save(tmp_path / "again.nearsay")
-    with mock.patch.object(gpu, "check_device"), mock.patch.object(gpu, "require"):
+    with mock.patch.object(gpu_search, "check_device"), mock.patch.object(gpu_search, "require"):
         assert ns.NeighborIndex.open(tmp_path / "again.nearsay").search_.serves(20, 4)  # where there is a card again
 
 
@@ -179,8 +180,8 @@ class Card(Torch):
 def card_here(monkeypatch, tmp_path):
     """A machine with a driver, and a card with half a gigabyte free."""
     (tmp_path / "version").write_text("NVRM")
-    monkeypatch.setattr(gpu, "DRIVER", str(tmp_path / "version"))
-    monkeypatch.setattr(gpu, "require", lambda module, extra: Card(512 << 20))
+    monkeypatch.setattr(gpu_search, "DRIVER", str(tmp_path / "version"))
+    monkeypatch.setattr(gpu_search, "require", lambda module, extra: Card(512 << 20))
 
 
 def shaped(n: int, d: int) -> np.ndarray:
@@ -200,14 +201,14 @@ def test_auto_takes_the_card_for_many_rows_that_fit_on_it():
 
 
 def test_auto_takes_no_card_where_there_is_none(monkeypatch):
-    monkeypatch.setattr(gpu, "DRIVER", "/nowhere")
-    assert gpu.card() is None
+    monkeypatch.setattr(gpu_search, "DRIVER", "/nowhere")
+    assert gpu_search.card() is None
     assert choose.choose("auto", as_distance("euclidean"), shaped(400_000, 128)).name == "exact"
 
 
 @pytest.mark.usefixtures("card_here")
 def test_the_doctor_names_the_card():
-    found = gpu.card()
+    found = gpu_search.card()
     assert (found["memory_gib"], found["compute_capability"], found["torch"]) == (139.0, "9.0", "9.9")
     assert "139.0 GiB, compute capability 9.0" in judging._card(found)
     assert "none that torch and CUDA can use" in judging._card(None)

@@ -28,9 +28,9 @@ from benchmarks.hard_rows import (
     random_cases,
     rows_and_queries,
 )
-from nearsay.neighbors import find
+from nearsay.neighbors import neighbor_search
 from nearsay.search.screening import packed_rows
-from nearsay.search.screening.tile_families import ANY, FORCE, tile
+from nearsay.search.screening.tiles.tile_families import ANY, FORCE, tile
 from test_ways_by_class import WAYS, check, going
 
 TESTS = Path(__file__).parent
@@ -52,10 +52,10 @@ def of_type(dtype: str) -> str:
 def test_any_number_of_neighbors_is_found_among_hard_rows(family, backend):
     dtype = of_type(DTYPES[len(family) % 2])
     X, Q = rows_and_queries(family, dtype, N_ROWS, N_COLUMNS, N_QUERIES, np.random.default_rng(0))
-    numbers, distances = nearest_by_loop(X, Q, N_ROWS, find.NOBODY)
+    numbers, distances = nearest_by_loop(X, Q, N_ROWS, neighbor_search.NOBODY)
     search = BACKENDS[backend]().fit(X)
     for k in NEIGHBORS:
-        table = find.nearest(search, Q, min(k, N_ROWS))
+        table = neighbor_search.nearest(search, Q, min(k, N_ROWS))
         np.testing.assert_array_equal(table.indices, numbers[:, :k])
         np.testing.assert_array_equal(table.distances, distances[:, :k])
 
@@ -72,7 +72,7 @@ def test_heavy_tails_and_many_queries_fill_no_list_past_its_end(sigma):
     X = np.random.default_rng(0).lognormal(0, sigma, (20_000, 20))
     table = ns.NeighborIndex().fit(X).query(X[:400], 50)
     n_compared = 40 if CHECKED else 400  # the double loop takes longer than all that is checked
-    numbers, distances = nearest_by_loop(X, X[:n_compared], 50, find.NOBODY)
+    numbers, distances = nearest_by_loop(X, X[:n_compared], 50, neighbor_search.NOBODY)
     np.testing.assert_array_equal(table.indices[:n_compared], numbers)
     np.testing.assert_array_equal(table.distances[:n_compared], distances)
 
@@ -84,8 +84,8 @@ def test_threads_that_share_the_rows_keep_within_their_lists(family, monkeypatch
     search = BACKENDS["exact, 8 bits"]().fit(X)
     search.prepare(1000)
     with ns.threads(3):
-        table = find.nearest(search, Q, 50)
-    np.testing.assert_array_equal(table.indices, nearest_by_loop(X, Q, 50, find.NOBODY)[0])
+        table = neighbor_search.nearest(search, Q, 50)
+    np.testing.assert_array_equal(table.indices, nearest_by_loop(X, Q, 50, neighbor_search.NOBODY)[0])
 
 
 @pytest.mark.parametrize("way", WAYS)

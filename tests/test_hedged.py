@@ -12,6 +12,7 @@ from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import StandardScaler
 from sklearn.utils.estimator_checks import parametrize_with_checks
 
+from nearsay.core.parallel import threads
 from nearsay.data.datasets import load_dataset
 from nearsay.decision import rules
 from nearsay.decision.envelope import accuracy_curve, operating_points
@@ -19,7 +20,6 @@ from nearsay.decision.guarantee import branch_of, fit_reward_shift, fit_reward_s
 from nearsay.decision.hedged import HedgedClassifier
 from nearsay.decision.rules import RULES, darts
 from nearsay.errors import DatasetNotFound, InputError
-from nearsay.parallel import threads
 from nearsay.posterior.classifier import NeighborClassifier
 from nearsay.taxonomy.named import load_taxonomy
 from nearsay.taxonomy.taxonomy import Taxonomy

@@ -18,14 +18,14 @@ from nearsay.decision.hedged import HedgedClassifier
 from nearsay.decision.rules import RULES, darts
 from nearsay.displays.drawing import AGREES, DISAGREES
 from nearsay.displays.evidence_strip import EvidenceDisplay
-from nearsay.displays.hedge_on_tree import hedge_on_tree
-from nearsay.displays.hedge_picture import HedgeDisplay
-from nearsay.displays.hedged_answers import MOST_QUERIES, HedgedAnswersDisplay, hedged_answers, verdicts
-from nearsay.displays.similar_neighbors import SimilarNeighborsDisplay
+from nearsay.displays.hedging.hedge_on_tree import hedge_on_tree
+from nearsay.displays.hedging.hedge_picture import HedgeDisplay
+from nearsay.displays.hedging.hedged_answers import MOST_QUERIES, HedgedAnswersDisplay, hedged_answers, verdicts
+from nearsay.displays.keywords.similar_neighbors import SimilarNeighborsDisplay
 from nearsay.errors import DatasetNotFound, InputError
 from nearsay.metrics.specificity import semantic_similarities
 from nearsay.posterior.classifier import NeighborClassifier
-from nearsay.posterior.evidence import Evidence
+from nearsay.posterior.evidence.evidence import Evidence
 from nearsay.taxonomy.named import load_taxonomy
 from nearsay.taxonomy.taxonomy import Taxonomy
 from reference_taxonomy import DAG, GRAPHS, T1, leaves_below, walked_up

@@ -19,9 +19,9 @@ import pytest
 import nearsay as ns
 from benchmarks import hostile_files
 from benchmarks.hostile_files import LABELS, NAMES, QUERIES, ROWS, Saved
-from nearsay.data import saved_objects
-from nearsay.data.savable import SAVABLE
-from nearsay.data.saved import save_state
+from nearsay.data.saved import saved_objects
+from nearsay.data.saved.savable import SAVABLE
+from nearsay.data.saved.saved_file import save_state
 from nearsay.errors import InputError, SavedFileError
 from public import ESTIMATORS
 
@@ -427,7 +427,7 @@ def test_models_of_arrays_are_saved_beside_the_neighbors(tmp_path):
 
 def test_the_fuzzer_hears_what_it_is_there_for(tmp_path, monkeypatch):
     """Without the checks of sizes and of names, cases that were refused do harm, and the fuzzer says so."""
-    from nearsay import compiling
+    from nearsay.core import compiling
 
     def short(saved: Saved) -> None:
         name = _array_of(saved, "_posterior", "reading_")

@@ -18,11 +18,12 @@ import pytest
 from typer.testing import CliRunner
 
 from nearsay.cli import app
-from nearsay.collection import LiveCollection, StorageError, Store, checkup, folder
-from nearsay.collection.database import NAME
-from nearsay.collection.pictures import picture_path
-from nearsay.collection.sqlite_files import connected, raise_interruption
-from nearsay.stopping import stoppable
+from nearsay.collection import LiveCollection, StorageError, Store, checkup
+from nearsay.collection.ingest.pictures import picture_path
+from nearsay.collection.store.database import NAME
+from nearsay.collection.store.files import folder
+from nearsay.collection.store.files.sqlite_files import connected, raise_interruption
+from nearsay.core.cancellation import stoppable
 
 Image = pytest.importorskip("PIL.Image", reason="pictures need pillow")
 pytestmark = pytest.mark.skipif(sys.platform == "win32", reason="links and pipes are made as POSIX has them")
@@ -299,7 +300,9 @@ def recorded_model(path, file, **more):
 
 def test_a_model_that_a_collection_names_does_not_run(album, tmp_path, monkeypatch):
     opened = []
-    monkeypatch.setattr("nearsay.collection.described.OnnxEncoder", lambda path, **_: opened.append(path))
+    monkeypatch.setattr(
+        "nearsay.collection.ingest.image_description.OnnxEncoder", lambda path, **_: opened.append(path)
+    )
     model = tmp_path / "evil.onnx"
     model.write_bytes(b"a model")
     recorded_model(album.own, model)
@@ -475,7 +478,7 @@ def test_events_that_were_changed_are_one_line(pets, what):
 
 
 def test_learned_state_of_another_kind_is_refused(pets):
-    from nearsay.data import saved_objects
+    from nearsay.data.saved import saved_objects
     from nearsay.taxonomy.taxonomy import Taxonomy
 
     (file,) = (pets / "kept").glob("*/learned.nearsay")

@@ -11,8 +11,9 @@ import pytest
 from sklearn.datasets import load_iris
 
 import nearsay as ns
-from nearsay.collection import LiveCollection, Store, learned_keywords
-from nearsay.collection.live_views import LiveViews, Sight
+from nearsay.collection import LiveCollection, Store
+from nearsay.collection.state import learned_keywords
+from nearsay.collection.state.live_views import LiveViews, Sight
 from nearsay.errors import InputError
 from test_commands import run, write
 
@@ -185,7 +186,7 @@ def test_a_classifier_of_float32_rows_learns_from_one_that_is_far_from_all_other
 
 def test_a_collection_that_holds_larger_numbers_than_are_taken_now_still_answers(tmp_path, monkeypatch):
     with LiveCollection.create(tmp_path / "c", 4) as collection:
-        monkeypatch.setattr("nearsay.collection.checked.LARGEST", np.inf)
+        monkeypatch.setattr("nearsay.collection.store.validate_items.LARGEST", np.inf)
         collection.store.add([*IDS, "huge"], np.vstack([IRIS.data, row_of(3e38)]), [*LABELS, "setosa"])
         monkeypatch.undo()
         collection.learn()
@@ -219,7 +220,7 @@ def test_a_change_on_disk_counts_even_where_seeing_it_failed(iris, monkeypatch, 
         if at == "changed":
             broken.setattr(LiveViews, "changed", fail)
         else:
-            broken.setattr("nearsay.collection.now.Now.follow", fail)
+            broken.setattr("nearsay.collection.state.collection_state.Now.follow", fail)
         event = changes[change]()
     assert event == iris.version == iris.items.version
     use(iris)

@@ -14,7 +14,7 @@ import nearsay as ns
 import reference
 from nearsay.errors import InputError, NotFitted
 from nearsay.neighbors import inner_product
-from nearsay.search.gpu import GpuSearch
+from nearsay.search.gpu.gpu_search import GpuSearch
 
 SEARCHES = ["auto", "exact"] + [GpuSearch(device="cpu")] * bool(importlib.util.find_spec("torch"))
 

@@ -19,12 +19,12 @@ from sklearn.utils.estimator_checks import parametrize_with_checks
 
 import reference_metrics
 from labeled import labeled_rows
+from nearsay.core.parallel import threads
 from nearsay.data.datasets import load_dataset
 from nearsay.errors import DatasetNotFound, InputError
 from nearsay.learn.constraints import Pairs, class_distances, near_pairs, sample_pairs
 from nearsay.learn.itml import ITML, Constraints, as_constraints, itml_loss, itml_sweep
 from nearsay.learn.whitening import WithinClassWhitening
-from nearsay.parallel import threads
 from nearsay.posterior.classifier import NeighborClassifier
 from nearsay.taxonomy.taxonomy import Taxonomy
 

@@ -9,12 +9,13 @@ from hypothesis import strategies as st
 
 import nearsay as ns
 import reference_keywords as reference
-from nearsay.annotate.joint_neighbors import JointNeighbors
-from nearsay.annotate.two_pass_neighbors import TwoPassNeighbors
+from nearsay.annotate.scorers.joint_neighbors import JointNeighbors
+from nearsay.annotate.scorers.two_pass_neighbors import TwoPassNeighbors
+from nearsay.core.parallel import threads
 from nearsay.distances.named import as_distance
-from nearsay.neighbors import find, held_space, joint_search, spaces
-from nearsay.neighbors.spaces import HeldSpaces, as_spaces
-from nearsay.parallel import threads
+from nearsay.neighbors import neighbor_search
+from nearsay.neighbors.joint import feature_spaces, held_space, joint_search
+from nearsay.neighbors.joint.feature_spaces import HeldSpaces, as_spaces
 
 L = [[2.0, 0.0, 1.0], [0.0, 1.0, -1.0]]
 METRICS = [
@@ -85,7 +86,7 @@ def test_neighbors_are_those_of_a_double_loop_to_the_last_bit(seed, metrics, wei
 
 
 def full_lines(joint: JointNeighbors, Q: np.ndarray, k: int) -> ns.NeighborTable:
-    return find.nearest_measured(joint.distances(Q), k)
+    return neighbor_search.nearest_measured(joint.distances(Q), k)
 
 
 def same(one: ns.NeighborTable, other: ns.NeighborTable) -> bool:
@@ -110,8 +111,8 @@ def test_nothing_is_missed_among_rows_that_float32_cannot_tell_apart(metric, off
         assert same(joint.neighbors(Q, k), full_lines(joint, Q, k))
     own = joint.distances()
     np.fill_diagonal(own, np.inf)
-    assert same(joint.leave_one_out(9), find.nearest_measured(own, 9))
-    assert same(joint.leave_one_out(9, rows=range(30)), find.nearest_measured(own[:30], 9))
+    assert same(joint.leave_one_out(9), neighbor_search.nearest_measured(own, 9))
+    assert same(joint.leave_one_out(9, rows=range(30)), neighbor_search.nearest_measured(own[:30], 9))
 
 
 @pytest.mark.parametrize("n_filled", [2, 10])
@@ -158,7 +159,7 @@ def test_blocks_batches_and_threads_do_not_matter(monkeypatch, queries, rows, fe
     monkeypatch.setattr(joint_search, "QUERIES_AT_ONCE", queries)
     monkeypatch.setattr(joint_search, "ROWS_AT_ONCE", rows)
     monkeypatch.setattr(held_space, "ROWS_IN_CACHE", max(2, rows // 2))
-    monkeypatch.setattr(spaces, "DISTANCES_KEPT", 200 * rows)
+    monkeypatch.setattr(feature_spaces, "DISTANCES_KEPT", 200 * rows)
     with threads(n_threads):
         joint = JointNeighbors(MIXED).fit(X)
         assert same(joint.neighbors(Q, 6), expected)
@@ -166,7 +167,7 @@ def test_blocks_batches_and_threads_do_not_matter(monkeypatch, queries, rows, fe
         assert (np.vstack([one.distances for one in singly]) == expected.distances).all()
         own = joint.distances()
         np.fill_diagonal(own, np.inf)
-        assert same(joint.leave_one_out(6), find.nearest_measured(own, 6))
+        assert same(joint.leave_one_out(6), neighbor_search.nearest_measured(own, 6))
 
 
 def test_lists_that_are_too_short_for_ties_leave_the_query_to_a_scan(monkeypatch):

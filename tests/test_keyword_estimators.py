@@ -13,7 +13,7 @@ from sklearn.exceptions import NotFittedError
 from sklearn.utils import estimator_checks
 
 import nearsay as ns
-from nearsay.annotate.two_pass_neighbors import TwoPassNeighbors
+from nearsay.annotate.scorers.two_pass_neighbors import TwoPassNeighbors
 from nearsay.errors import InputError
 from public import ESTIMATORS
 from test_sklearn_checks import takes_keywords

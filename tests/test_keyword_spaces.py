@@ -12,14 +12,14 @@ from scipy.sparse import csr_array
 from sklearn.linear_model import Ridge
 from sklearn.pipeline import make_pipeline
 
-from nearsay.annotate.joint_neighbors import JointNeighbors
-from nearsay.annotate.landmarks import LandmarkFeatures
-from nearsay.annotate.regression import KeywordRegression
-from nearsay.annotate.transformed_neighbors import TransformedNeighbors
+from nearsay.annotate.scorers.joint_neighbors import JointNeighbors
+from nearsay.annotate.scorers.landmarks import LandmarkFeatures
+from nearsay.annotate.scorers.regression import KeywordRegression
+from nearsay.annotate.scorers.transformed_neighbors import TransformedNeighbors
+from nearsay.core.parallel import threads
 from nearsay.errors import InputError
 from nearsay.learn import keyword_projection
 from nearsay.learn.keyword_projection import WORD_RIDGE, KeywordProjection, some_words
-from nearsay.parallel import threads
 
 small = hnp.arrays(np.float64, st.tuples(st.integers(4, 9), st.integers(1, 4)), elements=st.integers(-3, 3))
 

@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 from scipy.sparse import csr_array
 
 import reference_keywords as reference
-from nearsay.annotate.relevance import RELEVANCES, Relevance
+from nearsay.annotate.scorers.relevance import RELEVANCES, Relevance
 from nearsay.data.keywords import Keywords
 from nearsay.errors import InputError
 from nearsay.metrics.keywords import keyword_measures, mean_average_precision

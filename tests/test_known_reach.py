@@ -9,8 +9,8 @@ from hypothesis import strategies as st
 from numpy.testing import assert_allclose
 
 import reference
-from nearsay.collection.known_reach import MOST_CHANGED, KnownReach
-from nearsay.collection.live_views import LiveView, Sight, Voters
+from nearsay.collection.state.live_views import LiveView, Sight, Voters
+from nearsay.collection.state.neighbor_radius_cache import MOST_CHANGED, KnownReach
 
 
 def voters(votes):

@@ -14,8 +14,8 @@ import nearsay as ns
 import reference
 from labeled import labeled_rows
 from nearsay.posterior.classifier import NeighborClassifier
-from nearsay.posterior.label_scores import LabelScores
-from nearsay.posterior.named import POSTERIORS
+from nearsay.posterior.evidence.label_scores import LabelScores
+from nearsay.posterior.methods.named import POSTERIORS
 
 
 @settings(max_examples=40)

@@ -12,8 +12,8 @@ from hypothesis import strategies as st
 
 import nearsay as ns
 import reference
-from nearsay.neighbors import labeled as labeled_search
-from nearsay.parallel import thread_count
+from nearsay.core.parallel import thread_count
+from nearsay.neighbors.by_class import labeled as labeled_search
 from nearsay.search.by_class import small as small_collections
 
 # What it can be asked: the nearest rows, with the classes in order, with members of each, and members by class.

@@ -12,16 +12,16 @@ import numpy as np
 import pytest
 
 import nearsay as ns
-from nearsay.collection import labeling_parts, learned_elsewhere
-from nearsay.collection.described import Description
-from nearsay.collection.evaluating import evaluate
+from nearsay.collection import distributed_learning, labeling_parts
+from nearsay.collection.distributed_learning import PastCasesTask, learned_on, past_cases_part
+from nearsay.collection.evaluate.evaluate import evaluate
 from nearsay.collection.indexing import index_source
+from nearsay.collection.ingest.image_description import Description
 from nearsay.collection.labeling_parts import LabeledParts, label_part, label_parts
-from nearsay.collection.learned import FILE, Learned
-from nearsay.collection.learned_elsewhere import PastCasesTask, learned_on, past_cases_part
-from nearsay.collection.live_views import Sight
+from nearsay.collection.state.learned import FILE, Learned
+from nearsay.collection.state.live_views import Sight
 from nearsay.errors import InputError, StorageError
-from nearsay.neighbors import on_dask
+from nearsay.neighbors.sharded import dask_cluster
 from test_commands import picture, run
 
 pa = pytest.importorskip("pyarrow")
@@ -141,7 +141,7 @@ def contents(learned: Learned, folder: Path) -> dict[str, bytes]:
 @pytest.mark.parametrize("rows_a_task", [7, 1000])
 @pytest.mark.parametrize("made", ["unequal columns", "feature groups", "one posterior"])
 def test_learned_in_parts_is_learned_as_a_whole(tmp_path, monkeypatch, made, rows_a_task):
-    monkeypatch.setattr(learned_elsewhere, "ROWS_A_TASK", rows_a_task)
+    monkeypatch.setattr(distributed_learning, "ROWS_A_TASK", rows_a_task)
     rng = np.random.default_rng(3)
     labels = rng.integers(0, 4, 120)
     X = (rng.integers(0, 5, (120, 4)) + labels[:, None]).astype(np.float32)
@@ -224,7 +224,7 @@ def test_one_byte_that_changes_in_a_file_is_another_question(place):
 def two_workers() -> Iterator[None]:
     """A local cluster for several tests: to start one takes longer than what they ask of it."""
     yield
-    on_dask.close_clusters()
+    dask_cluster.close_clusters()
 
 
 @pytest.mark.slow

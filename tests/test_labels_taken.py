@@ -15,11 +15,11 @@ from sklearn.base import clone
 from sklearn.exceptions import DataConversionWarning
 
 import nearsay as ns
-from nearsay.arrays import as_labels, places_among
+from nearsay.core.arrays import as_labels, places_among
+from nearsay.core.validation import checked_labels
 from nearsay.data import LabeledRows, read_rows, write_rows
 from nearsay.errors import InputError
 from nearsay.metrics.probability import accuracy, brier, macro_precision, macro_recall, mean_log_posterior
-from nearsay.validation import checked_labels
 
 # Around everything at which a type of numpy ends, or no longer tells whole numbers apart.
 EDGES = [0, 1, 2**31, 2**53, 2**53 + 1, 2**63 - 1, 2**63, 2**63 + 1, 2**64 - 2, 2**64 - 1]

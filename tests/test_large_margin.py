@@ -12,10 +12,10 @@ from sklearn.exceptions import ConvergenceWarning
 from nearsay.errors import InputError
 from nearsay.learn import LMNN
 from nearsay.posterior.base import folds
+from nearsay.posterior.choice.model_choice import looks_to_try, mapped_views
 from nearsay.posterior.classifier import NeighborClassifier
-from nearsay.posterior.model_choice import looks_to_try, mapped_views
-from nearsay.posterior.pooled import Pooled
-from nearsay.posterior.row_maps import (
+from nearsay.posterior.methods.pooled import Pooled
+from nearsay.posterior.views.row_transforms import (
     LARGE_MARGIN,
     LMNN_SHRINKAGE,
     LMNN_STEPS,

@@ -9,12 +9,13 @@ from hypothesis import strategies as st
 from numpy.testing import assert_allclose, assert_array_equal
 from scipy.spatial.distance import cdist
 
-from nearsay.collection import LiveCollection, layout
-from nearsay.collection.feature_groups import FeatureGroups
-from nearsay.collection.layout import as_measured, components, map_of
-from nearsay.collection.layout_kernels import draw_together, push_apart
+from nearsay.collection import LiveCollection
+from nearsay.collection.state.feature_groups import FeatureGroups
+from nearsay.core.parallel import threads
 from nearsay.distances.named import as_distance
-from nearsay.parallel import threads
+from nearsay.web.content import map_layout
+from nearsay.web.content.map_layout import as_measured, components, map_of
+from nearsay.web.content.map_layout_kernels import draw_together, push_apart
 from served_collections import client_of
 
 GRID = st.tuples(st.integers(-3, 3), st.integers(-3, 3))
@@ -24,12 +25,12 @@ GRID = st.tuples(st.integers(-3, 3), st.integers(-3, 3))
 def test_where_blocks_end_changes_no_bit(cuts, at_once):
     X = np.random.default_rng(0).normal(size=(40, 5)).astype(np.float32)
     blocks = np.split(X, sorted(cuts))
-    before, layout.ROWS_AT_ONCE = layout.ROWS_AT_ONCE, at_once
+    before, map_layout.ROWS_AT_ONCE = map_layout.ROWS_AT_ONCE, at_once
     try:
         assert_array_equal(components(blocks, 5), components([X], 5))
         assert_array_equal(components(blocks, 5, [(0, 2), (2, 5)]), components([X], 5, [(0, 2), (2, 5)]))
     finally:
-        layout.ROWS_AT_ONCE = before
+        map_layout.ROWS_AT_ONCE = before
 
 
 def test_sealing_and_threads_change_no_bit(tmp_path):

@@ -15,22 +15,23 @@ from hypothesis import strategies as st
 from sklearn.base import clone
 
 from labeled import labeled_rows
-from nearsay.arrays import row_blocks
+from nearsay.core.arrays import row_blocks
+from nearsay.core.parallel import threads
 from nearsay.neighbors.index import NeighborIndex
 from nearsay.neighbors.table import NeighborTable
-from nearsay.parallel import threads
-from nearsay.posterior import base, dist_votesplit, pooled
+from nearsay.posterior import base
 from nearsay.posterior.base import splits
 from nearsay.posterior.classifier import NeighborClassifier
-from nearsay.posterior.confusion import Confmat, ConfmatRank, ConfmatRankVotesplit
-from nearsay.posterior.dist_votesplit import DistVotesplit
 from nearsay.posterior.fused import FusedClassifier
-from nearsay.posterior.fusion import Fusion
-from nearsay.posterior.named import POSTERIORS
-from nearsay.posterior.pooled import Pooled
-from nearsay.posterior.proportional import Proportional
-from nearsay.posterior.rank import Rank, RankVotesplit
-from nearsay.posterior.weighted import Weighted
+from nearsay.posterior.methods import dist_votesplit, pooled
+from nearsay.posterior.methods.confusion import Confmat, ConfmatRank, ConfmatRankVotesplit
+from nearsay.posterior.methods.dist_votesplit import DistVotesplit
+from nearsay.posterior.methods.fusion import Fusion
+from nearsay.posterior.methods.named import POSTERIORS
+from nearsay.posterior.methods.pooled import Pooled
+from nearsay.posterior.methods.proportional import Proportional
+from nearsay.posterior.methods.rank import Rank, RankVotesplit
+from nearsay.posterior.methods.weighted import Weighted
 
 COUNTS: dict[str, Callable[[], Any]] = {
     "rank": Rank,
@@ -227,7 +228,7 @@ def test_many_cases_are_left_out_in_blocks(monkeypatch: pytest.MonkeyPatch) -> N
 def test_a_case_is_taken_out_where_all_classes_are_listed_and_where_only_the_nearest_are(
     n_classes: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("nearsay.neighbors.labeled.LIST_ALL_UP_TO", 128)
+    monkeypatch.setattr("nearsay.neighbors.by_class.labeled.LIST_ALL_UP_TO", 128)
     random = np.random.default_rng(3)
     y = np.repeat(np.arange(n_classes), 3)
     X = 3 * random.normal(size=(n_classes, 3))[y] + random.normal(size=(len(y), 3))

@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 
 from nearsay.collection import LiveCollection, Store, index_source
-from nearsay.collection.backup import new_folder
+from nearsay.collection.store.backup import new_folder
 
 pytestmark = pytest.mark.skipif(sys.platform == "win32", reason="processes are killed by signals")
 
@@ -24,7 +24,7 @@ MADE = {
 # The process ends at the moment when all is written, and nothing has its name yet.
 KILLED = """
 import os, signal
-import nearsay.collection.backup as backup
+import nearsay.collection.store.backup as backup
 backup.sync_tree = lambda folder: os.kill(os.getpid(), signal.SIGKILL)
 """
 
@@ -63,7 +63,7 @@ def test_a_command_that_fails_leaves_nothing(place, monkeypatch):
     def fail(folder: Path) -> None:
         raise OSError(28, "No space left on device")
 
-    monkeypatch.setattr("nearsay.collection.backup.sync_tree", fail)
+    monkeypatch.setattr("nearsay.collection.store.backup.sync_tree", fail)
     for make in (
         lambda: index_source("leaves.csv", "made"),
         lambda: Store.create("made", 3),
@@ -122,7 +122,7 @@ def test_a_removal_that_was_cut_short_is_finished_by_the_next_run(place, monkeyp
         raise KeyboardInterrupt
 
     with monkeypatch.context() as broken:
-        broken.setattr("nearsay.collection.backup.shutil.rmtree", killed)
+        broken.setattr("nearsay.collection.store.backup.shutil.rmtree", killed)
         with pytest.raises(KeyboardInterrupt):
             index_source("leaves.csv", "made")
     assert hidden()

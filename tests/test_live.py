@@ -20,11 +20,12 @@ from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, pr
 from numpy.testing import assert_array_equal
 
 import nearsay as ns
-from nearsay.collection import LiveCollection, learned_keywords
-from nearsay.collection.known_reach import KnownReach
-from nearsay.collection.live_views import LiveView, LiveViews
+from nearsay.collection import LiveCollection
+from nearsay.collection.state import learned_keywords
+from nearsay.collection.state.live_views import LiveView, LiveViews
+from nearsay.collection.state.neighbor_radius_cache import KnownReach
 from nearsay.errors import CollectionBusy, InputError
-from nearsay.neighbors.living_table import LivingTable
+from nearsay.neighbors.living.living_table import LivingTable
 
 EDGES = [("thing", "animal"), ("thing", "tool"), ("animal", "cat"), ("animal", "dog"), ("tool", "axe"), ("tool", "saw")]
 LABELS = ["cat", "dog", "axe", "saw"]
@@ -519,6 +520,6 @@ def test_asking_about_an_item_does_not_ask_all_items_about_the_others(pets, monk
     with monkeypatch.context() as patched:
         patched.setattr(LiveCollection, "left_out", lambda *given: pytest.fail("all were asked"))
         few = collection.label_items(ids)
-    monkeypatch.setattr("nearsay.collection.learned.FEW_ROWS", 0)
+    monkeypatch.setattr("nearsay.collection.state.learned.FEW_ROWS", 0)
     with LiveCollection.open(collection.store.path, read_only=True) as fresh:
         assert fresh.label_items(ids) == few

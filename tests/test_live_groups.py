@@ -11,7 +11,7 @@ from numpy.testing import assert_allclose, assert_array_equal
 
 import nearsay as ns
 from nearsay.collection import LiveCollection
-from nearsay.collection.feature_groups import FeatureGroups
+from nearsay.collection.state.feature_groups import FeatureGroups
 from nearsay.errors import InputError
 
 GROUPS = {"color": (0, 2), "shape": (2, 5)}

@@ -7,11 +7,11 @@ from hypothesis import given
 from hypothesis import strategies as st
 from numpy.testing import assert_array_equal
 
-from nearsay.collection import live_column
-from nearsay.collection.events import Event
-from nearsay.collection.items import Items
-from nearsay.collection.live_column import LiveColumn
-from nearsay.collection.live_items import LiveItems
+from nearsay.collection.state import live_column
+from nearsay.collection.state.live_column import LiveColumn
+from nearsay.collection.state.live_items import LiveItems
+from nearsay.collection.store.events import Event
+from nearsay.collection.store.items import Items
 from tests.reference_collection import who_votes
 
 LABEL = st.sampled_from(["elm", "oak", "elm", "oak", "ash", None])  # often of classes that stay

@@ -8,14 +8,14 @@ from hypothesis import given
 from hypothesis import strategies as st
 from numpy.testing import assert_array_equal
 
-from nearsay import compiling
-from nearsay.collection.feature_groups import METRICS
+from nearsay.collection.state.feature_groups import METRICS
+from nearsay.core import compiling
+from nearsay.core.parallel import threads
 from nearsay.distances.named import as_distance
-from nearsay.neighbors import find
-from nearsay.neighbors.labeled import LabeledNeighbors
-from nearsay.neighbors.living_table import LivingTable
-from nearsay.neighbors.scanned import FEW_QUERIES, scanned, scanned_others, serves
-from nearsay.parallel import threads
+from nearsay.neighbors import neighbor_search
+from nearsay.neighbors.by_class.labeled import LabeledNeighbors
+from nearsay.neighbors.living.living_table import LivingTable
+from nearsay.neighbors.living.scanned_classes import FEW_QUERIES, scanned, scanned_others, serves
 from nearsay.search.exact import ExactSearch
 
 COORDINATE = st.integers(0, 3)  # few values, so that most distances are equal to others
@@ -37,7 +37,11 @@ def _scores(request, monkeypatch):
 
 def same_table(living: LivingTable, search: ExactSearch) -> None:
     others = max(search.rows_.n_live - 1, 0)
-    expected = find.leave_one_out(search, min(living.k, others)) if others else find.no_neighbors(len(search.rows_), 0)
+    expected = (
+        neighbor_search.leave_one_out(search, min(living.k, others))
+        if others
+        else neighbor_search.no_neighbors(len(search.rows_), 0)
+    )
     n = expected.n_neighbors
     table = living.table()
     assert_array_equal(table.indices[:, :n], expected.indices)
@@ -76,7 +80,7 @@ def test_after_any_changes_the_table_is_that_of_a_rebuild(first, changes, k, spa
 @pytest.mark.parametrize("name", [*METRICS, "sqeuclidean"])
 @pytest.mark.parametrize("at_once", [1, 3, 100])
 def test_many_rows_may_appear_at_once_by_any_distance(name, at_once, monkeypatch):
-    monkeypatch.setattr("nearsay.neighbors.living_table.ROWS_AT_ONCE", 20)
+    monkeypatch.setattr("nearsay.neighbors.living.living_table.ROWS_AT_ONCE", 20)
     rng = np.random.default_rng(0)
     X = rng.integers(1, 4, (150, 5)).astype(np.float32) + rng.choice([0, 0.01], (150, 5)).astype(np.float32)
     search = ExactSearch(name).fit(X[:60])
@@ -93,8 +97,8 @@ def test_few_rows_are_measured_where_scores_rule_out_the_others(monkeypatch):
     search = ExactSearch().fit(X)
     living = LivingTable(search, k=5)
     counted = []
-    measure = find.measured
-    monkeypatch.setattr(find, "measured", lambda *given: counted.append(given[2].size) or measure(*given))
+    measure = neighbor_search.measured
+    monkeypatch.setattr(neighbor_search, "measured", lambda *given: counted.append(given[2].size) or measure(*given))
     living.appear(search, search.add(X[:1] + np.float32(0.5)))
     scanned(search, np.arange(3001) % 4, 4, X[:1] + np.float32(0.5), 5, (1, 4))
     assert 0 < sum(counted) < 300
@@ -117,8 +121,8 @@ def test_lines_run_out_of_spare_neighbors_and_are_searched_again(monkeypatch):
     search = ExactSearch().fit(X)
     living = LivingTable(search, k=4, spare=1)
     searched = []
-    look = find.leave_one_out
-    monkeypatch.setattr(find, "leave_one_out", lambda *given: searched.append(given) or look(*given))
+    look = neighbor_search.leave_one_out
+    monkeypatch.setattr(neighbor_search, "leave_one_out", lambda *given: searched.append(given) or look(*given))
     for row in range(40):
         search.remove([row])
         living.vanish(search, np.array([row]))
@@ -196,7 +200,7 @@ def test_the_same_among_many_rows_and_classes():
         assert_array_equal(found.indices, expected.indices)
         for ours, theirs in zip(found.classes.arrays, expected.classes.arrays, strict=True):
             assert_array_equal(ours, theirs)
-        assert_array_equal(others.indices, find.leave_one_out(search, 4, np.arange(FEW_QUERIES)).indices)
+        assert_array_equal(others.indices, neighbor_search.leave_one_out(search, 4, np.arange(FEW_QUERIES)).indices)
 
 
 def test_few_queries_of_classes_that_are_listed_are_served():

@@ -16,7 +16,8 @@ from sklearn.utils.estimator_checks import parametrize_with_checks
 
 import reference_lmnn as reference
 from labeled import labeled_rows
-from nearsay.arrays import evenly
+from nearsay.core.arrays import evenly
+from nearsay.core.parallel import threads
 from nearsay.data.datasets import load_dataset
 from nearsay.errors import DatasetNotFound, InputError
 from nearsay.learn.lmnn import impostors
@@ -26,7 +27,6 @@ from nearsay.learn.lmnn.lmnn import LMNN
 from nearsay.learn.lmnn.loss import LMNNLoss
 from nearsay.learn.lmnn.targets import target_neighbors
 from nearsay.neighbors.index import leave_one_out, nearest
-from nearsay.parallel import threads
 from nearsay.taxonomy.taxonomy import Taxonomy
 
 

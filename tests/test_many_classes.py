@@ -11,7 +11,7 @@ import pytest
 import nearsay as ns
 import reference
 from nearsay.metrics.probability import accuracy, mean_log_posterior
-from nearsay.neighbors import class_means, class_search, labeled
+from nearsay.neighbors.by_class import class_means, class_search, labeled
 from nearsay.neighbors.class_order import classes_in_order
 from nearsay.neighbors.table import NeighborTable
 from nearsay.posterior.past_cases import FEWEST, LISTING, MAX_PAST_CASES, SEARCHES, PastCases, rows_judged

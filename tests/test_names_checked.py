@@ -9,11 +9,11 @@ import pytest
 from typer.testing import CliRunner
 
 from nearsay.cli import app
-from nearsay.collection.checked import LONGEST_NAME, checked_labels
+from nearsay.collection.ingest.sources import read_source
 from nearsay.collection.live import LiveCollection
-from nearsay.collection.sources import read_source
-from nearsay.collection.uploads import offered_rows
+from nearsay.collection.store.validate_items import LONGEST_NAME, checked_labels
 from nearsay.errors import InputError
+from nearsay.web.content.uploads import offered_rows
 
 LONG = "x" * (LONGEST_NAME + 1)
 # Control characters of both blocks, the first and the last of each, and where they stand.

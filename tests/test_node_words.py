@@ -11,8 +11,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from nearsay.data.catalog import TAXONOMIES
-from nearsay.displays.hedge_on_tree import hedge_on_tree
-from nearsay.displays.hedged_answers import hedged_answers
+from nearsay.displays.hedging.hedge_on_tree import hedge_on_tree
+from nearsay.displays.hedging.hedged_answers import hedged_answers
 from nearsay.errors import InputError, SavedFileError
 from nearsay.taxonomy.named import load_taxonomy
 from nearsay.taxonomy.taxonomy import Taxonomy

@@ -14,11 +14,11 @@ import reference
 from labeled import count_searches, labeled_rows, queries_for
 from nearsay.data.datasets import load_dataset
 from nearsay.neighbors.index import NeighborIndex
-from nearsay.posterior import novelty as module
 from nearsay.posterior import past_cases
 from nearsay.posterior.classifier import NeighborClassifier
-from nearsay.posterior.named import POSTERIORS
-from nearsay.posterior.novelty import Novelty
+from nearsay.posterior.evidence import novelty as module
+from nearsay.posterior.evidence.novelty import Novelty
+from nearsay.posterior.methods.named import POSTERIORS
 from nearsay.posterior.past_cases import PastCases
 
 

@@ -19,9 +19,9 @@ from nearsay.displays import CaseTableDisplay
 from nearsay.neighbors.index import NeighborIndex
 from nearsay.neighbors.table import NeighborTable
 from nearsay.posterior.base import FOLDS_LEFT_OUT, Posterior, splits
-from nearsay.posterior.named import as_posterior
-from nearsay.posterior.own import OwnPosterior
-from nearsay.posterior.past_case_table import CaseTable
+from nearsay.posterior.methods.custom_posterior import OwnPosterior
+from nearsay.posterior.methods.named import as_posterior
+from nearsay.posterior.methods.past_case_table import CaseTable
 
 
 class HowOften:

@@ -20,12 +20,13 @@ from nearsay.distances.named import as_distance
 from nearsay.errors import InputError
 from nearsay.search.exact import ExactSearch
 from nearsay.search.row_store import HeldRows
-from nearsay.search.screening import bounds, packed_rows, products, tile_families
+from nearsay.search.screening import bounds, packed_rows, products
 from nearsay.search.screening.narrowing_kernels import keep_nearest, squares
 from nearsay.search.screening.packed_rows import PackedRows
 from nearsay.search.screening.prepared_rows import Geometry
 from nearsay.search.screening.products import Int8Products, Quantized
-from nearsay.search.screening.tile_families import ANY, FORCE, families_here, tile
+from nearsay.search.screening.tiles import tile_families
+from nearsay.search.screening.tiles.tile_families import ANY, FORCE, families_here, tile
 
 OTHERS = [each.name for each in families_here() if each is not tile()]
 TESTS = Path(__file__).parent

@@ -14,11 +14,11 @@ from labeled import labeled_rows, queries_for
 from nearsay.errors import InputError
 from nearsay.neighbors.index import NeighborIndex
 from nearsay.neighbors.table import NeighborTable
-from nearsay.posterior import log_linear
 from nearsay.posterior.classifier import NeighborClassifier
 from nearsay.posterior.fused import FusedClassifier
-from nearsay.posterior.log_linear import Cases, add_cases, fit_weights, likeliest
-from nearsay.posterior.pooled import Pooled, failure_share
+from nearsay.posterior.methods import log_linear
+from nearsay.posterior.methods.log_linear import Cases, add_cases, fit_weights, likeliest
+from nearsay.posterior.methods.pooled import Pooled, failure_share
 
 
 def some_cases(seed: int, n: int = 30, n_classes: int = 5, n_weights: int = 3) -> Cases:
@@ -169,7 +169,7 @@ def test_a_thousand_classes_are_answered_from_the_nearest_of_them():
 
 
 def test_one_score_stands_for_all_classes_that_are_not_listed(monkeypatch):
-    monkeypatch.setattr("nearsay.neighbors.labeled.LIST_ALL_UP_TO", 128)
+    monkeypatch.setattr("nearsay.neighbors.by_class.labeled.LIST_ALL_UP_TO", 128)
     rng = np.random.default_rng(0)
     y = np.concatenate([np.repeat(np.arange(150), 3), [7, 7]])
     X = rng.integers(0, 4, size=(len(y), 3)).astype(float)

@@ -13,9 +13,10 @@ from hypothesis import strategies as st
 from typer.testing import CliRunner
 
 from nearsay.cli import app
-from nearsay.collection import LiveCollection, checked
-from nearsay.printable import printable, printable_json
-from nearsay.terminal import print_parts, print_passage
+from nearsay.collection import LiveCollection
+from nearsay.collection.store import validate_items
+from nearsay.core.printable import printable, printable_json
+from nearsay.core.terminal import print_parts, print_passage
 
 STEERING = re.compile("[\x00-\x08\x0b-\x1f\x7f-\x9f\u061c\u200e\u200f\u202a-\u202e\u2066-\u2069]")
 EVIL = "\x1b]52;c;aGk=\x07\x9b2J\x7f\r\u202e\u2066\u200f\u061c"
@@ -55,7 +56,7 @@ def made(tmp_path_factory):
     labels = [(f"{EVIL}-oak", "elm")[row % 2] for row in range(30)]
     ids = [f"{EVIL}{row}" for row in range(30)]
     with pytest.MonkeyPatch.context() as patch, LiveCollection.create(path, 3) as collection:
-        patch.setattr(checked, "CONTROL", re.compile("(?!)"))
+        patch.setattr(validate_items, "CONTROL", re.compile("(?!)"))
         collection.add(ids, X, labels, [[f"{EVIL}-word"]] * 30, by="machine", who=EVIL)
         collection.confirm(ids[:28])
         collection.relabel(ids[2:3], ["elm"])
@@ -105,7 +106,7 @@ def test_names_are_shown_by_the_numbers_of_their_characters(evil, name):
 
 
 def test_tables_titles_and_sentences_are_printable(capsys):
-    from nearsay.terminal import empty_table
+    from nearsay.core.terminal import empty_table
 
     table = empty_table(f"title {EVIL}", f"column {EVIL}")
     table.add_row(f"cell {EVIL}")

@@ -18,7 +18,7 @@ from nearsay.displays.reliability import likely_range
 from nearsay.errors import InputError
 from nearsay.metrics.probability import expected_calibration_error, reliability_bins
 from nearsay.posterior.classifier import NeighborClassifier
-from nearsay.posterior.past_case_table import CaseTable
+from nearsay.posterior.methods.past_case_table import CaseTable
 
 pytestmark = pytest.mark.usefixtures("strict_and_tidy")
 

@@ -12,12 +12,12 @@ from scipy.sparse import csr_array
 from sklearn.base import clone
 
 import reference_ranking as reference
+from nearsay.core.parallel import threads
 from nearsay.errors import InputError
 from nearsay.learn.preferences import agreement, draw_preferences, ideal_gain, swap_weights
 from nearsay.learn.rank_boost import RankBoostNeighbors, rank_boost
 from nearsay.learn.rank_boost_kernels import rank_rows
-from nearsay.neighbors.spaces import SAME_FROM_BOTH_SIDES, HeldSpaces, as_spaces
-from nearsay.parallel import threads
+from nearsay.neighbors.joint.feature_spaces import SAME_FROM_BOTH_SIDES, HeldSpaces, as_spaces
 
 keyword_lists = st.lists(st.sets(st.integers(0, 4), max_size=4), min_size=2, max_size=8)
 
@@ -152,7 +152,7 @@ def test_neighbors_are_the_rows_of_highest_score_then_nearest_then_first(joint):
 @pytest.mark.parametrize("kept", [None, 75, 1])
 def test_ranks_in_training_leave_the_row_itself_out_however_many_lines_are_kept(kept, monkeypatch):
     if kept:
-        monkeypatch.setattr("nearsay.neighbors.spaces.DISTANCES_KEPT", kept)
+        monkeypatch.setattr("nearsay.neighbors.joint.feature_spaces.DISTANCES_KEPT", kept)
     X, Y = some_rows(25)
     ranking = RankBoostNeighbors(SPACES, n_pairs=10, depth=5, joint=True).fit(X, Y)
     preferences = draw_preferences(Y, 10, depth=5, seed=3)

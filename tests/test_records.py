@@ -20,8 +20,8 @@ from labeled import count_searches
 from nearsay.errors import DatasetNotFound
 from nearsay.neighbors.index import NeighborIndex
 from nearsay.posterior import past_cases
-from nearsay.posterior.fitting import fresh_posterior
-from nearsay.posterior.records import OF_CHANCE, REACHES, Records
+from nearsay.posterior.choice.fit_checks import fresh_posterior
+from nearsay.posterior.evidence.records import OF_CHANCE, REACHES, Records
 
 
 def angle(p: float) -> float:

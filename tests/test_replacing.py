@@ -16,7 +16,7 @@ import pytest
 
 import nearsay as ns
 from nearsay.data import LabeledRows, replacing, write_rows
-from nearsay.data.saved import save_state
+from nearsay.data.saved.saved_file import save_state
 from nearsay.displays.drawing import fresh_axes, save_figure
 from nearsay.errors import InputError
 
@@ -178,7 +178,8 @@ def test_an_interrupted_write_leaves_the_old_file_and_no_litter(tmp_path: Path, 
 KILLED_WHILE_WRITING = """
 import sys, time
 import numpy as np
-from nearsay.data import replacing, saved
+from nearsay.data import replacing
+from nearsay.data.saved import saved_file
 
 def wait(*arguments):
     print("writing", flush=True)

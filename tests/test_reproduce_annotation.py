@@ -11,8 +11,8 @@ from typer.testing import CliRunner
 
 from nearsay.annotate.word_selection import PARTS, RECALL_WEIGHTS, Worth
 from nearsay.data.corel5k import AnnotatedImages
-from nearsay.displays.annotated_images import AnnotatedImage, AnnotatedImagesDisplay
-from nearsay.displays.keyword_curve import KeywordCurveDisplay
+from nearsay.displays.keywords.annotated_images import AnnotatedImage, AnnotatedImagesDisplay
+from nearsay.displays.keywords.keyword_curve import KeywordCurveDisplay
 from nearsay.errors import DatasetNotFound, InputError
 from nearsay.learn.rank_boost import RankBoostNeighbors
 from nearsay.metrics.keywords import keyword_measures

@@ -11,11 +11,11 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from hypothesis.extra.numpy import arrays
 
-from nearsay.arrays import evenly
+from nearsay.core.arrays import evenly
 from nearsay.data.datasets import load_dataset
 from nearsay.data.rows import LabeledRows
 from nearsay.errors import InputError
-from nearsay.neighbors.find import nearest
+from nearsay.neighbors.neighbor_search import nearest
 from nearsay.search.exact import ExactSearch
 from reproduce import nearest as paper
 from reproduce.nearest import PUBLISHED, Shortlist, error_percent

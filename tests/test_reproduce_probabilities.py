@@ -16,7 +16,7 @@ from nearsay.data.datasets import SPECIMENS, load_dataset
 from nearsay.data.rows import LabeledRows
 from nearsay.errors import InputError
 from nearsay.posterior.classifier import NeighborClassifier
-from nearsay.posterior.named import POSTERIORS
+from nearsay.posterior.methods.named import POSTERIORS
 from reproduce.cli import app
 from reproduce.held_out import Answers, ask, leave_one_specimen_out, positions_within_class
 from reproduce.probabilities import beside_scikit_learn as others

@@ -7,9 +7,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from nearsay import compiling
+from nearsay.core import compiling
 from nearsay.errors import InputError
-from nearsay.neighbors import find
+from nearsay.neighbors import neighbor_search
 from nearsay.search.exact import ExactSearch
 from nearsay.search.screening import screen
 from nearsay.search.screening.packed_rows import PackedRows
@@ -106,8 +106,8 @@ def test_rows_that_were_removed_are_found_again_under_their_numbers(metric):
     while_gone = search.snapshot()
     search.restore([4, 3, 3])
     always.remove([20])
-    expected = find.leave_one_out(always, 7)
-    found = find.leave_one_out(search, 7)
+    expected = neighbor_search.leave_one_out(always, 7)
+    found = neighbor_search.leave_one_out(search, 7)
     np.testing.assert_array_equal(found.indices, expected.indices)
     np.testing.assert_array_equal(found.distances, expected.distances)
     assert [each.rows_.n_live for each in (before, while_gone, search)] == [50, 47, 49]

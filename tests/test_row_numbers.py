@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 
 import nearsay as ns
 import reference
-from nearsay.arrays import check_row_numbers
+from nearsay.core.arrays import check_row_numbers
 from nearsay.decision.envelope import operating_points
 from nearsay.errors import InputError
 from public import PUBLIC

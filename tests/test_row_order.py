@@ -236,7 +236,7 @@ def test_past_cases_of_an_annotator_do_not_depend_on_the_order_of_rows(monkeypat
     monkeypatch.setattr("nearsay.annotate.annotator.MOST_PAST_CASES", 30)
     monkeypatch.setattr("nearsay.annotate.keyword_columns.LANDMARKS", 25)
     monkeypatch.setattr("nearsay.annotate.keyword_columns.COMPARED_AMONG", 40)
-    monkeypatch.setattr("nearsay.annotate.regression.LEFT_OUT", 30)
+    monkeypatch.setattr("nearsay.annotate.scorers.regression.LEFT_OUT", 30)
     X, Y = annotated(100, 18)
     Q = clouds(40, 19)[0]
     (there, cases), (again, same) = (
@@ -262,7 +262,7 @@ FINDERS = {
 
 @pytest.mark.parametrize("name", FINDERS)
 def test_neighbors_learned_from_keywords_do_not_depend_on_the_order_of_rows(name, monkeypatch):
-    monkeypatch.setattr("nearsay.neighbors.spaces.SEEN_FROM", 20)
+    monkeypatch.setattr("nearsay.neighbors.joint.feature_spaces.SEEN_FROM", 20)
     X, Y = annotated(100, 20)
     Q = clouds(40, 21)[0]
     there, again = ((o, FINDERS[name].fit(X[o], Y[o]).neighbors(Q, 6)) for o in two_orders(100))

@@ -9,7 +9,7 @@ import pytest
 
 import nearsay as ns
 from nearsay.posterior import past_cases
-from nearsay.posterior.named import POSTERIORS
+from nearsay.posterior.methods.named import POSTERIORS
 from nearsay.posterior.past_cases import rows_judged, rows_not_judged
 
 

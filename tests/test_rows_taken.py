@@ -11,7 +11,7 @@ from sklearn.base import clone
 from sklearn.datasets import load_iris
 
 import nearsay as ns
-from nearsay.arrays import as_rows
+from nearsay.core.arrays import as_rows
 from nearsay.distances import DISTANCES
 from nearsay.errors import InputError
 from test_keyword_estimators import ESTIMATORS as KEYWORD_ESTIMATORS

@@ -13,6 +13,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import reference_hedging as reference
+from nearsay.core.parallel import threads
 from nearsay.decision import rules
 from nearsay.decision.envelope import LARGEST_SHIFT, AccuracyCurve, OperatingPoints, accuracy_curve, operating_points
 from nearsay.decision.rules import (
@@ -26,7 +27,6 @@ from nearsay.decision.rules import (
     node_probabilities,
 )
 from nearsay.errors import InputError
-from nearsay.parallel import threads
 from nearsay.posterior.votes import count_votes
 from nearsay.taxonomy.named import load_taxonomy
 from nearsay.taxonomy.taxonomy import Taxonomy

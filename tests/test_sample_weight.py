@@ -25,9 +25,9 @@ import reference_posteriors as loops
 from labeled import letters_apart
 from nearsay.errors import InputError
 from nearsay.posterior.fused import FusedClassifier
-from nearsay.posterior.named import POSTERIORS
-from nearsay.posterior.own import OwnPosterior
-from nearsay.posterior.rank_weights import decreasing_weights
+from nearsay.posterior.methods.custom_posterior import OwnPosterior
+from nearsay.posterior.methods.named import POSTERIORS
+from nearsay.posterior.methods.rank_weights import decreasing_weights
 
 NeighborClassifier = ns.NeighborClassifier
 GROUPS = {"one": slice(0, 1), "two": slice(1, 2)}

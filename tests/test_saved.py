@@ -16,8 +16,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from hypothesis.extra import numpy as hnp
 
-from nearsay.data import saved
-from nearsay.data.saved import open_state, save_state
+from nearsay.data.saved import saved_file
+from nearsay.data.saved.saved_file import open_state, save_state
 from nearsay.errors import InputError, SavedFileError
 
 DTYPES = st.one_of(
@@ -228,7 +228,7 @@ def test_a_newer_version_asks_for_an_upgrade(folder: Path, small_file: bytes) ->
 
 def test_a_newer_format_asks_for_an_upgrade_whatever_else_it_holds(folder: Path) -> None:
     with zipfile.ZipFile(folder / "format", "w") as archive:
-        archive.writestr("nearsay.json", json.dumps({"format": saved.FORMAT + 1, "unheard": "of"}))
+        archive.writestr("nearsay.json", json.dumps({"format": saved_file.FORMAT + 1, "unheard": "of"}))
     with pytest.raises(SavedFileError, match=r"file format 2; .* up to 1\. Run: pip install --upgrade"):
         open_state(folder / "format", "vote", 1)
 
@@ -237,7 +237,7 @@ def test_a_huge_promised_size_is_refused_before_memory_is_taken(folder: Path) ->
     listed = {"dtype": "<f8", "shape": [1 << 50], "sha256": ""}
     contents = {"format": 1, "kind": "k", "version": 1, "header": {}, "arrays": {"a": listed}}
     with zipfile.ZipFile(folder / "huge", "w") as archive:
-        archive.writestr("arrays/a.npy", saved._npy_header(np.dtype("<f8"), (1 << 50,)))
+        archive.writestr("arrays/a.npy", saved_file._npy_header(np.dtype("<f8"), (1 << 50,)))
         archive.writestr("nearsay.json", json.dumps(contents))
     with pytest.raises(SavedFileError, match="not the array that its table of contents names"):
         open_state(folder / "huge", "k", 1)

@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 import nearsay as ns
 from nearsay.distances.named import as_distance
 from nearsay.errors import InputError
-from nearsay.neighbors.find import leave_one_out, nearest
+from nearsay.neighbors.neighbor_search import leave_one_out, nearest
 from nearsay.search.exact import ExactSearch
 from nearsay.search.screening.products import PRODUCTS, Int8Products, fastest_products
 
@@ -49,7 +49,7 @@ def test_rows_of_any_width_have_their_true_neighbors(n_columns, products):
 
 
 def test_the_widest_8_bit_sums_fit_32_bits():
-    from nearsay.search.screening.tile_families import tile
+    from nearsay.search.screening.tiles.tile_families import tile
 
     assert WIDEST_INT8 % tile().together == 0  # rows are filled up to whole steps of the tile
     assert 127 * tile().largest * WIDEST_INT8 < 2**31 <= 127 * tile().largest * (WIDEST_INT8 + tile().together)

@@ -15,10 +15,10 @@ from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import StandardScaler
 
 import nearsay as ns
+from nearsay.core.parallel import cores, jobs, thread_count
 from nearsay.distances.named import ALIASES, DISTANCES, MetricName
 from nearsay.errors import InputError
-from nearsay.parallel import cores, jobs, thread_count
-from nearsay.posterior.named import AUTO, POSTERIORS, PosteriorName
+from nearsay.posterior.methods.named import AUTO, POSTERIORS, PosteriorName
 from nearsay.search.choose import SEARCHES, SearchName
 
 X, y = load_wine(return_X_y=True)

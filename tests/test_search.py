@@ -16,8 +16,8 @@ from hypothesis import strategies as st
 import nearsay as ns
 import reference
 from nearsay.errors import InputError
-from nearsay.neighbors import find
-from nearsay.neighbors.find import leave_one_out, nearest, takes_all_at_once
+from nearsay.neighbors import neighbor_search
+from nearsay.neighbors.neighbor_search import leave_one_out, nearest, takes_all_at_once
 from nearsay.search import row_store as held
 from nearsay.search.by_class import small
 from nearsay.search.exact import ExactSearch
@@ -206,8 +206,8 @@ def test_many_candidates_in_any_order_are_put_in_order_by_distance_and_row(sprea
         line[:] = rng.permutation(n)
         line[rng.random(n) < 0.1] = -1
     measured = np.array([SPREADS[spread](rng, n) for _ in candidates])
-    table = find.no_neighbors(3, k)
-    find.order_measured(candidates, measured, left_out, table)
+    table = neighbor_search.no_neighbors(3, k)
+    neighbor_search.order_measured(candidates, measured, left_out, table)
     for q in range(3):
         there = [
             (far, row) for far, row in zip(measured[q], candidates[q], strict=True) if row not in (-1, left_out[q])
@@ -310,7 +310,7 @@ def test_all_rows_at_once_or_one_by_one_have_the_same_neighbors(monkeypatch, row
     search, tables = ExactSearch().fit(X), []
     search.remove([5, 699])
     for many in (700, 701):
-        monkeypatch.setattr(find, "MANY_ROWS", many)
+        monkeypatch.setattr(neighbor_search, "MANY_ROWS", many)
         assert takes_all_at_once(search) == (many == 700)
         for count in (1, 2):
             with ns.threads(count):

@@ -10,8 +10,8 @@ import reference
 from labeled import RULES_WITHOUT_CHANCE, SMOOTHED, count_searches, labeled_rows
 from nearsay.neighbors.index import NeighborIndex
 from nearsay.posterior import past_cases
+from nearsay.posterior.choice.k_curve import KCurve, PastVotes, largest_k
 from nearsay.posterior.classifier import NeighborClassifier
-from nearsay.posterior.k_curve import KCurve, PastVotes, largest_k
 from nearsay.posterior.votes import TIE_RULES, count_votes, neighbor_labels, winners
 
 

@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 
 import nearsay as ns
-from nearsay import settings
+from nearsay.core import settings
 from nearsay.errors import InputError, NearsayError
 from public import ESTIMATORS
 from test_sklearn_checks import takes_an_estimator, takes_keywords

@@ -15,7 +15,7 @@ from hypothesis import strategies as st
 
 import nearsay as ns
 from nearsay.errors import InputError, MissingExtra, StorageError
-from nearsay.neighbors.sharded import ShardedIndex
+from nearsay.neighbors.sharded.sharded_index import ShardedIndex
 from nearsay.search.shards import ShardedRows
 from nearsay.search.stored import lance as lance_files
 from nearsay.search.stored import places

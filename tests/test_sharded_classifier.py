@@ -14,15 +14,16 @@ from sklearn.naive_bayes import GaussianNB
 
 import nearsay as ns
 from nearsay.errors import InputError
-from nearsay.neighbors import shard_work
-from nearsay.neighbors.sharded import ShardedIndex
+from nearsay.neighbors.sharded import shard_work
+from nearsay.neighbors.sharded.sharded_index import ShardedIndex
 from nearsay.posterior import classifier as whole_classifier
-from nearsay.posterior import past_cases, row_maps, shard_views
+from nearsay.posterior import past_cases
 from nearsay.posterior import sharded as sharded_classifier
-from nearsay.posterior.dist_votesplit import DistVotesplit
-from nearsay.posterior.named import POSTERIORS
-from nearsay.posterior.past_case_table import Tabulated
+from nearsay.posterior.methods.dist_votesplit import DistVotesplit
+from nearsay.posterior.methods.named import POSTERIORS
+from nearsay.posterior.methods.past_case_table import Tabulated
 from nearsay.posterior.sharded import ShardedClassifier, count_past_cases
+from nearsay.posterior.views import row_transforms, shard_views
 from nearsay.reports.evaluation import evaluation_summary
 from nearsay.reports.left_out_summary import left_out_summary
 from nearsay.search.shards import ShardedRows
@@ -139,13 +140,15 @@ def test_a_model_beside_shards_is_heard_as_beside_one_array(tmp_path, fitted):
 
 
 def test_rows_are_learned_from_and_asked_a_part_at_a_time(tmp_path, monkeypatch):
-    for module, most in ((shard_views, 60), (row_maps, 60)):
+    for module, most in ((shard_views, 60), (row_transforms, 60)):
         monkeypatch.setattr(module, "ROWS_TO_LEARN_FROM", most)
     for module in (past_cases, shard_views, sharded_classifier):
         monkeypatch.setattr(module, "ROWS_AT_ONCE", 50)
     monkeypatch.setattr(past_cases, "FEWEST", 20)
     monkeypatch.setattr(whole_classifier, "CASES_TO_SCALE_BY", 50)
-    monkeypatch.setattr("nearsay.posterior.nested.NESTED_BELOW", 400)  # fewer rows are read at once, to choose anew
+    monkeypatch.setattr(
+        "nearsay.posterior.choice.nested.NESTED_BELOW", 400
+    )  # fewer rows are read at once, to choose anew
     X, y = rows_and_labels(400, 3, seed=8)
     X[:, 1] *= 30
     rows = ShardedRows.open(written(X, [150], str(tmp_path)))

@@ -19,12 +19,13 @@ from hypothesis import strategies as st
 
 import nearsay as ns
 import reference
-from nearsay.arrays import mapped
+from nearsay.core.arrays import mapped
 from nearsay.data.files import read_rows
 from nearsay.errors import InputError, NotFitted, StorageError
-from nearsay.neighbors import labeled, shard_work, sharded
-from nearsay.neighbors.shard_search import Partial, merge, search_shard, shard_tasks
-from nearsay.neighbors.sharded import ShardedIndex
+from nearsay.neighbors.by_class import labeled
+from nearsay.neighbors.sharded import shard_work, sharded_index
+from nearsay.neighbors.sharded.shard_search import Partial, merge, search_shard, shard_tasks
+from nearsay.neighbors.sharded.sharded_index import ShardedIndex
 from nearsay.search.shards import ShardedRows
 from nearsay.search.stored.mapped import RowMap
 
@@ -68,7 +69,7 @@ def same(one: Any, other: Any) -> None:
 def test_shards_answer_as_one_index_over_all_rows_however_they_are_cut(case, metric, k, rows, queries):
     X, _, cuts, removed = case
     with tempfile.TemporaryDirectory() as folder, pytest.MonkeyPatch.context() as patch:
-        patch.setattr(sharded, "MOST_QUERIES", queries)
+        patch.setattr(sharded_index, "MOST_QUERIES", queries)
         files = written(X, cuts, folder)
         held = ShardedRows.open(files, shard_bytes=rows * X[:1].nbytes).without(removed)
         assert all(shard.n_rows <= rows for shard in held.shards)
@@ -87,8 +88,8 @@ def test_labeled_shards_list_classes_and_means_as_one_labeled_search(case, metri
     X, labels, cuts, removed = case
     with tempfile.TemporaryDirectory() as folder, pytest.MonkeyPatch.context() as patch:
         patch.setattr(labeled, "LIST_ALL_UP_TO", most_listed)
-        patch.setattr(sharded, "LIST_ALL_UP_TO", most_listed)
-        patch.setattr(sharded, "ANSWER_BYTES", 1000)
+        patch.setattr(sharded_index, "LIST_ALL_UP_TO", most_listed)
+        patch.setattr(sharded_index, "ANSWER_BYTES", 1000)
         shards = ShardedIndex(metric).fit(ShardedRows.open(written(X, cuts, folder)).without(removed))
         some = shards.with_labels(labels, 6)
         whole = ns.NeighborIndex(metric, "exact").fit(X).remove(removed).with_labels(labels, 6)
@@ -416,7 +417,7 @@ def test_every_part_of_a_question_is_part_of_its_name(tmp_path):
 
 
 def test_progress_counts_every_shard_and_block_of_queries(tmp_path, monkeypatch):
-    monkeypatch.setattr(sharded, "MOST_QUERIES", 5)
+    monkeypatch.setattr(sharded_index, "MOST_QUERIES", 5)
     X = np.arange(12.0)[:, None]
     told: list[tuple[int, int]] = []
     index = ShardedIndex(on_progress=lambda *done: told.append(done)).fit(written(X, [6], str(tmp_path)))

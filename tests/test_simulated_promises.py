@@ -11,7 +11,7 @@ import warnings
 import numpy as np
 import pytest
 
-from nearsay.neighbors.find import nearest
+from nearsay.neighbors.neighbor_search import nearest
 from nearsay.posterior.classifier import NeighborClassifier
 from nearsay.search.approximate import ApproximateSearch
 from nearsay.search.exact import ExactSearch

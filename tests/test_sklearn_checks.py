@@ -20,8 +20,8 @@ from sklearn.utils.estimator_checks import parametrize_with_checks
 from nearsay.errors import InputError
 from nearsay.metrics.probability import accuracy
 from nearsay.posterior.classifier import NeighborClassifier
-from nearsay.posterior.named import POSTERIORS
-from nearsay.posterior.proportional import SMOOTHINGS
+from nearsay.posterior.methods.named import POSTERIORS
+from nearsay.posterior.methods.proportional import SMOOTHINGS
 from nearsay.posterior.votes import TIE_RULES
 from nearsay.search.exact import ExactSearch
 from public import ESTIMATORS, declared

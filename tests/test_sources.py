@@ -14,10 +14,10 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from nearsay.collection.batches import Batch
 from nearsay.collection.indexing import asked_source, index_source
+from nearsay.collection.ingest.batches import Batch
+from nearsay.collection.ingest.sources import Source, read_source
 from nearsay.collection.live import LiveCollection
-from nearsay.collection.sources import Source, read_source
 from nearsay.data.files import read_rows
 from nearsay.errors import InputError, SavedFileError
 from nearsay.taxonomy.taxonomy import Taxonomy

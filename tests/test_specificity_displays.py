@@ -15,8 +15,8 @@ from matplotlib.colors import to_rgb
 from nearsay.decision.envelope import AccuracyCurve, accuracy_curve, operating_points
 from nearsay.displays import drawing
 from nearsay.displays.breakdown_bars import MOST_BANDS, MOST_LEVELS, BreakdownDisplay, part_labels
-from nearsay.displays.f_against_k import FScoreDisplay
-from nearsay.displays.specificity_curve import FEW_POINTS, MARK, AccuracySpecificityDisplay
+from nearsay.displays.hedging.specificity_curve import FEW_POINTS, MARK, AccuracySpecificityDisplay
+from nearsay.displays.keywords.f_against_k import FScoreDisplay
 from nearsay.errors import InputError
 from nearsay.metrics.specificity import Breakdown, breakdown
 from nearsay.taxonomy.taxonomy import Taxonomy

@@ -5,11 +5,11 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from nearsay.arrays import row_blocks
 from nearsay.collection import LiveCollection
-from nearsay.collection.evaluating import evaluate
-from nearsay.parallel import in_parallel, threads
-from nearsay.stopping import go_on, stoppable
+from nearsay.collection.evaluate.evaluate import evaluate
+from nearsay.core.arrays import row_blocks
+from nearsay.core.cancellation import go_on, stoppable
+from nearsay.core.parallel import in_parallel, threads
 
 
 class Stopped(Exception):

@@ -15,7 +15,8 @@ from hypothesis import settings as how
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, invariant, precondition, rule
 
-from nearsay.collection import Snapshot, Store, shards
+from nearsay.collection import Snapshot, Store
+from nearsay.collection.store import shard_files
 from nearsay.errors import InputError
 from reference_collection import Notebook, Refused, assert_equal, made_up_change, write_state
 
@@ -29,13 +30,13 @@ class StoreAndNotebook(RuleBasedStateMachine):
     def __init__(self):
         super().__init__()
         self.folder = Path(tempfile.mkdtemp(dir=IN_MEMORY))
-        self.rows_per_shard, shards.SHARD_ROWS = shards.SHARD_ROWS, 16
+        self.rows_per_shard, shard_files.SHARD_ROWS = shard_files.SHARD_ROWS, 16
         self.store = Store.create(self.folder / "collection", 3, {"a": 0})
         self.notebook = Notebook(3, {"a": 0})
 
     def teardown(self):
         self.store.close()
-        shards.SHARD_ROWS = self.rows_per_shard
+        shard_files.SHARD_ROWS = self.rows_per_shard
         shutil.rmtree(self.folder)
 
     @rule(seed=st.integers(0, 1 << 30), n=st.integers(1, 8))

@@ -16,10 +16,11 @@ import numpy as np
 import pytest
 
 from make_saved_files import FOLDER, make_collection
-from nearsay.collection import CollectionBusy, Snapshot, StorageError, Store, shards
-from nearsay.collection.database import NAME, SCHEMA, Database
+from nearsay.collection import CollectionBusy, Snapshot, StorageError, Store
 from nearsay.collection.doctor import checkup
-from nearsay.collection.sqlite_files import statements
+from nearsay.collection.store import shard_files
+from nearsay.collection.store.database import NAME, SCHEMA, Database
+from nearsay.collection.store.files.sqlite_files import statements
 from nearsay.errors import InputError, NotSure
 
 X = np.arange(40, dtype=np.float64).reshape(10, 4)
@@ -42,7 +43,7 @@ def path(tmp_path):
 @pytest.fixture
 def bulk(monkeypatch):
     """Make eight rows many."""
-    monkeypatch.setattr(shards, "SHARD_ROWS", 8)
+    monkeypatch.setattr(shard_files, "SHARD_ROWS", 8)
 
 
 def the_shard(path):
@@ -353,7 +354,7 @@ def small_disk(tmp_path):
 
 @pytest.mark.parametrize("rows_per_shard", [65_536, 32])
 def test_a_full_disk_is_said_and_the_collection_stays_as_it_was(small_disk, monkeypatch, rows_per_shard):
-    monkeypatch.setattr(shards, "SHARD_ROWS", rows_per_shard)
+    monkeypatch.setattr(shard_files, "SHARD_ROWS", rows_per_shard)
     with Store.create(small_disk / "collection", 64) as store:
 
         def add_until_full():

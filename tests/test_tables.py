@@ -19,12 +19,12 @@ from nearsay.errors import InputError
 from nearsay.neighbors.class_order import NearestClasses
 from nearsay.neighbors.index import NeighborIndex
 from nearsay.neighbors.table import NeighborTable
-from nearsay.posterior.confusion import Confmat, ConfmatRank, ConfmatRankVotesplit
-from nearsay.posterior.dist_votesplit import DistVotesplit
-from nearsay.posterior.past_case_table import past_cases
-from nearsay.posterior.proportional import Proportional
-from nearsay.posterior.rank import Rank, RankVotesplit
-from nearsay.posterior.weighted import Weighted
+from nearsay.posterior.methods.confusion import Confmat, ConfmatRank, ConfmatRankVotesplit
+from nearsay.posterior.methods.dist_votesplit import DistVotesplit
+from nearsay.posterior.methods.past_case_table import past_cases
+from nearsay.posterior.methods.proportional import Proportional
+from nearsay.posterior.methods.rank import Rank, RankVotesplit
+from nearsay.posterior.methods.weighted import Weighted
 
 BY_LOOP: list[tuple[Callable[..., Any], Callable[..., list[float]]]] = [
     (Rank, loops.rank),

@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 from matplotlib.colors import to_hex
 
 from nearsay.displays.drawing import AGREES
-from nearsay.displays.taxonomy_picture import TaxonomyDisplay, lay_out
+from nearsay.displays.hedging.taxonomy_picture import TaxonomyDisplay, lay_out
 from nearsay.errors import InputError
 from nearsay.taxonomy.taxonomy import Taxonomy
 from reference_taxonomy import DAG, GRAPHS, T1

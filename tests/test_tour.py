@@ -13,10 +13,10 @@ from typer.testing import CliRunner
 import nearsay as ns
 from nearsay.cli import app
 from nearsay.collection import Answer, LiveCollection
-from nearsay.collection import tour as tours
-from nearsay.collection.answer_cards import Bar, class_bars
-from nearsay.collection.telling import most_telling_hedge, sister_mistakes, surest_keywords, unusual_but_sure
 from nearsay.errors import InputError
+from nearsay.tour import emoji_tour as tours
+from nearsay.tour.answer_cards import Bar, class_bars
+from nearsay.tour.pick_examples import most_telling_hedge, sister_mistakes, surest_keywords, unusual_but_sure
 
 pytest.importorskip("PIL.Image", reason="pictures need pillow")
 

@@ -16,7 +16,7 @@ import nearsay as ns
 import reference
 from nearsay.distances.named import DISTANCES, as_distance
 from nearsay.errors import InputError
-from nearsay.neighbors.find import leave_one_out, nearest
+from nearsay.neighbors.neighbor_search import leave_one_out, nearest
 from nearsay.search import static_index as beside
 from nearsay.search import trees
 from nearsay.search.exact import ExactSearch

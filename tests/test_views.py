@@ -14,20 +14,22 @@ from sklearn.datasets import load_digits, load_iris, load_wine
 from sklearn.linear_model import LogisticRegression
 from sklearn.naive_bayes import GaussianNB
 
+from nearsay.core.parallel import threads
 from nearsay.errors import InputError
 from nearsay.learn import WithinClassWhitening
 from nearsay.neighbors.index import NeighborIndex
-from nearsay.parallel import threads
-from nearsay.posterior import classifier, model_choice, past_cases, row_maps
+from nearsay.posterior import classifier, past_cases
 from nearsay.posterior.base import folds
-from nearsay.posterior.beside import GAUSSIANS, SPREAD, ModelBeside
+from nearsay.posterior.choice import model_choice
+from nearsay.posterior.choice.model_choice import Candidate, CandidateScore, Chooser
 from nearsay.posterior.classifier import NeighborClassifier
-from nearsay.posterior.feature_group import View
-from nearsay.posterior.model_choice import Candidate, CandidateScore, Chooser
-from nearsay.posterior.named import FEW
-from nearsay.posterior.pooled import Pooled
-from nearsay.posterior.proportional import Proportional
-from nearsay.posterior.row_maps import (
+from nearsay.posterior.methods.named import FEW
+from nearsay.posterior.methods.pooled import Pooled
+from nearsay.posterior.methods.proportional import Proportional
+from nearsay.posterior.views import row_transforms
+from nearsay.posterior.views.feature_group import View
+from nearsay.posterior.views.model_beside import GAUSSIANS, SPREAD, ModelBeside
+from nearsay.posterior.views.row_transforms import (
     STANDARDIZED,
     STANDARDIZED_MANHATTAN,
     WHITENED,
@@ -35,7 +37,7 @@ from nearsay.posterior.row_maps import (
     LearnedLooks,
     learn_maps,
 )
-from nearsay.posterior.views import with_further
+from nearsay.posterior.views.views import with_further
 
 
 def blobs(n: int, n_classes: int = 3, n_columns: int = 4, seed: int = 0) -> tuple[np.ndarray, np.ndarray]:
@@ -85,10 +87,10 @@ def test_constant_columns_and_rows_that_are_all_equal_are_mapped_to_finite_numbe
 def test_many_columns_are_whitened_in_their_principal_directions(monkeypatch):
     random = np.random.default_rng(0)
     X, y = random.normal(size=(80, 12)), random.integers(0, 3, 80)
-    monkeypatch.setattr(row_maps, "MOST_COLUMNS", 5)
+    monkeypatch.setattr(row_transforms, "MOST_COLUMNS", 5)
     few, unit = learn_maps([WHITENED[0], WHITENED[-1]], X, y)
     assert few.matrix.shape == unit.matrix.shape == (12, 5)
-    monkeypatch.setattr(row_maps, "MOST_COLUMNS", 12)
+    monkeypatch.setattr(row_transforms, "MOST_COLUMNS", 12)
     assert learn_maps([WHITENED[0]], X, y)[0].matrix.shape == (12, 12)
 
 

@@ -15,9 +15,9 @@ from hypothesis import strategies as st
 
 import nearsay as ns
 import reference
-from nearsay.neighbors import class_means, class_search, class_table
-from nearsay.neighbors.at_once import AllAtOnce
-from nearsay.neighbors.labeled import LabeledNeighbors
+from nearsay.neighbors.by_class import class_means, class_search, class_table
+from nearsay.neighbors.by_class.labeled import LabeledNeighbors
+from nearsay.neighbors.by_class.small_collections import AllAtOnce
 from nearsay.search.by_class import grouped
 from nearsay.search.by_class import small as small_collections
 from nearsay.search.by_class.grouped import GroupedRows

@@ -8,7 +8,7 @@ import re
 import numpy as np
 import pytest
 
-from nearsay.posterior.evidence import UNUSUAL
+from nearsay.posterior.evidence.evidence import UNUSUAL
 from served_collections import CHROMIUM, EVIL, TOKEN, as_png, client_of, numbers_collection, picture_collection, shade
 from served_collections import served as on_a_port
 

@@ -22,17 +22,17 @@ from PIL import Image
 from starlette.testclient import TestClient
 
 from browsing import TOKEN, browsing
-from nearsay.collection import uploads
 from nearsay.collection.answers import Answer
-from nearsay.collection.described import SETTING, Description
 from nearsay.collection.indexing import index_source
+from nearsay.collection.ingest.image_description import SETTING, Description
+from nearsay.collection.ingest.pictures import UPLOADS, picture_path
 from nearsay.collection.live import LiveCollection
-from nearsay.collection.pictures import UPLOADS, picture_path
-from nearsay.collection.reviewing import exported, settled, to_review
-from nearsay.collection.uploads import LONGEST_NAME, MOST_FILES, safe_name
 from nearsay.errors import InputError
 from nearsay.taxonomy.taxonomy import Taxonomy
 from nearsay.web.app import make_app
+from nearsay.web.content import uploads
+from nearsay.web.content.review_queue import exported, settled, to_review
+from nearsay.web.content.uploads import LONGEST_NAME, MOST_FILES, safe_name
 
 pytestmark = pytest.mark.slow  # a server and a browser each
 
@@ -270,7 +270,7 @@ def test_a_canceled_batch_changes_nothing_and_its_files_are_gone(page, album, mo
         assert go.wait(5)
         return real(collection, files, *args, **named)
 
-    monkeypatch.setattr("nearsay.web.batches.offered_pictures", slow)
+    monkeypatch.setattr("nearsay.web.pages.batches.offered_pictures", slow)
     before = album.version
     job = page.post("/batch.json", files=sent(("n.png", picture_of(True, 85))), data={"keep": "yes"}).json()["job"]
     threading.Timer(0.2, go.set).start()
@@ -360,7 +360,7 @@ def test_all_that_wait_are_counted_however_many_are_asked_about(leaves, monkeypa
     leaves.forget(["new 1"])
     leaves.confirm(["new 2"])
     for most in (2, 100):
-        monkeypatch.setattr("nearsay.collection.reviewing.MOST_ASKED", most)
+        monkeypatch.setattr("nearsay.web.content.review_queue.MOST_ASKED", most)
         found = to_review(leaves)
         assert (len(found["items"]), found["n_waiting"]) == (min(most, 4), 4)
 

@@ -12,15 +12,15 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from nearsay.collection import layout
-from nearsay.collection.choosing import labels_now
-from nearsay.collection.layout import beside_neighbors, components, map_of
 from nearsay.collection.live import LiveCollection
-from nearsay.collection.made_once import MadeOnce
-from nearsay.collection.opinions import opinions
 from nearsay.errors import InputError
-from nearsay.neighbors import find
+from nearsay.neighbors import neighbor_search
 from nearsay.search.exact import ExactSearch
+from nearsay.web.content import map_layout
+from nearsay.web.content.background_cache import MadeOnce
+from nearsay.web.content.item_filters import labels_now
+from nearsay.web.content.label_doubts import opinions
+from nearsay.web.content.map_layout import beside_neighbors, components, map_of
 
 pytest.importorskip("starlette")
 from starlette.testclient import TestClient
@@ -178,11 +178,11 @@ def test_components_of_many_columns_are_found_without_their_covariances(monkeypa
     X = np.random.default_rng(0).normal(size=(40, width)) * np.arange(1, width + 1)
     right = components([X], width)
     if width > 2:
-        monkeypatch.setattr(layout, "MOST_COLUMNS", 2)
-        monkeypatch.setattr(layout, "ROWS_AT_ONCE", 7)
+        monkeypatch.setattr(map_layout, "MOST_COLUMNS", 2)
+        monkeypatch.setattr(map_layout, "ROWS_AT_ONCE", 7)
     np.testing.assert_allclose(components([X], width), right, atol=1e-4)
     if width > 2:
-        directions = layout._widest(lambda: iter([X]), X.mean(axis=0), np.ones(width))
+        directions = map_layout._widest(lambda: iter([X]), X.mean(axis=0), np.ones(width))
         assert (directions[np.abs(directions).argmax(axis=0), [0, 1]] > 0).all()
 
 
@@ -204,23 +204,23 @@ def test_rows_that_were_forgotten_have_no_place_and_the_others_do_not_notice(sho
 
 
 def test_a_map_by_neighbors_keeps_neighbors_that_components_lose_and_is_the_same_every_time(monkeypatch):
-    monkeypatch.setattr(layout, "ROUNDS", 40)
+    monkeypatch.setattr(map_layout, "ROUNDS", 40)
     rng = np.random.default_rng(0)
     X = np.repeat(np.eye(12) * 5, 9, axis=0) + rng.normal(size=(108, 12))
-    neighbors = find.leave_one_out(ExactSearch().fit(X), 8).indices
+    neighbors = neighbor_search.leave_one_out(ExactSearch().fit(X), 8).indices
     start = components([X], 12)
     placed = beside_neighbors(neighbors, start)
     np.testing.assert_array_equal(placed, beside_neighbors(neighbors, start))
 
     def kept(points):
-        found = find.leave_one_out(ExactSearch().fit(points.astype(float)), 8).indices
+        found = neighbor_search.leave_one_out(ExactSearch().fit(points.astype(float)), 8).indices
         return np.mean([np.isin(one, other).mean() for one, other in zip(found, neighbors, strict=True)])
 
     assert kept(placed) > 1.5 * kept(start)
 
 
 def test_a_map_by_neighbors_of_too_many_items_is_refused(shown, monkeypatch):
-    monkeypatch.setattr(layout, "MOST_BY_NEIGHBORS", 50)
+    monkeypatch.setattr(map_layout, "MOST_BY_NEIGHBORS", 50)
     assert "up to 50 items; there are 93 here" in shown[1].get("/map?layout=neighbors").text
     with pytest.raises(InputError, match="up to 50 items"):
         map_of(shown[0], "neighbors")
@@ -228,10 +228,10 @@ def test_a_map_by_neighbors_of_too_many_items_is_refused(shown, monkeypatch):
 
 @pytest.mark.parametrize("n", [1, 2, 3])
 def test_a_map_of_few_items_is_made(tmp_path, n, monkeypatch):
-    monkeypatch.setattr(layout, "ROUNDS", 20)
+    monkeypatch.setattr(map_layout, "ROUNDS", 20)
     with LiveCollection.create(tmp_path / "few", 2) as collection:
         collection.add([str(row) for row in range(n)], np.zeros((n, 2)), ["a"] * n)
-        for name in layout.LAYOUTS:
+        for name in map_layout.LAYOUTS:
             assert np.isfinite(map_of(collection, name)).all()
 
 
@@ -240,7 +240,7 @@ def test_a_map_of_few_items_is_made(tmp_path, n, monkeypatch):
 
 def test_pages_of_items_follow_each_other_until_all_were_shown(shown, monkeypatch):
     collection, client = shown
-    monkeypatch.setattr("nearsay.web.browsing.PAGE", 7)
+    monkeypatch.setattr("nearsay.web.pages.browsing.PAGE", 7)
     address, rows = "/items.json", []
     while address:
         page = told(client, address)
@@ -419,7 +419,7 @@ def test_points_travel_as_numbers_with_the_places_of_their_labels(shown):
 def test_a_map_stays_while_labels_change_and_is_made_again_when_an_item_goes(changing, monkeypatch):
     collection, client = changing
     made = []
-    monkeypatch.setattr("nearsay.web.looks.map_of", lambda *given: made.append(given) or map_of(*given))
+    monkeypatch.setattr("nearsay.web.content.page_caches.map_of", lambda *given: made.append(given) or map_of(*given))
     client = visitor(collection)
     for change, times in ((lambda: None, 1), (lambda: collection.relabel(["item 1"], ["cat"]), 1),
                           (lambda: collection.forget(["item 1"]), 2)):  # fmt: skip

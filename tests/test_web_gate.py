@@ -21,12 +21,12 @@ from typer.testing import CliRunner
 from nearsay.cli import app as commands
 from nearsay.cli.serving import listening
 from nearsay.errors import InputError, StorageError
-from nearsay.web import gate
-from nearsay.web import served as serving
 from nearsay.web.app import make_app
+from nearsay.web.content import served_collection as serving
+from nearsay.web.content.batched_questions import Together
+from nearsay.web.content.served_collection import Overloaded, Served
 from nearsay.web.openapi import TAKES, document
-from nearsay.web.served import Overloaded, Served
-from nearsay.web.together import Together
+from nearsay.web.server import gate
 from served_collections import EVIL, TOKEN, as_png, client_of, numbers_collection, picture_collection, served, shade
 
 
@@ -320,7 +320,7 @@ def test_errors_tell_no_path_and_no_traceback(heaps, monkeypatch, caplog, json_t
 
 
 def test_a_description_that_cannot_be_made_again_names_no_file(shades, monkeypatch):
-    from nearsay.web import asking
+    from nearsay.web.pages import asking
 
     def missing(record, model):
         raise InputError("There is no file /home/somebody/model.onnx.")

@@ -20,20 +20,20 @@ pytest.importorskip("httpx")
 from starlette.testclient import TestClient
 
 from browsing import TOKEN, browsing
-from nearsay.collection.evaluating import evaluate
-from nearsay.collection.judgement import Judgement
+from nearsay.collection.evaluate.evaluate import evaluate
+from nearsay.collection.evaluate.evaluation import Judgement
 from nearsay.collection.live import LiveCollection
 from nearsay.errors import InputError
-from nearsay.posterior.past_case_table import CaseTable
+from nearsay.posterior.methods.past_case_table import CaseTable
 from nearsay.reports.case_tables import MOST_CELLS, plain_tables
 from nearsay.reports.evaluation import PAIRS_SHOWN
 from nearsay.reports.svg_charts import curve_svg, heat_map_svg, reliability_svg
 from nearsay.reports.tree_levels import confusion_by_level
 from nearsay.taxonomy.taxonomy import Taxonomy
-from nearsay.web import judging
 from nearsay.web.app import make_app
-from nearsay.web.jobs import MOST_UNFINISHED, Jobs
-from nearsay.web.served import Overloaded
+from nearsay.web.content.served_collection import Overloaded
+from nearsay.web.pages import judging
+from nearsay.web.server.jobs import MOST_UNFINISHED, Jobs
 
 pytestmark = pytest.mark.slow  # a server and a browser each
 
@@ -261,7 +261,7 @@ def test_events_tell_of_a_job_until_it_is_over(page):
 
 
 def test_a_stream_ends_before_a_server_that_is_to_end_loses_patience(page, monkeypatch):
-    monkeypatch.setattr("nearsay.web.jobs.STREAM_LASTS", 0.05)
+    monkeypatch.setattr("nearsay.web.server.jobs.STREAM_LASTS", 0.05)
     go = threading.Event()
     job = page.app.state.jobs.start("judging", "some work", "/how-good", lambda job: go.wait(5))
     told = page.get(f"/jobs/{job.key}/events").text
@@ -339,7 +339,7 @@ def test_what_takes_long_is_told_with_its_progress_and_not_begun_twice(page, bir
         return real(*args, **named)
 
     monkeypatch.setattr(Judgement, "of", slow)
-    monkeypatch.setattr("nearsay.web.judging.PATIENCE", 0.05)
+    monkeypatch.setattr("nearsay.web.pages.judging.PATIENCE", 0.05)
     answer = page.get("/how-good.json")
     assert (answer.status_code, answer.json()["judged"]) == (202, None)
     assert answer.json()["job"]["n_done"] == 3
@@ -404,7 +404,7 @@ def test_in_a_browser_progress_leads_to_charts_in_every_width_and_color(birds, m
         return real(*args, **named)
 
     monkeypatch.setattr(Judgement, "of", slow)
-    monkeypatch.setattr("nearsay.web.judging.PATIENCE", 0.05)
+    monkeypatch.setattr("nearsay.web.pages.judging.PATIENCE", 0.05)
     with browsing(birds) as (visit, told):
         page = visit("/how-good", 390, "dark")
         page.get_by_text("3 of 32").wait_for()

@@ -13,10 +13,11 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from nearsay.collection import LiveCollection
-from nearsay.compiling import forced
-from nearsay.neighbors.labeled import LabeledNeighbors
-from nearsay.web import rendering, static_files
-from nearsay.web.served import Served
+from nearsay.core.compiling import forced
+from nearsay.neighbors.by_class.labeled import LabeledNeighbors
+from nearsay.web import rendering
+from nearsay.web.content.served_collection import Served
+from nearsay.web.server import static_files
 from served_collections import TOKEN, client_of, numbers_collection, served
 
 HEADERS = {"Authorization": f"Bearer {TOKEN}"}

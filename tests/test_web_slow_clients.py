@@ -14,9 +14,9 @@ from starlette.responses import Response
 
 from nearsay.cli.serving import listening
 from nearsay.errors import InputError
-from nearsay.web import connections, gate, static_files
 from nearsay.web.app import make_app
-from nearsay.web.served import Served
+from nearsay.web.content.served_collection import Served
+from nearsay.web.server import connections, gate, static_files
 from served_collections import TOKEN, numbers_collection
 
 

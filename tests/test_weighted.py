@@ -15,8 +15,8 @@ import reference_posteriors as loops
 from labeled import labeled_rows, queries_for
 from nearsay.errors import InputError
 from nearsay.neighbors.table import NeighborTable
-from nearsay.posterior.rank_weights import decreasing_weights
-from nearsay.posterior.weighted import Weighted, weights_by_row
+from nearsay.posterior.methods.rank_weights import decreasing_weights
+from nearsay.posterior.methods.weighted import Weighted, weights_by_row
 
 
 def cases(*counted: tuple[tuple[int, ...], int]) -> np.ndarray:

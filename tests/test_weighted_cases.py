@@ -15,16 +15,16 @@ import reference_fusion
 import reference_posteriors as loops
 from labeled import SMOOTHED, labeled_rows, queries_for
 from nearsay.neighbors.index import NeighborIndex
+from nearsay.posterior.choice.k_curve import WeightedPastVotes
+from nearsay.posterior.choice.model_choice import mean_and_error
 from nearsay.posterior.classifier import NeighborClassifier
-from nearsay.posterior.k_curve import WeightedPastVotes
-from nearsay.posterior.log_linear import Cases, add_cases, fit_weights
-from nearsay.posterior.model_choice import mean_and_error
-from nearsay.posterior.pooled import failure_share
-from nearsay.posterior.proportional import SMOOTHINGS, Proportional
-from nearsay.posterior.rank_weights import decreasing_weights
+from nearsay.posterior.methods.log_linear import Cases, add_cases, fit_weights
+from nearsay.posterior.methods.pooled import failure_share
+from nearsay.posterior.methods.proportional import SMOOTHINGS, Proportional
+from nearsay.posterior.methods.rank_weights import decreasing_weights
+from nearsay.posterior.methods.weighted import Weighted
 from nearsay.posterior.row_weights import RowWeights
 from nearsay.posterior.votes import TIE_RULES, winners
-from nearsay.posterior.weighted import Weighted
 from test_left_out import COUNTS, one_by_one, past_cases
 from test_tables import BY_LOOP, asked, collections, left_out
 from test_weighted import decreasing_grid

@@ -17,16 +17,16 @@ from hypothesis import strategies as st
 
 import nearsay as ns
 from labeled import labeled_rows, queries_for
-from nearsay import compiling
-from nearsay.annotate.two_pass_kernels import nearest_of_each_word
-from nearsay.collection.layout import beside_neighbors
+from nearsay.annotate.scorers.two_pass_kernels import nearest_of_each_word
+from nearsay.core import compiling
 from nearsay.distances.named import DISTANCES, as_distance
 from nearsay.distances.vectors import VectorDistance
-from nearsay.neighbors import labeled as labeled_neighbors
-from nearsay.neighbors.living_table import LivingTable
-from nearsay.neighbors.scanned import scanned
-from nearsay.posterior.named import POSTERIORS
-from nearsay.posterior.weighted import Weighted
+from nearsay.neighbors.by_class import labeled as labeled_neighbors
+from nearsay.neighbors.living.living_table import LivingTable
+from nearsay.neighbors.living.scanned_classes import scanned
+from nearsay.posterior.methods.named import POSTERIORS
+from nearsay.posterior.methods.weighted import Weighted
+from nearsay.web.content.map_layout import beside_neighbors
 
 ROOT = Path(__file__).parent.parent
 PARAMETERS = {"minkowski": {"p": 2.5}, "mahalanobis": {"L": [[1.0, 0.3], [0.2, 1.7], [0.1, 0.1]]}}
@@ -131,7 +131,7 @@ def test_neighbors_and_classes_are_the_same_without_compiling(search, metric, ro
 def test_neighbors_of_digits_are_the_same_without_compiling(listed, monkeypatch):
     """Long lists, more classes than tell of all their members, more queries than are taken at once."""
     monkeypatch.setattr(labeled_neighbors, "LIST_ALL_UP_TO", listed)
-    monkeypatch.setattr("nearsay.neighbors.dense.ROWS_AT_ONCE", 100)
+    monkeypatch.setattr("nearsay.neighbors.brute_force.ROWS_AT_ONCE", 100)
     X, y = np.random.default_rng(0).integers(0, 3, (700, 6)).astype(np.float32), np.arange(700) % 23
     index = ns.NeighborIndex().fit(X)
     assert_same(*both_ways(lambda: asked(index, y, X[:90] + np.float32(0.5), 80, (1, 2))))

@@ -13,15 +13,15 @@ from typing import Any
 import numpy as np
 
 from nearsay.annotate.by_k import cross_validated_by_k, measures_by_k
-from nearsay.annotate.joint_neighbors import JointNeighbors
-from nearsay.annotate.keyword_scorers import as_score
-from nearsay.annotate.lasso_neighbors import GroupLassoNeighbors, LassoNeighbors
-from nearsay.annotate.ml_knn import MLkNN
-from nearsay.annotate.relevance import Relevance
-from nearsay.annotate.sparse_coding import SparseCodingAnnotator
-from nearsay.annotate.two_pass_neighbors import TwoPassNeighbors
+from nearsay.annotate.scorers.joint_neighbors import JointNeighbors
+from nearsay.annotate.scorers.keyword_scorers import as_score
+from nearsay.annotate.scorers.lasso_neighbors import GroupLassoNeighbors, LassoNeighbors
+from nearsay.annotate.scorers.ml_knn import MLkNN
+from nearsay.annotate.scorers.relevance import Relevance
+from nearsay.annotate.scorers.sparse_coding import SparseCodingAnnotator
+from nearsay.annotate.scorers.two_pass_neighbors import TwoPassNeighbors
 from nearsay.annotate.word_selection import as_table, most
-from nearsay.arrays import evenly
+from nearsay.core.arrays import evenly
 from nearsay.errors import InputError, unknown_name
 from nearsay.learn.rank_boost import RankBoostNeighbors
 from nearsay.metrics.keywords import keyword_measures

@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Any
 
 from nearsay.displays.drawing import save_figure
-from nearsay.displays.keyword_curve import KeywordCurveDisplay
+from nearsay.displays.keywords.keyword_curve import KeywordCurveDisplay
 from reproduce.annotation.published import FIGURES
 from reproduce.text_table import TextTable
 
@@ -101,7 +101,7 @@ def _draw_curves(rows: list[Row]) -> dict[str, Any]:
 
 def _draw_examples(rows: list[Row]) -> dict[str, Any]:
     from nearsay.data.images import read_image
-    from nearsay.displays.annotated_images import AnnotatedImage, AnnotatedImagesDisplay
+    from nearsay.displays.keywords.annotated_images import AnnotatedImage, AnnotatedImagesDisplay
 
     items = [
         AnnotatedImage(

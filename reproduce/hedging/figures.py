@@ -16,9 +16,9 @@ from typing import Any
 
 import numpy as np
 
-from nearsay.arrays import evenly
+from nearsay.core.arrays import evenly
 from nearsay.decision.guarantee import setting_for
-from nearsay.displays.hedged_answers import hedged_answers, verdicts
+from nearsay.displays.hedging.hedged_answers import hedged_answers, verdicts
 from nearsay.errors import InputError, unknown_name
 from nearsay.metrics.specificity import semantic_similarities
 from reproduce.hedging import tin200

@@ -14,7 +14,7 @@ from typing import Any
 import numpy as np
 from sklearn.base import BaseEstimator, TransformerMixin, clone
 
-from nearsay.arrays import evenly
+from nearsay.core.arrays import evenly
 from nearsay.learn.boost_metric import BoostMetric
 from nearsay.learn.itml import ITML
 from nearsay.learn.lmnn.lmnn import LMNN

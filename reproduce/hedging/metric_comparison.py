@@ -17,10 +17,10 @@ from typing import Any
 import numpy as np
 from sklearn.exceptions import ConvergenceWarning
 
-from nearsay.arrays import evenly
+from nearsay.core.arrays import evenly
+from nearsay.core.parallel import in_parallel
 from nearsay.data.datasets import load_dataset
 from nearsay.neighbors.index import nearest
-from nearsay.parallel import in_parallel
 from nearsay.posterior.votes import count_votes, neighbor_labels, winners
 from reproduce.data_sets import Split
 from reproduce.hedging import tin200

@@ -293,7 +293,7 @@ def _draw_curves(made: Row) -> dict[str, Any]:
 
 
 def _curves(rows: list[Row]) -> Any:
-    from nearsay.displays.specificity_curve import AccuracySpecificityDisplay
+    from nearsay.displays.hedging.specificity_curve import AccuracySpecificityDisplay
 
     keys = [key for key in ("classifier", "posterior", "k", "method") if len({row.get(key) for row in rows}) > 1]
     curves = {
@@ -311,7 +311,7 @@ def _word(value: Any) -> str:
 
 
 def _draw_f_scores(made: Row) -> dict[str, Any]:
-    from nearsay.displays.f_against_k import FScoreDisplay
+    from nearsay.displays.keywords.f_against_k import FScoreDisplay
 
     return {"": FScoreDisplay.from_scores(f_by_k(made["rows"]))}
 
@@ -329,14 +329,14 @@ def _draw_bars(made: Row) -> dict[str, Any]:
 
 
 def _draw_answers(made: Row) -> dict[str, Any]:
-    from nearsay.displays.hedged_answers import HedgedAnswersDisplay
+    from nearsay.displays.hedging.hedged_answers import HedgedAnswersDisplay
 
     display = HedgedAnswersDisplay(methods=("Flat", "Flat-rej", "DARTS"), rows=made["rows"])
     return {"": display.plot()}
 
 
 def _draw_neighbors(made: Row) -> dict[str, Any]:
-    from nearsay.displays.similar_neighbors import SimilarNeighborsDisplay
+    from nearsay.displays.keywords.similar_neighbors import SimilarNeighborsDisplay
     from nearsay.posterior.classifier import NeighborClassifier
     from reproduce.hedging.tin200 import load_images
 

@@ -13,15 +13,15 @@ from typing import Any
 
 import numpy as np
 
-from nearsay.arrays import evenly
+from nearsay.core.arrays import evenly
 from nearsay.data.datasets import load_dataset
 from nearsay.data.rows import LabeledRows
 from nearsay.decision.calibration import calibrate, hold_out
 from nearsay.neighbors.index import NeighborIndex
 from nearsay.neighbors.table import NeighborTable
-from nearsay.posterior.proportional import Proportional
+from nearsay.posterior.methods.proportional import Proportional
+from nearsay.posterior.methods.weighted import Weighted
 from nearsay.posterior.votes import lift, winners
-from nearsay.posterior.weighted import Weighted
 from nearsay.taxonomy.named import load_taxonomy
 from nearsay.taxonomy.taxonomy import Taxonomy
 from reproduce.hedging.learned_metrics import Candidates, Learned, learn

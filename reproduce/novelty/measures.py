@@ -14,7 +14,7 @@ from sklearn.neighbors import LocalOutlierFactor
 from sklearn.preprocessing import StandardScaler
 
 from nearsay.errors import InputError, unknown_name
-from nearsay.neighbors.find import nearest
+from nearsay.neighbors.neighbor_search import nearest
 from nearsay.posterior.classifier import NeighborClassifier
 from nearsay.search.exact import ExactSearch
 from reproduce.data_sets import DATA_SETS, read

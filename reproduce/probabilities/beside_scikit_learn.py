@@ -7,14 +7,14 @@ from typing import Any
 
 import numpy as np
 
-from nearsay.arrays import evenly
+from nearsay.core.arrays import evenly
 from nearsay.data.datasets import load_dataset
 from nearsay.data.rows import LabeledRows
 from nearsay.metrics.probability import accuracy, brier, expected_calibration_error, mean_log_posterior
+from nearsay.posterior.choice.model_choice import NEIGHBORS_TO_TRY
 from nearsay.posterior.classifier import NeighborClassifier
 from nearsay.posterior.fused import FusedClassifier
-from nearsay.posterior.model_choice import NEIGHBORS_TO_TRY
-from nearsay.posterior.named import AUTO
+from nearsay.posterior.methods.named import AUTO
 from reproduce.held_out import Answers, Fold, ask, chosen_ways, stratified_folds
 
 MNIST_TRAIN, MNIST_TEST = 5000, 2000

@@ -19,7 +19,7 @@ from nearsay.errors import InputError, unknown_name
 from nearsay.metrics.probability import accuracy, macro_precision, macro_recall, mean_log_posterior
 from nearsay.posterior.classifier import NeighborClassifier
 from nearsay.posterior.fused import FusedClassifier
-from nearsay.posterior.named import AUTO, POSTERIORS
+from nearsay.posterior.methods.named import AUTO, POSTERIORS
 from reproduce.held_out import (
     Answers,
     Fold,

@@ -5,7 +5,7 @@ one can trust, and shows the neighbors as evidence. What most people need is
 here; the rest is in the packages named at the end of ``dir(nearsay)``.
 """
 
-from nearsay.lazy import attach
+from nearsay.core.lazy import attach
 
 __version__ = "0.1.0"
 

@@ -1,5 +1,5 @@
 """Keywords: who the neighbors of an item are, how they pass their words on, and the annotators built from both."""
 
-from nearsay.lazy import attach
+from nearsay.core.lazy import attach
 
 __getattr__, __dir__, __all__ = attach(__name__, __file__)

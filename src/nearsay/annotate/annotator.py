@@ -21,18 +21,18 @@ from sklearn.utils.validation import check_is_fitted
 from nearsay.annotate.auto_scorers import RELEVANCES, auto_scorers
 from nearsay.annotate.calibration import KeywordCalibration
 from nearsay.annotate.keyword_columns import KeywordColumns
-from nearsay.annotate.keyword_scorers import KeywordScorer, as_relevances, as_scorers
 from nearsay.annotate.scorer_choice import ScorerChoices, choose_scorers
+from nearsay.annotate.scorers.keyword_scorers import KeywordScorer, as_relevances, as_scorers
 from nearsay.annotate.word_selection import Worth, best_recall_weight, most
-from nearsay.arrays import as_rows, check_n_neighbors, evenly, row_blocks
+from nearsay.core.arrays import as_rows, check_n_neighbors, evenly, row_blocks
+from nearsay.core.settings import check_choice, check_number, check_whole
 from nearsay.data.keywords import Keywords, annotated_order, rows_and_keywords
 from nearsay.data.rows import as_ids
 from nearsay.errors import InputError
 from nearsay.learn.keyword_projection import some_words
 from nearsay.metrics.keywords import keyword_measures
 from nearsay.neighbors.table import NeighborTable
-from nearsay.posterior.evidence import InWords, InWordsList, names_of
-from nearsay.settings import check_choice, check_number, check_whole
+from nearsay.posterior.evidence.evidence import InWords, InWordsList, names_of
 
 # By what the words of an item are put in order.
 ORDERS = ("score", "probability", "worth")

@@ -14,12 +14,12 @@ from scipy.sparse import csr_array
 from sklearn.base import BaseEstimator, TransformerMixin
 from sklearn.pipeline import make_pipeline
 
-from nearsay.annotate.joint_neighbors import JointNeighbors
 from nearsay.annotate.keyword_columns import KERNEL, KERNEL_OF_OTHERS, LINEAR, VECTORS, KeywordColumns
-from nearsay.annotate.keyword_scorers import KeywordScorer
-from nearsay.annotate.regression import KeywordRegression
-from nearsay.annotate.relevance import Relevance
-from nearsay.annotate.transformed_neighbors import TransformedNeighbors
+from nearsay.annotate.scorers.joint_neighbors import JointNeighbors
+from nearsay.annotate.scorers.keyword_scorers import KeywordScorer
+from nearsay.annotate.scorers.regression import KeywordRegression
+from nearsay.annotate.scorers.relevance import Relevance
+from nearsay.annotate.scorers.transformed_neighbors import TransformedNeighbors
 from nearsay.learn.keyword_projection import KeywordProjection
 
 # Votes that fade slowly, and fast: the weights of both are learned.

@@ -11,13 +11,13 @@ from scipy.sparse import csr_array
 from sklearn.base import clone
 from sklearn.model_selection import KFold
 
-from nearsay.annotate.keyword_scorers import as_score
+from nearsay.annotate.scorers.keyword_scorers import as_score
 from nearsay.annotate.word_selection import as_table, most
+from nearsay.core.settings import check_estimator, check_randomness, check_whole
 from nearsay.data.keywords import Keywords, annotated_order, rows_and_keywords
 from nearsay.errors import InputError
 from nearsay.metrics.keywords import keyword_measures
 from nearsay.neighbors.table import NeighborTable
-from nearsay.settings import check_estimator, check_randomness, check_whole
 
 
 def measures_by_k(
@@ -72,7 +72,7 @@ def cross_validated_by_k(
 
     Neighbors are learned and searched once a fold, with the largest k. The measures are those of all rows together.
 
-    >>> from nearsay.annotate.joint_neighbors import JointNeighbors
+    >>> from nearsay.annotate.scorers.joint_neighbors import JointNeighbors
     >>> X, Y = [[0], [1], [2], [10], [11], [12]], [["cat"]] * 3 + [["dog"]] * 3
     >>> rows = cross_validated_by_k(JointNeighbors(), X, Y, [1, 4], relevance="count", n_keywords=1, cv=3)
     >>> [(row["k"], round(row["f1"], 2)) for row in rows]

@@ -17,7 +17,7 @@ import numpy as np
 from scipy.sparse import csr_array
 from scipy.special import expit
 
-from nearsay.arrays import row_blocks
+from nearsay.core.arrays import row_blocks
 from nearsay.errors import InputError
 
 # Of a scorer's scores one column is the score divided by its usual largest; the other grows like its logarithm, from

@@ -24,15 +24,15 @@ from sklearn.utils.extmath import randomized_svd
 from sklearn.utils.validation import check_is_fitted
 
 from nearsay.annotate.calibration import KeywordCalibration
-from nearsay.annotate.landmarks import LandmarkFeatures
-from nearsay.annotate.relevance import Relevance
-from nearsay.arrays import as_rows, evenly
+from nearsay.annotate.scorers.landmarks import LandmarkFeatures
+from nearsay.annotate.scorers.relevance import Relevance
+from nearsay.core.arrays import as_rows, evenly
 from nearsay.data.keywords import annotated_order, rows_and_keywords
 from nearsay.distances.vectors import Euclidean
 from nearsay.learn.keyword_projection import unit_length
 from nearsay.learn.linear_map import in_units
 from nearsay.neighbors.index import NeighborIndex
-from nearsay.neighbors.spaces import as_spaces
+from nearsay.neighbors.joint.feature_spaces import as_spaces
 
 VECTORS, LINEAR, KERNEL, KERNEL_OF_OTHERS = "vectors", "linear", "kernel", "kernel of others"
 # Linear methods hold the square of the number of columns. Of more columns than this, or than rows, come so many

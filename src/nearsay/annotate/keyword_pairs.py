@@ -7,9 +7,9 @@ from dataclasses import dataclass
 import numpy as np
 from scipy.sparse import csr_array
 
-from nearsay.arrays import row_blocks
+from nearsay.core.arrays import row_blocks
+from nearsay.core.settings import check_whole
 from nearsay.errors import InputError
-from nearsay.settings import check_whole
 
 # Rounds of drawing pairs that should share nothing: where only one pair in ten does, these still find nearly all.
 ROUNDS = 20

@@ -11,7 +11,7 @@ import numpy as np
 from scipy.sparse import csr_array
 
 from nearsay.annotate.calibration import KeywordCalibration
-from nearsay.arrays import evenly
+from nearsay.core.arrays import evenly
 
 # Pairs of row and word by which scorers are held against each other: with 260 words 1,000 rows.
 MOST_PAIRS_JUDGED = 2**18

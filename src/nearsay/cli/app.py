@@ -9,12 +9,12 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from nearsay.terminal import FAILED, Commands, command_line, empty_table, print_errors, print_lines
+from nearsay.core.terminal import FAILED, Commands, command_line, empty_table, print_errors, print_lines
 
 if TYPE_CHECKING:
     from rich.table import Table
 
-    from nearsay.collection.batches import Problem
+    from nearsay.collection.ingest.batches import Problem
 
 # Bad rows that are told one by one; the JSON has them all.
 PROBLEMS_TOLD = 1000

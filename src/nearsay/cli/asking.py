@@ -11,14 +11,23 @@ import typer
 
 from nearsay.cli.app import Cluster, Collection, Encoder, Pictures, Strict, Who, app, count, person, tell_problems
 from nearsay.cli.building import Header, IdColumn, Source
+from nearsay.core.terminal import (
+    FAILED,
+    AsJson,
+    empty_table,
+    print_json,
+    print_lines,
+    print_parts,
+    show_progress,
+    show_rows,
+)
 from nearsay.errors import InputError
-from nearsay.terminal import FAILED, AsJson, empty_table, print_json, print_lines, print_parts, show_progress, show_rows
 
 if TYPE_CHECKING:
     from rich.table import Table
 
     from nearsay.collection.answers import Answer
-    from nearsay.collection.batches import Batch
+    from nearsay.collection.ingest.batches import Batch
 
 PANEL = "Ask it"
 # Answers that a terminal shows; a file has them all.
@@ -85,7 +94,7 @@ def label(
     _check_out(out, format, beside_pictures)
     if out is None and not beside_pictures and (format is not None or overwrite):
         raise InputError("--format and --overwrite are about the file that is written: name it with --out.")
-    from nearsay.collection.exports import export_answers
+    from nearsay.collection.export.answer_exports import export_answers
     from nearsay.collection.indexing import asked_source, new_rows
     from nearsay.collection.live import LiveCollection
 
@@ -226,9 +235,9 @@ def export(
       nearsay export birds.nearsay -o birds.csv
       nearsay export birds.nearsay -o sidecars --format xmp
     """
-    from nearsay.collection.item_exports import export_items
+    from nearsay.collection.export.item_exports import export_items
+    from nearsay.collection.ingest.pictures import picture_folder
     from nearsay.collection.live import LiveCollection
-    from nearsay.collection.pictures import picture_folder
 
     _check_out(out, format, beside_pictures)
     if out is None and not beside_pictures:
@@ -287,7 +296,7 @@ def _label_parts(
 ) -> None:
     """Answer about a folder of Parquet files, file by file."""
     from nearsay.collection.labeling_parts import label_parts
-    from nearsay.neighbors.workers import named_cluster
+    from nearsay.neighbors.sharded.workers import named_cluster
 
     given = [name for name, is_given in refused.items() if is_given]
     if out is None or given:
@@ -334,7 +343,7 @@ def _answers(answers: list[Answer]) -> list[Any]:
 
 
 def _record(record: Any) -> str:
-    from nearsay.posterior.records import range_in_words
+    from nearsay.posterior.evidence.records import range_in_words
 
     if record is None:
         return ""

@@ -8,7 +8,7 @@ from typing import Annotated, Any
 import typer
 
 from nearsay.cli.app import Cluster, Collection, Strict, Who, app, count, person, tell_problems
-from nearsay.terminal import FAILED, AsJson, print_json, print_lines, show_progress, show_rows
+from nearsay.core.terminal import FAILED, AsJson, print_json, print_lines, show_progress, show_rows
 
 PANEL = "Make a collection"
 Source = Annotated[Path, typer.Argument(metavar="SRC", help="A table, arrays, or a folder of pictures.")]
@@ -63,11 +63,11 @@ def index(
       nearsay index leaves.csv -o leaves.nearsay --taxonomy trees.csv
       nearsay index more.csv -o leaves.nearsay --add
     """
-    from nearsay.collection.described import Description
     from nearsay.collection.indexing import add_source, index_source
+    from nearsay.collection.ingest.image_description import Description
     from nearsay.collection.live import LiveCollection
     from nearsay.errors import InputError
-    from nearsay.neighbors.workers import named_cluster
+    from nearsay.neighbors.sharded.workers import named_cluster
 
     reading: dict[str, Any] = {
         "labels": labels, "label_column": label_column, "keywords_column": keywords_column, "id_column": id_column,
@@ -125,9 +125,9 @@ def learn(
     Example:
       nearsay learn birds.nearsay
     """
-    from nearsay.collection.learned_elsewhere import learned_on
+    from nearsay.collection.distributed_learning import learned_on
     from nearsay.collection.live import LiveCollection
-    from nearsay.neighbors.workers import named_cluster
+    from nearsay.neighbors.sharded.workers import named_cluster
 
     settings: dict[str, Any] = {"posterior": posterior, "n_neighbors": n_neighbors or "auto"}
     with LiveCollection.open(path) as collection, show_progress("Learning from past cases"):

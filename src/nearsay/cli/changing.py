@@ -7,8 +7,8 @@ from typing import Annotated, Any
 import typer
 
 from nearsay.cli.app import Collection, Ids, Who, app, count, person
+from nearsay.core.terminal import AsJson, print_json, print_lines
 from nearsay.errors import InputError, NotSure
-from nearsay.terminal import AsJson, print_json, print_lines
 
 PANEL = "Correct it"
 CORRECTED = ("label", "keywords", "confirmed")

@@ -8,8 +8,17 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from nearsay.cli.app import Cluster, Collection, Encoder, Pictures, app, facts_table, tell_problems
+from nearsay.core.terminal import (
+    FAILED,
+    AsJson,
+    empty_table,
+    print_json,
+    print_lines,
+    print_parts,
+    show_progress,
+    show_rows,
+)
 from nearsay.errors import InputError
-from nearsay.terminal import FAILED, AsJson, empty_table, print_json, print_lines, print_parts, show_progress, show_rows
 
 if TYPE_CHECKING:
     from rich.table import Table
@@ -40,11 +49,11 @@ def evaluate(
       nearsay evaluate birds.nearsay
       nearsay evaluate birds.nearsay --holdout 0.2 --report report.html
     """
-    from nearsay.collection.evaluating import evaluate as judge
-    from nearsay.collection.evaluating import evaluation_report
+    from nearsay.collection.evaluate.evaluate import evaluate as judge
+    from nearsay.collection.evaluate.evaluate import evaluation_report
     from nearsay.collection.indexing import asked_source
     from nearsay.collection.live import LiveCollection
-    from nearsay.neighbors.workers import named_cluster
+    from nearsay.neighbors.sharded.workers import named_cluster
 
     named = {"pictures": pictures, "encoder": encoder}
     with LiveCollection.open(path, read_only=True, **named) as collection, show_rows("Judging answers") as tell:

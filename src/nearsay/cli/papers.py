@@ -10,8 +10,8 @@ from typing import Annotated
 import typer
 
 from nearsay.cli.app import app
+from nearsay.core.terminal import AsJson, empty_table, print_json, print_parts, show_progress
 from nearsay.errors import InputError
-from nearsay.terminal import AsJson, empty_table, print_json, print_parts, show_progress
 
 PANEL = "nearsay itself"
 

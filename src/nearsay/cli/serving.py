@@ -10,8 +10,8 @@ from typing import Annotated
 import typer
 
 from nearsay.cli.app import Collection, Encoder, Pictures, app
+from nearsay.core.terminal import print_lines
 from nearsay.errors import CollectionBusy, InputError, require
-from nearsay.terminal import print_lines
 
 PANEL = "Ask it"
 HERE = ("127.0.0.1", "localhost", "::1")
@@ -43,8 +43,8 @@ def serve(
     uvicorn = require("uvicorn", "web")
     from nearsay.collection.live import LiveCollection
     from nearsay.web.app import make_app
-    from nearsay.web.connections import server_config
     from nearsay.web.rendering import prepare_pages
+    from nearsay.web.server.connections import server_config
 
     if not token and host not in HERE:
         raise InputError(f"Anybody could change the collection at {host}: leave --no-token out.")

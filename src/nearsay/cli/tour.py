@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from nearsay.cli.app import app, facts_table
-from nearsay.terminal import AsJson, empty_table, print_json, print_parts, print_passage, show_progress
+from nearsay.core.terminal import AsJson, empty_table, print_json, print_parts, print_passage, show_progress
 
 if TYPE_CHECKING:
     from rich.table import Table
@@ -43,7 +43,7 @@ def tour(
     if data is TourData.DIGITS:
         _tour_of_digits(picture, as_json)
         return
-    from nearsay.collection.tour import take_tour
+    from nearsay.tour.emoji_tour import take_tour
 
     with ExitStack() as spinner:
         spinner.enter_context(show_progress("Describing pictures, and learning from them"))
@@ -59,7 +59,7 @@ def tour(
 
 
 def _tour_of_digits(picture: Path, as_json: bool) -> None:
-    from nearsay.reports.tour import take_tour
+    from nearsay.tour.digits_tour import take_tour
 
     with show_progress("Asking the neighbors"):
         seen = take_tour(picture)

@@ -7,7 +7,7 @@ from dataclasses import dataclass, field, fields
 from html import escape
 from typing import Any, NamedTuple
 
-from nearsay.posterior.evidence import UNUSUAL, InWords, record_in_words
+from nearsay.posterior.evidence.evidence import UNUSUAL, InWords, record_in_words
 
 # Fields whose names are words of Python have another name in JSON.
 NAME_IN_JSON = {"set_": "set"}

@@ -17,16 +17,16 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from nearsay import __version__
-from nearsay.collection import kept, shards
-from nearsay.collection.database import Database
-from nearsay.collection.faults import entry_faults
-from nearsay.collection.folder import DATABASE, LOG, LOG_INDEX, Folder
-from nearsay.collection.garbage import unnamed_files
-from nearsay.collection.learned import LEARN
 from nearsay.collection.live import LiveCollection
-from nearsay.collection.reading import ReadableStore
-from nearsay.collection.store import Store
-from nearsay.collection.writer_lock import holder_of
+from nearsay.collection.state.learned import LEARN
+from nearsay.collection.store import learned_files, shard_files
+from nearsay.collection.store.database import Database
+from nearsay.collection.store.files.folder import DATABASE, LOG, LOG_INDEX, Folder
+from nearsay.collection.store.files.writer_lock import holder_of
+from nearsay.collection.store.integrity import entry_faults
+from nearsay.collection.store.orphaned_files import unnamed_files
+from nearsay.collection.store.reader import ReadableStore
+from nearsay.collection.store.store import Store
 from nearsay.errors import InputError, NearsayError, StorageError
 
 ANSWERS_COMPARED = 20
@@ -37,7 +37,7 @@ RESTORE_ROWS = "Restore the file from a backup of the collection, or forget its 
 REOPEN = "Close the collection and open it again: what is on disk counts. This should not happen; please report it."
 # What to do, by words of the fault; the first that fit.
 ADVICE = (
-    (f"{os.sep}{kept.FOLDER}{os.sep}", LEARN),
+    (f"{os.sep}{learned_files.FOLDER}{os.sep}", LEARN),
     ("he shard ", RESTORE_ROWS),
     ("he vectors of ", RESTORE_ROWS),
 )
@@ -283,11 +283,11 @@ def _versions(store: Store) -> dict[str, Any]:
 def _sizes(folder: Folder) -> dict[str, int]:
     learned = None
     with suppress(OSError):  # a link, named as a fault
-        learned = folder.folder(kept.FOLDER)
+        learned = folder.folder(learned_files.FOLDER)
     return {
-        "vectors": folder.n_bytes(shards.FOLDER),
+        "vectors": folder.n_bytes(shard_files.FOLDER),
         "database": sum(map(folder.n_bytes, (DATABASE, DATABASE + LOG, DATABASE + LOG_INDEX))),
-        "learned": folder.n_bytes(kept.FOLDER),
+        "learned": folder.n_bytes(learned_files.FOLDER),
         "learned_folders": 0 if learned is None else len(learned.names()),
     }
 

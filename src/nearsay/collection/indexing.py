@@ -15,15 +15,15 @@ from typing import Any
 
 import numpy as np
 
-from nearsay.collection.backup import check_new_folder, new_folder
-from nearsay.collection.batches import Batch, Problem
-from nearsay.collection.described import SETTING, Description, check_columns, numbers_settings
-from nearsay.collection.described_by_workers import DescribedByWorkers
-from nearsay.collection.described_cache import CachedDescribe, cache_folder, move_cache
-from nearsay.collection.durable_files import storage_errors
+from nearsay.collection.ingest.batches import Batch, Problem
+from nearsay.collection.ingest.description_cache import CachedDescribe, cache_folder, move_cache
+from nearsay.collection.ingest.distributed_description import DescribedByWorkers
+from nearsay.collection.ingest.image_description import SETTING, Description, check_columns, numbers_settings
+from nearsay.collection.ingest.sources import READING, Source, read_source
 from nearsay.collection.live import LiveCollection
-from nearsay.collection.sources import READING, Source, read_source
-from nearsay.collection.store import Store
+from nearsay.collection.store.backup import check_new_folder, new_folder
+from nearsay.collection.store.files.durable_files import storage_errors
+from nearsay.collection.store.store import Store
 from nearsay.errors import InputError
 
 PICTURES = "pictures"

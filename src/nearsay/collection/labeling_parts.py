@@ -18,13 +18,13 @@ from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
 
-from nearsay.collection.batches import Problem
-from nearsay.collection.exports import export_answers
+from nearsay.collection.export.answer_exports import export_answers
 from nearsay.collection.indexing import asked_source
+from nearsay.collection.ingest.batches import Problem
 from nearsay.collection.live import LiveCollection
 from nearsay.data.replacing import replacing
 from nearsay.errors import InputError, StorageError
-from nearsay.neighbors.workers import workers_of
+from nearsay.neighbors.sharded.workers import workers_of
 from nearsay.search.stored.places import file_checksum, files_within
 
 ENDING, DONE = ".parquet", ".done.json"

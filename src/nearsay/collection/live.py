@@ -20,24 +20,37 @@ from typing import Any, Self
 
 import numpy as np
 
-from nearsay.arrays import GrowingArray
 from nearsay.collection.answers import Answer
-from nearsay.collection.checked import checked_edges, checked_ids, checked_labels, checked_vectors, checked_words
-from nearsay.collection.events import Event
-from nearsay.collection.feature_groups import FeatureGroups, check_measurable, check_metric
-from nearsay.collection.item_table import frame_of
-from nearsay.collection.learned import Learned, NeighborsAlone
-from nearsay.collection.live_items import LiveItems, Standing
-from nearsay.collection.live_views import LiveViews, Sight, Voters, checked_queries
-from nearsay.collection.now import Now
-from nearsay.collection.questions import Duplicate, Mistake, ToLabel, label_next, likely_mistakes, near_duplicates
-from nearsay.collection.spoken import answers_of, answers_of_rows
-from nearsay.collection.store import Store
+from nearsay.collection.state.build_answers import answers_of, answers_of_rows
+from nearsay.collection.state.collection_state import Now
+from nearsay.collection.state.feature_groups import FeatureGroups, check_measurable, check_metric
+from nearsay.collection.state.item_table import frame_of
+from nearsay.collection.state.learned import Learned, NeighborsAlone
+from nearsay.collection.state.live_items import LiveItems, Standing
+from nearsay.collection.state.live_views import LiveViews, Sight, Voters, checked_queries
+from nearsay.collection.state.suggestions import (
+    Duplicate,
+    Mistake,
+    ToLabel,
+    label_next,
+    likely_mistakes,
+    near_duplicates,
+)
+from nearsay.collection.store.events import Event
+from nearsay.collection.store.store import Store
+from nearsay.collection.store.validate_items import (
+    checked_edges,
+    checked_ids,
+    checked_labels,
+    checked_vectors,
+    checked_words,
+)
+from nearsay.core.arrays import GrowingArray
+from nearsay.core.cancellation import stoppable
 from nearsay.errors import InputError
-from nearsay.neighbors.living_table import LivingTable
+from nearsay.neighbors.living.living_table import LivingTable
 from nearsay.neighbors.table import NeighborTable
-from nearsay.posterior.feature_group import View
-from nearsay.stopping import stoppable
+from nearsay.posterior.views.feature_group import View
 from nearsay.taxonomy.taxonomy import Taxonomy
 
 LEARNED = "learned"

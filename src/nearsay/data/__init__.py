@@ -1,5 +1,5 @@
 """Labeled rows: from files, to files, and the papers' data sets by name."""
 
-from nearsay.lazy import attach
+from nearsay.core.lazy import attach
 
 __getattr__, __dir__, __all__ = attach(__name__, __file__)

@@ -16,7 +16,7 @@ from typing import Any
 
 import numpy as np
 
-from nearsay.arrays import evenly, mix, row_blocks
+from nearsay.core.arrays import evenly, mix, row_blocks
 
 # Columns whose numbers are ranked; with more of them, some.
 MOST_RANKED = 256

@@ -11,7 +11,7 @@ from typing import IO, Any
 
 import numpy as np
 
-from nearsay.arrays import READING_A_HEADER
+from nearsay.core.arrays import READING_A_HEADER
 from nearsay.data.images import IMAGE_ENDINGS, read_pixels
 from nearsay.data.replacing import replacing
 from nearsay.data.rows import LabeledRows

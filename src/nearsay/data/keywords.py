@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 from scipy.sparse import csr_array, issparse
 
-from nearsay.arrays import as_rows, mix
+from nearsay.core.arrays import as_rows, mix
 from nearsay.data.content_order import content_lots, lots_of_ranks
 from nearsay.errors import InputError
 

@@ -10,7 +10,7 @@ from typing import Any
 
 import numpy as np
 
-from nearsay.arrays import as_labels, check_row_numbers
+from nearsay.core.arrays import as_labels, check_row_numbers
 from nearsay.errors import InputError, closest
 
 ROWS_SHOWN = 5

@@ -17,7 +17,7 @@ from typing import IO
 
 import numpy as np
 
-from nearsay.arrays import as_labels, row_blocks
+from nearsay.core.arrays import as_labels, row_blocks
 from nearsay.data.replacing import as_text
 from nearsay.data.rows import LabeledRows
 from nearsay.data.tables import (

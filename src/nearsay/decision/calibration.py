@@ -14,13 +14,13 @@ from sklearn.utils.metaestimators import _safe_split
 from sklearn.utils.multiclass import check_classification_targets
 from sklearn.utils.validation import check_is_fitted, has_fit_parameter
 
-from nearsay.arrays import check_row_numbers, check_sample_weight, places_among, row_blocks
+from nearsay.core.arrays import check_row_numbers, check_sample_weight, places_among, row_blocks
+from nearsay.core.validation import checked_labels
 from nearsay.data.content_order import content_order
 from nearsay.errors import InputError
-from nearsay.posterior.fitting import is_auto
+from nearsay.posterior.choice.fit_checks import is_auto
 from nearsay.posterior.past_cases import ROWS_AT_ONCE
 from nearsay.search.shards import ShardedRows
-from nearsay.validation import checked_labels
 
 # One row in so many is held out where a part of the rows is.
 HELD_OUT = 5

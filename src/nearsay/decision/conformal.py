@@ -19,10 +19,10 @@ from typing import Any
 import numpy as np
 from sklearn.utils.validation import check_is_fitted
 
+from nearsay.core.settings import check_choice, check_flag
 from nearsay.decision.calibration import AroundClassifier, columns
 from nearsay.decision.set_evidence import SetEvidenceList, set_evidence
 from nearsay.errors import InputError
-from nearsay.settings import check_choice, check_flag
 
 MOST_NAMES = 5
 

@@ -17,10 +17,10 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from nearsay.arrays import as_labels, check_row_numbers
+from nearsay.core.arrays import as_labels, check_row_numbers
+from nearsay.core.parallel import in_parallel
 from nearsay.decision.rules import Levels, as_compared, as_probabilities, as_score, contenders, levels_of, query_blocks
 from nearsay.errors import InputError, unknown_name
-from nearsay.parallel import in_parallel
 
 if TYPE_CHECKING:
     from nearsay.taxonomy.taxonomy import Taxonomy

@@ -12,7 +12,7 @@ import math
 
 import numpy as np
 
-from nearsay.compiling import compiled
+from nearsay.core.compiling import compiled
 
 # Marks a node that another one beats at every setting. Below zero, so that it never wins and never reaches a threshold.
 BEATEN = -1.0

@@ -23,10 +23,10 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from scipy.special import betaincinv
 
+from nearsay.core.settings import check_choice
 from nearsay.decision.envelope import AccuracyCurve, OperatingPoints, accuracy_curve, check_labels, operating_points
 from nearsay.decision.rules import as_probabilities, flat
 from nearsay.errors import InputError
-from nearsay.settings import check_choice
 
 if TYPE_CHECKING:
     from nearsay.taxonomy.taxonomy import Taxonomy

@@ -9,7 +9,7 @@ from typing import Any
 
 import numpy as np
 
-from nearsay.posterior.evidence import InWords, record_in_words
+from nearsay.posterior.evidence.evidence import InWords, record_in_words
 from nearsay.taxonomy.taxonomy import Taxonomy
 
 LABELS_SHOWN = 3

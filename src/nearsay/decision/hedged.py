@@ -10,7 +10,8 @@ from typing import Any
 import numpy as np
 from sklearn.utils.validation import check_is_fitted
 
-from nearsay.arrays import as_labels
+from nearsay.core.arrays import as_labels
+from nearsay.core.settings import check_choice
 from nearsay.decision.calibration import AroundClassifier, Calibration, other_posteriors
 from nearsay.decision.envelope import AccuracyCurve, accuracy_curve
 from nearsay.decision.gathered import gather
@@ -19,8 +20,7 @@ from nearsay.decision.hedge_evidence import HedgeEvidenceList, hedge_evidence
 from nearsay.decision.records import PastAnswers
 from nearsay.decision.rules import RULES, SUM_TOLERANCE, block_by_block, node_probabilities
 from nearsay.errors import InputError
-from nearsay.posterior.named import AUTO
-from nearsay.settings import check_choice
+from nearsay.posterior.methods.named import AUTO
 from nearsay.taxonomy.taxonomy import Taxonomy
 
 # The root above all classes where no taxonomy is given: of names, and of numbers unless a class has it.

@@ -9,7 +9,7 @@ import numpy as np
 
 from nearsay.decision.envelope import OperatingPoints
 from nearsay.decision.rules import as_compared, node_probabilities, query_blocks
-from nearsay.posterior.records import record_of
+from nearsay.posterior.evidence.records import record_of
 from nearsay.taxonomy.taxonomy import Taxonomy
 
 # So many past cases are kept to tell of; a record needs no more.

@@ -19,9 +19,9 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from nearsay.arrays import as_rows, row_blocks
+from nearsay.core.arrays import as_rows, row_blocks
+from nearsay.core.parallel import in_parallel
 from nearsay.errors import InputError
-from nearsay.parallel import in_parallel
 
 if TYPE_CHECKING:
     from nearsay.taxonomy.taxonomy import Taxonomy

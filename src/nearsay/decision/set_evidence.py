@@ -9,7 +9,7 @@ from typing import Any
 
 import numpy as np
 
-from nearsay.posterior.evidence import InWords
+from nearsay.posterior.evidence.evidence import InWords
 
 MEMBERS_SHOWN = 5
 

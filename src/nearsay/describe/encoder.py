@@ -13,11 +13,11 @@ from typing import Any, Protocol, runtime_checkable
 
 import numpy as np
 
-from nearsay.arrays import row_blocks
+from nearsay.core.arrays import row_blocks
+from nearsay.core.parallel import in_parallel
 from nearsay.data.images import read_image
 from nearsay.describe.descriptor import ImageDescriptor, as_image
 from nearsay.errors import InputError, require, unknown_name
-from nearsay.parallel import in_parallel
 
 # Of red, green and blue over ImageNet, in units of 0 to 1: what most published networks were trained with.
 IMAGENET_MEAN = (0.485, 0.456, 0.406)

@@ -9,9 +9,9 @@ from typing import Any
 
 import numpy as np
 
+from nearsay.core.parallel import jobs, thread_count
 from nearsay.describe.encoder import BATCH_SIZE, IMAGENET_MEAN, IMAGENET_STD, Encoder, Preprocessing, as_layout, as_size
 from nearsay.errors import InputError, require, unknown_name
-from nearsay.parallel import jobs, thread_count
 
 # Of the types a model may declare, those that prepared images can be given in.
 INPUT_TYPES = {"tensor(float)": np.float32, "tensor(float16)": np.float16, "tensor(double)": np.float64}

@@ -8,10 +8,10 @@ from typing import Any
 
 import numpy as np
 
+from nearsay.core.parallel import jobs, thread_count
 from nearsay.describe.efficientnet import MEAN, SIDE, STD
 from nearsay.describe.encoder import BATCH_SIZE, IMAGENET_MEAN, IMAGENET_STD, Encoder, Preprocessing
 from nearsay.errors import InputError, closest, require
-from nearsay.parallel import jobs, thread_count
 
 
 class TorchEncoder(Encoder):

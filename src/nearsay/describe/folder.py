@@ -12,7 +12,8 @@ from typing import Any
 
 import numpy as np
 
-from nearsay.arrays import row_blocks
+from nearsay.core.arrays import row_blocks
+from nearsay.core.parallel import in_parallel, threads
 from nearsay.data.images import image_files, read_image
 from nearsay.data.rows import LabeledRows
 from nearsay.describe.choose_encoder import installed_encoder
@@ -20,7 +21,6 @@ from nearsay.describe.descriptor import ImageDescriptor
 from nearsay.describe.encoder import Encoder, ImageEncoder
 from nearsay.describe.named import MAKADIA, as_descriptor
 from nearsay.errors import InputError
-from nearsay.parallel import in_parallel, threads
 from nearsay.posterior.classifier import NeighborClassifier
 from nearsay.posterior.fused import FusedClassifier
 

@@ -16,11 +16,11 @@ from typing import Any
 import numpy as np
 from sklearn.base import BaseEstimator
 
-from nearsay.arrays import evenly
+from nearsay.core.arrays import evenly
+from nearsay.core.parallel import in_parallel, one_blas_thread
 from nearsay.data.images import read_image
 from nearsay.describe.descriptor import as_image, brightness
 from nearsay.errors import InputError, NotFitted, require, unknown_name
-from nearsay.parallel import in_parallel, one_blas_thread
 
 # Pixels of a cell's side. A patch has 4 × 4 cells, and patches start at every cell.
 CELL_SIDES = (4, 6, 8)

@@ -5,6 +5,6 @@ A display keeps what it shows, ``.plot(ax)`` draws it again elsewhere, and
 have the same names in all displays. matplotlib is imported when the first one is drawn.
 """
 
-from nearsay.lazy import attach
+from nearsay.core.lazy import attach
 
 __getattr__, __dir__, __all__ = attach(__name__, __file__)

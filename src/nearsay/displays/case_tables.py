@@ -11,9 +11,9 @@ import numpy as np
 from nearsay.displays import drawing
 from nearsay.errors import InputError
 from nearsay.posterior.base import Posterior
-from nearsay.posterior.named import POSTERIORS
-from nearsay.posterior.own import as_one
-from nearsay.posterior.past_case_table import CaseTable
+from nearsay.posterior.methods.custom_posterior import as_one
+from nearsay.posterior.methods.named import POSTERIORS
+from nearsay.posterior.methods.past_case_table import CaseTable
 
 # An axis of up to this many cells shows every value and tick; a longer one only a few ticks.
 FEW_CELLS = 12
@@ -44,7 +44,7 @@ class CaseTableDisplay:
 
     >>> import numpy as np
     >>> from nearsay.displays import CaseTableDisplay
-    >>> from nearsay.posterior.past_case_table import CaseTable
+    >>> from nearsay.posterior.methods.past_case_table import CaseTable
     >>> rank = CaseTable("rank", ("rank of the true label",), ([1, 2],), np.array([9, 1]), np.array([0.9, 0.1]))
     >>> [float(bar.get_height()) for bar in CaseTableDisplay.from_tables([rank]).ax_[0].patches]
     [0.9, 0.1]

@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 from sklearn.utils.validation import check_is_fitted
 
-from nearsay.arrays import as_labels, as_rows
+from nearsay.core.arrays import as_labels, as_rows
 from nearsay.data.replacing import replacing
 from nearsay.decision.hedged import HedgedClassifier
 from nearsay.displays.voronoi import Frame

@@ -11,7 +11,7 @@ import numpy as np
 
 from nearsay.displays import drawing
 from nearsay.errors import InputError
-from nearsay.posterior.evidence import Evidence
+from nearsay.posterior.evidence.evidence import Evidence
 from nearsay.taxonomy.words import word_of
 
 # In image heights: the free space between neighbors, and between the query and the first neighbor; a line of text.

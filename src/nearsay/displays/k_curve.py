@@ -11,8 +11,8 @@ from nearsay.displays import drawing
 from nearsay.errors import InputError
 from nearsay.metrics.probability import accuracy, mean_log_posterior
 from nearsay.neighbors.table import NeighborTable
+from nearsay.posterior.choice.k_curve import KCurve, curves_of, largest_k
 from nearsay.posterior.classifier import NeighborClassifier
-from nearsay.posterior.k_curve import KCurve, curves_of, largest_k
 
 
 class KCurveDisplay:

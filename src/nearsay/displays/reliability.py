@@ -9,7 +9,7 @@ import numpy as np
 from nearsay.displays import drawing
 from nearsay.errors import InputError
 from nearsay.metrics.probability import ReliabilityBins, expected_calibration_error, reliability_bins
-from nearsay.posterior.records import likely_range
+from nearsay.posterior.evidence.records import likely_range
 
 CURVE = "reliability curve"
 

@@ -10,11 +10,11 @@ from sklearn.base import clone
 from sklearn.model_selection import train_test_split
 from sklearn.utils import _safe_indexing
 
-from nearsay.arrays import as_labels
+from nearsay.core.arrays import as_labels
+from nearsay.core.settings import check_whole
 from nearsay.displays import drawing
 from nearsay.errors import InputError
 from nearsay.metrics.probability import accuracy, mean_log_posterior
-from nearsay.settings import check_whole
 
 MEASURES = ("accuracy", "mean log posterior")
 

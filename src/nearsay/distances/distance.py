@@ -16,7 +16,7 @@ from typing import Any, ClassVar
 
 import numpy as np
 
-from nearsay.arrays import as_rows, row_blocks, row_width
+from nearsay.core.arrays import as_rows, row_blocks, row_width
 from nearsay.errors import InputError
 
 

@@ -10,7 +10,7 @@ from typing import Any
 
 import numpy as np
 
-from nearsay.arrays import as_rows
+from nearsay.core.arrays import as_rows
 from nearsay.distances.distance import Distance
 from nearsay.errors import InputError
 

@@ -14,12 +14,12 @@ from typing import Any, Literal
 
 import numpy as np
 
-from nearsay.arrays import row_blocks
+from nearsay.core.arrays import row_blocks
+from nearsay.core.parallel import one_blas_thread
 from nearsay.distances.distance import Distance
 from nearsay.distances.shape_context import Shape, describe_shape, shape_distance
 from nearsay.distances.tangent import TangentPlanes, tangent_planes
 from nearsay.errors import InputError
-from nearsay.parallel import one_blas_thread
 
 SIDES = ("both", "query", "row")
 # Below this the Gaussian is so narrow that its derivative vanishes between the pixels.

@@ -6,7 +6,7 @@ import math
 
 import numpy as np
 
-from nearsay.compiling import only_compiled as compiled
+from nearsay.core.compiling import only_compiled as compiled
 
 RINGS = 5
 SECTORS = 12

@@ -6,7 +6,7 @@ from functools import partial
 
 import numpy as np
 
-from nearsay.compiling import only_compiled as compiled
+from nearsay.core.compiling import only_compiled as compiled
 
 
 @compiled

@@ -19,7 +19,7 @@ from functools import partial
 
 import numpy as np
 
-from nearsay.compiling import only_compiled as compiled
+from nearsay.core.compiling import only_compiled as compiled
 
 # Sums over pixels may be taken in several lanes at once. Which lanes is settled when the loop is compiled.
 compiled_in_lanes = partial(compiled, fastmath={"reassoc", "contract"})

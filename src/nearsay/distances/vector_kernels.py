@@ -17,7 +17,7 @@ import math
 
 import numpy as np
 
-from nearsay.compiling import compiled
+from nearsay.core.compiling import compiled
 
 # Rows whose differences mahalanobis holds at once, so that they stay in the processor's cache.
 ROWS_IN_CACHE = 64

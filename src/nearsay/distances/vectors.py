@@ -9,8 +9,8 @@ from typing import Any, ClassVar, cast
 
 import numpy as np
 
-from nearsay.arrays import LARGEST_VALUE, SINGLE_OR_DOUBLE, as_rows, row_blocks
-from nearsay.compiling import PYTHON_STEP, Loop, done_without, worth_compiling
+from nearsay.core.arrays import LARGEST_VALUE, SINGLE_OR_DOUBLE, as_rows, row_blocks
+from nearsay.core.compiling import PYTHON_STEP, Loop, done_without, worth_compiling
 from nearsay.distances import vectors_in_numpy
 from nearsay.distances.distance import Distance
 from nearsay.errors import InputError

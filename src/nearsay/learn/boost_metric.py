@@ -12,14 +12,14 @@ from scipy.linalg import eigh
 from scipy.sparse import csr_array
 from sklearn.exceptions import ConvergenceWarning
 
-from nearsay.arrays import row_blocks
+from nearsay.core.arrays import row_blocks
+from nearsay.core.parallel import one_blas_thread
+from nearsay.core.settings import check_choice, check_number, check_randomness, check_whole
 from nearsay.errors import InputError
 from nearsay.learn.constraints import class_distances
 from nearsay.learn.linear_map import LearnedMetric, progress_bar
 from nearsay.learn.triplets import Triplets, near_triplets, triplet_shares
 from nearsay.learn.tuning import held_out_rows, neighbor_accuracy
-from nearsay.parallel import one_blas_thread
-from nearsay.settings import check_choice, check_number, check_randomness, check_whole
 from nearsay.taxonomy.taxonomy import Taxonomy
 
 # Triplets where their number is not said: this many a row, and no more in all. More cost time and change little.

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 
-from nearsay.compiling import only_compiled as compiled
+from nearsay.core.compiling import only_compiled as compiled
 
 # At this weight, counted in one over the largest margin, a triplet may have lost e^30 of its say: nothing is left to
 # learn from the others. Only a direction that alone satisfies every triplet gets here, whose loss has no minimum.

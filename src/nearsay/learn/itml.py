@@ -9,13 +9,13 @@ from typing import Any, NamedTuple, Self
 import numpy as np
 from sklearn.exceptions import ConvergenceWarning
 
-from nearsay.arrays import as_rows
+from nearsay.core.arrays import as_rows
+from nearsay.core.parallel import one_blas_thread
+from nearsay.core.settings import check_number, check_randomness, check_whole
 from nearsay.errors import InputError, unknown_name
 from nearsay.learn.constraints import Pairs, class_distances, near_pairs, sample_pairs
 from nearsay.learn.linear_map import LearnedMetric, factor, progress_bar
 from nearsay.learn.whitening import around_class_means, power_of, trusted_covariance
-from nearsay.parallel import one_blas_thread
-from nearsay.settings import check_number, check_randomness, check_whole
 from nearsay.taxonomy.taxonomy import Taxonomy
 
 # What share of the observed pairs is nearer than a similar pair should be, and than a dissimilar one should be (%).

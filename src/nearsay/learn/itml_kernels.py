@@ -12,7 +12,7 @@ from functools import partial
 
 import numpy as np
 
-from nearsay.compiling import only_compiled as compiled
+from nearsay.core.compiling import only_compiled as compiled
 
 # One over anything larger is finite.
 SMALLEST = np.finfo(np.float64).tiny

@@ -18,11 +18,11 @@ from scipy.sparse import csr_array
 from sklearn.base import BaseEstimator, TransformerMixin
 from sklearn.utils.validation import check_is_fitted
 
-from nearsay.arrays import as_rows, row_blocks
+from nearsay.core.arrays import as_rows, row_blocks
+from nearsay.core.settings import check_number, check_whole
 from nearsay.data.keywords import rows_and_keywords
 from nearsay.errors import InputError
 from nearsay.learn.linear_map import in_units, varying_columns
-from nearsay.settings import check_number, check_whole
 
 # Words beyond this many, the rarest ones, have no part: the square of their number is held and factored.
 MOST_WORDS = 2000

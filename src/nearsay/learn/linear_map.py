@@ -14,13 +14,13 @@ from sklearn.base import BaseEstimator, ClassNamePrefixFeaturesOutMixin, Transfo
 from sklearn.utils.multiclass import check_classification_targets
 from sklearn.utils.validation import check_is_fitted
 
-from nearsay.arrays import row_blocks
+from nearsay.core.arrays import row_blocks
+from nearsay.core.settings import check_flag
+from nearsay.core.validation import checked_rows, checked_rows_and_labels
 from nearsay.data.content_order import content_order
 from nearsay.distances.distance import Distance
 from nearsay.distances.vectors import Mahalanobis
 from nearsay.errors import InputError
-from nearsay.settings import check_flag
-from nearsay.validation import checked_rows, checked_rows_and_labels
 
 # Where the largest number lies between these, rows are learned from as they are: float32 holds their squares.
 SMALL, LARGE = 1e-15, 1e15

@@ -17,9 +17,9 @@ from typing import Any
 import numpy as np
 from scipy.sparse import csr_array
 
-from nearsay.arrays import row_blocks
-from nearsay.parallel import in_parallel
-from nearsay.settings import check_choice, check_number, check_whole
+from nearsay.core.arrays import row_blocks
+from nearsay.core.parallel import in_parallel
+from nearsay.core.settings import check_choice, check_number, check_whole
 
 WEIGHTINGS = ("ndcg", "equal")
 

@@ -20,15 +20,15 @@ from scipy.sparse import csr_array
 from sklearn.base import BaseEstimator
 from sklearn.utils.validation import check_is_fitted
 
-from nearsay.arrays import as_rows, check_n_neighbors, check_row_numbers, row_blocks
+from nearsay.core.arrays import as_rows, check_n_neighbors, check_row_numbers, row_blocks
+from nearsay.core.parallel import in_parallel
+from nearsay.core.settings import check_flag, check_randomness, check_whole
 from nearsay.data.keywords import annotated_order, rows_and_keywords
 from nearsay.errors import InputError
 from nearsay.learn.preferences import Preferences, draw_preferences
-from nearsay.neighbors import find
-from nearsay.neighbors.spaces import HeldSpaces, as_spaces
+from nearsay.neighbors import neighbor_search
+from nearsay.neighbors.joint.feature_spaces import HeldSpaces, as_spaces
 from nearsay.neighbors.table import NeighborTable
-from nearsay.parallel import in_parallel
-from nearsay.settings import check_flag, check_randomness, check_whole
 
 # A weak ranker that is always right would have infinite weight; this one has about 10.
 ALMOST_ALWAYS = 1 - 1e-9
@@ -303,7 +303,7 @@ class RankBoostNeighbors(BaseEstimator):
 
         _ = self._held.scales  # found once, before every thread looks for them
 
-        table = find.no_neighbors(len(Q), k)
+        table = neighbor_search.no_neighbors(len(Q), k)
         worths = [self.boosted_.worth(space) for space in range(len(self.space_names_))]
 
         def order(rows: slice) -> None:
@@ -316,7 +316,7 @@ class RankBoostNeighbors(BaseEstimator):
                         add_scores(line, np.partition(line, thresholds - 1)[thresholds - 1], values, sums)
             if left_out is not None:
                 score[np.arange(len(score)), left_out[rows]] = -np.inf
-            found = find.nearest_measured(-score, k, then=in_each_space[-1])
+            found = neighbor_search.nearest_measured(-score, k, then=in_each_space[-1])
             table.indices[rows], table.distances[rows] = found.indices, found.distances
 
         in_parallel(order, row_blocks(len(Q), size=QUERIES_AT_ONCE))

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from nearsay.compiling import only_compiled as compiled
+from nearsay.core.compiling import only_compiled as compiled
 
 
 @compiled

@@ -6,7 +6,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from nearsay.arrays import row_blocks
+from nearsay.core.arrays import row_blocks
 from nearsay.neighbors.index import leave_one_out, nearest
 
 

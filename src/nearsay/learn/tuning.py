@@ -13,13 +13,13 @@ from sklearn.preprocessing import FunctionTransformer
 from sklearn.utils.multiclass import check_classification_targets
 from sklearn.utils.validation import check_X_y
 
-from nearsay.arrays import as_rows, row_blocks
+from nearsay.core.arrays import as_rows, row_blocks
+from nearsay.core.settings import check_estimator, check_flag, check_number, check_randomness, check_whole
+from nearsay.core.validation import checked_labels
 from nearsay.data.content_order import content_order
 from nearsay.errors import InputError
 from nearsay.learn.whitening import WithinClassWhitening
 from nearsay.neighbors.index import nearest
-from nearsay.settings import check_estimator, check_flag, check_number, check_randomness, check_whole
-from nearsay.validation import checked_labels
 
 
 @dataclass(frozen=True)

@@ -8,10 +8,10 @@ import numpy as np
 from scipy.sparse import csr_array
 from sklearn.utils.validation import _check_sample_weight
 
+from nearsay.core.parallel import one_blas_thread
+from nearsay.core.settings import check_number
 from nearsay.errors import InputError
 from nearsay.learn.linear_map import LearnedMetric, class_numbers, factor, in_units, varying_columns
-from nearsay.parallel import one_blas_thread
-from nearsay.settings import check_number
 
 
 class WithinClassWhitening(LearnedMetric):

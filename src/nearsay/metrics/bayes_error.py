@@ -7,7 +7,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from nearsay.arrays import as_labels
+from nearsay.core.arrays import as_labels
 from nearsay.distances.named import Metric
 from nearsay.errors import InputError
 from nearsay.neighbors.index import NeighborIndex

@@ -7,7 +7,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from nearsay.arrays import as_labels, places_among
+from nearsay.core.arrays import as_labels, places_among
 from nearsay.errors import InputError
 
 

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from nearsay.compiling import only_compiled as compiled
+from nearsay.core.compiling import only_compiled as compiled
 from nearsay.distances.vector_kernels import measure_euclidean
 from nearsay.neighbors.order_kernels import nearest_first
 from nearsay.search.screening.shortlist_kernels import shortlist

@@ -9,16 +9,16 @@ from typing import Any, Literal
 import numpy as np
 from scipy.sparse import csr_array
 
-from nearsay.data import saved_objects
+from nearsay.core.parallel import in_jobs
+from nearsay.core.settings import check_choice
+from nearsay.data.saved import saved_objects
 from nearsay.distances.named import Metric, as_distance, with_parameters
 from nearsay.errors import InputError, NotFitted
-from nearsay.neighbors import find
-from nearsay.neighbors.labeled import LabeledNeighbors
+from nearsay.neighbors import neighbor_search
+from nearsay.neighbors.by_class.labeled import LabeledNeighbors
 from nearsay.neighbors.table import NeighborTable
-from nearsay.parallel import in_jobs
 from nearsay.search.choose import Choice, SearchBackend, choose
 from nearsay.search.protocol import NeighborSearch
-from nearsay.settings import check_choice
 
 
 class NeighborIndex:
@@ -92,7 +92,7 @@ class NeighborIndex:
     @in_jobs
     def query(self, Q: Any, k: int) -> NeighborTable:
         """The ``k`` nearest rows of every query, nearest first; equal distances by row number."""
-        return find.nearest(self._fitted, Q, k)
+        return neighbor_search.nearest(self._fitted, Q, k)
 
     @in_jobs
     def query_tensors(self, Q: Any, k: int) -> tuple[Any, Any]:
@@ -100,7 +100,7 @@ class NeighborIndex:
 
         They lie where ``Q`` lies. With ``search="gpu"`` and a tensor on the card nothing passes through the host.
         """
-        from nearsay.neighbors.on_card import nearest_tensors
+        from nearsay.neighbors.gpu_queries import nearest_tensors
 
         return nearest_tensors(self._fitted, Q, k)
 
@@ -129,7 +129,11 @@ class NeighborIndex:
     @in_jobs
     def _neighbors_of(self, X: Any, k: int) -> NeighborTable:
         search = self._fitted
-        return find.leave_one_out(search, k) if X is None else find.nearest(search, X, k, input_name="X")
+        return (
+            neighbor_search.leave_one_out(search, k)
+            if X is None
+            else neighbor_search.nearest(search, X, k, input_name="X")
+        )
 
     @in_jobs
     def leave_one_out(self, k: int, rows: Any = None) -> NeighborTable:
@@ -144,7 +148,7 @@ class NeighborIndex:
         -------
         A line for every row, or for each of ``rows`` in the order named; −1 and +inf for a removed row.
         """
-        return find.leave_one_out(self._fitted, k, rows)
+        return neighbor_search.leave_one_out(self._fitted, k, rows)
 
     def with_labels(self, labels: Any, n_classes: int | None = None) -> LabeledNeighbors:
         """The rows as they are now, with the class number of each: asked for the nearest rows *and* classes.

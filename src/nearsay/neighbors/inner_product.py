@@ -15,11 +15,11 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from nearsay.arrays import check_n_neighbors, row_blocks
+from nearsay.core.arrays import check_n_neighbors, row_blocks
+from nearsay.core.parallel import in_jobs
 from nearsay.distances.vectors import Euclidean, sums_in_order
 from nearsay.errors import InputError, NotFitted
 from nearsay.neighbors.index import NeighborIndex
-from nearsay.parallel import in_jobs
 from nearsay.search.choose import SearchBackend
 
 # Rows that are found beside those asked for; and bytes of rows that are multiplied at a time.

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from nearsay.compiling import only_compiled as compiled
+from nearsay.core.compiling import only_compiled as compiled
 from nearsay.distances.vector_kernels import measure_euclidean
 from nearsay.search.screening.narrowing_kernels import keep_nearest, squares
 

@@ -6,7 +6,7 @@ from functools import partial
 
 import numpy as np
 
-from nearsay.compiling import compiled
+from nearsay.core.compiling import compiled
 
 # Inserting one by one beats sorting up to about this many.
 INSERT_UP_TO = 64

@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 from scipy.sparse import csr_array
 
-from nearsay.arrays import check_row_numbers
+from nearsay.core.arrays import check_row_numbers
 from nearsay.errors import InputError
 from nearsay.neighbors.class_order import NearestClasses, joined_classes
 

@@ -1,11 +1,11 @@
 from nearsay.posterior.base import Posterior as Posterior
 from nearsay.posterior.classifier import NeighborClassifier as NeighborClassifier
-from nearsay.posterior.evidence import Evidence as Evidence
-from nearsay.posterior.evidence import EvidenceList as EvidenceList
+from nearsay.posterior.evidence.evidence import Evidence as Evidence
+from nearsay.posterior.evidence.evidence import EvidenceList as EvidenceList
+from nearsay.posterior.evidence.fused_evidence import FusedEvidence as FusedEvidence
+from nearsay.posterior.evidence.fused_evidence import GroupEvidence as GroupEvidence
+from nearsay.posterior.evidence.label_scores import LabelScores as LabelScores
 from nearsay.posterior.fused import FusedClassifier as FusedClassifier
-from nearsay.posterior.fused_evidence import FusedEvidence as FusedEvidence
-from nearsay.posterior.fused_evidence import GroupEvidence as GroupEvidence
-from nearsay.posterior.label_scores import LabelScores as LabelScores
-from nearsay.posterior.named import POSTERIORS as POSTERIORS
+from nearsay.posterior.methods.named import POSTERIORS as POSTERIORS
 from nearsay.posterior.sharded import ShardedClassifier as ShardedClassifier
 from nearsay.posterior.sharded import count_past_cases as count_past_cases

@@ -11,15 +11,15 @@ from typing import Any
 
 import numpy as np
 
-from nearsay.arrays import row_blocks
+from nearsay.core.arrays import row_blocks
 from nearsay.errors import InputError
 from nearsay.neighbors.table import NeighborTable
 from nearsay.posterior.base import Posterior
-from nearsay.posterior.named import name_of
-from nearsay.posterior.own import OwnPosterior
+from nearsay.posterior.methods.custom_posterior import OwnPosterior
+from nearsay.posterior.methods.named import name_of
 from nearsay.posterior.priors import Priors
 from nearsay.posterior.votes import lift, winners
-from nearsay.search.card.results import brought
+from nearsay.search.gpu.results import brought
 
 
 @dataclass(frozen=True)

@@ -13,19 +13,17 @@ from sklearn.base import BaseEstimator, ClassifierMixin
 from sklearn.utils import _safe_indexing
 from sklearn.utils.validation import check_is_fitted
 
-from nearsay.arrays import evenly, places_among
+from nearsay.core.arrays import evenly, places_among
+from nearsay.core.parallel import in_jobs
+from nearsay.core.settings import with_hints
 from nearsay.data.content_order import content_order
 from nearsay.data.rows import as_ids
 from nearsay.distances.functions import PrecomputedDistance
 from nearsay.distances.named import Metric, as_distance, with_parameters
 from nearsay.neighbors.table import NeighborTable
-from nearsay.parallel import in_jobs
 from nearsay.posterior.answers import Answers
 from nearsay.posterior.base import FOLDS_LEFT_OUT, GroupPosterior, Posterior, folds_by
-from nearsay.posterior.beside import ModelBeside, gaussians_beside
-from nearsay.posterior.evidence import Evidence, EvidenceList, evidence
-from nearsay.posterior.feature_group import View
-from nearsay.posterior.fitting import (
+from nearsay.posterior.choice.fit_checks import (
     check_answering,
     check_beside,
     check_learning,
@@ -37,10 +35,8 @@ from nearsay.posterior.fitting import (
     posteriors_to_try,
     seed_of,
 )
-from nearsay.posterior.k_curve import KCurve, curves_of, largest_k
-from nearsay.posterior.kneighbors import KNeighbors
-from nearsay.posterior.label_scores import LabelScores
-from nearsay.posterior.model_choice import (
+from nearsay.posterior.choice.k_curve import KCurve, curves_of, largest_k
+from nearsay.posterior.choice.model_choice import (
     Candidate,
     Choices,
     Chooser,
@@ -50,10 +46,14 @@ from nearsay.posterior.model_choice import (
     neighbors_to_try,
     views_to_try,
 )
-from nearsay.posterior.named import PosteriorName
-from nearsay.posterior.nested import answers_by_other_choices, worth_nesting
-from nearsay.posterior.novelty import Novelty
-from nearsay.posterior.own import OwnPosterior, PosteriorLike
+from nearsay.posterior.choice.nested import answers_by_other_choices, worth_nesting
+from nearsay.posterior.evidence.evidence import Evidence, EvidenceList, evidence
+from nearsay.posterior.evidence.label_scores import LabelScores
+from nearsay.posterior.evidence.novelty import Novelty
+from nearsay.posterior.evidence.records import Records, records_of_answers
+from nearsay.posterior.kneighbors import KNeighbors
+from nearsay.posterior.methods.custom_posterior import OwnPosterior, PosteriorLike
+from nearsay.posterior.methods.named import PosteriorName
 from nearsay.posterior.past_cases import (
     MAX_PAST_CASES,
     PastCases,
@@ -64,13 +64,13 @@ from nearsay.posterior.past_cases import (
     rows_not_judged,
 )
 from nearsay.posterior.priors import Priors, PriorsLike
-from nearsay.posterior.records import Records, records_of_answers
-from nearsay.posterior.row_maps import STANDARDIZED, WHITENED_BESIDE, unequal_columns
 from nearsay.posterior.row_weights import rows_that_count
-from nearsay.posterior.views import Views
+from nearsay.posterior.views.feature_group import View
+from nearsay.posterior.views.model_beside import ModelBeside, gaussians_beside
+from nearsay.posterior.views.row_transforms import STANDARDIZED, WHITENED_BESIDE, unequal_columns
+from nearsay.posterior.views.views import Views
 from nearsay.posterior.votes import neighbor_labels
 from nearsay.search.choose import SearchBackend
-from nearsay.settings import with_hints
 
 # Metrics by name in which a column of large numbers drowns the others; and how many past cases say whether it should.
 SCALES_MATTER = ("euclidean", "l2")

@@ -13,21 +13,18 @@ from sklearn.base import BaseEstimator, ClassifierMixin
 from sklearn.utils.multiclass import check_classification_targets
 from sklearn.utils.validation import check_is_fitted
 
-from nearsay.arrays import evenly, places_among, row_blocks
+from nearsay.core.arrays import evenly, places_among, row_blocks
+from nearsay.core.parallel import in_jobs
+from nearsay.core.settings import check_choice
+from nearsay.core.validation import checked_rows, checked_rows_and_labels
 from nearsay.data.content_order import content_order
 from nearsay.data.rows import as_ids
 from nearsay.distances.named import with_parameters
 from nearsay.errors import InputError
 from nearsay.neighbors.table import NeighborTable
-from nearsay.parallel import in_jobs
 from nearsay.posterior.base import Posterior
-from nearsay.posterior.classifier import NeighborClassifier
-from nearsay.posterior.evidence import EvidenceList
-from nearsay.posterior.feature_group import View
-from nearsay.posterior.fitting import check_answering, check_n_neighbors, is_auto, posteriors_to_try, seed_of
-from nearsay.posterior.fused_evidence import FusedEvidence, fused_evidence
-from nearsay.posterior.fusion import Fusion
-from nearsay.posterior.model_choice import (
+from nearsay.posterior.choice.fit_checks import check_answering, check_n_neighbors, is_auto, posteriors_to_try, seed_of
+from nearsay.posterior.choice.model_choice import (
     CASES_TO_CHOOSE_BY,
     Candidate,
     Choices,
@@ -35,14 +32,17 @@ from nearsay.posterior.model_choice import (
     neighbors_to_try,
     views_to_try,
 )
-from nearsay.posterior.nested import thirds, worth_nesting
+from nearsay.posterior.choice.nested import thirds, worth_nesting
+from nearsay.posterior.classifier import NeighborClassifier
+from nearsay.posterior.evidence.evidence import EvidenceList
+from nearsay.posterior.evidence.fused_evidence import FusedEvidence, fused_evidence
+from nearsay.posterior.evidence.records import Records, records_of_answers
+from nearsay.posterior.methods.fusion import Fusion
 from nearsay.posterior.past_cases import possible_members, put_in, rows_judged, rows_not_judged, sample_of
 from nearsay.posterior.priors import Priors, PriorsLike, log_frequencies
-from nearsay.posterior.records import Records, records_of_answers
 from nearsay.posterior.row_weights import HoldsRowsThatCount, rows_that_count
+from nearsay.posterior.views.feature_group import View
 from nearsay.posterior.votes import neighbor_labels, winners
-from nearsay.settings import check_choice
-from nearsay.validation import checked_rows, checked_rows_and_labels
 
 EXPONENTS = ("learned",)
 # Products of the same numbers in another order differ in their last digits; they count as equal.

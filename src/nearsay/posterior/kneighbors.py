@@ -7,10 +7,10 @@ from typing import Any, Literal
 from scipy.sparse import csr_array
 from sklearn.utils.validation import check_is_fitted
 
+from nearsay.core.settings import check_choice
 from nearsay.neighbors.index import NeighborIndex
 from nearsay.neighbors.table import NeighborTable
 from nearsay.posterior.row_weights import HoldsRowsThatCount
-from nearsay.settings import check_choice
 
 
 class KNeighbors(HoldsRowsThatCount):

@@ -8,10 +8,10 @@ from typing import Any, Protocol
 
 import numpy as np
 
-from nearsay.arrays import row_blocks, rows_within
+from nearsay.core.arrays import row_blocks, rows_within
 from nearsay.errors import InputError
+from nearsay.neighbors.by_class.labeled import LIST_ALL_UP_TO, ROWS_ASKED
 from nearsay.neighbors.class_order import MEMBERS_OF_NEAREST, NearestClasses
-from nearsay.neighbors.labeled import LIST_ALL_UP_TO, ROWS_ASKED
 from nearsay.neighbors.table import NeighborTable, joined
 
 ROWS_AT_ONCE = 4096

@@ -15,7 +15,7 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from nearsay.errors import InputError
-from nearsay.posterior.fusion import normalized
+from nearsay.posterior.methods.fusion import normalized
 from nearsay.posterior.row_weights import RowWeights
 
 UNIFORM = "uniform"

@@ -12,7 +12,7 @@ from typing import Any
 
 import numpy as np
 
-from nearsay.arrays import check_sample_weight
+from nearsay.core.arrays import check_sample_weight
 from nearsay.neighbors.table import NeighborTable
 
 # Weights are kept to so many binary digits behind the point, with a mean from 1 to 2. So their sums are exact for up to

@@ -20,28 +20,28 @@ from sklearn.utils import _safe_indexing, column_or_1d
 from sklearn.utils.multiclass import check_classification_targets
 from sklearn.utils.validation import check_is_fitted
 
-from nearsay.arrays import places_among, row_blocks, rows_within
+from nearsay.core.arrays import places_among, row_blocks, rows_within
+from nearsay.core.parallel import in_jobs
+from nearsay.core.validation import checked_labels
 from nearsay.data.rows import as_ids
 from nearsay.distances.named import Metric
 from nearsay.errors import InputError
-from nearsay.neighbors.shard_search import NO_ROWS
-from nearsay.neighbors.sharded import ANSWER_BYTES, MEMORY, LabeledShards, Progress, ShardedIndex
+from nearsay.neighbors.sharded.shard_search import NO_ROWS
+from nearsay.neighbors.sharded.sharded_index import ANSWER_BYTES, MEMORY, LabeledShards, Progress, ShardedIndex
 from nearsay.neighbors.table import NeighborTable
-from nearsay.parallel import in_jobs
-from nearsay.posterior.beside import ModelBeside
+from nearsay.posterior.choice.fit_checks import check_answering, check_beside, check_learning
 from nearsay.posterior.classifier import NeighborClassifier
-from nearsay.posterior.feature_group import View
-from nearsay.posterior.fitting import check_answering, check_beside, check_learning
-from nearsay.posterior.label_scores import LabelScores
-from nearsay.posterior.named import PosteriorName
-from nearsay.posterior.own import PosteriorLike
-from nearsay.posterior.past_case_table import Tabulated
+from nearsay.posterior.evidence.label_scores import LabelScores
+from nearsay.posterior.methods.custom_posterior import PosteriorLike
+from nearsay.posterior.methods.named import PosteriorName
+from nearsay.posterior.methods.past_case_table import Tabulated
 from nearsay.posterior.past_cases import MAX_PAST_CASES, ROWS_AT_ONCE, possible_members, put_in, rows_not_judged
 from nearsay.posterior.priors import PriorsLike
 from nearsay.posterior.row_weights import rows_that_count
-from nearsay.posterior.shard_views import ModelOverShards, ShardView
+from nearsay.posterior.views.feature_group import View
+from nearsay.posterior.views.model_beside import ModelBeside
+from nearsay.posterior.views.shard_views import ModelOverShards, ShardView
 from nearsay.search.shards import ShardedRows
-from nearsay.validation import checked_labels
 
 
 class ShardedClassifier(NeighborClassifier):
@@ -239,7 +239,7 @@ def count_past_cases(
     the second time is read from there.
 
     >>> import tempfile
-    >>> from nearsay.posterior.rank import Rank
+    >>> from nearsay.posterior.methods.rank import Rank
     >>> folder = tempfile.mkdtemp()
     >>> np.save(f"{folder}/0.npy", np.array([[0.0], [1.0], [5.0], [6.0]]))
     >>> labeled = ShardedIndex().fit(folder).with_labels([0, 0, 1, 1])

@@ -10,9 +10,9 @@ from collections.abc import Callable
 
 import numpy as np
 
-from nearsay.arrays import mix
+from nearsay.core.arrays import mix
+from nearsay.core.settings import check_choice
 from nearsay.neighbors.table import NeighborTable
-from nearsay.settings import check_choice
 
 
 def neighbor_labels(table: NeighborTable, labels: np.ndarray) -> np.ndarray:

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from typing import Any
 
 from nearsay.displays.case_tables import without_empty_end
-from nearsay.posterior.past_case_table import CaseTable
+from nearsay.posterior.methods.past_case_table import CaseTable
 
 # A longer axis is neither drawn nor listed.
 MOST_CELLS = 40

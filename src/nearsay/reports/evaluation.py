@@ -14,9 +14,9 @@ from typing import Any
 
 import numpy as np
 
-from nearsay.arrays import as_labels
+from nearsay.core.arrays import as_labels
+from nearsay.displays.hedging.specificity_curve import AccuracySpecificityDisplay, measured_curve
 from nearsay.displays.reliability import ReliabilityDisplay
-from nearsay.displays.specificity_curve import AccuracySpecificityDisplay, measured_curve
 from nearsay.errors import InputError
 from nearsay.metrics.keywords import keyword_measures
 from nearsay.metrics.probability import (
@@ -27,7 +27,7 @@ from nearsay.metrics.probability import (
     mean_log_posterior,
     reliability_bins,
 )
-from nearsay.posterior.records import likely_range
+from nearsay.posterior.evidence.records import likely_range
 from nearsay.taxonomy.taxonomy import Taxonomy
 
 ASKED = 0.95

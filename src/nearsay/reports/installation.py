@@ -9,11 +9,11 @@ from importlib import metadata
 from typing import Any
 
 from nearsay import __version__
+from nearsay.core.parallel import thread_count
 from nearsay.data.catalog import DATASETS, TAXONOMIES, Entry, data_folders
-from nearsay.parallel import thread_count
-from nearsay.search.gpu import card
-from nearsay.search.screening import tile_families
+from nearsay.search.gpu.gpu_search import card
 from nearsay.search.screening.products import fastest_products, product_seconds
+from nearsay.search.screening.tiles import tile_families
 
 # Extras that only gather others, or that serve the developers.
 NOT_A_CAPABILITY = ("all", "dev", "site")

@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 
 from nearsay.metrics.probability import accuracy, bins_of, macro_precision, macro_recall
-from nearsay.posterior.records import likely_range
+from nearsay.posterior.evidence.records import likely_range
 from nearsay.posterior.sharded import ShardedClassifier
 from nearsay.reports.evaluation import N_BINS, by_class, confused_pairs
 

@@ -8,8 +8,8 @@ from typing import Any
 
 import numpy as np
 
+from nearsay.core.parallel import thread_count
 from nearsay.neighbors.index import NeighborIndex
-from nearsay.parallel import thread_count
 
 ROUNDS = 3
 

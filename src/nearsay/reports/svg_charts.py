@@ -11,7 +11,7 @@ from typing import Any
 
 import numpy as np
 
-from nearsay.posterior.records import likely_range
+from nearsay.posterior.evidence.records import likely_range
 
 SIDE = 300
 # Room for the words along the axes.

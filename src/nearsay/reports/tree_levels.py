@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 
-from nearsay.arrays import as_labels
+from nearsay.core.arrays import as_labels
 from nearsay.reports.evaluation import confused_pairs
 from nearsay.taxonomy.taxonomy import Taxonomy
 

@@ -24,15 +24,15 @@ from typing import Any, Self
 
 import numpy as np
 
-from nearsay.arrays import row_blocks
+from nearsay.core.arrays import row_blocks
+from nearsay.core.parallel import thread_count
+from nearsay.core.settings import check_number
 from nearsay.distances.distance import Distance
 from nearsay.errors import InputError, require, unknown_name
-from nearsay.parallel import thread_count
 from nearsay.search.exact import ExactSearch
 from nearsay.search.ivf_cells import ROWS_A_CELL, cell_centers, cell_count, nearest_cells
 from nearsay.search.running_recall import MeasuredRecall, RunningRecall
 from nearsay.search.static_index import A_FEW_MORE, Proposals, StaticSearch
-from nearsay.settings import check_number
 
 # More neighbors than this are searched exactly: a graph would have to visit so many rows that little is gained.
 LARGEST_K = 256

@@ -10,15 +10,15 @@ from typing import Any, Literal, TypeAlias
 
 import numpy as np
 
+from nearsay.core.settings import check_number
 from nearsay.distances.distance import Distance
 from nearsay.distances.named import as_distance
 from nearsay.errors import InputError, unknown_name
 from nearsay.search.approximate import ApproximateSearch, why_not_approximate
 from nearsay.search.exact import ExactSearch
-from nearsay.search.gpu import GpuSearch, card_holds
+from nearsay.search.gpu.gpu_search import GpuSearch, card_holds
 from nearsay.search.protocol import NeighborSearch
 from nearsay.search.trees import TreeSearch, why_no_tree
-from nearsay.settings import check_number
 
 # From here on a graph answers more than twice as fast as exact search (20,000 × 64, one thread: 26 against 73
 # microseconds a query). Building it takes as long as some 75,000 exact queries, at any size: hence only when asked.

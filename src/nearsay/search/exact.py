@@ -13,9 +13,9 @@ from typing import Any
 
 import numpy as np
 
+from nearsay.core.parallel import in_parallel, shares
 from nearsay.distances.distance import Distance
 from nearsay.errors import unknown_name
-from nearsay.parallel import in_parallel, shares
 from nearsay.search.protocol import Versioned, WriterLock
 from nearsay.search.row_store import HeldRows
 from nearsay.search.screening.candidate_tables import join_looks

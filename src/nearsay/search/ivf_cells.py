@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from nearsay.arrays import row_blocks
+from nearsay.core.arrays import row_blocks
 from nearsay.search.exact import ExactSearch
 
 ROUNDS = 6

@@ -25,7 +25,7 @@ from nearsay.search.row_store import HeldRows
 
 @runtime_checkable
 class NeighborSearch(Protocol):
-    """Proposes candidates; ``nearsay.neighbors.find`` alone measures and orders them.
+    """Proposes candidates; ``nearsay.neighbors.neighbor_search`` alone measures and orders them.
 
     ``exact`` promises that the k nearest rows, with ties by row number, are
     always among the candidates.

@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 
-from nearsay.arrays import GrowingArray, check_row_numbers, row_blocks, row_width, rows_within
+from nearsay.core.arrays import GrowingArray, check_row_numbers, row_blocks, row_width, rows_within
 from nearsay.errors import InputError
 
 # Row numbers fit into 32 bits where candidates are listed by the million.

@@ -22,10 +22,10 @@ from typing import Any
 
 import numpy as np
 
-from nearsay.arrays import largest_norm, row_blocks
+from nearsay.core.arrays import largest_norm, row_blocks
+from nearsay.core.parallel import in_parallel
 from nearsay.distances.distance import Distance
 from nearsay.errors import unknown_name
-from nearsay.parallel import in_parallel
 from nearsay.search.screening import bounds
 from nearsay.search.static_index import Proposals, StaticSearch
 

@@ -14,12 +14,14 @@ from starlette.routing import Route
 
 from nearsay.collection.live import LiveCollection
 from nearsay.errors import NearsayError
-from nearsay.web import asking, batches, browsing, correcting, jobs, judging, mapping, openapi, reviewing
-from nearsay.web.gate import Gate
-from nearsay.web.looks import Looks
+from nearsay.web import openapi
+from nearsay.web.content.page_caches import Looks
+from nearsay.web.content.served_collection import Served
+from nearsay.web.pages import asking, batches, browsing, correcting, judging, mapping, reviewing
 from nearsay.web.rendering import on_error, sorry
-from nearsay.web.served import Served
-from nearsay.web.static_files import StaticFiles
+from nearsay.web.server import jobs
+from nearsay.web.server.gate import Gate
+from nearsay.web.server.static_files import StaticFiles
 
 
 def make_app(collection: LiveCollection, token: str | None, hosts: tuple[str, ...] = ()) -> Starlette:

@@ -15,8 +15,8 @@ from starlette.requests import Request
 from starlette.responses import Response
 from starlette.routing import BaseRoute, Route
 
-from nearsay.collection.choosing import STATES
-from nearsay.collection.layout import LAYOUTS
+from nearsay.web.content.item_filters import STATES
+from nearsay.web.content.map_layout import LAYOUTS
 from nearsay.web.rendering import respond
 
 TEXT: dict[str, Any] = {"type": "string"}

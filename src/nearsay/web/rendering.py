@@ -11,12 +11,12 @@ from jinja2 import Environment, PackageLoader, StrictUndefined
 from starlette.requests import Request
 from starlette.responses import HTMLResponse, JSONResponse, RedirectResponse, Response
 
-from nearsay.collection.exports import as_json
+from nearsay.collection.export.answer_exports import as_json
+from nearsay.core.printable import printable
 from nearsay.errors import InputError, NearsayError, NotSure
-from nearsay.posterior.records import range_in_words
-from nearsay.printable import printable
+from nearsay.posterior.evidence.records import range_in_words
+from nearsay.web.content.served_collection import Changed, Overloaded, Served
 from nearsay.web.drawings import spark
-from nearsay.web.served import Changed, Overloaded, Served
 
 templates = Environment(
     loader=PackageLoader("nearsay.web"),

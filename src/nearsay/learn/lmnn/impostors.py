@@ -26,8 +26,8 @@ from typing import NamedTuple
 import numpy as np
 
 from nearsay.errors import require
-from nearsay.learn.lmnn.impostors_there import ImpostorsThere
-from nearsay.search.gpu import card_holds
+from nearsay.learn.lmnn.gpu_impostors import ImpostorsThere
+from nearsay.search.gpu.gpu_search import card_holds
 
 # Share of the reach that is added as room. More makes longer lists, less makes new ones more often.
 ROOM = 0.1

@@ -8,13 +8,13 @@ from typing import Any, Self
 import numpy as np
 from sklearn.exceptions import ConvergenceWarning
 
+from nearsay.core.parallel import one_blas_thread
+from nearsay.core.settings import check_number, check_whole
 from nearsay.errors import InputError
 from nearsay.learn.constraints import class_distances
 from nearsay.learn.linear_map import LearnedMetric, factor, progress_bar
 from nearsay.learn.lmnn.solve import Problem, mixed_with_euclidean, solve
 from nearsay.learn.lmnn.targets import target_neighbors
-from nearsay.parallel import one_blas_thread
-from nearsay.settings import check_number, check_whole
 from nearsay.taxonomy.taxonomy import Taxonomy
 
 # Margins go with this plus the distance of two classes, from 0 to 1: the largest is at most three times the smallest.

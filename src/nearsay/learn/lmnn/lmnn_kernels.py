@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from functools import partial
 
-from nearsay.compiling import only_compiled as compiled
+from nearsay.core.compiling import only_compiled as compiled
 
 
 # A sum may be taken in several lanes, four times as fast; it is always taken in the same ones.

@@ -11,9 +11,9 @@ from __future__ import annotations
 
 import numpy as np
 
-from nearsay.arrays import evenly, row_blocks
+from nearsay.core.arrays import evenly, row_blocks
+from nearsay.core.parallel import in_parallel, one_blas_thread, thread_count
 from nearsay.learn.lmnn.impostors import ImpostorLists
-from nearsay.parallel import in_parallel, one_blas_thread, thread_count
 
 
 class LMNNLoss:

@@ -6,10 +6,10 @@ from typing import NamedTuple
 
 import numpy as np
 
+from nearsay.core.parallel import one_blas_thread
 from nearsay.learn.linear_map import Tell
 from nearsay.learn.lmnn.descent import Descent, Function, descend
 from nearsay.learn.lmnn.loss import LMNNLoss, scatter_of_targets
-from nearsay.parallel import one_blas_thread
 
 # Steps over a few rows cost little and go most of the way: over one row in 16, then one in 4, then all.
 SHARES = (16, 4)

@@ -19,7 +19,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from nearsay.arrays import row_blocks
+from nearsay.core.arrays import row_blocks
 from nearsay.distances.distance import Distance
 from nearsay.search.row_store import HeldRows
 from nearsay.search.screening import screen

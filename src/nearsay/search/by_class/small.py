@@ -12,7 +12,7 @@ one thread): 1.1 to 1.8 times as fast for the order of the classes of 1,600 or 2
 rows, left one out, and 1.9 times for four members of each of 100 classes; 150 rows
 lose, 1.5 times for 1,000 queries. The nearest rows alone gained 1.2 times at most and
 lost for few rows, and several members of each of a few classes lost, so both go block
-by block, as does one of each where classes are small (``neighbors/class_search.py``). Timed
+by block, as does one of each where classes are small (``neighbors/by_class/class_search.py``). Timed
 apart: copying half of the products (``times_others``) gains 1.1 times with 64
 columns, and 1.5 times with 256.
 """
@@ -25,9 +25,9 @@ from functools import partial
 
 import numpy as np
 
-from nearsay.arrays import row_blocks, row_width
+from nearsay.core.arrays import row_blocks, row_width
+from nearsay.core.parallel import in_parallel
 from nearsay.distances.distance import Distance
-from nearsay.parallel import in_parallel
 from nearsay.search.by_class.grouped import GroupedRows, list_best_of_all
 from nearsay.search.row_store import HeldRows
 from nearsay.search.screening.prepared_rows import KEEP_UP_TO

@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from nearsay.compiling import only_compiled as compiled
+from nearsay.core.compiling import only_compiled as compiled
 from nearsay.search.by_class.stretch_kernels import best_and_next, njit_nonan
 
 # Below the score +inf of what is out of reach. Thresholds are float64: what adding the slack rounds is far below it.

@@ -17,7 +17,7 @@ from functools import partial
 
 import numpy as np
 
-from nearsay.compiling import only_compiled as compiled
+from nearsay.core.compiling import only_compiled as compiled
 from nearsay.search.screening.selection_kernels import kth_smallest
 from nearsay.search.screening.shortlist_kernels import cut_back, just_above
 

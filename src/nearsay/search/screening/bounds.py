@@ -45,7 +45,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from nearsay.arrays import LARGEST_VALUE
+from nearsay.core.arrays import LARGEST_VALUE
 
 # The largest relative error of one operation.
 SINGLE_ROUNDOFF, DOUBLE_ROUNDOFF = 2.0**-24, 2.0**-53

@@ -17,9 +17,9 @@ from numba import types
 from numba.core import cgutils
 from numba.extending import intrinsic
 
-from nearsay.compiling import only_compiled as compiled
-from nearsay.search.screening.matrix_tile_kernels import BYTE, LONG, fetch_soon
+from nearsay.core.compiling import only_compiled as compiled
 from nearsay.search.screening.selection_kernels import kth_smallest
+from nearsay.search.screening.tiles.matrix_tile_kernels import BYTE, LONG, fetch_soon
 
 # Of a row that is needed next, so many bytes are asked for; a processor reads on by itself.
 LINE_BYTES, ASKED_FOR = 64, 512

@@ -6,7 +6,7 @@ import math
 
 import numpy as np
 
-from nearsay.compiling import done_without, worth_compiling
+from nearsay.core.compiling import done_without, worth_compiling
 
 PLAIN_STEP = 5  # nanoseconds that numpy takes for each number of the rows
 

@@ -17,14 +17,14 @@ from typing import Any
 
 import numpy as np
 
-from nearsay.arrays import SINGLE_OR_DOUBLE, in_cache_lines, row_blocks, rows_within
-from nearsay.parallel import in_parallel, shares, thread_count
+from nearsay.core.arrays import SINGLE_OR_DOUBLE, in_cache_lines, row_blocks, rows_within
+from nearsay.core.parallel import in_parallel, shares, thread_count
 from nearsay.search.screening import bounds
 from nearsay.search.screening.candidate_tables import join_looks, stack_looks
 from nearsay.search.screening.prepared_rows import Geometry, PreparedView
 from nearsay.search.screening.products import Float32Products, pack_rows, whole_columns
 from nearsay.search.screening.rough_scores import RoughScores
-from nearsay.search.screening.tile_families import tile
+from nearsay.search.screening.tiles.tile_families import tile
 
 ROWS_A_BLOCK = 1 << 15
 MERGED_UP_TO = 4096  # rows that came one by one
@@ -127,7 +127,7 @@ class Lists:
 
     def arrays(self) -> tuple[np.ndarray, ...]:
         """The lists of all threads as one."""
-        from nearsay.search.screening.fused_tile_kernels import join_parts
+        from nearsay.search.screening.tiles.fused_tile_kernels import join_parts
 
         if len(self.counts) == 1:
             return self.of_part(0)
@@ -204,7 +204,7 @@ class PackedRows:
 
     def _look(self, Q: np.ndarray, k: int, length: int, n_threads: int, *, guess: bool = True) -> np.ndarray:
         """The same for queries that go over the rows together, shared among threads by rows."""
-        from nearsay.search.screening.fused_tile_kernels import finish
+        from nearsay.search.screening.tiles.fused_tile_kernels import finish
 
         queries, slack, _ = self._queries(Q)
         anything = np.full(len(queries[0]), np.inf, np.float32)
@@ -230,7 +230,7 @@ class PackedRows:
         wanted, which is wrong for one query in a thousand, or wherever the order of the rows makes it so. The lists
         will show it. They are left with the rows of the sample that pass.
         """
-        from nearsay.search.screening.fused_tile_kernels import certain_thresholds
+        from nearsay.search.screening.tiles.fused_tile_kernels import certain_thresholds
 
         expected = k / SAMPLED
         enough = math.ceil(expected + 3 * math.sqrt(expected) + 1)
@@ -258,7 +258,7 @@ class PackedRows:
 
     def _see(self, lists: Lists, queries: Queries, slack: np.ndarray, k: int, *, step: int = 1, seen: int = 0) -> None:
         """Put rows on the lists: of every ``step``-th group, or of all but every ``seen``-th, which have been seen."""
-        from nearsay.search.screening.fused_tile_kernels import see_packed
+        from nearsay.search.screening.tiles.fused_tile_kernels import see_packed
 
         packed, n_parts = self._packed, len(lists.counts)
 
@@ -288,7 +288,7 @@ class PackedRows:
 
     def rough_scores(self, Q: np.ndarray) -> RoughScores:
         """Scores of all rows for a few queries, and how far they can be off."""
-        from nearsay.search.screening.packed_tile_kernels import multiply
+        from nearsay.search.screening.tiles.packed_tile_kernels import multiply
 
         self.pack()
         (values, scales, of_error, of_length), slack, lengths = self._queries(Q)

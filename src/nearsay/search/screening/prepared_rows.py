@@ -17,7 +17,7 @@ from typing import Any, Protocol
 
 import numpy as np
 
-from nearsay.arrays import SINGLE_OR_DOUBLE, GrowingArray, largest_norm, row_blocks
+from nearsay.core.arrays import SINGLE_OR_DOUBLE, GrowingArray, largest_norm, row_blocks
 from nearsay.distances.distance import Distance
 from nearsay.errors import InputError
 from nearsay.search.row_store import HeldRows

@@ -16,10 +16,11 @@ from typing import Any, Protocol
 
 import numpy as np
 
-from nearsay.arrays import in_cache_lines
-from nearsay.parallel import one_blas_thread
-from nearsay.search.screening import bounds, tile_families
-from nearsay.search.screening.tile_families import DEEP, ROWS, tile
+from nearsay.core.arrays import in_cache_lines
+from nearsay.core.parallel import one_blas_thread
+from nearsay.search.screening import bounds
+from nearsay.search.screening.tiles import tile_families
+from nearsay.search.screening.tiles.tile_families import DEEP, ROWS, tile
 
 # Rows that cannot be told apart cost something too: a small gain is none.
 WORTH_IT = 0.75
@@ -78,7 +79,7 @@ class Quantized:
     @cached_property
     def packed(self) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
         """The same sixteen side by side, what their sums begin with, and the scales; filled up to whole tiles."""
-        from nearsay.search.screening.packed_tile_kernels import TILE_ROWS
+        from nearsay.search.screening.tiles.packed_tile_kernels import TILE_ROWS
 
         lines = -(-len(self.values) // TILE_ROWS) * TILE_ROWS
         scales = np.zeros(lines, np.float32)
@@ -88,8 +89,8 @@ class Quantized:
 
 def pack_rows(values: np.ndarray, lines: int) -> tuple[np.ndarray, np.ndarray]:
     """Bytes of rows, sixteen side by side and filled up with zeros to so many; and what their sums begin with."""
-    from nearsay.search.screening.packed_tile_kernels import SERVES
     from nearsay.search.screening.rounding_kernels import pack
+    from nearsay.search.screening.tiles.packed_tile_kernels import SERVES
 
     together = np.int32 if SERVES.deep == DEEP else np.int64
     packed = in_cache_lines((lines // ROWS, values.shape[1] // SERVES.deep, ROWS), together)
@@ -114,8 +115,8 @@ class Int8Products:
         return tile().most_columns
 
     def prepare(self, X: np.ndarray) -> tuple[Quantized, np.ndarray]:
-        from nearsay.search.screening.packed_tile_kernels import QUERIES_AT_ONCE
         from nearsay.search.screening.rounding_kernels import quantize
+        from nearsay.search.screening.tiles.packed_tile_kernels import QUERIES_AT_ONCE
 
         lines = -(-len(X) // QUERIES_AT_ONCE) * QUERIES_AT_ONCE
         rows = Quantized(
@@ -126,7 +127,7 @@ class Int8Products:
         return rows, errors * bounds.ROUNDED_UP
 
     def into(self, left: Quantized, right: Quantized, out: np.ndarray) -> None:
-        from nearsay.search.screening.packed_tile_kernels import multiply
+        from nearsay.search.screening.tiles.packed_tile_kernels import multiply
 
         multiply(tile().moved_up(left.values), left.scales, *right.packed, out)
 

@@ -13,8 +13,8 @@ from functools import partial
 
 import numpy as np
 
-from nearsay.compiling import only_compiled
-from nearsay.search.screening.tile_families import ROWS
+from nearsay.core.compiling import only_compiled
+from nearsay.search.screening.tiles.tile_families import ROWS
 
 # Lengths and errors are sums of squares: adding them in another order moves the last digits (``bounds.ROUNDED_UP``).
 summing = partial(only_compiled, fastmath={"reassoc", "contract", "nsz"})

@@ -16,15 +16,16 @@ from functools import cached_property, partial
 
 import numpy as np
 
-from nearsay.arrays import LARGEST_VALUE, row_blocks, rows_within
-from nearsay.parallel import in_parallel, shares
+from nearsay.core.arrays import LARGEST_VALUE, row_blocks, rows_within
+from nearsay.core.parallel import in_parallel, shares
 from nearsay.search.row_store import HeldRows
-from nearsay.search.screening import bounds, tile_families
+from nearsay.search.screening import bounds
 from nearsay.search.screening.candidate_tables import join_looks, stack_looks
 from nearsay.search.screening.packed_rows import PackedRows
 from nearsay.search.screening.prepared_rows import ROWS_AT_ONCE, Geometry, PlainView, PreparedView, View
 from nearsay.search.screening.products import Float32Products, fastest_products
 from nearsay.search.screening.rough_scores import RoughScores
+from nearsay.search.screening.tiles import tile_families
 
 QUERIES_AT_ONCE = 512  # in one product
 QUERIES_A_TASK = 1024  # a block of rows is prepared once for all of them

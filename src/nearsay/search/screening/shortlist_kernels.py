@@ -23,7 +23,7 @@ from typing import Any
 
 import numpy as np
 
-from nearsay.compiling import only_compiled as compiled
+from nearsay.core.compiling import only_compiled as compiled
 from nearsay.search.screening.minima_kernels import GROUP, lowest_of_group
 from nearsay.search.screening.selection_kernels import kth_smallest
 

@@ -10,7 +10,7 @@ from typing import Any, Protocol
 
 import numpy as np
 
-from nearsay.arrays import READING_A_HEADER
+from nearsay.core.arrays import READING_A_HEADER
 from nearsay.errors import InputError, StorageError, require
 from nearsay.search.stored import arrow_rows
 from nearsay.search.stored.lance import read_fragment

@@ -15,7 +15,7 @@ from typing import Any
 
 import numpy as np
 
-from nearsay.arrays import as_rows
+from nearsay.core.arrays import as_rows
 
 
 @dataclass(frozen=True)

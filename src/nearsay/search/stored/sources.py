@@ -9,7 +9,7 @@ from typing import Any
 
 import numpy as np
 
-from nearsay.arrays import rows_within
+from nearsay.core.arrays import rows_within
 from nearsay.errors import InputError, StorageError
 from nearsay.search.stored.files import NPY, PARQUET, FoundFile, file_kind, look_at
 from nearsay.search.stored.lance import LANCE, look_at_lance

@@ -1,0 +1,1 @@
+"""Keyword scorers: each gives every keyword a score for a query."""

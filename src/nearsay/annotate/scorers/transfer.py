@@ -1,0 +1,58 @@
+"""Keywords passed on as by Makadia, Pavlovic and Kumar (2008): the nearest neighbor's, then what goes with them."""
+
+from __future__ import annotations
+
+import numpy as np
+from scipy.sparse import csr_array
+
+from nearsay.annotate.scorers.relevance import weighted_votes
+from nearsay.core.arrays import row_blocks
+from nearsay.neighbors.table import NeighborTable
+
+
+def transfer_scores(table: NeighborTable, keywords: csr_array) -> np.ndarray:
+    """Scores of all words for every query, in whose order keywords are transferred: (n_queries, n_words).
+
+    1. The words of the nearest neighbor come first, the more frequent ones among all rows before the others.
+    2. Then the words of the other neighbors, by how well they go with the
+       words of the nearest (of the rows that have such a word, the share that
+       has this one too, summed over those words), times the number of these
+       neighbors that have them; ties by that number, then by frequency.
+    3. Then all others, by frequency.
+
+    However many words are taken off the top, they are those that the paper
+    transfers (with five neighbors). Words from steps 1 and 2 score above 1 and up
+    to 2, evenly spaced; the others the share of rows that have them. Where
+    the nearest has no words, step 2 goes by number alone. Missing neighbors say nothing.
+
+    Parameters
+    ----------
+    table : the neighbors of the queries.
+    keywords : (n_rows, n_words) zeros and ones of the rows they were found among.
+
+    The nearest has the second word; of the other neighbors' words, the third goes with it more often than the first:
+
+    >>> Y = csr_array([[0, 1, 0, 0], [1, 0, 1, 0], [0, 1, 1, 0], [0, 0, 0, 1]])
+    >>> transfer_scores(NeighborTable(np.array([[0, 1]]), np.array([[0.0, 1.0]])), Y)
+    array([[1.33333333, 2.        , 1.66666667, 0.25      ]])
+    """
+    frequency = np.asarray(keywords.sum(axis=0), dtype=np.float64).ravel()
+    # Shares and not counts: otherwise the most frequent word of the nearest decides alone what goes with all of them.
+    together = csr_array((keywords.T @ keywords).multiply(1 / np.maximum(frequency, 1)[:, None]))
+    share = frequency / max(keywords.shape[0], 1)
+    scores = np.tile(share, (len(table), 1))
+    for part in row_blocks(len(table), row_bytes=32 * keywords.shape[1]):
+        nearest = _votes(table.indices[part, :1], keywords)
+        others = _votes(table.indices[part, 1:], keywords)
+        alongside = (csr_array(nearest) @ together).toarray()
+        for query in range(len(nearest)):
+            said = np.flatnonzero((nearest[query] > 0) | (others[query] > 0))
+            first = nearest[query, said] > 0
+            support = np.where(first, 0.0, others[query, said])
+            order = said[np.lexsort((-frequency[said], -support, -support * alongside[query, said], ~first))]
+            scores[part.start + query, order] = 2 - np.arange(len(order)) / max(len(order), 1)
+    return scores
+
+
+def _votes(indices: np.ndarray, keywords: csr_array) -> np.ndarray:
+    return weighted_votes(indices, np.ones(indices.shape), keywords)

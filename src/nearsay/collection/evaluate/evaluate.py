@@ -1,0 +1,137 @@
+"""How good the answers of a collection are: asked about items whose labels are known, as a plain dict or a page."""
+
+from __future__ import annotations
+
+import io
+import os
+from pathlib import Path
+from typing import Any
+
+from nearsay.collection.evaluate.evaluation import Judgement
+from nearsay.collection.evaluate.known_items import Asked, Progress
+from nearsay.collection.ingest.picture_sources import path_within
+from nearsay.collection.ingest.pictures import picture_folder
+from nearsay.collection.live import LiveCollection
+from nearsay.data.images import seen
+from nearsay.decision.guarantee import check_share
+from nearsay.errors import InputError
+from nearsay.reports.evaluation import ASKED, evaluation_figures
+from nearsay.reports.report_page import check_free, write_report
+
+PICTURE_SIDE = 160
+
+
+def evaluate(
+    collection: LiveCollection,
+    *,
+    holdout: Any = None,
+    accuracy: float = ASKED,
+    seed: int = 0,
+    on_progress: Progress | None = None,
+    cluster: Any = None,
+) -> dict[str, Any]:
+    """How good the answers of a collection are, in plain values that ``json.dumps`` takes. Nothing is changed.
+
+    Parameters
+    ----------
+    collection : LiveCollection
+    holdout : optional
+        None
+            Every item that votes is answered by all others: where there are fewer than 2,000, with settings that were
+            chosen and learned without it, otherwise with what is learned.
+        a share such as 0.2
+            So many items of every class are answered by the rest, from which all is learned anew, in memory.
+        (ids, X, labels), or what ``read_source`` gives
+            Items from elsewhere are answered by the collection as it is.
+    accuracy : how often hedged answers should be right.
+    seed : which items are held out: the same seed, the same items.
+    on_progress : function of (items done, items in all), optional
+    cluster : optional
+        Who asks the items about the others, as in ``ShardedIndex``: every worker has the collection at its path.
+
+    Returns
+    -------
+    dict
+        As ``evaluation_summary`` gives it, with ``version`` (the event it was judged after), ``not_judged`` (how many
+        items were left out, by reason) and ``notes`` (how some of them count). With a taxonomy, ``hedging["said"]``
+        is what the hedge of the collection reaches at ``accuracy``. A collection of keywords alone has no accuracy.
+
+    How some items count: the label of an inner node ("some bird") is a class like any other, so a more specific answer
+    is wrong, and a hedged one is right at that node or above. The only item of its class cannot be named by others:
+    left out, it counts as wrong; it is never held out.
+
+    >>> import tempfile
+    >>> leaves = LiveCollection.create(tempfile.mkdtemp() + "/leaves", n_columns=1)
+    >>> _ = leaves.add(list("abcdef"), [[0.0], [0.2], [0.3], [4.0], [4.3], [4.4]], labels=["oak"] * 3 + ["elm"] * 3)
+    >>> found = evaluate(leaves)
+    >>> found["n_right"], found["n_items"]
+    (6, 6)
+    >>> evaluate(leaves, holdout=(["g"], [[0.1]], ["elm"]))["mistakes"][0]["suggested"]
+    'oak'
+    >>> leaves.close()
+    """
+    check_share("accuracy", accuracy, ends=True)
+    judgement = Judgement.of(collection, holdout=holdout, seed=seed, on_progress=on_progress, cluster=cluster)
+    return judgement.summary(accuracy)
+
+
+def evaluation_report(
+    collection: LiveCollection,
+    path: str | os.PathLike[str],
+    *,
+    holdout: Any = None,
+    accuracy: float = ASKED,
+    seed: int = 0,
+    pictures: str | os.PathLike[str] | None = None,
+    overwrite: bool = False,
+    on_progress: Progress | None = None,
+    cluster: Any = None,
+) -> dict[str, Any]:
+    """Write what ``evaluate`` gives as one HTML file to open or send, and give it as well.
+
+    Parameters
+    ----------
+    path : where to; a file that is there is kept unless ``overwrite``.
+    pictures : path, optional
+        The folder in which the paths of the items' details (``path``) begin; mistakes are then shown as pictures. By
+        default the collection's setting ``pictures``, where the user has named that folder on this machine.
+    """
+    check_free(path, overwrite=overwrite)
+    check_share("accuracy", accuracy, ends=True)
+    judgement = Judgement.of(collection, holdout=holdout, seed=seed, on_progress=on_progress, cluster=cluster)
+    summary, asked = judgement.summary(accuracy), judgement.asked
+    folder = pictures if pictures is not None else picture_folder(collection.store, None)
+    figures = {}
+    if asked.labels is not None:
+        figures = evaluation_figures(
+            asked.labels,
+            judgement.judged.probabilities,
+            asked.now.classifier.classes_,
+            taxonomy=judgement.tree,
+            asked=accuracy,
+        )
+    shown = {**summary, "mistakes": _with_pictures(summary.get("mistakes", []), asked, folder)}
+    write_report(path, {**shown, "how": " ".join([summary["how"], *summary["notes"]])}, figures, overwrite=overwrite)
+    return summary
+
+
+def _with_pictures(mistakes: list[dict[str, Any]], asked: Asked, folder: Any) -> list[dict[str, Any]]:
+    if folder is None:
+        return mistakes
+    details = dict(zip(asked.ids, asked.details, strict=True))
+    return [{**each, "picture": _picture(Path(folder), details[each["id"]] or {})} for each in mistakes]
+
+
+def _picture(folder: Path, details: dict[str, Any]) -> bytes | None:
+    """A small picture of an item, or None where there is none that can be read."""
+    named = details.get("path")
+    if not isinstance(named, str):
+        return None
+    try:
+        image = seen(path_within(folder, named), at_least=PICTURE_SIDE)
+    except InputError:
+        return None
+    image.thumbnail((PICTURE_SIDE, PICTURE_SIDE))
+    out = io.BytesIO()
+    image.save(out, format="PNG")
+    return out.getvalue()

@@ -1,0 +1,1 @@
+"""Answers and items for other programs: tables, XMP sidecars, Label Studio, FiftyOne."""

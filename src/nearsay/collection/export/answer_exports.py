@@ -1,0 +1,322 @@
+"""What goes out: answers as tables, as sidecars beside pictures, and for the tools people label with.
+
+::
+
+    answers ──► .csv .jsonl .parquet, a DataFrame
+            ──► XMP           a sidecar for each picture            (sidecars.py)
+            ──► Label Studio  tasks with predictions                (labeling_tools.py)
+            ──► FiftyOne      labels.json and data.json
+
+Every file is whole or not there, and none is replaced unless that was asked for.
+"""
+
+from __future__ import annotations
+
+import csv
+import json
+import math
+import os
+import re
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import IO, Any
+
+from nearsay.collection.answers import Answer
+from nearsay.collection.export.labeling_tools import fiftyone_files, label_studio_tasks
+from nearsay.collection.export.xmp_sidecars import write_sidecars
+from nearsay.collection.ingest.batches import Problem
+from nearsay.data.replacing import as_text, replacing
+from nearsay.errors import InputError, require, unknown_name
+from nearsay.posterior.evidence.evidence import record_in_words
+
+BY_ENDING = {".csv": "csv", ".jsonl": "jsonl", ".ndjson": "jsonl", ".parquet": "parquet"}
+# With one of these first, a spreadsheet takes a cell for a formula, and may run it.
+FORMULA = re.compile(r"\s*[=+\-@\t\r\n|%]|[\t\r\n]")
+BETWEEN = "; "
+
+
+@dataclass(frozen=True)
+class Exported:
+    """What was written, and what could not be.
+
+    Attributes
+    ----------
+    paths : list of Path
+    problems : list of Problem
+        Answers that are in none of the files, by their number; only sidecars have any.
+    """
+
+    paths: list[Path]
+    problems: list[Problem] = field(default_factory=list)
+
+
+def export_answers(
+    answers: Iterable[Answer],
+    path: str | os.PathLike[str] | None = None,
+    *,
+    format: str | None = None,
+    overwrite: bool = False,
+    pictures: str | os.PathLike[str] | None = None,
+    beside_pictures: bool = False,
+) -> Exported:
+    """Write answers for spreadsheets, programs, photo managers or labeling tools.
+
+    Parameters
+    ----------
+    answers : Answers
+    path
+        What to write; the ending chooses the format unless ``format`` does. For ``xmp`` and ``fiftyone`` a folder.
+    format : "csv", "jsonl", "parquet", "xmp", "label-studio" or "fiftyone", optional
+    overwrite : bool
+        Replace what is there already.
+    pictures : path, optional
+        The folder in which the paths of the answers begin; for ``fiftyone`` by default that of ``path``.
+    beside_pictures : bool
+        Write XMP sidecars beside the pictures, instead of into a folder ``path``. One that is there is not replaced:
+        new words are added to it.
+
+    >>> import tempfile
+    >>> path = Path(tempfile.mkdtemp()) / "out.csv"
+    >>> _ = export_answers([Answer("=1+1", "owl", 0.9)], path)
+    >>> print(path.read_text().splitlines()[1][:17])
+    "'=1+1","owl",0.9
+    >>> export_answers([], path)
+    Traceback (most recent call last):
+    nearsay.errors.InputError: out.csv is there already. Pass overwrite=True to replace it, or name another file.
+    """
+    given = list(answers)
+    chosen, path = format_and_path(path, format, beside_pictures)
+    if chosen == "xmp" or path is None:
+        folder = None if pictures is None else Path(pictures)
+        return export_sidecars(given, [folder] * len(given), path, overwrite=overwrite)
+    if chosen == "fiftyone":
+        return write_folder(path, fiftyone_files(given, Path(pictures or path.parent)), overwrite=overwrite)
+    return write_file(path, lambda out: WRITERS[chosen](given, out), "An answer", overwrite=overwrite)
+
+
+def format_and_path(
+    path: str | os.PathLike[str] | None, format: str | None, beside_pictures: bool
+) -> tuple[str, Path | None]:
+    """What was asked for: the format, and where to; None is beside the pictures."""
+    if beside_pictures:
+        if path is not None or format not in (None, "xmp"):
+            raise InputError(
+                "beside_pictures=True writes XMP sidecars beside the pictures: leave path out, and format."
+            )
+        return "xmp", None
+    if path is None:
+        raise InputError("Say what to write: pass a path, or beside_pictures=True for XMP sidecars.")
+    return format_of(Path(path), format), Path(path)
+
+
+def export_sidecars(
+    answers: list[Answer], folders: list[Path | None], out: Path | None, *, overwrite: bool
+) -> Exported:
+    """Sidecars of pictures that lie in these folders: below a folder ``out``, or beside the pictures."""
+    if out is None:
+        if any(folder is None and answer.path for answer, folder in zip(answers, folders, strict=True)):
+            raise InputError(
+                "The folder of the pictures is not known on this machine. Pass pictures=, their folder, or write the"
+                " sidecars into a folder of their own."
+            )
+        return Exported(*write_sidecars(answers, folders))
+    if out.resolve() in {folder.resolve() for folder in set(folders) if folder is not None}:
+        raise InputError(
+            f"{out} is the folder of the pictures. Name another one, or ask for sidecars beside the pictures."
+        )
+    if out.exists() and not out.is_dir():
+        raise InputError(f"{out.name} is a file, and sidecars are many: name a folder.")
+    if out.is_dir() and any(out.iterdir()):
+        _check_free(out, overwrite)
+    out.mkdir(exist_ok=True)
+    return Exported(*write_sidecars(answers, folders, out))
+
+
+def format_of(path: Path, format: str | None) -> str:
+    """The format that was asked for, or that the ending stands for."""
+    chosen = format or BY_ENDING.get(path.suffix.lower())
+    if chosen is None or chosen not in WRITERS:
+        if format is None and path.suffix.lower() == ".xmp":
+            raise InputError(
+                "XMP sidecars are one file for each picture: name a folder and pass format='xmp', or"
+                " beside_pictures=True."
+            )
+        if format is None:
+            raise InputError(
+                f"Cannot tell the format from {path.name!r}: known endings are {', '.join(sorted(BY_ENDING))}."
+                f" Or pass format=, one of {', '.join(sorted(WRITERS))}."
+            )
+        raise unknown_name("format", format, WRITERS)
+    return chosen
+
+
+def write_file(path: Path, write: Callable[[IO[bytes]], Any], what: str, *, overwrite: bool) -> Exported:
+    """A file that is whole or not there; one that is there stays unless ``overwrite``."""
+    _check_free(path, overwrite)
+    try:
+        with replacing(path) as out:
+            write(out)
+    except UnicodeError as error:
+        raise InputError(f"{what} cannot be written as UTF-8 ({error}). Correct its id or label.") from error
+    return Exported([path])
+
+
+def write_folder(folder: Path, files: dict[str, Any], *, overwrite: bool) -> Exported:
+    """JSON files in a folder, each whole or not there."""
+    _check_free(folder, overwrite)
+    folder.mkdir(exist_ok=True)
+    for name, content in files.items():
+        with replacing(folder / name) as out, as_text(out) as text:
+            text.write(as_json(content, indent=1))
+    return Exported([folder / name for name in files])
+
+
+def _check_free(path: Path, overwrite: bool) -> None:
+    if path.exists() and not overwrite:
+        raise InputError(f"{path.name} is there already. Pass overwrite=True to replace it, or name another file.")
+
+
+def to_frame(answers: Iterable[Answer]) -> Any:
+    """A pandas DataFrame with a line for every answer; sets, paths, keywords and neighbors are lists in it.
+
+    >>> to_frame([Answer("a", "owl", 0.9, keywords=[("sky", 0.5)])])[["id", "label", "keywords"]]
+      id label     keywords
+    0  a   owl  [(sky, 0.5)]
+    """
+    pandas = require("pandas", "pandas")
+    names = [name for name in Answer("").to_dict() if name != "text"]
+    rows = [[getattr(answer, "set_" if name == "set" else name) for name in names] for answer in answers]
+    return pandas.DataFrame(rows, columns=names)
+
+
+# ------------------------------------------------------------------ tables
+
+
+def flat(answer: Answer) -> dict[str, Any]:
+    """The answer as cells of a table: numbers, and texts in which several things stand side by side.
+
+    >>> flat(Answer("a", "owl", 0.9, {"cases": 3, "right": 2}, keywords=[("sky", 0.5), ("sun", 0.25)]))["keywords"]
+    'sky; sun'
+    """
+    record = answer.record or {}
+    return {
+        "id": answer.id,
+        "label": answer.label,
+        "probability": answer.probability,
+        "cases": record.get("cases"),
+        "right": record.get("right"),
+        "record": None if answer.record is None else record_in_words(answer.record),
+        "set": BETWEEN.join(answer.set_),
+        "node": answer.node,
+        "node_path": " > ".join(answer.node_path),
+        "node_probability": answer.node_probability,
+        "keywords": BETWEEN.join(word for word, _ in answer.keywords),
+        "keyword_scores": BETWEEN.join(f"{score:.4g}" for _, score in answer.keywords),
+        "neighbors": BETWEEN.join(said.id for said in answer.neighbors),
+        "novelty": answer.novelty,
+        "twin_of": answer.twin_of,
+        "path": answer.path,
+        "version": answer.version,
+    }
+
+
+def safe_cell(value: Any) -> Any:
+    """A cell that no spreadsheet runs: an apostrophe before a text that could be a formula; numbers stay.
+
+    >>> safe_cell("=1+1"), safe_cell(-1.5), safe_cell("owl"), safe_cell(None)
+    ("'=1+1", -1.5, 'owl', '')
+    """
+    if value is None:
+        return ""
+    return f"'{value}" if isinstance(value, str) and FORMULA.match(value) else value
+
+
+def _write_csv(answers: list[Answer], out: IO[bytes]) -> None:
+    write_cells(flat(Answer("")), (flat(answer).values() for answer in answers), out)
+
+
+def write_cells(names: Iterable[str], rows: Iterable[Iterable[Any]], out: IO[bytes]) -> None:
+    """A table for spreadsheets, in which no cell is a formula."""
+    with as_text(out) as text:
+        # In quotes, every text: Python's writer leaves a lone carriage return bare, which ends the line for readers.
+        writer = csv.writer(text, lineterminator="\n", quoting=csv.QUOTE_NONNUMERIC)
+        writer.writerow(names)
+        for row in rows:
+            writer.writerow([safe_cell(value) for value in row])
+
+
+def _write_jsonl(answers: list[Answer], out: IO[bytes]) -> None:
+    write_lines((answer.to_dict() for answer in answers), out)
+
+
+def write_lines(values: Iterable[Any], out: IO[bytes]) -> None:
+    """A line of JSON for each value."""
+    with as_text(out) as text:
+        for value in values:
+            text.write(f"{as_json(value)}\n")
+
+
+def as_json(value: Any, *, indent: int | None = None) -> str:
+    """JSON in one line: texts as they are, what is no number null, and no character that some readers end lines at."""
+    written = json.dumps(_plain(value), ensure_ascii=False, allow_nan=False, indent=indent)
+    return re.sub("[\x7f\x85\u2028\u2029]", lambda found: f"\\u{ord(found[0]):04x}", written)
+
+
+def _plain(value: Any) -> Any:
+    if isinstance(value, dict):
+        return {name: _plain(held) for name, held in value.items()}
+    if isinstance(value, list | tuple):
+        return [_plain(held) for held in value]
+    if isinstance(value, float) and not math.isfinite(value):
+        return None
+    return value
+
+
+def _write_parquet(answers: list[Answer], out: IO[bytes]) -> None:
+    pyarrow: Any = require("pyarrow", "parquet")
+    parquet: Any = require("pyarrow.parquet", "parquet")
+    text, number, whole = pyarrow.string(), pyarrow.float64(), pyarrow.int64()
+    said = pyarrow.struct({"id": text, "label": text, "distance": number, "weight": number})
+    word = pyarrow.struct({"word": text, "score": number})
+    record = pyarrow.struct({"cases": whole, "right": whole, "low": number, "high": number})
+    hedge = pyarrow.struct(
+        {
+            "accuracy": number,
+            **dict.fromkeys(("node", "node_word"), text),
+            "node_path": pyarrow.list_(text),
+            "node_probability": number,
+            "node_record": record,
+        }
+    )
+    node = pyarrow.struct({**dict.fromkeys(("node", "word", "parent"), text), "depth": whole, "probability": number})
+    kinds = {
+        **dict.fromkeys(("id", "label", "node", "node_word", "twin_of", "path", "text"), text),
+        **dict.fromkeys(("probability", "node_probability", "novelty"), number),
+        **dict.fromkeys(("set", "node_path"), pyarrow.list_(text)),
+        **dict.fromkeys(("record", "node_record"), record),
+        "probabilities": pyarrow.map_(text, number),
+        "keywords": pyarrow.list_(word),
+        "neighbors": pyarrow.list_(said),
+        "hedges": pyarrow.list_(hedge),
+        "tree": pyarrow.list_(node),
+        "version": whole,
+    }
+    schema = pyarrow.schema([(name, kinds[name]) for name in Answer("").to_dict()])
+    rows = [{**said, "probabilities": [*said["probabilities"].items()]} for said in map(Answer.to_dict, answers)]
+    parquet.write_table(pyarrow.Table.from_pylist(rows, schema=schema), out)
+
+
+def _write_label_studio(answers: list[Answer], out: IO[bytes]) -> None:
+    with as_text(out) as text:
+        text.write(as_json(label_studio_tasks(answers), indent=1))
+
+
+WRITERS: dict[str, Any] = {
+    "csv": _write_csv,
+    "jsonl": _write_jsonl,
+    "parquet": _write_parquet,
+    "label-studio": _write_label_studio,
+    "xmp": None,  # many files, and a folder: these write themselves
+    "fiftyone": None,
+}

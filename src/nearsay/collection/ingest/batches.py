@@ -1,0 +1,261 @@
+"""What a source delivers: batches of rows that can be added, and a problem for each row that cannot.
+
+A reader finds rows as they are, `Checks` lets through those that a collection can hold::
+
+    file or folder ──► reader ──► Found ──► Checks ──► Batch
+                       (rows as they are)      └─────► Problem: row, id, reason
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterable, Iterator
+from dataclasses import asdict, dataclass, field
+from typing import Any, Protocol
+
+import numpy as np
+
+from nearsay.collection.store.validate_items import LARGEST, name_fault, shown_name
+from nearsay.errors import InputError, closest
+from nearsay.taxonomy.taxonomy import Taxonomy
+
+# Above as many names, looking for one that is like a misspelled one takes too long.
+MOST_NAMES_COMPARED = 1000
+
+
+@dataclass(frozen=True)
+class Problem:
+    """A row that was left out, and why.
+
+    Attributes
+    ----------
+    row : int
+        Its number in the source, from 0; rows that were left out count.
+    id : str or None
+    reason : str
+    line : int or None
+        Where it stands in a table of text, from 1, as editors count.
+    source : str
+        The file or folder.
+
+    >>> print(Problem(3, "a7", "the label 'okk' is not in the taxonomy", line=5, source="leaves.csv"))
+    leaves.csv, line 5 ('a7'): the label 'okk' is not in the taxonomy
+    """
+
+    row: int
+    id: str | None
+    reason: str
+    line: int | None = None
+    source: str = ""
+
+    def __str__(self) -> str:
+        place = f"row {self.row}" if self.line is None else f"line {self.line}"
+        source = f"{self.source}, " if self.source else ""
+        return f"{source}{place}{f' ({self.id!r})' if self.id else ''}: {self.reason}"
+
+    def to_dict(self) -> dict[str, Any]:
+        """Everything as values that ``json.dumps`` takes."""
+        return asdict(self)
+
+
+@dataclass(frozen=True, eq=False)
+class Batch:
+    """Rows that can be added to a collection.
+
+    Attributes
+    ----------
+    rows : list of int
+        Their numbers in the source.
+    ids : list of str
+        Each once in the whole source.
+    X : (n_rows, n_columns) float32, none beyond ``checked.LARGEST``
+    labels : list of str or None
+        None for a row without a label.
+    keywords : list of (list of str) or None
+        None for a row of which no keywords are known.
+    details : list of dict
+        What else the source says: ``path`` of a picture, columns of text.
+    """
+
+    rows: list[int]
+    ids: list[str]
+    X: np.ndarray
+    labels: list[str | None]
+    keywords: list[list[str] | None]
+    details: list[dict[str, str]]
+
+    def __len__(self) -> int:
+        return len(self.ids)
+
+
+@dataclass(eq=False)
+class Found:
+    """Rows as a reader found them: nothing is checked, and some may be refused already.
+
+    Attributes
+    ----------
+    X : (n_rows, n_columns)
+        Of a refused row anything may stand here. Pictures that are still to be described have no columns.
+    refused : {place in this block: reason}
+    lines : list of int or None
+    """
+
+    rows: list[int]
+    ids: list[str]
+    X: np.ndarray
+    labels: list[str | None]
+    keywords: list[list[str] | None]
+    details: list[dict[str, str]]
+    refused: dict[int, str] = field(default_factory=dict)
+    lines: list[int] | None = None
+
+
+class Reader(Protocol):
+    """What reads one kind of source."""
+
+    # Sentences that say what was chosen, and why.
+    chosen: list[str]
+    # How many rows there are; of a table of text the lines, which may be a few more.
+    n_rows: int
+    # Names of the columns of X, to say which one holds what cannot be used.
+    columns: list[str]
+
+    def __iter__(self) -> Iterator[Found]: ...
+
+
+class Checks:
+    """Lets through the rows that a collection can hold, and keeps a list of the others."""
+
+    def __init__(
+        self,
+        source: str,
+        columns: list[str],
+        *,
+        known_labels: Collection[str] | None,
+        taxonomy: Taxonomy | None,
+        strict: bool,
+    ) -> None:
+        self.problems: list[Problem] = []
+        self._source = source
+        self._columns = columns
+        self._strict = strict
+        self._known_labels = None if known_labels is None else frozenset(known_labels)
+        self._nodes = None if taxonomy is None else frozenset(map(str, taxonomy.nodes))
+        self._verdicts: dict[str, str | None] = {}
+        # Where each id was met.
+        self._first: dict[str, int] = {}
+
+    def passed(self, found: Found) -> Batch | None:
+        """The rows that can be added; None where that is none of them."""
+        with np.errstate(over="ignore", invalid="ignore"):  # what is too large becomes infinite, and is refused
+            X = np.ascontiguousarray(found.X, dtype=np.float32)
+        holdable: list[bool] = (np.abs(X) <= LARGEST).all(axis=1).tolist()  # type: ignore[assignment]
+        if self._all_good(found, holdable):
+            self._first.update(zip(found.ids, found.rows if found.lines is None else found.lines, strict=True))
+            return Batch(found.rows, found.ids, X, found.labels, found.keywords, found.details)
+        kept: list[int] = []
+        for place, id in enumerate(found.ids):
+            reason = found.refused.get(place) or self._fault(found, place, id, holdable[place])
+            if reason is None:
+                self._first[id] = (found.rows if found.lines is None else found.lines)[place]
+                kept.append(place)
+            else:
+                self.report(_problem(found, place, reason, self._source))
+        if not kept:
+            return None
+        return Batch(
+            [found.rows[place] for place in kept],
+            [found.ids[place] for place in kept],
+            X[kept],
+            [found.labels[place] for place in kept],
+            [found.keywords[place] for place in kept],
+            [found.details[place] for place in kept],
+        )
+
+    def report(self, problem: Problem) -> None:
+        """Keep the problem, or stop at it."""
+        if self._strict:
+            raise InputError(f"{problem}. Nothing was left out, because strict=True; correct it, or drop strict.")
+        self.problems.append(problem)
+
+    def _all_good(self, found: Found, holdable: list[bool]) -> bool:
+        """Whether nothing is wrong with any of the rows: asked of all at once, which takes a tenth of the time."""
+        distinct = set(found.ids)
+        return (
+            not found.refused
+            and all(holdable)
+            and "" not in distinct
+            and all(name_fault(name) is None for name in _names(found))
+            and len(distinct) == len(found.ids)
+            and self._first.keys().isdisjoint(distinct)
+            and all(label is None or self._label_fault(label) is None for label in set(found.labels))
+            and all(map(_is_unicode, map("".join, _details(found))))
+        )
+
+    def _fault(self, found: Found, place: int, id: str, holdable: bool) -> str | None:
+        if not id:
+            return "the id is empty"
+        if (fault := name_fault(id)) is not None:
+            return f"the id {fault}"
+        if id in self._first:
+            return f"the id {id!r} was there before, in {'row' if found.lines is None else 'line'} {self._first[id]}"
+        if not holdable:
+            return self._out_of_range(found.X[place])
+        label, keywords = found.labels[place], found.keywords[place] or []
+        for word in keywords:
+            if (fault := name_fault(word)) is not None:
+                return f"the keyword {shown_name(word)!r} {fault}"
+        if not all(map(_is_unicode, found.details[place].values())):
+            return "it holds bytes that are not UTF-8 text"
+        return None if label is None else self._label_fault(label)
+
+    def _out_of_range(self, row: np.ndarray) -> str:
+        with np.errstate(over="ignore", invalid="ignore"):
+            column = int(np.flatnonzero(~(np.abs(row.astype(np.float32)) <= LARGEST))[0])
+        name = repr(self._columns[column]) if column < len(self._columns) else str(column)
+        if np.isnan(row[column]):
+            return f"there is no number in column {name}"
+        return f"column {name} holds {row[column]:g}; a collection takes numbers up to {LARGEST:g}"
+
+    def _label_fault(self, label: str) -> str | None:
+        if label not in self._verdicts:
+            self._verdicts[label] = self._judge(label)
+        return self._verdicts[label]
+
+    def _judge(self, label: str) -> str | None:
+        if not label.strip():
+            return "the label is blank"
+        if (fault := name_fault(label)) is not None:
+            return f"the label {shown_name(label)!r} {fault}"
+        if self._known_labels is not None and label not in self._known_labels:
+            return f"the label {label!r} is unknown{_alike(label, self._known_labels)}"
+        if self._nodes is not None and label not in self._nodes:
+            return f"the label {label!r} is not in the taxonomy{_alike(label, self._nodes)}"
+        return None
+
+
+def _problem(found: Found, place: int, reason: str, source: str) -> Problem:
+    line = None if found.lines is None else found.lines[place]
+    id = shown_name(found.ids[place].encode("utf-8", "replace").decode())
+    return Problem(found.rows[place], id or None, reason, line, source)
+
+
+def _names(found: Found) -> Iterator[str]:
+    yield from found.ids
+    yield from (word for words in found.keywords if words for word in words)
+
+
+def _details(found: Found) -> Iterator[Iterable[str]]:
+    yield from (details.values() for details in found.details if details)
+
+
+def _alike(label: str, known: frozenset[str]) -> str:
+    return closest(label, sorted(known)) if len(known) <= MOST_NAMES_COMPARED else ""
+
+
+def _is_unicode(text: str) -> bool:
+    """Whether UTF-8 can write it; bytes that are not text are read as lone surrogates."""
+    try:
+        text.encode()
+    except UnicodeEncodeError:
+        return False
+    return True

@@ -1,0 +1,149 @@
+"""Vectors of pictures that were described before, by the content of the file: nothing is described twice.
+
+A cache and nothing more: it may be deleted at any time, a damaged line is described again,
+and where it cannot be opened or written to, everything is described.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import os
+import sqlite3
+import zlib
+from collections.abc import Callable, Mapping
+from contextlib import closing, suppress
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from nearsay.collection.ingest.picture_sources import Describe
+from nearsay.collection.store.files.folder import CACHE, JOURNAL, LOG, LOG_INDEX, Folder
+from nearsay.collection.store.files.sqlite_files import check_schema, connected, raise_interruption
+from nearsay.data.images import content_hash
+from nearsay.describe.folder import SkippedImage
+from nearsay.errors import StorageError
+
+NAME = CACHE
+SCHEMA = """CREATE TABLE described
+    (content TEXT, key TEXT, vector BLOB, digest INTEGER, PRIMARY KEY (content, key)) WITHOUT ROWID;"""
+SECONDS_TO_WAIT = 1.0
+
+
+class CachedDescribe:
+    """Describes pictures, those that it has not seen before.
+
+    Parameters
+    ----------
+    describe : what describes them.
+    folder : where the cache lies, or None for none.
+    record : what is known of how they are described; vectors of another record are not taken.
+    """
+
+    def __init__(self, describe: Describe, folder: Folder | None, record: Mapping[str, Any]) -> None:
+        self.name = getattr(describe, "name", "")
+        self.n_known = 0
+        self._describe = describe
+        self._folder, self._n_columns = folder, record["columns"][-1][1]
+        self._key = hashlib.sha256(json.dumps(record, sort_keys=True).encode()).hexdigest()
+
+    def __call__(self, paths: list[Path]) -> tuple[np.ndarray, list[SkippedImage]]:
+        """A row for each picture that could be described, and those that could not."""
+        contents = [content_hash(path) if path.is_file() else "" for path in paths]
+        known = self._known(contents)
+        new = [path for path, content in zip(paths, contents, strict=True) if content not in known]
+        X, skipped = self._describe(new) if new else (np.empty((0, 0), np.float32), [])
+        gone = {Path(each.path) for each in skipped}
+        fresh = iter(X)
+        rows, found = [], {}
+        for path, content in zip(paths, contents, strict=True):
+            if content in known:
+                rows.append(known[content])
+            elif path not in gone:
+                rows.append(next(fresh))
+                found[content] = rows[-1]
+        self.n_known += len(paths) - len(new)
+        self._keep(found)
+        return (np.stack(rows) if rows else np.empty((0, 0), np.float32)), list(skipped)
+
+    def _known(self, contents: list[str]) -> dict[str, np.ndarray]:
+        known: dict[str, np.ndarray] = {}
+
+        def read(database: sqlite3.Connection) -> None:
+            asked = "SELECT vector, digest FROM described WHERE content = ? AND key = ?"
+            for content in dict.fromkeys(contents):
+                line = database.execute(asked, (content, self._key)).fetchone()
+                if line is not None and _is_vector(line[0], self._n_columns) and zlib.crc32(line[0]) == line[1]:
+                    known[content] = np.frombuffer(line[0], "<f4").astype(np.float32)
+
+        self._in_cache("ro", read)
+        return known
+
+    def _keep(self, found: Mapping[str, np.ndarray]) -> None:
+        if not found:
+            return
+        lines = [(content, self._key, np.asarray(vector, "<f4").tobytes()) for content, vector in found.items()]
+
+        def write(database: sqlite3.Connection) -> None:
+            database.execute("BEGIN IMMEDIATE")
+            database.executemany(
+                "INSERT OR REPLACE INTO described VALUES (?, ?, ?, ?)",
+                [(*line, zlib.crc32(line[2])) for line in lines],
+            )
+            database.execute("COMMIT")
+
+        self._in_cache("rwc", write)
+
+    def _in_cache(self, mode: str, work: Callable[[sqlite3.Connection], None]) -> None:
+        """Work with the cache, where it can be used; one that is damaged is removed, to begin again next time."""
+        folder = self._folder
+        if folder is None or not _is_usable(folder, may_be_missing=mode != "ro"):
+            return
+        try:
+            with closing(connected(folder.path / NAME, mode, timeout=SECONDS_TO_WAIT)) as database:
+                # No journal lies beside it, which could name other files; what a crash leaves half written is damaged.
+                database.execute("PRAGMA journal_mode = MEMORY")
+                database.execute("PRAGMA synchronous = OFF")
+                if mode == "rwc" and not database.execute("SELECT count(*) FROM sqlite_master").fetchone()[0]:
+                    database.execute(SCHEMA)
+                check_schema(database, SCHEMA, folder.path / NAME)
+                work(database)
+        except (StorageError, sqlite3.DatabaseError) as error:
+            if str(error) == "interrupted":
+                raise_interruption()
+            if not isinstance(error, sqlite3.OperationalError):
+                with suppress(OSError):
+                    folder.remove(NAME)
+
+
+def _is_vector(stored: object, n_columns: int) -> bool:
+    return isinstance(stored, bytes) and len(stored) == 4 * n_columns
+
+
+def _is_usable(folder: Folder, *, may_be_missing: bool) -> bool:
+    """Whether SQLite may open it: a plain file without anything beside it that SQLite would follow."""
+    try:
+        alone = all(folder.stat(NAME + side) is None for side in (JOURNAL, LOG, LOG_INDEX))
+        return alone and (folder.file(NAME) is not None or may_be_missing)
+    except OSError:  # no plain file: it is left alone
+        return False
+
+
+def cache_folder(path: Path) -> Folder | None:
+    """The folder in which the cache of a collection that is being made lies; None where something else has its name."""
+    path.mkdir(exist_ok=True)
+    return None if path.is_symlink() else Folder.open(path)
+
+
+def move_cache(partial: Path, part: Path) -> None:
+    """Put the cache into the folder of the collection that is being made, and remove its own."""
+    if partial.is_symlink() or not partial.is_dir():
+        return
+    folder = Folder.open(partial)
+    with suppress(OSError):
+        if folder.file(NAME) is not None:
+            os.replace(folder.path / NAME, part / NAME)
+    folder.close()
+    with suppress(OSError):
+        partial.rmdir()

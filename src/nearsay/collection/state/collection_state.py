@@ -1,0 +1,80 @@
+"""The collection at one version, as its answers see it: rows, voters, and the classifier over them."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from functools import cached_property
+
+import numpy as np
+
+from nearsay.collection.state.keyword_state import KeywordsNow
+from nearsay.collection.state.learned import Learned, LiveClassifier
+from nearsay.collection.state.live_items import NO_LABEL, LiveItems, Standing
+from nearsay.collection.state.live_views import LiveViews
+from nearsay.collection.state.neighbor_radius_cache import KnownReach
+from nearsay.decision.hedged import HedgedClassifier
+from nearsay.neighbors.table import NeighborTable
+
+
+class Now:
+    """The collection at one version, as its answers see it."""
+
+    def __init__(
+        self,
+        left_out: Callable[[LiveViews, int], NeighborTable],
+        version: int,
+        learned: Learned,
+        standing: Standing,
+        views: LiveViews,
+        items: LiveItems,
+        gives_keywords: np.ndarray | None = None,
+    ) -> None:
+        self._left_out = left_out
+        self.version = version
+        self.learned = learned
+        self.standing = standing
+        self.views = views
+        self._before: KeywordsNow | None = None
+        self._reach_before: KnownReach | None = None
+        self._gives = items.gives_keywords() if gives_keywords is None else gives_keywords
+        self.all_labels, self.keywords, self.details = (
+            items.columns[name] for name in ("label", "keywords", "details")
+        )
+        self.alive = items.alive
+
+    @cached_property
+    def classifier(self) -> LiveClassifier:
+        """What answers."""
+        return self.learned.classifier(
+            self.views,
+            self.standing.classes,
+            self.standing.ids,
+            lambda k: self._left_out(self.views, k),
+            self._reach.values,
+        )
+
+    @cached_property
+    def _reach(self) -> KnownReach:
+        """How far the neighbors of rows reach, those that were met."""
+        view, before = self.views.first, self._reach_before
+        self._reach_before = None
+        return KnownReach.unknown(view) if before is None else before.following(view)
+
+    @cached_property
+    def words(self) -> KeywordsNow | None:
+        """What answers with keywords; None where none were learned."""
+        learned = self.learned.keywords
+        if learned is None:
+            return None
+        return KeywordsNow(learned, self._gives, self.keywords, self.views.all_rows, self._before)
+
+    def follow(self, before: Now) -> None:
+        """This is the version after another one, with the same learned: what was made for that serves here too."""
+        self._before = before.__dict__.get("words", before._before)
+        self._reach_before = before.__dict__.get("_reach", before._reach_before)
+
+    @cached_property
+    def hedged(self) -> HedgedClassifier | None:
+        """The same, hedged; None without a taxonomy, or where no item has a label."""
+        hedge = self.learned.hedge
+        return None if hedge is None or self.standing.classes.tolist() == [NO_LABEL] else hedge.around(self.classifier)

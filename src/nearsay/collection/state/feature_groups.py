@@ -1,0 +1,187 @@
+"""How the vectors of a collection are measured: all columns by one distance, or feature groups, each by its own.
+
+    columns of a group, by its own distance ────────────────► a view of each group, for the pool
+    all groups, each divided by its mean distance ──────────► the view that shows the neighbors
+
+No group drowns another in the neighbors that are shown; how much each counts in
+an answer is learned from past cases.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from itertools import pairwise
+from typing import Any
+
+import numpy as np
+
+from nearsay.core.arrays import evenly, within_range
+from nearsay.distances.named import as_distance
+from nearsay.errors import InputError
+from nearsay.posterior.views.feature_group import View
+from nearsay.posterior.views.row_transforms import LearnedLooks, LinearMap, Look
+
+# Distances that are the same both ways, so that one pass says whose neighbor a new row is.
+METRICS = ("euclidean", "cosine", "manhattan", "correlation", "chi2", "hellinger", "jensen_shannon", "canberra")
+# Those that grow with the columns, so that groups can be divided by their mean distance.
+GROWING = ("euclidean", "manhattan")
+PAIRS = 4000
+TOGETHER = "all together"
+
+
+@dataclass(frozen=True)
+class FeatureGroups:
+    """Columns that belong together, and the distance of each group.
+
+    Attributes
+    ----------
+    columns : {name: (start, stop)}
+    metrics : {name: metric}
+
+    >>> FeatureGroups.checked({"color": (0, 3), "shape": slice(3, 7)}, {"color": "chi2", "shape": "euclidean"}, 7)
+    FeatureGroups(columns={'color': (0, 3), 'shape': (3, 7)}, metrics={'color': 'chi2', 'shape': 'euclidean'})
+    """
+
+    columns: dict[str, tuple[int, int]]
+    metrics: dict[str, str]
+
+    @classmethod
+    def checked(cls, groups: Any, metric: Any, n_columns: int) -> FeatureGroups:
+        """Groups as a user names them: pairs (start, stop) or slices, and one metric, or one for each."""
+        if not isinstance(groups, Mapping) or not groups:
+            raise InputError(
+                'feature_groups must name groups of columns, such as {"color": (0, 48), "shape": (48, 112)};'
+                f" got {groups!r}."
+            )
+        columns = {str(name): _ends(name, each, n_columns) for name, each in groups.items()}
+        in_order = sorted(columns, key=lambda name: columns[name])
+        for before, after in pairwise(in_order):
+            if columns[after][0] < columns[before][1]:
+                raise InputError(
+                    f"The feature groups {before!r} {columns[before]} and {after!r} {columns[after]} overlap."
+                    " A column belongs to one group: let each start where the one before it stops."
+                )
+        return cls(columns, _metrics(metric, columns))
+
+    @classmethod
+    def of_settings(cls, settings: Mapping[str, Any]) -> FeatureGroups | None:
+        """Those that a store remembers; None where all columns are measured together."""
+        columns = settings.get("feature_groups")
+        if columns is None:
+            return None
+        return cls({name: (start, stop) for name, (start, stop) in columns.items()}, dict(settings["metric"]))
+
+    def to_settings(self) -> dict[str, Any]:
+        """What a store remembers, in plain JSON."""
+        return {"feature_groups": {name: list(ends) for name, ends in self.columns.items()}, "metric": self.metrics}
+
+    @property
+    def together(self) -> str:
+        """How all groups together are measured: as each of them where they agree, if that can be divided."""
+        shared = set(self.metrics.values())
+        return shared.pop() if len(shared) == 1 and shared <= set(GROWING) else GROWING[0]
+
+    def views(self, X: np.ndarray, labels: np.ndarray, n_classes: int, make: Callable[..., View] = View) -> list[View]:
+        """Fitted views: all groups together, then each by its own distance; of one group that alone."""
+        views = [make(name, slice(*ends), self.metrics[name]) for name, ends in self.columns.items()]
+        if len(views) > 1:
+            look = Look(TOGETHER, distance=self.together)
+            views.insert(0, make("all", None, look.distance, look=look, looks=_AllGroups(self, look, X, labels)))
+        return [view.fit(X, labels, n_classes) for view in views]
+
+    def scales(self, X: np.ndarray) -> np.ndarray:
+        """What each column is multiplied with so that each group counts the same, and 1 is the mean distance.
+
+        Columns in no group have 0.
+        """
+        distance, rows = as_distance(self.together), evenly(len(X), PAIRS)
+        some = np.asarray(X[np.random.default_rng(0).permutation(rows)], np.float64)
+        others = np.roll(some, 1, axis=0)
+        scales = np.zeros(X.shape[1])
+        for start, stop in self.columns.values():
+            scales[start:stop] = _per_mean(distance.paired(some[:, start:stop], others[:, start:stop]))
+        scales *= _per_mean(distance.paired(some * scales, others * scales))
+        return scales
+
+
+@dataclass(frozen=True)
+class ScaledColumns:
+    """Rows with each column times its scale; float32 where the rows are.
+
+    >>> ScaledColumns(np.array([2.0, 0.0]))(np.array([[1.0, 3.0]]))
+    array([[2., 0.]])
+    """
+
+    scales: np.ndarray
+
+    def __call__(self, rows: np.ndarray) -> np.ndarray:
+        """The scaled rows."""
+        return within_range(rows * self.scales, LinearMap.dtype_of(rows.dtype))
+
+    def largest_mapped(self, largest: float) -> float:
+        """No number of a scaled row is larger than this, where none of the rows is larger than ``largest``."""
+        return largest * float(np.abs(self.scales).max(initial=0.0))
+
+
+class _AllGroups(LearnedLooks):
+    """The one look at all groups together; it knows no labels."""
+
+    def __init__(self, groups: FeatureGroups, look: Look, X: np.ndarray, labels: np.ndarray) -> None:
+        super().__init__([look], X, labels)
+        self._scaled = ScaledColumns(groups.scales(X))
+
+    def whole(self, look: Look) -> Any:
+        return self._scaled
+
+
+def check_metric(metric: Any, group: str | None = None) -> str:
+    """A metric that a living collection can use, or an error that lists them."""
+    if not isinstance(metric, str) or metric not in METRICS:
+        whose = "" if group is None else f" for the feature group {group!r}"
+        groups = " Several metrics need feature_groups, one for each." if isinstance(metric, Mapping) else ""
+        raise InputError(f"A collection measures by one of {', '.join(METRICS)}; got metric={metric!r}{whose}.{groups}")
+    return metric
+
+
+def check_measurable(X: np.ndarray, settings: Mapping[str, Any]) -> np.ndarray:
+    """Rows that the distances of a collection can measure, or an error that says which group has what it cannot."""
+    groups = FeatureGroups.of_settings(settings)
+    if groups is None:
+        as_distance(settings.get("metric", "euclidean")).check(X)
+        return X
+    for name, ends in groups.columns.items():
+        try:
+            as_distance(groups.metrics[name]).check(np.ascontiguousarray(X[:, slice(*ends)]))
+        except InputError as error:
+            raise InputError(f"The feature group {name!r} cannot be measured: {error}") from error
+    return X
+
+
+def _metrics(metric: Any, groups: Mapping[str, Any]) -> dict[str, str]:
+    if not isinstance(metric, Mapping):
+        return dict.fromkeys(groups, check_metric(metric))
+    if set(metric) != set(groups):
+        raise InputError(
+            f"Each feature group needs its metric: the groups are {', '.join(groups)},"
+            f" but there are metrics for {', '.join(map(str, metric)) or 'none'}. One name for all of them will do too."
+        )
+    return {name: check_metric(metric[name], name) for name in groups}
+
+
+def _ends(name: Any, columns: Any, n_columns: int) -> tuple[int, int]:
+    ends = (columns.start or 0, columns.stop) if isinstance(columns, slice) and columns.step in (None, 1) else columns
+    listed = list(ends) if isinstance(ends, tuple | list) else []
+    whole = len(listed) == 2 and all(isinstance(end, int | np.integer) for end in listed)
+    if not whole or not 0 <= listed[0] < listed[1] <= n_columns:
+        raise InputError(
+            f"The feature group {name!r} has the columns {columns!r}. Name the first column and the one after the last,"
+            f" as (start, stop) with 0 ≤ start < stop ≤ {n_columns}."
+        )
+    return int(listed[0]), int(listed[1])
+
+
+def _per_mean(distances: np.ndarray) -> float:
+    """1 / the mean of what is not 0; 1 where all are."""
+    positive = distances[distances > 0]
+    return float(1 / positive.mean()) if len(positive) else 1.0

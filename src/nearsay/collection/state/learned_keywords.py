@@ -1,0 +1,216 @@
+"""What a collection has learned about its keywords: where items with like words are near, and how far to believe them.
+
+    learn:   items with keywords ──► as they are, one scale, projected to keywords ──► the view of least log loss
+             items that it has not seen, asked ──► how votes of neighbors become probabilities
+    answer:  the nearest items in that view now ──► their words, by distance ──► a probability each
+
+Views and weights stay as they were learned. Who the neighbors are and which words they
+have follows every change, so answers are those of a collection opened just now.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass, replace
+from typing import Any
+
+import numpy as np
+from scipy.sparse import csr_array
+
+from nearsay.annotate.scorers.relevance import Relevance
+from nearsay.collection.answers import Keyword
+from nearsay.collection.state.live_views import Sight
+from nearsay.collection.state.word_odds import Pairs, WordOdds
+from nearsay.core.arrays import evenly, within_range
+from nearsay.core.parallel import one_blas_thread
+from nearsay.data.keywords import Keywords
+from nearsay.distances.named import as_distance
+from nearsay.learn.keyword_projection import KeywordProjection, some_words
+from nearsay.neighbors import neighbor_search
+from nearsay.neighbors.table import NeighborTable
+from nearsay.posterior.views.row_transforms import LinearMap
+from nearsay.search.exact import ExactSearch
+
+# With fewer items that have keywords, nothing is learned, and neighbors simply vote.
+FEWEST = 20
+NEIGHBORS = 20
+FOLDS = 5
+# Items that are asked, at most.
+MOST_ASKED = 2000
+# Words that rows are projected to, the most frequent of those that so many items have.
+PROJECTED_TO, OF_ITEMS = 500, 3
+# Projections hold the square of the number of columns.
+MOST_COLUMNS = 2000
+# Votes that fade slowly, and fast.
+FADING = (Relevance("distance"), Relevance("distance", sharpness=4.0))
+
+
+@dataclass(frozen=True)
+class LearnedKeywords:
+    """How neighbors pass their keywords on, as it was learned.
+
+    Attributes
+    ----------
+    sight : how items are seen; where keywords had a part in that, also without each fold.
+    fold : (n_rows,) the fold of each row of the store; −1 for those it was not learned from.
+    odds : from the votes of neighbors to probabilities.
+    n_neighbors : how many vote.
+    """
+
+    sight: Sight
+    fold: np.ndarray
+    odds: WordOdds
+    n_neighbors: int = NEIGHBORS
+
+    @classmethod
+    def from_rows(
+        cls, X: np.ndarray, keywords: Sequence[Sequence[str]], numbers: np.ndarray, n_store_rows: int, first: Sight
+    ) -> LearnedKeywords | None:
+        """Learn from rows that have keywords; ``numbers`` are theirs in the store. None where they are too few.
+
+        ``first`` is how the collection sees its rows by itself.
+        """
+        if len(X) < FEWEST:
+            return None
+        known = Keywords.of([list(words) for words in keywords])
+        matrix, place = known.matrix, np.arange(len(X)) % FOLDS
+        asked, share = evenly(len(X), MOST_ASKED), np.asarray(matrix.mean(axis=0)).ravel()
+        words = known.words.astype(np.str_)
+        tried = []
+        with one_blas_thread():  # the same digits on any number of threads
+            for sight in _sights(X, matrix, place, first):
+                pairs = _past_pairs(sight, X, matrix, place, asked)
+                odds = WordOdds.shared(pairs, words, share, len(X))
+                tried.append((odds.loss(pairs), sight, pairs, odds))
+        _, sight, pairs, odds = min(tried, key=lambda each: each[0])
+        fold = np.full(n_store_rows, -1, np.int8)
+        fold[numbers] = place
+        return cls(sight, fold, odds.with_own(pairs))
+
+    def said(self, table: NeighborTable, keywords: Any) -> list[list[Keyword]]:
+        """The words of the neighbors of every query, and their probabilities.
+
+        The largest first; of equal ones that which a nearer neighbor has. ``keywords`` are those of every row.
+        """
+        found: list[list[Keyword]] = []
+        for weights, neighbors in zip(_weights(table).transpose(1, 0, 2), table.indices.tolist(), strict=True):
+            given = [dict.fromkeys(keywords[row] or ()) if row >= 0 else () for row in neighbors]
+            number: dict[str, int] = {}
+            numbers = [number.setdefault(word, len(number)) for words in given for word in words]
+            if not number:
+                found.append([])
+                continue
+            giver = np.repeat(np.arange(len(given)), [len(words) for words in given])
+            votes = [np.bincount(numbers, weights=each[giver], minlength=len(number)) for each in weights]
+            p = self.odds.proba(list(number), np.stack(votes, axis=1)).tolist()
+            found.append([Keyword(*pair) for pair in sorted(zip(number, p, strict=True), key=lambda each: -each[1])])
+        return found
+
+
+@dataclass(frozen=True)
+class OneScale:
+    """Columns brought to one scale.
+
+    >>> OneScale(np.array([1.0, 0.0]), np.array([2.0, 0.5]))(np.array([[2.0, 3.0]]))
+    array([[2. , 1.5]])
+    """
+
+    center: np.ndarray
+    scale: np.ndarray
+
+    def __call__(self, rows: np.ndarray) -> np.ndarray:
+        """The rows, float32 where they are."""
+        return within_range((rows - self.center) * self.scale, rows.dtype)
+
+    def largest_mapped(self, largest: float) -> float:
+        """No number of a scaled row is larger than this, where none of the rows is larger than ``largest``."""
+        return float(((largest + np.abs(self.center)) * self.scale).max(initial=0.0))
+
+
+def _sights(X: np.ndarray, keywords: csr_array, place: np.ndarray, first: Sight) -> Iterable[Sight]:
+    """The views to try: as the collection sees its rows, at one scale, and projected to keywords."""
+    yield replace(first, without=())
+    standardized: Any = OneScale(*_scales(X))
+    yield Sight("standardized", "sqeuclidean", standardized)
+    for name, learn in PROJECTIONS.items() if X.shape[1] <= MOST_COLUMNS else ():
+        whole = learn(X, keywords)
+        without = [learn(X[place != fold], csr_array(keywords[place != fold])) for fold in range(FOLDS)]
+        if whole is not None and all(without):
+            yield Sight(name, "sqeuclidean", whole, tuple(each for each in without if each is not None))
+
+
+def _past_pairs(sight: Sight, X: np.ndarray, keywords: csr_array, place: np.ndarray, asked: np.ndarray) -> Pairs:
+    """What neighbors of other folds say of some rows."""
+    distance = as_distance(sight.metric)
+    votes, words, has = [], [], []
+    for fold in range(FOLDS):
+        rest, here = np.flatnonzero(place != fold), asked[place[asked] == fold]
+        search = ExactSearch().fit_checked(distance.check(sight.seen(X[rest], fold)), distance)
+        Q = distance.check(sight.seen(X[here], fold), like=search.rows_.items)
+        table = neighbor_search.nearest(search, Q, min(NEIGHBORS, len(rest)))
+        starts = np.arange(len(here) + 1) * table.n_neighbors
+        said = []
+        for weights in _weights(table):
+            by_row = csr_array((weights.ravel(), table.indices.ravel(), starts), shape=(len(here), len(rest)))
+            summed = by_row @ keywords[rest]
+            summed.sort_indices()
+            said.append(summed)
+        line = np.repeat(np.arange(len(here)), np.diff(said[0].indptr))
+        votes.append(np.stack([each.data for each in said], axis=1))
+        words.append(said[0].indices)
+        has.append(_holds(csr_array(keywords[here]), line, said[0].indices))
+    all_has = np.concatenate(has)
+    n_others = len(asked) * keywords.shape[1] - len(all_has)
+    n_missed = int(keywords[asked].sum()) - int(all_has.sum())
+    return Pairs(np.concatenate(votes), np.concatenate(words), all_has, n_others, n_missed)
+
+
+def _holds(keywords: csr_array, lines: np.ndarray, words: np.ndarray) -> np.ndarray:
+    """Whether each line has each word."""
+    n_words = keywords.shape[1]
+    there = np.repeat(np.arange(keywords.shape[0]), np.diff(keywords.indptr)) * n_words + keywords.indices
+    return np.isin(lines.astype(np.int64) * n_words + words, there)
+
+
+def _weights(table: NeighborTable) -> np.ndarray:
+    """How much each neighbor counts, by each way to fade; together 1: (n_votes, n_queries, k)."""
+    every = np.stack([fading.weights(table) for fading in FADING])
+    # One by one: a sum of several may be rounded otherwise in other company.
+    total = np.zeros(every.shape[:2])
+    for column in range(every.shape[2]):
+        total += every[:, :, column]
+    return every / np.where(total > 0, total, 1.0)[:, :, None]
+
+
+def _projected(X: np.ndarray, keywords: csr_array) -> LinearMap | None:
+    counts = np.asarray(keywords.sum(axis=0)).ravel()
+    few = np.argsort(-counts, kind="stable")[:PROJECTED_TO]
+    frequent = csr_array(keywords[:, np.sort(few[counts[few] >= OF_ITEMS])])
+    if not some_words(frequent).nnz:
+        return None  # no word tells items apart
+    learned = KeywordProjection().fit(X, frequent)
+    return LinearMap(learned.mean_, np.ascontiguousarray(learned.components_.T), unit=True)
+
+
+def _projected_from_one_scale(X: np.ndarray, keywords: csr_array) -> LinearMap | None:
+    center, scale = _scales(X)
+    projected = _projected((X - center) * scale, keywords)
+    if projected is None:
+        return None
+    # First the one, then the other, as one map: a column without scale says nothing.
+    moved = np.divide(projected.center, scale, out=np.zeros_like(scale), where=scale > 0)
+    return LinearMap(center + moved, scale[:, None] * projected.matrix, unit=True)
+
+
+def _scales(X: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    """The mean of every column, and what brings it to a spread of 1; 0 for one that hardly differs."""
+    center, spread = X.mean(axis=0, dtype=np.float64), X.std(axis=0, dtype=np.float64)
+    rounding = np.finfo(np.float32).eps * np.maximum(np.abs(X).max(axis=0), np.finfo(np.float32).tiny)
+    return center, np.divide(1.0, spread, out=np.zeros_like(spread), where=spread > 8 * rounding)
+
+
+# Each learns a map from rows and keywords; None where no word tells items apart.
+PROJECTIONS: dict[str, Callable[[np.ndarray, csr_array], LinearMap | None]] = {
+    "projected to keywords": _projected,
+    "standardized, projected to keywords": _projected_from_one_scale,
+}

@@ -1,0 +1,214 @@
+"""What is known of the items of a collection, in memory: who votes, for which class, under which id.
+
+    event ──► columns of the items concerned ──► voters and classes of this version
+
+Applying an event takes as long as it has items, but for a copy of the voters and
+their class numbers; nothing is read from disk again. Whoever has read a version keeps it.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from nearsay.collection.state.live_column import LiveColumn
+from nearsay.collection.store.events import Event
+from nearsay.collection.store.items import Items
+from nearsay.core.arrays import GrowingArray
+
+# The one class of a collection that has keywords only.
+NO_LABEL = ""
+
+
+@dataclass(frozen=True)
+class Standing:
+    """Who votes, and for what, at one version.
+
+    Attributes
+    ----------
+    votes : (n_rows,) bool
+    labels : (n_rows,) class numbers, places in ``classes``; 0 where a row does not vote.
+    classes : (n_classes,) the labels that have a vote, sorted.
+    ids : (n_rows,) the ids of all rows.
+    """
+
+    votes: np.ndarray
+    labels: np.ndarray
+    classes: np.ndarray
+    ids: np.ndarray
+
+
+class LiveItems:
+    """The items of a collection, changed by one event after another.
+
+    Parameters
+    ----------
+    items : as the store gives them.
+    machines_vote : bool
+        Whether labels that nobody confirmed count too.
+    """
+
+    def __init__(self, items: Items, *, machines_vote: bool = False) -> None:
+        self.version = items.version
+        self.machines_vote = machines_vote
+        # What readers keep is never written to.
+        self.columns = {
+            "label": LiveColumn(items.labels),
+            "keywords": LiveColumn(items.keywords),
+            "details": LiveColumn(items.details),
+        }
+        self._ids, self._alive = GrowingArray(items.ids), GrowingArray(items.alive)
+        self.number_of: dict[str, int] = {}  # labels in the order they were met
+        # No reader has these.
+        self._numbers = GrowingArray(self._numbered(items.labels))
+        self._confirmed = GrowingArray(items.confirmed.copy())
+        self._has_words = GrowingArray(_filled(items.keywords))
+        self._standing: Standing | None = None
+        self.row_of = {id: row for row, id in enumerate(items.ids.tolist()) if items.alive[row]}
+
+    def __len__(self) -> int:
+        return len(self._ids)
+
+    @property
+    def alive(self) -> np.ndarray:
+        """(n_rows,) bool: False for rows that were forgotten."""
+        return self._alive.values
+
+    def by_row(self) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+        """Copies of (n_rows,) places in ``number_of``, or −1 without a label; alive; confirmed."""
+        return self._numbers.values.copy(), self.alive.copy(), self._confirmed.values.copy()
+
+    def apply(self, event: Event) -> None:
+        """What an event changed."""
+        self.version = event.number
+        if not event.rows:
+            return
+        rows = np.array(event.rows)
+        if rows[-1] >= len(self):
+            before = np.full(len(rows), -1)
+            self._append(event)
+        else:
+            before = self._voted(rows)
+            self._change(event, rows)
+        self._standing = self._follow(rows, before)
+        ids, alive = self._ids.values, self.alive
+        for row in event.rows:
+            if alive[row]:
+                self.row_of[ids[row]] = row
+            elif self.row_of.get(ids[row]) == row:
+                del self.row_of[ids[row]]
+
+    def _append(self, event: Event) -> None:
+        nothing = [None] * len(event.rows)
+        for name, column in self.columns.items():
+            self.columns[name] = column.appended(event.after.get(name, nothing))
+        self._ids = self._ids.appended(_column(event.after["id"], np.dtype(object)))
+        for array, name, default in (("_alive", "alive", True), ("_confirmed", "confirmed", False)):
+            said = np.array(event.after.get(name, [default] * len(event.rows)), np.bool_)
+            setattr(self, array, getattr(self, array).appended(said))
+        self._numbers = self._numbers.appended(self._numbered(event.after.get("label", nothing)))
+        self._has_words = self._has_words.appended(_filled(event.after.get("keywords", nothing)))
+
+    def _change(self, event: Event, rows: np.ndarray) -> None:
+        for name in self.columns.keys() & event.after.keys():
+            self.columns[name] = self.columns[name].changed(event.rows, event.after[name])
+        if "alive" in event.after:
+            alive = self.alive.copy()
+            alive[rows] = event.after["alive"]
+            self._alive = GrowingArray(alive)
+        if "confirmed" in event.after:
+            self._confirmed.values[rows] = event.after["confirmed"]
+        if "label" in event.after:
+            self._numbers.values[rows] = self._numbered(event.after["label"])
+        if "keywords" in event.after:
+            self._has_words.values[rows] = _filled(event.after["keywords"])
+
+    def _numbered(self, labels: Any) -> np.ndarray:
+        return np.array(
+            [-1 if label is None else self.number_of.setdefault(label, len(self.number_of)) for label in labels],
+            np.int64,
+        )
+
+    # ------------------------------------------------------------ who votes
+
+    def standing(self) -> Standing:
+        """Who votes now, and for what."""
+        if self._standing is None:
+            self._standing = self._counted()
+        return self._standing
+
+    def _voted(self, rows: np.ndarray | slice) -> np.ndarray:
+        """The numbers of the labels that these rows vote for; −1 where one does not."""
+        counts = self.alive[rows]
+        if not self.machines_vote:
+            counts = counts & self._confirmed.values[rows]
+        return np.where(counts, self._numbers.values[rows], -1)
+
+    def _counted(self) -> Standing:
+        """Counted over all rows."""
+        voted = self._voted(slice(None))
+        votes = voted >= 0
+        if not votes.any():
+            return self._of_words()
+        sizes = np.bincount(voted[votes], minlength=len(self.number_of))
+        self._sizes = Counter(dict(enumerate(sizes.tolist())))
+        names = np.array(list(self.number_of), dtype=np.str_)
+        order = np.argsort(names, kind="stable")
+        order = order[sizes[order] > 0]
+        self._place = np.zeros(len(names) + 1, np.int64)  # the last is that of −1
+        self._place[order] = np.arange(len(order))
+        self._votes, self._labels = GrowingArray(votes), GrowingArray(self._place[voted])
+        return Standing(votes, self._labels.values, names[order], self._ids.values)
+
+    def _follow(self, rows: np.ndarray, before: np.ndarray) -> Standing | None:
+        """Who votes after these rows have changed; None where all have to be counted again."""
+        standing, voted = self._standing, self._voted(rows)
+        if standing is None or (standing.classes == NO_LABEL).all():
+            return None
+        gone, come = before[before >= 0].tolist(), voted[voted >= 0].tolist()
+        had_votes = {number: self._sizes[number] > 0 for number in (*gone, *come)}
+        self._sizes.subtract(gone)
+        self._sizes.update(come)
+        if any((self._sizes[number] > 0) != had for number, had in had_votes.items()):
+            return None  # there is another class, or one less
+        labels = self._place[voted]
+        if rows[-1] >= len(standing.votes):
+            self._votes, self._labels = self._votes.appended(voted >= 0), self._labels.appended(labels)
+        else:
+            if not np.array_equal(voted >= 0, before >= 0):
+                self._votes = _with(self._votes, rows, voted >= 0)
+            if not np.array_equal(voted, before):
+                self._labels = _with(self._labels, rows, labels)
+        return Standing(self._votes.values, self._labels.values, standing.classes, self._ids.values)
+
+    def gives_keywords(self) -> np.ndarray:
+        """(n_rows,) bool: the rows that pass their keywords on."""
+        return self._of_words().votes
+
+    def _of_words(self) -> Standing:
+        """Where no label counts, those that have keywords give them; they are all of one class, which is no label."""
+        counts = self.alive & self._has_words.values
+        if not self.machines_vote:
+            counts &= self._confirmed.values
+        return Standing(counts, np.zeros(len(self), np.int64), np.array([NO_LABEL]), self._ids.values)
+
+
+def _with(array: GrowingArray, rows: np.ndarray, values: np.ndarray) -> GrowingArray:
+    """A copy with other values in some rows."""
+    copied = array.values.copy()
+    copied[rows] = values
+    return GrowingArray(copied)
+
+
+def _filled(keywords: Any) -> np.ndarray:
+    return np.array([bool(words) for words in keywords], np.bool_)
+
+
+def _column(values: Any, dtype: np.dtype[Any]) -> np.ndarray:
+    column = np.empty(len(values), dtype)
+    for place, value in enumerate(values):  # one by one: numpy would make an array of lists of one length
+        column[place] = value
+    return column

@@ -1,0 +1,230 @@
+"""The rows of a living collection as its answers see them: searched in one view or several, changed row by row.
+
+    store rows ──► map of the view ──► exact search, numbered as in the store; rows that do not vote are left out
+                                          │
+             few queries ──► every row looked at, those that may count measured
+             many queries ─► grouped by class once, until the next change
+
+What was learned says which views there are, and does not change with the rows. A
+view that knows labels has maps that were learned without each fold, for rows that
+are asked about themselves.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from functools import cached_property
+from typing import Any
+
+import numpy as np
+
+from nearsay.collection.state.feature_groups import ScaledColumns
+from nearsay.collection.store.validate_items import LARGEST, check_range
+from nearsay.core.arrays import as_rows
+from nearsay.distances.named import as_distance
+from nearsay.neighbors import brute_force
+from nearsay.neighbors.by_class.labeled import LabeledNeighbors
+from nearsay.neighbors.living import scanned_classes
+from nearsay.neighbors.living.query_scan import screens
+from nearsay.neighbors.table import NeighborTable, joined
+from nearsay.posterior.views.row_transforms import LinearMap
+from nearsay.posterior.views.views import with_further
+from nearsay.search.exact import ExactSearch
+
+
+@dataclass(frozen=True)
+class Sight:
+    """How rows are seen: some columns or all, mapped or as they are, and measured.
+
+    Attributes
+    ----------
+    name : for people.
+    metric : the name of the distance.
+    whole : the map, or None.
+    without : maps learned without each fold, where the map knows labels.
+    columns : the first of them and the one after the last; None for all.
+    """
+
+    name: str
+    metric: str
+    whole: LinearMap | ScaledColumns | None = None
+    without: tuple[LinearMap, ...] = ()
+    columns: tuple[int, int] | None = None  # files of earlier versions hold none
+
+    def seen(self, rows: np.ndarray, fold: int = -1) -> np.ndarray:
+        """Rows as they are measured; with a fold, by what the others taught."""
+        if self.columns is not None:
+            rows = np.ascontiguousarray(rows[:, slice(*self.columns)])
+        mapped = self.whole if fold < 0 or not self.without else self.without[fold]
+        return rows if mapped is None else mapped(rows)
+
+    def out_of_range(self, rows: np.ndarray) -> np.ndarray:
+        """(n_rows,) bool: the rows that have a number beyond ``LARGEST`` as they are seen."""
+        largest = float(np.abs(rows).max(initial=0.0))
+        # Most rows are far from that, which takes no map to know.
+        if self.whole is None or self.whole.largest_mapped(largest) <= LARGEST:
+            return np.zeros(len(rows), np.bool_)
+        return np.asarray((np.abs(self.seen(rows)) > LARGEST).any(axis=1))
+
+
+@dataclass(frozen=True)
+class Voters:
+    """Who votes, and for what: all arrays are by row number of the store.
+
+    Attributes
+    ----------
+    votes : (n_rows,) bool
+    labels : (n_rows,) class numbers; 0 where a row does not vote.
+    n_classes : int
+    fold : (n_rows,) int
+        The fold that each row was in when the maps were learned; −1 for rows that they have not seen.
+    """
+
+    votes: np.ndarray
+    labels: np.ndarray
+    n_classes: int
+    fold: np.ndarray
+
+
+class LiveView:
+    """The rows in one view. Never changes: ``changed`` gives another one, which shares the memory."""
+
+    def __init__(self, sight: Sight, X: np.ndarray, voters: Voters) -> None:
+        self.sight = sight
+        self.voters = voters
+        distance = as_distance(sight.metric)
+        self.search = ExactSearch().fit_checked(distance.check(sight.seen(X)), distance)
+        if not voters.votes.all():
+            self.search.remove(np.flatnonzero(~voters.votes))
+
+    def changed(self, added: np.ndarray, voters: Voters) -> LiveView:
+        """With more rows, and other voters."""
+        before, now = self.voters.votes, voters.votes
+        n_before = len(before)
+        other = object.__new__(LiveView)
+        other.sight, other.voters, other.search = self.sight, voters, self.search.snapshot()
+        if len(added):
+            other.search.add(self.sight.seen(added))
+        gone = np.concatenate([np.flatnonzero(before > now[:n_before]), n_before + np.flatnonzero(~now[n_before:])])
+        if len(gone):
+            other.search.remove(gone)
+        again = np.flatnonzero(now[:n_before] > before)
+        if len(again):
+            other.search.restore(again)
+        return other
+
+    def query(self, Q: np.ndarray, k: int, members: tuple[int, ...] | None) -> NeighborTable:
+        """The nearest rows and classes of every query."""
+        Q = self.search.distance_.check(self.sight.seen(Q), like=self.search.rows_.items)
+        if not brute_force.serves(self.search, len(Q)) and scanned_classes.serves(
+            self.search, len(Q), self.voters.n_classes
+        ):
+            return scanned_classes.scanned(self.search, self.voters.labels, self.voters.n_classes, Q, k, members)
+        return self.labeled.query(Q, k, members)
+
+    @cached_property
+    def labeled(self) -> LabeledNeighbors:
+        """The labeled search of these rows."""
+        return LabeledNeighbors(self.search, self.voters.labels, self.voters.n_classes)
+
+    def leave_one_out(self, k: int, members: tuple[int, ...] | None, rows: np.ndarray, all_rows: Any) -> NeighborTable:
+        """The nearest others of some rows, seen by maps that have not seen them."""
+        if not self.sight.without:
+            voters, n_listed = self.voters, 0 if members is None else self.voters.n_classes
+            few = scanned_classes.serves(self.search, len(rows), n_listed) and not brute_force.serves(
+                self.search, len(rows)
+            )
+            if few and screens(self.search) and voters.votes[rows].all():
+                return scanned_classes.scanned_others(self.search, voters.labels, voters.n_classes, rows, k, members)
+            return self.labeled.leave_one_out(k, members, rows)
+        fold, parts, places = self.voters.fold[rows], [], []
+        for number in np.unique(fold):
+            here = np.flatnonzero(fold == number)
+            if number < 0:
+                labeled = self.labeled
+            else:
+                distance = self.search.distance_
+                search = ExactSearch().fit_checked(distance.check(self.sight.seen(all_rows(), int(number))), distance)
+                if not self.voters.votes.all():
+                    search.remove(np.flatnonzero(~self.voters.votes))
+                labeled = LabeledNeighbors(search, self.voters.labels, self.voters.n_classes)
+            parts.append(labeled.leave_one_out(k, members, rows[here]))
+            places.append(here)
+        return (
+            joined(parts)[np.argsort(np.concatenate(places))] if parts else self.labeled.leave_one_out(k, members, rows)
+        )
+
+
+class LiveViews:
+    """All views of the collection at one moment, asked together as ``posterior.views.Views`` is.
+
+    ``kept_others`` gives the nearest others of some rows where a table of them is kept, None where none is.
+    """
+
+    kept_others: Callable[[LiveViews, int, np.ndarray], NeighborTable | None] | None = None
+
+    def __init__(self, views: Sequence[LiveView], all_rows: Any) -> None:
+        self.views = list(views)
+        self.all_rows = all_rows
+
+    @classmethod
+    def of(cls, sights: Sequence[Sight], voters: Voters, all_rows: Any) -> LiveViews:
+        """These views of all rows."""
+        X = all_rows()
+        return cls([LiveView(sight, X, voters) for sight in sights], all_rows)
+
+    def changed(self, added: np.ndarray, voters: Voters, all_rows: Any) -> LiveViews:
+        """The same views of other rows."""
+        return LiveViews([view.changed(added, voters) for view in self.views], all_rows)
+
+    @property
+    def first(self) -> LiveView:
+        """The view that shows the neighbors."""
+        return self.views[0]
+
+    @property
+    def labels(self) -> np.ndarray:
+        """The class number of every row."""
+        return self.first.voters.labels
+
+    @property
+    def n_classes(self) -> int:
+        return self.first.voters.n_classes
+
+    @property
+    def live_numbers(self) -> np.ndarray:
+        """Numbers of the rows that vote."""
+        return np.flatnonzero(self.first.voters.votes)
+
+    def __len__(self) -> int:
+        return int(np.count_nonzero(self.first.voters.votes))
+
+    def query(self, X: Any, k: int, members: tuple[int, ...] | None = None) -> NeighborTable:
+        """The ``k`` nearest rows of every query in the first view, and its classes in all of them."""
+        table = self.first.query(X, k, members)
+        if table.classes is None:
+            return table
+        return with_further([table, *(view.query(X, 1, members) for view in self.views[1:])], None)
+
+    def leave_one_out(
+        self, k: int, members: tuple[int, ...] | None = None, rows: np.ndarray | None = None
+    ) -> NeighborTable:
+        """The same for rows that are asked about the others; a line for each of ``rows``, or for every row."""
+        rows = np.arange(len(self.labels)) if rows is None else rows
+        if members is None and self.kept_others is not None:
+            kept = self.kept_others(self, k, rows)
+            if kept is not None:
+                return kept
+        table = self.first.leave_one_out(k, members, rows, self.all_rows)
+        if table.classes is None:
+            return table
+        more = [view.leave_one_out(1, members, rows, self.all_rows) for view in self.views[1:]]
+        return with_further([table, *more], None)
+
+
+def checked_queries(X: Any, n_columns: int, name: str = "X") -> np.ndarray:
+    """Queries as rows of so many numbers, none beyond ``LARGEST``, in the type that a store keeps."""
+    check_range(X)
+    kept: np.ndarray = as_rows(X, name=name, width=n_columns).astype(np.float32)
+    return kept

@@ -1,0 +1,218 @@
+"""What a collection can say about itself: likely mistakes, near-duplicates, and what to label next."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Collection
+from dataclasses import asdict, dataclass
+from typing import Any
+
+import numpy as np
+
+from nearsay.collection.answers import SaidBy
+from nearsay.collection.state.collection_state import Now
+from nearsay.errors import InputError, unknown_name
+from nearsay.neighbors import neighbor_search
+from nearsay.neighbors.table import NeighborTable
+from nearsay.posterior.evidence.label_scores import LabelScores
+from nearsay.search.exact import ExactSearch
+
+# Neighbors that are looked at first for duplicates; where all of them are near enough, twice as many are.
+FIRST_LOOK = 4
+EVIDENCE_SHOWN = 5
+# Of the items without a vote so many, the most uncertain, are looked at to be spread out.
+CANDIDATES = 2000
+
+
+@dataclass(frozen=True)
+class Mistake:
+    """An item whose neighbors contradict its label.
+
+    Attributes
+    ----------
+    id, label : the item, and the label it has.
+    suggested : the label that the others suggest.
+    probability, suggested_probability : of the two, by all other items.
+    neighbors : its nearest others, as evidence.
+
+    >>> print(Mistake("7", "cat", "dog", 0.02, 0.95, []))
+    7 is labeled 'cat' (0.02), but its neighbors suggest 'dog' (0.95).
+    """
+
+    id: str
+    label: str
+    suggested: str
+    probability: float
+    suggested_probability: float
+    neighbors: list[SaidBy]
+
+    def __str__(self) -> str:
+        return (
+            f"{self.id} is labeled {self.label!r} ({self.probability:.2f}),"
+            f" but its neighbors suggest {self.suggested!r} ({self.suggested_probability:.2f})."
+        )
+
+    def to_dict(self) -> dict[str, Any]:
+        """Everything, the text too, as values that ``json.dumps`` takes."""
+        return {**asdict(self), "text": str(self)}
+
+
+@dataclass(frozen=True)
+class Duplicate:
+    """Two items that are nearly the same; their labels, and whether these differ.
+
+    >>> print(Duplicate("7", "9", 0.0, "cat", "dog"))
+    7 and 9 are 0 apart, and labeled 'cat' and 'dog'.
+    """
+
+    id: str
+    other: str
+    distance: float
+    label: str | None
+    other_label: str | None
+
+    def __str__(self) -> str:
+        labels = f"{self.label!r}" + ("" if self.label == self.other_label else f" and {self.other_label!r}")
+        return f"{self.id} and {self.other} are {self.distance:.3g} apart, and labeled {labels}."
+
+    def to_dict(self) -> dict[str, Any]:
+        """Everything, the text too, as values that ``json.dumps`` takes."""
+        return {**asdict(self), "text": str(self)}
+
+
+@dataclass(frozen=True)
+class ToLabel:
+    """An item that would teach much if it had a label: the guess so far, how sure it is, and how unusual the item is.
+
+    >>> print(ToLabel("7", "cat", 0.41, 0.9))
+    7: perhaps 'cat' (0.41), novelty 0.90.
+    """
+
+    id: str
+    guess: str
+    probability: float
+    novelty: float | None
+
+    def __str__(self) -> str:
+        unusual = "" if self.novelty is None else f", novelty {self.novelty:.2f}"
+        return f"{self.id}: perhaps {self.guess!r} ({self.probability:.2f}){unusual}."
+
+    def to_dict(self) -> dict[str, Any]:
+        """Everything, the text too, as values that ``json.dumps`` takes."""
+        return {**asdict(self), "text": str(self)}
+
+
+def likely_mistakes(now: Now, n: int | None, said_right: Collection[int] = ()) -> list[Mistake]:
+    """Items whose label is not the most probable by all others, the clearest first; at most ``n``.
+
+    Rows whose label is ``said_right`` by a person are left out.
+    """
+    rows, right = np.flatnonzero(now.standing.votes), np.array(sorted(said_right), np.int64)
+    truth, classes = now.standing.labels, now.standing.classes
+    found: list[tuple[np.ndarray, ...]] = []
+    for part, table, p in now.classifier.left_out_proba(rows):
+        scores = LabelScores.from_probabilities(p, truth[rows[part]], classes)
+        doubted = np.flatnonzero((scores.margin < 0) & ~np.isin(rows[part], right))
+        own, rival = scores.probability[doubted], p[doubted].max(axis=1, initial=0.0)
+        n_others = np.count_nonzero(table.indices[doubted] >= 0, axis=1)
+        shown = table.indices[doubted, :EVIDENCE_SHOWN], table.distances[doubted, :EVIDENCE_SHOWN]
+        found.append((rows[part][doubted], own, rival, scores.suggested[doubted], n_others, *shown))
+    if not found:
+        return []
+    doubted, own, rival, suggested, n_others, numbers, far = (np.concatenate(each) for each in zip(*found, strict=True))
+    first = np.lexsort((doubted, own / (own + rival)))[:n]
+    doubted, numbers = doubted[first], numbers[first]
+    ids = now.standing.ids
+    told = (ids[numbers], classes[truth[numbers]], far[first], numbers >= 0)
+    neighbors = [
+        _neighbors(1 / max(n_near, 1), *each)
+        for n_near, *each in zip(n_others[first].tolist(), *(column.tolist() for column in told), strict=True)
+    ]
+    columns = (ids[doubted], classes[truth[doubted]], suggested[first], own[first], rival[first])
+    return list(map(Mistake, *(column.tolist() for column in columns), neighbors))
+
+
+def _neighbors(share: float, ids: list[str], labels: list[str], far: list[float], there: list[bool]) -> list[SaidBy]:
+    """The nearest of several neighbors that count alike, as evidence."""
+    told = zip(ids, labels, far, there, strict=True)
+    return [SaidBy(id, label, distance, share) for id, label, distance, is_there in told if is_there]
+
+
+def near_duplicates(
+    now: Now, distance: float | None, across: str | Callable[[dict[str, Any]], Any] | None
+) -> list[Duplicate]:
+    """Pairs of items up to a distance apart, found exactly; nearest first, then by row number."""
+    if distance is not None and not distance >= 0:
+        raise InputError(f"distance must be a number of at least 0; got {distance!r}.")
+    if isinstance(across, str):
+        across = _detail(now, across)
+    view = now.views.first
+    search = ExactSearch().fit_checked(view.search.rows_.between(0, len(now.alive)), view.search.distance_)
+    if not now.alive.all():
+        search.remove(np.flatnonzero(~now.alive))
+    rows, n_live = np.flatnonzero(now.alive), int(np.count_nonzero(now.alive))
+    pairs: dict[tuple[int, int], float] = {}
+    k, most = FIRST_LOOK, max(n_live - 1, 0)
+    while len(rows) and most:
+        k = min(k, most)
+        table = neighbor_search.leave_one_out(search, k, rows)
+        limit = _twin_limits(now, table) if distance is None else np.full((len(rows), 1), distance)
+        near = (table.distances <= limit) & (table.indices >= 0)
+        for line, place in np.argwhere(near):
+            first, second = sorted((int(rows[line]), int(table.indices[line, place])))
+            pairs[first, second] = float(table.distances[line, place])
+        rows = rows[near[:, -1]] if k < most else rows[:0]
+        k *= 2
+    ids, labels = now.standing.ids, now.all_labels
+    return [
+        Duplicate(ids[a], ids[b], far, labels[a], labels[b])
+        for (a, b), far in sorted(pairs.items(), key=lambda pair: (pair[1], pair[0]))
+        if across is None or across(now.details[a] or {}) != across(now.details[b] or {})
+    ]
+
+
+def _detail(now: Now, name: str) -> Callable[[dict[str, Any]], Any]:
+    """A function that gives this detail of an item; an error where no item has one of that name."""
+    known = {each for row in np.flatnonzero(now.alive).tolist() for each in now.details[row] or ()}
+    if not known:
+        raise InputError(
+            f"There is no column {name!r}: the items of this collection came with no other columns. Columns of text"
+            " beside label, keywords and id are kept when a table is indexed."
+        )
+    if name not in known:
+        raise unknown_name("column", name, known)
+    return lambda details: details.get(name)
+
+
+def _twin_limits(now: Now, table: NeighborTable) -> np.ndarray:
+    """How near a row has to be to be a twin: far nearer than rows here usually are to their neighbors."""
+    usual = table.distances[:, -1:]
+    share = now.learned.novelty.twin_share if now.learned.novelty.k else 0.0
+    return np.where(np.isfinite(usual), share * usual, 0.0)
+
+
+def label_next(now: Now, n: int) -> list[ToLabel]:
+    """Items without a vote: uncertain, unusual, and far from those already picked; at most ``n``."""
+    if n < 1:
+        raise InputError(f"n must be a whole number of at least 1; got {n!r}.")
+    rows = np.flatnonzero(now.alive & ~now.standing.votes)
+    if not len(rows):
+        return []
+    X = now.views.all_rows()
+    found = now.classifier.explain(X[rows])
+    sure = np.array([each.probability for each in found])
+    unusual = np.array([0.0 if each.novelty is None else each.novelty for each in found])
+    worth = (1 - sure) + unusual
+    few = np.argsort(-worth, kind="stable")[:CANDIDATES]
+    sight, distance = now.views.first.sight, now.views.first.search.distance_
+    mapped = distance.check(sight.seen(X[rows[few]]))
+    usual = float(np.median([found[place].distances[0] for place in few])) or 1.0
+    apart = np.full(len(few), np.inf)
+    picked: list[int] = []
+    for _ in range(min(n, len(few))):
+        best = int(np.argmax(worth[few] * np.minimum(1.0, apart / usual) - np.isin(np.arange(len(few)), picked)))
+        picked.append(best)
+        apart = np.minimum(apart, distance.block(mapped[best : best + 1], mapped)[0])
+    return [
+        ToLabel(now.standing.ids[rows[one]], str(found[one].label), float(sure[one]), found[one].novelty)
+        for one in few[picked]
+    ]

@@ -1,0 +1,1 @@
+"""Files of a collection: opened by folder handle, written durably, locked by one writer."""

@@ -1,0 +1,472 @@
+"""A collection in a folder, and the one place where it changes.
+
+    COLLECTION/
+        collection.sqlite      ids, labels, keywords, settings, taxonomy, the log of events: the only commit point
+        shards/                sealed vectors, .npy files that never change
+        kept/                  learned state, a folder for each time something was learned
+        writer.lock            who is writing
+
+    check ──► write and sync new files ──► one transaction: event + items + names of the files ──► event number
+              (bulk, seal, keep)           synced before it returns
+
+Whatever a call wrote before its transaction is garbage until the transaction
+is through: a crash at any moment leaves all of the change or nothing of it.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import secrets
+import sqlite3
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager, suppress
+from datetime import UTC, datetime
+from pathlib import Path
+from types import TracebackType
+from typing import Any, Self
+
+import numpy as np
+
+from nearsay.collection.store import learned_files, shard_files
+from nearsay.collection.store.backup import check_new_folder, new_folder
+from nearsay.collection.store.database import NAME, Database
+from nearsay.collection.store.events import Event, append_event
+from nearsay.collection.store.files.durable_files import storage_errors
+from nearsay.collection.store.files.folder import Folder
+from nearsay.collection.store.files.writer_lock import WriterLock
+from nearsay.collection.store.items import add_items, change_items, columns_of
+from nearsay.collection.store.orphaned_files import remove_garbage
+from nearsay.collection.store.reader import ReadableStore
+from nearsay.collection.store.shard_files import Shard, check_min_rows, vectors_digest
+from nearsay.collection.store.stored_values import ADVICE, check_n_columns, check_settings
+from nearsay.collection.store.undo import event_to_undo, turned_back
+from nearsay.collection.store.validate_items import (
+    as_json,
+    checked_author,
+    checked_details,
+    checked_edges,
+    checked_flag,
+    checked_ids,
+    checked_keywords,
+    checked_labels,
+    checked_vectors,
+    checked_words,
+)
+from nearsay.errors import InputError, StorageError
+from nearsay.taxonomy.edges import told
+
+
+class Store(ReadableStore):
+    """Items with vectors, labels and keywords on disk.
+
+    Every change is an event, and it is durable when its number is returned.
+    Make one with ``Store.create`` or ``Store.open``, and close it or use it in
+    a ``with`` statement. One process may write, any number may read beside it.
+    Threads of one process may share a store.
+
+    Attributes
+    ----------
+    path : Path
+        The folder.
+    n_columns : int
+        Columns of every vector.
+    read_only : bool
+        Whether this store only reads; it then sees what the writer has acknowledged so far.
+
+    >>> import tempfile
+    >>> store = Store.create(Path(tempfile.mkdtemp()) / "leaves", n_columns=2)
+    >>> store.add(["a", "b"], [[0.0, 1.0], [2.0, 3.0]], labels=["oak", None])
+    1
+    >>> store.relabel(["b"], ["elm"])
+    2
+    >>> store.undo()
+    3
+    >>> store.items().labels, store.items(version=2).labels
+    (array(['oak', None], dtype=object), array(['oak', 'elm'], dtype=object))
+    >>> store.close()
+    """
+
+    def __init__(self, folder: Folder, database: Database, lock: WriterLock | None) -> None:
+        super().__init__(folder, database)
+        self._lock, self.read_only = lock, lock is None
+        if lock is not None:
+            states = None
+            with suppress(StorageError):  # on a full disk it waits for the next time
+                states = learned_files.let_go_of_old(database)
+            remove_garbage(database, folder, states)
+
+    @classmethod
+    def create(cls, path: str | os.PathLike[str], n_columns: int, settings: dict[str, Any] | None = None) -> Self:
+        """Make an empty collection and open it for writing; the folder must be empty or not exist yet.
+
+        It is made under another name beside ``path`` and renamed when it is
+        whole, so there is never half a collection.
+        """
+        path = Path(os.path.abspath(path))
+        if not isinstance(n_columns, int | np.integer) or isinstance(n_columns, bool) or n_columns < 1:
+            raise InputError(f"n_columns must be a whole number of at least 1; got {n_columns!r}.")
+        check_new_folder(path)
+        first = _usable(as_json(settings or {}, "settings"))
+        about = {"n_columns": int(n_columns), "first_settings": first, "settings": first, "taxonomy": None}
+        about["id"] = secrets.token_hex(16)
+        check_n_columns(about["n_columns"])
+        with storage_errors(f"make the collection {path}"), new_folder(path) as part:
+            part.mkdir()
+            (part / shard_files.FOLDER).mkdir()
+            (part / learned_files.FOLDER).mkdir()
+            Database.create(part / NAME, {name: json.dumps(value) for name, value in about.items()}).close()
+        return cls.open(path)
+
+    @classmethod
+    def open(cls, path: str | os.PathLike[str], *, read_only: bool = False) -> Self:
+        """Open a collection; nothing but counts is read.
+
+        A second writer is refused with ``CollectionBusy``. With ``read_only``
+        nothing is ever written, and a writer may be at work beside it.
+        """
+        path = Path(os.path.abspath(path))
+        folder = opened_folder(path)
+        lock = database = None
+        try:
+            lock = None if read_only else WriterLock(folder)
+            database = Database.open(folder, read_only=read_only)
+            return cls(folder, database, lock)
+        except BaseException:
+            if database is not None:
+                database.close()
+            if lock is not None:
+                lock.release()
+            folder.close()
+            raise
+
+    def close(self) -> None:
+        """Give the collection back; a second time does nothing."""
+        self._database.close()
+        if self._lock is not None:
+            self._lock.release()
+        self.folder.close()
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, at: TracebackType | None) -> None:
+        self.close()
+
+    # What changes it: one event each, durable when its number is returned
+
+    def add(
+        self,
+        ids: Sequence[str],
+        X: Any,
+        labels: Sequence[str | None] | None = None,
+        keywords: Sequence[Sequence[str] | None] | None = None,
+        details: Sequence[dict[str, Any] | None] | None = None,
+        *,
+        by: str = "person",
+        who: str = "",
+        confirmed: bool = True,
+    ) -> int:
+        """Add items; their rows are the next numbers, in order.
+
+        Parameters
+        ----------
+        ids : list of str
+            New ones, each once. The id of a forgotten item may be used again, for a new row.
+        X : (n, n_columns)
+            Numbers up to 1e30, kept as float32.
+        labels, keywords, details
+            One per item, or None: a string; a list of strings; a dict of JSON values such as a path.
+        by : "person", "machine" or "import"
+            Who says so; ``who`` may name them.
+        confirmed : bool
+            False for a machine's guess that a person has yet to agree to.
+        """
+        ids = checked_ids(ids)
+        n = len(ids)
+        rows = checked_vectors(X, ids, self.n_columns)
+        by, who = checked_author(by, who)
+        columns: dict[str, list[Any]] = {
+            "id": ids,
+            "label": checked_labels(labels, n),
+            "keywords": checked_keywords(keywords, n),
+            "details": checked_details(details, n),
+            "confirmed": [checked_flag(confirmed)] * n,
+            "by": [by] * n,
+            "alive": [True] * n,
+        }
+        with self._writing(new_files=True):
+            first, sealed_end = self.n_rows, self._shards.sealed_end()
+            numbers = list(range(first, first + n))
+            sealed: list[Shard] = []
+            if first - sealed_end + n >= shard_files.SHARD_ROWS:
+                sealed = self._shards.write(sealed_end, [self._shards.tail(), rows])
+            with self._database.transaction():
+                self._add_items(numbers, columns)
+                if sealed:
+                    self._shards.name(sealed)
+                else:
+                    self._shards.append_to_tail(first, rows)
+                return self._append("add", by, who, numbers, {}, columns, vectors=vectors_digest([rows]))
+
+    def relabel(
+        self,
+        ids: Sequence[str],
+        labels: Sequence[str | None],
+        keywords: Sequence[Sequence[str] | None] | None = None,
+        *,
+        by: str = "person",
+        who: str = "",
+        confirmed: bool = True,
+    ) -> int:
+        """Give items other labels, and in the same event other keywords where they are given.
+
+        None takes a label, or the keywords of an item, away.
+        """
+        ids = checked_ids(ids)
+        by, who = checked_author(by, who)
+        n = len(ids)
+        after: dict[str, list[Any]] = {
+            "label": checked_labels(labels, n),
+            "confirmed": [checked_flag(confirmed)] * n,
+            "by": [by] * n,
+        }
+        if keywords is not None:
+            after["keywords"] = checked_keywords(keywords, n)
+        return self._change("relabel", ids, after, by, who)
+
+    def set_keywords(
+        self,
+        ids: Sequence[str],
+        keywords: Sequence[Sequence[str] | None],
+        *,
+        by: str = "person",
+        who: str = "",
+        confirmed: bool | None = None,
+    ) -> int:
+        """Give items other keywords; None takes them away.
+
+        Who gave the label, and whether it is confirmed, stays unless ``confirmed`` is given.
+        """
+        ids = checked_ids(ids)
+        by, who = checked_author(by, who)
+        after: dict[str, list[Any]] = {"keywords": checked_keywords(keywords, len(ids))}
+        if confirmed is not None:
+            after |= {"confirmed": [checked_flag(confirmed)] * len(ids), "by": [by] * len(ids)}
+        return self._change("keywords", ids, after, by, who)
+
+    def confirm(self, ids: Sequence[str], *, by: str = "person", who: str = "") -> int:
+        """Agree to the labels that items have: from now on they count."""
+        ids = checked_ids(ids)
+        by, who = checked_author(by, who)
+        return self._change("confirm", ids, {"confirmed": [True] * len(ids)}, by, who)
+
+    def forget(self, ids: Sequence[str], *, by: str = "person", who: str = "") -> int:
+        """Take items out; their rows stay as tombstones, and their numbers are never used again."""
+        ids = checked_ids(ids)
+        by, who = checked_author(by, who)
+        return self._change("forget", ids, {"alive": [False] * len(ids)}, by, who)
+
+    def undo(self, event: int | None = None, *, sure: bool = False, by: str = "person", who: str = "") -> int:
+        """Take an event back: the one asked for, or the last that is neither an undo nor taken back.
+
+        What was learned (``keep``) is no such change: it is taken back by its number alone, and what was learned
+        before it counts again. Only the last two are there for that.
+
+        Refused where something it changed was changed again since, and where it would take items out (of an ``add``)
+        that later events changed. To undo an undo is to do the thing again.
+
+        Parameters
+        ----------
+        event : its number, optional
+        sure : bool
+            Said of an undo that takes more than one item out; ``NotSure`` otherwise.
+        """
+        by, who = checked_author(by, who)
+        with self._writing(), self._database.transaction():
+            undone = event_to_undo(self._database, event)
+            about = {name: self._about(name) for name in ("settings", "taxonomy")}
+            before, after = turned_back(self._database, undone, about, sure=sure)
+            if undone.changes_items:
+                change_items(self._database, undone.rows, after)
+            for name in about.keys() & after.keys():
+                self._set_about(name, after[name])
+            number = self._append("undo", by, who, undone.rows, before, after, undoes=undone.number)
+            if not undone.changes_items:
+                learned_files.check_there(self._database, undone.number)
+            return number
+
+    def set_settings(self, settings: dict[str, Any], *, by: str = "person", who: str = "") -> int:
+        """Set some settings; those not named stay as they are."""
+        if not isinstance(settings, dict):
+            raise InputError(f"settings must be a dict of names and JSON values; got {settings!r}.")
+        new = as_json(settings, "settings")
+        number = self._change_about("settings", lambda old: _usable({**old, **new}), by, who)
+        self.remembered.name_recorded(new)
+        self.remembered.save()
+        return number
+
+    def set_taxonomy(
+        self,
+        edges: Sequence[tuple[str, str]] | None,
+        words: Mapping[str, str] | None = None,
+        *,
+        by: str = "person",
+        who: str = "",
+    ) -> int:
+        """Give the collection a tree of labels, as (parent, child) pairs; None takes it away.
+
+        ``words`` is what nodes are called, {node: word}; any may be left out. Every label of an item must be a node.
+        """
+        pairs, named = checked_edges(edges), checked_words(words, edges)
+        new = {"edges": pairs, "words": named} if named else pairs
+        return self._change_about("taxonomy", lambda _: new, by, who)
+
+    def keep(self, kind: str, write: Callable[[Path], Any], *, by: str = "machine", who: str = "") -> int:
+        """Keep learned state: ``write`` is given a new, empty folder to fill, which no later call ever changes.
+
+        Of a kind the last two are kept; who next opens the collection for writing lets go of older ones.
+        """
+        by, who = checked_author(by, who)
+        with self._writing(new_files=True):
+            state = learned_files.write_kept(self.folder, kind, self.version + 1, write)
+            with self._database.transaction():
+                return self._append("keep", by, who, [], {}, {"keep": state})
+
+    # What changes nothing that is known
+
+    def seal(self, min_rows: int = shard_files.SHARD_ROWS) -> int:
+        """Move the newest rows from the database into an immutable file if there are ``min_rows``; returns how many.
+
+        ``add`` does this by itself for every 65,536 rows.
+        """
+        check_min_rows(min_rows)
+        with self._writing(new_files=True):
+            first = self._shards.sealed_end()
+            if self.n_rows - first < min_rows:
+                return 0
+            sealed = self._shards.write(first, [self._shards.tail()])
+            with self._database.transaction():
+                self._shards.name(sealed)
+            return sealed[-1].end - first
+
+    def _change(self, kind: str, ids: list[str], after: dict[str, list[Any]], by: str, who: str) -> int:
+        """Give columns of living items new values, in one event."""
+        with self._writing(), self._database.transaction():
+            rows = [self.row_of(id) for id in ids]
+            before = columns_of(self._database, rows, after)
+            change_items(self._database, rows, after)
+            return self._append(kind, by, who, rows, before, after)
+
+    def _change_about(self, name: str, changed: Callable[[Any], Any], by: str, who: str) -> int:
+        by, who = checked_author(by, who)
+        with self._writing(), self._database.transaction():
+            old = self._about(name)
+            new = changed(old)
+            self._set_about(name, new)
+            return self._append(name, by, who, [], {name: old}, {name: new})
+
+    def _set_about(self, name: str, value: Any) -> None:
+        self._database.execute("UPDATE about SET value = ? WHERE name = ?", (json.dumps(value), name))
+
+    def _append(
+        self,
+        kind: str,
+        by: str,
+        who: str,
+        rows: list[int],
+        before: dict[str, Any],
+        after: dict[str, Any],
+        **more: Any,
+    ) -> int:
+        self._check_taxonomy(kind, rows, after)
+        number = self.version + 1
+        when = datetime.now(UTC).isoformat(timespec="microseconds")
+        append_event(self._database, Event(number, kind, when, by, who, rows, before, after, **more))
+        return number
+
+    def _check_taxonomy(self, kind: str, rows: list[int], after: dict[str, Any]) -> None:
+        """Refuse a change, before its transaction ends, after which items have labels that the taxonomy lacks."""
+        if not after.keys() & {"taxonomy", "label", "alive"}:
+            return
+        edges = self.taxonomy
+        if edges is None:
+            return
+        if "taxonomy" in after:
+            found = self._database.all("SELECT DISTINCT label FROM items WHERE alive")
+            labels = {label for (label,) in found}
+        elif "label" in after:
+            labels = set(after["label"])
+        else:
+            now = columns_of(self._database, rows, ("label", "alive"))
+            labels = {label for label, alive in zip(now["label"], now["alive"], strict=True) if alive}
+        missing = sorted(labels - {None} - {node for edge in edges for node in edge})
+        if not missing:
+            return
+        if kind == "taxonomy":
+            raise InputError(
+                f"The taxonomy lacks labels that items have: {told(missing)}. Add them to it, or give these items other"
+                " labels first."
+            )
+        if kind == "undo":
+            raise InputError(
+                f"This cannot be undone: the taxonomy would lack labels that items have: {told(missing)}. Put one that"
+                " has them over the labels first, or give these items other labels."
+            )
+        raise InputError(
+            f"{told(missing)} {'is' if len(missing) == 1 else 'are'} not in the taxonomy of this collection. Use its"
+            " nodes as labels, or put another taxonomy over them with set_taxonomy."
+        )
+
+    def _add_items(self, rows: list[int], columns: dict[str, list[Any]]) -> None:
+        try:
+            add_items(self._database, rows, columns)
+        except sqlite3.IntegrityError:
+            taken = "SELECT 1 FROM items WHERE id = ? AND alive AND row < ?"
+            for id in columns["id"]:
+                if self._database.execute(taken, (id, rows[0])).fetchone():
+                    raise InputError(
+                        f"The id {id!r} is taken already. To change an item use relabel, or forget it first."
+                    ) from None
+            raise
+
+    @contextmanager
+    def _writing(self, *, new_files: bool = False) -> Iterator[None]:
+        """One change at a time; new files that a change could not come to name are removed."""
+        if self.read_only:
+            raise InputError(f"The collection {self.path} is open for reading only. Open it without read_only=True.")
+        with self._database.turn:
+            self.check_row_numbers()
+            try:
+                yield
+            except BaseException as error:
+                # After a sync that failed nobody knows what is on the disk: files stay until that was read again.
+                if new_files and getattr(error.__cause__, "sqlite_errorname", "") != "SQLITE_IOERR_FSYNC":
+                    with suppress(StorageError):
+                        remove_garbage(self._database, self.folder)
+                raise
+
+
+def _usable(settings: dict[str, Any]) -> dict[str, Any]:
+    """Settings, where those that nearsay uses itself are what it takes."""
+    try:
+        check_settings(settings)
+    except StorageError as error:
+        raise InputError(str(error).removeprefix("collection.sqlite: ").partition(f" {ADVICE}")[0]) from error
+    return settings
+
+
+def opened_folder(path: Path) -> Folder:
+    """The folder of a collection, open; an error says that there is none."""
+    try:
+        folder = Folder.open(path)
+    except (FileNotFoundError, NotADirectoryError):
+        folder = None
+    except OSError as error:
+        raise StorageError(f"Cannot open the collection {path}: {error.strerror}.") from error
+    if folder is None or not folder.watch(NAME):
+        raise InputError(
+            f"{path} is not a collection: there is no {NAME} in it. Make one with nearsay index, or with"
+            " LiveCollection.create."
+        )
+    return folder

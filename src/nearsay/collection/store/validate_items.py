@@ -1,0 +1,197 @@
+"""What may go into a collection: ids, labels, keywords, details and vectors, checked before a byte is written.
+
+Ids, labels, keywords, nodes and authors are *names*, and one rule holds for all of them (``name_fault``): text of at
+most 4,096 characters without control characters. These would be lost in arrays of numpy, which end a text at its last
+character that is not NUL, and could change what a terminal shows. An empty label is no label.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Iterable, Mapping, Sequence
+from typing import Any
+
+import numpy as np
+
+from nearsay.core.arrays import as_rows
+from nearsay.errors import InputError, unknown_name
+
+AUTHORS = ("person", "machine", "import")
+# The largest number of a vector. Up to 1e38 fits into float32, but a number so large mostly marks a missing value,
+# and views that are learned multiply.
+LARGEST = 1e30
+# In characters. Arrays of names are as wide as the longest one.
+LONGEST_NAME = 4096
+# Of a name that cannot be kept so much is repeated in the error.
+NAME_SHOWN = 40
+CONTROL = re.compile("[\x00-\x1f\x7f-\x9f]")
+
+
+def name_fault(name: str) -> str | None:
+    """Why a text cannot be an id, a label, a keyword or a node; None where it can.
+
+    >>> name_fault("oak"), name_fault("oak\\0"), name_fault("oak" * 2000)
+    (None, 'holds the control character U+0000', 'has 6,000 characters; at most 4,096 are kept')
+    """
+    if len(name) > LONGEST_NAME:
+        return f"has {len(name):,} characters; at most {LONGEST_NAME:,} are kept"
+    if name.isprintable():
+        return None
+    if (found := CONTROL.search(name)) is not None:
+        return f"holds the control character U+{ord(found[0]):04X}"
+    try:
+        name.encode()
+    except UnicodeEncodeError:
+        return "holds bytes that are not UTF-8 text"
+    return None
+
+
+def shown_name(name: str) -> str:
+    """The name, cut where it is too long to be one."""
+    return name if len(name) <= LONGEST_NAME else f"{name[:NAME_SHOWN]}…"
+
+
+def checked_ids(ids: Any) -> list[str]:
+    """A list of different strings, at least one."""
+    if isinstance(ids, str):
+        raise InputError(f"ids must be a list of strings; got the string {ids!r}. For one item pass [{ids!r}].")
+    found = [_text(one, "An id") for one in _listed(ids, "ids")]
+    if not found:
+        raise InputError("ids is empty; at least one item is needed.")
+    if not all(map(str.strip, found)):
+        empty = next(place for place, one in enumerate(found) if not one.strip())
+        raise InputError(f"An id must not be empty; that of item {empty} is.")
+    if len(set(found)) < len(found):
+        seen: set[str] = set()
+        twice = next(one for one in found if one in seen or seen.add(one))  # type: ignore[func-returns-value]
+        raise InputError(f"The id {twice!r} is given twice. Each item can be named once per call.")
+    return found
+
+
+def checked_labels(labels: Any, n: int) -> list[str | None]:
+    """A string or None for each of ``n`` items; an empty label is None."""
+    found = (None if one is None else _text(one, "A label") for one in _aligned(labels, n, "labels"))
+    return [one if one and one.strip() else None for one in found]
+
+
+def checked_keywords(keywords: Any, n: int) -> list[list[str] | None]:
+    """A list of strings or None for each of ``n`` items, without empty ones."""
+    checked: list[list[str] | None] = []
+    for words in _aligned(keywords, n, "keywords") if keywords is not None else ():
+        if isinstance(words, str):
+            raise InputError(f"The keywords of an item must be a list of strings; got the string {words!r}.")
+        found = None if words is None else [_text(word, "A keyword") for word in _listed(words, "keywords")]
+        checked.append(None if found is None else [word for word in found if word.strip()])
+    return checked or [None] * n
+
+
+def checked_details(details: Any, n: int) -> list[dict[str, Any] | None]:
+    """A dict of plain JSON values or None for each of ``n`` items."""
+    if details is None:
+        return [None] * n
+    checked = _aligned(details, n, "details")
+    for one in checked:
+        if one is not None and not isinstance(one, dict):
+            raise InputError(f"The details of an item must be a dict or None; got {one!r}.")
+    return [None if one is None else as_json(one, "details") for one in checked]
+
+
+def checked_vectors(X: Any, ids: list[str], n_columns: int) -> np.ndarray:
+    """A row of float32 numbers for each of these ids, none beyond ``LARGEST``."""
+    check_range(X, ids)
+    rows = as_rows(X)
+    if rows.shape != (len(ids), n_columns):
+        raise InputError(
+            f"X must have one row of {n_columns} columns for each of the {len(ids):,} ids; got shape {rows.shape}."
+        )
+    return np.ascontiguousarray(rows, dtype=np.float32)
+
+
+def check_range(X: Any, ids: Sequence[str] | None = None) -> None:
+    """Refuse rows with a number beyond ``LARGEST``, or with none (NaN); ``ids`` name them in the error."""
+    rows = np.asarray(X)
+    if rows.ndim != 2 or rows.dtype.kind != "f" or not rows.size or max(rows.max(), -rows.min()) <= LARGEST:
+        return
+    row, column = np.argwhere(~(np.abs(rows) <= LARGEST))[0]
+    name = f"The item {ids[row]!r}" if ids is not None and len(ids) == len(rows) else f"Row {row}"
+    raise InputError(
+        f"{name} holds {rows[row, column]:g} in column {column}; a collection takes numbers up to {LARGEST:g}."
+        " Leave it out if this marks a missing value, or scale the column."
+    )
+
+
+def checked_author(by: str, who: str) -> tuple[str, str]:
+    """One of ``AUTHORS``, and a name."""
+    if by not in AUTHORS:
+        raise unknown_name("kind of author", by, AUTHORS)
+    return by, _text(who, "who")
+
+
+def checked_flag(confirmed: Any) -> bool:
+    """True or False, and nothing that only looks like it: "no" would be true."""
+    if not isinstance(confirmed, bool | np.bool_):
+        raise InputError(f"confirmed must be True or False; got {confirmed!r}.")
+    return bool(confirmed)
+
+
+def checked_edges(edges: Any) -> list[list[str]] | None:
+    """(parent, child) pairs of strings, as lists, or None."""
+    if edges is None:
+        return None
+    pairs = [list(pair) if isinstance(pair, list | tuple) else [] for pair in _listed(edges, "edges")]
+    if any(len(pair) != 2 for pair in pairs):
+        raise InputError("A taxonomy is a list of (parent, child) pairs of strings, or None for no taxonomy.")
+    checked = [[_text(node, "A node") for node in pair] for pair in pairs]
+    if not all(node.strip() for pair in checked for node in pair):
+        raise InputError("A node must not be empty: an empty label is no label.")
+    return checked
+
+
+def checked_words(words: Any, edges: Any) -> dict[str, str]:
+    """{node: word}, both strings; words without a taxonomy name nothing."""
+    if words is None:
+        return {}
+    if not isinstance(words, Mapping) or (words and edges is None):
+        raise InputError(f"The words of a taxonomy are a dict {{node: word}} beside its edges; got {words!r}.")
+    return {_text(node, "A node"): _text(word, "A word") for node, word in words.items()}
+
+
+def as_json(value: Any, name: str) -> Any:
+    """A copy with nothing but what JSON gives back: dicts with string keys, lists, strings, numbers, booleans, None."""
+    try:
+        text = json.dumps(value, allow_nan=False, ensure_ascii=False)
+        text.encode()
+    except (TypeError, ValueError) as error:
+        raise InputError(
+            f"{name} must hold plain JSON values (strings, finite numbers, lists, dicts): {error}."
+        ) from error
+    return json.loads(text)
+
+
+def _listed(values: Any, name: str) -> list[Any]:
+    if isinstance(values, str | bytes | dict) or not isinstance(values, Iterable):
+        raise InputError(f"{name} must be a list; got {values!r}.")
+    return list(values)
+
+
+def _aligned(values: Any, n: int, name: str) -> list[Any]:
+    """One for each item; nothing given is None for all."""
+    if values is None:
+        return [None] * n
+    found = _listed(values, name)
+    if len(found) != n:
+        raise InputError(f"{name} must be as many as ids: {n:,}; got {len(found):,}.")
+    return found
+
+
+def _text(value: Any, what: str) -> str:
+    if type(value) is str and value.isprintable() and len(value) <= LONGEST_NAME:  # most are, and there may be millions
+        return value
+    if not isinstance(value, str):
+        raise InputError(f"{what} must be a string; got {value!r} ({type(value).__name__}). Write it with str().")
+    fault = name_fault(value)
+    if fault is not None:
+        cut = "…" if len(value) > NAME_SHOWN else ""
+        raise InputError(f"{what} {fault}: {value[:NAME_SHOWN]!r}{cut}. Correct it first.")
+    return str(value)

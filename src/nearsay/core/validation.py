@@ -1,0 +1,75 @@
+"""Rows and labels as estimators take them: scikit-learn's checks, with what nearsay can say about rows beside them."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+from sklearn.utils.validation import validate_data
+
+from nearsay.core.arrays import as_labels, as_rows, refuse_words
+from nearsay.errors import InputError
+
+# From here on float64 cannot tell every whole number from the next.
+WHOLE_IN_FLOAT = 2**53
+
+
+def checked_rows(estimator: Any, X: Any, *, finite: bool = True, **options: Any) -> np.ndarray:
+    """What scikit-learn's ``validate_data`` gives, without labels.
+
+    A column of words, a date or a missing number is named by its place.
+    ``finite=False`` does not look at every number, for rows that go to an
+    index: there a distance does.
+    """
+    refuse_words(X)
+    rows: np.ndarray = validate_data(estimator, X, ensure_all_finite=False, **options)
+    return as_rows(rows) if finite else rows
+
+
+def checked_rows_and_labels(
+    estimator: Any, X: Any, y: Any, *, finite: bool = True, **options: Any
+) -> tuple[np.ndarray, np.ndarray]:
+    """The same with labels, none of which becomes another on the way."""
+    refuse_words(X)
+    y = None if y is None else checked_labels(y)
+    rows, labels = validate_data(estimator, X, y, ensure_all_finite=False, **options)
+    return (as_rows(rows) if finite else rows), labels
+
+
+def checked_labels(y: Any) -> Any:
+    """Labels as they came, lists as arrays; an error where some of them may have become others already.
+
+    >>> checked_labels([-1, 2**63])
+    Traceback (most recent call last):
+    nearsay.errors.InputError: y holds -1 and 9223372036854775808, which no integer type holds together. Pass ...
+    """
+    y = _without_masks(y)
+    if not isinstance(y, np.ndarray | list | tuple):
+        return y  # a Series or the like: scikit-learn knows their types
+    labels = as_labels(y)
+    if labels.dtype.kind == "O" and labels.ndim == 1 and all(isinstance(label, int) for label in labels):
+        raise InputError(
+            f"y holds {min(labels)} and {max(labels)}, which no integer type holds together. Pass the labels as texts:"
+            " [str(label) for label in y]."
+        )
+    if labels.dtype.kind == "f":
+        large = labels[np.isfinite(labels) & (np.abs(labels) >= WHOLE_IN_FLOAT)]
+        if len(large):
+            raise InputError(
+                f"y holds {large[0]:.0f} as {labels.dtype}, which does not tell whole numbers of this size apart. Pass"
+                " integers, for example np.array(labels, dtype=np.uint64), or texts."
+            )
+    return labels
+
+
+def _without_masks(y: Any) -> Any:
+    """Nullable integers and booleans of pandas as numpy's own: of floats, which scikit-learn makes, some are equal."""
+    columns = [y.dtype] if hasattr(y, "dtype") else list(getattr(y, "dtypes", ()))
+    types = {getattr(column, "numpy_dtype", None) for column in columns}
+    kept = types.pop() if len(types) == 1 else None
+    if kept is None or np.dtype(kept).kind not in "iub":
+        return y
+    missing = np.asarray(y.isna()).ravel()
+    if missing.any():
+        raise InputError(f"y has no label (NA) for row {missing.argmax()}. Leave such rows out: X[~y.isna()].")
+    return y.to_numpy(dtype=kept)

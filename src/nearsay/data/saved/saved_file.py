@@ -1,0 +1,355 @@
+"""The one file format of everything nearsay saves: arrays and JSON, versioned, with checksums, never pickle.
+
+A saved file is an ordinary zip archive without compression::
+
+    arrays/NAME.npy     one for every array, in numpy's own format, rows in C order
+    nearsay.json        {"format": 1, "kind": …, "version": …, "header": {…},
+                         "arrays": {NAME: {"dtype": …, "shape": […], "sha256": …}}}
+
+``format`` numbers this layout; ``kind`` and ``version`` belong to what is saved
+(an index, a classifier). The checksum covers the whole .npy member; the JSON is
+covered by the archive's own CRC. Saving the same state gives the same bytes.
+
+A file may come from anyone: every size that it states is compared with the bytes
+that are there before memory is taken, so that opening it takes no more than a
+small multiple of its own size.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import math
+import os
+import re
+import struct
+import zipfile
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from dataclasses import dataclass
+from io import BytesIO
+from typing import IO, Any
+
+import numpy as np
+
+from nearsay.core.arrays import row_blocks
+from nearsay.data.replacing import replacing
+from nearsay.errors import InputError, SavedFileError
+
+FORMAT = 1
+CONTENTS = "nearsay.json"
+CHUNK = 1 << 20
+# numpy's mark for .npy version 1.0; two bytes with the length of its header follow.
+NPY_START = b"\x93NUMPY\x01\x00"
+# No part may start with a dot: unpacking the archive must not write files outside of it.
+ARRAY_NAME = re.compile(r"\w[\w.-]*(/\w[\w.-]*)*", re.ASCII)
+# Booleans, numbers, dates and texts, little-endian. Objects would need pickle.
+SAVED_KINDS = "biufcmMSU"
+DTYPE = re.compile(r"[<|](b1|[iu][1248]|f[248]|c8|c16|[SU][1-9]\d{0,8}|[mM]8(\[\d{0,9}[a-zA-Z]{1,2}\])?)", re.ASCII)
+MOST_SIDES = 16
+# An array without numbers has no bytes that its sides could be compared with.
+LONGEST_EMPTY = 1 << 20
+LAST_CHARACTER = 0x10FFFF
+EARLIEST_ZIP_DATE = (1980, 1, 1, 0, 0, 0)
+
+
+@dataclass(frozen=True, eq=False)
+class State:
+    """What a saved file holds."""
+
+    header: dict[str, Any]
+    arrays: dict[str, np.ndarray]
+    version: int
+
+
+def save_state(
+    path: str | os.PathLike[str],
+    kind: str,
+    version: int,
+    header: Mapping[str, Any],
+    arrays: Mapping[str, np.ndarray],
+    *,
+    is_plain: bool = False,
+) -> None:
+    """Write one file that ``open_state`` gives back, all of it or nothing: an older file stays until the new is whole.
+
+    ``header`` holds plain JSON values (numpy scalars become plain ones, tuples
+    become lists; where it ``is_plain``, that is not looked at); ``arrays`` any
+    shape of numbers, texts or dates. Arrays are written block by block, so
+    memory-mapped ones need not fit in memory.
+
+    >>> import tempfile
+    >>> from pathlib import Path
+    >>> path = Path(tempfile.mkdtemp()) / "vote.nearsay"
+    >>> save_state(path, "vote", 1, {"k": 3}, {"labels": np.array(["elm", "oak"])})
+    >>> open_state(path, "vote", newest=1)
+    State(header={'k': 3}, arrays={'labels': array(['elm', 'oak'], dtype='<U3')}, version=1)
+    """
+    plain_header = header if is_plain else _plain(dict(header), "header")
+    checked = {name: _checked_array(name, array) for name, array in arrays.items()}
+    with replacing(path) as file, zipfile.ZipFile(file, "w", zipfile.ZIP_STORED) as archive:
+        listed = {name: _write_array(archive, name, array) for name, array in checked.items()}
+        contents = {"format": FORMAT, "kind": kind, "version": version, "header": plain_header, "arrays": listed}
+        archive.writestr(zipfile.ZipInfo(CONTENTS, EARLIEST_ZIP_DATE), json.dumps(contents, ensure_ascii=False))
+
+
+def open_state(path: str | os.PathLike[str], kind: str, newest: int) -> State:
+    """Read what ``save_state`` wrote, every byte checked, or raise SavedFileError saying what is wrong and what to do.
+
+    ``newest`` is the newest version of this kind that the caller understands;
+    the caller looks at ``State.version`` to read older ones.
+    """
+    with open(path, "rb") as file:
+        _check_is_archive(file, path)
+        with _naming_damage(path), zipfile.ZipFile(file) as archive:
+            members = _members(archive, os.fstat(file.fileno()).st_size)
+            contents = _read_contents(archive, members, path)
+            _check_readable(contents, kind, newest, path)
+            arrays = contents["arrays"]
+            expected = {CONTENTS, *map(_member_name, arrays)}
+            if set(members) != expected:
+                odd = ", ".join(sorted(set(members) ^ expected)[:5])
+                raise _Damage(f"its parts do not match its table of contents: {odd}")
+            loaded = {name: _read_array(archive, members[_member_name(name)], arrays[name]) for name in arrays}
+            return State(contents["header"], loaded, contents["version"])
+
+
+# ------------------------------------------------------------------ writing
+
+
+def _plain(value: Any, where: str) -> Any:
+    """The value as JSON gives it back, or an error that names the place which JSON cannot hold."""
+    if isinstance(value, np.generic):
+        value = value.item()
+    if value is None or isinstance(value, str | bool | int):
+        return value
+    if isinstance(value, float):
+        if not math.isfinite(value):
+            raise InputError(f"{where} is {value}, which JSON cannot hold. Save it in an array.")
+        return value
+    if isinstance(value, list | tuple):
+        return [_plain(item, f"{where}[{number}]") for number, item in enumerate(value)]
+    if isinstance(value, Mapping):
+        for key in value:
+            if not isinstance(key, str):
+                raise InputError(f"{where} has the key {key!r}; JSON keys are texts. Use str(key), or a list of pairs.")
+        return {str(key): _plain(item, f"{where}[{key!r}]") for key, item in value.items()}
+    raise InputError(
+        f"{where} is a {type(value).__name__}, which JSON cannot hold. Save numbers as an array, anything else as text."
+    )
+
+
+def _checked_array(name: str, array: Any) -> np.ndarray:
+    if not ARRAY_NAME.fullmatch(name):
+        raise InputError(f"{name!r} cannot name a saved array: use letters, digits and _ - . (and / between parts).")
+    checked: np.ndarray = np.asanyarray(array)
+    if checked.dtype.kind not in SAVED_KINDS:
+        raise InputError(
+            f"The array {name!r} has type {checked.dtype}, which would need pickle to save."
+            " Convert it to numbers or texts first (for labels: np.array(labels, dtype=str))."
+        )
+    # No text is as long as none: numpy takes such a type for any length.
+    kind = checked.dtype if checked.dtype.itemsize else np.dtype(f"{checked.dtype.kind}1")
+    checked = checked.astype(kind.newbyteorder("<"), copy=False)
+    if not DTYPE.fullmatch(checked.dtype.str):
+        raise InputError(f"The array {name!r} has type {checked.dtype}, which not every machine has. Convert it first.")
+    return checked
+
+
+def _write_array(archive: zipfile.ZipFile, name: str, array: np.ndarray) -> dict[str, Any]:
+    """Write one array block by block; gives its entry in the table of contents."""
+    sha256 = hashlib.sha256()
+    member = zipfile.ZipInfo(_member_name(name), EARLIEST_ZIP_DATE)
+    with archive.open(member, "w", force_zip64=array.nbytes >= 1 << 31) as out:
+        pieces = _npy_pieces(array)
+        for piece in pieces if array.nbytes > CHUNK else [b"".join(pieces)]:
+            sha256.update(piece)
+            out.write(piece)
+    return {"dtype": array.dtype.str, "shape": list(array.shape), "sha256": sha256.hexdigest()}
+
+
+def _npy_pieces(array: np.ndarray) -> Iterator[bytes | memoryview]:
+    yield _npy_header(array.dtype, array.shape)
+    lines = array.reshape(1) if array.ndim == 0 else array
+    for rows in row_blocks(len(lines), row_bytes=lines.nbytes // max(1, len(lines))):
+        block = np.ascontiguousarray(lines[rows])
+        if block.size:
+            yield block.reshape(-1).view(np.uint8).data
+
+
+def _npy_header(dtype: np.dtype[Any], shape: tuple[int, ...]) -> bytes:
+    header = BytesIO()
+    described = {"descr": dtype.str, "fortran_order": False, "shape": tuple(shape)}
+    np.lib.format.write_array_header_1_0(header, described)
+    return header.getvalue()
+
+
+def _member_name(array_name: str) -> str:
+    return f"arrays/{array_name}.npy"
+
+
+# ------------------------------------------------------------------ reading
+
+
+class _Damage(Exception):
+    """What is broken; becomes a SavedFileError that also names the file and the remedy."""
+
+
+# A single wrong byte in an archive can surface as any of these.
+DAMAGE = (
+    _Damage,
+    zipfile.BadZipFile,
+    EOFError,
+    OSError,
+    ValueError,
+    TypeError,
+    KeyError,
+    RuntimeError,
+    OverflowError,
+    NotImplementedError,
+    AttributeError,
+    struct.error,
+)
+
+
+@contextmanager
+def _naming_damage(path: str | os.PathLike[str]) -> Iterator[None]:
+    try:
+        yield
+    except SavedFileError:
+        raise
+    except DAMAGE as error:
+        what = in_one_line(str(error)) or type(error).__name__
+        raise SavedFileError(
+            f"{os.fspath(path)} is damaged: {what}. Nothing was loaded. Restore it from a copy, or save it again."
+        ) from error
+
+
+def in_one_line(text: str, most: int = 300) -> str:
+    r"""Text of a file as it may be shown: one line, nothing that a terminal would obey.
+
+    >>> print(in_one_line("two" + chr(10) + chr(27) + "lines"))
+    two\n\x1blines
+    """
+    shown = "".join(one if one.isprintable() else repr(one)[1:-1] for one in text[: most + 1])
+    return shown if len(shown) <= most else f"{shown[:most]}…"
+
+
+def _check_is_archive(file: IO[bytes], path: str | os.PathLike[str]) -> None:
+    start = file.read(4)
+    file.seek(0)
+    if start == b"PK\x03\x04" and not zipfile.is_zipfile(file):
+        raise SavedFileError(
+            f"{os.fspath(path)} is cut short: it starts like a saved file, but its end is missing."
+            " Copy it again, or save it again."
+        )
+    if start != b"PK\x03\x04":
+        raise SavedFileError(
+            f"{os.fspath(path)} was not saved by nearsay (it is no zip archive). Pass a file that nearsay saved."
+        )
+
+
+def _members(archive: zipfile.ZipFile, size: int) -> dict[str, zipfile.ZipInfo]:
+    """The parts of an archive by name; together they are no larger than the file."""
+    listed = archive.infolist()
+    members = {member.filename: member for member in listed}
+    if len(members) < len(listed):
+        raise _Damage("two of its parts have the same name")
+    for member in listed:
+        if member.compress_type != zipfile.ZIP_STORED:
+            raise _Damage(f"{member.filename} is compressed, which nearsay never does")
+        if member.compress_size != member.file_size:
+            raise _Damage(f"{member.filename} has two sizes")
+    if sum(member.file_size for member in listed) > size:
+        raise _Damage("its parts are larger than the file")
+    return members
+
+
+def _read_contents(
+    archive: zipfile.ZipFile, members: dict[str, zipfile.ZipInfo], path: str | os.PathLike[str]
+) -> dict[str, Any]:
+    if CONTENTS not in members:
+        raise SavedFileError(
+            f"{os.fspath(path)} is a zip archive, but holds no {CONTENTS}: it was not saved by nearsay, or is damaged."
+        )
+    contents = json.loads(archive.read(members[CONTENTS]), parse_constant=_no_number)
+    if not isinstance(contents, dict) or type(contents.get("format")) is not int or contents["format"] >= 1 << 31:
+        raise _Damage(f"{CONTENTS} does not name its format")
+    return contents
+
+
+def _no_number(text: str) -> Any:
+    raise _Damage(f"{CONTENTS} holds {text}, which is no JSON")
+
+
+def _check_readable(contents: dict[str, Any], kind: str, newest: int, path: str | os.PathLike[str]) -> None:
+    place = os.fspath(path)
+    if contents["format"] > FORMAT:
+        raise SavedFileError(
+            f"{place} has file format {contents['format']}; this nearsay reads formats up to {FORMAT}."
+            " Run: pip install --upgrade nearsay"
+        )
+    expected = {"kind": str, "version": int, "header": dict, "arrays": dict}
+    for key, kind_of_value in expected.items():
+        if not isinstance(contents.get(key), kind_of_value):
+            raise _Damage(f"{CONTENTS} holds no {key}")
+    if type(contents["version"]) is not int or contents["version"] >= 1 << 31:
+        raise _Damage(f"{CONTENTS} holds no version")
+    if contents["kind"] != kind:
+        held = in_one_line(contents["kind"], 60)
+        raise SavedFileError(f"{place} holds a saved {held!r}; a {kind!r} was asked for.")
+    if contents["version"] > newest:
+        raise SavedFileError(
+            f"{place} holds version {contents['version']} of a saved {kind!r}; this nearsay reads versions up to"
+            f" {newest}. Run: pip install --upgrade nearsay"
+        )
+
+
+def _read_array(archive: zipfile.ZipFile, member: zipfile.ZipInfo, listed: dict[str, Any]) -> np.ndarray:
+    dtype, shape = _listed_type(listed, member)
+    sha256 = hashlib.sha256()
+    with archive.open(member) as source:
+        # A part of less than a megabyte is read at once, which is most of what there is to do for many small ones.
+        first = source.read(CHUNK if member.file_size <= CHUNK else len(NPY_START) + 2)
+        n_header = int.from_bytes(first[len(NPY_START) : len(NPY_START) + 2], "little")
+        if len(first) < len(NPY_START) + 2 + n_header:
+            first += source.read(n_header)
+        # Checked before anything is allocated: a wrong size must not ask for all the memory there is.
+        start = len(NPY_START) + 2 + n_header
+        if not first.startswith(NPY_START) or member.file_size != start + dtype.itemsize * math.prod(shape):
+            raise _Damage(f"{member.filename} is not the array that its table of contents names")
+        array = np.empty(shape, dtype)
+        # An empty array has no bytes to view.
+        waiting = array.reshape(-1).view(np.uint8).data if array.size else memoryview(bytearray())
+        sha256.update(first)
+        waiting[: len(first) - start] = memoryview(first)[start:]
+        waiting = waiting[len(first) - start :]
+        while piece := source.read(CHUNK):
+            sha256.update(piece)
+            waiting[: len(piece)] = piece
+            waiting = waiting[len(piece) :]
+    if len(waiting) or sha256.hexdigest() != listed.get("sha256"):
+        raise _Damage(f"the checksum of {member.filename} is wrong")
+    _check_values(array, member)
+    return array.astype(dtype.newbyteorder("="), copy=False)
+
+
+def _listed_type(listed: Any, member: zipfile.ZipInfo) -> tuple[np.dtype[Any], tuple[int, ...]]:
+    """The type and shape of an array, as far as they can be any."""
+    dtype, shape = (listed.get("dtype"), listed.get("shape")) if isinstance(listed, dict) else (None, None)
+    if not (isinstance(dtype, str) and DTYPE.fullmatch(dtype) and isinstance(shape, list) and len(shape) <= MOST_SIDES):
+        raise _Damage(f"{member.filename} is of no type that is saved")
+    if not all(type(side) is int and side >= 0 for side in shape) or (0 in shape and max(shape) > LONGEST_EMPTY):
+        raise _Damage(f"{member.filename} is of no shape that is saved")
+    return np.dtype(dtype), tuple(shape)
+
+
+def _check_values(array: np.ndarray, member: zipfile.ZipInfo) -> None:
+    """Truth values are 0 or 1, and characters are those there are: numpy relies on both, and looks at neither."""
+    kind = array.dtype.kind
+    if kind not in "bU" or not array.size:
+        return
+    if kind == "b" and array.view(np.uint8).max() > 1:
+        raise _Damage(f"{member.filename} holds truth values that are neither true nor false")
+    if kind == "U" and array.reshape(-1).view(np.uint32).max() > LAST_CHARACTER:
+        raise _Damage(f"{member.filename} holds characters that do not exist")

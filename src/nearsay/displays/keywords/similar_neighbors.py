@@ -1,0 +1,185 @@
+"""A query and its neighbors in a row, colored by the similarity of their labels to the right one."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+import numpy as np
+
+from nearsay.displays import drawing
+from nearsay.displays.evidence_strip import LINE, MOST_NEIGHBORS, Tile, draw_strip, explained, headline, strip_width
+from nearsay.metrics.specificity import semantic_similarities
+from nearsay.posterior.evidence.evidence import Evidence
+from nearsay.taxonomy.taxonomy import Taxonomy
+from nearsay.taxonomy.words import word_of
+
+# From unlike to alike; in between gray, which is neither.
+SCALE = (drawing.DISAGREES, "#b8b8b8", drawing.AGREES)
+KEY_WIDTH, KEY_HEIGHT = 1.6, 0.11
+
+
+class SimilarNeighborsDisplay:
+    """One query, then its neighbors, nearest first, colored by semantic similarity.
+
+    Build it with :meth:`from_estimator` or :meth:`from_predictions`. Blue: the neighbor has the
+    right label; gray: its label shares half of the path down the taxonomy; orange:
+    none of it. The number below is the same similarity. At most ten neighbors are
+    shown. Without images a neighbor is its label in words.
+
+    Attributes
+    ----------
+    evidence : Evidence
+        What ``explain`` said about the query.
+    compared_with
+        The true label where it is known, otherwise the answer.
+    similarities : (n_shown,)
+        Of the label of each neighbor to that one, from 0 to 1 (see ``semantic_similarities``).
+    query_image, neighbor_images : (height, width) and (n_shown, height, width), or None
+    figure_, ax_
+        Where it was drawn; there after ``plot``.
+
+    >>> import nearsay as ns
+    >>> pets = ns.Taxonomy.from_nested({"pet": {"dog": ["corgi", "poodle"], "cat": {}}})
+    >>> clf = ns.NeighborClassifier(n_neighbors=3, posterior="proportional")
+    >>> clf = clf.fit([[0.0], [1.0], [3.0], [9.0]], ["corgi", "poodle", "cat", "cat"])
+    >>> SimilarNeighborsDisplay.from_estimator(clf, [[0.2]], taxonomy=pets).similarities
+    array([1. , 0.5, 0. ])
+    """
+
+    def __init__(
+        self,
+        *,
+        evidence: Any,
+        compared_with: Any,
+        similarities: np.ndarray,
+        query_image: np.ndarray | None = None,
+        neighbor_images: np.ndarray | None = None,
+        true_label: Any = None,
+        names: Mapping[Any, str] | None = None,
+    ) -> None:
+        self.evidence = evidence
+        self.compared_with = compared_with
+        self.similarities = similarities
+        self.query_image = query_image
+        self.neighbor_images = neighbor_images
+        self.true_label = true_label
+        self.names = names
+
+    @classmethod
+    def from_estimator(
+        cls,
+        estimator: Any,
+        X: Any,
+        y: Any = None,
+        *,
+        taxonomy: Taxonomy,
+        images: Any = None,
+        query_image: Any = None,
+        names: Mapping[Any, str] | None = None,
+        ax: Any = None,
+    ) -> SimilarNeighborsDisplay:
+        """Ask a fitted NeighborClassifier about one row and compare the labels of its neighbors.
+
+        Parameters
+        ----------
+        estimator : fitted NeighborClassifier
+        X : (1, n_features) or (n_features,)
+            One row to ask about.
+        y : name of a node, optional
+            Its true label. Without it the labels of neighbors are compared with the answer.
+        taxonomy : Taxonomy
+            Every label of a neighbor is one of its nodes.
+        images : (n, height, width), optional
+            One image for each row the classifier was fitted on. Square images may also come as rows.
+        query_image : (height, width), optional
+            The image of the row; with ``images`` by default the row itself, folded to a square.
+        names : {node: word}, optional
+            What nodes are called, by default the taxonomy's own words.
+        ax : matplotlib axes, optional
+            Where to draw; a new figure by default.
+        """
+        row = drawing.one_row(X)
+        evidence = explained(estimator, row)
+        query_image = row if query_image is None and images is not None else query_image
+        shown = {"images": images, "query_image": query_image, "names": names}
+        return cls.from_predictions(y, evidence, taxonomy=taxonomy, **shown, ax=ax)
+
+    @classmethod
+    def from_predictions(
+        cls,
+        y_true: Any,
+        evidence: Evidence,
+        *,
+        taxonomy: Taxonomy,
+        images: Any = None,
+        query_image: Any = None,
+        names: Mapping[Any, str] | None = None,
+        ax: Any = None,
+    ) -> SimilarNeighborsDisplay:
+        """Draw evidence that ``explain`` gave before.
+
+        Parameters
+        ----------
+        y_true : the true label of the row, or None
+        evidence : Evidence
+        taxonomy, images, query_image, names, ax
+            As in ``from_estimator``.
+        """
+        true_label = drawing.one_label(y_true)
+        compared_with = evidence.label if true_label is None else true_label
+        # Compared with itself first: there may be no neighbor at all.
+        compared = [compared_with, *evidence.labels[:MOST_NEIGHBORS]]
+        alike = semantic_similarities([compared_with] * len(compared), compared, taxonomy)
+        return cls(
+            evidence=evidence,
+            compared_with=compared_with,
+            similarities=alike[1:],
+            query_image=None if query_image is None else drawing.as_image(query_image),
+            neighbor_images=None if images is None else drawing.images_of(evidence.neighbors[:MOST_NEIGHBORS], images),
+            true_label=true_label,
+            names=taxonomy.node_words if names is None else names,
+        ).plot(ax=ax)
+
+    def plot(self, ax: Any = None) -> SimilarNeighborsDisplay:
+        """Draw on ``ax``, or on a new figure."""
+        ax = drawing.fresh_axes(strip_width(len(self.similarities)), 2.3) if ax is None else ax
+        words = "query" if self.true_label is None else word_of(self.true_label, self.names)
+        right, lower = draw_strip(ax, Tile(self.query_image, drawing.INK, words, "query"), self._tiles())
+        if len(self.similarities):
+            self._draw_key(ax, right, lower)
+        title = headline(self.evidence, len(self.similarities), self.true_label, self.names)
+        ax.set_title(title, loc="left", fontsize="medium", color=drawing.INK)
+        self.ax_, self.figure_ = ax, ax.figure
+        return self
+
+    def _tiles(self) -> list[Tile]:
+        images = [None] * len(self.similarities) if self.neighbor_images is None else self.neighbor_images
+        return [
+            Tile(image, _color(similarity), word_of(label, self.names), f"{similarity:.2f}")
+            for image, label, similarity in zip(images, self.evidence.labels, self.similarities, strict=False)
+        ]
+
+    def _draw_key(self, ax: Any, right: float, lower: float) -> None:
+        """The scale of colors from 0 to 1, below the strip."""
+        text = {"va": "center", "fontsize": "small", "color": drawing.PALE_INK}
+        middle, end = lower - LINE / 2, max(right, 2.0) - 0.12
+        start = end - KEY_WIDTH
+        extent = (start, end, middle - KEY_HEIGHT / 2, middle + KEY_HEIGHT / 2)
+        ax.imshow(np.linspace(0, 1, 64)[None], cmap=_scale(), extent=extent, zorder=1)
+        words = f"alike to {word_of(self.compared_with, self.names)}:   0"
+        ax.text(start - 0.06, middle, drawing.as_written(words), ha="right", **text)
+        ax.text(end + 0.06, middle, "1", ha="left", **text)
+        ax.set(xlim=(-0.06, end + 0.18), ylim=(lower - LINE, 1.06))
+
+
+def _color(similarity: float) -> str:
+    from matplotlib.colors import to_hex
+
+    return str(to_hex(_scale()(similarity)))
+
+
+def _scale() -> Any:
+    from matplotlib.colors import LinearSegmentedColormap
+
+    return LinearSegmentedColormap.from_list("alike", SCALE)

@@ -1,0 +1,1 @@
+"""Neighbors by several feature spaces at once."""

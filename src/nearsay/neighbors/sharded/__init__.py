@@ -1,0 +1,1 @@
+"""Neighbors among rows in shards: on one machine or by the workers of a Dask cluster."""

@@ -1,0 +1,126 @@
+"""Shards that a process has opened and made ready, kept for the next question as far as memory is allowed."""
+
+from __future__ import annotations
+
+import hashlib
+from collections import OrderedDict
+from collections.abc import Callable, Hashable
+from threading import Lock
+from typing import Any
+
+import numpy as np
+
+from nearsay.core.arrays import mapped
+from nearsay.distances.distance import Distance
+from nearsay.distances.functions import CompiledDistance, FunctionDistance, PrecomputedDistance
+from nearsay.errors import InputError
+from nearsay.neighbors.by_class.class_search import ClassSearch
+from nearsay.neighbors.by_class.class_table import ClassTable
+from nearsay.neighbors.table import NeighborTable
+from nearsay.search.choose import choose
+from nearsay.search.protocol import NeighborSearch
+from nearsay.search.stored.places import Stamp
+from nearsay.search.stored.shard import Shard
+
+
+class FittedShard:
+    """A search over the rows of one shard, numbered from 0."""
+
+    def __init__(self, shard: Shard, removed: np.ndarray, distance: Distance, search: tuple[str, float | None]) -> None:
+        rows = measurable(shard, distance)
+        name, recall = search
+        self.search: NeighborSearch = choose(name, distance, rows, recall).search.fit_checked(rows, distance)  # type: ignore[arg-type]
+        if len(removed):
+            self.search.remove(removed)
+        self.n_live = self.search.rows_.n_live
+        self.n_rows = shard.n_rows
+        self.first = shard.first
+        self._labeled: tuple[Hashable, LabeledShard] | None = None
+
+    def labeled(self, labels: np.ndarray | str | None, n_classes: int) -> LabeledShard:
+        """The rows with their classes, made ready once for the same labels."""
+        if isinstance(labels, str):
+            labels = mapped(labels)[self.first : self.first + self.n_rows]
+        own = np.ascontiguousarray(labels, np.int64)
+        known = hashlib.sha256(own.tobytes()).digest(), n_classes
+        if self._labeled is None or self._labeled[0] != known:
+            self._labeled = known, LabeledShard(self.search, own, n_classes)
+        return self._labeled[1]
+
+
+class LabeledShard:
+    """The rows of a shard, each with a class."""
+
+    def __init__(self, search: NeighborSearch, labels: np.ndarray, n_classes: int) -> None:
+        self._search, self._labels = search, labels
+        self._by_class = ClassSearch(search, labels, n_classes)
+
+    def nearest_and_members(self, Q: np.ndarray, k: int, left_out: np.ndarray) -> tuple[NeighborTable, ClassTable]:
+        """The ``k`` nearest rows of checked queries, and the nearest of each class."""
+        return self._by_class.rows_and_members(Q, left_out, k)
+
+    def rows_of_classes(self) -> Callable[[int], np.ndarray]:
+        """Gives the numbers of the rows of a class."""
+        live = self._search.rows_.live_numbers
+        order = live[np.argsort(self._labels[live], kind="stable")]
+        of_order = self._labels[order]
+        return lambda number: order[slice(*np.searchsorted(of_order, [number, number + 1]))]
+
+
+def measurable(shard: Shard, distance: Distance) -> np.ndarray:
+    """The rows of a shard as a distance needs them, or an error that names the file."""
+    try:
+        rows: np.ndarray = distance.check(shard.opened())
+    except InputError as error:
+        raise InputError(f"{shard.file}, rows from number {shard.first:,} on: {error}") from None
+    return rows
+
+
+def check_shard(task: tuple[Shard, Distance]) -> None:
+    """Refuse rows that cannot be compared: a task for whoever has the file."""
+    measurable(*task)
+
+
+def fitted_shard(
+    shard: Shard, removed: np.ndarray, distance: Distance, search: tuple[str, float | None], memory: int
+) -> FittedShard:
+    """A shard made ready, kept if ``memory`` bytes of shards have room for it; the file is looked at every time."""
+    # A file that was written to in a way that its digest does not show is made ready anew, never half of each.
+    key = (shard, shard.check(), removed.tobytes(), known_as(distance), search)
+    with _lock:
+        found = _ready.get(key)
+        if found is not None:
+            _ready.move_to_end(key)
+    if found is not None:
+        return found
+    fitted = FittedShard(shard, removed, distance, search)
+    if shard.nbytes <= memory and known_as(distance) is not None:
+        with _lock:
+            _ready[key] = fitted
+            while sum(each[0].nbytes for each in _ready) > memory:
+                _ready.popitem(last=False)
+    return fitted
+
+
+_lock = Lock()
+_ready: OrderedDict[tuple[Shard, Stamp, bytes, Any, tuple[str, float | None]], FittedShard] = OrderedDict()
+
+
+def known_as(distance: Distance) -> str | None:
+    """What tells a distance from all others, on any machine; None where it is a function of the user's.
+
+    >>> from nearsay.distances.named import as_distance
+    >>> known_as(as_distance("manhattan"))
+    'manhattan []'
+    """
+    if isinstance(distance, PrecomputedDistance):
+        raise InputError('Rows in shards are compared with each other; metric="precomputed" takes a whole matrix.')
+    if isinstance(distance, FunctionDistance | CompiledDistance):
+        return None
+    given = []
+    for name, value in sorted(distance.parameters().items()):
+        told = known_as(value) if isinstance(value, Distance) else np.asarray(value).tolist()
+        if told is None:
+            return None
+        given.append((name, told))
+    return f"{distance.name} {given}"

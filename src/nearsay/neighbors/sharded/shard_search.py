@@ -1,0 +1,281 @@
+"""Search in one shard, and answers of several shards as one: pure functions, for whichever machine runs them.
+
+    shard 0 ──► answer ─┐
+    shard 1 ──► answer ─┼─► merge, in any order and grouping ──► what a search of all rows gives, to the last bit
+    shard 2 ──► answer ─┘
+
+A ``ShardTask`` says all there is to know: a shard by the path of its file, queries, and what is asked. It is a few
+kilobytes besides the queries, so it can be sent to any machine that has the files, or written down and done later.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from nearsay.core.arrays import row_blocks
+from nearsay.distances.distance import Distance
+from nearsay.distances.named import as_distance
+from nearsay.errors import InputError
+from nearsay.neighbors import neighbor_search
+from nearsay.neighbors.by_class.class_table import ClassTable, no_members
+from nearsay.neighbors.sharded.fitted_shards import FittedShard, fitted_shard
+from nearsay.neighbors.table import NeighborTable
+from nearsay.search.shards import ShardedRows
+from nearsay.search.stored.shard import Shard
+
+NO_ROWS = np.empty(0, np.int64)
+# Distances of queries to the members of a class are measured so many at once: 8 MB.
+DISTANCES_AT_ONCE = 1 << 20
+
+
+@dataclass(frozen=True, eq=False)
+class ShardTask:
+    """A question to one shard.
+
+    Attributes
+    ----------
+    shard : Shard
+    removed : numbers, counted from the first of the shard, of rows that must not be found.
+    Q : (n_queries, n_columns)
+    k : how many nearest rows; 0 where only members of classes are asked for.
+    distance : Distance
+    left_out : (n_queries,) or empty
+        The row number, counted from the first of the shard, that each query is itself; below 0, or past the end of
+        the shard, where it is none of its rows.
+    labels : (n_rows of the shard,) class numbers, the path of an ``.npy`` file that has those of all rows, or None.
+    n_classes : int
+        Where labels are given, the nearest row of each class is found, too.
+    asked : (n_queries, n_asked) class numbers, or None
+        Instead of all of that, find the distances of the ``n_members`` nearest rows of each of these classes.
+    search : how the rows of a shard are searched: a name, as ``NeighborIndex`` takes it, and the recall.
+    memory : how many bytes of shards a process may hold ready for the next question.
+    """
+
+    shard: Shard
+    removed: np.ndarray
+    Q: np.ndarray
+    k: int
+    distance: Distance
+    left_out: np.ndarray
+    labels: np.ndarray | str | None = None
+    n_classes: int = 0
+    asked: np.ndarray | None = None
+    n_members: int = 0
+    search: tuple[str, float | None] = ("exact", None)
+    memory: int = 0
+
+    def answer(self) -> Partial:
+        """Search the shard. The same task has the same answer wherever, and however often, it is done."""
+        fitted = fitted_shard(self.shard, self.removed, self.distance, self.search, self.memory)
+        Q = neighbor_search.checked_queries(fitted.search, self.Q)
+        if self.asked is not None:
+            return Partial(members_far=_members_far(self, fitted, Q))
+        here = (self.left_out >= 0) & (self.left_out < self.shard.n_rows)
+        if not here.any():
+            return self._found(fitted, Q, NO_ROWS)
+        if here.all():
+            return self._found(fitted, Q, self.left_out)
+        # Rows of this shard leave themselves out; to others all of its rows are other rows.
+        own, others = self._found(fitted, Q[here], self.left_out[here]), self._found(fitted, Q[~here], NO_ROWS)
+        return _interleaved(own, others, here)
+
+    def _found(self, fitted: FittedShard, Q: np.ndarray, left_out: np.ndarray) -> Partial:
+        """The nearest rows, −1 and +inf where the shard has fewer, and of each class; with the numbers of all rows."""
+        table = neighbor_search.no_neighbors(len(Q), self.k)
+        k = min(self.k, fitted.n_live - bool(len(left_out)))
+        members = None
+        if self.labels is not None:
+            labeled = fitted.labeled(self.labels, self.n_classes)
+            some, members = labeled.nearest_and_members(Q, max(k, 0), left_out)
+        elif k > 0:
+            some = _nearest(fitted, Q, left_out, k)
+        else:
+            some = table
+        table.indices[:, : some.n_neighbors], table.distances[:, : some.n_neighbors] = some.indices, some.distances
+        first = self.shard.first
+        table.indices[table.indices >= 0] += first
+        if members is not None:
+            members.indices[members.indices >= 0] += first
+        return Partial(table, members)
+
+
+@dataclass(frozen=True)
+class Partial:
+    """What some shards answer to some queries, as ``merge`` takes it.
+
+    Attributes
+    ----------
+    nearest : the k nearest rows of these shards, −1 and +inf where they have fewer; None where it was not asked.
+    members : the nearest row of each class, if that was asked.
+    members_far : (n_queries, n_asked, n_members) distances, ascending, +inf behind, if that was asked.
+    """
+
+    nearest: NeighborTable | None = None
+    members: ClassTable | None = None
+    members_far: np.ndarray | None = None
+
+    def arrays(self) -> dict[str, np.ndarray]:
+        """What there is, by name."""
+        found: dict[str, np.ndarray] = {}
+        for name, table in (("nearest", self.nearest), ("members", self.members)):
+            if table is not None:
+                found |= {f"{name}_indices": table.indices, f"{name}_distances": table.distances}
+        return found if self.members_far is None else {**found, "members_far": self.members_far}
+
+    @classmethod
+    def of_arrays(cls, found: dict[str, np.ndarray]) -> Partial:
+        """The same from what ``arrays`` gave."""
+        nearest, members = None, None
+        if "nearest_indices" in found:
+            nearest = NeighborTable(found["nearest_indices"], found["nearest_distances"])
+        if "members_indices" in found:
+            members = ClassTable(found["members_indices"], found["members_distances"])
+        return cls(nearest, members, found.get("members_far"))
+
+
+def shard_tasks(
+    rows: ShardedRows,
+    Q: Any,
+    k: int,
+    metric: Any = "euclidean",
+    *,
+    left_out: np.ndarray = NO_ROWS,
+    labels: np.ndarray | str | None = None,
+    n_classes: int = 0,
+    asked: np.ndarray | None = None,
+    n_members: int = 0,
+    search: tuple[str, float | None] = ("exact", None),
+    memory: int = 0,
+) -> list[ShardTask]:
+    """A task for each shard; ``merge`` of their answers is the answer of all rows.
+
+    ``left_out`` numbers rows as the whole does, and so do ``labels``; the rest is as ``ShardTask`` says.
+
+    >>> import tempfile
+    >>> folder = tempfile.mkdtemp()
+    >>> np.save(f"{folder}/0.npy", np.array([[0.0], [1.0]]))
+    >>> np.save(f"{folder}/1.npy", np.array([[5.0]]))
+    >>> tasks = shard_tasks(ShardedRows.open(folder), [[4.0]], k=2)
+    >>> merge(task.answer() for task in tasks).nearest.indices
+    array([[2, 1]])
+    """
+    distance = as_distance(metric)
+    Q = distance.check(Q, name="Q", like=np.empty((0, rows.n_columns)))
+    tasks = []
+    for shard in rows.shards:
+        own = labels[shard.first : shard.end] if isinstance(labels, np.ndarray) else labels
+        tasks.append(
+            ShardTask(
+                shard, rows.removed_in(shard), Q, k, distance, left_out - shard.first, own, n_classes, asked,
+                n_members, search, memory,
+            )
+        )  # fmt: skip
+    return tasks
+
+
+def search_shard(rows: ShardedRows, shard: int, Q: Any, k: int, metric: Any = "euclidean") -> Partial:
+    """The ``k`` nearest of the rows of one shard, by its number."""
+    return shard_tasks(rows, Q, k, metric)[shard].answer()
+
+
+def merge(partials: Iterable[Partial]) -> Partial:
+    """The answer of all shards together: nearest first, equal distances by row number.
+
+    It makes no difference in which order partial answers come, or whether some were merged before.
+    """
+    found = None
+    for each in partials:
+        found = each if found is None else _merged(found, each)
+    if found is None:
+        raise InputError("There is nothing to merge: no partial answer was given.")
+    return found
+
+
+def _merged(one: Partial, other: Partial) -> Partial:
+    nearest, members, far = one.nearest, one.members, one.members_far
+    if nearest is not None and other.nearest is not None:
+        table = neighbor_search.no_neighbors(len(nearest), nearest.n_neighbors)
+        neighbor_search.order_measured(
+            np.hstack([nearest.indices, other.nearest.indices]),
+            np.hstack([nearest.distances, other.nearest.distances]),
+            neighbor_search.NOBODY,
+            table,
+        )
+        nearest = table
+    if members is not None and other.members is not None:
+        members = _nearer_members(members, other.members)
+    if far is not None and other.members_far is not None:
+        far = np.sort(np.concatenate([far, other.members_far], axis=2), axis=2)[:, :, : far.shape[2]]
+    return Partial(nearest, members, far)
+
+
+def _nearer_members(one: ClassTable, other: ClassTable) -> ClassTable:
+    """Of each class the nearest row of either, ties by row number."""
+    equal = (other.distances == one.distances) & (other.indices >= 0)
+    nearer = (other.distances < one.distances) | (equal & ((one.indices < 0) | (other.indices < one.indices)))
+    return ClassTable(np.where(nearer, other.indices, one.indices), np.where(nearer, other.distances, one.distances))
+
+
+def _nearest(fitted: FittedShard, Q: np.ndarray, left_out: np.ndarray, k: int) -> NeighborTable:
+    if not len(left_out):
+        return neighbor_search.nearest_of_checked(fitted.search, Q, k)
+    # One more is asked for, and the row itself taken out of the list.
+    more = neighbor_search.nearest_of_checked(fitted.search, Q, min(k + 1, fitted.n_live))
+    table = neighbor_search.no_neighbors(len(Q), k)
+    neighbor_search.order_measured(more.indices, more.distances, left_out, table)
+    return table
+
+
+def _interleaved(own: Partial, others: Partial, here: np.ndarray) -> Partial:
+    """Lines of two answers as one, the first at the places that ``here`` says."""
+    assert own.nearest is not None
+    assert others.nearest is not None
+    nearest = neighbor_search.no_neighbors(len(here), own.nearest.n_neighbors)
+    members = None
+    if own.members is not None:
+        members = no_members(len(here), *own.members.indices.shape[1:])
+    for lines, part in ((here, own), (~here, others)):
+        assert part.nearest is not None
+        nearest.indices[lines], nearest.distances[lines] = part.nearest.indices, part.nearest.distances
+        if members is not None and part.members is not None:
+            members.indices[lines], members.distances[lines] = part.members.indices, part.members.distances
+    return Partial(nearest, members)
+
+
+def _members_far(task: ShardTask, fitted: FittedShard, Q: np.ndarray) -> np.ndarray:
+    """The distances of the nearest rows of the classes that each query asks for."""
+    assert task.asked is not None
+    far = np.full((*task.asked.shape, task.n_members), np.inf)
+    rows = fitted.labeled(task.labels, task.n_classes).rows_of_classes()
+    asked = task.asked.ravel()
+    by_class = np.argsort(asked, kind="stable")[np.count_nonzero(asked < 0) :]
+    starts = np.flatnonzero(np.diff(asked[by_class], prepend=-1))
+    for pairs in np.split(by_class, starts[1:]) if len(by_class) else ():
+        members = rows(int(asked[pairs[0]]))
+        if not len(members):
+            continue
+        X = fitted.search.rows_.take(members)
+        for part in row_blocks(len(pairs), size=max(1, DISTANCES_AT_ONCE // len(members))):
+            lines, places = np.divmod(pairs[part], task.asked.shape[1])
+            distances = task.distance.block(Q[lines], X)
+            if len(task.left_out):
+                distances[members == task.left_out[lines][:, None]] = np.inf
+            far[lines, places, : min(len(members), task.n_members)] = _smallest(distances, task.n_members)
+    return far
+
+
+def _smallest(distances: np.ndarray, n: int) -> np.ndarray:
+    """The ``n`` smallest numbers of each line, ascending, or all where there are fewer."""
+    if distances.shape[1] > n:
+        distances = np.partition(distances, n - 1, axis=1)[:, :n]
+    return np.sort(distances, axis=1)
+
+
+def stacked(parts: Sequence[Partial]) -> Partial:
+    """Answers to some queries, and to others after them."""
+    arrays = [part.arrays() for part in parts]
+    return Partial.of_arrays({name: np.concatenate([each[name] for each in arrays]) for name in arrays[0]})

@@ -1,0 +1,1 @@
+"""Why an answer was given: neighbors, records of past cases, novelty."""

@@ -1,0 +1,1 @@
+"""From neighbors to class probabilities: one module for each method."""

@@ -1,0 +1,198 @@
+"""Weights of a log-linear pool by maximum likelihood: how much each voice should count.
+
+    score of class c  =  offset(c) − Σ_j weight_j · feature_j(c),      probability = softmax of the scores
+
+Each feature is a "how far" (a log distance, or −log of a probability), so a
+positive weight makes near classes likely. The negative log likelihood is
+convex; a Gaussian prior keeps it strictly so, and Newton's method finds the
+one minimum. Cases come as lists of candidate classes, each with its true one.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+
+from nearsay.core.arrays import row_blocks
+from nearsay.core.parallel import one_blas_thread
+
+STEPS = 50
+CLOSE_ENOUGH = 1e-6  # of the log likelihood of all cases together
+HALVINGS = 30
+MANY_CASES = 1000
+
+# The prior is worth this much curvature: a weight of 3 costs half of what one case can lose or win, and few cases
+# cannot drive a weight to infinity. Density falls with distance to the power of the intrinsic dimension of the data,
+# so the weights of a group add up to a few, or a few dozen.
+PRECISION = 0.1
+
+CANDIDATES = 32
+
+
+@dataclass(frozen=True)
+class Cases:
+    """Past cases to learn weights from: for each the candidate classes, one of them true.
+
+    Attributes
+    ----------
+    features : (n_cases, n_candidates, n_weights) float64
+    offsets : (n_cases, n_candidates) float64
+        Log of how many classes a candidate stands for: 0 for one, −inf for none.
+    truth : (n_cases,) int64
+        Which candidate is the true class.
+    worth : (n_cases,) float64, optional
+        How much the log likelihood of each case counts; 1 for all by default.
+    """
+
+    features: np.ndarray
+    offsets: np.ndarray
+    truth: np.ndarray
+    worth: np.ndarray | None = None
+
+    def __len__(self) -> int:
+        return len(self.truth)
+
+    def __getitem__(self, some: slice | np.ndarray) -> Cases:
+        features, offsets, truth = (
+            np.ascontiguousarray(each[some]) for each in (self.features, self.offsets, self.truth)
+        )
+        return Cases(features, offsets, truth, None if self.worth is None else self.worth[some])
+
+
+def likeliest(features: np.ndarray, truth: np.ndarray, closeness: np.ndarray, worth: np.ndarray | None = None) -> Cases:
+    """Keep the nearest 32 classes of each case, the true one, and a stand-in for the next 32, the next 64, and so on.
+
+    What is far has little say in the likelihood each, and with thousands of
+    classes it is nearly everything. A stand-in has the mean features of its
+    classes, and counts as many; they are about equally far, so that it says nearly what they would.
+
+    Parameters
+    ----------
+    features : (n_cases, n_classes, n_weights)
+    truth : (n_cases,) class numbers.
+    closeness : (n_cases, n_classes)
+        What decides who is near; smaller is nearer.
+    worth : (n_cases,), optional
+        As in ``Cases``.
+    """
+    from nearsay.posterior.methods.log_linear_kernels import keep_nearest
+
+    n, n_classes, n_weights = features.shape
+    if n_classes <= CANDIDATES + 1:
+        return Cases(features, np.zeros((n, n_classes)), truth, worth)
+    # How far down the order the classes that are kept reach, and those behind each stand-in.
+    ends = np.unique([min(CANDIDATES << doubling, n_classes) for doubling in range(n_classes.bit_length())])
+    kept, place = np.empty((n, n_candidates(n_classes), n_weights)), np.empty(n, np.int64)
+    offsets = np.zeros(kept.shape[:2])
+    order = np.argpartition(closeness, ends[:-1] - 1, axis=1)  # nobody asks for the order between two ends
+    keep_nearest(features, order, truth, ends, kept, offsets, place)
+    return Cases(kept, offsets, place, worth)
+
+
+def n_candidates(n_classes: int) -> int:
+    """How many candidates a case has: all classes, or the nearest, the true one and the stand-ins.
+
+    >>> n_candidates(33), n_candidates(34), n_candidates(65), n_candidates(10_000)
+    (33, 34, 35, 42)
+    """
+    if n_classes <= CANDIDATES + 1:
+        return n_classes
+    return CANDIDATES + 1 + (-(-n_classes // CANDIDATES) - 1).bit_length()
+
+
+def stack(parts: list[Cases]) -> Cases:
+    """Cases of several blocks of rows as one."""
+    worth = [part.worth for part in parts if part.worth is not None]
+    return Cases(
+        np.concatenate([part.features for part in parts]),
+        np.concatenate([part.offsets for part in parts]),
+        np.concatenate([part.truth for part in parts]),
+        np.concatenate(worth) if worth else None,
+    )
+
+
+def fit_weights(
+    cases: Cases, center: float, precision: float | np.ndarray = PRECISION, start: np.ndarray | None = None
+) -> tuple[np.ndarray, np.ndarray]:
+    """The most likely weights, and the probability they give the truth in each case.
+
+    Parameters
+    ----------
+    center : float
+        Where the prior has its mean, and the search its start.
+    precision : float or (n_weights,)
+        How strongly the prior holds the weights there: the inverse of its variance.
+    start : (n_weights,)
+        Another start, near the minimum: it saves steps, and changes nothing else.
+
+    Returns
+    -------
+    weights : (n_weights,)
+    p_true : (n_cases,)
+
+    One case in four is right at distance 2 and wrong at 1. With weight w on the log distance the nearer class
+    has probability 2^w / (1 + 2^w), which should be 3/4: w = log 3 / log 2.
+
+    >>> features = np.log([[[1.0], [2.0]]] * 4)
+    >>> cases = Cases(features, np.zeros((4, 2)), np.array([0, 0, 0, 1]))
+    >>> weights, p_true = fit_weights(cases, center=0.0, precision=1e-9)
+    >>> weights.round(3), p_true.round(3)
+    (array([1.585]), array([0.75, 0.75, 0.75, 0.25]))
+    """
+    n_weights = cases.features.shape[2]
+    weights = np.full(n_weights, center) if start is None else start
+    if start is None and len(cases) >= MANY_CASES:
+        # Every fourth case leads near the minimum, from where all of them have but a few steps to go.
+        weights = fit_weights(cases[::4], center, precision)[0]
+    p_true = np.empty(len(cases))
+    gradient, curvature = np.empty(n_weights), np.empty((n_weights, n_weights))
+
+    def loss(at: np.ndarray) -> float:
+        gradient[:], curvature[:] = precision * (at - center), precision * np.eye(n_weights)  # column by column
+        lost: float = add_cases(cases, at, p_true, gradient, curvature)
+        return lost + float((precision * (at - center) ** 2).sum()) / 2
+
+    now = loss(weights)
+    for _ in range(STEPS):
+        step = np.linalg.solve(curvature, gradient)
+        gain = float(gradient @ step)
+        if gain < CLOSE_ENOUGH:
+            loss(weights := weights - step)  # so near, the last step is as good as the minimum
+            break
+        for _ in range(HALVINGS):
+            trial = loss(weights - step)
+            if trial <= now - gain / 4:
+                break
+            step, gain = step / 2, gain / 2
+        else:
+            loss(weights)  # rounding is all that is left to gain
+            break
+        weights, now = weights - step, trial
+    return weights, p_true
+
+
+def add_cases(
+    cases: Cases, weights: np.ndarray, p_true: np.ndarray, gradient: np.ndarray, curvature: np.ndarray
+) -> float:
+    """The negative log likelihood of all cases; its derivatives are added to what is there, ``p_true`` is filled in."""
+    lost = 0.0
+    n_candidates, n_weights = cases.features.shape[1:]
+    with one_blas_thread():
+        for part in row_blocks(len(cases), row_bytes=3 * 8 * n_candidates * n_weights):
+            some, true = cases.features[part], cases.truth[part]
+            worth = np.ones(len(true)) if cases.worth is None else cases.worth[part]
+            case = np.arange(len(true))
+            scores = cases.offsets[part] - some @ weights
+            highest = scores.max(axis=1)
+            p = np.exp(scores - highest[:, None])
+            total = p.sum(axis=1)
+            lost += float((worth * (highest + np.log(total) - scores[case, true])).sum())
+            p /= total[:, None]
+            p_true[part] = p[case, true]
+            mean = (p[:, None, :] @ some)[:, 0]
+            gradient += (worth[:, None] * (some[case, true] - mean)).sum(axis=0)
+            p *= worth[:, None]
+            apart = (np.sqrt(p)[:, :, None] * (some - mean[:, None, :])).reshape(-1, n_weights)
+            curvature += apart.T @ apart
+    return lost

@@ -1,0 +1,460 @@
+"""The log-linear pool: how far each class is, in every view of the rows, weighed by what past cases teach.
+
+    score of class c = −Σ_{s,m} b_{s,m} · log(mean distance of the m nearest members of c in view s)
+                       + b_size · log(rows of c) + Σ_t b_t · log(what model t beside says of c)
+
+Where rows have weights, the log likelihood of a past case counts as much as its
+row, and so does a row in the size of its class; distances, and means of them, are
+the same for all.
+
+One member says how near the class comes, many how dense it is around. A class
+as near as 1/2 of another's distance gains b·log 2: in d dimensions the density
+of a class falls with distance to the power d, so the weights of a view say how
+many dimensions its distances are worth, and views that say the same share them.
+"""
+
+from __future__ import annotations
+
+import warnings
+from collections.abc import Iterator, Sequence
+from copy import copy
+from dataclasses import replace
+from typing import Any, Self
+
+import numpy as np
+
+from nearsay.core.arrays import evenly, row_blocks
+from nearsay.errors import InputError
+from nearsay.neighbors.by_class.class_order_on_gpu import ClassesThere
+from nearsay.neighbors.class_order import MEMBERS_OF_NEAREST, NearestClasses
+from nearsay.neighbors.table import NeighborTable
+from nearsay.posterior.base import FOLDS_LEFT_OUT, GroupPosterior, splits
+from nearsay.posterior.methods.log_linear import PRECISION, Cases, fit_weights, likeliest, n_candidates, stack
+from nearsay.posterior.methods.past_case_table import listed_classes
+from nearsay.posterior.methods.pooled_on_gpu import pooled_there
+from nearsay.posterior.past_cases import possible_members
+from nearsay.posterior.row_weights import relative_weights
+
+# Weights are few: more cases than this teach them nothing, and this much memory holds them.
+MOST_CASES = 20_000
+CASES_BYTES = 256 << 20
+
+# Added to every distance, as a share of the usual one: a duplicate is near, not infinitely near.
+FLOOR = 0.3
+
+# With nothing to learn from, halving a distance doubles the odds.
+UNTAUGHT = 1.0
+
+# Views say much the same. Were it all, their weights would only add up, and the prior should hold each as many times as
+# closely; were it nothing, no closer. The truth lies between: by the root of their number. Feature groups say other
+# things than one another, and do not count. What a model says are probabilities already, so its weight is less than 1,
+# not a few: past cases that are all right would let it run off.
+MODEL_PRECISION = 10.0
+
+# Worth of the belief that the pool may fail, in cases; below one, so that past cases decide.
+BELIEF = 0.1
+HALVINGS = 50
+
+
+class Pooled(GroupPosterior):
+    """Softmax of weighted log within-class distances; the weights by maximum likelihood on past cases.
+
+    Parameters
+    ----------
+    model_failure : float, default=0.01
+        The largest share of the probability that is spread evenly over all
+        classes; how much of it is used is learned from past cases.
+    members : sequence of int, default=(1, 4, 16, 64)
+        How many nearest members of a class are averaged, one weight for each
+        number. A number that the usual class could not fill when one of its
+        rows is left out is lowered to what it can. Of a class with fewer
+        members the mean is that of those there are. Past the 16 nearest classes,
+        the first member alone is looked at, and the log of the mean is taken to
+        be as much larger as that of the 16th class usually is (``gaps_``).
+
+    Attributes
+    ----------
+    weights_ : (n_views, n_numbers)
+        Feature groups, and further views of the rows, each with its own.
+    size_weight_ : float
+        How much the log of a class's number of rows counts.
+    model_weights_ : (n_models,)
+        How much each model counts that is asked beside.
+    members_ : (n_numbers,) the numbers that are used.
+    gaps_ : (n_groups, n_numbers)
+    model_failure_ : float
+        The share spread evenly.
+
+    Examples
+    --------
+    >>> from nearsay.neighbors.index import NeighborIndex
+    >>> X, labels = [[0.0], [1.0], [2.0], [5.0], [6.0], [7.5]], np.array([0, 0, 0, 1, 1, 1])
+    >>> labeled = NeighborIndex().fit(X).with_labels(labels)
+    >>> pool = Pooled(members=(1, 2)).fit(labeled.leave_one_out(k=1, members=(1, 2)), labels, n_classes=2)
+    >>> pool.proba(labeled.query([[3.0], [3.5], [4.5]], k=1, members=(1, 2))).round(2)
+    array([[0.85, 0.15],
+           [0.5 , 0.5 ],
+           [0.03, 0.97]])
+    """
+
+    counts_votes = False
+    takes_weights = True
+    _among: np.ndarray | None = None  # the rows that can be neighbors, where not all can
+
+    def __init__(self, *, model_failure: float = 0.01, members: Sequence[int] = (1, 4, 16, 64)) -> None:
+        self.model_failure = model_failure
+        self.members = members
+
+    def fit(self, table: NeighborTable, labels: np.ndarray, n_classes: int, rows: np.ndarray | None = None) -> Self:
+        """Learn the weights of one feature group."""
+        return self.fit_groups([table], labels, n_classes, rows)
+
+    def fit_groups(
+        self, tables: Sequence[NeighborTable], labels: np.ndarray, n_classes: int, rows: np.ndarray | None = None
+    ) -> Self:
+        """Learn the weights of several feature groups together.
+
+        Line i of every table is about row ``rows[i]``. A row that lacks a
+        group has no neighbors and no classes there.
+        """
+        self._fit(tables, labels, n_classes, np.arange(len(tables[0])) if rows is None else rows)
+        return self
+
+    def _fit(
+        self, tables: Sequence[NeighborTable], labels: np.ndarray, n_classes: int, rows: np.ndarray
+    ) -> tuple[Cases, np.ndarray]:
+        """``fit_groups``; gives what was learned from, and which lines that is about."""
+        self.labels_, self.n_classes_ = labels, n_classes
+        self._among = None
+        self._take_sizes()
+        groups = _views(tables)
+        self.members_ = _members_told(possible_members(self.members, labels), groups)
+        self.floors_ = [FLOOR * _usual_distance(near) for near in groups]
+        self.gaps_ = np.array([self._gaps(*group) for group in zip(groups, self.floors_, strict=True)])
+        teachers = self._teachers(tables, rows)
+        cases = self._cases(tables, rows, teachers)
+        if len(cases) == 0:
+            warnings.warn(
+                "Every class has one row, so leaving it out leaves nothing to learn the pool's weights from:"
+                " a distance half as long is taken to double the odds. Give at least two rows a class.",
+                stacklevel=3,
+            )
+        self._learn(cases, len(groups), _n_models(tables))
+        return cases, teachers
+
+    def over(self, labels: np.ndarray, n_classes: int, rows: np.ndarray) -> Self:
+        """The same weights over other rows: the sizes of classes are those of the rows that can be neighbors."""
+        other = super().over(labels, n_classes, rows)
+        other._among = rows if len(rows) < len(labels) else None
+        other._take_sizes()
+        return other
+
+    def _take_sizes(self) -> None:
+        sizes, worth = self._sizes()
+        self._far_by_size = _far_by_size(sizes, worth, _usual_size(sizes, worth))
+
+    def _learn(self, cases: Cases, n_views: int, n_models: int, start: np.ndarray | None = None) -> None:
+        shape = (n_views, len(self.members_))
+        n_weights = n_views * len(self.members_)
+        if len(cases) == 0:
+            weights, self.model_failure_ = np.full(n_weights + n_models + 1, UNTAUGHT), self.model_failure
+            weights[-1] = 0.0
+        else:
+            precision = np.full(n_weights + n_models + 1, PRECISION * (1.0 if self.of_groups else np.sqrt(n_views)))
+            precision[n_weights:-1] = MODEL_PRECISION
+            weights, p_true = fit_weights(cases, center=0.0, precision=precision, start=start)
+            self.model_failure_ = min(self.model_failure, failure_share(p_true, self.n_classes_, cases.worth))
+        self.weights_ = weights[:n_weights].reshape(shape)
+        self.model_weights_ = weights[n_weights:-1]
+        self.size_weight_ = float(weights[-1])
+
+    @property
+    def _all_weights(self) -> np.ndarray:
+        """In the order of the features: views × numbers, models, the size."""
+        return np.array([*self.weights_.ravel(), *self.model_weights_, self.size_weight_])
+
+    def leave_one_out_proba(self, table: NeighborTable, rows: np.ndarray | None = None) -> np.ndarray:
+        """Probabilities of past cases, one in ten at a time by the weights that the other nine teach.
+
+        The class of a case counts one row less, as it does when the case is
+        new. What else ``fit`` took from the table, the usual distance and the
+        usual size of a class, does not tell the label of a case, and stays.
+        """
+        return self.leave_one_out_groups([table], rows)
+
+    def leave_one_out_groups(self, tables: Sequence[NeighborTable], rows: np.ndarray | None = None) -> np.ndarray:
+        """The same from several feature groups, as in ``fit_groups``."""
+        if np.bincount(self.labels_, minlength=1).max() < 2:
+            return self.proba_groups(tables)
+        rows = np.arange(len(self.labels_)) if rows is None else rows
+        p = np.empty((len(rows), self.n_classes_))
+        teachers = self._teachers(tables, rows)
+        for lines, of_lines in self._by_folds(
+            self._cases(tables, rows, teachers), teachers, tables, rows, FOLDS_LEFT_OUT
+        ):
+            p[lines] = of_lines
+        return p
+
+    def fit_and_leave_out(
+        self, tables: Sequence[NeighborTable], labels: np.ndarray, n_classes: int, rows: np.ndarray, n_folds: int
+    ) -> Iterator[tuple[np.ndarray, np.ndarray]]:
+        """``fit_groups``, then lines and probabilities by folds, from features that are computed once."""
+        cases, teachers = self._fit(tables, labels, n_classes, rows)
+        return self._by_folds(cases, teachers, tables, rows, n_folds)
+
+    def _by_folds(
+        self,
+        cases: Cases,
+        teachers: np.ndarray,
+        tables: Sequence[NeighborTable],
+        rows: np.ndarray,
+        n_folds: int,
+    ) -> Iterator[tuple[np.ndarray, np.ndarray]]:
+        """Lines and their probabilities, by weights that the ``cases`` of the other folds teach."""
+        for taught, asked in splits(self.labels_[rows], n_folds):
+            others = copy(self)
+            some = cases[np.flatnonzero(np.isin(teachers, taught))]
+            others._learn(some, len(self.weights_), len(self.model_weights_), start=self._all_weights)
+            some_tables = [table[asked] for table in tables]
+            yield asked, others.without_the_case(others.proba_groups(some_tables), some_tables, rows[asked])
+
+    def _sizes(self) -> tuple[np.ndarray, np.ndarray]:
+        """How many rows each class has, and how much they count together."""
+        rows = slice(None) if self._among is None else self._among
+        labels = self.labels_[rows]
+        sizes = np.bincount(labels, minlength=self.n_classes_)
+        if self.weights is None:
+            return sizes, sizes
+        return sizes, np.bincount(labels, self.weights.values[rows], minlength=self.n_classes_)
+
+    def without_the_case(self, p: np.ndarray, tables: Sequence[NeighborTable], rows: np.ndarray) -> np.ndarray:
+        """The same with one row less in the class of each case: it is not there when the case is new.
+
+        A size only scales the odds of its class, so the others' shares keep their proportions.
+        """
+        own, (sizes, worth) = self.labels_[rows], self._sizes()
+        case = 1 if self.weights is None else self.weights.values[rows]
+        without = _far_by_size(sizes[own] - 1, worth[own] - case, _usual_size(sizes, worth))
+        farther = without - self._far_by_size[own]
+        odds = np.where(_told(_views(tables), tables), np.exp(-self.size_weight_ * farther), 1.0)
+        even, cases = self.model_failure_ / self.n_classes_, np.arange(len(p))
+        p = p - even
+        share = p[cases, own] / (1 - self.model_failure_)
+        p[cases, own] *= odds
+        p /= (1 + share * (odds - 1))[:, None]
+        p += even
+        return p
+
+    def proba(self, table: NeighborTable) -> np.ndarray:
+        """Probabilities (n_queries, n_classes) from one feature group; every row sums to 1."""
+        return self.proba_groups([table])
+
+    def proba_groups(self, tables: Sequence[NeighborTable]) -> np.ndarray:
+        """Probabilities from several feature groups, the same as in ``fit_groups`` and in that order."""
+        views = _views(tables)
+        there = self.proba_there(tables[0]) if len(tables) == 1 else None
+        if there is not None:
+            return np.asarray(there.cpu().numpy())
+        if len(views) == 1 and tables[0].said is None and views[0].numbers.shape[1] < self.n_classes_:
+            return self._proba_of_listed(views[0])
+        p = np.empty((len(tables[0]), self.n_classes_))
+        for part in self._blocks(len(p), tables):
+            p[part] = self._softmax(self._features(tables, part))
+        return p
+
+    def proba_there(self, table: NeighborTable) -> Any | None:
+        near = listed_classes(table)
+        if not isinstance(near, ClassesThere) or table.further or table.said is not None:
+            return None
+        by_size = self.size_weight_ * self._far_by_size
+        learned = self._columns(near), self.floors_[0], self._usual_gaps(1)[0], self.weights_[0]
+        return pooled_there(near, *learned, by_size, self.model_failure_)
+
+    def _proba_of_listed(self, near: NearestClasses) -> np.ndarray:
+        """The same where few of many classes are listed: all others are alike, so one score stands for them."""
+        n, n_listed = near.numbers.shape
+        listed = near.numbers >= 0
+        places = np.where(listed, np.arange(n_listed), -1)
+        far = np.empty((n, n_listed + 1, len(self.members_)))
+        self._fill_features([replace(near, numbers=places)], far)
+        # Of those that are not listed, only their sizes differ.
+        by_size = np.exp(-self.size_weight_ * (self._far_by_size - self._far_by_size.min()))
+        n_alike = by_size.sum() - np.where(listed, by_size[near.numbers], 0.0).sum(axis=1)
+        scores = -(far @ self.weights_.ravel())
+        scores[:, :-1][~listed] = -np.inf
+        odds = np.exp(scores - scores.max(axis=1, keepdims=True))
+        odds[:, :-1] *= by_size[near.numbers]
+        odds *= (1 - self.model_failure_) / (odds[:, :-1].sum(axis=1) + n_alike * odds[:, -1])[:, None]
+        p: np.ndarray = odds[:, -1:] * by_size
+        query, place = np.nonzero(listed)
+        p[query, near.numbers[query, place]] = odds[query, place]
+        p += self.model_failure_ / self.n_classes_
+        return p
+
+    def speaks_for(self, tables: Sequence[NeighborTable], these: np.ndarray, others: np.ndarray) -> np.ndarray:
+        """How much each group raises the log odds of one class against another: (n_queries, n_groups)."""
+        odds = np.empty((len(these), len(tables)))
+        for part in self._blocks(len(these), tables):
+            features = self._features(tables, part)[:, :, : self.weights_.size]
+            query = np.arange(len(features))
+            nearer = features[query, others[part]] - features[query, these[part]]
+            odds[part] = (nearer.reshape(len(query), *self.weights_.shape) * self.weights_).sum(axis=2)
+        return odds
+
+    def _teachers(self, tables: Sequence[NeighborTable], rows: np.ndarray) -> np.ndarray:
+        """The lines that weights are learned from: of all rows that are not alone in their class, or an even choice."""
+        usable = np.flatnonzero(np.bincount(self.labels_, minlength=self.n_classes_)[self.labels_[rows]] > 1)
+        row_bytes = 8 * n_candidates(self.n_classes_) * self._n_features(tables)
+        teachers: np.ndarray = usable[evenly(len(usable), max(1, min(MOST_CASES, CASES_BYTES // row_bytes)))]
+        return teachers
+
+    def _cases(self, tables: Sequence[NeighborTable], rows: np.ndarray, usable: np.ndarray) -> Cases:
+        """What the weights are learned from: the ``usable`` lines, line i being about row ``rows[i]``."""
+        parts = []
+        everyone = len(usable) == len(rows)
+        for part in self._blocks(len(usable), tables):
+            features = self._features(tables, part if everyone else usable[part])
+            nearest = np.zeros(features.shape[:2])
+            n_of_views = features.shape[2] - 1 - _n_models(tables)
+            for number in (*range(0, n_of_views, len(self.members_)), *range(n_of_views, features.shape[2] - 1)):
+                nearest += _from_nearest(features[:, :, number])  # of nearest members, and of models
+            taught = rows[usable[part]]
+            parts.append(likeliest(features, self.labels_[taught], nearest, relative_weights(self.weights, taught)))
+        if not parts:
+            return Cases(np.empty((0, 1, 1)), np.empty((0, 1)), np.empty(0, np.int64))
+        return stack(parts)
+
+    def _n_features(self, tables: Sequence[NeighborTable]) -> int:
+        return len(_views(tables)) * len(self.members_) + _n_models(tables) + 1
+
+    def _blocks(self, n_queries: int, tables: Sequence[NeighborTable]) -> Iterator[slice]:
+        return row_blocks(n_queries, row_bytes=3 * 8 * self.n_classes_ * self._n_features(tables))
+
+    def _features(self, tables: Sequence[NeighborTable], part: slice | np.ndarray) -> np.ndarray:
+        """(queries of this part, classes, features): views × numbers log mean distances, −log p of models, size."""
+        views = [view[part] for view in _views(tables)]
+        out = np.empty((len(views[0]), self.n_classes_, self._n_features(tables)))
+        self._fill_features(views, out)
+        if tables[0].said is not None:
+            out[:, :, -1 - _n_models(tables) : -1] = -tables[0].said[part]
+        # Of a query without any group nothing is known, not even that: all classes are alike.
+        out[:, :, -1] = _told(views, tables)[:, None] * self._far_by_size
+        return out
+
+    def _fill_features(self, groups: Sequence[NearestClasses], out: np.ndarray) -> None:
+        from nearsay.posterior.methods.log_linear_kernels import log_mean_distances
+
+        gaps = self._usual_gaps(len(groups))
+        for number, (near, floor) in enumerate(zip(groups, self.floors_, strict=True)):
+            first = number * len(self.members_)
+            log_mean_distances(*near.arrays, self._columns(near), floor, gaps[number], first, out)
+
+    def _usual_gaps(self, n_groups: int) -> np.ndarray:
+        """Files of version 0.1.0 have no gaps, and what they answer with has none either."""
+        return getattr(self, "gaps_", np.zeros((n_groups, len(self.members_))))
+
+    def _columns(self, near: NearestClasses) -> np.ndarray:
+        """Where the means of this table are of the numbers that are used."""
+        missing = set(self.members_.tolist()) - set(near.members)
+        if missing:
+            raise InputError(
+                f"This pool averages {self.members_.tolist()} members, but the table tells the means of"
+                f" {list(near.members)}. Search with members={tuple(self.members_.tolist())}."
+            )
+        return np.searchsorted(near.members, self.members_)
+
+    def _gaps(self, near: NearestClasses, floor: float) -> np.ndarray:
+        """How much larger the log means of the last class told in full are than that of its nearest member."""
+        columns, n_near = self._columns(near), near.means.shape[1]
+        there = np.flatnonzero(near.nearest[:, n_near - 1 : n_near] < np.inf)
+        if n_near < MEMBERS_OF_NEAREST or not len(there):
+            return np.zeros(len(columns))
+        means, nearest = near.means[there, -1][:, columns], near.nearest[there, n_near - 1]
+        gaps: np.ndarray = (np.log(means + floor) - np.log(nearest + floor)[:, None]).mean(axis=0)
+        return gaps
+
+    def _softmax(self, features: np.ndarray) -> np.ndarray:
+        scores = -(features @ self._all_weights)
+        scores -= scores.max(axis=1, keepdims=True)
+        p: np.ndarray = np.exp(scores, out=scores)
+        p /= p.sum(axis=1, keepdims=True)
+        p *= 1 - self.model_failure_
+        p += self.model_failure_ / self.n_classes_
+        return p
+
+
+def _views(tables: Sequence[NeighborTable]) -> list[NearestClasses]:
+    """All that is known of the classes: in each group, and in further views of it."""
+    return [view for table in tables for view in (listed_classes(table), *table.further)]
+
+
+def _from_nearest(far: np.ndarray) -> np.ndarray:
+    """How much farther than the nearest class each one is, where the usual one is 1 farther.
+
+    What a model says may range over hundreds, and logs of distances over tenths: so they are heard alike.
+    """
+    farther = far - far.min(axis=1, keepdims=True)
+    usual = farther.mean(axis=1, keepdims=True)
+    return np.asarray(farther / np.where(usual > 0, usual, 1.0))
+
+
+def _n_models(tables: Sequence[NeighborTable]) -> int:
+    return 0 if tables[0].said is None else tables[0].said.shape[2]
+
+
+def _told(views: Sequence[NearestClasses], tables: Sequence[NeighborTable]) -> np.ndarray:
+    """Of which queries anything is known: (n_queries,) bool."""
+    told: np.ndarray = np.any([view.numbers[:, 0] >= 0 for view in views], axis=0) | (tables[0].said is not None)
+    return told
+
+
+def _far_by_size(sizes: np.ndarray, worth: np.ndarray, usual: float) -> np.ndarray:
+    """−log of how much the rows of each class count together; ``sizes`` says how many they are.
+
+    A class of one row is never the truth of a past case, so nothing is learned
+    about such: it counts as one of the usual size, neither helped nor harmed.
+    """
+    far: np.ndarray = -np.log(np.where(sizes > 1, worth, usual))
+    return far
+
+
+def _usual_size(sizes: np.ndarray, worth: np.ndarray) -> float:
+    return float(np.median(worth[sizes > 1])) if (sizes > 1).any() else 1.0
+
+
+def failure_share(p_true: np.ndarray, n_classes: int, worth: np.ndarray | None = None) -> float:
+    """How much probability should be spread evenly, judged by what past cases gave to the truth.
+
+    The share Δ that makes (1−Δ)·p + Δ/C most likely, with a tenth of a case
+    of belief that the model may fail. ``worth`` is how much each case counts.
+
+    >>> failure_share(np.array([0.9] * 99 + [1e-6]), n_classes=10) > 0.01 > failure_share(np.full(100, 0.9), 10) > 0
+    True
+    """
+    even = 1 / n_classes
+    low, high = 0.0, 1.0
+    for _ in range(HALVINGS):  # the log likelihood is concave in Δ: where it rises, the best lies above
+        share = (low + high) / 2
+        rises = (even - p_true) / ((1 - share) * p_true + share * even)
+        rise = float(np.sum(rises if worth is None else worth * rises))
+        rise += BELIEF / share - BELIEF / (1 - share)
+        low, high = (share, high) if rise > 0 else (low, share)
+    return high
+
+
+def _members_told(members: tuple[int, ...] | None, groups: Sequence[NearestClasses]) -> np.ndarray:
+    """Those of these numbers whose means all tables tell."""
+    told = [number for number in members or () if all(number in near.members for near in groups)]
+    if not told:
+        raise InputError(
+            f"A pool with these classes averages {list(members or ())} members, but the tables tell the means of"
+            f" {' and '.join(str(list(near.members)) for near in groups)}. Search with the same members."
+        )
+    return np.array(told)
+
+
+def _usual_distance(near: NearestClasses) -> float:
+    """The median distance to the nearest class, of those that are not 0; 1 where all are."""
+    nearest = near.nearest[:, 0] if near.nearest.size else np.empty(0)
+    positive = nearest[(nearest > 0) & (nearest < np.inf)]
+    return float(np.median(positive)) if len(positive) else 1.0

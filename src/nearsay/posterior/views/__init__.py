@@ -1,0 +1,1 @@
+"""Rows as a classifier sees them: transforms, feature groups, models beside the neighbors."""

@@ -1,0 +1,335 @@
+"""Other ways to look at the same rows: columns of one scale, and directions weighed by what classes say of them.
+
+    rows ──► columns of one scale ─┬► directions in which a class spreads count less ──► unit length
+             (standardized)        │  (whitened), those that tell classes apart more    (whitened, unit length)
+                                   └► rows of other classes a margin away (large margin)
+
+A map that knows the labels has seen the row it is asked about, and would
+flatter itself: past cases are mapped by what the others taught, fold by fold.
+
+Maps leave out columns that are constant in the rows they learn from, and all but the
+first of columns that are copies: neither adds anything, but each would count as one more
+dimension in every mean over columns.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from scipy.linalg import cholesky
+
+from nearsay.core.arrays import within_range
+from nearsay.core.parallel import one_blas_thread
+from nearsay.learn.linear_map import distinct_columns, factor, in_units
+from nearsay.learn.lmnn.solve import Problem, mixed_with_euclidean, solve
+from nearsay.learn.lmnn.targets import target_neighbors
+from nearsay.learn.whitening import around_class_means, pulling_metric, trusted_covariance
+from nearsay.posterior.base import FOLDS, folds_by
+
+# With more columns the directions are taken among this many principal ones: the time to find them grows with the cube.
+MOST_COLUMNS = 512
+# Spread of the widest column to that of the narrowest, from which on standardized columns are another view.
+UNEQUAL = 3.0
+# Rows that are mapped together: always so many, filled up, so that no digit of one depends on how many there are.
+ROWS_AT_ONCE = 64
+ROWS_TO_LEARN_FROM = 200_000
+# Each fold maps all rows anew. Of more rows than these two thirds teach a map about as much as four fifths do.
+MANY_ROWS, FOLDS_OF_MANY = 20_000, 3
+
+
+@dataclass(frozen=True)
+class Look:
+    """How rows are looked at, before their distance is measured.
+
+    Attributes
+    ----------
+    name : for people.
+    power : float or None
+        How far within-class spread is evened out, from 0 (not at all) to 1; None leaves columns as they are.
+    pull : float
+        How much what regression says of the classes counts beside.
+    large_margin : bool
+        Whether LMNN then moves rows of other classes away from rows and their nearest fellows.
+    unit : bool
+        Whether rows are made as long as each other at the end.
+    distance : the name of the distance that is measured then.
+    """
+
+    name: str
+    power: float | None = None
+    pull: float = 0.0
+    large_margin: bool = False
+    unit: bool = False
+    distance: str = "euclidean"
+
+    @property
+    def knows_labels(self) -> bool:
+        """Whether the map is learned from labels, so that past cases need maps that have not seen theirs."""
+        return self.power is not None
+
+
+STANDARDIZED = Look("standardized")
+# One column far off counts for less than in Euclidean distance.
+STANDARDIZED_MANHATTAN = Look("standardized, manhattan", distance="manhattan")
+WHITENED = (
+    Look("whitened", power=0.5),
+    Look("whitened fully", power=1.0),
+    Look("whitened, pull 1", power=0.5, pull=1.0),
+    Look("whitened, pull 3", power=0.5, pull=3.0),
+    Look("whitened, pull 1, unit length", power=0.5, pull=1.0, unit=True),
+)
+# The one that does best beside the rows as they are.
+WHITENED_BESIDE = WHITENED[2]
+
+# A few steps of LMNN go most of the way. All the way, a few hundred rows are learned by heart.
+LARGE_MARGIN = Look("large margin", power=0.0, large_margin=True)
+LMNN_TARGETS = 3
+LMNN_STEPS = 10
+LMNN_TOLERANCE = 1e-4
+LMNN_SHRINKAGE = 1 / 3
+
+
+@dataclass(frozen=True)
+class LinearMap:
+    """Some columns, centered, times a matrix; at unit length where asked. The same digits for a row in any batch.
+
+    Attributes
+    ----------
+    center : (n_taken,)
+    matrix : (n_taken, n) or (n_taken,)
+        One dimension is a scale for each column: with very many columns a square matrix would not fit into memory.
+    unit : bool
+        Whether mapped rows are made as long as each other.
+    columns : (n_taken,) numbers of the columns that are taken; None for all.
+    further : (n, n_columns) or None
+        A second matrix, after the first. Maps that differ only here share the first, which is large where columns are
+        many.
+
+    A row that is mapped beyond what its type holds lies at the end of its range: far from all others, and a number.
+
+    >>> LinearMap(np.array([1.0, 0.0]), np.array([[2.0, 0.0], [0.0, 1.0]]), unit=False)(np.array([[2.0, 3.0]]))
+    array([[2., 3.]])
+    >>> LinearMap(np.array([1.0]), np.array([5.0]), unit=False, columns=np.array([1]))(np.array([[2.0, 3.0]]))
+    array([[10.]])
+    """
+
+    center: np.ndarray
+    matrix: np.ndarray
+    unit: bool
+    columns: np.ndarray | None = None
+    further: np.ndarray | None = None
+
+    @classmethod
+    def of_columns(cls, columns: np.ndarray) -> LinearMap:
+        """Some columns, as they are."""
+        return cls(np.zeros(len(columns)), np.ones(len(columns)), unit=False, columns=columns)
+
+    @property
+    def n_columns(self) -> int:
+        """How many columns mapped rows have."""
+        return int((self.matrix if self.further is None else self.further).shape[-1])
+
+    @property
+    def parts(self) -> list[Any]:
+        """What tells this map from others: arrays and plain values."""
+        return [self.center, self.matrix, self.unit, *([] if x is None else x for x in (self.columns, self.further))]
+
+    @staticmethod
+    def dtype_of(dtype: np.dtype) -> np.dtype:
+        """The type of rows of this type once they are mapped: float32 where they are no wider."""
+        return np.dtype(np.float32 if dtype in (np.float16, np.float32) else np.float64)
+
+    def __call__(self, rows: np.ndarray) -> np.ndarray:
+        """The mapped rows: (n_rows, n_columns), float32 where the rows are."""
+        mapped = np.empty((len(rows), self.n_columns), self.dtype_of(rows.dtype))
+        block = np.zeros((ROWS_AT_ONCE, len(self.center)))
+        with one_blas_thread(), np.errstate(over="ignore"):  # what becomes infinite is put right below
+            for first in range(0, len(rows), ROWS_AT_ONCE):
+                some = rows[first : first + ROWS_AT_ONCE]
+                some = some if self.columns is None else some[:, self.columns]
+                np.subtract(some, self.center, out=block[: len(some)])
+                mapped[first : first + len(some)] = self._finished(self._product(block))[: len(some)]
+        return within_range(mapped, mapped.dtype)
+
+    def largest_mapped(self, largest: float) -> float:
+        """No number of a mapped row is larger than this, where none of the rows is larger than ``largest``."""
+        if self.unit:
+            return 1.0
+        reach = largest + np.abs(self.center)
+        reach = reach * np.abs(self.matrix) if self.matrix.ndim == 1 else reach @ np.abs(self.matrix)
+        return float((reach if self.further is None else reach @ np.abs(self.further)).max(initial=0.0))
+
+    def _product(self, block: np.ndarray) -> np.ndarray:
+        product: np.ndarray = block * self.matrix if self.matrix.ndim == 1 else block @ self.matrix
+        return product if self.further is None else product @ self.further
+
+    def _finished(self, mapped: np.ndarray) -> np.ndarray:
+        if not self.unit:
+            return mapped
+        lengths = np.sqrt((mapped * mapped).sum(axis=1, keepdims=True))
+        return np.asarray(mapped / np.where(lengths > 0, lengths, 1.0))
+
+
+def learn_maps(looks: Sequence[Look], X: Any, labels: np.ndarray) -> list[LinearMap]:
+    """A map for each look, from rows and their class numbers; what several have in common is computed, and held, once.
+
+    Parameters
+    ----------
+    X : (n_rows, n_columns) finite numbers; at least one row.
+    labels : (n_rows,) class numbers.
+    """
+    X, labels = _some(X, labels)
+    columns = distinct_columns(X)
+    taken = None if len(columns) == X.shape[1] else columns
+    X, unit = in_units(X if taken is None else X[:, taken])
+    center, spread = X.mean(axis=0), X.std(axis=0)
+    # What is left of rows that are all equal, but for rounding errors, says nothing.
+    rounding = np.finfo(X.dtype).eps * np.maximum(np.abs(X).max(axis=0), np.finfo(np.float64).tiny)
+    scale = np.divide(1.0, spread, out=np.zeros_like(spread), where=spread > 8 * rounding)
+    first, matrix = center * unit, scale / unit
+    maps = {look: LinearMap(first, matrix, look.unit, taken) for look in looks}
+    if any(look.knows_labels for look in looks):
+        standardized = (X - center) * scale
+        with one_blas_thread():
+            basis = principal_directions(standardized, MOST_COLUMNS)
+            few = len(basis) == basis.shape[1]
+            spreads = ClassSpread(along(standardized, basis), np.unique(labels, return_inverse=True)[1])
+            shared = matrix[:, None] * basis
+            for look in looks:
+                if look.power is not None:
+                    factor = spreads.factor(look.power, look.pull, large_margin=look.large_margin)
+                    product = (shared @ factor, None) if few else (shared, factor)
+                    maps[look] = LinearMap(first, product[0], look.unit, taken, product[1])
+    return [maps[look] for look in looks]
+
+
+def kept_apart(X: np.ndarray, labels: np.ndarray) -> np.ndarray:
+    """The map that a few steps of LMNN lead to: symmetric, (n_columns, n_columns).
+
+    The identity where there is one class, or no class of two rows.
+    """
+    sizes = np.bincount(labels)
+    if len(sizes) < 2 or sizes.max() < 2:
+        return np.eye(X.shape[1])
+    targets = target_neighbors(X, labels, min(LMNN_TARGETS, len(X) - 1))
+    problem = Problem(X, labels, targets, push=0.5, margins=np.ones((len(sizes), len(sizes))))
+    axes = np.eye(X.shape[1])
+    L = solve(problem, axes, max_iter=LMNN_STEPS, tol=LMNN_TOLERANCE, tell=lambda done, loss: None).point
+    return factor(mixed_with_euclidean(L.T @ L, problem, LMNN_SHRINKAGE))
+
+
+def unequal_columns(X: Any) -> bool:
+    """Whether columns spread so unequally that standardized ones are another view; constant ones do not count.
+
+    >>> unequal_columns(np.array([[0.0, 0.0], [1.0, 2.0]])), unequal_columns(np.array([[0.0, 0.0], [1.0, 90.0]]))
+    (False, True)
+    """
+    rows = _some(X, np.zeros(len(X), np.int64))[0]
+    spread = rows[:, distinct_columns(rows)].std(axis=0)
+    return len(spread) > 1 and bool(spread.max() > UNEQUAL * spread.min())
+
+
+def columns_of_maps(X: Any) -> np.ndarray:
+    """Numbers of the columns that maps of these rows take: no constant ones, and one of copies."""
+    return distinct_columns(_some(X, np.zeros(len(X), np.int64))[0])
+
+
+class ClassSpread:
+    """How rows spread around the means of their classes, and which directions tell classes apart.
+
+    ``factor`` gives A with A Aᵀ = S^(−power) + pull · (what regression says), as ``WithinClassWhitening`` has it.
+    """
+
+    def __init__(self, X: np.ndarray, labels: np.ndarray) -> None:
+        centered = around_class_means(X, labels)
+        self._X, self._labels = X, labels
+        values, self._vectors = np.linalg.eigh(trusted_covariance(centered))
+        least = values[-1] * len(values) * np.finfo(np.float64).eps
+        self._values = np.maximum(values, least) if values[-1] > 0 else np.ones(len(values))
+        self._pulls: dict[float, np.ndarray] = {}
+
+    def factor(self, power: float, pull: float, *, large_margin: bool = False) -> np.ndarray:
+        """(n_columns, n_columns)"""
+        if large_margin:
+            start = self.factor(power, pull)
+            apart: np.ndarray = start @ kept_apart(self._X @ start, self._labels)
+            return apart
+        whitened: np.ndarray = self._vectors * self._values ** (-power / 2)
+        if not pull or self._labels.max(initial=0) == 0:
+            return whitened
+        M = whitened @ whitened.T
+        if power not in self._pulls:
+            self._pulls[power] = pulling_metric(self._X, self._labels, like=M)
+        lower: np.ndarray = cholesky(M + pull * self._pulls[power], lower=True)
+        return lower
+
+
+def _some(X: Any, labels: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    """The rows in float64; of very many an even choice, which tells as much of their spread."""
+    even = _even(len(X))
+    return np.asarray(X[even], np.float64), labels[even]
+
+
+def _even(n: int) -> slice:
+    """Which of so many rows teach a map: all, or in even steps as many as do."""
+    return slice(None, None, max(1, -(-n // ROWS_TO_LEARN_FROM)))
+
+
+def principal_directions(X: np.ndarray, most: int) -> np.ndarray:
+    """The directions in which centered rows spread most, at most so many: (n_columns, n_directions).
+
+    Those of the columns themselves where they are no more.
+    """
+    n_columns = X.shape[1]
+    if n_columns <= most:
+        return np.eye(n_columns)
+    from sklearn.utils.extmath import randomized_svd
+
+    n_directions = min(most, len(X))
+    directions: np.ndarray = randomized_svd(X, n_directions, n_iter=2, random_state=0)[2].T
+    return directions
+
+
+def along(X: np.ndarray, directions: np.ndarray) -> np.ndarray:
+    """Rows in principal directions; those of the columns themselves (a square matrix) take no product."""
+    return X if len(directions) == directions.shape[1] else X @ directions
+
+
+class LearnedLooks:
+    """The maps of several looks at one collection: learned from all rows, and from all but a fold of them.
+
+    Parameters
+    ----------
+    X : (n_rows, n_columns) finite numbers, held; or ``ShardedRows``, of which those are read that teach.
+    labels : (n_rows,) class numbers.
+    order : (n_rows,) row numbers
+        In which rows are dealt into folds, and teach; theirs by default.
+    """
+
+    def __init__(self, looks: Sequence[Look], X: Any, labels: np.ndarray, order: np.ndarray | None = None) -> None:
+        self.looks = list(looks)
+        self.X = X
+        self.labels = labels
+        self.order = np.arange(len(labels)) if order is None else order
+        self.fold = folds_by(self.order, labels, FOLDS if len(labels) <= MANY_ROWS else FOLDS_OF_MANY)
+        self._whole: list[LinearMap] | None = None
+        self._without: dict[int, list[LinearMap]] = {}
+
+    def whole(self, look: Look) -> LinearMap:
+        """The map for queries."""
+        if self._whole is None:
+            self._whole = self._learned_from(self.order)
+        return self._whole[self.looks.index(look)]
+
+    def without(self, fold: int, look: Look) -> LinearMap:
+        """The map for the past cases of a fold, which it has not seen."""
+        if fold not in self._without:
+            self._without[fold] = self._learned_from(self.order[self.fold[self.order] != fold])
+        return self._without[fold][self.looks.index(look)]
+
+    def _learned_from(self, rows: np.ndarray) -> list[LinearMap]:
+        some = rows[_even(len(rows))]  # of rows in files no others are read
+        return learn_maps(self.looks, self.X[some], self.labels[some])

@@ -1,0 +1,1 @@
+"""Triton kernels of the search on a GPU. Imported on first use only."""

@@ -1,0 +1,236 @@
+"""A collection as points on a plane: by principal components at once, or by who is whose neighbor.
+
+    components   vectors ──► as the metric sees them ──► mean, scale of each feature group ──► the two widest directions
+    neighbors    vectors ──► nearest others of every item ──► neighbors drawn together, others pushed apart
+
+Both give the same points every time.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from typing import Any
+
+import numpy as np
+from scipy.sparse import csr_array
+from scipy.sparse.linalg import LinearOperator, eigsh
+
+from nearsay.collection.live import LiveCollection
+from nearsay.collection.state.feature_groups import FeatureGroups
+from nearsay.core.cancellation import go_on
+from nearsay.core.parallel import one_blas_thread
+from nearsay.distances.named import as_distance
+from nearsay.errors import InputError, unknown_name
+from nearsay.neighbors import neighbor_search
+from nearsay.search.exact import ExactSearch
+
+LAYOUTS = ("components", "neighbors")
+MOST_BY_NEIGHBORS = 50_000
+NEIGHBORS, ROUNDS, LARGEST_STEP = 12, 300, 3.0
+# How many pairs of strangers are pushed apart in a round: all of few items, a sample of many.
+FEWEST_STRANGERS, PAIRS_A_ROUND = 5, 60_000
+# Up to so many columns their covariances are held as a matrix.
+MOST_COLUMNS = 2048
+ROWS_AT_ONCE = 4096
+
+
+def map_of(collection: LiveCollection, layout: str = "components") -> np.ndarray:
+    """Where each item lies on a plane: (n_rows, 2) float32, NaN for rows that were forgotten.
+
+    Parameters
+    ----------
+    layout : "components" or "neighbors"
+        The two widest directions of the vectors, as the metric sees them (``as_measured``), every feature group
+        counting alike; or a plane on which items lie
+        beside their nearest others, for up to 50,000 items.
+    """
+    if layout not in LAYOUTS:
+        raise unknown_name("layout", layout, LAYOUTS)
+    alive = collection.labels_by_row()[3]
+    rows = np.flatnonzero(alive)
+    if layout == "neighbors":
+        check_not_too_many(len(rows))
+    groups = FeatureGroups.of_settings(collection.store.settings)
+    columns = None if groups is None else list(groups.columns.values())
+    blocks = _living(collection.store.blocks(), alive)
+    points = components(blocks, collection.n_columns, columns, as_measured(collection.store.settings))
+    if layout == "neighbors" and len(rows) > 2:
+        view = collection.now().views.first
+        search = ExactSearch().fit_checked(view.search.rows_.between(0, len(alive)), view.search.distance_)
+        if not alive.all():
+            search.remove(np.flatnonzero(~alive))
+        table = neighbor_search.leave_one_out(search, min(NEIGHBORS, len(rows) - 1), rows)
+        points = beside_neighbors(np.searchsorted(rows, table.indices), points)
+    placed = np.full((len(alive), 2), np.nan, np.float32)
+    placed[rows] = points
+    return placed
+
+
+def check_not_too_many(n_items: int) -> None:
+    """Refuse a map by neighbors where it would take too long."""
+    if n_items > MOST_BY_NEIGHBORS:
+        raise InputError(
+            f"A map by neighbors is made of up to {MOST_BY_NEIGHBORS:,} items; there are {n_items:,} here."
+            " Use the map by components."
+        )
+
+
+def as_measured(settings: Mapping[str, Any]) -> Callable[[np.ndarray], np.ndarray]:
+    """What turns rows into rows whose Euclidean distances are in the order of the collection's metric.
+
+    Where a metric has none (``without_form``), rows stay as they are, and are seen by Euclidean distance.
+
+    >>> as_measured({"metric": "cosine"})(np.array([[3.0, 4.0]]))
+    array([[0.6, 0.8]])
+    """
+    groups = FeatureGroups.of_settings(settings)
+    if groups is None:
+        return _form(settings.get("metric", "euclidean"))
+    parts = [(slice(*groups.columns[name]), _form(groups.metrics[name])) for name in groups.columns]
+
+    def seen(rows: np.ndarray) -> np.ndarray:
+        out = rows.copy()
+        for columns, form in parts:
+            out[:, columns] = form(np.ascontiguousarray(rows[:, columns]))
+        return out
+
+    return seen
+
+
+def _form(metric: str) -> Callable[[np.ndarray], np.ndarray]:
+    distance = as_distance(metric)
+    return distance.euclidean_form if distance.has_euclidean_form else lambda rows: rows
+
+
+def without_form(settings: Mapping[str, Any]) -> list[str]:
+    """The metrics of a collection that components do not follow.
+
+    >>> without_form({"metric": "manhattan"}), without_form({"metric": "cosine"})
+    (['manhattan'], [])
+    """
+    groups = FeatureGroups.of_settings(settings)
+    metrics = [settings.get("metric", "euclidean")] if groups is None else groups.metrics.values()
+    return sorted({metric for metric in metrics if not as_distance(metric).has_euclidean_form})
+
+
+def components(
+    blocks: Sequence[np.ndarray],
+    n_columns: int,
+    groups: Sequence[tuple[int, int]] | None = None,
+    seen: Callable[[np.ndarray], np.ndarray] = np.asarray,
+) -> np.ndarray:
+    """(n_rows, 2) float32: all rows seen along the two directions in which they differ most.
+
+    The largest entry of each direction is positive. Columns in ``groups`` (start, stop) are scaled together so that
+    every group varies as much as any other. ``seen`` is done to rows first. How rows are cut into blocks changes
+    nothing.
+
+    >>> components([np.array([[0.0, 7.0], [1.0, 7.0], [5.0, 7.0]])], 2)[:, 0]
+    array([-2., -1.,  3.], dtype=float32)
+    """
+    n = sum(len(block) for block in blocks)
+    placed = np.zeros((n, 2), np.float32)
+    if n == 0:
+        return placed
+
+    def parts() -> Iterator[np.ndarray]:
+        return map(seen, _parts(blocks, n_columns))
+
+    mean = sum((part.sum(axis=0) for part in parts()), np.zeros(n_columns)) / n
+    scale = np.ones(n_columns)
+    if groups is not None:
+        spread = sum((((part - mean) ** 2).sum(axis=0) for part in parts()), np.zeros(n_columns)) / n
+        for start, stop in groups:
+            scale[start:stop] = 1 / np.sqrt(spread[start:stop].sum() or 1.0)
+    with one_blas_thread():  # several may add in another order
+        directions = _widest(parts, mean, scale)
+        at = 0
+        for part in parts():
+            placed[at : at + len(part), : directions.shape[1]] = ((part - mean) * scale) @ directions
+            at += len(part)
+    return placed
+
+
+def beside_neighbors(neighbors: np.ndarray, start: np.ndarray) -> np.ndarray:
+    """(n, 2) float32: points drawn to their neighbors and pushed away from others, beginning where they are.
+
+    The forces are those of t-SNE with equal weights for all neighbors; what others push is taken from a sample.
+
+    Parameters
+    ----------
+    neighbors : (n, k) row numbers of the nearest others.
+    start : (n, 2)
+    """
+    from nearsay.web.content.map_layout_kernels import draw_together, push_apart
+
+    n, k = neighbors.shape
+    pairs = csr_array((np.ones(n * k), (np.repeat(np.arange(n), k), neighbors.ravel())), shape=(n, n))
+    graph = csr_array(pairs + pairs.T)
+    shares = graph.data / (2 * k)
+    spread = start.std(axis=0).max() or 1.0
+    rng = np.random.default_rng(0)
+    # A little noise parts those that begin in the same place.
+    Y = np.asarray(10 * (start - start.mean(axis=0)) / spread + rng.normal(scale=1e-3, size=(n, 2)))
+    drawn, pushed = np.empty_like(Y), np.empty_like(Y)
+    strangers = max(FEWEST_STRANGERS, min(PAIRS_A_ROUND // n, n))
+    for step in range(ROUNDS):
+        go_on()
+        # Neighbors find each other first; then all are spread out.
+        draw_together(graph.indptr, graph.indices, shares, Y, 4.0 if step < ROUNDS // 4 else 1.0, drawn)
+        pushed[:], closeness = 0.0, 0.0
+        for _ in range(strangers):
+            closeness += push_apart(rng.permutation(n), Y, pushed)
+        Y += np.clip(LARGEST_STEP * (1 - step / ROUNDS) * (drawn + pushed * (n / closeness)), -4, 4)
+    return np.asarray(Y - Y.mean(axis=0), np.float32)
+
+
+def _widest(parts: Callable[[], Iterator[np.ndarray]], mean: np.ndarray, scale: np.ndarray) -> np.ndarray:
+    """(n_columns, up to 2): the directions, the widest first."""
+    n_columns = len(mean)
+    if n_columns <= MOST_COLUMNS:
+        total = np.zeros((n_columns, n_columns))
+        for part in parts():
+            centered = (part - mean) * scale
+            total += centered.T @ centered
+        found = np.linalg.eigh(total)[1][:, ::-1][:, :2]
+    else:
+
+        def times(v: np.ndarray) -> np.ndarray:
+            total = np.zeros(n_columns)
+            for part in parts():
+                centered = (part - mean) * scale
+                total += centered.T @ (centered @ v.ravel())
+            return total
+
+        covariance = LinearOperator((n_columns, n_columns), matvec=times, dtype=np.float64)
+        start = np.random.default_rng(0).normal(size=n_columns)
+        found = eigsh(covariance, k=2, v0=start)[1][:, ::-1]
+    largest = found[np.abs(found).argmax(axis=0), np.arange(found.shape[1])]
+    return np.asarray(found * np.where(largest < 0, -1.0, 1.0))
+
+
+def _parts(blocks: Sequence[np.ndarray], n_columns: int) -> Iterator[np.ndarray]:
+    """The rows of all blocks, so many at a time wherever a block ends; what is given is written over afterwards."""
+    held, n = np.empty((ROWS_AT_ONCE, n_columns)), 0
+    for block in blocks:
+        start = 0
+        while start < len(block):
+            go_on()
+            some = block[start : start + ROWS_AT_ONCE - n]
+            held[n : n + len(some)] = some
+            start, n = start + len(some), n + len(some)
+            if n == ROWS_AT_ONCE:
+                yield held
+                n = 0
+    if n:
+        yield held[:n]
+
+
+def _living(blocks: Sequence[np.ndarray], alive: np.ndarray) -> list[np.ndarray]:
+    """The rows that were not forgotten, copied only where some were."""
+    found, at = [], 0
+    for block in blocks:
+        here = alive[at : at + len(block)]
+        found.append(block[: len(here)] if here.all() else block[: len(here)][here])
+        at += len(here)
+    return found

@@ -1,0 +1,144 @@
+"""What waits for a person: labels that a machine gave, the least sure first; and what is exported of them."""
+
+from __future__ import annotations
+
+import io
+import tempfile
+import zipfile
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from nearsay.collection.answers import Answer
+from nearsay.collection.export.answer_exports import export_answers
+from nearsay.collection.export.xmp_sidecars import write_sidecars
+from nearsay.collection.live import LiveCollection
+from nearsay.collection.store.validate_items import checked_labels
+from nearsay.errors import unknown_name
+from nearsay.taxonomy.taxonomy import Taxonomy
+
+# Items that are asked about, to find the least sure among them.
+MOST_ASKED = 500
+# What a batch goes out as, and the ending of its file.
+FORMATS = {"csv": ".csv", "jsonl": ".jsonl", "xmp": ".zip"}
+
+
+def to_review(collection: LiveCollection, ids: Sequence[str] | None = None, n: int = 100) -> dict[str, Any]:
+    """Items whose label nobody confirmed, the least sure first, in plain values.
+
+    Parameters
+    ----------
+    collection : LiveCollection
+    ids : items to look at, optional
+        All by default, of which the first ``MOST_ASKED`` that wait are asked about.
+    n : how many at most.
+
+    Returns
+    -------
+    dict
+        ``items``: each as ``review_line`` gives it, with ``item``. ``n_waiting``: how many wait, ``n_done``: how many
+        of ``ids`` do not wait any more.
+
+    >>> leaves = LiveCollection.create(tempfile.mkdtemp() + "/leaves", n_columns=1)
+    >>> _ = leaves.add(list("abcdef"), [[0.0], [0.2], [0.3], [4.0], [4.3], [4.4]], labels=["oak"] * 3 + ["elm"] * 3)
+    >>> _ = leaves.add(["g", "h"], [[0.1], [4.1]], labels=["oak", "oak"], by="machine")
+    >>> [each["id"] for each in to_review(leaves)["items"]]
+    ['h', 'g']
+    >>> leaves.close()
+    """
+    if ids is None:
+        waiting = collection.store.page(n=MOST_ASKED, confirmed=False)
+        n_waiting, n_done = _count_waiting(collection) if len(waiting) == MOST_ASKED else len(waiting), 0
+    else:
+        there = [collection.store.item(id) for id in ids if id in collection.items.row_of]
+        waiting = [item for item in there if item["label"] is not None and not item["confirmed"]]
+        n_waiting, n_done = len(waiting), len(there) - len(waiting)
+    asked = [item["id"] for item in waiting]
+    # While nothing votes nobody can be asked, and what is confirmed here is the first that does.
+    votes = bool(asked) and bool(collection.items.standing().votes.any())
+    answers = collection.label_items(asked) if votes else [Answer(id) for id in asked]
+    lines = [{**review_line(a, item["label"]), "item": item} for item, a in zip(waiting, answers, strict=True)]
+    return {"items": least_sure(lines)[:n], "n_waiting": n_waiting, "n_done": n_done}
+
+
+def _count_waiting(collection: LiveCollection) -> int:
+    items = collection.items
+    labels = items.columns["label"]
+    return sum(labels[row] is not None for row in np.flatnonzero(items.alive & ~items._confirmed.values).tolist())
+
+
+def review_line(answer: Answer, label: str | None) -> dict[str, Any]:
+    """What a person needs to agree with a label or not: what the neighbors say now, how sure they are, and of what."""
+    names = ("id", "probability", "record", "node", "node_word", "node_probability", "novelty", "twin_of")
+    neighbors = [said._asdict() for said in answer.neighbors]
+    return {
+        **{name: getattr(answer, name) for name in names},
+        "label": label,
+        "suggested": answer.label,
+        "neighbors": neighbors,
+    }
+
+
+def least_sure(lines: list[dict[str, Any]]) -> list[dict[str, Any]]:
+    """The same lines, those whose label the neighbors do not say first, then the least sure; equal ones in order."""
+    return sorted(lines, key=lambda line: (line["label"] == line["suggested"], line["probability"] or 0.0))
+
+
+def settled(answer: Answer, label: str | None, tree: Taxonomy | None) -> Answer:
+    """The answer with the label that a person gave; what was said of another one does not hold of it.
+
+    >>> settled(Answer("a", "owl", 0.6, {"cases": 3, "right": 2}), "hawk", None).text
+    "'hawk'."
+    """
+    if label == answer.label:
+        return answer
+    path = [] if tree is None or label is None else [str(node) for node in tree.path(label)]
+    said: dict[str, Any] = dict.fromkeys(("probability", "record", "node_probability", "node_record", "node_word"))
+    said |= {"set_": [] if label is None else [label], "probabilities": {}, "hedges": []}
+    return replace(answer, label=label, node=label if path else None, node_path=path, **said)
+
+
+def settled_items(
+    collection: LiveCollection, ids: Sequence[str], paths: Mapping[str, str | None] | None = None
+) -> list[Answer]:
+    """Answers about items of the collection, with the labels that they have now; forgotten ones are left out."""
+    there = [id for id in ids if id in collection.items.row_of]
+    if not there:
+        return []
+    tree, labels = collection.taxonomy, [collection.store.item(id)["label"] for id in there]
+    answers = collection.label_items(there)
+    return [
+        replace(settled(answer, label, tree), path=(paths or {}).get(id))
+        for id, label, answer in zip(there, labels, answers, strict=True)
+    ]
+
+
+def exported(answers: Sequence[Answer], format: str) -> bytes:
+    """A file of answers: a table, lines of JSON, or a zip of sidecars for the pictures of the answers' paths.
+
+    >>> exported([Answer("a", "owl", 0.9)], "csv").decode().splitlines()[1][:13]
+    '"a","owl",0.9'
+    """
+    if format not in FORMATS:
+        raise unknown_name("format", format, FORMATS)
+    with tempfile.TemporaryDirectory() as folder:
+        if format != "xmp":
+            path = Path(folder) / f"batch{FORMATS[format]}"
+            export_answers(answers, path)
+            return path.read_bytes()
+        pictures = [answer for answer in answers if answer.path]
+        paths, _ = write_sidecars(pictures, [None] * len(pictures), Path(folder))
+        out = io.BytesIO()
+        with zipfile.ZipFile(out, "w", zipfile.ZIP_DEFLATED) as packed:
+            for path in paths:
+                packed.write(path, path.relative_to(folder))
+        return out.getvalue()
+
+
+def check_label(collection: LiveCollection, label: str) -> None:
+    """Raise InputError where an item of the collection could not have this label."""
+    checked_labels([label], 1)
+    collection._check_labels([label])

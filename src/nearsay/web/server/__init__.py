@@ -1,0 +1,1 @@
+"""The server: access, limits of connections, background jobs, static files."""
