@@ -24,8 +24,8 @@ def pytest_addoption(parser):
 
 
 def pytest_collection_modifyitems(config, items):
-    places = {f"tests/test_{name}.py": place for place, name in enumerate(FIRST)}
-    items.sort(key=lambda item: places.get(item.nodeid.split("::")[0], len(FIRST)))
+    places = {f"test_{name}.py": place for place, name in enumerate(FIRST)}
+    items.sort(key=lambda item: places.get(item.path.name, len(FIRST)))
     every = config.getoption("--slowest")
     some = every or config.getoption("--slow") or os.environ.get("CI")
     for item in items:

@@ -4,8 +4,8 @@
     python -m benchmarks.hard_rows --queries 100000    more of them
 
 Every case draws a family of rows, a type, a shape, a number of neighbors and a backend. A query counts as wrong where a
-row, its place or one bit of its distance differs from the double loop's. ``tests/test_hard_rows.py`` runs the same
-cases with bounds checks in every compiled loop, and ``benchmarks/gpu.py --audit`` on a GPU.
+row, its place or one bit of its distance differs from the double loop's. ``tests/search/test_hard_rows.py`` runs the
+same cases with bounds checks in every compiled loop, and ``benchmarks/gpu.py --audit`` on a GPU.
 """
 
 from __future__ import annotations

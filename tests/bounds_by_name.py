@@ -8,9 +8,9 @@ import pytest
 import nearsay as ns
 from nearsay.distances.named import as_distance
 from nearsay.posterior.methods.named import POSTERIORS
-from public import ESTIMATORS
-from test_exactness import NAMES, parameters, proper
-from test_settings import LABELS, ROWS, fit_and_ask
+from tests.estimators.test_settings import LABELS, ROWS, fit_and_ask
+from tests.public import ESTIMATORS
+from tests.search.test_exactness import NAMES, parameters, proper
 
 
 @pytest.mark.parametrize("name", NAMES)

@@ -28,7 +28,7 @@ def unused_loops(prefix: str) -> set[str]:
     """Compiled loops of modules whose names begin so, that nothing has called in this process."""
     unused = set()
     for module in pkgutil.walk_packages(nearsay.__path__, "nearsay."):
-        if module.name.startswith(prefix) and module.name.endswith("_kernels") and ".card." not in module.name:
+        if module.name.startswith(prefix) and module.name.endswith("_kernels") and ".gpu." not in module.name:
             for name, loop in vars(importlib.import_module(module.name)).items():
                 ran = isinstance(loop, Loop) and loop._machine_code is not None and loop._machine_code.signatures
                 if isinstance(loop, Loop) and loop.__wrapped__.__module__ == module.name and not ran:

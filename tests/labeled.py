@@ -9,9 +9,9 @@ import numpy as np
 import pytest
 from hypothesis import strategies as st
 
-import reference
 from nearsay.neighbors.by_class.labeled import LabeledNeighbors
 from nearsay.neighbors.table import NeighborTable
+from tests.reference import neighbors as reference
 
 # Smoothing and its model failure; tie rules whose winner a loop can name.
 SMOOTHED = st.sampled_from([("model_failure", 0.01), ("model_failure", 0.0), ("model_failure", 0.5), ("add-one", 0.01)])

@@ -20,7 +20,7 @@ from typing import Any
 from nearsay.collection import Store
 from nearsay.collection.store import backup, database, learned_files, shard_files
 from nearsay.collection.store.files import durable_files
-from reference_collection import Notebook, Refused, made_up_change
+from tests.reference.collection import Notebook, Refused, made_up_change
 
 N_COLUMNS = 4
 N_EVENTS = 150

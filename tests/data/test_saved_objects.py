@@ -1,0 +1,162 @@
+"""Whatever is fitted can be saved and gives the same answers when it is opened again; what is no data is refused."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import pytest
+from sklearn.linear_model import LogisticRegression
+from sklearn.pipeline import make_pipeline
+from sklearn.preprocessing import StandardScaler
+from sklearn.tree import DecisionTreeClassifier
+
+import nearsay as ns
+from nearsay.errors import InputError, SavedFileError
+from nearsay.search.exact import ExactSearch
+from nearsay.search.trees import TreeSearch
+from tests.estimators.test_copies import MOODS, NAMES, OBJECTS, PETS, WITH_FAISS, answers, fitted, plain
+from tests.estimators.test_settings import QUICK, ROWS
+from tests.estimators.test_sklearn_checks import takes_an_estimator
+from tests.make_saved_files import FOLDER, MADE
+from tests.make_saved_files import answers as answers_of_file
+from tests.public import ESTIMATORS
+
+
+@pytest.fixture
+def again(tmp_path):
+    def save_and_load(thing: Any) -> Any:
+        ns.save(thing, tmp_path / "saved.nearsay")
+        return ns.load(tmp_path / "saved.nearsay")
+
+    return save_and_load
+
+
+@pytest.mark.parametrize("name", ESTIMATORS)
+@pytest.mark.filterwarnings("ignore::UserWarning")
+def test_a_fitted_estimator_gives_the_same_answers_from_a_file(name, again):
+    one = fitted(ESTIMATORS[name])
+    other = again(one)
+    assert type(other) is type(one)
+    np.testing.assert_equal(answers(other), answers(one))
+
+
+@pytest.mark.parametrize("name", ESTIMATORS)
+def test_an_unfitted_estimator_keeps_its_settings(name, again):
+    kind = ESTIMATORS[name]
+    one = kind(
+        *([ns.NeighborClassifier(3, posterior="proportional")] if takes_an_estimator(kind) else []),
+        **QUICK.get(kind, {}),
+    )
+    np.testing.assert_equal(plain(vars(again(one))), plain(vars(one)))
+
+
+@pytest.mark.parametrize("name", MOODS)
+@pytest.mark.filterwarnings("ignore::UserWarning")
+def test_so_it_does_in_every_mood(name, again):
+    if name.endswith(WITH_FAISS):
+        pytest.importorskip("faiss")
+    one = MOODS[name]()
+    np.testing.assert_equal(answers(again(one)), answers(one))
+
+
+@pytest.mark.parametrize("name", ["NeighborTable", "ClassTable", "Taxonomy", "Evidence"])
+def test_other_objects_are_saved_too(name, again):
+    for one in OBJECTS[name]():
+        np.testing.assert_equal(plain(again(one)), plain(one))
+
+
+@pytest.mark.parametrize("model", [LogisticRegression(), make_pipeline(StandardScaler(), LogisticRegression())])
+def test_models_of_scikit_learn_inside_are_saved_with_it(model, again):
+    one = ns.HedgedClassifier(model, PETS).fit(ROWS, NAMES)
+    np.testing.assert_array_equal(again(one).predict_proba(ROWS), one.predict_proba(ROWS))
+
+
+@pytest.mark.parametrize("search", [ExactSearch(products="float32"), TreeSearch(leaf_size=7)])
+def test_a_search_that_was_given_as_an_object_is_saved_with_its_settings(search, again):
+    X = np.random.default_rng(0).normal(size=(60, 3))
+    one = ns.NeighborClassifier(3, search=search).fit(X, np.arange(60) % 3)
+    other = again(one)
+    assert vars(other.search) == vars(search)
+    np.testing.assert_array_equal(other.predict_proba(X[:9]), one.predict_proba(X[:9]))
+
+
+@pytest.mark.parametrize("labels", [NAMES, NAMES == "cat", np.arange(len(ROWS)) % 3 + 2**62, NAMES.astype(object)])
+def test_labels_of_any_kind_come_back_as_they_were(labels, again):
+    one = ns.NeighborClassifier(3, posterior="proportional").fit(ROWS, labels)
+    other = again(one)
+    assert other.classes_.dtype == one.classes_.dtype
+    np.testing.assert_array_equal(other.predict(ROWS), one.predict(ROWS))
+
+
+def test_what_was_opened_goes_on_as_the_original_does(again):
+    one = ns.NeighborClassifier(3, posterior="pooled").fit(ROWS, NAMES)
+    other = again(one)
+    np.testing.assert_array_equal(other.leave_one_out_proba(), one.leave_one_out_proba())
+    assert [str(each) for each in other.explain(ROWS[:3])] == [str(each) for each in one.explain(ROWS[:3])]
+    index = again(one.index_)
+    assert list(index.add(ROWS[:2])) == list(one.index_.add(ROWS[:2]))
+    np.testing.assert_array_equal(index.query(ROWS[:4], 3).indices, one.index_.query(ROWS[:4], 3).indices)
+
+
+def test_arrays_come_back_in_the_order_of_memory_they_had(again):
+    one = ns.WithinClassWhitening().fit(ROWS, NAMES)
+    one.components_ = np.asfortranarray(np.arange(12.0).reshape(3, 4))
+    one.mean_ = np.arange(4.0)
+    other = again(one)
+    np.testing.assert_array_equal(other.components_, one.components_)
+    assert other.components_.flags.f_contiguous
+    assert not other.components_.flags.c_contiguous
+    assert other.mean_.flags.c_contiguous
+
+
+def test_rows_are_written_once(tmp_path):
+    rows = np.random.default_rng(0).normal(size=(4000, 50))
+    ns.save(ns.NeighborClassifier(3, posterior="proportional").fit(rows, rows[:, 0] > 0), tmp_path / "saved.nearsay")
+    assert (tmp_path / "saved.nearsay").stat().st_size < 1.3 * rows.nbytes
+
+
+class OwnModel(LogisticRegression):
+    pass
+
+
+@pytest.mark.parametrize(
+    ("make", "says"),
+    [
+        (
+            lambda: ns.NeighborClassifier(3, metric=lambda a, b: abs(a - b).sum(), posterior="proportional").fit(
+                ROWS, NAMES
+            ),
+            "metric is the function",
+        ),
+        (lambda: ns.HedgedClassifier(OwnModel(), PETS).fit(ROWS, NAMES), "estimator is a test_saved_objects.OwnModel"),
+        (
+            lambda: ns.HedgedClassifier(DecisionTreeClassifier(), PETS).fit(ROWS, NAMES),
+            "estimator is a sklearn.tree._classes.DecisionTreeClassifier",
+        ),
+        (lambda: ROWS, "save takes a fitted estimator"),
+        (lambda: {"a": 1}, "save takes a fitted estimator"),
+    ],
+)
+def test_what_is_no_data_is_refused_by_its_place_and_nothing_is_written(make, says, tmp_path):
+    (tmp_path / "saved.nearsay").write_text("before")
+    with pytest.raises(InputError, match=says):
+        ns.save(make(), tmp_path / "saved.nearsay")
+    assert (tmp_path / "saved.nearsay").read_text() == "before"
+
+
+def test_the_file_of_another_kind_or_none_is_refused(tmp_path):
+    (tmp_path / "text").write_text("hello")
+    with pytest.raises(SavedFileError, match="not saved by nearsay"):
+        ns.load(tmp_path / "text")
+
+
+@pytest.mark.parametrize("path", sorted(FOLDER.glob("*/*.nearsay")), ids=lambda path: f"{path.parent.name}-{path.stem}")
+def test_a_file_of_every_earlier_version_still_opens_and_answers_alike(path):
+    with np.load(path.parent / "answers.npz") as expected:
+        np.testing.assert_allclose(answers_of_file(ns.load(path)), expected[path.stem], rtol=1e-9, atol=1e-12)
+
+
+def test_files_of_this_version_are_kept():
+    kept = {path.stem for path in (FOLDER / ns.__version__).glob("*.nearsay")}
+    assert kept == set(MADE), "run: python tests/make_saved_files.py"

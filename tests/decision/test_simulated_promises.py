@@ -1,0 +1,102 @@
+"""Every promise, simulated: a shortfall of three standard errors is noticed.
+
+``NEARSAY_LONG_SIMULATIONS=1`` repeats each ten times as often, and for collections of up to 1,000 rows.
+"""
+
+from __future__ import annotations
+
+import os
+import warnings
+
+import numpy as np
+import pytest
+
+from nearsay.neighbors.neighbor_search import nearest
+from nearsay.posterior.classifier import NeighborClassifier
+from nearsay.search.approximate import ApproximateSearch
+from nearsay.search.exact import ExactSearch
+from tests.simulated_promises import ESTIMATORS, coverages, plane_coverages, standard_error, true_accuracies
+
+LONG = os.environ.get("NEARSAY_LONG_SIMULATIONS") == "1"
+SIZES, SET_SIZES = ([100, 300, 1000], [300, 1000]) if LONG else ([100], [300])
+OFTEN = 10 if LONG else 1
+FRESH = 4000 if LONG else 1000
+CONFIDENCES = [0.9, 0.95]
+# What takes long to fit is fitted less often.
+SELDOM = {"auto": 10, "every view": 4, "beside a model": 10}
+
+
+@pytest.fixture(autouse=True)
+def _warnings_are_part_of_the_promise():
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", UserWarning)
+        yield
+
+
+@pytest.mark.slowest
+@pytest.mark.parametrize("n", SIZES)
+@pytest.mark.parametrize("name", ESTIMATORS)
+def test_hedged_answers_are_as_right_as_promised_as_often_as_promised(name, n):
+    repetitions = OFTEN * SELDOM.get(name, 40)
+    kept = (true_accuracies(ESTIMATORS[name], n, 0.8, CONFIDENCES, repetitions, FRESH) >= 0.8).mean(axis=0)
+    for share, confidence in zip(kept, CONFIDENCES, strict=True):
+        assert share >= confidence - 3 * standard_error(confidence, repetitions)
+
+
+@pytest.mark.slowest
+@pytest.mark.parametrize("n", SET_SIZES)
+@pytest.mark.parametrize("cv", ["split", None])
+@pytest.mark.parametrize("n_classes", [30, 100, 1000])
+def test_sets_cover_a_long_tail_as_promised_or_say_that_they_cannot(cv, n_classes, n):
+    repetitions = OFTEN * 20
+    estimator = NeighborClassifier(5, posterior="pooled")
+    found = coverages(estimator, n, n_classes, 0.9, repetitions, cv)
+    share, seen, too_much, _ = np.array(found).T
+    # Where no set could be large enough, the model says so, and its sets hold every class there is.
+    np.testing.assert_allclose(share[too_much == 1], seen[too_much == 1])
+    reachable = seen.mean() >= 0.9
+    assert reachable or too_much.mean() > 0.5
+    promised = min(0.9, seen.mean())
+    assert share.mean() >= promised - 3 * share.std() / np.sqrt(repetitions)
+
+
+@pytest.mark.slowest
+@pytest.mark.parametrize("name", ["pooled", "auto", *(["every view", "beside a model"] if LONG else [])])
+def test_sets_around_fine_probabilities_cover_what_was_asked_for_and_hardly_more(name):
+    asked = [0.8, 0.9, 0.95]
+    found = plane_coverages(ESTIMATORS[name], 300, asked, OFTEN * 20)
+    assert (np.abs(found.mean(axis=0) - asked) <= 0.01 + 3 * found.std(axis=0) / np.sqrt(len(found))).all()
+
+
+def clustered(random, n):
+    centers = 3 * np.random.default_rng(0).normal(size=(40, 16))
+    return centers[random.integers(0, 40, n)] + random.normal(size=(n, 16))
+
+
+SHAPES = {
+    "clusters": clustered,
+    "noise": lambda random, n: random.normal(size=(n, 12)),
+    "a few directions": lambda random, n: random.normal(size=(n, 32)) * np.arange(1, 33) ** -1.0,
+    "heavy tails": lambda random, n: random.standard_t(2, size=(n, 8)),
+    "a line": lambda random, n: random.uniform(size=(n, 1)) * np.ones((1, 6)) + 0.01 * random.normal(size=(n, 6)),
+}
+
+
+@pytest.mark.slowest
+@pytest.mark.parametrize("kind", ["hnsw", "ivf"])
+@pytest.mark.parametrize("shape", SHAPES)
+def test_approximate_search_finds_as_many_as_promised(shape, kind):
+    """The mean recall of queries that the search was not tuned on, over several collections of each shape."""
+    pytest.importorskip("faiss", reason='needs faiss: pip install "nearsay[faiss]"')
+    random = np.random.default_rng(0)
+    for recall in (0.9, 0.98):
+        found: dict[int, list[np.ndarray]] = {1: [], 10: []}
+        for _ in range(OFTEN):
+            X, Q = (SHAPES[shape](random, n).astype(np.float32) for n in (2500, 1000))
+            exact, search = ExactSearch().fit(X), ApproximateSearch(kind=kind, recall=recall).fit(X)
+            for k, of_queries in found.items():
+                farthest = nearest(exact, Q, k).distances[:, -1:]
+                of_queries.append((nearest(search, Q, k).distances <= farthest).mean(axis=1))
+        for k, of_queries in found.items():
+            shares = np.concatenate(of_queries)
+            assert shares.mean() >= recall - 3 * shares.std() / np.sqrt(len(shares)), (k, recall)

@@ -1,0 +1,174 @@
+"""The kernels of a card, run by numpy: the same rows, classes and bits as exact search, and nothing past an end."""
+
+from __future__ import annotations
+
+import importlib.util
+from unittest import mock
+
+import numpy as np
+import pytest
+
+import nearsay as ns
+from benchmarks.hard_rows import FAMILIES, rows_and_queries
+from nearsay.neighbors import neighbor_search
+from nearsay.neighbors.by_class import class_search
+from nearsay.posterior.methods import pooled_on_gpu
+from nearsay.search.exact import ExactSearch
+from nearsay.search.gpu import class_steps as gpu_class_steps
+from nearsay.search.gpu import class_triton as gpu_class_triton
+from nearsay.search.gpu import classes as gpu_classes
+from nearsay.search.gpu import collection as gpu_collection
+from nearsay.search.gpu import gpu_search
+from nearsay.search.gpu.collection import Room
+from nearsay.search.gpu.kernels import class_kernels as gpu_class_kernels
+from nearsay.search.gpu.kernels import jit as gpu_jit
+from nearsay.search.gpu.kernels import pool_kernels as gpu_pool_kernels
+from nearsay.search.gpu.kernels import product_kernels as gpu_product_kernels
+from nearsay.search.gpu.kernels import selection_kernels as gpu_selection_kernels
+from nearsay.search.gpu.triton import Tiling, TritonSteps
+from tests.gpu.test_gpu import assert_same, on_cpu
+from tests.gpu.test_gpu_classes import assert_same_classes
+from tests.triton_in_numpy import kernels_by_numpy
+
+pytestmark = [
+    pytest.mark.skipif(not importlib.util.find_spec("torch"), reason="needs torch"),
+    pytest.mark.skipif(gpu_jit.tl is not None, reason="Triton is here: benchmarks/gpu.py --audit runs the kernels"),
+]
+SHORT, LONG = Tiling(32, 64, 4, 2, 1024, rows_stay=True), Tiling(32, 64, 4, 2)
+
+
+def poisoned(make):
+    """Memory that nothing has been written to, as a GPU may give it: row numbers past every end, and no numbers."""
+
+    def make_poisoned(*shape, **settings):
+        tensor = make(*shape, **settings)
+        return tensor.fill_(np.nan if tensor.is_floating_point() else 1 if tensor.element_size() == 1 else 0x7F7F7F7F)
+
+    return make_poisoned
+
+
+@pytest.fixture(autouse=True)
+def by_kernels():
+    """Searches on the "card" launch the kernels, and numpy runs them, in memory that is poisoned."""
+    torch = importlib.import_module("torch")
+    with (
+        mock.patch.object(torch, "empty", poisoned(torch.empty)),
+        mock.patch.object(torch, "empty_like", poisoned(torch.empty_like)),
+        kernels_by_numpy(gpu_class_kernels, gpu_pool_kernels, gpu_product_kernels, gpu_selection_kernels),
+        mock.patch.object(gpu_search, "steps_for", lambda torch, device: TritonSteps(torch, SHORT, LONG)),
+    ):
+        yield
+
+
+def rows_and_labels(n=300, d=5, n_classes=7, seed=0):
+    """Whole numbers, so that ties and duplicates are everywhere; one class has no rows."""
+    rng = np.random.default_rng(seed)
+    X = rng.integers(0, 4, size=(n, d)).astype(np.float32)
+    labels = rng.integers(0, n_classes - 1, size=n)
+    return X, labels
+
+
+@pytest.mark.parametrize(
+    "metric", ["euclidean", "cosine", "hellinger", ("mahalanobis", {"L": np.ones((2, 5)) + np.eye(2, 5)})]
+)
+def test_the_nearest_rows(metric):
+    X, _ = rows_and_labels()
+    X += 1
+    here, there = ExactSearch(metric).fit(X), on_cpu(metric).fit(X)
+    assert_same(neighbor_search.nearest(there, X[:9] + 1, 5), neighbor_search.nearest(here, X[:9] + 1, 5))
+    assert_same(
+        neighbor_search.leave_one_out(there, 4, [3, 2, 250]), neighbor_search.leave_one_out(here, 4, [3, 2, 250])
+    )
+
+
+@pytest.mark.parametrize("room", [Room(16, 3, 16), Room(16, 512, 16), Room(4, 8, 256)], ids=str)
+@pytest.mark.parametrize("family", FAMILIES)
+def test_hard_rows_whose_lists_overflow(family, room, monkeypatch):
+    """Lists of groups, of rows, or both: what does not fit is left to the processor, and no place is read unwritten."""
+    monkeypatch.setattr(Room, "first_look", lambda k: room)
+    monkeypatch.setattr(gpu_collection, "WIDE", 32)
+    X, Q = rows_and_queries(family, "float32", 300, 5, 9, np.random.default_rng(0))
+    linear_map = np.ones((2, 5)) + np.eye(2, 5)
+    for metric, k in (("euclidean", 1), ("euclidean", 12), (("mahalanobis", {"L": linear_map}), 3)):
+        here, there = ExactSearch(metric).fit(X), on_cpu(metric).fit(X)
+        assert_same(neighbor_search.nearest(there, Q, k), neighbor_search.nearest(here, Q, k))
+    labels = np.arange(300) % 4
+    here, there = (ns.NeighborIndex(search=search).fit(X).with_labels(labels) for search in (ExactSearch(), on_cpu()))
+    assert_same_classes(there.query(Q, 3, (1, 4)), here.query(Q, 3, (1, 4)))
+
+
+def test_rows_too_long_to_stay():
+    X, _ = rows_and_labels(d=150)
+    assert_same(
+        neighbor_search.nearest(on_cpu().fit(X), X[:5], 3), neighbor_search.nearest(ExactSearch().fit(X), X[:5], 3)
+    )
+
+
+@pytest.mark.parametrize(
+    ("metric", "members", "size"), [("euclidean", (1, 4), 32), ("sqeuclidean", (), 8), ("hellinger", (3, 100), 4)]
+)
+def test_classes_in_order_and_means(metric, members, size, monkeypatch):
+    monkeypatch.setitem(gpu_classes.DeviceClasses.__init__.__kwdefaults__, "size", size)
+    X, labels = rows_and_labels()
+    here, there = (
+        ns.NeighborIndex(metric, search=search).fit(X).remove([4, 9]).with_labels(labels, 7)
+        for search in (ExactSearch(metric), on_cpu(metric))
+    )
+    Q = np.vstack([X[:20] + np.float32(0.5), X[40:50]])
+    assert_same_classes(there.query(Q, 3, members), here.query(Q, 3, members))
+    some = np.array([0, 7, 7, 4, 299])
+    assert_same_classes(there.leave_one_out(3, members, some), here.leave_one_out(3, members, some))
+
+
+def test_more_members_than_lanes(monkeypatch):
+    monkeypatch.setattr(gpu_class_triton, "LANES_OF_LINE", 32)
+    monkeypatch.setitem(gpu_classes.DeviceClasses.__init__.__kwdefaults__, "size", 4)
+    X, labels = rows_and_labels(n_classes=4)
+    labels[::8] = 3
+    here, there = (
+        ns.NeighborIndex(search=search).fit(X).with_labels(labels, 5) for search in (ExactSearch(), on_cpu())
+    )
+    with mock.patch.object(class_search, "fill_means", side_effect=AssertionError("the processor averaged")):
+        found, others = there.query(X[:20] + 1, 3, (1, 4)), there.leave_one_out(3, (1, 4), [7, 3, 8])
+    assert_same_classes(found, here.query(X[:20] + 1, 3, (1, 4)))
+    assert_same_classes(others, here.leave_one_out(3, (1, 4), [7, 3, 8]))
+
+
+def test_more_groups_and_rows_than_there_was_room_for(monkeypatch):
+    monkeypatch.setattr(gpu_class_triton, "AT_LEAST", 1)
+    monkeypatch.setattr(gpu_class_triton, "PAIRS_A_PLACE", 1 << 30)
+    X = np.zeros((400, 3), np.float32)  # every row is as near as every other
+    labels = np.arange(400) % 3
+    here, there = (ns.NeighborIndex(search=search).fit(X).with_labels(labels) for search in (ExactSearch(), on_cpu()))
+    assert_same_classes(there.query(X[:4], 3, (1, 4)), here.query(X[:4], 3, (1, 4)))
+    assert_same_classes(there.leave_one_out(3, (1, 4), [5]), here.leave_one_out(3, (1, 4), [5]))
+
+
+@pytest.mark.parametrize("members", [(1,), (1, 2, 9)])
+def test_the_pool_in_one_pass(members):
+    torch = importlib.import_module("torch")
+    X, labels = rows_and_labels(n_classes=23)
+    labels[labels == 4] = 5  # one more class without rows
+    table = ns.NeighborIndex(search=on_cpu()).fit(X).with_labels(labels, 23).query(X[:9] + 1, 3, members)
+    rng = np.random.default_rng(0)
+    learned = np.arange(len(members)), 0.3, rng.random(len(members)), rng.random(len(members)), rng.random(23), 0.01
+    nothing = table.classes[:1]
+    nothing.by_class[:], nothing.near[:], nothing.near_means[:] = np.inf, -1, np.inf
+    for near in (table.classes, nothing):
+        expected = pooled_on_gpu.pooled_there(near, *learned)
+        found = pooled_on_gpu.by_kernel(torch, near, *learned)
+        np.testing.assert_allclose(found.numpy(), expected.numpy(), rtol=1e-13)
+        np.testing.assert_allclose(found.numpy().sum(axis=1), 1)
+
+
+@pytest.mark.parametrize("widest", [44, 45])
+def test_the_lowest_of_a_line(widest, monkeypatch):
+    monkeypatch.setattr(gpu_class_triton, "WIDEST_LINE", widest)
+    torch = importlib.import_module("torch")
+    rng = np.random.default_rng(0)
+    far = torch.from_numpy(rng.integers(0, 6, size=(30, 45)) / 3)
+    far[::2, 5:] = torch.inf
+    far[3] = torch.inf
+    for m in (1, 7, 45):
+        expected = gpu_class_steps.ClassSteps(torch).lowest(far, m)
+        assert torch.equal(gpu_class_triton.TritonClassSteps(torch).lowest(far, m), expected)

@@ -1,0 +1,415 @@
+"""A classifier over shards says what one over an array says: tables, probabilities, mistakes, hedged labels."""
+
+from __future__ import annotations
+
+import tempfile
+import tracemalloc
+from dataclasses import replace
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from sklearn.naive_bayes import GaussianNB
+
+import nearsay as ns
+from nearsay.errors import InputError
+from nearsay.neighbors.sharded import shard_work
+from nearsay.neighbors.sharded.sharded_index import ShardedIndex
+from nearsay.posterior import classifier as whole_classifier
+from nearsay.posterior import past_cases
+from nearsay.posterior import sharded as sharded_classifier
+from nearsay.posterior.methods.dist_votesplit import DistVotesplit
+from nearsay.posterior.methods.named import POSTERIORS
+from nearsay.posterior.methods.past_case_table import Tabulated
+from nearsay.posterior.sharded import ShardedClassifier, count_past_cases
+from nearsay.posterior.views import row_transforms, shard_views
+from nearsay.reports.evaluation import evaluation_summary
+from nearsay.reports.left_out_summary import left_out_summary
+from nearsay.search.shards import ShardedRows
+from tests.neighbors.test_shards import collections, written
+
+CLOSE = {"rtol": 0, "atol": 1e-12}
+
+
+def rows_and_labels(n: int, n_classes: int, seed: int = 0, d: int = 3) -> tuple[np.ndarray, np.ndarray]:
+    rng = np.random.default_rng(seed)
+    labels = rng.integers(0, n_classes, n)
+    X = rng.integers(0, 4, (n, d)) + labels[:, None] % 5 + rng.integers(0, 2, (n, 1)) * 0.5
+    return X.astype(np.float32), np.array([f"class {label:02}" for label in labels])
+
+
+@pytest.mark.parametrize("posterior", [name for name in POSTERIORS if name != "auto"])
+def test_every_posterior_gives_the_same_from_shards(tmp_path, posterior):
+    X, y = rows_and_labels(150, 6)
+    Q = X[:40] + 0.25
+    files = written(X, [30, 31, 90, 140], str(tmp_path))
+    some = ShardedClassifier(4, posterior=posterior).fit(files, y)
+    whole = ns.NeighborClassifier(4, posterior=posterior).fit(X, y)
+    np.testing.assert_array_equal(some.neighbors(Q).indices, whole.neighbors(Q).indices)
+    np.testing.assert_array_equal(some.predict(Q), whole.predict(Q))
+    np.testing.assert_allclose(some.predict_proba(Q), whole.predict_proba(Q), **CLOSE)
+    np.testing.assert_allclose(some.leave_one_out_proba(), whole.leave_one_out_proba(), **CLOSE)
+    np.testing.assert_allclose(some.novelty(Q), whole.novelty(Q), **CLOSE)
+    assert [str(one) for one in some.explain(Q[:5])] == [str(one) for one in whole.explain(Q[:5])]
+
+
+@given(case=collections(), posterior=st.sampled_from(["pooled", "rank&votesplit", "weighted"]))
+@settings(max_examples=15, deadline=None)
+@pytest.mark.filterwarnings("ignore:Every class has one row")
+def test_however_rows_are_cut_the_probabilities_are_those_of_the_whole(case, posterior):
+    X, labels, cuts, removed = case
+    left = np.setdiff1d(np.arange(len(X)), removed)
+    whole = ns.NeighborClassifier(2, posterior=posterior).fit(X[left], labels[left])
+    with tempfile.TemporaryDirectory() as folder:
+        rows = ShardedRows.open(written(X, cuts, folder)).without(removed)
+        some = ShardedClassifier(2, posterior=posterior).fit(rows, labels)
+        np.testing.assert_allclose(some.predict_proba(X + 0.5), whole.predict_proba(X + 0.5), **CLOSE)
+        np.testing.assert_array_equal(some.neighbors(X).indices, left[whole.neighbors(X).indices])
+        np.testing.assert_allclose(some.leave_one_out_proba()[left], whole.leave_one_out_proba(), **CLOSE)
+
+
+def same_answers(some: ShardedClassifier, whole: ns.NeighborClassifier, Q: np.ndarray) -> None:
+    """Both chose the same, and answer queries and their own rows the same."""
+    chosen, expected = (replace(one.choices_.chosen, seconds=0.0) for one in (some, whole))
+    assert chosen.distances == expected.distances
+    assert (chosen.posterior, chosen.n_neighbors, chosen.beside) == (
+        expected.posterior,
+        expected.n_neighbors,
+        expected.beside,
+    )
+    assert len(some.choices_) == len(whole.choices_)
+    assert some.n_neighbors_ == whole.n_neighbors_
+    np.testing.assert_array_equal(some.neighbors(Q).indices, whole.neighbors(Q).indices)
+    np.testing.assert_allclose(some.predict_proba(Q), whole.predict_proba(Q), **CLOSE)
+    np.testing.assert_allclose(some.leave_one_out_proba(), whole.leave_one_out_proba(), **CLOSE)
+
+
+@pytest.mark.parametrize("unequal", [False, True], ids=["columns of one scale", "columns of unequal scale"])
+def test_by_default_shards_answer_as_one_array_does(tmp_path, unequal):
+    X, y = rows_and_labels(300, 4, seed=1)
+    if unequal:  # a wide column that tells nothing
+        X[:, 2] = np.random.default_rng(0).normal(0, 1000, 300)
+    files = written(X, [100, 101, 233], str(tmp_path))
+    some, whole = ShardedClassifier().fit(files, y), ns.NeighborClassifier().fit(X, y)
+    same_answers(some, whole, X[:60] + 0.3)
+    assert {"whitened, pull 1", "Gaussian", "Gaussian ranks"} < set(some.choices_.chosen.distances)
+    assert ("standardized" in some.choices_.chosen.distances) == unequal
+    assert [str(one) for one in some.explain(X[:3])] == [str(one) for one in whole.explain(X[:3])]
+
+
+@given(case=collections())
+@settings(max_examples=8, deadline=None)
+@pytest.mark.filterwarnings("ignore:Every class has one row")
+def test_by_default_it_makes_no_difference_how_rows_are_cut_or_which_are_removed(case):
+    X, labels, cuts, removed = case
+    X[:, 0] *= 7
+    left = np.setdiff1d(np.arange(len(X)), removed)
+    whole = ns.NeighborClassifier().fit(X[left], labels[left])
+    with tempfile.TemporaryDirectory() as folder:
+        some = ShardedClassifier().fit(ShardedRows.open(written(X, cuts, folder)).without(removed), labels)
+        np.testing.assert_allclose(some.predict_proba(X + 0.5), whole.predict_proba(X + 0.5), **CLOSE)
+        np.testing.assert_allclose(some.leave_one_out_proba()[left], whole.leave_one_out_proba(), **CLOSE)
+
+
+@pytest.mark.parametrize("odd", [None, "a row of zeros", "a number below zero"])
+def test_all_views_of_shards_are_those_of_one_array(tmp_path, odd):
+    X, y = rows_and_labels(160, 3, seed=6)
+    X += 1
+    if odd is not None:
+        X[70] = 0.0 if odd == "a row of zeros" else [-3.0, 1.0, 1.0]
+    files = written(X, [40, 90], str(tmp_path))
+    some, whole = ShardedClassifier(metric="auto").fit(files, y), ns.NeighborClassifier(metric="auto").fit(X, y)
+    same_answers(some, whole, X[:40] + 0.3)
+    seen = {name for one in some.choices_ for name in one.distances}
+    assert ("cosine" in seen, "hellinger" in seen) == (odd != "a row of zeros", odd is None)
+
+
+@pytest.mark.parametrize("fitted", [False, True], ids=["fitted by folds", "fitted already"])
+def test_a_model_beside_shards_is_heard_as_beside_one_array(tmp_path, fitted):
+    X, y = rows_and_labels(200, 3, seed=7)
+    files = written(X, [40, 90], str(tmp_path))
+    model, more = GaussianNB(), {}
+    if fitted:
+        model, more = model.fit(X, y), {"beside_proba": GaussianNB().fit(X[::2], y[::2]).predict_proba(X)}
+    weights = np.where(np.arange(200) % 50 == 3, 0.0, 1.0 + np.arange(200) % 2)
+    some = ShardedClassifier(5, beside=model).fit(files, y, weights, **more)
+    whole = ns.NeighborClassifier(5, beside=model).fit(X, y, weights, **more)
+    assert some.choices_.chosen.beside
+    same_answers(some, whole, X[:40] + 0.3)
+
+
+def test_rows_are_learned_from_and_asked_a_part_at_a_time(tmp_path, monkeypatch):
+    for module, most in ((shard_views, 60), (row_transforms, 60)):
+        monkeypatch.setattr(module, "ROWS_TO_LEARN_FROM", most)
+    for module in (past_cases, shard_views, sharded_classifier):
+        monkeypatch.setattr(module, "ROWS_AT_ONCE", 50)
+    monkeypatch.setattr(past_cases, "FEWEST", 20)
+    monkeypatch.setattr(whole_classifier, "CASES_TO_SCALE_BY", 50)
+    monkeypatch.setattr(
+        "nearsay.posterior.choice.nested.NESTED_BELOW", 400
+    )  # fewer rows are read at once, to choose anew
+    X, y = rows_and_labels(400, 3, seed=8)
+    X[:, 1] *= 30
+    rows = ShardedRows.open(written(X, [150], str(tmp_path)))
+    taken: list[int] = []
+    take = ShardedRows.take
+    monkeypatch.setattr(ShardedRows, "take", lambda self, numbers: taken.append(len(numbers)) or take(self, numbers))
+    clf = ShardedClassifier(beside=GaussianNB(), max_past_cases=40).fit(rows, y)
+    answered = np.concatenate([numbers for numbers, _ in clf.left_out_blocks()])
+    assert sorted(answered) == list(range(400))
+    assert 50 <= max(taken) <= 60
+    assert clf.score(X, y) > 0.5
+
+
+def test_what_was_done_for_the_default_is_not_done_again(tmp_path, monkeypatch):
+    X, y = rows_and_labels(120, 3, seed=9)
+    files = written(X, [50], str(tmp_path))
+    searched: list[int] = []
+    answer = shard_work.ShardTask.answer
+    monkeypatch.setattr(shard_work.ShardTask, "answer", lambda task: searched.append(1) or answer(task))
+    first = ShardedClassifier(work_folder=tmp_path / "work").fit(files, y)
+    n_searched = len(searched)
+    again = ShardedClassifier(work_folder=tmp_path / "work").fit(files, y)
+    assert len(searched) == n_searched > 0
+    np.testing.assert_array_equal(first.predict_proba(X), again.predict_proba(X))
+
+
+@pytest.mark.parametrize("judged", [None, 60], ids=["all rows judged", "some rows judged"])
+def test_likely_mistakes_are_found_block_by_block(tmp_path, monkeypatch, judged):
+    small_blocks(monkeypatch)
+    X, y = rows_and_labels(200, 4, seed=2)
+    weights = np.ones(200)
+    weights[[3, 77]] = 0.0
+    files = written(X, [64, 128], str(tmp_path))
+    some = ShardedClassifier(5, posterior="pooled", max_past_cases=judged).fit(files, y, weights)
+    whole = ns.NeighborClassifier(5, posterior="pooled", max_past_cases=judged).fit(X, y, weights)
+    p = np.full((200, 4), np.nan)
+    for rows, some_p in some.left_out_blocks():
+        assert np.isnan(p[rows]).all()
+        p[rows] = some_p
+    np.testing.assert_allclose(p, whole.leave_one_out_proba(), **CLOSE)
+    found, expected = some.label_scores(), whole.label_scores()
+    np.testing.assert_array_equal(found.suggested, expected.suggested)
+    np.testing.assert_allclose(found.margin, expected.margin, **CLOSE)
+    np.testing.assert_allclose(found.probability[found.order], expected.probability[expected.order], **CLOSE)
+
+
+TREE = ns.Taxonomy.from_nested(
+    {"all": {"low": ["class 00", "class 01"], "high": {"class 02": {}, "top": ["class 03", "class 04"]}}}
+)
+
+
+def small_blocks(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Few rows at a time, so that most are answered in blocks."""
+    for module in (past_cases, sharded_classifier):
+        monkeypatch.setattr(module, "ROWS_AT_ONCE", 17)
+    monkeypatch.setattr(past_cases, "FEWEST", 20)
+
+
+@pytest.mark.parametrize("posterior", ["pooled", "auto"])
+@pytest.mark.parametrize("branches", [None, ["low", "high"]], ids=["one promise", "a promise for each branch"])
+def test_hedged_labels_are_those_of_one_array(tmp_path, monkeypatch, posterior, branches):
+    small_blocks(monkeypatch)
+    X, y = rows_and_labels(200, 5, seed=3)
+    files = written(X, [50, 150], str(tmp_path))
+    known = {"posterior": posterior, "max_past_cases": 60}
+    asked = {"taxonomy": TREE, "accuracy": 0.8, "branches": branches}
+    some = ns.HedgedClassifier(ShardedClassifier(5, **known), **asked).fit(files, y)
+    whole = ns.HedgedClassifier(ns.NeighborClassifier(5, **known), **asked).fit(X, y)
+    np.testing.assert_array_equal(some.predict(X + 0.4), whole.predict(X + 0.4))
+    assert len(set(some.predict(X + 0.4))) > 2
+    assert some.rule_ == whole.rule_
+    np.testing.assert_allclose(some.settings_, whole.settings_, **CLOSE)
+    for name in ("settings", "n_right", "gain"):
+        np.testing.assert_allclose(getattr(some.curve(), name), getattr(whole.curve(), name), **CLOSE)
+    assert [one.text for one in some.explain(X[:9])] == [one.text for one in whole.explain(X[:9])]
+
+
+def test_a_promise_needs_no_more_in_memory_than_a_few_numbers_a_row(tmp_path, monkeypatch):
+    small_blocks(monkeypatch)
+    X, y = rows_and_labels(200, 5, seed=3)
+    held: list[int] = []
+    blocks = ShardedClassifier.left_out_blocks
+
+    def watched(self: ShardedClassifier):
+        for rows, p in blocks(self):
+            held.append(len(p))
+            yield rows, p
+
+    monkeypatch.setattr(ShardedClassifier, "left_out_blocks", watched)
+    monkeypatch.delattr(ShardedClassifier, "leave_one_out_proba")
+    monkeypatch.setattr(ns.NeighborClassifier, "leave_one_out_proba", None)
+    files = written(X, [50], str(tmp_path))
+    ns.HedgedClassifier(ShardedClassifier(5, posterior="pooled", max_past_cases=60), TREE).fit(files, y)
+    ns.ConformalClassifier(ShardedClassifier(5, posterior="pooled", max_past_cases=60)).fit(files, y)
+    assert sum(held) == 400
+    assert max(held) <= 60
+
+
+@pytest.mark.parametrize("as_files", [False, True], ids=["rows of an array", "rows of files"])
+def test_a_classifier_that_is_fitted_is_calibrated_on_other_rows(tmp_path, as_files):
+    X, y = rows_and_labels(300, 5, seed=3)
+    (tmp_path / "other").mkdir()
+    fitted = ShardedClassifier(5, posterior="pooled").fit(written(X[:200], [90], str(tmp_path)), y[:200])
+    written(X[200:], [40], str(tmp_path / "other"))
+    others = str(tmp_path / "other") if as_files else X[200:]
+    some = ns.HedgedClassifier(fitted, TREE, accuracy=0.8, cv="prefit").fit(others, y[200:])
+    whole = ns.NeighborClassifier(5, posterior="pooled").fit(X[:200], y[:200])
+    whole = ns.HedgedClassifier(whole, TREE, accuracy=0.8, cv="prefit").fit(X[200:], y[200:])
+    assert some.n_calibration_ == 100
+    np.testing.assert_allclose(some.settings_, whole.settings_, **CLOSE)
+    np.testing.assert_array_equal(some.predict(X), whole.predict(X))
+
+
+def test_prediction_sets_are_those_of_one_array(tmp_path, monkeypatch):
+    small_blocks(monkeypatch)
+    X, y = rows_and_labels(200, 4, seed=3)
+    files = written(X, [50, 150], str(tmp_path))
+    for score in ("lac", "aps"):
+        some = ns.ConformalClassifier(ShardedClassifier(5, posterior="pooled"), conformity_score=score).fit(files, y)
+        whole = ns.ConformalClassifier(ns.NeighborClassifier(5, posterior="pooled"), conformity_score=score).fit(X, y)
+        np.testing.assert_allclose(some.thresholds_, whole.thresholds_, **CLOSE)
+        np.testing.assert_array_equal(some.predict_set(X + 0.4), whole.predict_set(X + 0.4))
+
+
+def test_a_promise_that_was_interrupted_searches_no_shard_again(tmp_path, monkeypatch):
+    small_blocks(monkeypatch)
+    X, y = rows_and_labels(200, 5, seed=3)
+    files = written(X, [50, 150], str(tmp_path))
+    searched: list[str] = []
+    answer = shard_work.ShardTask.answer
+
+    def counted(task: shard_work.ShardTask, stop: float = np.inf):
+        if len(searched) >= stop:
+            raise KeyboardInterrupt
+        searched.append(shard_work.fingerprint(task))
+        return answer(task)
+
+    def hedged(stop: float = np.inf) -> ns.HedgedClassifier:
+        monkeypatch.setattr(shard_work.ShardTask, "answer", lambda task: counted(task, stop))
+        clf = ShardedClassifier(max_past_cases=60, work_folder=tmp_path / "work")
+        return ns.HedgedClassifier(clf, TREE, accuracy=0.8).fit(files, y)
+
+    with pytest.raises(KeyboardInterrupt):
+        hedged(stop=40)
+    some = hedged()
+    assert len(searched) == len(set(searched)) > 80
+    again = len(searched)
+    np.testing.assert_array_equal(hedged().settings_, some.settings_)
+    assert len(searched) == again
+
+
+def test_rows_that_were_removed_are_neither_promised_for_nor_suspected(tmp_path, monkeypatch):
+    small_blocks(monkeypatch)
+    X, y = rows_and_labels(200, 5, seed=3)
+    gone = np.arange(5, 200, 9)
+    left = np.setdiff1d(np.arange(200), gone)
+    told = y.copy()
+    told[gone] = "class 00"  # whatever is said of them
+    rows = ShardedRows.open(written(X, [50, 150], str(tmp_path))).without(gone)
+    some = ns.HedgedClassifier(ShardedClassifier(5, posterior="pooled"), TREE, accuracy=0.8).fit(rows, told)
+    whole = ns.HedgedClassifier(ns.NeighborClassifier(5, posterior="pooled"), TREE, accuracy=0.8).fit(X[left], y[left])
+    assert some.n_calibration_ == len(left)
+    np.testing.assert_allclose(some.settings_, whole.settings_, **CLOSE)
+    np.testing.assert_array_equal(some.predict(X), whole.predict(X))
+    found, expected = some.estimator_.label_scores(), whole.estimator_.label_scores()
+    np.testing.assert_array_equal(found.order, left[expected.order])
+    np.testing.assert_allclose(found.margin[left], expected.margin, **CLOSE)
+    assert np.isnan(found.margin[gone]).all()
+    assert left_out_summary(some.estimator_)["n_items"] == len(left)
+
+
+def test_how_good_the_answers_are_is_summed_up_as_from_all_probabilities(tmp_path, monkeypatch):
+    small_blocks(monkeypatch)
+    X, y = rows_and_labels(200, 4, seed=5)
+    files = written(X, [64, 128], str(tmp_path))
+    found = left_out_summary(ShardedClassifier(5, posterior="pooled", max_past_cases=60).fit(files, y))
+    whole = ns.NeighborClassifier(5, posterior="pooled", max_past_cases=60).fit(X, y)
+    expected = evaluation_summary(y, whole.leave_one_out_proba(), whole.classes_)
+    assert 0 < found["n_right"] < 200
+    assert set(expected) - set(found) == {"title", "mistakes"}
+    for name in set(found) - {"how", "reliability"}:
+        of_items = name in ("classes", "confused")
+        assert found[name] == (expected[name] if of_items else pytest.approx(expected[name], abs=1e-12))
+    for mine, theirs in zip(found["reliability"], expected["reliability"], strict=True):
+        assert mine == pytest.approx(theirs, abs=1e-12)
+
+
+@pytest.mark.slow
+def test_what_looks_at_all_rows_of_a_thousand_classes_never_holds_all_probabilities(tmp_path, monkeypatch):
+    for module in (past_cases, sharded_classifier):
+        monkeypatch.setattr(module, "ROWS_AT_ONCE", 128)
+    monkeypatch.setattr(past_cases, "FEWEST", 100)
+    n, n_classes = 5000, 1000
+    labels, rng = np.arange(n) % n_classes, np.random.default_rng(0)
+    X = (3 * rng.normal(size=(n_classes, 4))[labels] + rng.normal(size=(n, 4))).astype(np.float32)
+    files = written(X, [2500], str(tmp_path))
+    clf = ShardedClassifier(3, posterior="rank", max_past_cases=100).fit(files, labels)
+    asked = {
+        "mistakes": clf.label_scores,
+        "summary": lambda: left_out_summary(clf),
+        "hedge": lambda: ns.HedgedClassifier(clf).fit(files, labels),
+        "sets": lambda: ns.ConformalClassifier(clf).fit(files, labels),
+    }
+    peaks = {}
+    for name, ask in asked.items():
+        tracemalloc.start()
+        ask()
+        peaks[name] = tracemalloc.get_traced_memory()[1]
+        tracemalloc.stop()
+    assert max(peaks.values()) < 0.75 * 8 * n * n_classes, peaks
+
+
+TABLES = [name for name, kind in POSTERIORS.items() if issubclass(kind, Tabulated)]
+
+
+@pytest.mark.parametrize("name", TABLES)
+@pytest.mark.parametrize("at_once", [7, 64, 500])
+def test_tables_of_past_cases_are_sums_over_blocks(tmp_path, name, at_once):
+    X, y = rows_and_labels(130, 5, seed=4)
+    labels = np.unique(y, return_inverse=True)[1]
+    labels[7] = 5  # alone in its class: nothing can be learned from it
+    labeled = ShardedIndex().fit(written(X, [40, 100], str(tmp_path))).with_labels(labels)
+    summed = count_past_cases(POSTERIORS[name](), labeled, 4, at_once=at_once)
+    whole, posterior = ns.NeighborIndex().fit(X).with_labels(labels), POSTERIORS[name]()
+    once = posterior.fit(whole.leave_one_out(4, posterior.members), labels, 6)
+    assert summed.n_cases_ == once.n_cases_ == 129
+    for counted in ("counts_", "low_", "width_"):
+        both = [getattr(each, counted, 0) for each in (summed, once)]
+        np.testing.assert_array_equal(*(counts.toarray() if hasattr(counts, "toarray") else counts for counts in both))
+    table = whole.query(X + 0.3, 4, posterior.members)
+    np.testing.assert_allclose(summed.proba(table), once.proba(table), **CLOSE)
+
+
+@given(case=collections(), at_once=st.integers(1, 9), k=st.integers(1, 3))
+@settings(max_examples=15, deadline=None)
+@pytest.mark.filterwarnings("ignore:Every class has one row")
+def test_distances_are_counted_in_the_bins_of_the_whole(case, at_once, k):
+    X, labels, cuts, _ = case
+    whole = ns.NeighborIndex().fit(X).with_labels(labels, 5)
+    once = DistVotesplit().fit(whole.leave_one_out(k), labels, 5)
+    with tempfile.TemporaryDirectory() as folder:
+        labeled = ShardedIndex().fit(written(X, cuts, folder)).with_labels(labels, 5)
+        summed = count_past_cases(DistVotesplit(), labeled, k, at_once=at_once)
+    assert (summed.low_, summed.width_, summed.n_cases_) == (once.low_, once.width_, once.n_cases_)
+    np.testing.assert_array_equal(summed.counts_, once.counts_)
+    np.testing.assert_array_equal(summed.reading_, once.reading_)
+
+
+@pytest.mark.parametrize(
+    ("fit", "message"),
+    [
+        (lambda rows: ShardedClassifier().fit(rows, ["a", "b"]), "a label for each of the 6 rows; got 2"),
+        (lambda rows: ShardedClassifier().fit(np.zeros((6, 1)), list("aabbcc")), "an array of shape"),
+        (lambda rows: ns.HedgedClassifier(ShardedClassifier(), cv=3).fit(rows, list("aabbcc")), "leaving each out"),
+        (lambda rows: ShardedClassifier().fit(rows, list("aabbcc"), beside_proba=np.ones((6, 3))), "there is none"),
+        (lambda rows: ShardedClassifier(metric="auto", metric_params={"p": 1}).fit(rows, list("aabbcc")), "large_mar"),
+        (lambda rows: ShardedClassifier(9).fit(rows, list("aabbcc")), "n_neighbors=9"),
+        (lambda rows: ShardedClassifier(1).fit(rows.without(range(6)), list("aabbcc")), "sample_weight|removed"),
+    ],
+)
+def test_what_shards_cannot_serve_is_refused_with_the_reason(tmp_path, fit, message):
+    rows = ShardedRows.open(written(np.arange(6.0)[:, None], [3], str(tmp_path)))
+    with pytest.raises(InputError, match=message):
+        fit(rows)

@@ -1,0 +1,106 @@
+"""What stands in several files agrees: versions, bounds, extras, install lines, the commands of the linters."""
+
+from __future__ import annotations
+
+import re
+import tomllib
+from pathlib import Path
+
+import pytest
+import yaml
+from typer.testing import CliRunner
+
+import nearsay
+from nearsay.cli import app
+from nearsay.reports.installation import NOT_A_CAPABILITY, describe_installation
+
+ROOT = Path(__file__).parents[2]
+PROJECT = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))
+EXTRAS = PROJECT["project"]["optional-dependencies"]
+SOURCES = sorted((ROOT / "src").rglob("*.py"))
+PAGES = [ROOT / "README.md", ROOT / "CONTRIBUTING.md", *sorted((ROOT / "docs").glob("*.md"))]
+YAML = sorted([ROOT / ".pre-commit-config.yaml", ROOT / "CITATION.cff", *(ROOT / ".github").rglob("*.yml")])
+
+
+def read(path: str) -> str:
+    return (ROOT / path).read_text(encoding="utf-8")
+
+
+def lower_bounds() -> dict[str, str]:
+    """The oldest version of each package that nearsay needs."""
+    pairs = (re.fullmatch(r"([\w-]+)>=([\d.]+)", need) for need in PROJECT["project"]["dependencies"])
+    return {pair[1]: pair[2] for pair in pairs if pair}
+
+
+def test_the_version_is_written_in_the_package_and_the_wheel_takes_it_from_there():
+    assert "version" not in PROJECT["project"]
+    written_in = ROOT / PROJECT["tool"]["hatch"]["version"]["path"]
+    assert f'__version__ = "{nearsay.__version__}"\n' in written_in.read_text(encoding="utf-8")
+
+
+def test_the_command_line_the_doctor_the_citation_and_the_changelog_know_the_same_version():
+    assert CliRunner().invoke(app, ["--version"]).stdout == f"nearsay {nearsay.__version__}\n"
+    assert describe_installation()["nearsay"] == nearsay.__version__
+    assert yaml.safe_load(read("CITATION.cff"))["version"] == nearsay.__version__
+    assert re.search(r"^## (\S+)", read("CHANGELOG.md"), flags=re.MULTILINE)[1] == nearsay.__version__
+
+
+@pytest.mark.parametrize("path", YAML, ids=lambda path: path.name)
+def test_every_yaml_file_is_one(path):
+    assert isinstance(yaml.safe_load(path.read_text(encoding="utf-8")), dict)
+
+
+def test_the_oldest_packages_that_are_tested_are_the_oldest_allowed():
+    matrix = yaml.safe_load(read(".github/workflows/tests.yml"))["jobs"]["test"]["strategy"]["matrix"]
+    (oldest,) = (each for each in matrix["include"] if each["packages"] == "oldest")
+    pins = dict(pin.removesuffix(".*").split("==") for pin in oldest["pins"].split())
+    assert pins == {package: lower_bounds()[package] for package in pins}
+    assert {"numpy", "scipy", "scikit-learn", "numba"} <= set(pins)
+    assert PROJECT["project"]["requires-python"] == f">={oldest['python']}"
+
+
+def test_x86_and_arm_are_tested():
+    matrix = yaml.safe_load(read(".github/workflows/tests.yml"))["jobs"]["test"]["strategy"]["matrix"]
+    assert {machine.endswith("-arm") for machine in matrix["machine"]} == {True, False}
+
+
+def test_every_extra_brings_a_package_that_the_code_asks_for_and_every_package_asked_for_has_its_extra():
+    asked = {
+        extra
+        for path in SOURCES
+        for extra in re.findall(r'\brequire\("[\w.]+", "(\w+)"\)', path.read_text(encoding="utf-8"))
+    }
+    assert asked == set(EXTRAS) - set(NOT_A_CAPABILITY)
+
+
+def test_all_extras_together_are_the_extra_all():
+    (everything,) = EXTRAS["all"]
+    assert set(re.findall(r"\w+", everything)) - {"nearsay"} == set(EXTRAS) - set(NOT_A_CAPABILITY)
+
+
+def test_an_install_line_names_an_extra_in_the_same_way_everywhere():
+    lines = [
+        line
+        for path in [*PAGES, *SOURCES]
+        for line in re.findall(r"pip install ([^`\n]*nearsay\[[^`\n]*)", path.read_text(encoding="utf-8"))
+    ]
+    named = [re.match(r'"nearsay\[([\w{}]+)\]"', line) for line in lines]
+    assert lines
+    assert [line for line, extra in zip(lines, named, strict=True) if not extra] == []
+    assert {extra[1] for extra in named} <= {*EXTRAS, "{extra}"}
+
+
+def test_a_commit_runs_the_linters_that_make_lint_runs():
+    makefile = read("Makefile")
+    targets = re.search(r"^lint: (.+)", makefile, flags=re.MULTILINE)[1].split()
+    recipes = [re.search(rf"^{target}:.*\n((?:\t.*\n)+)", makefile, flags=re.MULTILINE)[1] for target in targets]
+    made = set(re.findall(r"\$\(BIN\)/([\w-]+)", "".join(recipes)))
+    hooks = yaml.safe_load(read(".pre-commit-config.yaml"))["repos"][0]["hooks"]
+    assert {hook["entry"].split()[0].removeprefix(".venv/bin/") for hook in hooks} == made
+
+
+def test_the_files_that_tests_begin_with_are_there():
+    named = re.search(r"^FIRST = \[(.*?)\]", read("conftest.py"), flags=re.MULTILINE | re.DOTALL)[1]
+    files = [ROOT / f"tests/test_{name}.py" for name in re.findall(r'"(\w+)"', named)]
+    assert files
+    assert [path.name for path in files if not path.is_file()] == []

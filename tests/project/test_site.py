@@ -1,0 +1,106 @@
+"""The pages that are made for the documentation site, and the examples of its gallery. Building it is `make site`."""
+
+from __future__ import annotations
+
+import inspect
+import re
+import runpy
+import sys
+from importlib import import_module
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).parents[2]
+sys.path.append(str(ROOT / "docs"))
+
+import check_links  # noqa: E402
+import make_architecture  # noqa: E402
+import site_pages  # noqa: E402
+
+EXAMPLES = sorted((ROOT / "examples").glob("*.py"))
+API = dict(site_pages.api_pages())
+
+
+@pytest.mark.parametrize("module", site_pages.PUBLIC_MODULES)
+def test_every_public_name_has_a_place_in_the_reference(module):
+    home = import_module(module)
+    public = [name for name in home.__all__ if not inspect.ismodule(getattr(home, name))]
+    assert sorted(name for names in site_pages.by_kind(module).values() for name in names) == sorted(public)
+    for name in public:
+        assert f"   {name}\n" in API["api.rst"] or f"``{name}``" in API["api.rst"] or f"api/{module}.{name}.rst" in API
+
+
+def test_a_name_of_two_public_modules_is_described_once(monkeypatch):
+    monkeypatch.setattr(site_pages, "PUBLIC_MODULES", ["nearsay", "nearsay.learn"])
+    page = dict(site_pages.api_pages())["api.rst"]
+    assert page.count("   LMNN\n") == page.count("``LMNN``") == 1
+    assert page.count("   KeywordProjection\n") == 1
+
+
+@pytest.mark.parametrize("module", site_pages.PUBLIC_MODULES)
+def test_every_public_class_and_function_has_documentation(module):
+    kinds = site_pages.by_kind(module)
+    names = [name for kind, names in kinds.items() if kind != site_pages.CONSTANTS for name in names]
+    assert [name for name in names if not site_pages._summary(getattr(import_module(module), name))] == []
+
+
+def test_every_page_of_the_index_is_in_the_contents_of_the_site():
+    index = (ROOT / "docs" / "index.md").read_text(encoding="utf-8")
+    listed = site_pages.links(index)
+    placed = [
+        page
+        for title, section in site_pages.sections(index, level=2)
+        for tree in re.findall(r"```{toctree}.*?```", site_pages.section_page(title, section), flags=re.DOTALL)
+        for page in tree.splitlines()[4:-1]
+    ]
+    assert len(placed) == len(set(placed)) == len(listed)
+    assert {Path(page).name for page in placed} == {
+        Path(site_pages.BROUGHT_IN.get((ROOT / "docs" / f"{page}.md").resolve(), Path(page))).stem for page in listed
+    }
+
+
+def test_no_page_of_the_site_is_written_over_by_one_of_sphinx():
+    stay = [page for page in (ROOT / "docs").glob("*.md") if page not in site_pages.BROUGHT_IN]
+    assert [page.name for page in stay if page.stem in site_pages.OWN_PAGES_OF_SPHINX] == []
+
+
+@pytest.mark.parametrize(
+    ("link", "moved"),
+    [
+        ("docs/data.md", "../data.md"),
+        ("docs/data.md#groups", "../data.md#groups"),
+        ("docs/search.md", "search.md"),
+        ("benchmarks/RESULTS.md", "results.md"),
+        ("https://example.org/a", "https://example.org/a"),
+        ("#here", "#here"),
+    ],
+)
+def test_links_of_a_page_that_is_copied_lead_where_they_led(link, moved):
+    source, target = ROOT / "CHANGELOG.md", site_pages.GENERATED / "changelog.md"
+    text = f"[a]({link}) `b`\n\n```python\nx[0](docs/data.md)\n```\n"
+    assert site_pages.relinked(text, source, target) == text.replace(f"[a]({link})", f"[a]({moved})")
+
+
+def test_a_link_to_a_missing_page_or_anchor_is_found(tmp_path):
+    (tmp_path / "a.html").write_text('<p id="here"><a href="b.html#there"><a href="#here"><img src="c.png">')
+    (tmp_path / "b.html").write_text('<a href="a.html#here"><a href="https://example.org/#x"><a href="a.html#gone">')
+    assert check_links.broken_links(tmp_path) == ["a.html: b.html#there", "a.html: c.png", "b.html: a.html#gone"]
+
+
+def test_the_layers_of_the_architecture_page_are_those_of_the_contract():
+    page = make_architecture.PAGE.read_text(encoding="utf-8")
+    assert make_architecture.with_layers(page) == page, "run: python docs/make_architecture.py"
+
+
+def test_the_drawing_of_the_architecture_page_is_the_one_its_code_makes():
+    assert make_architecture.DRAWING.read_text(encoding="utf-8") == make_architecture.drawing()
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("example", EXAMPLES, ids=lambda path: path.name)
+def test_every_example_of_the_gallery_draws_something(example):
+    from matplotlib import pyplot as plt
+
+    runpy.run_path(str(example))
+    assert plt.get_fignums()

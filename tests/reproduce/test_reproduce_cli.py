@@ -1,0 +1,160 @@
+"""``python -m reproduce``: what it prints, where, with which exit code, and that it stays out of the package."""
+
+from __future__ import annotations
+
+import json
+import os
+import re
+import subprocess
+import sys
+import tomllib
+from pathlib import Path
+from types import SimpleNamespace
+
+import pytest
+from typer.testing import CliRunner
+
+from nearsay.errors import DatasetNotFound
+from reproduce.cli import app
+
+ROOT = Path(__file__).parents[2]
+
+
+def run(*arguments: object, columns: int = 80) -> SimpleNamespace:
+    return CliRunner(env={"COLUMNS": str(columns), "FORCE_COLOR": None}).invoke(
+        app, [str(argument) for argument in arguments]
+    )
+
+
+TABLE = {
+    "title": "k-NN on MNIST",
+    "rows": [
+        {
+            "method": "euclidean [raw]",
+            "k": 3,
+            "n_train": 60000,
+            "n_test": 10000,
+            "error_percent": 2.95,
+            "published_percent": 3.1,
+            "published_as": "LeCun et al. 1998",
+            "note": "",
+        },
+        {
+            "method": "tangent",
+            "k": 1,
+            "n_train": 60000,
+            "n_test": 1000,
+            "error_percent": 1.0,
+            "published_percent": None,
+            "published_as": "",
+            "note": "a note",
+        },
+    ],
+}
+
+
+@pytest.fixture
+def asked(monkeypatch):
+    """The paper's run, replaced by one that only remembers what it was asked for."""
+    calls = []
+
+    def remember(**options):
+        calls.append(options)
+        return TABLE
+
+    monkeypatch.setattr("reproduce.nearest.run", remember)
+    return calls
+
+
+def test_the_table_stands_beside_the_published_figures(asked):
+    result = run("nearest")
+    assert result.exit_code == 0
+    assert asked == [{"progress": None}]
+    assert re.search(r"euclidean \[raw\] +3 +60,000 +10,000 +2\.95 +3\.1 ", result.stdout)
+    assert re.search(r"tangent +1 +60,000 +1,000 +1\.00 *$", result.stdout, flags=re.MULTILINE)
+    assert "euclidean [raw]: published: LeCun et al. 1998\ntangent: here: a note\n" in result.stdout
+
+
+def test_sizes_are_passed_on_and_json_is_the_dict_itself(asked):
+    result = run("nearest", "--n-train", 500, "--n-test", 20, "--n-shape-test", 0, "--json")
+    assert json.loads(result.stdout) == TABLE
+    assert asked == [{"n_train": 500, "n_test": 20, "n_shape_test": 0, "progress": None}]
+
+
+@pytest.mark.parametrize(("option", "size"), [("--n-train", 0), ("--n-test", 0), ("--n-test", "many")])
+def test_a_size_that_is_none_is_bad_usage(asked, option, size):
+    assert run("nearest", option, size).exit_code == 2
+    assert asked == []
+
+
+@pytest.mark.skipif("NEARSAY_DATA" not in os.environ, reason="NEARSAY_DATA names no folder with the data set mnist")
+def test_the_command_runs_on_the_real_images():
+    result = run("nearest", "--n-train", 300, "--n-test", 20, "--n-shape-test", 0)
+    assert result.exit_code == 0
+    assert re.search(r"euclidean +3 +300 +20 ", result.stdout)
+    assert max(map(len, result.stdout.splitlines())) <= 80
+
+
+def test_no_progress_is_shown_where_stderr_is_no_terminal_even_in_forced_color(asked, monkeypatch):
+    monkeypatch.setenv("FORCE_COLOR", "1")
+    assert CliRunner().invoke(app, ["nearest"]).stderr == ""
+    assert asked == [{"progress": None}]
+
+
+# ---------------------------------------------------------------- exit codes
+
+
+@pytest.mark.parametrize("arguments", [["--help"], ["nearest", "-h"], ["hedging", "--help"]])
+def test_help_is_exit_code_0(arguments):
+    result = run(*arguments)
+    assert result.exit_code == 0
+    assert "Usage" in result.stdout
+
+
+@pytest.mark.parametrize("arguments", [["dance"], ["nearest", "--dance"], ["nearest", "extra"]])
+def test_what_is_not_understood_is_exit_code_2(arguments):
+    result = run(*arguments)
+    assert result.exit_code == 2
+    assert result.stdout == ""
+
+
+def test_an_error_a_user_can_act_on_is_one_line_and_exit_code_1(monkeypatch):
+    def fail(**options):
+        raise DatasetNotFound("No 'mnist' here.")
+
+    monkeypatch.setattr("reproduce.nearest.run", fail)
+    result = run("nearest", "--json")
+    assert (result.exit_code, result.stdout, result.stderr) == (1, "", "reproduce: No 'mnist' here.\n")
+
+
+def test_help_is_there_at_once_and_names_every_command_when_run_as_a_module():
+    code = (
+        "import runpy, sys\n"
+        "sys.argv = ['reproduce', '--help']\n"
+        "try: runpy.run_module('reproduce', run_name='__main__', alter_sys=True)\n"
+        "except SystemExit: print([name for name in ('matplotlib', 'numba', 'sklearn') if name in sys.modules])"
+    )
+    done = subprocess.run([sys.executable, "-c", code], cwd=ROOT, capture_output=True, text=True, check=True)
+    assert all(command.callback.__name__ in done.stdout for command in app.registered_commands)
+    assert done.stdout.endswith("[]\n")
+
+
+# ---------------------------------------------------------------- what is installed
+
+
+def test_the_wheel_holds_nothing_but_the_package():
+    wheel = tomllib.loads((ROOT / "pyproject.toml").read_text())["tool"]["hatch"]["build"]["targets"]["wheel"]
+    assert wheel == {"packages": ["src/nearsay"]}
+    assert not list((ROOT / "src" / "nearsay").rglob("reproduce*"))
+
+
+def test_the_package_runs_where_the_papers_are_not_to_be_had(tmp_path):
+    code = (
+        "import importlib, pkgutil, sys\n"
+        "sys.modules['reproduce'] = sys.modules['benchmarks'] = None\n"
+        "import nearsay\n"
+        "for module in pkgutil.walk_packages(nearsay.__path__, 'nearsay.'):\n"
+        "    if not module.name.endswith('__main__'): importlib.import_module(module.name)\n"
+    )
+    done = subprocess.run([sys.executable, "-c", code], cwd=tmp_path, capture_output=True, text=True, check=False)
+    assert (done.returncode, done.stderr) == (0, "")

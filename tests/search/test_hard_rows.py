@@ -1,0 +1,168 @@
+"""Heavy tails, duplicates, zero rows, extreme scales: exact search and search by class find what loops find.
+
+The same tests run again in processes of their own in which numba checks every index: a compiled loop that writes past
+the end of a list would otherwise write into whatever lies behind it.
+"""
+
+from __future__ import annotations
+
+import gc
+import os
+import subprocess
+import sys
+from dataclasses import replace
+from itertools import islice
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+import nearsay as ns
+from benchmarks.hard_rows import (
+    BACKENDS,
+    DTYPES,
+    FAMILIES,
+    NEIGHBORS,
+    Case,
+    nearest_by_loop,
+    random_cases,
+    rows_and_queries,
+)
+from nearsay.neighbors import neighbor_search
+from nearsay.search.screening import packed_rows
+from nearsay.search.screening.tiles.tile_families import ANY, FORCE, tile
+from tests.neighbors.test_ways_by_class import WAYS, check, going
+
+TESTS = Path(__file__).parents[1]
+CHECKED = os.environ.get("NUMBA_BOUNDSCHECK") == "1"
+N_ROWS, N_COLUMNS, N_QUERIES = 7000, 16, 20
+if CHECKED:
+    gc.disable()  # it would search what the compiler holds again and again, a fifth of the time
+# The steps of a GPU are not compiled loops.
+ALL_BACKENDS = tuple(name for name in BACKENDS if not (CHECKED and name.startswith("GPU")))
+
+
+def of_type(dtype: str) -> str:
+    """This type of numbers; where bounds are checked one for all, as compiling for each is what takes long."""
+    return "float64" if CHECKED else dtype
+
+
+@pytest.mark.parametrize("backend", ["exact, 8 bits", "exact, float32"])
+@pytest.mark.parametrize("family", FAMILIES)
+def test_any_number_of_neighbors_is_found_among_hard_rows(family, backend):
+    dtype = of_type(DTYPES[len(family) % 2])
+    X, Q = rows_and_queries(family, dtype, N_ROWS, N_COLUMNS, N_QUERIES, np.random.default_rng(0))
+    numbers, distances = nearest_by_loop(X, Q, N_ROWS, neighbor_search.NOBODY)
+    search = BACKENDS[backend]().fit(X)
+    for k in NEIGHBORS:
+        table = neighbor_search.nearest(search, Q, min(k, N_ROWS))
+        np.testing.assert_array_equal(table.indices, numbers[:, :k])
+        np.testing.assert_array_equal(table.distances, distances[:, :k])
+
+
+@pytest.mark.parametrize("seed", range(4))
+def test_every_backend_is_exact_among_hard_rows(seed):
+    for case in islice(random_cases(seed, ALL_BACKENDS), 2 * len(FAMILIES)):
+        assert replace(case, dtype=of_type(case.dtype)).n_wrong(n_queries=20) == 0, case
+
+
+@pytest.mark.parametrize("sigma", [2, 3])
+def test_heavy_tails_and_many_queries_fill_no_list_past_its_end(sigma):
+    """As users meet them: the default search, every row a query, k from 48 on."""
+    X = np.random.default_rng(0).lognormal(0, sigma, (20_000, 20))
+    table = ns.NeighborIndex().fit(X).query(X[:400], 50)
+    n_compared = 40 if CHECKED else 400  # the double loop takes longer than all that is checked
+    numbers, distances = nearest_by_loop(X, X[:n_compared], 50, neighbor_search.NOBODY)
+    np.testing.assert_array_equal(table.indices[:n_compared], numbers)
+    np.testing.assert_array_equal(table.distances[:n_compared], distances)
+
+
+@pytest.mark.parametrize("family", ["half equal", "lognormal, sigma 3"])
+def test_threads_that_share_the_rows_keep_within_their_lists(family, monkeypatch):
+    monkeypatch.setattr(packed_rows, "NUMBERS_A_THREAD", 1 << 10)
+    X, Q = rows_and_queries(family, of_type("float32"), N_ROWS, N_COLUMNS, 4, np.random.default_rng(0))
+    search = BACKENDS["exact, 8 bits"]().fit(X)
+    search.prepare(1000)
+    with ns.threads(3):
+        table = neighbor_search.nearest(search, Q, 50)
+    np.testing.assert_array_equal(table.indices, nearest_by_loop(X, Q, 50, neighbor_search.NOBODY)[0])
+
+
+@pytest.mark.parametrize("way", WAYS)
+@pytest.mark.parametrize("family", ["lognormal, sigma 3", "half equal", "lattice", "one huge row", "scale 1e-30"])
+def test_classes_are_found_among_hard_rows(family, way):
+    rng = np.random.default_rng(0)
+    X, _ = rows_and_queries(family, "float64", 400, 3, 3, rng)
+    index = ns.NeighborIndex().fit(X).remove([3, 300])
+    for n_classes, products, members in (
+        (5, "float32", (1, 4)),
+        (5, "8-bit", (1,)),
+        (20, "8-bit", ()),
+        (20, "float32", (1, 4)),
+    ):
+        with going(way, products):
+            check(index.with_labels(rng.integers(0, n_classes, len(X)), n_classes + 1), X, [3, 300], 3, members)
+
+
+# ---------------------------------------------------------------- the same with bounds checks
+
+
+def checked_run(tile_name: str, compiled: Path, *tests: str) -> None:
+    """Run these tests in a process that checks every index, and keeps what it compiles in a folder.
+
+    What depends on the tile is not kept: a process with another tile loads the rest, and compiles only that.
+    """
+    environment = {
+        "NUMBA_BOUNDSCHECK": "1",
+        "NUMBA_CACHE_DIR": str(compiled),
+        "NUMBA_OPT": "1",  # compiles faster; what is checked is the same
+        "NEARSAY_KEEP_COMPILED": "1",
+        "PYTEST_XDIST_WORKER": "",
+        FORCE: tile_name,
+    }
+    done = subprocess.run(
+        [sys.executable, "-m", "pytest", "-q", "-x", "-p", "no:cacheprovider", "-p", "no:schemathesis", *tests],
+        cwd=TESTS,
+        env={**os.environ, **environment},
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    assert done.returncode == 0, done.stdout[-3000:] + done.stderr[-2000:]
+    assert "[100%]" in done.stdout
+
+
+SEARCHING = "any and 8 or backend or threads or heavy or classes"
+OF_TILES = "any and 8 or threads or heavy or classes and half"
+# Tests that call the other loops: distances of images, tables that change, several views at once, a map of items.
+OTHERS = (
+    *("neighbors/test_joint_search.py", "neighbors/test_living_table.py", "web/test_layout.py"),
+    *("describe/test_images.py", "bounds_by_name.py"),
+)
+
+
+@pytest.mark.skipif(CHECKED, reason="this process checks already")
+def test_no_loop_of_a_search_leaves_its_arrays(tmp_path):
+    """Nor does one of a search by class, which finds the classes of the same rows.
+
+    First with a tile that is a plain loop, whose bounds are checked too; then with the one of this processor, which is
+    written in LLVM's own terms, without bounds, and goes about its queries in another way.
+    """
+    every = f"{SEARCHING} or every_loop and search."
+    checked_run(ANY.name, tmp_path, "search/test_hard_rows.py", "bounds_checked_loops.py", "-k", every)
+    checked_run(tile().name, tmp_path, "search/test_hard_rows.py", "-k", OF_TILES)
+
+
+@pytest.mark.slowest
+@pytest.mark.skipif(CHECKED, reason="this process checks already")
+def test_no_compiled_loop_leaves_its_arrays(tmp_path):
+    """All others: distances, posteriors, learning, tables that change."""
+    few = "not (backend or heavy or any_number or tangent_distance)"
+    checked_run(tile().name, tmp_path, *OTHERS, "search/test_hard_rows.py", "bounds_checked_loops.py", "-k", few)
+
+
+def test_a_case_that_is_answered_wrong_is_counted(monkeypatch):
+    case = Case("lattice", "float64", (60, 2), 10, "exact, chosen", 0)
+    assert case.n_wrong(20) == 0
+    monkeypatch.setattr("benchmarks.hard_rows.nearest_by_loop", lambda X, Q, k, _: (np.zeros((20, k), int), np.ones(k)))
+    assert case.n_wrong(20) == 20

@@ -1,0 +1,275 @@
+"""The ask page: every answer as data and as a page, by hand, by keyboard, on a phone, and without a script."""
+
+from __future__ import annotations
+
+import json
+import re
+
+import numpy as np
+import pytest
+
+from nearsay.posterior.evidence.evidence import UNUSUAL
+from tests.served_collections import (
+    CHROMIUM,
+    EVIL,
+    TOKEN,
+    as_png,
+    client_of,
+    numbers_collection,
+    picture_collection,
+    shade,
+)
+from tests.served_collections import served as on_a_port
+
+in_a_browser = pytest.mark.skipif(not CHROMIUM.exists(), reason="needs /usr/bin/chromium")
+
+
+@pytest.fixture(scope="module")
+def shades(tmp_path_factory):
+    with picture_collection(tmp_path_factory.mktemp("shades")) as collection:
+        yield collection
+
+
+@pytest.fixture(scope="module")
+def heaps(tmp_path_factory):
+    with numbers_collection(tmp_path_factory.mktemp("heaps")) as collection:
+        yield collection
+
+
+# ------------------------------------------------------------------ as data
+
+
+def test_the_page_and_its_twin_show_the_same_answer(shades):
+    client = client_of(shades)
+    asked = {"id": "blue/blue-3.png", "accuracy": "0.8"}
+    data, page = client.get("/ask.json", params=asked).json(), client.get("/ask", params=asked).text
+    assert data["answer"]["label"] == "blue"
+    assert data["answer"] | {"unusual": None, "says": None, "hedges": None} == shades.label_items(
+        ["blue/blue-3.png"], accuracy=0.8, hedges_at=data["accuracies"]
+    )[0].to_dict() | {"unusual": None, "says": None, "hedges": None}
+    for said in data["neighbors"]:
+        assert f'title="{said["id"]}"' in page
+        assert said["state"] in page
+    for node in data["answer"]["tree"]:
+        assert f'data-node="{node["node"]}"' in page
+
+
+def test_numbers_are_drawn_and_a_new_kind_of_them_is_told(heaps):
+    client = client_of(heaps)
+    near = client.post("/ask.json", data={"numbers": "0 0 0 0"}).json()
+    far = client.post("/ask.json", data={"numbers": "90 -90 90 -90"}).json()
+    assert (near["answer"]["unusual"], far["answer"]["unusual"]) == (near["answer"]["novelty"] >= UNUSUAL, True)
+    page = client.get("/ask", params={"question": far["question"]["key"]}).text
+    assert "Nothing like this in the collection" in page
+    assert page.count("<polyline") == 1 + len(far["answer"]["neighbors"])
+    assert "Nothing like this" not in client.get("/ask", params={"id": "row 4"}).text
+
+
+def test_ids_and_labels_are_suggested_by_what_is_typed(shades):
+    client = client_of(shades)
+    assert client.get("/find.json?q=blue/blue-1").json()["ids"][0] == "blue/blue-1.png"
+    assert client.get("/find.json?q=e-11.png").json()["ids"] == ["blue/blue-11.png", "orange/orange-11.png"]
+    assert client.get("/labels.json?q=R").json()["labels"] == ["red", "orange", "warm"]
+
+
+def test_a_correction_tells_what_it_did_and_is_taken_back(shades):
+    client = client_of(shades)
+    asked = {"id": "red/red-4.png"}
+    before = client.get("/ask.json", params=asked).json()
+    near = before["neighbors"][0]
+    sent = {"id": near["id"], "state": near["state"], "label": "blue", "back": "/ask?id=red/red-4.png"}
+    done = client.post("/change.json", data=sent).json()
+    after = client.get(done["see"].replace("/ask?", "/ask.json?")).json()
+    told = {name: (was, now) for name, was, now in after["changed"]["shares"]}
+    assert {name: was for name, (was, _) in told.items() if was is not None} == before["answer"]["probabilities"]
+    assert {name: now for name, (_, now) in told.items() if now is not None} == after["answer"]["probabilities"]
+    assert before["answer"]["probabilities"] != after["answer"]["probabilities"]
+    page = client.get(done["see"]).text
+    assert "Before and after" in page
+    assert client.get("/ask.json", params={"id": "red/red-5.png", "event": done["event"]}).json()["changed"] is None
+    client.post("/undo.json", data={"event": done["event"]})
+    assert client.get("/ask.json", params=asked).json()["answer"]["probabilities"] == before["answer"]["probabilities"]
+
+
+def test_a_label_and_keywords_that_are_sent_together_are_one_event(shades):
+    client, before = client_of(shades), shades.store.item("red/red-4.png")
+    sent = {"id": "red/red-4.png", "do": "relabel", "label": "blue", "keywords": "dark, calm"}
+    done = client.post("/change.json", data=sent).json()
+    assert done["event"] == shades.version
+    assert [done["after"][name] for name in ("label", "keywords")] == ["blue", ["dark", "calm"]]
+    client.post("/undo.json", data={"event": done["event"]})
+    assert shades.store.item("red/red-4.png") == before
+
+
+def test_what_a_machine_said_is_accepted_in_one_click(shades):
+    client = client_of(shades)
+    page = client.get("/ask", params={"id": "red/red-0.png"}).text
+    assert "A machine's label, unconfirmed" in page or "A machine&#39;s label, unconfirmed" in page
+    sent = {"id": "red/red-0.png", "do": "confirm", "back": "/ask?id=red/red-0.png"}
+    assert client.post("/change", data=sent).status_code == 200
+    assert shades.store.item("red/red-0.png")["confirmed"]
+    shades.undo()
+
+
+def test_an_undo_that_takes_many_items_out_asks_back_also_in_a_plain_form(heaps):
+    client = client_of(heaps)
+    event = heaps.add(["many 1", "many 2", "many 3"], np.zeros((3, 4)))
+    assert "Take back" in client.get("/history").text
+    answer = client.post("/undo.json", data={"event": event})
+    assert (answer.status_code, answer.json()["n_items"], answer.json()["event"]) == (409, 3, event)
+    page = client.post("/undo", data={"event": event, "back": "/history"})
+    assert page.status_code == 409
+    assert "takes 3 items out" in page.text
+    assert "sure=True" not in page.text
+    fields = dict(re.findall(r'<input type="hidden" name="(\w+)" value="([^"]*)">', page.text))
+    assert fields == {"event": str(event), "back": "/history", "sure": "yes"}
+    elsewhere = client.post("/undo", data={"event": event, "back": "javascript:alert(1)"}).text
+    assert "javascript:" not in elsewhere
+    changed = heaps.relabel(["many 2"], ["x"])
+    answer = client.post("/undo.json", data=fields)
+    assert answer.status_code == 400
+    assert f"event {changed} (relabel 1 item no label → 'x')" in answer.json()["error"]
+    heaps.undo(changed)
+    assert "many 1" in heaps.items.row_of
+    assert client.post("/undo", data=fields, follow_redirects=False).status_code == 303
+    assert "many 1" not in heaps.items.row_of
+
+
+# ------------------------------------------------------------------ in a browser
+
+
+@pytest.fixture(scope="module")
+def browser():
+    playwright = pytest.importorskip("playwright.sync_api")
+    with playwright.sync_playwright() as opened:
+        found = opened.chromium.launch(executable_path=str(CHROMIUM), args=["--no-sandbox"])
+        yield found
+        found.close()
+
+
+@pytest.fixture
+def page_of(browser):
+    """Pages that fail the test when something is written to the console, or asked of another host."""
+    wrong, contexts = [], []
+
+    def opened(address, width=1280, **options):
+        context = browser.new_context(viewport={"width": width, "height": 800}, **options)
+        contexts.append(context)
+        page = context.new_page()
+        page.set_default_timeout(15_000)
+        # What a page was refused, and tells itself, is written there by the browser too.
+        page.on("console", lambda message: "409 (Conflict)" in message.text or wrong.append(message.text))
+        page.on("pageerror", lambda error: wrong.append(str(error)))
+        page.on("request", lambda asked: asked.url.startswith(address) or wrong.append(asked.url))
+        page.on("dialog", lambda dialog: (wrong.append(dialog.message), dialog.dismiss()))
+        page.goto(f"{address}/?token={TOKEN}")
+        return page
+
+    yield opened
+    for context in contexts:
+        context.close()
+    assert wrong == []
+
+
+@in_a_browser
+@pytest.mark.parametrize("width", [1280, 390])
+def test_ask_slide_correct_and_undo(shades, page_of, width):
+    version = shades.version
+    with on_a_port(shades) as address:
+        page = page_of(address, width)
+        page.set_input_files(
+            "input[type=file]", {"name": "x.png", "mimeType": "image/png", "buffer": as_png(shade("red", 99))}
+        )
+        page.wait_for_selector("#answer")
+        assert page.inner_text(".big strong") == "red"
+        assert page.evaluate("document.documentElement.scrollWidth <= window.innerWidth")
+        page.fill("#accuracy", "0.5")
+        first = page.inner_text("#hedged strong")
+        assert page.get_attribute("#tree .here", "data-node") == first
+        assert page.inner_text("#path li:last-child") == first
+        record = json.loads(page.get_attribute("#answer", "data-hedges"))[0]["node_record"]
+        low, high = (round(100 * record[end]) for end in ("low", "high"))
+        told = f"Right in {record['right']} of {record['cases']} hedged answers like this ({low} to {high}%)."
+        assert page.inner_text("#hedged-record") == told
+        page.click(".tiles li:first-child summary")
+        page.locator(".tiles li:first-child .chips button").first.click()
+        page.wait_for_selector("#changed")
+        assert "→" in page.inner_text("#changed")
+        assert shades.version == version + 1
+        page.click("#changed button")
+        page.wait_for_selector("#changed", state="detached")
+        page.wait_for_load_state("networkidle")
+        assert shades.version == version + 2
+        assert shades.history(version)[-1].kind == "undo"
+
+
+@in_a_browser
+def test_by_keyboard_alone(shades, page_of):
+    with on_a_port(shades) as address:
+        page = page_of(address)
+        page.focus("#by-id input[name=id]")
+        page.keyboard.type("orange/orange-2.png")
+        page.keyboard.press("Enter")
+        page.wait_for_selector("#answer")
+        page.evaluate("document.activeElement.blur()")
+        page.keyboard.press("c")
+        page.wait_for_selector(".asked .chips button:focus")
+        label = page.evaluate("document.activeElement.value")
+        page.keyboard.press("Enter")
+        page.wait_for_selector("#changed")
+        assert shades.store.item("orange/orange-2.png")["label"] == label
+        page.wait_for_selector("#changed:focus")
+        page.keyboard.press("Tab")
+        page.keyboard.press("Enter")
+        page.wait_for_selector("#changed", state="detached")
+        page.wait_for_load_state("networkidle")
+    assert shades.store.item("orange/orange-2.png")["label"] == "orange"
+
+
+@in_a_browser
+def test_without_a_script(shades, page_of):
+    with on_a_port(shades) as address:
+        page = page_of(address, java_script_enabled=False)
+        page.set_input_files(
+            "input[type=file]", {"name": "x.png", "mimeType": "image/png", "buffer": as_png(shade("blue", 9))}
+        )
+        page.click("#question button")
+        assert page.inner_text(".big strong") == "blue"
+        page.fill("#by-id input[name=id]", "red/red-7.png")
+        page.click("#by-id button")
+        assert page.inner_text(".big strong") == "red"
+        page.click(".asked summary")
+        page.fill(".asked input[name=label]", "orange")
+        page.click(".asked .correct form:last-child button")
+        assert "orange" in page.inner_text("#changed")
+        page.click("#changed button")
+        page.wait_for_load_state("networkidle")
+    assert shades.store.item("red/red-7.png")["label"] == "red"
+
+
+@in_a_browser
+def test_words_of_users_are_not_run(heaps, page_of):
+    with on_a_port(heaps) as address:
+        page = page_of(address)
+        for path in ("/ask?id=row 1", "/history"):
+            page.goto(f"{address}{path}")
+        page.goto(f"{address}/ask?id={EVIL.replace('/', '%2F')}")
+        assert EVIL in page.inner_text("main")
+        page.wait_for_load_state("networkidle")
+        page.focus("#by-id input[name=id]")
+        page.keyboard.type("<scr")
+        page.wait_for_selector("#ids option", state="attached")
+
+
+@in_a_browser
+def test_of_two_tabs_the_second_is_told_on_its_page(heaps, page_of):
+    with on_a_port(heaps) as address:
+        page = page_of(address)
+        page.goto(f"{address}/ask?id=row 6")
+        heaps.relabel(["row 6"], ["meanwhile"])
+        page.evaluate("document.querySelector('.asked details').open = true")
+        with page.expect_response("**/change.json") as told:
+            page.click(".asked .correct form:last-child button")
+        assert told.value.status == 409
+        page.wait_for_selector("#told:has-text('meanwhile')")
+    assert heaps.store.item("row 6")["label"] == "meanwhile"

@@ -1,0 +1,577 @@
+"""Nobody gets in who should not, nothing gets out that should not, and nothing that is sent brings it down."""
+
+from __future__ import annotations
+
+import asyncio
+import io
+import logging
+import os
+import socket
+import threading
+import zlib
+from collections import Counter
+
+import httpx
+import numpy as np
+import pytest
+from PIL import Image
+from starlette.testclient import TestClient
+from typer.testing import CliRunner
+
+from nearsay.cli import app as commands
+from nearsay.cli.serving import listening
+from nearsay.errors import InputError, StorageError
+from nearsay.web.app import make_app
+from nearsay.web.content import served_collection as serving
+from nearsay.web.content.batched_questions import Together
+from nearsay.web.content.served_collection import Overloaded, Served
+from nearsay.web.openapi import TAKES, document
+from nearsay.web.server import gate
+from tests.served_collections import (
+    EVIL,
+    TOKEN,
+    as_png,
+    client_of,
+    numbers_collection,
+    picture_collection,
+    served,
+    shade,
+)
+
+
+@pytest.fixture(scope="module")
+def shades(tmp_path_factory):
+    with picture_collection(tmp_path_factory.mktemp("shades")) as collection:
+        yield collection
+
+
+@pytest.fixture
+def heaps(tmp_path):
+    with numbers_collection(tmp_path) as collection:
+        yield collection
+
+
+@pytest.fixture
+def client(heaps):
+    return client_of(heaps)
+
+
+def without_token(collection, **options):
+    found = client_of(collection, **options)
+    found.headers.pop("Authorization")
+    return found
+
+
+# ------------------------------------------------------------------ the door
+
+
+FOREIGN = ["evil.com", "127.0.0.1.evil.com", "localhost.evil.com", "evil.com:80", "", "localhost@evil.com",
+           "evil@localhost", "localhost/x", "localhost:", "localhost:x", "[::1", "[::1].evil.com", "localhost ",
+           "localhost\\evil.com", "127.0.0.1:80:90", "[evil.com]"]  # fmt: skip
+OURS = ["localhost", "LOCALHOST", "localhost:8017", "127.0.0.1", "127.0.0.1:9", "[::1]", "[::1]:8017", "10.0.0.7:80"]
+
+
+@pytest.mark.parametrize("host", FOREIGN)
+def test_a_foreign_host_is_refused_even_with_the_token(client, host):
+    assert client.get("/ask", headers={"Host": host}).status_code == 400
+
+
+@pytest.mark.parametrize("host", OURS)
+def test_this_machine_is_known_under_its_names(client, host):
+    assert client.get("/ask", headers={"Host": host}).status_code == 200
+
+
+def test_a_name_that_was_given_is_known_however_it_is_written(heaps):
+    app = make_app(heaps, TOKEN, ("Birds.local",))
+    headers = {"Authorization": f"Bearer {TOKEN}"}
+    found = TestClient(app, base_url="http://birds.LOCAL", headers=headers)
+    assert found.get("/ask").status_code == 200
+
+
+@pytest.mark.parametrize("path", ["/", "/ask", "/ask.json", "/picture?id=x", "/openapi.json", "/static/nearsay.js"])
+@pytest.mark.parametrize("headers", [{}, {"Authorization": "Bearer wrong"}, {"Authorization": "Bearer "},
+                                     {"Authorization": f"Basic {TOKEN}"}, {"Cookie": "nearsay-80=wrong"},
+                                     {"Cookie": f"nearsay-80={TOKEN}"}, {"Cookie": "nearsay-80"}])  # fmt: skip
+def test_without_the_token_nothing_is_shown(heaps, path, headers):
+    answer = without_token(heaps).get(path, headers=headers, follow_redirects=False)
+    assert answer.status_code == 403
+    assert "heaps" not in answer.text
+
+
+def test_the_token_becomes_a_cookie_and_leaves_the_address(heaps):
+    client = without_token(heaps)
+    assert client.get("/ask?token=wrong").status_code == 403
+    answer = client.get(f"/ask?token={TOKEN}&accuracy=0.8", follow_redirects=False)
+    assert (answer.status_code, answer.headers["location"]) == (303, "/ask?accuracy=0.8")
+    cookie = answer.headers["set-cookie"].lower()
+    assert "httponly" in cookie
+    assert "samesite=strict" in cookie
+    assert TOKEN not in cookie
+    assert client.get("/ask").status_code == 200
+
+
+def test_pages_at_two_ports_of_one_machine_do_not_log_each_other_out(heaps):
+    jar = httpx.Cookies()  # a browser keeps cookies by host, whatever the port
+    ports = (8017, 8018)
+    pages = [
+        TestClient(make_app(heaps, f"{TOKEN}{port}"), base_url=f"http://localhost:{port}", cookies=jar)
+        for port in ports
+    ]
+    for port, page in zip(ports, pages, strict=True):
+        page.get(f"/ask?token={TOKEN}{port}")
+        jar.update(page.cookies)
+    for page in pages:
+        page.cookies = jar
+        assert page.get("/ask").status_code == 200
+
+
+def test_the_token_leads_to_no_other_host(heaps):
+    answer = without_token(heaps).get(f"//evil.com/x?token={TOKEN}", follow_redirects=False)
+    assert not answer.headers["location"].startswith("//")
+
+
+@pytest.mark.parametrize("token", [TOKEN, None])
+@pytest.mark.parametrize(
+    "headers",
+    [
+        {},
+        {"Origin": "http://evil.com"},
+        {"Origin": "null"},
+        {"Origin": "http://["},
+        {"Origin": "http://localhost:1"},
+        {"Sec-Fetch-Site": "cross-site"},
+        {"Sec-Fetch-Site": "same-site"},
+        {"Sec-Fetch-Site": "cross-site", "Origin": "http://localhost"},
+    ],
+)
+def test_another_site_changes_nothing_even_with_the_cookie(heaps, token, headers):
+    client = client_of(heaps, token)
+    if token:
+        client.headers.pop("Authorization")
+        client.get(f"/ask?token={token}")
+    version = heaps.version
+    answer = client.post("/change.json", data={"id": "row 0", "label": "x"}, headers=headers)
+    assert (answer.status_code, heaps.version) == (403, version)
+    ours = {"Origin": "http://localhost", "Sec-Fetch-Site": "same-origin"}
+    assert client.post("/change.json", data={"id": "row 0", "label": "x"}, headers=ours).status_code == 200
+
+
+def test_the_page_is_not_opened_to_others_without_a_token(tmp_path):
+    for host in ("0.0.0.0", "::", "192.168.0.2"):
+        done = CliRunner().invoke(commands, ["serve", str(tmp_path), "--host", host, "--no-token"])
+        assert done.exit_code != 0
+        assert "no-token" in str(done.exception) + done.output
+
+
+@pytest.mark.parametrize("path", ["/ask", "/ask.json", "/nowhere", "/static/nearsay.css", "/ask?accuracy=x"])
+def test_every_answer_keeps_other_sites_out(client, path):
+    headers = client.get(path).headers
+    assert "default-src 'self'" in headers["content-security-policy"]
+    assert headers["x-content-type-options"] == "nosniff"
+    assert not [name for name in headers if name.startswith("access-control")]
+    assert "unsafe" not in headers["content-security-policy"]
+
+
+def test_after_a_change_nobody_is_led_to_another_host(client):
+    for back in ("//evil.com", "https://evil.com", "/\\evil.com", "\t//evil.com", "/\t/evil.com", "evil.com"):
+        sent = {"id": "row 1", "do": "confirm", "back": back}
+        to = client.post("/change", data=sent, follow_redirects=False).headers["location"]
+        assert to.startswith("/")
+        assert not to.startswith(("//", "/\\", "/\t"))
+
+
+# ------------------------------------------------------------------ pictures
+
+
+def test_no_file_outside_the_folder_is_shown(shades, tmp_path):
+    secret = tmp_path / "secret.png"
+    shade("red", 0).save(secret)
+    folder = shades.store.settings["pictures"]
+    os.symlink(secret, f"{folder}/link.png")
+    os.symlink(tmp_path, f"{folder}/linked")
+    paths = {"dots": f"../{os.path.relpath(secret, folder)}", "whole": str(secret), "link": "link.png",
+             "folder link": "linked/secret.png", "null": "red\0.png", "back": "..\\..\\secret.png"}  # fmt: skip
+    x = shades.store.vectors([0])
+    shades.add(
+        [*paths], np.repeat(x, len(paths), axis=0), ["red"] * len(paths), details=[{"path": p} for p in paths.values()]
+    )
+    client = client_of(shades)
+    assert client.get("/picture", params={"id": "red/red-0.png"}).status_code == 200
+    for id in [*paths, "../secret.png", str(secret), "nowhere"]:
+        assert client.get("/picture", params={"id": id}).status_code == 404
+    shades.undo(sure=True)
+
+
+def test_a_small_copy_has_nothing_but_pixels(shades):
+    exif = Image.Exif()
+    exif[0x010E] = "where I live"
+    content = as_png(shade("red", 3), format="JPEG", exif=exif, icc_profile=b"where I live", comment=b"where I live")
+    client = client_of(shades)
+    key = client.post("/ask.json", files={"picture": ("x.jpg", content)}).json()["question"]["key"]
+    shown = client.get("/picture", params={"question": key}).content
+    assert b"where I live" not in shown
+    opened = Image.open(io.BytesIO(shown))
+    assert (opened.format, dict(opened.getexif()), "icc_profile" in opened.info) == ("PNG", {}, False)
+
+
+SVG = b'<svg xmlns="http://www.w3.org/2000/svg"><script>alert(1)</script></svg>'
+
+
+@pytest.mark.parametrize(
+    "content",
+    [SVG, b"<html></html>", b"", b"GIF89a", b"\x89PNG\r\n\x1a\n", b"%PDF-1.4", as_png(shade("red", 0), format="TIFF"),
+     as_png(shade("red", 0), format="ICO"), as_png(shade("red", 0))[:60]],
+)  # fmt: skip
+def test_what_is_no_picture_of_a_known_kind_is_refused_without_a_path(shades, content):
+    answer = client_of(shades).post("/ask.json", files={"picture": ("../../x.svg", content)})
+    assert answer.status_code == 400
+    assert "x.svg" in answer.json()["error"]
+    assert "/" not in answer.json()["error"]
+
+
+def test_a_picture_of_too_many_pixels_is_not_decoded(shades):
+    small = bytearray(as_png(shade("red", 0)))
+    small[16:24] = (60_000).to_bytes(4, "big") * 2
+    answer = client_of(shades).post("/ask.json", files={"picture": ("bomb.png", bytes(small))})
+    assert answer.status_code == 400
+
+
+def test_a_picture_may_have_fifty_million_pixels_on_the_page(shades):
+    small = bytearray(as_png(shade("red", 0)))
+    for height, refused in ((5000, False), (5001, True)):
+        small[16:24] = (10_000).to_bytes(4, "big") + height.to_bytes(4, "big")
+        small[29:33] = zlib.crc32(small[12:29]).to_bytes(4, "big")
+        told = client_of(shades).post("/ask.json", files={"picture": ("large.png", bytes(small))}).json()["error"]
+        assert ("at most 50 million are opened" in told) == refused
+
+
+def test_more_than_is_taken_is_refused(shades, monkeypatch):
+    client = client_of(shades)
+    two = [("picture", ("a.png", as_png(shade("red", 0)))), ("picture", ("b.png", as_png(shade("red", 1))))]
+    assert client.post("/ask.json", files=two).status_code == 400
+    assert client.post("/ask.json", data={f"f{n}": "x" for n in range(40)}, files=two[:1]).status_code == 400
+    assert client.post("/ask.json", data={"numbers": "1 " * 2**20}).status_code in (400, 413)
+    monkeypatch.setattr(gate, "MOST_BYTES", 1000)
+    assert client.post("/ask.json", files={"picture": ("a.png", b"x" * 2000)}).status_code == 413
+
+
+# ------------------------------------------------------------------ bodies that lie
+
+
+def raw(address, head, *parts, wait=5.0):
+    """What a server says to these bytes."""
+    host, port = address.removeprefix("http://").split(":")
+    with socket.create_connection((host, int(port)), timeout=wait) as line:
+        line.sendall(head.replace("\n", "\r\n").encode())
+        try:
+            for part in parts:
+                line.sendall(part)
+        except OSError:
+            pass
+        return line.recv(4096).decode(errors="replace")
+
+
+POST = f"POST /ask.json HTTP/1.1\nHost: localhost\nAuthorization: Bearer {TOKEN}\n"
+POST += "Content-Type: application/x-www-form-urlencoded\n"
+
+
+def test_bodies_that_never_end_or_lie_about_their_length_end_in_an_answer(heaps, monkeypatch):
+    monkeypatch.setattr(gate, "MOST_QUIET", 0.2)
+    monkeypatch.setattr(gate, "MOST_BYTES", 100_000)
+    with served(heaps) as address:
+        assert " 413 " in raw(address, POST + "Content-Length: 999999999\n\n")
+        assert " 400 " in raw(address, POST + "Content-Length: -5\n\n")
+        assert " 400 " in raw(address, POST + "Content-Length: x\n\n")
+        assert " 408 " in raw(address, POST + "Content-Length: 90\n\n", b"numbers=1")
+        chunk = b"2000\r\n" + b"a" * 0x2000 + b"\r\n"
+        assert " 413 " in raw(address, POST + "Transfer-Encoding: chunked\n\n", *[chunk] * 20)
+        assert " 408 " in raw(address, POST + "Transfer-Encoding: chunked\n\n", chunk)
+        headers = {"Authorization": f"Bearer {TOKEN}"}
+        assert httpx.get(f"{address}/ask", headers=headers).status_code == 200
+
+
+def test_answers_are_sent_at_once():
+    with listening() as bound, socket.create_connection(bound.getsockname()), bound.accept()[0] as line:
+        assert line.getsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY)
+
+
+def test_a_length_that_is_no_number_is_refused_by_the_gate_itself(heaps):
+    for length in ("x", "-1", "1e9", "²", "9" * 400):
+        answer = client_of(heaps).get("/ask", headers={"Content-Length": length.encode()})
+        assert answer.status_code in (400, 413)
+
+
+# ------------------------------------------------------------------ what is told
+
+
+@pytest.mark.parametrize("json_twin", ["", ".json"])
+def test_errors_tell_no_path_and_no_traceback(heaps, monkeypatch, caplog, json_twin):
+    client = client_of(heaps, raise_server_exceptions=False)
+
+    def broken(error):
+        def raising(*args, **named):
+            raise error
+
+        return raising
+
+    wrong = [(StorageError(f"{heaps.store.path}/db is damaged"), 503), (RuntimeError(f"{heaps.store.path}"), 500),
+             (FileNotFoundError(str(heaps.store.path)), 500)]  # fmt: skip
+    for error, status in wrong:
+        monkeypatch.setattr(Served, "ask_item", broken(error))
+        with caplog.at_level(logging.ERROR, "nearsay.web"):
+            answer = client.get(f"/ask{json_twin}", params={"id": "row 0"})
+        assert answer.status_code == status
+        assert str(heaps.store.path) not in answer.text
+        assert "Traceback" not in answer.text
+        assert "default-src 'self'" in answer.headers["content-security-policy"]
+        assert json_twin == "" or "error" in answer.json()
+    assert "is damaged" in caplog.text
+
+
+def test_a_description_that_cannot_be_made_again_names_no_file(shades, monkeypatch):
+    from nearsay.web.pages import asking
+
+    def missing(record, model):
+        raise InputError("There is no file /home/somebody/model.onnx.")
+
+    monkeypatch.setattr(asking.Description, "recorded", missing)
+    answer = client_of(shades).post("/ask.json", files={"picture": ("a.png", as_png(shade("red", 0)))})
+    assert (answer.status_code, "somebody" in answer.text) == (503, False)
+
+
+def test_words_of_users_are_shown_as_text(heaps):
+    client = client_of(heaps)
+    for page in (f"/ask?id={EVIL}", "/ask?id=row 1", "/history", f"/ask?accuracy={EVIL}", f"/ask?id=no{EVIL}"):
+        assert "<script>alert" not in client.get(page).text
+
+
+# ------------------------------------------------------------------ two at a time
+
+
+def test_of_two_tabs_the_second_overwrites_nothing(client, heaps):
+    state = client.get("/ask.json", params={"id": "row 0"}).json()["item"]["state"]
+    sent = {"id": "row 0", "state": state}
+    assert client.post("/change.json", data={**sent, "label": "mine"}).status_code == 200
+    version = heaps.version
+    for change in ({"label": "theirs"}, {"do": "forget"}, {"do": "confirm"}, {"do": "keywords", "keywords": "a"}):
+        answer = client.post("/change.json", data={**sent, **change})
+        assert answer.status_code == 409
+        assert "mine" in answer.json()["error"]
+    assert (heaps.version, heaps.store.item("row 0")["label"]) == (version, "mine")
+
+
+def test_of_many_at_once_one_is_taken(heaps):
+    state = Served(heaps).item("row 2")["state"]
+    found = []
+    with served(heaps) as address:
+
+        def change(label):
+            sent = {"id": "row 2", "state": state, "label": label}
+            headers = {"Authorization": f"Bearer {TOKEN}"}
+            found.append(httpx.post(f"{address}/change.json", data=sent, headers=headers).status_code)
+
+        threads = [threading.Thread(target=change, args=(f"l{n}",)) for n in range(6)]
+        for thread in threads:
+            thread.start()
+        for thread in threads:
+            thread.join()
+    assert sorted(found) == [200] + [409] * 5
+
+
+def test_too_many_are_told_to_come_again(heaps, monkeypatch):
+    monkeypatch.setattr(serving, "MOST_WAITING", 3)
+    go_on = threading.Event()
+    monkeypatch.setattr(Served, "ask_item", lambda self, id, accuracy: go_on.wait(20))
+
+    async def many():
+        transport = httpx.ASGITransport(app=make_app(heaps, TOKEN), raise_app_exceptions=False)
+        headers = {"Authorization": f"Bearer {TOKEN}"}
+        async with httpx.AsyncClient(transport=transport, base_url="http://localhost", headers=headers) as client:
+            first = [asyncio.create_task(client.get("/ask.json?id=row 0")) for _ in range(3)]
+            await asyncio.sleep(0.2)
+            refused = await client.get("/ask.json?id=row 0")
+            go_on.set()
+            await asyncio.gather(*first)
+            return refused
+
+    refused = asyncio.run(many())
+    assert (refused.status_code, refused.headers["retry-after"]) == (503, "1")
+
+
+def test_who_waits_too_long_for_a_turn_is_told_so(heaps, monkeypatch):
+    monkeypatch.setattr(serving, "LONGEST_WAIT", 0.1)
+    monkeypatch.setattr(serving, "AT_ONCE", 1)
+    go_on = threading.Event()
+
+    async def two():
+        behind = Served(heaps)
+        first = asyncio.create_task(behind.run(go_on.wait, 20))
+        await asyncio.sleep(0.05)
+        with pytest.raises(Overloaded):
+            await behind.run(len, "x")
+        go_on.set()
+        assert await first is True
+        assert await behind.run(len, "xy") == 2
+
+    asyncio.run(two())
+
+
+def test_questions_asked_at_the_same_time_are_answered_by_one_search_and_each_by_its_own_answer():
+    sizes = []
+
+    def answer(asked, how):
+        sizes.append(len(asked))
+        if any(one < 0 for one in asked):
+            raise InputError("negative")
+        return [(how, 2 * one) for one in asked]
+
+    async def run(function, *arguments):
+        await asyncio.sleep(0.01)
+        return function(*arguments)
+
+    async def many():
+        together = Together(run, answer)
+        asked = [together.ask(one, one % 2) for one in range(10)]
+        bad = [together.ask(-3, 1), together.ask(3, 1)]
+        gone = asyncio.create_task(together.ask(99, 1))
+        await asyncio.sleep(0)
+        gone.cancel()
+        return await asyncio.gather(*asked, *bad, return_exceptions=True)
+
+    found = asyncio.run(many())
+    assert found[:10] == [(one % 2, 2 * one) for one in range(10)]
+    assert isinstance(found[10], InputError)
+    assert found[11] == (1, 6)
+    assert max(sizes) >= 5
+
+
+# ------------------------------------------------------------------ by machine
+
+
+def test_the_document_names_every_json_route(client):
+    told = client.get("/openapi.json").json()
+    routes = {route.path for route in client.app.routes if getattr(route, "path", "").endswith(".json")}
+    assert set(told["paths"]) == routes
+    assert all(each["summary"].endswith(".") for path in told["paths"].values() for each in path.values())
+    assert document(client.app.routes) == told
+
+
+def test_the_document_says_what_every_route_takes(client):
+    routes = {
+        (method, route.path)
+        for route in client.app.routes
+        if getattr(route, "path", "").endswith(".json")
+        for method in route.methods - {"HEAD"}
+    }
+    nothing = {("GET", f"/{name}.json") for name in ("history", "batch", "openapi", "jobs/{key}")}
+    assert routes - nothing - {("POST", "/jobs/{key}/cancel.json")} == set(TAKES)
+
+
+def fuzzed(collection, n, real):
+    """How often each answer came to generated requests; in half of them what is named is really there."""
+    schemathesis = pytest.importorskip("schemathesis")
+    from hypothesis import HealthCheck, given, settings
+    from hypothesis import strategies as st
+
+    headers = {"Authorization": f"Bearer {TOKEN}"}
+    named = st.one_of(st.none(), st.fixed_dictionaries({name: st.sampled_from(known) for name, known in real.items()}))
+    seen = Counter()
+    with served(collection) as address:
+        schema = schemathesis.openapi.from_url(f"{address}/openapi.json", headers=headers)
+        operations = [found.ok() for found in schema.get_all_operations()]
+        # What can take events back comes last: in the end the items themselves are gone.
+        last = ["/review.json", "/undo.json"]
+        for operation in sorted(operations, key=lambda each: last.index(each.path) + 1 if each.path in last else 0):
+
+            @settings(max_examples=n, deadline=None, suppress_health_check=list(HealthCheck), database=None)
+            @given(case=operation.as_strategy(), known=named)
+            def one(case, known):
+                for part in (case.query, case.body):
+                    if known and isinstance(part, dict):
+                        for name in known.keys() & part.keys():
+                            part[name] = [known[name]] if isinstance(part[name], list) else known[name]
+                        part.pop("state", None)
+                answer = case.call(headers=headers)
+                seen[case.operation.label, answer.status_code] += 1
+                # Jobs may be refused, since few may wait; nothing else may.
+                fine = answer.status_code < 500 or "under way already" in answer.text
+                assert fine, case.as_curl_command()
+
+            one()
+    return seen
+
+
+REAL = {"id": ["row 3", "row 8"], "label": ["low", "high"], "do": ["relabel", "confirm", "accept"], "rows": ["1,2"]}
+
+
+def test_nothing_that_is_sent_makes_it_fail(heaps):
+    seen = fuzzed(heaps, 4, REAL)
+    assert {200, 202, 400} <= {status for _, status in seen}
+
+
+@pytest.mark.slow
+def test_nothing_of_much_that_is_sent_makes_it_fail(heaps):
+    seen = fuzzed(heaps, 40, REAL)
+    for changing in ("/change.json", "/label-many.json", "/batch.json"):
+        assert sum(seen[f"POST {changing}", status] for status in (200, 202)), changing
+
+
+@pytest.mark.slow
+def test_nothing_that_is_sent_to_pictures_makes_it_fail(tmp_path):
+    with picture_collection(tmp_path) as collection:
+        seen = fuzzed(collection, 20, REAL | {"id": ["red/red-3.png"], "label": ["warm", "blue"], "node": ["cold"]})
+    assert seen["GET /items.json", 200]
+
+
+# ------------------------------------------------------------------ what other sites ask, and what stays
+
+
+OTHER_SITES = [
+    {"Sec-Fetch-Site": "cross-site", "Sec-Fetch-Mode": "no-cors", "Sec-Fetch-Dest": "image"},
+    {
+        "Sec-Fetch-Site": "same-site",
+        "Sec-Fetch-Mode": "no-cors",
+        "Sec-Fetch-Dest": "image",
+    },  # another port of this host
+    {"Sec-Fetch-Site": "cross-site", "Sec-Fetch-Mode": "navigate", "Sec-Fetch-Dest": "iframe"},
+    {"Sec-Fetch-Site": "cross-site", "Sec-Fetch-Mode": "navigate", "Sec-Fetch-Dest": "document"},
+    {"Origin": "http://evil.com"},
+    {"Origin": "null"},
+    {"Referer": "http://evil.com/page"},
+    {"Referer": "http://localhost:1/page"},
+    {"Referer": "http://["},
+]
+
+
+@pytest.mark.parametrize("token", [TOKEN, None])
+@pytest.mark.parametrize("headers", OTHER_SITES)
+def test_another_site_begins_no_work_even_by_reading(heaps, monkeypatch, token, headers):
+    client = client_of(heaps, token)
+    if token:
+        client.headers.pop("Authorization")
+        client.get(f"/ask?token={token}")
+    worked = []
+    monkeypatch.setattr(Served, "ask_item", lambda *given: worked.append(given))
+    for path in ("/ask?id=row 0", "/ask.json?id=row 0", "/picture?id=row 0", "/how-good", "/map.bin", "/items"):
+        for ask in (client.get, client.head):
+            assert ask(path, headers=headers).status_code == 403
+    assert not worked
+    ours = [{"Sec-Fetch-Site": "same-origin"}, {"Sec-Fetch-Site": "none"}, {"Referer": "http://localhost/ask"}, {}]
+    for allowed in ours:
+        assert client.get("/items", headers=allowed).status_code == 200
+
+
+def test_a_link_of_another_site_leads_to_the_first_page_and_no_further(heaps):
+    client = client_of(heaps, None)
+    followed = {"Sec-Fetch-Site": "cross-site", "Sec-Fetch-Mode": "navigate", "Sec-Fetch-Dest": "document"}
+    assert client.get("/", headers=followed).status_code == 200
+    assert client.get("/items", headers=followed).status_code == 403
+    assert client.get("/ask", headers={**followed, "Sec-Fetch-Dest": "iframe"}).status_code == 403
+
+
+def test_no_picture_stays_in_the_browser(shades):
+    client = client_of(shades)
+    key = client.post("/ask.json", files={"picture": ("x.png", as_png(shade("red", 3)))}).json()["question"]["key"]
+    for asked in ({"id": "red/red-1.png"}, {"question": key}):
+        answer = client.get("/picture", params=asked)
+        assert (answer.status_code, answer.headers["cache-control"]) == (200, "no-store")
