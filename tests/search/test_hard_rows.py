@@ -1,4 +1,4 @@
-"""Heavy tails, duplicates, zero rows, extreme scales: exact search and search by class find what loops find.
+"""Heavy tails, duplicates, zero rows, extreme scales: exact search and search by class find what loops neighbor_search.
 
 The same tests run again in processes of their own in which numba checks every index: a compiled loop that writes past
 the end of a list would otherwise write into whatever lies behind it.
@@ -29,6 +29,7 @@ from benchmarks.hard_rows import (
     rows_and_queries,
 )
 from nearsay.neighbors import neighbor_search
+from nearsay.search.exact import ExactSearch
 from nearsay.search.screening import packed_rows
 from nearsay.search.screening.tiles.tile_families import ANY, FORCE, tile
 from tests.neighbors.test_ways_by_class import WAYS, check, going
@@ -42,16 +43,20 @@ if CHECKED:
 ALL_BACKENDS = tuple(name for name in BACKENDS if not (CHECKED and name.startswith("GPU")))
 
 
-def of_type(dtype: str) -> str:
-    """This type of numbers; where bounds are checked one for all, as compiling for each is what takes long."""
-    return "float64" if CHECKED else dtype
+def drawn(family: str, dtype: str, n_rows: int, n_columns: int, n_queries: int) -> tuple[np.ndarray, np.ndarray]:
+    """Rows and queries of a type; where bounds are checked always float32, which leaves searches most in doubt.
+
+    Compiling takes long, and a loop has the same bounds for every type.
+    """
+    return rows_and_queries(
+        family, "float32" if CHECKED else dtype, n_rows, n_columns, n_queries, np.random.default_rng(0)
+    )
 
 
 @pytest.mark.parametrize("backend", ["exact, 8 bits", "exact, float32"])
 @pytest.mark.parametrize("family", FAMILIES)
 def test_any_number_of_neighbors_is_found_among_hard_rows(family, backend):
-    dtype = of_type(DTYPES[len(family) % 2])
-    X, Q = rows_and_queries(family, dtype, N_ROWS, N_COLUMNS, N_QUERIES, np.random.default_rng(0))
+    X, Q = drawn(family, DTYPES[len(family) % 2], N_ROWS, N_COLUMNS, N_QUERIES)
     numbers, distances = nearest_by_loop(X, Q, N_ROWS, neighbor_search.NOBODY)
     search = BACKENDS[backend]().fit(X)
     for k in NEIGHBORS:
@@ -63,14 +68,15 @@ def test_any_number_of_neighbors_is_found_among_hard_rows(family, backend):
 @pytest.mark.parametrize("seed", range(4))
 def test_every_backend_is_exact_among_hard_rows(seed):
     for case in islice(random_cases(seed, ALL_BACKENDS), 2 * len(FAMILIES)):
-        assert replace(case, dtype=of_type(case.dtype)).n_wrong(n_queries=20) == 0, case
+        assert (replace(case, dtype="float32") if CHECKED else case).n_wrong(n_queries=20) == 0, case
 
 
 @pytest.mark.parametrize("sigma", [2, 3])
 def test_heavy_tails_and_many_queries_fill_no_list_past_its_end(sigma):
     """As users meet them: the default search, every row a query, k from 48 on."""
-    X = np.random.default_rng(0).lognormal(0, sigma, (20_000, 20))
-    table = ns.NeighborIndex().fit(X).query(X[:400], 50)
+    X = np.random.default_rng(0).lognormal(0, sigma, (20_000, 20)).astype("float32" if CHECKED else "float64")
+    search = ExactSearch(products="int8") if CHECKED else "auto"  # what is chosen depends on the tile
+    table = ns.NeighborIndex(search=search).fit(X).query(X[:400], 50)
     n_compared = 40 if CHECKED else 400  # the double loop takes longer than all that is checked
     numbers, distances = nearest_by_loop(X, X[:n_compared], 50, neighbor_search.NOBODY)
     np.testing.assert_array_equal(table.indices[:n_compared], numbers)
@@ -80,7 +86,7 @@ def test_heavy_tails_and_many_queries_fill_no_list_past_its_end(sigma):
 @pytest.mark.parametrize("family", ["half equal", "lognormal, sigma 3"])
 def test_threads_that_share_the_rows_keep_within_their_lists(family, monkeypatch):
     monkeypatch.setattr(packed_rows, "NUMBERS_A_THREAD", 1 << 10)
-    X, Q = rows_and_queries(family, of_type("float32"), N_ROWS, N_COLUMNS, 4, np.random.default_rng(0))
+    X, Q = drawn(family, "float32", N_ROWS, N_COLUMNS, n_queries=4)
     search = BACKENDS["exact, 8 bits"]().fit(X)
     search.prepare(1000)
     with ns.threads(3):
@@ -92,7 +98,7 @@ def test_threads_that_share_the_rows_keep_within_their_lists(family, monkeypatch
 @pytest.mark.parametrize("family", ["lognormal, sigma 3", "half equal", "lattice", "one huge row", "scale 1e-30"])
 def test_classes_are_found_among_hard_rows(family, way):
     rng = np.random.default_rng(0)
-    X, _ = rows_and_queries(family, "float64", 400, 3, 3, rng)
+    X, _ = drawn(family, "float64", 400, 3, 3)
     index = ns.NeighborIndex().fit(X).remove([3, 300])
     for n_classes, products, members in (
         (5, "float32", (1, 4)),
