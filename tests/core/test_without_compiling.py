@@ -67,7 +67,7 @@ def assert_same(one: Any, other: Any) -> None:
 
 def test_a_distance_that_was_compiled_before_is_the_same_without_compiling():
     code = (
-        "import numpy as np; from nearsay import compiling; from nearsay.distances import as_distance;"
+        "import numpy as np; from nearsay.core import compiling; from nearsay.distances import as_distance;"
         "X = np.random.default_rng(0).random((4, 3)); measure = as_distance('jensen_shannon').pairwise;"
         "compiling.start_compiling(); compiled = measure(X, X)\n"
         "with compiling.forced(False): np.testing.assert_array_equal(measure(X, X), compiled)"

@@ -129,7 +129,10 @@ class OwnModel(LogisticRegression):
             ),
             "metric is the function",
         ),
-        (lambda: ns.HedgedClassifier(OwnModel(), PETS).fit(ROWS, NAMES), "estimator is a test_saved_objects.OwnModel"),
+        (
+            lambda: ns.HedgedClassifier(OwnModel(), PETS).fit(ROWS, NAMES),
+            "estimator is a tests.data.test_saved_objects.OwnModel",
+        ),
         (
             lambda: ns.HedgedClassifier(DecisionTreeClassifier(), PETS).fit(ROWS, NAMES),
             "estimator is a sklearn.tree._classes.DecisionTreeClassifier",
