@@ -284,7 +284,7 @@ class RankBoostNeighbors(BaseEstimator):
             if self.joint:
                 rank(n_spaces - 1, lines.start, total)
         as_drawn = np.argsort(by_query)
-        return ranks[:, 0, as_drawn], ranks[:, 1, as_drawn]
+        return np.take(ranks[:, 0], as_drawn, axis=1), np.take(ranks[:, 1], as_drawn, axis=1)
 
     def _in_each_space(self, Q: np.ndarray, left_out: np.ndarray | None) -> list[np.ndarray]:
         """Distances (n_queries, n_rows) in every space; +inf at the row left out."""

@@ -144,8 +144,8 @@ class HeldSpaces:
         """The rows that largest distances are seen from: all, or some that their content decides."""
         if self.n_rows <= SEEN_FROM:
             return np.arange(self.n_rows)
-        chosen: np.ndarray = content_order(self.rows, in_any_unit=True)[evenly(self.n_rows, SEEN_FROM)]
-        return chosen
+        some: np.ndarray = content_order(self.rows, in_any_unit=True)[evenly(self.n_rows, SEEN_FROM)]
+        return some
 
     def distances(self, space: int, Q: np.ndarray, rows: slice | None = None) -> np.ndarray:
         """Distances of whole query rows to every row (or to these, from start to stop) in one space."""
