@@ -21,7 +21,7 @@ from nearsay.neighbors.by_class.labeled import LabeledNeighbors
 from nearsay.neighbors.index import NeighborIndex
 from nearsay.neighbors.table import NeighborTable
 from nearsay.search.exact import ExactSearch
-from nearsay.search.gpu.class_triton import Sizes, TritonClassSteps
+from nearsay.search.gpu.class_triton import KernelSizes, TritonClassSteps
 from nearsay.search.gpu.classes import DeviceClasses, nearest_classes
 from nearsay.search.gpu.gpu_search import GpuSearch
 
@@ -119,12 +119,12 @@ def on_the_card(
             "lines": lambda: steps.members_of_lines(queries, there, near, nobody, members[-1], ROOM),
         }
         for name, given in OTHER_LAUNCHES:
-            steps.sizes = replace(Sizes(), **given)
+            steps.sizes = replace(KernelSizes(), **given)
             try:
                 print(f"  {given}: {timed(works[name])} ms", flush=True)
             except Exception as error:  # too large for this card: the next one may fit
                 print(f"  {given}: {type(error).__name__}", flush=True)
-        steps.sizes = Sizes()
+        steps.sizes = KernelSizes()
     return line
 
 

@@ -16,7 +16,7 @@ from nearsay.annotate import annotator as annotator_module
 from nearsay.annotate import keyword_columns
 from nearsay.annotate.annotator import KeywordAnnotator
 from nearsay.annotate.calibration import KeywordCalibration
-from nearsay.annotate.keyword_columns import SHAPED, KeywordColumns, View, leading_directions
+from nearsay.annotate.keyword_columns import SHAPED, ColumnView, KeywordColumns, leading_directions
 from nearsay.annotate.scorer_choice import choose_scorers
 from nearsay.annotate.scorers.regression import SHRINKAGES, KeywordRegression
 from nearsay.annotate.scorers.relevance import Relevance
@@ -210,14 +210,14 @@ def test_losses_are_the_sums_of_log_losses_over_words():
 @given(st.sampled_from(sorted(SHAPED)), st.floats(1e-3, 1e3), st.integers(2, 9), st.integers(1, 4))
 def test_rows_in_a_view_lie_at_distance_one_from_their_mean_on_average(name, scale, n_rows, n_columns):
     X = np.random.default_rng(n_rows).random((n_rows, n_columns)) * scale * 7.0 ** np.arange(n_columns)
-    seen = View.of(name, X).columns(X)
+    seen = ColumnView.of(name, X).columns(X)
     spread = ((seen - seen.mean(axis=0)) ** 2).sum(axis=1).mean()
     if n_columns > 1 or "unit" not in name:  # a single positive column has one direction
         assert spread == pytest.approx(1.0)
     if name == "standardized":
         np.testing.assert_allclose(seen.std(axis=0), np.sqrt(1 / n_columns))
     constant = np.column_stack([X, np.full(n_rows, 0.1)])
-    assert np.isfinite(View.of(name, constant).columns(constant)).all()
+    assert np.isfinite(ColumnView.of(name, constant).columns(constant)).all()
 
 
 @pytest.mark.parametrize(("most", "exact"), [(100, True), (100, False), (5, True), (5, False)])

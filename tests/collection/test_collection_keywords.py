@@ -13,13 +13,13 @@ from nearsay.collection import LiveCollection
 from nearsay.collection.state import learned_keywords
 from nearsay.collection.state.build_answers import votes_of
 from nearsay.collection.state.learned_keywords import LearnedKeywords
-from nearsay.collection.state.live_views import Sight
-from nearsay.collection.state.word_odds import Pairs, WordOdds
+from nearsay.collection.state.live_views import LiveTransform
+from nearsay.collection.state.word_odds import WordOdds, WordPairs
 from nearsay.neighbors.table import NeighborTable
 from tests.reference.collection import keywords_said
 
 WORDS = ["sea", "sky", "road", "tree"]
-PLAIN = Sight("euclidean", "euclidean")
+PLAIN = LiveTransform("euclidean", "euclidean")
 
 
 def made_up(n=120, seed=0, scale=100.0):
@@ -72,7 +72,7 @@ def test_no_other_weights_have_less_loss():
     rng = np.random.default_rng(0)
     votes = rng.random((400, 2))
     word = rng.integers(0, 3, 400)
-    pairs = Pairs(votes, word, rng.random(400) < votes[:, 0], n_others=1000, n_missed=30)
+    pairs = WordPairs(votes, word, rng.random(400) < votes[:, 0], n_others=1000, n_missed=30)
     odds = WordOdds.shared(pairs, np.array(["a", "b", "c"]), np.array([0.2, 0.5, 0.1]), 300)
     least = odds.loss(pairs)
     for place in range(len(odds.weights)):
@@ -88,7 +88,7 @@ def test_no_other_weights_have_less_loss():
 
 def test_a_word_that_is_always_right_is_believed_and_one_that_never_is_is_not():
     votes, word = np.full((400, 1), 0.5), np.arange(400) % 2
-    pairs = Pairs(votes, word, word == 0, n_others=0, n_missed=0)
+    pairs = WordPairs(votes, word, word == 0, n_others=0, n_missed=0)
     odds = WordOdds.shared(pairs, np.array(["yes", "no"]), np.array([0.5, 0.5]), 400)
     assert odds.proba(["yes", "no"], votes[:2]) == pytest.approx([0.5, 0.5], abs=0.01)
     yes, no = odds.with_own(pairs).proba(["yes", "no"], votes[:2])

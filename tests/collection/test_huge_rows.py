@@ -13,7 +13,7 @@ from sklearn.datasets import load_iris
 import nearsay as ns
 from nearsay.collection import LiveCollection, Store
 from nearsay.collection.state import learned_keywords
-from nearsay.collection.state.live_views import LiveViews, Sight
+from nearsay.collection.state.live_views import LiveTransform, LiveViews
 from nearsay.errors import InputError
 from tests.cli.test_commands import run, write
 
@@ -220,7 +220,7 @@ def test_a_change_on_disk_counts_even_where_seeing_it_failed(iris, monkeypatch, 
         if at == "changed":
             broken.setattr(LiveViews, "changed", fail)
         else:
-            broken.setattr("nearsay.collection.state.collection_state.Now.follow", fail)
+            broken.setattr("nearsay.collection.state.collection_state.CollectionState.follow", fail)
         event = changes[change]()
     assert event == iris.version == iris.items.version
     use(iris)
@@ -250,13 +250,13 @@ def test_forgotten_rows_are_mapped_by_no_view_and_are_as_they_were_once_they_are
     iris.forget(["far"])
     iris.close()
     mapped: list[np.ndarray] = []
-    seen = Sight.seen
+    seen = LiveTransform.seen
 
-    def watched(sight: Sight, rows: np.ndarray, fold: int = -1) -> np.ndarray:
+    def watched(sight: LiveTransform, rows: np.ndarray, fold: int = -1) -> np.ndarray:
         mapped.append(rows)
         return seen(sight, rows, fold)
 
-    monkeypatch.setattr(Sight, "seen", watched)
+    monkeypatch.setattr(LiveTransform, "seen", watched)
     with LiveCollection.open(iris.store.path) as collection:
         collection.label(IRIS.data[:1])
         collection.learn()

@@ -8,8 +8,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 from numpy.testing import assert_allclose
 
-from nearsay.collection.state.live_views import LiveView, Sight, Voters
-from nearsay.collection.state.neighbor_radius_cache import MOST_CHANGED, KnownReach
+from nearsay.collection.state.live_views import LiveTransform, LiveView, Voters
+from nearsay.collection.state.neighbor_radius_cache import MOST_CHANGED, NeighborRadiusCache
 from tests.reference import neighbors as reference
 
 
@@ -36,8 +36,8 @@ def test_what_is_still_known_is_what_a_search_would_find(data):
     k = data.draw(st.integers(1, 3))
     n_first = data.draw(st.integers(2, n))
     votes = np.array(data.draw(st.lists(st.booleans(), min_size=n_first, max_size=n_first)))
-    view = LiveView(Sight("all", metric), X[:n_first], voters(votes))
-    known = KnownReach.unknown(view)
+    view = LiveView(LiveTransform("all", metric), X[:n_first], voters(votes))
+    known = NeighborRadiusCache.unknown(view)
     for _ in range(data.draw(st.integers(1, 4))):
         met = data.draw(st.lists(st.integers(0, len(votes) - 1), max_size=6))
         known.values[met] = reach(X[: len(votes)], votes, k, metric)[met]
@@ -55,8 +55,8 @@ def test_what_is_still_known_is_what_a_search_would_find(data):
 
 def test_labels_change_nothing_and_one_row_only_what_is_near_it():
     X = np.arange(40, dtype=np.float32)[:, None] ** 2
-    view = LiveView(Sight("all", "euclidean"), X, voters([True] * 40))
-    known = KnownReach.unknown(view)
+    view = LiveView(LiveTransform("all", "euclidean"), X, voters([True] * 40))
+    known = NeighborRadiusCache.unknown(view)
     known.values[:] = reach(X, view.voters.votes, 2, "euclidean")
     assert known.following(view.changed(X[:0], voters([True] * 40))) is known
     fewer = known.following(view.changed(X[:0], voters([row != 20 for row in range(40)])))
@@ -69,8 +69,8 @@ def test_labels_change_nothing_and_one_row_only_what_is_near_it():
 def test_where_many_change_or_nothing_can_be_told_quickly_all_is_unknown(metric):
     n_changed = 1 if metric == "manhattan" else MOST_CHANGED + 1
     X = np.arange(80, dtype=np.float32)[:, None]
-    view = LiveView(Sight("all", metric), X, voters([True] * 80))
-    known = KnownReach.unknown(view)
+    view = LiveView(LiveTransform("all", metric), X, voters([True] * 80))
+    known = NeighborRadiusCache.unknown(view)
     known.values[:] = 1.0
     other = known.following(view.changed(X[:0], voters([row >= n_changed for row in range(80)])))
     assert np.isnan(other.values).all()

@@ -19,7 +19,7 @@ from nearsay.collection.indexing import index_source
 from nearsay.collection.ingest.image_description import Description
 from nearsay.collection.labeling_parts import LabeledParts, label_part, label_parts
 from nearsay.collection.state.learned import FILE, Learned
-from nearsay.collection.state.live_views import Sight
+from nearsay.collection.state.live_views import LiveTransform
 from nearsay.errors import InputError, StorageError
 from nearsay.neighbors.sharded import dask_cluster
 from tests.cli.test_commands import picture, run
@@ -124,7 +124,7 @@ def test_what_another_process_learned_is_kept_as_if_it_were_learned_here(place):
         leaves.learn(**asked)
         assert [(answer.label, answer.probability) for answer in leaves.label(X)] == elsewhere
         version = leaves.version
-    seen = Sight("euclidean", "euclidean")
+    seen = LiveTransform("euclidean", "euclidean")
     task = PastCasesTask(str(place / "leaves.nearsay"), version + 1, seen, 3, None, np.arange(5))
     with pytest.raises(StorageError, match=f"is at event {version}, but event {version + 1}"):
         past_cases_part(task)

@@ -23,7 +23,7 @@ import nearsay as ns
 from nearsay.collection import LiveCollection
 from nearsay.collection.state import learned_keywords
 from nearsay.collection.state.live_views import LiveView, LiveViews
-from nearsay.collection.state.neighbor_radius_cache import KnownReach
+from nearsay.collection.state.neighbor_radius_cache import NeighborRadiusCache
 from nearsay.errors import CollectionBusy, InputError
 from nearsay.neighbors.living.living_table import LivingTable
 
@@ -417,7 +417,7 @@ def test_nearest_others_are_looked_up_where_their_table_is_kept(pets, monkeypatc
     collection.learn(posterior="proportional", n_neighbors=5)
     searched = collection.label(X[:3])
     collection.left_out(collection.now().views, 5)
-    monkeypatch.setattr(KnownReach, "following", lambda self, view: KnownReach.unknown(view))
+    monkeypatch.setattr(NeighborRadiusCache, "following", lambda self, view: NeighborRadiusCache.unknown(view))
     collection.set_keywords(["p1"], [["furry"]])
     monkeypatch.setattr(LiveView, "leave_one_out", None)  # nothing is searched
     looked_up = collection.label(X[:3])

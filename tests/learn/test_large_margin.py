@@ -21,7 +21,7 @@ from nearsay.posterior.views.row_transforms import (
     LMNN_STEPS,
     LMNN_TARGETS,
     WHITENED,
-    LearnedLooks,
+    LearnedTransforms,
     kept_apart,
     learn_maps,
 )
@@ -73,7 +73,7 @@ def test_a_class_that_a_fold_lacks_is_no_trouble():
 
 def test_past_cases_are_mapped_by_what_other_folds_teach():
     X, y = stripes(60)
-    looks = LearnedLooks([LARGE_MARGIN], X, y)
+    looks = LearnedTransforms([LARGE_MARGIN], X, y)
     for number in range(5):
         seen = folds(y) != number
         [expected] = learn_maps([LARGE_MARGIN], X[seen], y[seen])
@@ -98,7 +98,7 @@ def test_labels_that_mean_nothing_do_not_look_good(monkeypatch):
     honest = log_posterior_of_past_cases(X, y)
     assert honest < by_chance + 0.02
     # Maps that have seen the cases would be believed:
-    monkeypatch.setattr(LearnedLooks, "without", lambda self, fold, look: self.whole(look))
+    monkeypatch.setattr(LearnedTransforms, "without", lambda self, fold, look: self.whole(look))
     assert log_posterior_of_past_cases(X, y) > honest + 0.2
 
 

@@ -21,7 +21,7 @@ from nearsay.neighbors.index import NeighborIndex
 from nearsay.posterior import classifier, past_cases
 from nearsay.posterior.base import folds
 from nearsay.posterior.choice import model_choice
-from nearsay.posterior.choice.model_choice import Candidate, CandidateScore, Chooser
+from nearsay.posterior.choice.model_choice import CandidateScore, Chooser, ModelCandidate
 from nearsay.posterior.classifier import NeighborClassifier
 from nearsay.posterior.methods.named import FEW
 from nearsay.posterior.methods.pooled import Pooled
@@ -34,7 +34,7 @@ from nearsay.posterior.views.row_transforms import (
     STANDARDIZED_MANHATTAN,
     WHITENED,
     WHITENED_BESIDE,
-    LearnedLooks,
+    LearnedTransforms,
     learn_maps,
 )
 from nearsay.posterior.views.views import with_further
@@ -96,7 +96,7 @@ def test_many_columns_are_whitened_in_their_principal_directions(monkeypatch):
 
 def test_past_cases_are_mapped_by_what_other_folds_teach():
     X, y = blobs(50)
-    looks = LearnedLooks([WHITENED[2]], X, y)
+    looks = LearnedTransforms([WHITENED[2]], X, y)
     fold = folds(y)
     for number in range(5):
         seen = fold != number
@@ -117,7 +117,7 @@ def test_standardized_columns_are_also_measured_by_manhattan_distance_where_rows
 
 def test_past_cases_of_a_view_that_knows_labels_equal_the_loop():
     X, y = blobs(40)
-    looks = LearnedLooks([WHITENED[3]], X, y)
+    looks = LearnedTransforms([WHITENED[3]], X, y)
     view = View("all", None, "euclidean", look=WHITENED[3], looks=looks).fit(X, y, 3)
     rows = np.array([3, 17, 0, 39, 8])
     table = view.past_cases(4, (1, 4), rows)
@@ -253,15 +253,15 @@ def test_what_is_less_accurate_than_plain_votes_is_passed_over():
     chooser.rows = np.arange(400)
     few = np.where(np.arange(400) < 100, 1.0, 1e-9)  # a hundred cases count, and one standard error of .8 is .04
     ways = [
-        Candidate("pooled", 0, ((0, 0),)),
-        *(Candidate(name, 5, ((0, 0),)) for name in ("weighted", "proportional")),
+        ModelCandidate("pooled", 0, ((0, 0),)),
+        *(ModelCandidate(name, 5, ((0, 0),)) for name in ("weighted", "proportional")),
     ]
     # One standard error of .8 is .02.
     for worth, pooled, expected in ((None, 0.79, "pooled"), (None, 0.77, "weighted"), (few, 0.77, "pooled")):
         chooser._worth = worth
         scores = score("pooled", -0.5, pooled), score("weighted", -0.7, 0.79), score("proportional", -0.9, 0.8)
         chooser._tried = dict(zip(ways, scores, strict=True))
-        assert chooser._guarded(Candidate("pooled", 7, ((0, 0),))).posterior == expected
+        assert chooser._guarded(ModelCandidate("pooled", 7, ((0, 0),))).posterior == expected
 
 
 def test_no_more_past_cases_are_asked_than_allowed(monkeypatch):

@@ -28,22 +28,22 @@ from nearsay.search.exact import ExactSearch
 from nearsay.search.row_store import HeldRows
 from nearsay.search.screening import bounds
 from nearsay.search.screening.packed_rows import PackedRows
-from nearsay.search.screening.prepared_rows import ROWS_AT_ONCE, Geometry, PlainView, PreparedView, View
+from nearsay.search.screening.prepared_rows import ROWS_AT_ONCE, Geometry, PlainView, PreparedView, RowsForProducts
 from nearsay.search.screening.products import PRODUCTS, Float32Products, Int8Products
 from nearsay.search.trees import TreeSearch
 
 KINDS = list(PRODUCTS)
 
 
-def plain(X: np.ndarray) -> View:
+def plain(X: np.ndarray) -> RowsForProducts:
     return PlainView(Geometry(as_distance("euclidean"), HeldRows(X)))
 
 
-def prepared(X: np.ndarray, products: object, distance: str = "euclidean") -> View:
+def prepared(X: np.ndarray, products: object, distance: str = "euclidean") -> RowsForProducts:
     return PreparedView(Geometry(as_distance(distance), HeldRows(X)), products)
 
 
-def scores(view: View, Q: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+def scores(view: RowsForProducts, Q: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
     """Scores (queries × rows) as a screen computes them, and the slack of every query."""
     exact, lengths = view.prepare(Q)
     queries, errors = view.products.prepare(exact)
@@ -59,7 +59,7 @@ def scores(view: View, Q: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
 HALF_SQUARE = {"euclidean": lambda measured: measured**2 / 2, "cosine": lambda measured: measured}
 
 
-def disagreement(view: View, Q: np.ndarray) -> list[tuple[Fraction, float]]:
+def disagreement(view: RowsForProducts, Q: np.ndarray) -> list[tuple[Fraction, float]]:
     """For each query, by how much the errors of its scores differ, and its slack. Exact but for the scores."""
     geometry = view.geometry
     unit = Fraction(1 if isinstance(view, PlainView) else geometry.scale) ** 2
@@ -74,7 +74,7 @@ def disagreement(view: View, Q: np.ndarray) -> list[tuple[Fraction, float]]:
     return told
 
 
-def holds(view: View, Q: np.ndarray) -> bool:
+def holds(view: RowsForProducts, Q: np.ndarray) -> bool:
     return all(apart <= Fraction(slack) for apart, slack in disagreement(view, Q))
 
 
@@ -115,35 +115,35 @@ def near_twins(apart: float) -> np.ndarray:
     return both_ways(1 + apart * np.random.default_rng(0).normal(size=(300, 4)))
 
 
-def needs_summing() -> tuple[View, np.ndarray]:
+def needs_summing() -> tuple[RowsForProducts, np.ndarray]:
     X = near_twins(1e-9)
     return prepared(X, Float32Products()), X[:5]
 
 
-def needs_flushing() -> tuple[View, np.ndarray]:
+def needs_flushing() -> tuple[RowsForProducts, np.ndarray]:
     X = (1e-22 * np.random.default_rng(0).normal(size=(200, 4))).astype(np.float32)
     return plain(X), X[:5]
 
 
-def needs_rounding_rows() -> tuple[View, np.ndarray]:
+def needs_rounding_rows() -> tuple[RowsForProducts, np.ndarray]:
     """The query is the same in 8 bits; all rounding errors of a row point along it."""
     X = np.concatenate([of_residual(4, 256, 0.45), of_residual(4, 256, -0.45)])
     return prepared(both_ways(X), Int8Products()), np.full((1, 256), 0.5)
 
 
-def needs_rounding_queries() -> tuple[View, np.ndarray]:
+def needs_rounding_queries() -> tuple[RowsForProducts, np.ndarray]:
     """The rows are the same in 8 bits, one way or the other."""
     X = np.full((1, 256), 127 / 128)
     return prepared(both_ways(X), Int8Products()), of_residual(3, 256, 0.45)
 
 
-def needs_measuring() -> tuple[View, np.ndarray]:
+def needs_measuring() -> tuple[RowsForProducts, np.ndarray]:
     """From so far away that all rows are measured as equally far."""
     X = np.column_stack([np.zeros(50), np.random.default_rng(0).permutation(50) / 50])
     return plain(X), np.array([[1e10, 0.0]])
 
 
-def needs_taking_form() -> tuple[View, np.ndarray]:
+def needs_taking_form() -> tuple[RowsForProducts, np.ndarray]:
     """Directions that measured cosines cannot tell apart."""
     X = np.column_stack([np.ones(50), 1e-9 * np.random.default_rng(0).permutation(50)])
     return prepared(X, Float32Products(), "cosine"), X[:3]

@@ -17,7 +17,7 @@ from nearsay.errors import InputError
 from nearsay.neighbors import neighbor_search
 from nearsay.search.exact import ExactSearch
 from nearsay.web.content import map_layout
-from nearsay.web.content.background_cache import MadeOnce
+from nearsay.web.content.background_cache import BackgroundCache
 from nearsay.web.content.item_filters import labels_now
 from nearsay.web.content.label_doubts import opinions
 from nearsay.web.content.map_layout import beside_neighbors, components, map_of
@@ -138,7 +138,7 @@ def test_what_takes_long_is_made_once_and_again_when_its_key_changes():
         made.append(key[0])
         return made[-1]
 
-    kept = MadeOnce(lambda: key[0], make)
+    kept = BackgroundCache(lambda: key[0], make)
     assert kept.get(wait=0.01) is None
     assert kept.get(wait=0.01) is None
     go.set()
@@ -149,7 +149,7 @@ def test_what_takes_long_is_made_once_and_again_when_its_key_changes():
 
 
 def test_what_goes_wrong_while_something_is_made_is_raised_where_it_is_asked_for():
-    kept = MadeOnce(lambda: 1, lambda: [][0])
+    kept = BackgroundCache(lambda: 1, lambda: [][0])
     for _ in range(2):
         with pytest.raises(IndexError):
             kept.get(wait=20)

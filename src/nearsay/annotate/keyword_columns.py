@@ -64,7 +64,7 @@ SHAPED: dict[str, Callable[[np.ndarray], np.ndarray]] = {
 
 
 @dataclass(frozen=True)
-class View:
+class ColumnView:
     """A way to look at some columns, such that the squared distance of a row from the mean is 1 on average.
 
     Attributes
@@ -80,7 +80,7 @@ class View:
     divisors: np.ndarray
 
     @classmethod
-    def of(cls, name: str, X: np.ndarray) -> View:
+    def of(cls, name: str, X: np.ndarray) -> ColumnView:
         shaped = SHAPED[name](X)
         spread = shaped.std(axis=0, dtype=np.float64)
         # What rounding leaves of a constant column must not be blown up to the size of the others.
@@ -190,12 +190,12 @@ class KeywordColumns(TransformerMixin, BaseEstimator):
         units = [(rows[:, space.columns] / self._views[space.name][0], space.name) for space in self._vectors]
         return np.hstack([self._views[name][1].columns(columns) for columns, name in units])
 
-    def _view(self, rows: np.ndarray, keywords: csr_array) -> tuple[float, View]:
+    def _view(self, rows: np.ndarray, keywords: csr_array) -> tuple[float, ColumnView]:
         """The unit of the columns, and the view in which the nearest rows say most about keywords."""
         scaled, unit = in_units(rows)
         scaled = scaled.astype(np.float64, copy=False)
         names = [name for name in SHAPED if name != "square roots at unit length" or scaled.min() >= 0]
-        views = [View.of(name, scaled) for name in names]
+        views = [ColumnView.of(name, scaled) for name in names]
         return unit, min(views, key=lambda view: nearest_loss(view.columns(scaled), keywords))
 
 

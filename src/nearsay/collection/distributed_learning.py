@@ -23,7 +23,7 @@ import numpy as np
 
 from nearsay.collection.live import LiveCollection
 from nearsay.collection.state.learned import Learned, sight_of
-from nearsay.collection.state.live_views import Sight
+from nearsay.collection.state.live_views import LiveTransform
 from nearsay.core.arrays import row_blocks
 from nearsay.distances.named import as_distance
 from nearsay.errors import StorageError
@@ -54,7 +54,7 @@ class PastCasesTask:
 
     collection: str
     version: int
-    sight: Sight
+    sight: LiveTransform
     k: int
     members: tuple[int, ...] | None
     rows: np.ndarray
@@ -93,7 +93,7 @@ class ViewElsewhere(View):
         tables = list(self._ask.each(past_cases_part, tasks, lambda: None))
         return joined(tables)[np.argsort(np.concatenate([lines for _, lines in parts]))]
 
-    def _parts(self, rows: np.ndarray) -> Iterator[tuple[Sight, np.ndarray]]:
+    def _parts(self, rows: np.ndarray) -> Iterator[tuple[LiveTransform, np.ndarray]]:
         """(how they are seen, places among ``rows``): rows of one fold, where maps must not have seen them."""
         sight = sight_of(self)
         fold = self.looks.fold[rows] if self.looks is not None and sight.without else np.full(len(rows), -1)

@@ -22,12 +22,12 @@ import numpy as np
 
 from nearsay.collection.answers import Answer
 from nearsay.collection.state.build_answers import answers_of, answers_of_rows
-from nearsay.collection.state.collection_state import Now
+from nearsay.collection.state.collection_state import CollectionState
 from nearsay.collection.state.feature_groups import FeatureGroups, check_measurable, check_metric
 from nearsay.collection.state.item_table import frame_of
 from nearsay.collection.state.learned import Learned, NeighborsAlone
-from nearsay.collection.state.live_items import LiveItems, Standing
-from nearsay.collection.state.live_views import LiveViews, Sight, Voters, checked_queries
+from nearsay.collection.state.live_items import LiveItems, VotingState
+from nearsay.collection.state.live_views import LiveTransform, LiveViews, Voters, checked_queries
 from nearsay.collection.state.suggestions import (
     Duplicate,
     Mistake,
@@ -121,13 +121,13 @@ class LiveCollection:
         self._lock = threading.RLock()
         self._building = threading.Lock()
         self._items: LiveItems | None = None
-        self._now: Now | None = None
+        self._now: CollectionState | None = None
         self._living: LivingTable | None = None
         self._X: GrowingArray | None = None
         # The rows that were forgotten when ``_X`` was read, and are not in it.
         self._blank = np.empty(0, np.int64)
         # The event that kept what is learned, and how that sees rows.
-        self._sights: tuple[int, list[Sight]] | None = None
+        self._sights: tuple[int, list[LiveTransform]] | None = None
 
     # ------------------------------------------------------------ opening and closing
 
@@ -457,7 +457,7 @@ class LiveCollection:
         """A pandas DataFrame with a line for every item: id, label, keywords, confirmed, by and details."""
         return frame_of(self.store.items())
 
-    def now(self) -> Now:
+    def now(self) -> CollectionState:
         """The collection as it is now: it stays so, whatever is changed later."""
         with self._lock:
             items = self.items
@@ -467,7 +467,7 @@ class LiveCollection:
 
     # ------------------------------------------------------------ how versions follow each other
 
-    def _opened(self, items: LiveItems) -> Now:
+    def _opened(self, items: LiveItems) -> CollectionState:
         """From what is on disk."""
         standing = items.standing()
         if not standing.votes.any():
@@ -514,7 +514,7 @@ class LiveCollection:
             self._X = GrowingArray(X)
         return self._X.values
 
-    def _learned_sights(self) -> list[Sight]:
+    def _learned_sights(self) -> list[LiveTransform]:
         """How what is learned sees rows; none before anything is."""
         with self._lock:
             if self._now is not None:
@@ -526,7 +526,7 @@ class LiveCollection:
                 self._sights = kept[0], self._read(kept[1]).all_sights
             return self._sights[1]
 
-    def _fitted_anew(self, posterior: str, n_neighbors: Any, standing: Standing) -> NeighborsAlone:
+    def _fitted_anew(self, posterior: str, n_neighbors: Any, standing: VotingState) -> NeighborsAlone:
         """The classifier that learning from the rows that vote in ``standing`` would begin with."""
         rows, (metric, groups) = np.flatnonzero(standing.votes), self._measured_by()
         labels = standing.classes[standing.labels[rows]]
@@ -541,7 +541,7 @@ class LiveCollection:
         self,
         posterior: str,
         n_neighbors: Any,
-        standing: Standing | None = None,
+        standing: VotingState | None = None,
         make: Callable[..., View] = View,
     ) -> Learned:
         """Learned from the rows that vote now, or that vote in ``standing``; nothing is written.
@@ -633,7 +633,7 @@ class LiveCollection:
         assert self._items is not None
         return self._items
 
-    def _next(self, now: Now, items: LiveItems, added: np.ndarray) -> Now | None:
+    def _next(self, now: CollectionState, items: LiveItems, added: np.ndarray) -> CollectionState | None:
         """The version after this one, in two steps: rows that vote no more, then those that vote now."""
         standing = items.standing()
         if not standing.votes.any():
@@ -655,9 +655,9 @@ class LiveCollection:
             self._living.appear(views.first.search, come)
         return self._seen(items, now.learned, standing, views)
 
-    def _seen(self, items: LiveItems, learned: Learned, standing: Standing, views: LiveViews) -> Now:
+    def _seen(self, items: LiveItems, learned: Learned, standing: VotingState, views: LiveViews) -> CollectionState:
         views.kept_others = self._kept_others
-        return Now(self.left_out, items.version, learned, standing, views, items)
+        return CollectionState(self.left_out, items.version, learned, standing, views, items)
 
     def left_out(self, views: LiveViews, k: int) -> NeighborTable:
         """The nearest others of every row that votes, kept up to date from the first time they are asked for."""
@@ -729,7 +729,7 @@ def _edges_and_words(taxonomy: Taxonomy | Sequence[tuple[str, str]] | None) -> t
     return checked, checked_words(words, checked)
 
 
-def _voters(learned: Learned, standing: Standing, votes: np.ndarray | None = None, n: int | None = None) -> Voters:
+def _voters(learned: Learned, standing: VotingState, votes: np.ndarray | None = None, n: int | None = None) -> Voters:
     votes = standing.votes if votes is None else votes
     return learned.voters(votes, standing.labels[:n], len(standing.classes))
 

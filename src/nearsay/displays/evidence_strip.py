@@ -106,16 +106,16 @@ class EvidenceDisplay:
     def plot(self, ax: Any = None) -> EvidenceDisplay:
         """Draw on ``ax``, or on a new figure."""
         ax = drawing.fresh_axes(strip_width(len(self.neighbor_images)), 1.9) if ax is None else ax
-        draw_strip(ax, Tile(self.query_image, drawing.INK, "query"), self._tiles())
+        draw_strip(ax, StripTile(self.query_image, drawing.INK, "query"), self._tiles())
         title = headline(self.evidence, len(self.neighbor_images), self.true_label)
         ax.set_title(title, loc="left", fontsize="medium", color=drawing.INK)
         self.ax_, self.figure_ = ax, ax.figure
         return self
 
-    def _tiles(self) -> list[Tile]:
+    def _tiles(self) -> list[StripTile]:
         answer, said = self.evidence.label, self.evidence
         return [
-            Tile(
+            StripTile(
                 image,
                 drawing.AGREES if label == answer else drawing.DISAGREES,
                 str(label),
@@ -157,7 +157,7 @@ def headline(said: Any, n_shown: int, true_label: Any, names: Mapping[Any, str] 
 
 
 @dataclass(frozen=True)
-class Tile:
+class StripTile:
     """What stands in a strip: an image with words below, or the words alone; a note below; a rim in ``color``, hex."""
 
     image: np.ndarray | None
@@ -175,7 +175,7 @@ class Tile:
         return 1.0 if self.image is None else self.image.shape[1] / self.image.shape[0]
 
 
-def draw_strip(ax: Any, query: Tile, neighbors: list[Tile]) -> tuple[float, float]:
+def draw_strip(ax: Any, query: StripTile, neighbors: list[StripTile]) -> tuple[float, float]:
     """The query, then its neighbors, each of height 1 from left to right; gives the right and the lower end."""
     note_at = -0.08 - LINE * max(len(tile.lines_below) for tile in (query, *neighbors))
     left, right = 0.0, query.width
@@ -191,7 +191,7 @@ def draw_strip(ax: Any, query: Tile, neighbors: list[Tile]) -> tuple[float, floa
     return right, lower
 
 
-def _draw_tile(ax: Any, tile: Tile, left: float, note_at: float) -> None:
+def _draw_tile(ax: Any, tile: StripTile, left: float, note_at: float) -> None:
     from matplotlib.patches import Rectangle
 
     middle = left + tile.width / 2

@@ -109,10 +109,10 @@ def tune_metric(
     tried = list(ParameterGrid(grid))
     if not tried:
         raise InputError("The grid holds no settings to try. Pass {} to try the learner as it is.")
-    simpler = [Candidate("Euclidean", FunctionTransformer(), {})]
+    simpler = [TransformerCandidate("Euclidean", FunctionTransformer(), {})]
     if not check_flag("keep_learner", keep_learner):
-        simpler.append(Candidate("WithinClassWhitening", WithinClassWhitening(), {"pull": 1.0}))
-    candidates = simpler + [Candidate(type(learner).__name__, learner, settings) for settings in tried]
+        simpler.append(TransformerCandidate("WithinClassWhitening", WithinClassWhitening(), {"pull": 1.0}))
+    candidates = simpler + [TransformerCandidate(type(learner).__name__, learner, settings) for settings in tried]
     X, y = _checked(X, y)
     passed = X_valid is not None
     if passed != (y_valid is not None):
@@ -148,7 +148,7 @@ def tune_metric(
     )
 
 
-class Candidate(NamedTuple):
+class TransformerCandidate(NamedTuple):
     """A transformer to try: its name in the table, itself, and the settings it is tried with."""
 
     metric: str

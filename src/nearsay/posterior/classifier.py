@@ -37,9 +37,9 @@ from nearsay.posterior.choice.fit_checks import (
 )
 from nearsay.posterior.choice.k_curve import KCurve, curves_of, largest_k
 from nearsay.posterior.choice.model_choice import (
-    Candidate,
     Choices,
     Chooser,
+    ModelCandidate,
     looks_to_try,
     mapped_views,
     members_asked,
@@ -317,7 +317,7 @@ class NeighborClassifier(KNeighbors, ClassifierMixin, BaseEstimator):
         else:
             # Where k alone is left open, the largest to try.
             k = largest_k(len(X)) if is_auto(self.n_neighbors) else int(self.n_neighbors)
-            way = Candidate(next(iter(makers)), k, tuple(views))
+            way = ModelCandidate(next(iter(makers)), k, tuple(views))
             self._hold(tuple(views.values()), models)
         self._learn(fitted or makers[way.posterior](), way.n_neighbors, is_fitted=fitted is not None)
         self._novelty = Novelty(self._past, self.n_neighbors_)
@@ -411,7 +411,7 @@ class NeighborClassifier(KNeighbors, ClassifierMixin, BaseEstimator):
         views: dict[tuple[int, int], View],
         makers: Mapping[str, Callable[[], Posterior]],
         models: Sequence[ModelBeside],
-    ) -> tuple[Candidate, Posterior | None]:
+    ) -> tuple[ModelCandidate, Posterior | None]:
         """What past cases choose, where a posterior or a metric was left open; their tables are kept.
 
         The posterior comes with it where choosing has fitted it to all that are judged.

@@ -26,9 +26,9 @@ from nearsay.posterior.base import Posterior
 from nearsay.posterior.choice.fit_checks import check_answering, check_n_neighbors, is_auto, posteriors_to_try, seed_of
 from nearsay.posterior.choice.model_choice import (
     CASES_TO_CHOOSE_BY,
-    Candidate,
     Choices,
     Chooser,
+    ModelCandidate,
     neighbors_to_try,
     views_to_try,
 )
@@ -210,11 +210,11 @@ class FusedClassifier(HoldsRowsThatCount, ClassifierMixin, BaseEstimator):
         views: dict[tuple[int, int], View],
         makers: Mapping[str, Callable[[], Posterior]],
         n_rows: int,
-    ) -> Candidate:
+    ) -> ModelCandidate:
         """What was asked for; where that leaves something open, what past cases choose."""
         left_open = is_auto(base.posterior) or is_auto(base.metric) or is_auto(base.n_neighbors)
         if not left_open:
-            return Candidate(next(iter(makers)), int(base.n_neighbors), tuple(views))
+            return ModelCandidate(next(iter(makers)), int(base.n_neighbors), tuple(views))
         ks = neighbors_to_try(n_rows - 1) if is_auto(base.n_neighbors) else [int(base.n_neighbors)]
         chooser = Chooser(
             views,

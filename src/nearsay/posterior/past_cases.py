@@ -40,7 +40,7 @@ SAMPLE_ABOVE = 5000
 SAMPLE_SIZE = 2000
 
 
-def left_out_blocks(asked: Asked, k: int) -> Iterator[tuple[np.ndarray, NeighborTable]]:
+def left_out_blocks(asked: LeaveOneOutSearch, k: int) -> Iterator[tuple[np.ndarray, NeighborTable]]:
     """The whole leave-one-out table, as (row numbers, their neighbors) that need not be held together."""
     live = asked.live_numbers
     for block in row_blocks(len(live), size=ROWS_AT_ONCE):
@@ -131,7 +131,7 @@ def sample_of(rows: np.ndarray, seed: int) -> np.ndarray:
     return np.sort(np.random.default_rng(seed).choice(rows, SAMPLE_SIZE, replace=False))
 
 
-class Asked(Protocol):
+class LeaveOneOutSearch(Protocol):
     """Rows that can be asked about each other: a ``LabeledNeighbors``, or several views of one."""
 
     @property
@@ -162,7 +162,7 @@ class PastCases:
 
     def __init__(
         self,
-        asked: Asked,
+        asked: LeaveOneOutSearch,
         seed: int = 0,
         *,
         n_views: int = 1,

@@ -16,7 +16,7 @@ import numpy as np
 from nearsay.core.parallel import in_parallel, shares
 from nearsay.distances.distance import Distance
 from nearsay.errors import unknown_name
-from nearsay.search.protocol import Versioned, WriterLock
+from nearsay.search.protocol import SearchWriterLock, Versioned
 from nearsay.search.row_store import HeldRows
 from nearsay.search.screening.candidate_tables import join_looks
 from nearsay.search.screening.prepared_rows import Geometry
@@ -47,7 +47,7 @@ class ExactSearch(Versioned):
         self.products = products
 
     def fit_checked(self, items: Any, distance: Distance) -> ExactSearch:
-        self._writing = WriterLock()
+        self._writing = SearchWriterLock()
         self.distance_ = distance
         self.rows_ = HeldRows(items)
         self._screen = None

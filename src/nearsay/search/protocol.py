@@ -75,7 +75,7 @@ class Versioned:
     """
 
     metric: Any
-    _writing: WriterLock
+    _writing: SearchWriterLock
 
     def fit(self, X: Any) -> Self:
         """Check the rows of ``X``, and hold them, numbered from 0."""
@@ -127,7 +127,7 @@ class Versioned:
             self.__dict__ = following.__dict__
 
 
-class WriterLock:
+class SearchWriterLock:
     """Lets one writer in at a time. A copy of a search, or one read from a file, gets a lock of its own."""
 
     def __init__(self) -> None:
@@ -139,5 +139,5 @@ class WriterLock:
     def __exit__(self, *error: object) -> None:
         self._lock.release()
 
-    def __reduce__(self) -> tuple[type[WriterLock], tuple[()]]:
+    def __reduce__(self) -> tuple[type[SearchWriterLock], tuple[()]]:
         return type(self), ()

@@ -26,7 +26,7 @@ from nearsay.core.arrays import GrowingArray
 from nearsay.distances.distance import Distance
 from nearsay.errors import InputError
 from nearsay.search.exact import ExactSearch
-from nearsay.search.protocol import Versioned, WriterLock
+from nearsay.search.protocol import SearchWriterLock, Versioned
 from nearsay.search.rebuilding import Background
 from nearsay.search.row_store import HeldRows
 from nearsay.search.screening.candidate_tables import join_looks
@@ -141,7 +141,7 @@ class StaticSearch(Versioned, ABC):
         return False
 
     def fit_checked(self, items: Any, distance: Distance) -> Self:
-        self._writing = WriterLock()
+        self._writing = SearchWriterLock()
         self._rebuilding = Background()
         self.distance_ = distance
         if reason := self.why_not(distance):

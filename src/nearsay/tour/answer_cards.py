@@ -11,7 +11,7 @@ import numpy as np
 
 from nearsay.collection.answers import Answer
 from nearsay.displays import drawing
-from nearsay.displays.evidence_strip import Tile, draw_strip
+from nearsay.displays.evidence_strip import StripTile, draw_strip
 from nearsay.errors import InputError
 
 # Inches: the picture, a card, and the line above all.
@@ -106,7 +106,7 @@ def save_cards(path: Path, cards: Sequence[AnswerCard], *, title: str, below: st
 def _draw_neighbors(ax: Any, card: AnswerCard) -> None:
     shown = list(zip(card.neighbor_images, card.said.neighbors, card.notes, strict=True))[:NEIGHBORS]
     tiles = [
-        Tile(
+        StripTile(
             image,
             drawing.AGREES if near.label in card.says else drawing.DISAGREES,
             str(near.label),
@@ -115,7 +115,7 @@ def _draw_neighbors(ax: Any, card: AnswerCard) -> None:
         )
         for image, near, note in shown
     ]
-    draw_strip(ax, Tile(card.image, drawing.INK, "asked"), tiles)
+    draw_strip(ax, StripTile(card.image, drawing.INK, "asked"), tiles)
     ax.set_anchor("NW")
 
 

@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Any
 
 from nearsay.collection.evaluate.evaluation import Judgement
-from nearsay.collection.evaluate.known_items import Asked, Progress
+from nearsay.collection.evaluate.known_items import KnownItems, Progress
 from nearsay.collection.ingest.picture_sources import path_within
 from nearsay.collection.ingest.pictures import picture_folder
 from nearsay.collection.live import LiveCollection
@@ -115,7 +115,7 @@ def evaluation_report(
     return summary
 
 
-def _with_pictures(mistakes: list[dict[str, Any]], asked: Asked, folder: Any) -> list[dict[str, Any]]:
+def _with_pictures(mistakes: list[dict[str, Any]], asked: KnownItems, folder: Any) -> list[dict[str, Any]]:
     if folder is None:
         return mistakes
     details = dict(zip(asked.ids, asked.details, strict=True))

@@ -11,7 +11,7 @@ from dataclasses import dataclass, field
 from functools import cached_property
 from typing import Any
 
-from nearsay.collection.evaluate.known_items import Asked, Judged, Progress, brought, held_out, judge, left_out
+from nearsay.collection.evaluate.known_items import Judged, KnownItems, Progress, brought, held_out, judge, left_out
 from nearsay.collection.live import LiveCollection
 from nearsay.displays.case_tables import tables_of
 from nearsay.errors import InputError
@@ -36,7 +36,7 @@ class Judgement:
     """
 
     title: str
-    asked: Asked
+    asked: KnownItems
     judged: Judged
     tree: Taxonomy | None
     notes: list[str] = field(default_factory=list)
@@ -120,7 +120,7 @@ class Judgement:
         }
 
 
-def _taxonomy(collection: LiveCollection, asked: Asked) -> tuple[Taxonomy | None, list[str]]:
+def _taxonomy(collection: LiveCollection, asked: KnownItems) -> tuple[Taxonomy | None, list[str]]:
     """The taxonomy that hedged answers are judged by, and a word on labels that are not leaves of it."""
     tree = collection.taxonomy
     if tree is None or asked.labels is None:
@@ -136,7 +136,7 @@ def _taxonomy(collection: LiveCollection, asked: Asked) -> tuple[Taxonomy | None
     return tree, [f"{are} labeled with an inner node, such as {inner[0]!r}: a more specific answer counts as wrong."]
 
 
-def _hedge_reached(asked: Asked, judged: Judged, accuracy: float) -> dict[str, float]:
+def _hedge_reached(asked: KnownItems, judged: Judged, accuracy: float) -> dict[str, float]:
     """How the hedge of the collection did at the accuracy asked for: chosen before these answers were judged."""
     hedge = asked.now.hedged
     assert hedge is not None

@@ -20,8 +20,8 @@ from nearsay.collection.answers import Keyword
 from nearsay.collection.evaluate.distributed_leave_one_out import left_out_on
 from nearsay.collection.live import LiveCollection
 from nearsay.collection.state.build_answers import votes_of
-from nearsay.collection.state.collection_state import Now
-from nearsay.collection.state.keyword_state import KeywordsNow
+from nearsay.collection.state.collection_state import CollectionState
+from nearsay.collection.state.keyword_state import KeywordState
 from nearsay.collection.state.learned import LiveClassifier
 from nearsay.collection.state.live_items import NO_LABEL
 from nearsay.collection.state.live_views import LiveViews, checked_queries
@@ -42,7 +42,7 @@ Blocks = Iterator[tuple[slice, NeighborTable, np.ndarray]]
 
 
 @dataclass
-class Asked:
+class KnownItems:
     """Items that are asked about again.
 
     Attributes
@@ -56,13 +56,13 @@ class Asked:
     notes : sentences on how some of them count.
     """
 
-    now: Now
+    now: CollectionState
     ids: list[str]
     labels: np.ndarray | None
     keywords: list[list[str] | None]
     details: list[dict[str, Any] | None]
     blocks: Blocks
-    words: Callable[[KeywordsNow, np.ndarray], list[list[Keyword]]]
+    words: Callable[[KeywordState, np.ndarray], list[list[Keyword]]]
     how: str
     not_judged: dict[str, int] = field(default_factory=dict)
     notes: list[str] = field(default_factory=list)
@@ -84,7 +84,7 @@ class Judged:
     keywords: tuple[list[list[str]], list[list[str]]] | None
 
 
-def left_out(collection: LiveCollection, cluster: Any = None, most_bytes: int | None = None) -> Asked:
+def left_out(collection: LiveCollection, cluster: Any = None, most_bytes: int | None = None) -> KnownItems:
     """Every item that votes, answered by all others; on a cluster, if one is named, some of them by each worker.
 
     A sample where probabilities take more than so many bytes.
@@ -118,7 +118,7 @@ def left_out(collection: LiveCollection, cluster: Any = None, most_bytes: int | 
     return _with_aside(asked, left_aside)
 
 
-def _by_other_choices(collection: LiveCollection, now: Now, voters: np.ndarray, rows: np.ndarray) -> Blocks:
+def _by_other_choices(collection: LiveCollection, now: CollectionState, voters: np.ndarray, rows: np.ndarray) -> Blocks:
     """Some of the voters, with their neighbors, and probabilities by settings that were chosen without each of them."""
     fitted = collection._fitted_anew(*now.learned.asked, now.standing)
     p = np.zeros((len(voters), len(now.standing.classes)))
@@ -128,7 +128,7 @@ def _by_other_choices(collection: LiveCollection, now: Now, voters: np.ndarray, 
         yield part, table, p[part]
 
 
-def held_out(collection: LiveCollection, share: float, seed: int, most_bytes: int | None = None) -> Asked:
+def held_out(collection: LiveCollection, share: float, seed: int, most_bytes: int | None = None) -> KnownItems:
     """A share of every class, answered by the rest, which learn anew; nothing is written. Or a sample, as above."""
     now = collection.now()
     held = rows_held_out(now, share, seed)
@@ -150,7 +150,7 @@ def held_out(collection: LiveCollection, share: float, seed: int, most_bytes: in
     return _with_aside(asked, left_aside)
 
 
-def _sample(now: Now, rows: np.ndarray, most_bytes: int | None) -> tuple[np.ndarray, int]:
+def _sample(now: CollectionState, rows: np.ndarray, most_bytes: int | None) -> tuple[np.ndarray, int]:
     """As many of the rows as have probabilities of so many bytes, in order, and how many are left aside."""
     line = 8 * len(now.standing.classes)
     most = len(rows) if most_bytes is None else rows_within(most_bytes, line, most=len(rows))
@@ -159,7 +159,7 @@ def _sample(now: Now, rows: np.ndarray, most_bytes: int | None) -> tuple[np.ndar
     return np.sort(np.random.default_rng(0).choice(rows, most, replace=False)), len(rows) - most
 
 
-def _with_aside(asked: Asked, left_aside: int) -> Asked:
+def _with_aside(asked: KnownItems, left_aside: int) -> KnownItems:
     if left_aside:
         asked.not_judged["not in the sample"] = left_aside
         asked.notes.append(
@@ -168,7 +168,7 @@ def _with_aside(asked: Asked, left_aside: int) -> Asked:
     return asked
 
 
-def rows_held_out(now: Now, share: float, seed: int) -> np.ndarray:
+def rows_held_out(now: CollectionState, share: float, seed: int) -> np.ndarray:
     """Numbers of the rows that are held out: of every class the share, and never all of it."""
     rows = np.flatnonzero(now.standing.votes)
     labels = now.standing.labels[rows]
@@ -188,7 +188,7 @@ def rows_held_out(now: Now, share: float, seed: int) -> np.ndarray:
     return held
 
 
-def brought(collection: LiveCollection, source: Any) -> Asked:
+def brought(collection: LiveCollection, source: Any) -> KnownItems:
     """Items from elsewhere whose labels are known: (ids, X, labels), or a source as ``read_source`` gives it."""
     now = collection.now()
     ids, X, labels, keywords, details = _from_elsewhere(source)
@@ -214,7 +214,7 @@ def brought(collection: LiveCollection, source: Any) -> Asked:
     if not judged:
         raise InputError("None of these items has a label that an item of the collection has: nothing can be judged.")
     places = np.array(judged)
-    return Asked(
+    return KnownItems(
         now,
         [ids[place] for place in judged],
         None if by_words else np.array([labels[place] for place in judged], dtype=np.str_),
@@ -228,7 +228,7 @@ def brought(collection: LiveCollection, source: Any) -> Asked:
     )
 
 
-def judge(asked: Asked, on_progress: Progress | None) -> Judged:
+def judge(asked: KnownItems, on_progress: Progress | None) -> Judged:
     """Hear all answers, and keep the evidence of the worst mistakes."""
     classifier, n = asked.now.classifier, len(asked.ids)
     p = np.empty((n, len(classifier.classes_)))
@@ -252,7 +252,7 @@ def judge(asked: Asked, on_progress: Progress | None) -> Judged:
     return Judged(p, found, both if said else None)
 
 
-def _words(asked: Asked, part: slice, lines: np.ndarray, table: NeighborTable) -> list[list[Keyword]]:
+def _words(asked: KnownItems, part: slice, lines: np.ndarray, table: NeighborTable) -> list[list[Keyword]]:
     if not len(lines):
         return []
     if asked.now.words is not None:
@@ -266,7 +266,9 @@ def _answers(classifier: LiveClassifier, X: Callable[[slice], np.ndarray], n: in
         yield part, table, classifier._answers.proba(table)
 
 
-def _of_collection(before: Now, now: Now, rows: np.ndarray, blocks: Blocks, words: Any, how: str) -> Asked:
+def _of_collection(
+    before: CollectionState, now: CollectionState, rows: np.ndarray, blocks: Blocks, words: Any, how: str
+) -> KnownItems:
     """Items of the collection ``before``, answered by ``now``."""
     by_words = before.standing.classes.tolist() == [NO_LABEL]
     waiting: dict[str, int] = {}
@@ -275,7 +277,7 @@ def _of_collection(before: Now, now: Now, rows: np.ndarray, blocks: Blocks, word
         waiting["no label"] = int(np.count_nonzero(before.alive & ~has_label))
         waiting["not confirmed"] = int(np.count_nonzero(has_label & ~before.standing.votes))
     numbers = rows.tolist()
-    return Asked(
+    return KnownItems(
         now,
         [before.standing.ids[row] for row in numbers],
         None if by_words else np.array([before.all_labels[row] for row in numbers], dtype=np.str_),
@@ -288,7 +290,7 @@ def _of_collection(before: Now, now: Now, rows: np.ndarray, blocks: Blocks, word
     )
 
 
-def _without(collection: LiveCollection, now: Now, held: np.ndarray) -> Now:
+def _without(collection: LiveCollection, now: CollectionState, held: np.ndarray) -> CollectionState:
     """The collection without some rows, learned anew from the others as it was learned; nothing is written."""
     votes = now.standing.votes.copy()
     votes[held] = False
@@ -303,7 +305,7 @@ def _without(collection: LiveCollection, now: Now, held: np.ndarray) -> Now:
 
     gives = collection.items.gives_keywords()
     gives[held] = False
-    return Now(others, now.version, learned, standing, views, collection.items, gives)
+    return CollectionState(others, now.version, learned, standing, views, collection.items, gives)
 
 
 def _from_elsewhere(source: Any) -> tuple[list[str], Any, list[Any], list[Any], list[Any]]:

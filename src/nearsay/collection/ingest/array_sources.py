@@ -10,8 +10,8 @@ from typing import Any
 
 import numpy as np
 
-from nearsay.collection.ingest.batches import Found
-from nearsay.collection.ingest.columns import KEYWORD_NAMES, Asked, choose_roles, separator_of, split_keywords
+from nearsay.collection.ingest.batches import RawRows
+from nearsay.collection.ingest.columns import KEYWORD_NAMES, ColumnChoices, choose_roles, separator_of, split_keywords
 from nearsay.collection.ingest.text_source import ROWS_AT_ONCE
 from nearsay.core.arrays import row_blocks
 from nearsay.data.files import read_rows
@@ -23,7 +23,7 @@ from nearsay.errors import InputError, SavedFileError, require
 class ArraySource:
     """The rows of an npz or npy file."""
 
-    def __init__(self, path: Path, asked: Asked) -> None:
+    def __init__(self, path: Path, asked: ColumnChoices) -> None:
         self.path = path
         packed = path.suffix.lower() == ".npz"
         asked = asked.of(_arrays_of(path) if packed else [], 0)
@@ -67,12 +67,12 @@ class ArraySource:
         separator = separator_of(cells)
         return [split_keywords(cell, separator) for cell in cells], name
 
-    def __iter__(self) -> Iterator[Found]:
+    def __iter__(self) -> Iterator[RawRows]:
         rows, stem = self._rows, self.path.stem
         for block in row_blocks(self.n_rows, size=ROWS_AT_ONCE):
             numbers = list(range(self.n_rows)[block])
             n = len(numbers)
-            yield Found(
+            yield RawRows(
                 numbers,
                 [f"{stem}:{row}" for row in numbers] if rows.ids is None else _texts(rows.ids[block]),
                 rows.X[block],
@@ -98,7 +98,7 @@ def _texts(values: np.ndarray) -> list[str]:
 class ParquetSource:
     """The rows of a parquet file. A column of lists of numbers is many columns; one of lists of words, keywords."""
 
-    def __init__(self, path: Path, asked: Asked) -> None:
+    def __init__(self, path: Path, asked: ColumnChoices) -> None:
         self.path = path
         parquet = require("pyarrow.parquet", "parquet")
         types: Any = require("pyarrow.types", "parquet")
@@ -151,13 +151,13 @@ class ParquetSource:
         lengths = [len(numbers) for numbers in values.to_pylist() if numbers is not None]
         return max(set(lengths), key=lengths.count) if lengths else 0
 
-    def __iter__(self) -> Iterator[Found]:
+    def __iter__(self) -> Iterator[RawRows]:
         start = 0
         for batch in self._file.iter_batches(batch_size=ROWS_AT_ONCE):
             yield self._found(batch, start)
             start += batch.num_rows
 
-    def _found(self, batch: Any, start: int) -> Found:
+    def _found(self, batch: Any, start: int) -> RawRows:
         roles, n = self.roles, batch.num_rows
         refused: dict[int, str] = {}
         blocks = [self._block(batch.column(column), column, refused) for column in roles.features]
@@ -171,7 +171,7 @@ class ParquetSource:
             for detail, cell in zip(details, self._cells(batch, column), strict=True):
                 if cell:
                     detail[name] = cell
-        return Found(
+        return RawRows(
             rows,
             [id.strip() for id in ids],
             np.hstack(blocks) if blocks else np.zeros((n, 0)),

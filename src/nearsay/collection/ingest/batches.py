@@ -88,7 +88,7 @@ class Batch:
 
 
 @dataclass(eq=False)
-class Found:
+class RawRows:
     """Rows as a reader found them: nothing is checked, and some may be refused already.
 
     Attributes
@@ -119,7 +119,7 @@ class Reader(Protocol):
     # Names of the columns of X, to say which one holds what cannot be used.
     columns: list[str]
 
-    def __iter__(self) -> Iterator[Found]: ...
+    def __iter__(self) -> Iterator[RawRows]: ...
 
 
 class Checks:
@@ -144,7 +144,7 @@ class Checks:
         # Where each id was met.
         self._first: dict[str, int] = {}
 
-    def passed(self, found: Found) -> Batch | None:
+    def passed(self, found: RawRows) -> Batch | None:
         """The rows that can be added; None where that is none of them."""
         with np.errstate(over="ignore", invalid="ignore"):  # what is too large becomes infinite, and is refused
             X = np.ascontiguousarray(found.X, dtype=np.float32)
@@ -177,7 +177,7 @@ class Checks:
             raise InputError(f"{problem}. Nothing was left out, because strict=True; correct it, or drop strict.")
         self.problems.append(problem)
 
-    def _all_good(self, found: Found, holdable: list[bool]) -> bool:
+    def _all_good(self, found: RawRows, holdable: list[bool]) -> bool:
         """Whether nothing is wrong with any of the rows: asked of all at once, which takes a tenth of the time."""
         distinct = set(found.ids)
         return (
@@ -191,7 +191,7 @@ class Checks:
             and all(map(_is_unicode, map("".join, _details(found))))
         )
 
-    def _fault(self, found: Found, place: int, id: str, holdable: bool) -> str | None:
+    def _fault(self, found: RawRows, place: int, id: str, holdable: bool) -> str | None:
         if not id:
             return "the id is empty"
         if (fault := name_fault(id)) is not None:
@@ -233,18 +233,18 @@ class Checks:
         return None
 
 
-def _problem(found: Found, place: int, reason: str, source: str) -> Problem:
+def _problem(found: RawRows, place: int, reason: str, source: str) -> Problem:
     line = None if found.lines is None else found.lines[place]
     id = shown_name(found.ids[place].encode("utf-8", "replace").decode())
     return Problem(found.rows[place], id or None, reason, line, source)
 
 
-def _names(found: Found) -> Iterator[str]:
+def _names(found: RawRows) -> Iterator[str]:
     yield from found.ids
     yield from (word for words in found.keywords if words for word in words)
 
 
-def _details(found: Found) -> Iterator[Iterable[str]]:
+def _details(found: RawRows) -> Iterator[Iterable[str]]:
     yield from (details.values() for details in found.details if details)
 
 

@@ -21,7 +21,7 @@ SEPARATORS = (";", "|", ",")
 
 
 @dataclass(frozen=True)
-class Asked:
+class ColumnChoices:
     """What the caller said of a table: its columns, and whether its first line names them.
 
     ``usual`` is what was said of another table that this one is like: it holds where nothing else is said, and of
@@ -32,19 +32,19 @@ class Asked:
     keywords: Column | None = None
     id: Column | None = None
     header: bool | None = None
-    usual: Asked | None = None
+    usual: ColumnChoices | None = None
 
-    def without_header(self) -> Asked:
+    def without_header(self) -> ColumnChoices:
         """The same columns, of a table with or without a header."""
         return replace(self, header=None, usual=None if self.usual is None else replace(self.usual, header=None))
 
-    def of(self, names: Sequence[str] | None, width: int) -> Asked:
+    def of(self, names: Sequence[str] | None, width: int) -> ColumnChoices:
         """What is said of a table with these columns.
 
         >>> Asked(usual=Asked(id="key", label="kind")).of(["key", "width"], 2).id
         'key'
         """
-        usual = self.usual or Asked()
+        usual = self.usual or ColumnChoices()
 
         def known(given: Column | None, other: Column | None) -> Column | None:
             if given is not None or other is None:
@@ -52,7 +52,9 @@ class Asked:
             number = int(other) if isinstance(other, int) or other.isdecimal() else width
             return other if (other in names if names is not None else number < width) else None
 
-        return Asked(known(self.label, usual.label), known(self.keywords, usual.keywords), known(self.id, usual.id))
+        return ColumnChoices(
+            known(self.label, usual.label), known(self.keywords, usual.keywords), known(self.id, usual.id)
+        )
 
 
 @dataclass(frozen=True)
@@ -69,7 +71,7 @@ class Roles:
 
 
 def choose_roles(
-    names: Sequence[str] | None, is_text: Sequence[bool], asked: Asked, source: str, empty: Collection[int] = ()
+    names: Sequence[str] | None, is_text: Sequence[bool], asked: ColumnChoices, source: str, empty: Collection[int] = ()
 ) -> Roles:
     """Say what each column is, by the rules at the top of this module; an empty one is nothing unless it is named so.
 

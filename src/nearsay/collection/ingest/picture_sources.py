@@ -15,7 +15,7 @@ from typing import Any
 
 import numpy as np
 
-from nearsay.collection.ingest.batches import Found, Reader
+from nearsay.collection.ingest.batches import RawRows, Reader
 from nearsay.collection.store.validate_items import name_fault
 from nearsay.core.arrays import row_blocks
 from nearsay.data.images import IMAGE_ENDINGS, check_image_header, named_images
@@ -62,11 +62,11 @@ class FolderSource:
                 told.append("labels are whole paths: some folders have the same name")
         return told
 
-    def __iter__(self) -> Iterator[Found]:
+    def __iter__(self) -> Iterator[RawRows]:
         for block in row_blocks(self.n_rows, size=PICTURES_AT_ONCE):
             names = self._names[block]
             ids = [name.as_posix() for name in names]
-            yield Found(
+            yield RawRows(
                 list(range(self.n_rows)[block]),
                 ids,
                 np.zeros((len(names), 0)),
@@ -118,12 +118,12 @@ class DescribedPictures:
         self._describe = describe
         self.chosen, self.n_rows, self.columns = reader.chosen, reader.n_rows, reader.columns
 
-    def __iter__(self) -> Iterator[Found]:
+    def __iter__(self) -> Iterator[RawRows]:
         for found in self._reader:
             for block in row_blocks(len(found.ids), size=PICTURES_AT_ONCE):
                 yield self._described(_part(found, block))
 
-    def _described(self, found: Found) -> Found:
+    def _described(self, found: RawRows) -> RawRows:
         places: list[int] = []
         paths: list[Path] = []
         for place, details in enumerate(found.details):
@@ -197,9 +197,9 @@ def leads_out(folder: Path, path: Path) -> bool:
     return not Path(os.path.realpath(path)).is_relative_to(os.path.realpath(folder))
 
 
-def _part(found: Found, block: slice) -> Found:
+def _part(found: RawRows, block: slice) -> RawRows:
     start = block.start or 0
-    return Found(
+    return RawRows(
         found.rows[block],
         found.ids[block],
         found.X[block],

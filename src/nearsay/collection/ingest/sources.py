@@ -19,8 +19,8 @@ from pathlib import Path, PurePosixPath
 from typing import Any
 
 from nearsay.collection.ingest.array_sources import ArraySource, ParquetSource
-from nearsay.collection.ingest.batches import Batch, Checks, Found, Problem, Reader
-from nearsay.collection.ingest.columns import Asked
+from nearsay.collection.ingest.batches import Batch, Checks, Problem, RawRows, Reader
+from nearsay.collection.ingest.columns import ColumnChoices
 from nearsay.collection.ingest.picture_sources import (
     Describe,
     DescribedPictures,
@@ -189,8 +189,8 @@ def read_source(
     """
     path = Path(src)
     tree = taxonomy if taxonomy is None or isinstance(taxonomy, Taxonomy) else Taxonomy.from_csv(taxonomy)
-    usual = Asked(*(None if like is None else like.get(name) for name in READING))
-    asked = Asked(label_column, keywords_column, id_column, header, usual)
+    usual = ColumnChoices(*(None if like is None else like.get(name) for name in READING))
+    asked = ColumnChoices(label_column, keywords_column, id_column, header, usual)
     reader: Any = _reader(path, asked)
     groups, folder = reader.feature_groups, path if path.is_dir() else path.parent
     if isinstance(reader, FolderSource) and labels is None and tree is None:
@@ -213,7 +213,7 @@ def read_source(
     )
 
 
-def _reader(path: Path, asked: Asked) -> Any:
+def _reader(path: Path, asked: ColumnChoices) -> Any:
     if path.is_dir():
         if any(given is not None for given in (asked.label, asked.keywords, asked.id, asked.header)):
             raise InputError(
@@ -248,7 +248,7 @@ def _described(reader: Any, folder: Path, describe: Describe | None, source: str
 class _LabelsBeside:
     """Labels and keywords of a table beside the source, by id."""
 
-    def __init__(self, path: Path, asked: Asked, pictures: Path | None) -> None:
+    def __init__(self, path: Path, asked: ColumnChoices, pictures: Path | None) -> None:
         if not path.exists():
             raise FileNotFoundError(f"There is no table of labels {path}.")
         self._table = id_and_labels(path, asked)
@@ -265,7 +265,7 @@ class _LabelsBeside:
         self._left = set(self._told)
         return self
 
-    def _take(self, found: Found) -> None:
+    def _take(self, found: RawRows) -> None:
         for place, id in enumerate(found.ids):
             name = PurePosixPath(id.replace("\\", "/")).as_posix() if self._pictures is not None and id else id
             line = (found.lines or found.rows)[place]
@@ -278,7 +278,7 @@ class _LabelsBeside:
             else:
                 self._told[name] = found.labels[place], found.keywords[place], found.rows[place], line
 
-    def join(self, found: Found) -> None:
+    def join(self, found: RawRows) -> None:
         """Give the rows the labels and keywords of the table."""
         for place, id in enumerate(found.ids):
             self._left.discard(id)

@@ -15,8 +15,15 @@ from pathlib import Path
 
 import numpy as np
 
-from nearsay.collection.ingest.batches import Found
-from nearsay.collection.ingest.columns import PICTURE_NAMES, Asked, Roles, choose_roles, separator_of, split_keywords
+from nearsay.collection.ingest.batches import RawRows
+from nearsay.collection.ingest.columns import (
+    PICTURE_NAMES,
+    ColumnChoices,
+    Roles,
+    choose_roles,
+    separator_of,
+    split_keywords,
+)
 from nearsay.data.tables import find_column, groups_of, looks_like_a_number
 from nearsay.data.text_tables import (
     WHITE_SPACE,
@@ -43,7 +50,7 @@ Line = tuple[int, list[str] | None, str]
 class TextSource:
     """The rows of a table of text."""
 
-    def __init__(self, path: Path, asked: Asked) -> None:
+    def __init__(self, path: Path, asked: ColumnChoices) -> None:
         self.path = path
         with open(path, encoding="utf-8-sig", errors="surrogateescape", newline="") as file:
             sample = first_lines(file)
@@ -54,7 +61,7 @@ class TextSource:
         # A header is as wide as the table, or one cell short; without one, most lines are as wide.
         widest = Counter(map(len, cut)).most_common(1)[0][0]
         alike = [cells for cells in cut if len(cells) == widest]
-        usual = asked.usual or Asked()
+        usual = asked.usual or ColumnChoices()
         header = usual.header if asked.header is None else asked.header
         if header is None:
             hints = (usual.label if asked.label is None else asked.label, usual.id if asked.id is None else asked.id)
@@ -95,15 +102,15 @@ class TextSource:
                 next(lines, None)
             yield from lines
 
-    def __iter__(self) -> Iterator[Found]:
+    def __iter__(self) -> Iterator[RawRows]:
         lines = enumerate(self.lines())
         while block := [line for _, line in zip(range(ROWS_AT_ONCE), lines, strict=False)]:
             yield self._found(block)
 
-    def _found(self, block: list[tuple[int, Line]]) -> Found:
+    def _found(self, block: list[tuple[int, Line]]) -> RawRows:
         roles = self.roles
         X = np.zeros((len(block), len(roles.features)))
-        found = Found([row for row, _ in block], [], X, [], [], [], lines=[line for _, (line, _, _) in block])
+        found = RawRows([row for row, _ in block], [], X, [], [], [], lines=[line for _, (line, _, _) in block])
         for place, (row, (_, cells, reason)) in enumerate(block):
             if cells is None:
                 found.refused[place] = reason
@@ -129,7 +136,7 @@ class TextSource:
         return named if picture is None else {**named, "path": picture}
 
 
-def id_and_labels(path: Path, asked: Asked) -> TextSource:
+def id_and_labels(path: Path, asked: ColumnChoices) -> TextSource:
     """A table that says of every id its label or keywords: the first column names the item unless another one does."""
     table = TextSource(path, asked)
     roles = table.roles

@@ -9,7 +9,7 @@ import numpy as np
 
 from nearsay.annotate.scorers.relevance import DECAY
 from nearsay.collection.answers import Answer, Keyword, SaidBy
-from nearsay.collection.state.collection_state import Now
+from nearsay.collection.state.collection_state import CollectionState
 from nearsay.collection.state.live_items import NO_LABEL
 from nearsay.collection.state.tree_excerpt import tree_shown
 from nearsay.decision.guarantee import check_share
@@ -18,7 +18,7 @@ from nearsay.posterior.evidence.evidence import Evidence
 
 
 def answers_of(
-    now: Now,
+    now: CollectionState,
     X: np.ndarray,
     accuracy: float | None,
     n_keywords: int,
@@ -36,7 +36,7 @@ def answers_of(
 
 
 def answers_of_rows(
-    now: Now, rows: np.ndarray, accuracy: float | None, n_keywords: int, hedges_at: Sequence[float] = ()
+    now: CollectionState, rows: np.ndarray, accuracy: float | None, n_keywords: int, hedges_at: Sequence[float] = ()
 ) -> list[Answer]:
     """An answer for rows that vote, each by all others."""
     _check_hedged(now, accuracy)
@@ -50,7 +50,7 @@ def answers_of_rows(
     return _spoken(now, names, found, p, words, accuracy, n_keywords, hedges_at)
 
 
-def _check_hedged(now: Now, accuracy: float | None) -> None:
+def _check_hedged(now: CollectionState, accuracy: float | None) -> None:
     if accuracy is None:
         return
     if now.hedged is None:
@@ -62,7 +62,7 @@ def _check_hedged(now: Now, accuracy: float | None) -> None:
 
 
 def _spoken(
-    now: Now,
+    now: CollectionState,
     names: Sequence[str | None],
     found: list[Evidence],
     p: np.ndarray,
@@ -106,7 +106,7 @@ def _hedge(node: Any) -> dict[str, Any]:
 
 
 def _answer(
-    now: Now,
+    now: CollectionState,
     name: str | None,
     said: Evidence,
     node: Any,
@@ -144,12 +144,12 @@ def _shares(n: int) -> np.ndarray:
     return weights / weights.sum() if n else weights
 
 
-def keywords_said(now: Now, X: np.ndarray, neighbors: Sequence[Sequence[int]]) -> list[list[Keyword]]:
+def keywords_said(now: CollectionState, X: np.ndarray, neighbors: Sequence[Sequence[int]]) -> list[list[Keyword]]:
     """The keywords of each item: as was learned, or by a vote of these neighbors where nothing was."""
     return votes_of(now, neighbors) if now.words is None else now.words.of_queries(X)
 
 
-def votes_of(now: Now, neighbors: Sequence[Sequence[int]]) -> list[list[Keyword]]:
+def votes_of(now: CollectionState, neighbors: Sequence[Sequence[int]]) -> list[list[Keyword]]:
     """The keywords of each item by the row numbers of its neighbors, nearest first."""
     return [keywords_of([now.keywords[row] for row in rows], _shares(len(rows))) for rows in neighbors]
 

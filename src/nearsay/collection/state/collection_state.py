@@ -7,16 +7,16 @@ from functools import cached_property
 
 import numpy as np
 
-from nearsay.collection.state.keyword_state import KeywordsNow
+from nearsay.collection.state.keyword_state import KeywordState
 from nearsay.collection.state.learned import Learned, LiveClassifier
-from nearsay.collection.state.live_items import NO_LABEL, LiveItems, Standing
+from nearsay.collection.state.live_items import NO_LABEL, LiveItems, VotingState
 from nearsay.collection.state.live_views import LiveViews
-from nearsay.collection.state.neighbor_radius_cache import KnownReach
+from nearsay.collection.state.neighbor_radius_cache import NeighborRadiusCache
 from nearsay.decision.hedged import HedgedClassifier
 from nearsay.neighbors.table import NeighborTable
 
 
-class Now:
+class CollectionState:
     """The collection at one version, as its answers see it."""
 
     def __init__(
@@ -24,7 +24,7 @@ class Now:
         left_out: Callable[[LiveViews, int], NeighborTable],
         version: int,
         learned: Learned,
-        standing: Standing,
+        standing: VotingState,
         views: LiveViews,
         items: LiveItems,
         gives_keywords: np.ndarray | None = None,
@@ -34,8 +34,8 @@ class Now:
         self.learned = learned
         self.standing = standing
         self.views = views
-        self._before: KeywordsNow | None = None
-        self._reach_before: KnownReach | None = None
+        self._before: KeywordState | None = None
+        self._reach_before: NeighborRadiusCache | None = None
         self._gives = items.gives_keywords() if gives_keywords is None else gives_keywords
         self.all_labels, self.keywords, self.details = (
             items.columns[name] for name in ("label", "keywords", "details")
@@ -54,21 +54,21 @@ class Now:
         )
 
     @cached_property
-    def _reach(self) -> KnownReach:
+    def _reach(self) -> NeighborRadiusCache:
         """How far the neighbors of rows reach, those that were met."""
         view, before = self.views.first, self._reach_before
         self._reach_before = None
-        return KnownReach.unknown(view) if before is None else before.following(view)
+        return NeighborRadiusCache.unknown(view) if before is None else before.following(view)
 
     @cached_property
-    def words(self) -> KeywordsNow | None:
+    def words(self) -> KeywordState | None:
         """What answers with keywords; None where none were learned."""
         learned = self.learned.keywords
         if learned is None:
             return None
-        return KeywordsNow(learned, self._gives, self.keywords, self.views.all_rows, self._before)
+        return KeywordState(learned, self._gives, self.keywords, self.views.all_rows, self._before)
 
-    def follow(self, before: Now) -> None:
+    def follow(self, before: CollectionState) -> None:
         """This is the version after another one, with the same learned: what was made for that serves here too."""
         self._before = before.__dict__.get("words", before._before)
         self._reach_before = before.__dict__.get("_reach", before._reach_before)

@@ -20,7 +20,7 @@ from nearsay.core.arrays import evenly, within_range
 from nearsay.distances.named import as_distance
 from nearsay.errors import InputError
 from nearsay.posterior.views.feature_group import View
-from nearsay.posterior.views.row_transforms import LearnedLooks, LinearMap, Look
+from nearsay.posterior.views.row_transforms import LearnedTransforms, LinearMap, RowTransform
 
 # Distances that are the same both ways, so that one pass says whose neighbor a new row is.
 METRICS = ("euclidean", "cosine", "manhattan", "correlation", "chi2", "hellinger", "jensen_shannon", "canberra")
@@ -86,7 +86,7 @@ class FeatureGroups:
         """Fitted views: all groups together, then each by its own distance; of one group that alone."""
         views = [make(name, slice(*ends), self.metrics[name]) for name, ends in self.columns.items()]
         if len(views) > 1:
-            look = Look(TOGETHER, distance=self.together)
+            look = RowTransform(TOGETHER, distance=self.together)
             views.insert(0, make("all", None, look.distance, look=look, looks=_AllGroups(self, look, X, labels)))
         return [view.fit(X, labels, n_classes) for view in views]
 
@@ -124,14 +124,14 @@ class ScaledColumns:
         return largest * float(np.abs(self.scales).max(initial=0.0))
 
 
-class _AllGroups(LearnedLooks):
+class _AllGroups(LearnedTransforms):
     """The one look at all groups together; it knows no labels."""
 
-    def __init__(self, groups: FeatureGroups, look: Look, X: np.ndarray, labels: np.ndarray) -> None:
+    def __init__(self, groups: FeatureGroups, look: RowTransform, X: np.ndarray, labels: np.ndarray) -> None:
         super().__init__([look], X, labels)
         self._scaled = ScaledColumns(groups.scales(X))
 
-    def whole(self, look: Look) -> Any:
+    def whole(self, look: RowTransform) -> Any:
         return self._scaled
 
 

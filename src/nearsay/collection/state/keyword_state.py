@@ -11,7 +11,7 @@ from nearsay.collection.state.learned_keywords import LearnedKeywords
 from nearsay.collection.state.live_views import LiveView, Voters
 
 
-class KeywordsNow:
+class KeywordState:
     """What answers with keywords at one version.
 
     Parameters
@@ -21,12 +21,12 @@ class KeywordsNow:
         The rows that pass their keywords on.
     keywords : the keywords of every row.
     all_rows : function that gives all rows.
-    before : KeywordsNow of an earlier version, optional
+    before : KeywordState of an earlier version, optional
         What has not changed since is taken from it.
     """
 
     def __init__(
-        self, learned: LearnedKeywords, gives: np.ndarray, keywords: Any, all_rows: Any, before: KeywordsNow | None
+        self, learned: LearnedKeywords, gives: np.ndarray, keywords: Any, all_rows: Any, before: KeywordState | None
     ) -> None:
         self._learned, self._keywords, self._all_rows = learned, keywords, all_rows
         fold = np.full(len(gives), -1, np.int8)

@@ -23,7 +23,7 @@ import numpy as np
 
 from nearsay.collection.state.feature_groups import FeatureGroups
 from nearsay.collection.state.learned_keywords import LearnedKeywords
-from nearsay.collection.state.live_views import LiveView, LiveViews, Sight, Voters, checked_queries
+from nearsay.collection.state.live_views import LiveTransform, LiveView, LiveViews, Voters, checked_queries
 from nearsay.core.arrays import row_blocks
 from nearsay.data.saved import saved_objects
 from nearsay.decision.calibration import LEFT_OUT_ROWS_WORTH_ONE, Calibration
@@ -128,7 +128,7 @@ class Learned:
     asked : (posterior, n_neighbors) as ``learn`` was given them, to learn in the same way again.
     """
 
-    sights: list[Sight]
+    sights: list[LiveTransform]
     n_neighbors: int
     members: tuple[int, ...] | None
     posterior: Any
@@ -191,7 +191,7 @@ class Learned:
         return learned
 
     @property
-    def all_sights(self) -> list[Sight]:
+    def all_sights(self) -> list[LiveTransform]:
         """How rows are seen, for labels and for keywords."""
         return self.sights if self.keywords is None else [*self.sights, self.keywords.sight]
 
@@ -373,7 +373,7 @@ class LiveClassifier(NeighborClassifier):
         )
 
 
-def _fits(sight: Sight, some: np.ndarray) -> bool:
+def _fits(sight: LiveTransform, some: np.ndarray) -> bool:
     """Whether rows can be seen so, in whole and in each fold."""
     if sight.columns is not None and not 0 <= sight.columns[0] < sight.columns[1] <= some.shape[1]:
         return False
@@ -388,15 +388,17 @@ def _index_of(view: LiveView) -> NeighborIndex:
     return index
 
 
-def sight_of(view: View) -> Sight:
+def sight_of(view: View) -> LiveTransform:
     """How a view sees rows, as a collection keeps it."""
     if isinstance(view.columns, slice):
-        return Sight(view.name, view.distance.name, columns=(view.columns.start, view.columns.stop))
+        return LiveTransform(view.name, view.distance.name, columns=(view.columns.start, view.columns.stop))
     if view.look is None or view.looks is None:
-        return Sight(view.seen_by, view.distance.name)
+        return LiveTransform(view.seen_by, view.distance.name)
     whole = view.looks.whole(view.look)
     folds = range(view.looks.fold.max(initial=-1) + 1) if view.knows_labels else ()
-    return Sight(view.look.name, view.look.distance, whole, tuple(view.looks.without(f, view.look) for f in folds))
+    return LiveTransform(
+        view.look.name, view.look.distance, whole, tuple(view.looks.without(f, view.look) for f in folds)
+    )
 
 
 def _records(classifier: NeighborClassifier) -> Records:

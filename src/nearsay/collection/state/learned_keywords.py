@@ -19,8 +19,8 @@ from scipy.sparse import csr_array
 
 from nearsay.annotate.scorers.relevance import Relevance
 from nearsay.collection.answers import Keyword
-from nearsay.collection.state.live_views import Sight
-from nearsay.collection.state.word_odds import Pairs, WordOdds
+from nearsay.collection.state.live_views import LiveTransform
+from nearsay.collection.state.word_odds import WordOdds, WordPairs
 from nearsay.core.arrays import evenly, within_range
 from nearsay.core.parallel import one_blas_thread
 from nearsay.data.keywords import Keywords
@@ -57,14 +57,19 @@ class LearnedKeywords:
     n_neighbors : how many vote.
     """
 
-    sight: Sight
+    sight: LiveTransform
     fold: np.ndarray
     odds: WordOdds
     n_neighbors: int = NEIGHBORS
 
     @classmethod
     def from_rows(
-        cls, X: np.ndarray, keywords: Sequence[Sequence[str]], numbers: np.ndarray, n_store_rows: int, first: Sight
+        cls,
+        X: np.ndarray,
+        keywords: Sequence[Sequence[str]],
+        numbers: np.ndarray,
+        n_store_rows: int,
+        first: LiveTransform,
     ) -> LearnedKeywords | None:
         """Learn from rows that have keywords; ``numbers`` are theirs in the store. None where they are too few.
 
@@ -127,19 +132,21 @@ class OneScale:
         return float(((largest + np.abs(self.center)) * self.scale).max(initial=0.0))
 
 
-def _sights(X: np.ndarray, keywords: csr_array, place: np.ndarray, first: Sight) -> Iterable[Sight]:
+def _sights(X: np.ndarray, keywords: csr_array, place: np.ndarray, first: LiveTransform) -> Iterable[LiveTransform]:
     """The views to try: as the collection sees its rows, at one scale, and projected to keywords."""
     yield replace(first, without=())
     standardized: Any = OneScale(*_scales(X))
-    yield Sight("standardized", "sqeuclidean", standardized)
+    yield LiveTransform("standardized", "sqeuclidean", standardized)
     for name, learn in PROJECTIONS.items() if X.shape[1] <= MOST_COLUMNS else ():
         whole = learn(X, keywords)
         without = [learn(X[place != fold], csr_array(keywords[place != fold])) for fold in range(FOLDS)]
         if whole is not None and all(without):
-            yield Sight(name, "sqeuclidean", whole, tuple(each for each in without if each is not None))
+            yield LiveTransform(name, "sqeuclidean", whole, tuple(each for each in without if each is not None))
 
 
-def _past_pairs(sight: Sight, X: np.ndarray, keywords: csr_array, place: np.ndarray, asked: np.ndarray) -> Pairs:
+def _past_pairs(
+    sight: LiveTransform, X: np.ndarray, keywords: csr_array, place: np.ndarray, asked: np.ndarray
+) -> WordPairs:
     """What neighbors of other folds say of some rows."""
     distance = as_distance(sight.metric)
     votes, words, has = [], [], []
@@ -162,7 +169,7 @@ def _past_pairs(sight: Sight, X: np.ndarray, keywords: csr_array, place: np.ndar
     all_has = np.concatenate(has)
     n_others = len(asked) * keywords.shape[1] - len(all_has)
     n_missed = int(keywords[asked].sum()) - int(all_has.sum())
-    return Pairs(np.concatenate(votes), np.concatenate(words), all_has, n_others, n_missed)
+    return WordPairs(np.concatenate(votes), np.concatenate(words), all_has, n_others, n_missed)
 
 
 def _holds(keywords: csr_array, lines: np.ndarray, words: np.ndarray) -> np.ndarray:

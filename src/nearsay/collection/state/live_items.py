@@ -24,7 +24,7 @@ NO_LABEL = ""
 
 
 @dataclass(frozen=True)
-class Standing:
+class VotingState:
     """Who votes, and for what, at one version.
 
     Attributes
@@ -66,7 +66,7 @@ class LiveItems:
         self._numbers = GrowingArray(self._numbered(items.labels))
         self._confirmed = GrowingArray(items.confirmed.copy())
         self._has_words = GrowingArray(_filled(items.keywords))
-        self._standing: Standing | None = None
+        self._standing: VotingState | None = None
         self.row_of = {id: row for row, id in enumerate(items.ids.tolist()) if items.alive[row]}
 
     def __len__(self) -> int:
@@ -134,7 +134,7 @@ class LiveItems:
 
     # ------------------------------------------------------------ who votes
 
-    def standing(self) -> Standing:
+    def standing(self) -> VotingState:
         """Who votes now, and for what."""
         if self._standing is None:
             self._standing = self._counted()
@@ -147,7 +147,7 @@ class LiveItems:
             counts = counts & self._confirmed.values[rows]
         return np.where(counts, self._numbers.values[rows], -1)
 
-    def _counted(self) -> Standing:
+    def _counted(self) -> VotingState:
         """Counted over all rows."""
         voted = self._voted(slice(None))
         votes = voted >= 0
@@ -161,9 +161,9 @@ class LiveItems:
         self._place = np.zeros(len(names) + 1, np.int64)  # the last is that of −1
         self._place[order] = np.arange(len(order))
         self._votes, self._labels = GrowingArray(votes), GrowingArray(self._place[voted])
-        return Standing(votes, self._labels.values, names[order], self._ids.values)
+        return VotingState(votes, self._labels.values, names[order], self._ids.values)
 
-    def _follow(self, rows: np.ndarray, before: np.ndarray) -> Standing | None:
+    def _follow(self, rows: np.ndarray, before: np.ndarray) -> VotingState | None:
         """Who votes after these rows have changed; None where all have to be counted again."""
         standing, voted = self._standing, self._voted(rows)
         if standing is None or (standing.classes == NO_LABEL).all():
@@ -182,18 +182,18 @@ class LiveItems:
                 self._votes = _with(self._votes, rows, voted >= 0)
             if not np.array_equal(voted, before):
                 self._labels = _with(self._labels, rows, labels)
-        return Standing(self._votes.values, self._labels.values, standing.classes, self._ids.values)
+        return VotingState(self._votes.values, self._labels.values, standing.classes, self._ids.values)
 
     def gives_keywords(self) -> np.ndarray:
         """(n_rows,) bool: the rows that pass their keywords on."""
         return self._of_words().votes
 
-    def _of_words(self) -> Standing:
+    def _of_words(self) -> VotingState:
         """Where no label counts, those that have keywords give them; they are all of one class, which is no label."""
         counts = self.alive & self._has_words.values
         if not self.machines_vote:
             counts &= self._confirmed.values
-        return Standing(counts, np.zeros(len(self), np.int64), np.array([NO_LABEL]), self._ids.values)
+        return VotingState(counts, np.zeros(len(self), np.int64), np.array([NO_LABEL]), self._ids.values)
 
 
 def _with(array: GrowingArray, rows: np.ndarray, values: np.ndarray) -> GrowingArray:

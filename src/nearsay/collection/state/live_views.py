@@ -34,7 +34,7 @@ from nearsay.search.exact import ExactSearch
 
 
 @dataclass(frozen=True)
-class Sight:
+class LiveTransform:
     """How rows are seen: some columns or all, mapped or as they are, and measured.
 
     Attributes
@@ -90,7 +90,7 @@ class Voters:
 class LiveView:
     """The rows in one view. Never changes: ``changed`` gives another one, which shares the memory."""
 
-    def __init__(self, sight: Sight, X: np.ndarray, voters: Voters) -> None:
+    def __init__(self, sight: LiveTransform, X: np.ndarray, voters: Voters) -> None:
         self.sight = sight
         self.voters = voters
         distance = as_distance(sight.metric)
@@ -169,7 +169,7 @@ class LiveViews:
         self.all_rows = all_rows
 
     @classmethod
-    def of(cls, sights: Sequence[Sight], voters: Voters, all_rows: Any) -> LiveViews:
+    def of(cls, sights: Sequence[LiveTransform], voters: Voters, all_rows: Any) -> LiveViews:
         """These views of all rows."""
         X = all_rows()
         return cls([LiveView(sight, X, voters) for sight in sights], all_rows)

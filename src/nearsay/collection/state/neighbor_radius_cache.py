@@ -14,14 +14,14 @@ from dataclasses import dataclass
 import numpy as np
 
 from nearsay.collection.state.live_views import LiveView
-from nearsay.neighbors.living.query_scan import Look, screens
+from nearsay.neighbors.living.query_scan import QueryScan, screens
 
 # With more rows that come or go, all is unknown.
 MOST_CHANGED = 32
 
 
 @dataclass(frozen=True, eq=False)
-class KnownReach:
+class NeighborRadiusCache:
     """What is known of one version; versions in which the same rows vote share it.
 
     Attributes
@@ -34,11 +34,11 @@ class KnownReach:
     votes: np.ndarray
 
     @classmethod
-    def unknown(cls, view: LiveView) -> KnownReach:
+    def unknown(cls, view: LiveView) -> NeighborRadiusCache:
         """Nothing is known yet."""
         return cls(np.full(len(view.voters.votes), np.nan), view.voters.votes)
 
-    def following(self, view: LiveView) -> KnownReach:
+    def following(self, view: LiveView) -> NeighborRadiusCache:
         """What is still known where other rows vote."""
         before, now = self.votes, view.voters.votes
         if before is now or np.array_equal(before, now):
@@ -48,6 +48,6 @@ class KnownReach:
         if len(changed) > MOST_CHANGED or view.sight.without or not screens(view.search):
             return self.unknown(view)
         values = np.concatenate([self.values, np.full(len(now) - len(before), np.nan)])
-        for look in Look.each(view.search, view.search.rows_.take(changed)):
+        for look in QueryScan.each(view.search, view.search.rows_.take(changed)):
             values[look.may_be_within(np.where(np.isnan(values), -1.0, values))] = np.nan
-        return KnownReach(values, now)
+        return NeighborRadiusCache(values, now)

@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 
 from nearsay.collection.answers import SaidBy
-from nearsay.collection.state.collection_state import Now
+from nearsay.collection.state.collection_state import CollectionState
 from nearsay.errors import InputError, unknown_name
 from nearsay.neighbors import neighbor_search
 from nearsay.neighbors.table import NeighborTable
@@ -101,7 +101,7 @@ class ToLabel:
         return {**asdict(self), "text": str(self)}
 
 
-def likely_mistakes(now: Now, n: int | None, said_right: Collection[int] = ()) -> list[Mistake]:
+def likely_mistakes(now: CollectionState, n: int | None, said_right: Collection[int] = ()) -> list[Mistake]:
     """Items whose label is not the most probable by all others, the clearest first; at most ``n``.
 
     Rows whose label is ``said_right`` by a person are left out.
@@ -138,7 +138,7 @@ def _neighbors(share: float, ids: list[str], labels: list[str], far: list[float]
 
 
 def near_duplicates(
-    now: Now, distance: float | None, across: str | Callable[[dict[str, Any]], Any] | None
+    now: CollectionState, distance: float | None, across: str | Callable[[dict[str, Any]], Any] | None
 ) -> list[Duplicate]:
     """Pairs of items up to a distance apart, found exactly; nearest first, then by row number."""
     if distance is not None and not distance >= 0:
@@ -170,7 +170,7 @@ def near_duplicates(
     ]
 
 
-def _detail(now: Now, name: str) -> Callable[[dict[str, Any]], Any]:
+def _detail(now: CollectionState, name: str) -> Callable[[dict[str, Any]], Any]:
     """A function that gives this detail of an item; an error where no item has one of that name."""
     known = {each for row in np.flatnonzero(now.alive).tolist() for each in now.details[row] or ()}
     if not known:
@@ -183,14 +183,14 @@ def _detail(now: Now, name: str) -> Callable[[dict[str, Any]], Any]:
     return lambda details: details.get(name)
 
 
-def _twin_limits(now: Now, table: NeighborTable) -> np.ndarray:
+def _twin_limits(now: CollectionState, table: NeighborTable) -> np.ndarray:
     """How near a row has to be to be a twin: far nearer than rows here usually are to their neighbors."""
     usual = table.distances[:, -1:]
     share = now.learned.novelty.twin_share if now.learned.novelty.k else 0.0
     return np.where(np.isfinite(usual), share * usual, 0.0)
 
 
-def label_next(now: Now, n: int) -> list[ToLabel]:
+def label_next(now: CollectionState, n: int) -> list[ToLabel]:
     """Items without a vote: uncertain, unusual, and far from those already picked; at most ``n``."""
     if n < 1:
         raise InputError(f"n must be a whole number of at least 1; got {n!r}.")

@@ -23,7 +23,7 @@ NEW = -1
 
 
 @dataclass(frozen=True)
-class Pairs:
+class WordPairs:
     """Pairs of an item that was asked and a word that a neighbor has.
 
     Attributes
@@ -63,7 +63,7 @@ class WordOdds:
     shifts: np.ndarray
 
     @classmethod
-    def shared(cls, pairs: Pairs, words: np.ndarray, share: np.ndarray, n_rows: int) -> WordOdds:
+    def shared(cls, pairs: WordPairs, words: np.ndarray, share: np.ndarray, n_rows: int) -> WordOdds:
         """One sigmoid for all words; ``share`` is of ``n_rows`` items those that have each word.
 
         A vote of a half was right every second time, a whole one always:
@@ -82,7 +82,7 @@ class WordOdds:
         start = cls(usual, np.append(np.zeros(n_columns - 2), [1.0, 0.0]), words, log_odds, flat + 1.0, flat)
         return replace(start, weights=start._best_weights(pairs))
 
-    def loss(self, pairs: Pairs) -> float:
+    def loss(self, pairs: WordPairs) -> float:
         """The log loss of all pairs, those without a vote included: they go by how many of them were missed."""
         said = self._said(pairs.votes, pairs.words)
         of_votes = float(np.logaddexp(0.0, said).sum() - said[pairs.has].sum())
@@ -90,7 +90,7 @@ class WordOdds:
         rate = missed / max(others, 1)
         return of_votes - float(xlogy(missed, rate) + xlogy(others - missed, 1 - rate))
 
-    def with_own(self, pairs: Pairs) -> WordOdds:
+    def with_own(self, pairs: WordPairs) -> WordOdds:
         """The same with a slope and a shift for every word, held near those of all words as far as pairs are few."""
         said, word, n = self._shared_said(pairs.votes, pairs.words), pairs.words, len(self.log_odds)
 
@@ -140,7 +140,7 @@ class WordOdds:
         scaled = [votes[:, number] / usual for number, usual in enumerate(self.usual)]
         return [column for each in scaled for column in (each, np.arcsinh(each / FAINT))]
 
-    def _best_weights(self, pairs: Pairs) -> np.ndarray:
+    def _best_weights(self, pairs: WordPairs) -> np.ndarray:
         """The weights of least log loss, by Newton's steps, halved where one goes too far."""
         columns = np.stack([*self._columns(pairs.votes), self.log_odds[pairs.words], np.ones(len(pairs.words))], axis=1)
         has, pull = pairs.has.astype(np.float64), RIDGE * len(pairs.words)

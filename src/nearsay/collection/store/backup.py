@@ -20,7 +20,7 @@ from nearsay.collection.store.database import NAME, Database
 from nearsay.collection.store.files.durable_files import copy_file, storage_errors, sync_folder, sync_tree
 from nearsay.collection.store.files.folder import UPLOADS, Folder
 from nearsay.collection.store.files.writer_lock import locked
-from nearsay.collection.store.shard_files import Shard
+from nearsay.collection.store.shard_files import ShardFile
 from nearsay.errors import InputError, StorageError
 
 LOCK = ".lock"
@@ -57,7 +57,7 @@ def _copy_named(database: Database, collection: Folder, to: Path) -> None:
             _copy(folder, file, to / learned_files.FOLDER / state["folder"] / name, state["files"][name])
     sealed = collection.folder(shard_files.FOLDER)
     for found in database.all("SELECT * FROM shards"):
-        shard = Shard(*found)
+        shard = ShardFile(*found)
         if sealed is None or sealed.file(shard.file) is None:
             raise StorageError(f"Cannot back up: {collection.path / shard_files.FOLDER / shard.file} is missing. {SEE}")
         _copy(sealed, shard.file, to / shard_files.FOLDER / shard.file, shard.sha256)

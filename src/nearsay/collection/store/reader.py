@@ -23,7 +23,7 @@ from nearsay.collection.store.stored_values import (
     from_json,
     not_as_written,
 )
-from nearsay.collection.store.user_decisions import Remembered
+from nearsay.collection.store.user_decisions import UserDecisions
 from nearsay.errors import InputError, StorageError
 
 # One end at a time: asked for both, SQLite would read the table.
@@ -95,11 +95,11 @@ class ReadableStore:
         return found
 
     @cached_property
-    def remembered(self) -> Remembered:
+    def remembered(self) -> UserDecisions:
         """What the user named for this collection on this machine."""
         text = self._database.one("SELECT value FROM about WHERE name = 'id'")
         found = None if text is None else from_json(text, "'id'")
-        return Remembered.of(self.path, found if isinstance(found, str) else "")
+        return UserDecisions.of(self.path, found if isinstance(found, str) else "")
 
     @property
     def taxonomy(self) -> list[tuple[str, str]] | None:

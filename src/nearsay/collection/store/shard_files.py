@@ -42,7 +42,7 @@ LARGEST_ROW = 1 << 40
 
 
 @dataclass(frozen=True)
-class Shard:
+class ShardFile:
     """A sealed file: its first row, its number of rows, its name in the folder and its checksum."""
 
     first: int
@@ -69,9 +69,9 @@ class Shards:
         """Where the files of sealed rows lie."""
         return self._collection.path / FOLDER
 
-    def sealed(self) -> list[Shard]:
+    def sealed(self) -> list[ShardFile]:
         """All shards, first rows first, one behind the other."""
-        shards = [Shard(*found) for found in self.database.all("SELECT * FROM shards ORDER BY first")]
+        shards = [ShardFile(*found) for found in self.database.all("SELECT * FROM shards ORDER BY first")]
         end = 0
         for shard in shards:
             whole = all(type(number) is int and 0 <= number < LARGEST_ROW for number in (shard.first, shard.n_rows))
@@ -134,7 +134,7 @@ class Shards:
             found[of == number] = rows[wanted[of == number] - shards[number].first]
         return found
 
-    def opened(self, shard: Shard) -> np.ndarray:
+    def opened(self, shard: ShardFile) -> np.ndarray:
         """A shard as a read-only memory map; refused where the file cannot be the one that was written."""
         if shard.file not in self._opened:
             folder = self._collection.folder(FOLDER)
@@ -145,14 +145,14 @@ class Shards:
             )
         return self._opened[shard.file]
 
-    def checksum(self, shard: Shard) -> str:
+    def checksum(self, shard: ShardFile) -> str:
         """SHA-256 of the file of a shard."""
         folder = self._collection.folder(FOLDER)
         assert folder is not None
         with folder.reading(shard.file) as file:
             return checksum(file)
 
-    def write(self, first: int, parts: list[np.ndarray]) -> list[Shard]:
+    def write(self, first: int, parts: list[np.ndarray]) -> list[ShardFile]:
         """Write rows from ``first`` on as new shards, on the disk when this returns, and named by nobody yet."""
         rows, written = sum(len(part) for part in parts), []
         with storage_errors(f"seal {rows:,} rows in {self.folder}"):
@@ -160,12 +160,12 @@ class Shards:
             for some in _cut(parts, SHARD_ROWS):
                 n_rows = sum(len(part) for part in some)
                 file = f"{first:012d}-{secrets.token_hex(8)}.npy"
-                written.append(Shard(first, n_rows, file, write_array(folder, file, some)))
+                written.append(ShardFile(first, n_rows, file, write_array(folder, file, some)))
                 first += n_rows
             sync_folder(folder)
         return written
 
-    def name(self, shards: list[Shard]) -> None:
+    def name(self, shards: list[ShardFile]) -> None:
         """Let shards count, within the transaction that the caller holds; their rows leave the tail."""
         values = [(shard.first, shard.n_rows, shard.file, shard.sha256) for shard in shards]
         self.database.execute_many("INSERT INTO shards VALUES (?, ?, ?, ?)", values)

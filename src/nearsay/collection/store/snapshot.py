@@ -24,7 +24,7 @@ import numpy as np
 from nearsay.collection.store.database import Database
 from nearsay.collection.store.events import last_digest
 from nearsay.collection.store.files.durable_files import bytes_of, checksum, npy_header, storage_errors, sync_folder
-from nearsay.collection.store.shard_files import Shard, Shards, open_shard
+from nearsay.collection.store.shard_files import ShardFile, Shards, open_shard
 from nearsay.data.replacing import replacing
 from nearsay.errors import InputError, StorageError
 
@@ -54,7 +54,7 @@ class Snapshot:
     digest: str
     n_rows: int
     n_columns: int
-    shards: list[Shard]
+    shards: list[ShardFile]
     forgotten: list[int]
 
     @classmethod
@@ -131,19 +131,19 @@ def _write_tail(tail: np.ndarray, first: int, path: Path) -> dict[str, Any]:
     name = f"{path.stem}-rows-{first}-{first + len(tail)}-{sha256[:16]}.npy"
     with replacing(path.with_name(name)) as out:
         out.writelines(content)
-    return _described(Shard(first, len(tail), name, sha256), name)
+    return _described(ShardFile(first, len(tail), name, sha256), name)
 
 
-def _shard(snapshot: Path, file: str, first: int, n_rows: int, sha256: str) -> Shard:
+def _shard(snapshot: Path, file: str, first: int, n_rows: int, sha256: str) -> ShardFile:
     """A shard as the snapshot describes it; it lies where the snapshot says, seen from there."""
     if not (type(file) is type(sha256) is str and type(first) is type(n_rows) is int and min(first, n_rows) >= 0):
         raise ValueError("a shard is described otherwise")
     if os.path.isabs(file):
         raise ValueError(f"{file!r} is no relative path")
-    return Shard(file=os.path.normpath(snapshot.parent / file), first=first, n_rows=n_rows, sha256=sha256)
+    return ShardFile(file=os.path.normpath(snapshot.parent / file), first=first, n_rows=n_rows, sha256=sha256)
 
 
-def _described(shard: Shard, file: str) -> dict[str, Any]:
+def _described(shard: ShardFile, file: str) -> dict[str, Any]:
     return {
         "file": Path(file).as_posix(),
         "first": shard.first,

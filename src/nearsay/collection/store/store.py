@@ -38,7 +38,7 @@ from nearsay.collection.store.files.writer_lock import WriterLock
 from nearsay.collection.store.items import add_items, change_items, columns_of
 from nearsay.collection.store.orphaned_files import remove_garbage
 from nearsay.collection.store.reader import ReadableStore
-from nearsay.collection.store.shard_files import Shard, check_min_rows, vectors_digest
+from nearsay.collection.store.shard_files import ShardFile, check_min_rows, vectors_digest
 from nearsay.collection.store.stored_values import ADVICE, check_n_columns, check_settings
 from nearsay.collection.store.undo import event_to_undo, turned_back
 from nearsay.collection.store.validate_items import (
@@ -198,7 +198,7 @@ class Store(ReadableStore):
         with self._writing(new_files=True):
             first, sealed_end = self.n_rows, self._shards.sealed_end()
             numbers = list(range(first, first + n))
-            sealed: list[Shard] = []
+            sealed: list[ShardFile] = []
             if first - sealed_end + n >= shard_files.SHARD_ROWS:
                 sealed = self._shards.write(sealed_end, [self._shards.tail(), rows])
             with self._database.transaction():

@@ -30,7 +30,7 @@ LONGEST_ENTRY = 1 << 20
 
 
 @dataclass
-class Remembered:
+class UserDecisions:
     """What the user named for one collection.
 
     Attributes
@@ -46,7 +46,7 @@ class Remembered:
     models: dict[str, tuple[str, str]] = field(default_factory=dict)
 
     @classmethod
-    def of(cls, path: Path, id: str) -> Remembered:
+    def of(cls, path: Path, id: str) -> UserDecisions:
         """What was named before; nothing where there is no entry, or one that cannot be read."""
         found = cls(Path(os.path.realpath(path)), id)
         with suppress(OSError, ValueError, KeyError, TypeError, AttributeError):

@@ -364,7 +364,7 @@ SAVABLE: dict[str, Savable] = {
     ),
     # views of the rows
     "Look": _class(
-        "posterior.views.row_transforms:Look",
+        "posterior.views.row_transforms:RowTransform",
         name=TEXT,
         power=NONE | FLOAT,
         pull=FLOAT,
@@ -381,7 +381,7 @@ SAVABLE: dict[str, Savable] = {
         further=NONE | floats("between _"),
     ),
     "LearnedLooks": _class(
-        "posterior.views.row_transforms:LearnedLooks",
+        "posterior.views.row_transforms:LearnedTransforms",
         looks=list_of(of("Look"), "looks"),
         X=numbers("rows columns"),
         labels=ints("rows"),
@@ -708,7 +708,7 @@ SAVABLE: dict[str, Savable] = {
         _near=dict_of(TEXT, of("LandmarkFeatures")),
         blocks_=dict_of(TEXT, SLICE),
     ),
-    "ScaledColumnsOfSpace": _class("annotate.keyword_columns:View", name=TEXT, divisors=floats("_")),
+    "ScaledColumnsOfSpace": _class("annotate.keyword_columns:ColumnView", name=TEXT, divisors=floats("_")),
     "LandmarkFeatures": _estimator(
         "annotate.scorers.landmarks:LandmarkFeatures",
         "weights n_landmarks n_components sharpness",
@@ -821,7 +821,7 @@ SAVABLE: dict[str, Savable] = {
         shifts=floats("words+1"),
     ),
     "Sight": _class(
-        "collection.state.live_views:Sight",
+        "collection.state.live_views:LiveTransform",
         name=TEXT,
         metric=TEXT,
         whole=NONE | of("LinearMap OneScale ScaledColumns"),

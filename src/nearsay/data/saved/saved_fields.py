@@ -96,7 +96,7 @@ class Savable:
 
 
 @dataclass
-class Sizes:
+class FieldSizes:
     """The sizes that one object and its fields agree on."""
 
     known: dict[str, int] = field(default_factory=dict)
@@ -117,7 +117,7 @@ class Sizes:
                 raise Mismatch(f"{where} has the number {size - 1:,} where there are {self.known[name]:,} {name}")
 
 
-Check = Callable[[Any, str, "Contents", Sizes], None]
+Check = Callable[[Any, str, "Contents", FieldSizes], None]
 
 
 class Contents:
@@ -127,9 +127,9 @@ class Contents:
         self.table = table
         self._arrays = arrays
         self._depth = 0
-        self._objects: dict[int, tuple[str, Sizes]] = {}
+        self._objects: dict[int, tuple[str, FieldSizes]] = {}
 
-    def check(self, value: Any, kind: Kind, where: str, sizes: Sizes) -> None:
+    def check(self, value: Any, kind: Kind, where: str, sizes: FieldSizes) -> None:
         """Raise a Mismatch unless ``value`` is of this kind."""
         tag = PLAIN_TAGS.get(type(value)) or tag_of(value, where)
         check = kind.checks.get(tag)
@@ -158,14 +158,14 @@ class Contents:
             raise Mismatch(f"{where} is an array of {array.dtype} and shape {array.shape}; expected a whole number")
         return int(array[()])
 
-    def checked_object(self, value: dict[str, Any], where: str) -> tuple[str, Sizes]:
+    def checked_object(self, value: dict[str, Any], where: str) -> tuple[str, FieldSizes]:
         """The class of an object, whose fields are as declared, and its sizes."""
         number, name, fields = value["object"], value["class"], value["fields"]
         if type(number) is not int or number in self._objects or not isinstance(fields, dict):
             raise Mismatch(f"{where} is not written as an object is")
         if not isinstance(name, str) or name not in self.table:
             raise Mismatch(f"{where} is of the class {str(name)[:60]!r}, which is none of those that are saved")
-        declared, sizes = self.table[name], Sizes()
+        declared, sizes = self.table[name], FieldSizes()
         if not declared.required <= fields.keys():
             missing = next(each for each in declared.fields if each in declared.required and each not in fields)
             raise Mismatch(f"{where}, {name}, has no {missing}")
@@ -183,7 +183,7 @@ class Contents:
         self._objects[number] = name, sizes
         return name, sizes
 
-    def object_before(self, number: Any, where: str) -> tuple[str, Sizes]:
+    def object_before(self, number: Any, where: str) -> tuple[str, FieldSizes]:
         if type(number) is not int or number not in self._objects:
             raise Mismatch(f"{where} is an object that the file does not hold before")
         return self._objects[number]
@@ -226,12 +226,12 @@ def may(kind: Kind) -> Kind:
 # ------------------------------------------------------------------ numbers and texts
 
 
-def _fine(value: Any, where: str, contents: Contents, sizes: Sizes) -> None:
+def _fine(value: Any, where: str, contents: Contents, sizes: FieldSizes) -> None:
     """Nothing more to look at."""
 
 
 def _scalar(kinds: str) -> Check:
-    def check(value: Any, where: str, contents: Contents, sizes: Sizes) -> None:
+    def check(value: Any, where: str, contents: Contents, sizes: FieldSizes) -> None:
         array = contents.array(value["scalar"], where)
         if array.ndim or array.dtype.kind not in kinds:
             raise Mismatch(f"{where} is an array of {array.dtype} and shape {array.shape}; expected one number")
@@ -240,7 +240,7 @@ def _scalar(kinds: str) -> Check:
 
 
 def _whole(least: int, most: int) -> Kind:
-    def check(value: Any, where: str, contents: Contents, sizes: Sizes) -> None:
+    def check(value: Any, where: str, contents: Contents, sizes: FieldSizes) -> None:
         number = contents.whole(value, where)
         if not least <= number <= most:
             raise Mismatch(f"{where} is too small or too large; expected {least} to {most}")
@@ -248,12 +248,12 @@ def _whole(least: int, most: int) -> Kind:
     return Kind({"int": check, "scalar": check})
 
 
-def _not_finite(value: Any, where: str, contents: Contents, sizes: Sizes) -> None:
+def _not_finite(value: Any, where: str, contents: Contents, sizes: FieldSizes) -> None:
     if value["float"] not in NOT_FINITE:
         raise Mismatch(f"{where} is not one of {', '.join(NOT_FINITE)}")
 
 
-def _finite(value: Any, where: str, contents: Contents, sizes: Sizes) -> None:
+def _finite(value: Any, where: str, contents: Contents, sizes: FieldSizes) -> None:
     if isinstance(value, dict):
         _scalar("iuf")(value, where, contents, sizes)
         if not np.isfinite(contents.array(value["scalar"], where)):
@@ -277,7 +277,7 @@ JOBS = NONE | _whole(-4096, 4096)
 def count(name: str = "", *, most: int = MOST_ROWS, at_most: str = "") -> Kind:
     """How many: a whole number that is a size, or no more than a size."""
 
-    def check(value: Any, where: str, contents: Contents, sizes: Sizes) -> None:
+    def check(value: Any, where: str, contents: Contents, sizes: FieldSizes) -> None:
         plain.checks["int" if type(value) is int else "scalar"](value, where, contents, sizes)
         number = contents.whole(value, where)
         if name:
@@ -300,7 +300,7 @@ def _array(kinds: str, sides: str, below: str = "", least: int = 0, *, steps: bo
     """
     named = {len(one.split()): one.split() for one in sides.split("|")}
 
-    def check(value: Any, where: str, contents: Contents, sizes: Sizes) -> None:
+    def check(value: Any, where: str, contents: Contents, sizes: FieldSizes) -> None:
         array = contents.array(value["array"], where)
         if value.get("order", "C") not in ("C", "F"):
             raise Mismatch(f"{where} is in no order of memory")
@@ -325,7 +325,7 @@ def _array(kinds: str, sides: str, below: str = "", least: int = 0, *, steps: bo
     return Kind({"array": check})
 
 
-def _side(name: str, size: int, where: str, sizes: Sizes) -> None:
+def _side(name: str, size: int, where: str, sizes: FieldSizes) -> None:
     """One side of an array: ``name``, ``name+1``, a number or _."""
     if name.isdigit():
         if size != int(name):
@@ -370,7 +370,7 @@ def texts(sides: str) -> Kind:
 def values(side: str) -> Kind:
     """Labels, ids or names: one array of numbers, texts or dates, or of plain Python values."""
 
-    def check(value: Any, where: str, contents: Contents, sizes: Sizes) -> None:
+    def check(value: Any, where: str, contents: Contents, sizes: FieldSizes) -> None:
         _objects(value, where, contents, sizes)
         if len(value["shape"]) != 1:
             raise Mismatch(f"{where} has {len(value['shape'])} sides; expected 1")
@@ -379,7 +379,7 @@ def values(side: str) -> Kind:
     return _array(SAVED_KINDS.replace("c", ""), side) | Kind({"objects": check})
 
 
-def _objects(value: Any, where: str, contents: Contents, sizes: Sizes) -> None:
+def _objects(value: Any, where: str, contents: Contents, sizes: FieldSizes) -> None:
     """An array of Python values, as many as its shape says."""
     items, shape = value["objects"], value["shape"]
     if not isinstance(items, list) or not _is_shape(shape) or math.prod(shape) != len(items):
@@ -399,7 +399,7 @@ def _is_shape(shape: Any) -> bool:
 def sparse_matrix(rows: str, columns: str) -> Kind:
     """A sparse matrix of numbers."""
 
-    def check(value: Any, where: str, contents: Contents, sizes: Sizes) -> None:
+    def check(value: Any, where: str, contents: Contents, sizes: FieldSizes) -> None:
         parts, shape = value["sparse"], value["shape"]
         if value["class"] not in SPARSE or not isinstance(parts, list) or len(parts) != 3:
             raise Mismatch(f"{where} is not written as a sparse matrix is")
@@ -424,7 +424,7 @@ def sparse_matrix(rows: str, columns: str) -> Kind:
 def chunks(rows: str, columns: str) -> Kind:
     """Rows in several arrays, one after the other."""
 
-    def check(value: Any, where: str, contents: Contents, sizes: Sizes) -> None:
+    def check(value: Any, where: str, contents: Contents, sizes: FieldSizes) -> None:
         if not value:
             raise Mismatch(f"{where} is empty")
         for chunk in value:
@@ -434,7 +434,7 @@ def chunks(rows: str, columns: str) -> Kind:
     return Kind({"list": check})
 
 
-def _random_state(value: Any, where: str, contents: Contents, sizes: Sizes) -> None:
+def _random_state(value: Any, where: str, contents: Contents, sizes: FieldSizes) -> None:
     contents.check(value["random_state"], dict_of(TEXT, PLAIN), where, sizes)
 
 
@@ -445,7 +445,7 @@ RANDOM_STATE = Kind({"random state": _random_state})
 
 
 def _each(tag: str, kind: Kind, side: str = "_", most: int = -1) -> Kind:
-    def check(value: Any, where: str, contents: Contents, sizes: Sizes) -> None:
+    def check(value: Any, where: str, contents: Contents, sizes: FieldSizes) -> None:
         items = value if tag == "list" else value[tag]
         if not isinstance(items, list):
             raise Mismatch(f"{where} is a {tag} without a list")
@@ -470,7 +470,7 @@ def tuple_of(kind: Kind, side: str = "_") -> Kind:
 def members_of(side: str = "_") -> Kind:
     """How many nearest members of a class are looked at: a tuple of rising numbers."""
 
-    def check(value: Any, where: str, contents: Contents, sizes: Sizes) -> None:
+    def check(value: Any, where: str, contents: Contents, sizes: FieldSizes) -> None:
         tuple_of(count(most=1 << 20), side).checks["tuple"](value, where, contents, sizes)
         rising = [contents.whole(item, where) for item in value["tuple"]]
         if any(before >= after for before, after in itertools.pairwise(rising)):
@@ -482,7 +482,7 @@ def members_of(side: str = "_") -> Kind:
 def pair_of(*kinds: Kind) -> Kind:
     """A tuple of a thing of each kind."""
 
-    def check(value: Any, where: str, contents: Contents, sizes: Sizes) -> None:
+    def check(value: Any, where: str, contents: Contents, sizes: FieldSizes) -> None:
         items = value["tuple"]
         if not isinstance(items, list) or len(items) != len(kinds):
             raise Mismatch(f"{where} is not a tuple of {len(kinds)}")
@@ -495,7 +495,7 @@ def pair_of(*kinds: Kind) -> Kind:
 def dict_of(key: Kind, value_kind: Kind) -> Kind:
     """A dict."""
 
-    def check(value: Any, where: str, contents: Contents, sizes: Sizes) -> None:
+    def check(value: Any, where: str, contents: Contents, sizes: FieldSizes) -> None:
         pairs = value["dict"]
         if not isinstance(pairs, list) or not all(isinstance(pair, list) and len(pair) == 2 for pair in pairs):
             raise Mismatch(f"{where} is a dict without a list of pairs")
@@ -506,7 +506,7 @@ def dict_of(key: Kind, value_kind: Kind) -> Kind:
     return Kind({"dict": check})
 
 
-def _slice(value: Any, where: str, contents: Contents, sizes: Sizes) -> None:
+def _slice(value: Any, where: str, contents: Contents, sizes: FieldSizes) -> None:
     ends = value["slice"]
     if not isinstance(ends, list) or len(ends) != 3:
         raise Mismatch(f"{where} is not a slice")
@@ -558,7 +558,7 @@ def of(classes: str, shared: str = "") -> Kind:
     names = frozenset(classes.split())
     pairs = [(theirs, ours or theirs) for theirs, _, ours in (each.partition(":") for each in shared.split())]
 
-    def share(name: str, theirs: Sizes, where: str, sizes: Sizes) -> None:
+    def share(name: str, theirs: FieldSizes, where: str, sizes: FieldSizes) -> None:
         if name not in names:
             raise Mismatch(f"{where} is a {name}; expected {' or '.join(sorted(names))}")
         for their_name, our_name in pairs:
@@ -567,15 +567,15 @@ def of(classes: str, shared: str = "") -> Kind:
             if their_name in theirs.least:
                 sizes.need(our_name, theirs.least[their_name])
 
-    def check(value: Any, where: str, contents: Contents, sizes: Sizes) -> None:
+    def check(value: Any, where: str, contents: Contents, sizes: FieldSizes) -> None:
         if value["class"] not in names:
             raise Mismatch(f"{where} is a {str(value['class'])[:60]}; expected {' or '.join(sorted(names))}")
         share(*contents.checked_object(value, where), where, sizes)
 
-    def check_again(value: Any, where: str, contents: Contents, sizes: Sizes) -> None:
+    def check_again(value: Any, where: str, contents: Contents, sizes: FieldSizes) -> None:
         share(*contents.object_before(value["again"], where), where, sizes)
 
-    def check_snapshot(value: Any, where: str, contents: Contents, sizes: Sizes) -> None:
+    def check_snapshot(value: Any, where: str, contents: Contents, sizes: FieldSizes) -> None:
         name, theirs = contents.object_before(value["snapshot"], where)
         if not re.fullmatch(r"\w+Search", name):
             raise Mismatch(f"{where} is the snapshot of a {name}, which has none")

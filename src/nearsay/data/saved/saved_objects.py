@@ -24,7 +24,7 @@ import numpy as np
 from scipy import sparse
 
 from nearsay.data.saved.savable import ROWS_ELSEWHERE, SAVABLE
-from nearsay.data.saved.saved_fields import Contents, Mismatch, Sizes, of, tag_of
+from nearsay.data.saved.saved_fields import Contents, FieldSizes, Mismatch, of, tag_of
 from nearsay.data.saved.saved_file import State, in_one_line, open_state, save_state
 from nearsay.errors import InputError, MissingExtra, SavedFileError
 
@@ -104,7 +104,7 @@ def _check(root: Any, arrays: Mapping[str, np.ndarray], expect: str | None, wher
     kind = of(" ".join(SAVABLE) if expect is None else expect)
     if tag_of(root, where) != "object":
         raise Mismatch(f"{where} is no object")
-    Contents(SAVABLE, arrays).check(root, kind, where, Sizes())
+    Contents(SAVABLE, arrays).check(root, kind, where, FieldSizes())
 
 
 # ------------------------------------------------------------------ writing

@@ -8,7 +8,15 @@ from typing import Any
 import numpy as np
 
 from nearsay.displays import drawing
-from nearsay.displays.evidence_strip import LINE, MOST_NEIGHBORS, Tile, draw_strip, explained, headline, strip_width
+from nearsay.displays.evidence_strip import (
+    LINE,
+    MOST_NEIGHBORS,
+    StripTile,
+    draw_strip,
+    explained,
+    headline,
+    strip_width,
+)
 from nearsay.metrics.specificity import semantic_similarities
 from nearsay.posterior.evidence.evidence import Evidence
 from nearsay.taxonomy.taxonomy import Taxonomy
@@ -145,7 +153,7 @@ class SimilarNeighborsDisplay:
         """Draw on ``ax``, or on a new figure."""
         ax = drawing.fresh_axes(strip_width(len(self.similarities)), 2.3) if ax is None else ax
         words = "query" if self.true_label is None else word_of(self.true_label, self.names)
-        right, lower = draw_strip(ax, Tile(self.query_image, drawing.INK, words, "query"), self._tiles())
+        right, lower = draw_strip(ax, StripTile(self.query_image, drawing.INK, words, "query"), self._tiles())
         if len(self.similarities):
             self._draw_key(ax, right, lower)
         title = headline(self.evidence, len(self.similarities), self.true_label, self.names)
@@ -153,10 +161,10 @@ class SimilarNeighborsDisplay:
         self.ax_, self.figure_ = ax, ax.figure
         return self
 
-    def _tiles(self) -> list[Tile]:
+    def _tiles(self) -> list[StripTile]:
         images = [None] * len(self.similarities) if self.neighbor_images is None else self.neighbor_images
         return [
-            Tile(image, _color(similarity), word_of(label, self.names), f"{similarity:.2f}")
+            StripTile(image, _color(similarity), word_of(label, self.names), f"{similarity:.2f}")
             for image, label, similarity in zip(images, self.evidence.labels, self.similarities, strict=False)
         ]
 

@@ -13,7 +13,7 @@ from nearsay.core.settings import check_number, check_whole
 from nearsay.errors import InputError
 from nearsay.learn.constraints import class_distances
 from nearsay.learn.linear_map import LearnedMetric, factor, progress_bar
-from nearsay.learn.lmnn.solve import Problem, mixed_with_euclidean, solve
+from nearsay.learn.lmnn.solve import LMNNProblem, mixed_with_euclidean, solve
 from nearsay.learn.lmnn.targets import target_neighbors
 from nearsay.taxonomy.taxonomy import Taxonomy
 
@@ -119,7 +119,7 @@ class LMNN(LearnedMetric):
                 " Pass at least one class of two rows."
             )
         axes = np.eye(X.shape[1]) if self.n_components is None else _principal_axes(X, self.n_components)
-        problem = Problem(X, labels, targets, self.push, self._margins(classes))
+        problem = LMNNProblem(X, labels, targets, self.push, self._margins(classes))
         with progress_bar("LMNN", self.max_iter, self.verbose) as tell:
             descent = solve(problem, axes, max_iter=self.max_iter, tol=self.tol, tell=tell)
         self.components_ = descent.point.copy()

@@ -20,7 +20,7 @@ TARGETS_AT_START = 4.0
 LEAST_SPREAD = 1e-3
 
 
-class Problem(NamedTuple):
+class LMNNProblem(NamedTuple):
     """What LMNNLoss is made of; see there."""
 
     X: np.ndarray
@@ -33,7 +33,7 @@ class Problem(NamedTuple):
         return LMNNLoss(X, self.labels, self.targets, push=self.push, margins=self.margins, n_rows=n_rows)
 
 
-def solve(problem: Problem, axes: np.ndarray, *, max_iter: int, tol: float, tell: Tell) -> Descent:
+def solve(problem: LMNNProblem, axes: np.ndarray, *, max_iter: int, tol: float, tell: Tell) -> Descent:
     """The map of least loss, and the loss at the start, which is ``axes`` in a good scale, and after every step.
 
     With many rows the first of these steps is many over some of the rows. Without steps the map is ``axes`` itself.
@@ -55,7 +55,7 @@ def solve(problem: Problem, axes: np.ndarray, *, max_iter: int, tol: float, tell
     return descent._replace(point=descent.point @ basis)
 
 
-def mixed_with_euclidean(M: np.ndarray, problem: Problem, share: float) -> np.ndarray:
+def mixed_with_euclidean(M: np.ndarray, problem: LMNNProblem, share: float) -> np.ndarray:
     """M with a ``share`` of the identity instead, in the scale in which targets are as far on average."""
     spread = scatter_of_targets(problem.X, np.arange(len(problem.X)), problem.targets)
     if not np.trace(spread) > 0:  # duplicates are as far in any scale
@@ -64,7 +64,9 @@ def mixed_with_euclidean(M: np.ndarray, problem: Problem, share: float) -> np.nd
     return mixed
 
 
-def _over_some(problem: Problem, X: np.ndarray, start: np.ndarray, *, max_iter: int, tol: float) -> np.ndarray | None:
+def _over_some(
+    problem: LMNNProblem, X: np.ndarray, start: np.ndarray, *, max_iter: int, tol: float
+) -> np.ndarray | None:
     """Where the descent over some of the rows ends; None where there are too few rows for that."""
     point = None
     for share in SHARES:
@@ -84,7 +86,7 @@ def _by_map(loss: LMNNLoss) -> Function:
     return function
 
 
-def _coordinates(problem: Problem) -> tuple[float, np.ndarray, np.ndarray]:
+def _coordinates(problem: LMNNProblem) -> tuple[float, np.ndarray, np.ndarray]:
     """The scale to start from, and a basis, with its inverse, in which targets differ as much in every direction.
 
     In that basis the first sum of the loss is round, and the descent takes a tenth of the steps.

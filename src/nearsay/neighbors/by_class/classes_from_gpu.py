@@ -17,7 +17,7 @@ from nearsay.neighbors.by_class.class_order_on_gpu import ClassesThere
 from nearsay.neighbors.by_class.class_table import ClassTable
 from nearsay.neighbors.class_order import MEMBERS_OF_NEAREST, NearestClasses
 from nearsay.neighbors.table import NeighborTable
-from nearsay.search.gpu.classes import ClassesFound, DeviceClasses
+from nearsay.search.gpu.classes import DeviceClasses, GpuClasses
 from nearsay.search.gpu.collection import DeviceCollection
 from nearsay.search.gpu.gpu_search import GpuSearch
 from nearsay.search.gpu.results import Results
@@ -166,7 +166,7 @@ def _filled(
 
 
 def _rows_told(
-    found: ClassesFound, table: NeighborTable, open_still: np.ndarray, undecided: np.ndarray
+    found: GpuClasses, table: NeighborTable, open_still: np.ndarray, undecided: np.ndarray
 ) -> list[tuple[Any, np.ndarray]]:
     tensors = found.neighbors, found.neighbor_distances, found.open_still, found.undecided
     return list(zip(tensors, (table.indices, table.distances, open_still, undecided), strict=True))

@@ -17,7 +17,7 @@ import numpy as np
 
 from nearsay.core.arrays import row_blocks, rows_within
 from nearsay.neighbors import neighbor_search
-from nearsay.neighbors.living.query_scan import Look, screens
+from nearsay.neighbors.living.query_scan import QueryScan, screens
 from nearsay.neighbors.table import NeighborTable
 from nearsay.search.protocol import NeighborSearch
 
@@ -84,7 +84,7 @@ class LivingTable:
         absent[rows] = True  # their own lines are searched with all of them there
         before, self._n_live = self._n_live, self._n_live + len(rows)
         for part in row_blocks(len(rows), size=rows_within(SCORE_BYTES, 8 * len(self), most=ROWS_AT_ONCE)):
-            looks = Look.each(search, search.rows_.take(rows[part]))
+            looks = QueryScan.each(search, search.rows_.take(rows[part]))
             for row, look in zip(rows[part], looks, strict=True):
                 complete = before <= self.n_kept + 1  # lines may know all others, and then take in any
                 others, far = look.within(np.full(len(self), np.inf) if complete else self._edges)
@@ -109,7 +109,7 @@ class LivingTable:
         self._n_live -= len(rows)
         lines = np.arange(len(self))
         if 0 < len(rows) <= ROWS_AT_ONCE and screens(search):
-            looks = Look.each(search, search.rows_.take(rows))
+            looks = QueryScan.each(search, search.rows_.take(rows))
             lines = np.unique(np.concatenate([look.may_be_within(self._edges) for look in looks]))
         self._indices[rows], self._distances[rows], self._known[rows], self._edges[rows] = -1, np.inf, 0, -1.0
         short = np.zeros(len(lines), np.bool_)

@@ -26,7 +26,7 @@ def screens(search: NeighborSearch) -> bool:
     return isinstance(search, ExactSearch) and search.distance_.has_euclidean_form
 
 
-class Look:
+class QueryScan:
     """A query, and the scores of all rows for it; the search must be exact."""
 
     def __init__(self, search: NeighborSearch, query: Any, scores: np.ndarray, slack: float) -> None:
@@ -37,7 +37,7 @@ class Look:
         self._room = np.empty(len(scores), np.int64)
 
     @classmethod
-    def each(cls, search: NeighborSearch, Q: Any) -> list[Look]:
+    def each(cls, search: NeighborSearch, Q: Any) -> list[QueryScan]:
         """One for each of a few checked queries."""
         rough = None
         if isinstance(search, ExactSearch) and not brute_force.serves(search, len(Q)):

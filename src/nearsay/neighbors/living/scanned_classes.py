@@ -23,7 +23,7 @@ from nearsay.neighbors.by_class.class_means import means_of_nearest
 from nearsay.neighbors.by_class.class_table import no_members
 from nearsay.neighbors.by_class.labeled import LIST_ALL_UP_TO
 from nearsay.neighbors.class_order import NearestClasses, classes_in_order
-from nearsay.neighbors.living.query_scan import Look, screens
+from nearsay.neighbors.living.query_scan import QueryScan, screens
 from nearsay.neighbors.table import NeighborTable, joined
 from nearsay.search.protocol import NeighborSearch
 
@@ -53,7 +53,7 @@ def scanned(
     (array([[2, 1]]), array([[1. , 1. ],
            [3. , 3.5]]))
     """
-    return _by_parts(lambda part: _seen(Look.each(search, Q[part]), labels, n_classes, k, members), len(Q))
+    return _by_parts(lambda part: _seen(QueryScan.each(search, Q[part]), labels, n_classes, k, members), len(Q))
 
 
 def scanned_others(
@@ -73,7 +73,7 @@ def scanned_others(
     """
 
     def some(part: slice) -> NeighborTable:
-        looks = Look.each(search, search.rows_.take(rows[part]))
+        looks = QueryScan.each(search, search.rows_.take(rows[part]))
         for look, row in zip(looks, rows[part], strict=True):
             look.leave_out(row)
         return _seen(looks, labels, n_classes, k, members)
@@ -82,7 +82,7 @@ def scanned_others(
 
 
 def _seen(
-    looks: list[Look], labels: np.ndarray, n_classes: int, k: int, members: tuple[int, ...] | None
+    looks: list[QueryScan], labels: np.ndarray, n_classes: int, k: int, members: tuple[int, ...] | None
 ) -> NeighborTable:
     """The nearest rows of each look, and classes where they are asked for."""
     if members is None:

@@ -40,7 +40,7 @@ LOOK_EVERY = 5.0
 
 
 @dataclass(eq=False)
-class _Asked(Generic[Found]):
+class _PendingTask(Generic[Found]):
     """A talk, what it asked last, and what is open of that: answers of shards, and all of them merged."""
 
     number: int
@@ -60,9 +60,9 @@ class TalksInFlight(Generic[Found]):
 
     def __init__(self, talks: Iterable[Talk[Found]], folder: str | None, tell: Told) -> None:
         self._coming, self._folder, self._tell = iter(talks), folder, tell
-        self._asked: dict[int, _Asked[Found]] = {}
+        self._asked: dict[int, _PendingTask[Found]] = {}
         self._results: dict[int, Found] = {}
-        self._arrived: queue.SimpleQueue[tuple[_Asked[Found], Any]] = queue.SimpleQueue()
+        self._arrived: queue.SimpleQueue[tuple[_PendingTask[Found], Any]] = queue.SimpleQueue()
         self._n_begun, self._n_given, self._all_begun = 0, 0, False
 
     def goes_on(self) -> bool:
@@ -102,12 +102,12 @@ class TalksInFlight(Generic[Found]):
             if talk is None:
                 self._all_begun = True
                 return
-            asked = _Asked(self._n_begun, talk, ())
+            asked = _PendingTask(self._n_begun, talk, ())
             self._n_begun += 1
             self._asked[asked.number] = asked
             self._go_on(client, asked, None)
 
-    def _go_on(self, client: Any, asked: _Asked[Found], answer: Partial | None) -> None:
+    def _go_on(self, client: Any, asked: _PendingTask[Found], answer: Partial | None) -> None:
         """Tell a talk its answer, and submit what it asks next."""
         asked.client = None
         try:
@@ -118,13 +118,13 @@ class TalksInFlight(Generic[Found]):
         else:
             self._submit(client, asked)
 
-    def _submit(self, client: Any, asked: _Asked[Found]) -> None:
+    def _submit(self, client: Any, asked: _PendingTask[Found]) -> None:
         answers, asked.merged = _submitted(client, asked.tasks, self._folder, asked.number)
         asked.answers, asked.client = set(answers), client
         for future in (*answers, asked.merged):
             future.add_done_callback(partial(_put, self._arrived, asked))
 
-    def _next(self, client: Any, patience: float) -> tuple[_Asked[Found], Any]:
+    def _next(self, client: Any, patience: float) -> tuple[_PendingTask[Found], Any]:
         """What was answered next, and by which future."""
         watch = _Watch(client, patience)
         while True:
@@ -133,7 +133,7 @@ class TalksInFlight(Generic[Found]):
             except queue.Empty:
                 watch.look()
 
-    def _take(self, asked: _Asked[Found], future: Any) -> None:
+    def _take(self, asked: _PendingTask[Found], future: Any) -> None:
         if future not in asked.answers and future is not asked.merged:
             return  # of a connection that was lost
         if future.status != "finished":

@@ -38,8 +38,8 @@ from nearsay.posterior.views.row_transforms import (
     STANDARDIZED,
     STANDARDIZED_MANHATTAN,
     WHITENED,
-    LearnedLooks,
-    Look,
+    LearnedTransforms,
+    RowTransform,
     columns_of_maps,
     unequal_columns,
 )
@@ -188,7 +188,7 @@ def _merits(one: CandidateScore, criterion: str) -> tuple[float, float]:
 
 
 @dataclass(frozen=True)
-class Candidate:
+class ModelCandidate:
     """A posterior by name, its k, the views it hears, as (group, distance) numbers, and the models beside."""
 
     posterior: str
@@ -254,13 +254,13 @@ class Chooser:
         self._tables = self._all if everyone else {key: table[judged] for key, table in self._all.items()}
         self._said = self._all_said if everyone else [said[judged] for said in self._all_said]
         self.rows = self.rows[judged]
-        self._tried: dict[Candidate, CandidateScore] = {}
-        self._cases: dict[Candidate, tuple[np.ndarray, np.ndarray]] = {}  # log p of the truth, and whether it won
-        self._pools: dict[Candidate, Posterior] = {}  # fitted to all cases, not by folds
+        self._tried: dict[ModelCandidate, CandidateScore] = {}
+        self._cases: dict[ModelCandidate, tuple[np.ndarray, np.ndarray]] = {}  # log p of the truth, and whether it won
+        self._pools: dict[ModelCandidate, Posterior] = {}  # fitted to all cases, not by folds
         self._everyone = everyone
         self._worth = relative_weights(weights, self.rows)  # how much each case counts
 
-    def choose(self, *, together: bool) -> Candidate:
+    def choose(self, *, together: bool) -> ModelCandidate:
         """The way to take: step by step, as drawn above.
 
         ``together`` says whether several distances may be used at once, and
@@ -272,8 +272,8 @@ class Chooser:
         expected = EXPECTED if EXPECTED in self.posteriors else next(iter(self.posteriors))
         pools_all = together and isinstance(self.posteriors[expected](), GroupPosterior)
         learned = tuple(key for key, view in self.views.items() if view.knows_labels)
-        best = Candidate(expected, k, sum(alone, ()) + learned if pools_all else alone[0])
-        rival = self._best([Candidate(p, k, views) for views in alone for p in self.posteriors])
+        best = ModelCandidate(expected, k, sum(alone, ()) + learned if pools_all else alone[0])
+        rival = self._best([ModelCandidate(p, k, views) for views in alone for p in self.posteriors])
         # Votes of another k change a posterior somewhat, not the whole order: only the leaders are worth the time.
         leaders = self._likeliest_first(replace(rival, posterior=p) for p in self.posteriors)[:LEADERS]
         others = [replace(way, n_neighbors=each) for way in leaders for each in self.ks]
@@ -284,7 +284,7 @@ class Chooser:
         self._chosen = self._judge(best)
         return best
 
-    def choose_one_group(self) -> Candidate:
+    def choose_one_group(self) -> ModelCandidate:
         """The way to take where all views are of one group: the first of its views shows the neighbors.
 
         Only what knows no labels is shown, and asked for votes. The pool is expected to do best, of all views
@@ -307,14 +307,14 @@ class Chooser:
         self._chosen = self._judge(best)
         return best
 
-    def view_to_show(self) -> Candidate:
+    def view_to_show(self) -> ModelCandidate:
         """The one view to take, of those that know no labels: the first, unless another is clearly better."""
         lead = EXPECTED if EXPECTED in self.posteriors else next(iter(self.posteriors))
         k = self.ks[len(self.ks) // 2]
-        plain = [Candidate(lead, k, (key,)) for key, view in self.views.items() if not view.knows_labels]
+        plain = [ModelCandidate(lead, k, (key,)) for key, view in self.views.items() if not view.knows_labels]
         return self._clearly_best(plain[0], plain[1:])
 
-    def _guarded(self, best: Candidate) -> Candidate:
+    def _guarded(self, best: ModelCandidate) -> ModelCandidate:
         """The way, unless it is clearly less accurate than the best plain votes: then the likeliest that is not.
 
         Clearly is by more than a standard error of that accuracy.
@@ -337,11 +337,11 @@ class Chooser:
         takes_all = [d for d in distances if all((group, d) in self.views for group in groups)]
         return [tuple((group, d) for group in groups) for d in takes_all]
 
-    def _wider(self, way: Candidate, alone: Sequence[tuple[tuple[int, int], ...]]) -> list[Candidate]:
+    def _wider(self, way: ModelCandidate, alone: Sequence[tuple[tuple[int, int], ...]]) -> list[ModelCandidate]:
         """The way with one distance more."""
         return [replace(way, views=way.views + views) for views in alone if views[0] not in way.views]
 
-    def _narrower(self, way: Candidate) -> list[Candidate]:
+    def _narrower(self, way: ModelCandidate) -> list[ModelCandidate]:
         """The way with one group less, or with one distance less."""
         fewer = []
         for part in (0, 1):
@@ -350,12 +350,12 @@ class Chooser:
                 fewer += [replace(way, views=tuple(v for v in way.views if v[part] != one)) for one in parts]
         return fewer
 
-    def table(self, way: Candidate) -> NeighborTable:
+    def table(self, way: ModelCandidate) -> NeighborTable:
         """The past cases of all rows that were asked, as the views of a way see them."""
         said = said_together([self._all_said[number] for number in way.models])
         return with_further([self._all[key] for key in way.views], said)
 
-    def fitted(self, way: Candidate) -> Posterior | None:
+    def fitted(self, way: ModelCandidate) -> Posterior | None:
         """The posterior of a way, where it was fitted to all rows that were asked; None otherwise."""
         return self._pools.get(self._plain(way)) if self._everyone else None
 
@@ -365,23 +365,25 @@ class Chooser:
         found.view_seconds = self._view_seconds
         return found
 
-    def _while_clearly_better(self, best: Candidate, steps: Callable[[Candidate], list[Candidate]]) -> Candidate:
+    def _while_clearly_better(
+        self, best: ModelCandidate, steps: Callable[[ModelCandidate], list[ModelCandidate]]
+    ) -> ModelCandidate:
         while True:
             better = self._clearly_best(best, steps(best))
             if better == best:
                 return best
             best = better
 
-    def _best(self, ways: Sequence[Candidate]) -> Candidate:
+    def _best(self, ways: Sequence[ModelCandidate]) -> ModelCandidate:
         """The best way by the criterion; of equals the simplest."""
         return min(ways, key=self._rank)
 
-    def _rank(self, way: Candidate) -> tuple[float, ...]:
+    def _rank(self, way: ModelCandidate) -> tuple[float, ...]:
         """Smaller is better: merits, largest first, but for rounding; then how much a way takes together; then k."""
         first, second = _merits(self._judge(way), self.criterion)
         return -round(first, DIGITS), -round(second, DIGITS), *self._simplicity(way)
 
-    def _simplicity(self, way: Candidate) -> tuple[int, ...]:
+    def _simplicity(self, way: ModelCandidate) -> tuple[int, ...]:
         names = list(POSTERIORS)
         return (
             len(way.views) + len(way.models),
@@ -389,10 +391,10 @@ class Chooser:
             way.n_neighbors,
         )
 
-    def _likeliest_first(self, ways: Iterable[Candidate]) -> list[Candidate]:
+    def _likeliest_first(self, ways: Iterable[ModelCandidate]) -> list[ModelCandidate]:
         return sorted(ways, key=lambda way: (-round(self._judge(way).log_posterior, DIGITS), *self._simplicity(way)))
 
-    def _clearly_best(self, expected: Candidate, others: Sequence[Candidate]) -> Candidate:
+    def _clearly_best(self, expected: ModelCandidate, others: Sequence[ModelCandidate]) -> ModelCandidate:
         """The best way by the criterion, if that is more than chance; otherwise what was expected.
 
         Chance is two standard errors of the difference, case by case: the best of dozens of equally good ways
@@ -406,20 +408,20 @@ class Chooser:
         mean, error = mean_and_error(gain, self._worth)
         return rival if round(mean - CLEARLY * error, DIGITS) > 0 else expected
 
-    def _judge(self, way: Candidate) -> CandidateScore:
+    def _judge(self, way: ModelCandidate) -> CandidateScore:
         way = self._plain(way)
         if way not in self._tried:
             self._tried[way] = self._try(way)
         return self._tried[way]
 
-    def _plain(self, way: Candidate) -> Candidate:
+    def _plain(self, way: ModelCandidate) -> ModelCandidate:
         """The same k for posteriors that no k changes: what is the same is tried once."""
         return way if self._counts_votes(way) else replace(way, n_neighbors=0)
 
-    def _counts_votes(self, way: Candidate) -> bool:
+    def _counts_votes(self, way: ModelCandidate) -> bool:
         return self.posteriors[way.posterior]().counts_votes
 
-    def _try(self, way: Candidate) -> CandidateScore:
+    def _try(self, way: ModelCandidate) -> CandidateScore:
         start = perf_counter()
         views = [self.views[key] for key in way.views]
         models = [self.models[number].name for number in way.models]
@@ -435,14 +437,14 @@ class Chooser:
             perf_counter() - start,
         )
 
-    def _tables_of(self, way: Candidate) -> tuple[list[NeighborTable], np.ndarray]:
+    def _tables_of(self, way: ModelCandidate) -> tuple[list[NeighborTable], np.ndarray]:
         """The past cases in the views of a way, and which classes each of these shows."""
         tables = [self._tables[key].first(way.n_neighbors or 1) for key in way.views]
         tables[0] = replace(tables[0], said=said_together([self._said[number] for number in way.models]))
         return tables, np.stack([self.views[key].shown for key in way.views])
 
     def _left_out(
-        self, way: Candidate, tables: Sequence[NeighborTable], shown: np.ndarray
+        self, way: ModelCandidate, tables: Sequence[NeighborTable], shown: np.ndarray
     ) -> tuple[np.ndarray, np.ndarray]:
         """The log probability given to the truth of each case, and whether it won; none where a case has no others."""
         log_p, right = np.empty((2, len(self.rows)))
@@ -457,7 +459,7 @@ class Chooser:
         return log_p[:n_asked], right[:n_asked]
 
     def _answers_left_out(
-        self, way: Candidate, tables: Sequence[NeighborTable], shown: np.ndarray
+        self, way: ModelCandidate, tables: Sequence[NeighborTable], shown: np.ndarray
     ) -> Iterator[tuple[np.ndarray, np.ndarray]]:
         """Lines of cases and their probabilities, a fold at a time, by what the others taught."""
         posterior = self.posteriors[way.posterior]()
@@ -526,7 +528,7 @@ def views_to_try(
     return views
 
 
-def looks_to_try(X: Any, labels: np.ndarray, *, large_margin: bool = False) -> list[Look]:
+def looks_to_try(X: Any, labels: np.ndarray, *, large_margin: bool = False) -> list[RowTransform]:
     """Maps of the rows that are worth a try: to columns of one scale, where they are not, and whitened in several ways.
 
     Whitened ones only where there is something to learn: two classes, and two columns; with a large margin only where
@@ -544,7 +546,7 @@ def looks_to_try(X: Any, labels: np.ndarray, *, large_margin: bool = False) -> l
 
 
 def mapped_views(
-    looks: Sequence[Look],
+    looks: Sequence[RowTransform],
     X: Any,
     labels: np.ndarray,
     n_classes: int,
@@ -563,7 +565,7 @@ def mapped_views(
         order = place[order][place[order] >= 0]
     # LMNN is learned when its own view is asked for, so that the time it takes shows there.
     parts = [[look for look in looks if look.large_margin == large_margin] for large_margin in (False, True)]
-    learned = [LearnedLooks(part, rows, labels[here], order) for part in parts]
+    learned = [LearnedTransforms(part, rows, labels[here], order) for part in parts]
     try:
         return [
             make(group, columns, look.distance, look=look, looks=learned[look.large_margin], n_jobs=n_jobs).fit(

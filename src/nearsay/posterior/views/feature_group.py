@@ -18,7 +18,7 @@ from nearsay.neighbors.class_order import NearestClasses
 from nearsay.neighbors.index import NeighborIndex
 from nearsay.neighbors.table import NeighborTable, joined
 from nearsay.posterior.past_cases import PastCases
-from nearsay.posterior.views.row_transforms import LearnedLooks, LinearMap, Look
+from nearsay.posterior.views.row_transforms import LearnedTransforms, LinearMap, RowTransform
 
 
 class View:
@@ -52,8 +52,8 @@ class View:
         search: Any = "auto",
         *,
         forgiving: bool = False,
-        look: Look | None = None,
-        looks: LearnedLooks | None = None,
+        look: RowTransform | None = None,
+        looks: LearnedTransforms | None = None,
         taken: np.ndarray | None = None,
         n_jobs: int | None = None,
     ) -> None:

@@ -24,7 +24,7 @@ from scipy.linalg import cholesky
 from nearsay.core.arrays import within_range
 from nearsay.core.parallel import one_blas_thread
 from nearsay.learn.linear_map import distinct_columns, factor, in_units
-from nearsay.learn.lmnn.solve import Problem, mixed_with_euclidean, solve
+from nearsay.learn.lmnn.solve import LMNNProblem, mixed_with_euclidean, solve
 from nearsay.learn.lmnn.targets import target_neighbors
 from nearsay.learn.whitening import around_class_means, pulling_metric, trusted_covariance
 from nearsay.posterior.base import FOLDS, folds_by
@@ -41,7 +41,7 @@ MANY_ROWS, FOLDS_OF_MANY = 20_000, 3
 
 
 @dataclass(frozen=True)
-class Look:
+class RowTransform:
     """How rows are looked at, before their distance is measured.
 
     Attributes
@@ -71,21 +71,21 @@ class Look:
         return self.power is not None
 
 
-STANDARDIZED = Look("standardized")
+STANDARDIZED = RowTransform("standardized")
 # One column far off counts for less than in Euclidean distance.
-STANDARDIZED_MANHATTAN = Look("standardized, manhattan", distance="manhattan")
+STANDARDIZED_MANHATTAN = RowTransform("standardized, manhattan", distance="manhattan")
 WHITENED = (
-    Look("whitened", power=0.5),
-    Look("whitened fully", power=1.0),
-    Look("whitened, pull 1", power=0.5, pull=1.0),
-    Look("whitened, pull 3", power=0.5, pull=3.0),
-    Look("whitened, pull 1, unit length", power=0.5, pull=1.0, unit=True),
+    RowTransform("whitened", power=0.5),
+    RowTransform("whitened fully", power=1.0),
+    RowTransform("whitened, pull 1", power=0.5, pull=1.0),
+    RowTransform("whitened, pull 3", power=0.5, pull=3.0),
+    RowTransform("whitened, pull 1, unit length", power=0.5, pull=1.0, unit=True),
 )
 # The one that does best beside the rows as they are.
 WHITENED_BESIDE = WHITENED[2]
 
 # A few steps of LMNN go most of the way. All the way, a few hundred rows are learned by heart.
-LARGE_MARGIN = Look("large margin", power=0.0, large_margin=True)
+LARGE_MARGIN = RowTransform("large margin", power=0.0, large_margin=True)
 LMNN_TARGETS = 3
 LMNN_STEPS = 10
 LMNN_TOLERANCE = 1e-4
@@ -173,7 +173,7 @@ class LinearMap:
         return np.asarray(mapped / np.where(lengths > 0, lengths, 1.0))
 
 
-def learn_maps(looks: Sequence[Look], X: Any, labels: np.ndarray) -> list[LinearMap]:
+def learn_maps(looks: Sequence[RowTransform], X: Any, labels: np.ndarray) -> list[LinearMap]:
     """A map for each look, from rows and their class numbers; what several have in common is computed, and held, once.
 
     Parameters
@@ -215,7 +215,7 @@ def kept_apart(X: np.ndarray, labels: np.ndarray) -> np.ndarray:
     if len(sizes) < 2 or sizes.max() < 2:
         return np.eye(X.shape[1])
     targets = target_neighbors(X, labels, min(LMNN_TARGETS, len(X) - 1))
-    problem = Problem(X, labels, targets, push=0.5, margins=np.ones((len(sizes), len(sizes))))
+    problem = LMNNProblem(X, labels, targets, push=0.5, margins=np.ones((len(sizes), len(sizes))))
     axes = np.eye(X.shape[1])
     L = solve(problem, axes, max_iter=LMNN_STEPS, tol=LMNN_TOLERANCE, tell=lambda done, loss: None).point
     return factor(mixed_with_euclidean(L.T @ L, problem, LMNN_SHRINKAGE))
@@ -298,7 +298,7 @@ def along(X: np.ndarray, directions: np.ndarray) -> np.ndarray:
     return X if len(directions) == directions.shape[1] else X @ directions
 
 
-class LearnedLooks:
+class LearnedTransforms:
     """The maps of several looks at one collection: learned from all rows, and from all but a fold of them.
 
     Parameters
@@ -309,7 +309,9 @@ class LearnedLooks:
         In which rows are dealt into folds, and teach; theirs by default.
     """
 
-    def __init__(self, looks: Sequence[Look], X: Any, labels: np.ndarray, order: np.ndarray | None = None) -> None:
+    def __init__(
+        self, looks: Sequence[RowTransform], X: Any, labels: np.ndarray, order: np.ndarray | None = None
+    ) -> None:
         self.looks = list(looks)
         self.X = X
         self.labels = labels
@@ -318,13 +320,13 @@ class LearnedLooks:
         self._whole: list[LinearMap] | None = None
         self._without: dict[int, list[LinearMap]] = {}
 
-    def whole(self, look: Look) -> LinearMap:
+    def whole(self, look: RowTransform) -> LinearMap:
         """The map for queries."""
         if self._whole is None:
             self._whole = self._learned_from(self.order)
         return self._whole[self.looks.index(look)]
 
-    def without(self, fold: int, look: Look) -> LinearMap:
+    def without(self, fold: int, look: RowTransform) -> LinearMap:
         """The map for the past cases of a fold, which it has not seen."""
         if fold not in self._without:
             self._without[fold] = self._learned_from(self.order[self.fold[self.order] != fold])

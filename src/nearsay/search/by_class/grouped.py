@@ -43,7 +43,7 @@ See = Callable[[np.ndarray, slice, np.ndarray], None]
 
 
 @dataclass(frozen=True)
-class Found:
+class RowCandidates:
     """Row numbers that hold what is wanted (−1 fills up), but not those of an undecided query.
 
     Attributes
@@ -194,7 +194,7 @@ class GroupedRows:
         listed = LISTED_AT_ONCE // (self.room(n_members, times) + 4 * k)
         return max(1, min(self.rows.block_size(QUERIES_AT_ONCE), listed))
 
-    def candidates(self, Q: np.ndarray, left_out: np.ndarray, k: int, n_members: int) -> Found:
+    def candidates(self, Q: np.ndarray, left_out: np.ndarray, k: int, n_members: int) -> RowCandidates:
         """Find the ``k`` nearest of all, and the nearest ``n_members`` of each class; ``left_out`` as above."""
         coarse = self._coarse
         if coarse is None:
@@ -206,13 +206,13 @@ class GroupedRows:
         if len(again) > len(Q) / 4:
             self._coarse = None  # these rows lie too close for so few digits, as other threads may find too
         second = self._look(self._fine, Q[again], left_out[again] if len(left_out) else left_out, k, n_members)
-        return Found(
+        return RowCandidates(
             join_looks(found.nearest, again, second.nearest) if k else found.nearest,
             join_looks(found.members, again, second.members),
             again[second.undecided],
         )
 
-    def _narrowed(self, Q: np.ndarray, found: Found, k: int, n_members: int) -> Found:
+    def _narrowed(self, Q: np.ndarray, found: RowCandidates, k: int, n_members: int) -> RowCandidates:
         """Drop the candidates that float32 scores rule out."""
         from nearsay.search.by_class.stretch_kernels import narrow
 
@@ -220,7 +220,7 @@ class GroupedRows:
         finer = queries, *self.prepared_rows(), self.place
         n_nearest = narrow(found.nearest, *finer, self._no_labels, k, slack) if k else 0
         width = narrow(found.members, *finer, self._label_of, n_members, slack)
-        return Found(found.nearest[:, :n_nearest], found.members[:, :width], found.undecided)
+        return RowCandidates(found.nearest[:, :n_nearest], found.members[:, :width], found.undecided)
 
     # ------------------------------------------------------------ one class
 
@@ -273,7 +273,7 @@ class GroupedRows:
         queries, lengths = self._fine.prepare(Q)
         return queries, self._fine.slack(lengths, np.zeros(len(Q)), Q)
 
-    def _look(self, view: PreparedView, Q: np.ndarray, left_out: np.ndarray, k: int, n_members: int) -> Found:
+    def _look(self, view: PreparedView, Q: np.ndarray, left_out: np.ndarray, k: int, n_members: int) -> RowCandidates:
         exact, lengths = view.prepare(Q)
         queries, errors = view.products.prepare(exact)
         lists = _Lists(self, view.slack(lengths, errors, Q), left_out, k, n_members, coarse=view is not self._fine)
@@ -372,9 +372,9 @@ class _Lists:
             self._counts,
         )
 
-    def finish(self) -> Found:
+    def finish(self) -> RowCandidates:
         width = max(1, int(self._counts.max(initial=0)))
         members = self._members[:, :width]
         members[np.arange(width) >= self._counts[:, None]] = -1
         full = self._counts == self._members.shape[1] - 1
-        return Found(self._nearest.finish(), members, np.flatnonzero(full | self._nearest.crowded))
+        return RowCandidates(self._nearest.finish(), members, np.flatnonzero(full | self._nearest.crowded))

@@ -57,7 +57,7 @@ OwnBlock = tuple[np.ndarray, Multiplied]  # row numbers, and these rows as queri
 
 
 @dataclass(frozen=True)
-class ClassesFound:
+class ClassCandidates:
     """The classes of each query by score, and the rows that have to be measured to be certain.
 
     Attributes
@@ -133,7 +133,7 @@ class SmallRows:
         list_best_of_all(queries.products, self.grouped.prepared_rows()[1], self.grouped.order, lists)
         return lists.finish(), lists.crowded
 
-    def classes(self, queries: Multiplied, n_members: int, n_near: int) -> ClassesFound:
+    def classes(self, queries: Multiplied, n_members: int, n_near: int) -> ClassCandidates:
         """The classes in order, and the rows to measure: for that order, and for the members that are asked for.
 
         These are the nearest ``n_members`` of the ``n_near`` nearest classes and the nearest of others, or none (0).
@@ -158,7 +158,7 @@ class SmallRows:
             small_loops.members_in_doubt(*lines, lowest, numbers, slack, found, counts)
         members = found[:, : int(counts.max(initial=0))]
         members[np.arange(members.shape[1]) >= counts[:, None]] = -1
-        return ClassesFound(numbers, members, counts == found.shape[1] - 1)
+        return ClassCandidates(numbers, members, counts == found.shape[1] - 1)
 
     def _order(self, lowest: np.ndarray, numbers: np.ndarray) -> None:
         """Fill in the classes by their lowest scores."""

@@ -23,7 +23,7 @@ AT_LEAST, PAIRS_A_PLACE = 1 << 16, 16
 
 
 @dataclass(frozen=True)
-class Sizes:
+class KernelSizes:
     """Sizes of the kernels.
 
     Attributes
@@ -92,9 +92,9 @@ class Tiles:
 class TritonClassSteps(ClassSteps):
     """Each step as one kernel."""
 
-    def __init__(self, torch: Any, sizes: Sizes | None = None) -> None:
+    def __init__(self, torch: Any, sizes: KernelSizes | None = None) -> None:
         super().__init__(torch)
-        self.sizes = Sizes() if sizes is None else sizes
+        self.sizes = KernelSizes() if sizes is None else sizes
 
     def nearest_of_classes(
         self, keys: Any, queries: DeviceQueries, classes: Any, own_places: Any

@@ -45,7 +45,7 @@ BY_DIFFERENCES = ("euclidean", "sqeuclidean", "hellinger")
 
 
 @dataclass(frozen=True)
-class ClassesFound:
+class GpuClasses:
     """What is told of some queries, as tensors on the device.
 
     Attributes
@@ -120,7 +120,7 @@ class DeviceClasses:
 
     def found(
         self, Q: Any, left_out: np.ndarray, k: int, members: tuple[int, ...], n_near: int
-    ) -> Iterator[tuple[slice, ClassesFound]]:
+    ) -> Iterator[tuple[slice, GpuClasses]]:
         """Some queries at a time: the nearest of each class, classes in order, means of members, the nearest rows.
 
         ``left_out`` names the row that each query is itself, or is empty; without ``Q`` these rows are the queries.
@@ -134,7 +134,7 @@ class DeviceClasses:
         for part in row_blocks(len(Q), size=size):
             yield part, self._look(Q[part], itself[part], k, members, n_near)
 
-    def _look(self, Q: Any, left_out: Any, k: int, members: tuple[int, ...], n_near: int) -> ClassesFound:
+    def _look(self, Q: Any, left_out: Any, k: int, members: tuple[int, ...], n_near: int) -> GpuClasses:
         collection = self.collection
         Q = collection.brought(Q)
         queries, exact = collection._queries(Q), collection._measurable(Q)
@@ -151,7 +151,7 @@ class DeviceClasses:
         elif members:
             means = self._means(queries, exact, near, own, members)
         told = rows, distances, near, means
-        return ClassesFound(collection.torch, *told, *neighbors, ~queries.bounds.certain)
+        return GpuClasses(collection.torch, *told, *neighbors, ~queries.bounds.certain)
 
     def _nearest_of_each(
         self, queries: DeviceQueries, keyed: DeviceQueries, Q: Any, keys: Any, own: Any

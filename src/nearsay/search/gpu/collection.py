@@ -71,7 +71,7 @@ class Room:
 
 
 @dataclass(frozen=True)
-class Found:
+class GpuNeighbors:
     """The nearest rows of queries, as tensors on the device.
 
     Attributes
@@ -145,7 +145,7 @@ class DeviceCollection:
             return rows.exact if there else held.between(0, len(held))
         return rows.exact[self.torch.from_numpy(numbers).to(self.device)] if there else held.take(numbers)
 
-    def nearest(self, Q: Any, left_out: Any, k: int) -> Found:
+    def nearest(self, Q: Any, left_out: Any, k: int) -> GpuNeighbors:
         """The k nearest rows of checked queries; ``left_out`` names the row that each is itself (or is empty)."""
         torch = self.torch
         looks = [look for _, look in self._looks(Q, left_out, k)] or [self._nothing(k)]
@@ -155,7 +155,7 @@ class DeviceCollection:
         for here, look in self._wider_looks(Q, left_out, k, undecided.nonzero()[:, 0].cpu().numpy()):
             place = torch.from_numpy(here).to(self.device)
             numbers[place], distances[place], undecided[place] = look
-        return Found(numbers, distances, undecided)
+        return GpuNeighbors(numbers, distances, undecided)
 
     def nearest_in_arrays(self, Q: Any, left_out: Any, k: int) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
         """The same, and which queries stay undecided, in arrays of the host: copied while the next are looked for."""
@@ -193,7 +193,7 @@ class DeviceCollection:
         numbers = torch.empty((0, k), dtype=torch.int64, device=self.device)
         return numbers, numbers.double(), torch.empty(0, dtype=torch.bool, device=self.device)
 
-    def candidates(self, Q: Any, k: int) -> Found:
+    def candidates(self, Q: Any, k: int) -> GpuNeighbors:
         """Rows that hold the k nearest, for distances that are measured elsewhere."""
         torch, room = self.torch, Room.first_look(k)
         kept, undecided = [], []
@@ -207,7 +207,7 @@ class DeviceCollection:
                 crowded = here if crowded is None else crowded | here
             kept.append(torch.cat(rows_of_parts, dim=1))
             undecided.append(crowded)
-        return Found(torch.cat(kept), None, torch.cat(undecided))
+        return GpuNeighbors(torch.cat(kept), None, torch.cat(undecided))
 
     def _batches(self, n_queries: int, room: Room) -> Iterator[slice]:
         n_groups = max(len(part.halves) for part in self.parts) // room.size

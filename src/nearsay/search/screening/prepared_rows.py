@@ -140,7 +140,7 @@ class Geometry:
         return total / len(some)
 
 
-class View(Protocol):
+class RowsForProducts(Protocol):
     """Rows and queries in one form, ready to be multiplied."""
 
     products: Products

@@ -13,7 +13,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from nearsay.search.screening.prepared_rows import View
+from nearsay.search.screening.prepared_rows import RowsForProducts
 
 ROWS_AT_ONCE = 1 << 18
 # Measuring more rows than these would take longer than products of more digits.
@@ -48,7 +48,7 @@ class RoughScores:
         return bool((within <= MEASURED_UP_TO + self.scores.shape[1] * SHARE_MEASURED).all())
 
     @classmethod
-    def of(cls, view: View, Q: np.ndarray, n_rows: int, scale: float) -> RoughScores:
+    def of(cls, view: RowsForProducts, Q: np.ndarray, n_rows: int, scale: float) -> RoughScores:
         """Multiply all rows, as a view gives them, with these queries."""
         exact, lengths = view.prepare(Q)
         several, errors = view.products.prepare(exact)

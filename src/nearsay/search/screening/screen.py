@@ -22,7 +22,7 @@ from nearsay.search.row_store import HeldRows
 from nearsay.search.screening import bounds
 from nearsay.search.screening.candidate_tables import join_looks, stack_looks
 from nearsay.search.screening.packed_rows import PackedRows
-from nearsay.search.screening.prepared_rows import ROWS_AT_ONCE, Geometry, PlainView, PreparedView, View
+from nearsay.search.screening.prepared_rows import ROWS_AT_ONCE, Geometry, PlainView, PreparedView, RowsForProducts
 from nearsay.search.screening.products import Float32Products, fastest_products
 from nearsay.search.screening.rough_scores import RoughScores
 from nearsay.search.screening.tiles import tile_families
@@ -234,7 +234,7 @@ class Screen:
         return None if undecided else found
 
 
-def look(view: View, Q: np.ndarray, k: int, length: int) -> np.ndarray:
+def look(view: RowsForProducts, Q: np.ndarray, k: int, length: int) -> np.ndarray:
     """One pass over all rows for these queries, in threads: candidates; a query that stays undecided has none."""
     from nearsay.search.screening.shortlist_kernels import Shortlists
 

@@ -17,7 +17,7 @@ class _Made(Generic[T]):
     error: Exception | None = None
 
 
-class MadeOnce(Generic[T]):
+class BackgroundCache(Generic[T]):
     """One thing, made again when what it is made from has changed.
 
     Only the newest is kept, and only one is made at a time.
@@ -27,7 +27,7 @@ class MadeOnce(Generic[T]):
     key : what it is made from, such as the version of a collection; equal keys, equal things.
     make : makes it.
 
-    >>> squares = MadeOnce(lambda: 7, lambda: 7 * 7)
+    >>> squares = BackgroundCache(lambda: 7, lambda: 7 * 7)
     >>> squares.get(wait=10)
     49
     """

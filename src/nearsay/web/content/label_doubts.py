@@ -6,7 +6,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from nearsay.collection.state.collection_state import Now
+from nearsay.collection.state.collection_state import CollectionState
 from nearsay.core.arrays import row_blocks
 from nearsay.posterior.past_cases import ROWS_AT_ONCE
 
@@ -43,7 +43,7 @@ class Opinions:
         }
 
 
-def opinions(now: Now) -> Opinions:
+def opinions(now: CollectionState) -> Opinions:
     """Ask all others about every living item: those that vote are left out, the others are asked about as if new."""
     n = len(now.alive)
     answer, probability, own = np.full(n, -1, np.int32), np.full(n, np.nan, np.float32), np.full(n, np.nan, np.float32)

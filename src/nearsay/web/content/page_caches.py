@@ -9,7 +9,7 @@ from typing import Any
 
 from nearsay.collection.ingest.image_description import SETTING
 from nearsay.collection.live import LiveCollection
-from nearsay.web.content.background_cache import MadeOnce
+from nearsay.web.content.background_cache import BackgroundCache
 from nearsay.web.content.item_filters import labels_now
 from nearsay.web.content.label_doubts import opinions
 from nearsay.web.content.map_layout import LAYOUTS, map_of
@@ -31,11 +31,11 @@ class Looks:
             alive = labels_now(collection).alive
             return len(alive), hashlib.sha256(alive.tobytes()).digest()
 
-        self.opinions = MadeOnce(version, lambda: opinions(collection.now()))
-        self.mistakes = MadeOnce(version, lambda: collection.likely_mistakes(MOST))
-        self.duplicates = MadeOnce(version, lambda: _counted(collection.near_duplicates()))
-        self.next = MadeOnce(version, lambda: collection.label_next(TO_LABEL))
-        self.maps = {name: MadeOnce(rows, partial(map_of, collection, name)) for name in LAYOUTS}
+        self.opinions = BackgroundCache(version, lambda: opinions(collection.now()))
+        self.mistakes = BackgroundCache(version, lambda: collection.likely_mistakes(MOST))
+        self.duplicates = BackgroundCache(version, lambda: _counted(collection.near_duplicates()))
+        self.next = BackgroundCache(version, lambda: collection.label_next(TO_LABEL))
+        self.maps = {name: BackgroundCache(rows, partial(map_of, collection, name)) for name in LAYOUTS}
 
 
 def with_sketches(collection: LiveCollection, items: list[dict[str, Any]]) -> None:

@@ -19,7 +19,7 @@ from starlette.routing import Route
 from nearsay.collection.ingest.image_description import SETTING, Description
 from nearsay.collection.ingest.pictures import picture_path, small_copy
 from nearsay.collection.state.live_views import checked_queries
-from nearsay.collection.store.user_decisions import Remembered
+from nearsay.collection.store.user_decisions import UserDecisions
 from nearsay.errors import InputError, NearsayError
 from nearsay.web.content.served_collection import ACCURACIES, Served, as_vector
 from nearsay.web.drawings import spark, tree_drawing
@@ -100,7 +100,7 @@ class Questions:
         asked = {"id": item["id"]} if item is not None else {"question": (question or {}).get("key")}
         return found if found is not None and found["asked"] == asked else None
 
-    def _described(self, record: dict[str, Any], remembered: Remembered) -> Description:
+    def _described(self, record: dict[str, Any], remembered: UserDecisions) -> Description:
         if self._description is None:
             try:
                 self._description = Description.recorded(record, remembered.model(record))

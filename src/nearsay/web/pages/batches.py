@@ -43,7 +43,7 @@ MEDIA = {"csv": "text/csv", "jsonl": "application/jsonl", "xmp": "application/zi
 
 
 @dataclass(eq=False)
-class Batch:
+class UploadedBatch:
     """What came in together.
 
     Attributes
@@ -83,10 +83,10 @@ class Batches:
 
     def __init__(self) -> None:
         self._lock = threading.Lock()
-        self._batches: OrderedDict[str, Batch] = OrderedDict()
+        self._batches: OrderedDict[str, UploadedBatch] = OrderedDict()
         self._description: Description | None = None
 
-    def get(self, key: str) -> Batch:
+    def get(self, key: str) -> UploadedBatch:
         with self._lock:
             found = self._batches.get(key)
         if found is None:
@@ -102,7 +102,7 @@ class Batches:
         """Answer what came in, in the background; ``folder``, in which it lies, is removed at the end."""
         of_pictures = (served.collection.store.settings.get(SETTING) or {}).get("kind") == "pictures"
         title = safe_name(files[0][0]) if len(files) == 1 else f"{len(files)} files"
-        batch = Batch(secrets.token_urlsafe(12), title, keep, of_pictures=of_pictures)
+        batch = UploadedBatch(secrets.token_urlsafe(12), title, keep, of_pictures=of_pictures)
 
         def work(job: Job) -> None:
             self._fill(batch, served, files, job)
@@ -117,7 +117,7 @@ class Batches:
 
         return jobs.start("batch", f"Labeling {title}", f"/review?batch={batch.key}", work, ended)
 
-    def _fill(self, batch: Batch, served: Served, files: list[tuple[str, Path]], job: Job) -> None:
+    def _fill(self, batch: UploadedBatch, served: Served, files: list[tuple[str, Path]], job: Job) -> None:
         collection = served.collection
         with stoppable(job.check):
             if batch.of_pictures:
@@ -205,7 +205,7 @@ async def export(request: Request) -> Response:
     )
 
 
-def _exported(served: Served, batch: Batch, format: str) -> bytes:
+def _exported(served: Served, batch: UploadedBatch, format: str) -> bytes:
     if format == "xmp" and not batch.of_pictures:
         raise InputError("Sidecars lie beside pictures, and this batch has none.")
     if batch.kept:

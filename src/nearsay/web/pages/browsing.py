@@ -14,7 +14,7 @@ from starlette.responses import Response
 from starlette.routing import Route
 
 from nearsay.errors import InputError
-from nearsay.web.content.background_cache import MadeOnce
+from nearsay.web.content.background_cache import BackgroundCache
 from nearsay.web.content.item_filters import STATES, LabelsNow, Wanted, labels_now, rows_wanted
 from nearsay.web.content.label_doubts import Opinions
 from nearsay.web.content.page_caches import Looks, with_sketches
@@ -143,7 +143,7 @@ def _to_label(served: Served, each: Any) -> dict[str, Any] | None:
     return None if item is None else {**each.to_dict(), "item": item}
 
 
-async def _looked(request: Request, look: MadeOnce[Any], nothing: Any) -> tuple[Any, str | None]:
+async def _looked(request: Request, look: BackgroundCache[Any], nothing: Any) -> tuple[Any, str | None]:
     """What a look finds; ``nothing``, and why, where a collection is too young for it."""
     try:
         return await served_by(request).run(look.get), None

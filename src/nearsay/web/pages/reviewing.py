@@ -15,7 +15,7 @@ from nearsay.web.content.item_filters import labels_now
 from nearsay.web.content.page_caches import with_sketches
 from nearsay.web.content.review_queue import check_label, least_sure, review_line, to_review
 from nearsay.web.content.served_collection import Changed, Served, with_state
-from nearsay.web.pages.batches import WHO, Batch
+from nearsay.web.pages.batches import WHO, UploadedBatch
 from nearsay.web.rendering import done, respond, served_by
 
 SHOWN = 60
@@ -25,7 +25,7 @@ _deciding = threading.Lock()
 async def review(request: Request) -> Response:
     """What waits of a batch, or of the whole collection."""
     served, key = served_by(request), request.query_params.get("batch", "")
-    batch: Batch | None = request.app.state.batches.get(key) if key else None
+    batch: UploadedBatch | None = request.app.state.batches.get(key) if key else None
     found = await served.run(_waiting, served, batch)
     last = request.query_params.get("last", "")
     data = {
@@ -37,7 +37,7 @@ async def review(request: Request) -> Response:
     return await respond(request, "review.html", data)
 
 
-def _waiting(served: Served, batch: Batch | None) -> dict[str, Any]:
+def _waiting(served: Served, batch: UploadedBatch | None) -> dict[str, Any]:
     if batch is None or batch.kept:
         found = to_review(served.collection, None if batch is None else batch.ids, SHOWN)
         with_sketches(served.collection, [line["item"] for line in found["items"]])
@@ -61,7 +61,7 @@ async def decide(request: Request) -> Response:
     async with request.form(max_files=0, max_fields=20) as form:
         told = {name: str(value) for name, value in form.items()}
     key = told.get("batch", "")
-    batch: Batch | None = request.app.state.batches.get(key) if key else None
+    batch: UploadedBatch | None = request.app.state.batches.get(key) if key else None
     if (batch is None or batch.kept) and served.read_only:
         raise InputError("This collection is shown only: it is not open for changes.")
     way = _decide if batch is None or batch.kept else _decide_here
@@ -70,7 +70,7 @@ async def decide(request: Request) -> Response:
     return done(request, f"/review?{urlencode(back)}", result)
 
 
-def _decide(served: Served, batch: Batch | None, told: dict[str, str]) -> dict[str, Any]:
+def _decide(served: Served, batch: UploadedBatch | None, told: dict[str, str]) -> dict[str, Any]:
     collection, id = served.collection, told.get("id", "")
     what = told.get("do", "accept")
     if what == "undo":
@@ -81,7 +81,7 @@ def _decide(served: Served, batch: Batch | None, told: dict[str, str]) -> dict[s
     return served.change(id, told.get("state"), lambda: collection.relabel([id], [label], who=WHO))
 
 
-def _decide_here(served: Served, batch: Batch, told: dict[str, str]) -> dict[str, Any]:
+def _decide_here(served: Served, batch: UploadedBatch, told: dict[str, str]) -> dict[str, Any]:
     """The same of items that are in no collection; the event is how many are decided."""
     with _deciding:
         if told.get("do") == "undo":
