@@ -173,8 +173,7 @@ class KeywordAnnotator(BaseEstimator):
     (['dog', 'bone'], [[4, 5, 3], [4, 5]])
     """
 
-    ids_: np.ndarray | None = None  # files of earlier versions hold none
-    # Files of earlier versions hold annotators without these.
+    ids_: np.ndarray | None = None
     _columns: KeywordColumns | None = None
     _finder: KeywordScorer | None = None
 

@@ -203,7 +203,6 @@ class NeighborClassifier(KNeighbors, ClassifierMixin, BaseEstimator):
 
     k_curve_: KCurve
     choices_: Choices
-    # Files of earlier versions hold none of these.
     ids_: np.ndarray | None = None
     _priors: Priors | None = None
     _records: Records | None = None

@@ -158,7 +158,7 @@ class PastCases:
 
     _sampled_table: NeighborTable | None = None
     _by_number: tuple[NeighborTable, np.ndarray] | None = None
-    order: np.ndarray | None = None  # files of earlier versions hold none
+    order: np.ndarray | None = None
 
     def __init__(
         self,

@@ -102,7 +102,7 @@ class HoldsRowsThatCount:
     """
 
     labels_: np.ndarray
-    # Files of earlier versions hold none of these: every row counts, and all the same.
+    # Without any of these every row counts, and all the same.
     _held: np.ndarray | None = None
     _weights: RowWeights | None = None
     _aside: Any = None  # the rows of weight 0

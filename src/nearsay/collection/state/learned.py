@@ -140,7 +140,6 @@ class Learned:
     version: int
     posterior_name: str
     choices: list[str]
-    # Files of earlier versions hold neither.
     keywords: LearnedKeywords | None = None
     asked: tuple[Any, Any] = ("auto", "auto")
 

@@ -50,7 +50,7 @@ class LiveTransform:
     metric: str
     whole: LinearMap | ScaledColumns | None = None
     without: tuple[LinearMap, ...] = ()
-    columns: tuple[int, int] | None = None  # files of earlier versions hold none
+    columns: tuple[int, int] | None = None
 
     def seen(self, rows: np.ndarray, fold: int = -1) -> np.ndarray:
         """Rows as they are measured; with a fold, by what the others taught."""

@@ -350,7 +350,7 @@ class Pooled(GroupPosterior):
             log_mean_distances(*near.arrays, self._columns(near), floor, gaps[number], first, out)
 
     def _usual_gaps(self, n_groups: int) -> np.ndarray:
-        """Files of version 0.1.0 have no gaps, and what they answer with has none either."""
+        """``gaps_``, or zeros where a pool was put together without them."""
         return getattr(self, "gaps_", np.zeros((n_groups, len(self.members_))))
 
     def _columns(self, near: NearestClasses) -> np.ndarray:
