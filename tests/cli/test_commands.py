@@ -735,7 +735,7 @@ PYTHON = re.compile(rf"\b[a-z_]+=|\w\(\)|\.ids\b|\b({'|'.join(NAMES)})\b|an obje
 SHOWN = ("cli", "collection", "data", "describe", "reports", "taxonomy")
 NOT_SHOWN = {
     "collection/store/validate_items.py", "collection/state/feature_groups.py",
-    "collection/evaluate/known_items.py", "web/content/map_layout.py",
+    "collection/evaluation/known_items.py", "web/content/map_layout.py",
     "collection/store/shard_files.py", "collection/store/store.py",
     "data/annotated_rows.py", "data/datasets.py", "data/corel5k.py",
     "data/emoji_pictures.py", "data/keywords.py", "data/rows.py",

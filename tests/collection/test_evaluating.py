@@ -11,8 +11,8 @@ from numpy.testing import assert_allclose
 
 import nearsay as ns
 from nearsay.collection import LiveCollection
-from nearsay.collection.evaluate.evaluate import evaluate, evaluation_report
-from nearsay.collection.evaluate.known_items import brought, held_out, judge, left_out, rows_held_out
+from nearsay.collection.evaluation.evaluate import evaluate, evaluation_report
+from nearsay.collection.evaluation.known_items import brought, held_out, judge, left_out, rows_held_out
 from nearsay.collection.ingest.batches import Batch
 from nearsay.collection.ingest.sources import read_source
 from nearsay.collection.state.learned import NeighborsAlone
@@ -162,7 +162,7 @@ def test_a_seed_holds_out_the_same_rows_and_never_a_whole_class(things):
 def test_blocks_and_other_items_change_nothing(things, monkeypatch):
     collection, _, _ = things
     whole, held = evaluate(collection), evaluate(collection, holdout=0.25)
-    monkeypatch.setattr("nearsay.collection.evaluate.known_items.ROWS_AT_ONCE", 7)
+    monkeypatch.setattr("nearsay.collection.evaluation.known_items.ROWS_AT_ONCE", 7)
     monkeypatch.setattr("nearsay.collection.state.learned.ROWS_AT_ONCE", 7)
     done = []
     assert evaluate(collection, on_progress=lambda *told: done.append(told)) == whole

@@ -14,7 +14,7 @@ import pytest
 import nearsay as ns
 from nearsay.collection import distributed_learning, labeling_parts
 from nearsay.collection.distributed_learning import PastCasesTask, learned_on, past_cases_part
-from nearsay.collection.evaluate.evaluate import evaluate
+from nearsay.collection.evaluation.evaluate import evaluate
 from nearsay.collection.indexing import index_source
 from nearsay.collection.ingest.image_description import Description
 from nearsay.collection.labeling_parts import LabeledParts, label_part, label_parts

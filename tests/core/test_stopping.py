@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from nearsay.collection import LiveCollection
-from nearsay.collection.evaluate.evaluate import evaluate
+from nearsay.collection.evaluation.evaluate import evaluate
 from nearsay.core.arrays import row_blocks
 from nearsay.core.cancellation import go_on, stoppable
 from nearsay.core.parallel import in_parallel, threads

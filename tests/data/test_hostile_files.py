@@ -19,6 +19,7 @@ import pytest
 import nearsay as ns
 from benchmarks import hostile_files
 from benchmarks.hostile_files import LABELS, NAMES, QUERIES, ROWS, Saved
+from nearsay.collection.state.learned import Learned
 from nearsay.data.saved import saved_objects
 from nearsay.data.saved.savable import SAVABLE
 from nearsay.data.saved.saved_file import save_state
@@ -172,7 +173,7 @@ def test_a_file_of_another_purpose_is_refused_before_it_is_made(tmp_path, monkey
     with pytest.raises(SavedFileError, match="is a NeighborClassifier; expected NeighborIndex"):
         ns.NeighborIndex.open(tmp_path / "learned.nearsay")
     with pytest.raises(SavedFileError, match="is a NeighborClassifier; expected Learned"):
-        ns.collection.learned.Learned.read(tmp_path)
+        Learned.read(tmp_path)
 
 
 @pytest.mark.parametrize(

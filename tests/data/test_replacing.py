@@ -187,11 +187,11 @@ def wait(*arguments):
 
 point = sys.argv[2]
 if point == "in the middle":
-    pieces = saved._npy_pieces
-    saved._npy_pieces = lambda array: (wait() if number else piece for number, piece in enumerate(pieces(array)))
+    pieces = saved_file._npy_pieces
+    saved_file._npy_pieces = lambda array: (wait() if number else piece for number, piece in enumerate(pieces(array)))
 else:
     replacing.os.fsync = wait
-saved.save_state(sys.argv[1], "k", 1, {}, {"a": np.zeros((3000, 1000))})
+saved_file.save_state(sys.argv[1], "k", 1, {}, {"a": np.zeros((3000, 1000))})
 """
 
 

@@ -80,11 +80,13 @@ def cross_validated_words() -> dict[int, list[list[str]]]:
     from sklearn.model_selection import KFold
 
     from nearsay.annotate.scorers.keyword_scorers import as_score
-    from nearsay.data.keywords import Keywords
+    from nearsay.data.keywords import Keywords, annotated_order
 
     keywords = Keywords.of(WORDS)
+    order = annotated_order(X, keywords.matrix)  # folds are drawn in it
     score, given = as_score("prior"), {k: [[] for _ in X] for k in FOLDS["ks"]}
-    for others, fold in KFold(FOLDS["cv"], shuffle=True, random_state=0).split(X):
+    for places_of_others, places in KFold(FOLDS["cv"], shuffle=True, random_state=0).split(X):
+        others, fold = order[places_of_others], order[places]
         for k, words in given.items():
             scores = score(ns.nearest(X[others], X[fold], k), keywords.matrix[others])
             for row, best in zip(fold, scores.argmax(axis=1), strict=True):

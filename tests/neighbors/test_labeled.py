@@ -195,9 +195,9 @@ def test_a_labeled_search_uses_the_threads_of_its_index(monkeypatch):
     used: list[int] = []
     X = np.random.default_rng(0).normal(size=(50, 3))
     labeled = ns.NeighborIndex(n_jobs=3).fit(X).with_labels(np.arange(50) % 2)
-    checked = labeled_search.find.checked_queries
+    checked = labeled_search.neighbor_search.checked_queries
     monkeypatch.setattr(
-        labeled_search.find, "checked_queries", lambda *given: used.append(thread_count()) or checked(*given)
+        labeled_search.neighbor_search, "checked_queries", lambda *given: used.append(thread_count()) or checked(*given)
     )
     with ns.threads(1):
         labeled.query(X, 3, (1,))

@@ -19,8 +19,8 @@ pytest.importorskip("httpx")
 
 from starlette.testclient import TestClient
 
-from nearsay.collection.evaluate.evaluate import evaluate
-from nearsay.collection.evaluate.evaluation import Judgement
+from nearsay.collection.evaluation.evaluate import evaluate
+from nearsay.collection.evaluation.judgement import Judgement
 from nearsay.collection.live import LiveCollection
 from nearsay.errors import InputError
 from nearsay.posterior.methods.past_case_table import CaseTable

@@ -49,8 +49,8 @@ def evaluate(
       nearsay evaluate birds.nearsay
       nearsay evaluate birds.nearsay --holdout 0.2 --report report.html
     """
-    from nearsay.collection.evaluate.evaluate import evaluate as judge
-    from nearsay.collection.evaluate.evaluate import evaluation_report
+    from nearsay.collection.evaluation.evaluate import evaluate as judge
+    from nearsay.collection.evaluation.evaluate import evaluation_report
     from nearsay.collection.indexing import asked_source
     from nearsay.collection.live import LiveCollection
     from nearsay.neighbors.sharded.workers import named_cluster

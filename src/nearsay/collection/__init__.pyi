@@ -1,8 +1,8 @@
 from nearsay.collection.answers import Answer as Answer
 from nearsay.collection.doctor import Checkup as Checkup
 from nearsay.collection.doctor import checkup as checkup
-from nearsay.collection.evaluate.evaluate import evaluate as evaluate
-from nearsay.collection.evaluate.evaluate import evaluation_report as evaluation_report
+from nearsay.collection.evaluation.evaluate import evaluate as evaluate
+from nearsay.collection.evaluation.evaluate import evaluation_report as evaluation_report
 from nearsay.collection.export.answer_exports import export_answers as export_answers
 from nearsay.collection.export.answer_exports import to_frame as to_frame
 from nearsay.collection.export.item_exports import export_items as export_items

@@ -167,5 +167,5 @@ def probes(source: Path) -> list[str]:
 
 def test_only_the_adapter_and_the_check_of_what_was_passed_ask_what_an_object_has():
     folder = Path(ns.__file__).parent / "posterior"
-    found = [place for source in sorted(folder.glob("*.py")) for place in probes(source)]
-    assert {place.partition(":")[0] for place in found} == {"own.py", "named.py"}
+    found = [place for source in sorted(folder.rglob("*.py")) for place in probes(source)]
+    assert {place.partition(":")[0] for place in found} == {"custom_posterior.py", "named.py"}

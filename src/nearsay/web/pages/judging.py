@@ -11,7 +11,7 @@ from starlette.requests import Request
 from starlette.responses import RedirectResponse, Response
 from starlette.routing import Route
 
-from nearsay.collection.evaluate.evaluation import Judgement
+from nearsay.collection.evaluation.judgement import Judgement
 from nearsay.core.cancellation import stoppable
 from nearsay.errors import InputError
 from nearsay.reports.evaluation import ASKED

@@ -17,7 +17,7 @@ from typing import Any
 import numpy as np
 
 from nearsay.collection.answers import Keyword
-from nearsay.collection.evaluate.distributed_leave_one_out import left_out_on
+from nearsay.collection.evaluation.distributed_leave_one_out import left_out_on
 from nearsay.collection.live import LiveCollection
 from nearsay.collection.state.build_answers import votes_of
 from nearsay.collection.state.collection_state import CollectionState

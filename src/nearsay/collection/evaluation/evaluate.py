@@ -7,8 +7,8 @@ import os
 from pathlib import Path
 from typing import Any
 
-from nearsay.collection.evaluate.evaluation import Judgement
-from nearsay.collection.evaluate.known_items import KnownItems, Progress
+from nearsay.collection.evaluation.judgement import Judgement
+from nearsay.collection.evaluation.known_items import KnownItems, Progress
 from nearsay.collection.ingest.picture_sources import path_within
 from nearsay.collection.ingest.pictures import picture_folder
 from nearsay.collection.live import LiveCollection

@@ -11,7 +11,7 @@ from dataclasses import dataclass, field
 from functools import cached_property
 from typing import Any
 
-from nearsay.collection.evaluate.known_items import Judged, KnownItems, Progress, brought, held_out, judge, left_out
+from nearsay.collection.evaluation.known_items import Judged, KnownItems, Progress, brought, held_out, judge, left_out
 from nearsay.collection.live import LiveCollection
 from nearsay.displays.case_tables import tables_of
 from nearsay.errors import InputError
