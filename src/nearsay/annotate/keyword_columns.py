@@ -72,7 +72,7 @@ class ColumnView:
     name : one of SHAPED
     divisors : (n_columns,)
 
-    >>> View.of("standardized", np.array([[0.0, 0.0], [2.0, 60.0]])).columns(np.array([[1.0, 60.0]])).round(3)
+    >>> ColumnView.of("standardized", np.array([[0.0, 0.0], [2.0, 60.0]])).columns(np.array([[1.0, 60.0]])).round(3)
     array([[0.707, 1.414]])
     """
 

@@ -41,7 +41,7 @@ class ColumnChoices:
     def of(self, names: Sequence[str] | None, width: int) -> ColumnChoices:
         """What is said of a table with these columns.
 
-        >>> Asked(usual=Asked(id="key", label="kind")).of(["key", "width"], 2).id
+        >>> ColumnChoices(usual=ColumnChoices(id="key", label="kind")).of(["key", "width"], 2).id
         'key'
         """
         usual = self.usual or ColumnChoices()
@@ -75,7 +75,7 @@ def choose_roles(
 ) -> Roles:
     """Say what each column is, by the rules at the top of this module; an empty one is nothing unless it is named so.
 
-    >>> roles = choose_roles(["id", "width", "species"], [True, False, True], Asked(), "leaves.csv")
+    >>> roles = choose_roles(["id", "width", "species"], [True, False, True], ColumnChoices(), "leaves.csv")
     >>> roles.label, roles.id, roles.features
     (2, 0, [1])
     >>> roles.chosen

@@ -69,7 +69,7 @@ class WordOdds:
         A vote of a half was right every second time, a whole one always:
 
         >>> votes, has = np.array([[0.5], [1.0]] * 100), np.array([True, True, False, True] * 50)
-        >>> pairs = Pairs(votes, np.zeros(200, int), has, n_others=0, n_missed=0)
+        >>> pairs = WordPairs(votes, np.zeros(200, int), has, n_others=0, n_missed=0)
         >>> odds = WordOdds.shared(pairs, np.array(["sky"]), np.array([0.5]), 400)
         >>> odds.proba(["sky", "sky"], np.array([[0.5], [0.95]])).round(1)
         array([0.5, 1. ])
