@@ -29,6 +29,7 @@ from contextlib import closing, contextmanager, suppress
 from functools import cache
 from pathlib import Path
 from typing import Any
+from urllib.parse import quote
 
 import numpy as np
 from click.testing import CliRunner
@@ -367,7 +368,7 @@ def serve(path: Path, read_only: bool) -> list[str]:
         with LiveCollection.open(path, read_only=read_only) as collection:
             client = TestClient(make_app(collection, None), base_url="http://localhost", raise_server_exceptions=False)
             try:
-                pictures = [f"/picture?id={item['id'][:4096]}" for item in collection.store.page(n=30)][::7]
+                pictures = [f"/picture?id={quote(item['id'][:999])}" for item in collection.store.page(n=30)][::7]
             except NearsayError:
                 pictures = []
             for page in (*PAGES, *pictures):
@@ -479,7 +480,7 @@ def make_canary(folder: Path) -> Path:
 def state_of(canary: Path) -> list[tuple[Any, ...]]:
     """All that a change of the canary would change; links to it from a collection do not count."""
     paths = sorted([canary, *canary.rglob("*")])
-    contents = [b"" if path.is_dir() else path.read_bytes() for path in paths]
+    contents = [path.read_bytes() if path.is_file() else b"" for path in paths]  # a case may make pipes of them itself
     return [(str(path), path.stat().st_mtime_ns, content) for path, content in zip(paths, contents, strict=True)]
 
 
