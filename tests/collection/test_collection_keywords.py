@@ -16,7 +16,7 @@ from nearsay.collection.state.learned_keywords import LearnedKeywords
 from nearsay.collection.state.live_views import LiveTransform
 from nearsay.collection.state.word_odds import WordOdds, WordPairs
 from nearsay.neighbors.table import NeighborTable
-from tests.reference.collection import keywords_said
+from tests.reference.collection import answer_keywords
 
 WORDS = ["sea", "sky", "road", "tree"]
 PLAIN = LiveTransform("euclidean", "euclidean")
@@ -61,7 +61,7 @@ def neighbors(draw):
 def test_words_are_said_as_counting_them_one_by_one_says(learned, found):
     indices, distances, keywords = found
     (said,) = learned.said(NeighborTable(indices, distances), keywords)
-    expected = keywords_said(learned.odds, indices[0].tolist(), distances[0].tolist(), keywords)
+    expected = answer_keywords(learned.odds, indices[0].tolist(), distances[0].tolist(), keywords)
     assert {word for word, _ in said} == set(expected)
     for word, p in said:
         assert p == pytest.approx(expected[word], abs=1e-9)

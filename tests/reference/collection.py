@@ -252,7 +252,7 @@ def write_state(folder):
     (folder / "more" / "about.json").write_text("{}")
 
 
-def keywords_said(odds, indices, distances, keywords):
+def answer_keywords(odds, indices, distances, keywords):
     """Words of neighbors and their probabilities, word by word: {word: probability}.
 
     ``odds`` holds what was learned: two columns a vote, the log odds of the word, 1; then the word's own line.

@@ -1,6 +1,6 @@
 """What is wrong with a collection and what to do about it, and what there is in it: ``nearsay doctor COLLECTION``.
 
-files and log     checksums, digests, the items against the log replayed       (faults.py)
+files and log     checksums, digests, the items against the log replayed       (integrity.py)
 answers           the living tables and some answers against the collection opened afresh
 around it         what was left behind, versions, who writes, whether learning is due
 """

@@ -158,7 +158,7 @@ class LiveCollection:
         machines_vote : whether labels that nobody confirmed count.
         settings : anything else to be remembered, such as what described the items.
         remember : whether paths in ``settings`` (``pictures``, a model) are used without asking when this collection
-            is opened here again; see ``remembered.py``.
+            is opened here again; see ``user_decisions.py``.
         """
         if feature_groups is None:
             measured: dict[str, Any] = {"metric": check_metric(metric)}
@@ -488,7 +488,7 @@ class LiveCollection:
         X = self._all_rows()
         views = LiveViews.of(learned.sights, _voters(learned, standing), lambda: X)
         self._living = None
-        return self._seen(items, learned, standing, views)
+        return self._state(items, learned, standing, views)
 
     def _read(self, folder: Path) -> Learned:
         """What was kept, where it fits the rows."""
@@ -653,9 +653,9 @@ class LiveCollection:
         views = views.changed(added, _voters(now.learned, standing), lambda: X)
         if self._living is not None:
             self._living.appear(views.first.search, come)
-        return self._seen(items, now.learned, standing, views)
+        return self._state(items, now.learned, standing, views)
 
-    def _seen(self, items: LiveItems, learned: Learned, standing: VotingState, views: LiveViews) -> CollectionState:
+    def _state(self, items: LiveItems, learned: Learned, standing: VotingState, views: LiveViews) -> CollectionState:
         views.kept_others = self._kept_others
         return CollectionState(self.left_out, items.version, learned, standing, views, items)
 

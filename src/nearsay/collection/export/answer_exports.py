@@ -3,7 +3,7 @@
 ::
 
     answers ──► .csv .jsonl .parquet, a DataFrame
-            ──► XMP           a sidecar for each picture            (sidecars.py)
+            ──► XMP           a sidecar for each picture            (xmp_sidecars.py)
             ──► Label Studio  tasks with predictions                (labeling_tools.py)
             ──► FiftyOne      labels.json and data.json
 

@@ -154,10 +154,10 @@ class ParquetSource:
     def __iter__(self) -> Iterator[RawRows]:
         start = 0
         for batch in self._file.iter_batches(batch_size=ROWS_AT_ONCE):
-            yield self._found(batch, start)
+            yield self._raw_rows(batch, start)
             start += batch.num_rows
 
-    def _found(self, batch: Any, start: int) -> RawRows:
+    def _raw_rows(self, batch: Any, start: int) -> RawRows:
         roles, n = self.roles, batch.num_rows
         refused: dict[int, str] = {}
         blocks = [self._block(batch.column(column), column, refused) for column in roles.features]

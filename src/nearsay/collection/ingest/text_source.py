@@ -105,9 +105,9 @@ class TextSource:
     def __iter__(self) -> Iterator[RawRows]:
         lines = enumerate(self.lines())
         while block := [line for _, line in zip(range(ROWS_AT_ONCE), lines, strict=False)]:
-            yield self._found(block)
+            yield self._raw_rows(block)
 
-    def _found(self, block: list[tuple[int, Line]]) -> RawRows:
+    def _raw_rows(self, block: list[tuple[int, Line]]) -> RawRows:
         roles = self.roles
         X = np.zeros((len(block), len(roles.features)))
         found = RawRows([row for row, _ in block], [], X, [], [], [], lines=[line for _, (line, _, _) in block])

@@ -30,7 +30,7 @@ def answers_of(
         raise InputError(f"Got {len(ids)} ids for {len(X)} items; pass one for each.")
     _check_hedged(now, accuracy)
     found = now.classifier.explain(X)
-    words = keywords_said(now, X, [said.neighbors for said in found]) if n_keywords else [[]] * len(X)
+    words = answer_keywords(now, X, [said.neighbors for said in found]) if n_keywords else [[]] * len(X)
     names = [None] * len(X) if ids is None else list(ids)
     return _spoken(now, names, list(found), found.probabilities, words, accuracy, n_keywords, hedges_at)
 
@@ -144,7 +144,7 @@ def _shares(n: int) -> np.ndarray:
     return weights / weights.sum() if n else weights
 
 
-def keywords_said(now: CollectionState, X: np.ndarray, neighbors: Sequence[Sequence[int]]) -> list[list[Keyword]]:
+def answer_keywords(now: CollectionState, X: np.ndarray, neighbors: Sequence[Sequence[int]]) -> list[list[Keyword]]:
     """The keywords of each item: as was learned, or by a vote of these neighbors where nothing was."""
     return votes_of(now, neighbors) if now.words is None else now.words.of_queries(X)
 

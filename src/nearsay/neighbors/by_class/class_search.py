@@ -1,6 +1,6 @@
 """The search for the nearest rows *and* the nearest members of each class, whichever way that takes least.
 
-    queries ──► few rows: all products at once (``at_once.py``) ─────────────┐
+    queries ──► few rows: all products at once (``small_collections.py``) ───┐
             ──► a distance with products: block by block of rows ────────────┼─► rows, classes in order ──► means
             ──► any other distance: every row is measured ───────────────────┘                  (``class_means.py``)
 

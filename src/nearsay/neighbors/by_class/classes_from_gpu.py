@@ -1,7 +1,7 @@
 """Rows and classes that a graphics card finds, and what the processor adds where the card leaves something open.
 
 queries ──► card: nearest rows, classes in order, means of members ──► table
-              ├── the nearest rows of a few ──► asked again (``find.py``)
+              ├── the nearest rows of a few ──► asked again (``neighbor_search.py``)
               └── too far away for scores ──► the processor's search
 """
 

@@ -2,7 +2,7 @@
 
     tasks ──► workers, each opens the files of its shards by path ──► answers ──► merged by workers, eight at a time
       └─ queries travel once a block; no row is ever sent; a shard goes to the machine that had it before
-      └─ the next block of queries is asked before the last one is answered, so that no worker waits (in_flight.py)
+      └─ the next block of queries is asked before the last one is answered, so that no worker waits (dask_queue.py)
 
 Nothing that is needed again lies with a worker alone: a task is a pure function of files and of what the scheduler
 holds. So a worker that is killed costs the tasks it had; a scheduler that is gone costs the blocks that were asked,

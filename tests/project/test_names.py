@@ -1,0 +1,27 @@
+"""Names: each class has its own, and files that are named in the text are there."""
+
+from __future__ import annotations
+
+import ast
+import re
+from collections import Counter
+from pathlib import Path
+
+ROOT = Path(__file__).parents[2]
+MODULES = sorted((ROOT / "src").rglob("*.py"))
+
+
+def test_no_two_classes_have_one_name():
+    trees = [ast.parse(path.read_text(encoding="utf-8")) for path in MODULES]
+    names = Counter(node.name for tree in trees for node in tree.body if isinstance(node, ast.ClassDef))
+    assert len(names) > 100
+    assert [name for name, count in names.items() if count > 1] == []
+
+
+def test_every_module_that_a_text_names_is_there():
+    folders = ("src", "tests", "benchmarks", "reproduce", "docs", "examples")
+    known = {path.name for folder in folders for path in (ROOT / folder).rglob("*.py")}
+    texts = [*MODULES, *(ROOT / "docs").glob("*.md"), *ROOT.glob("*.md")]
+    named = {(path.name, name) for path in texts for name in re.findall(r"[`/ (]([a-z_]\w+\.py)\b", path.read_text())}
+    assert len(named) > 20
+    assert [(path, name) for path, name in sorted(named) if name not in known | {"conftest.py"}] == []
