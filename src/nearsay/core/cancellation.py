@@ -1,8 +1,6 @@
-"""Long work that may not be wanted any more: between two blocks of rows it is asked whether to go on.
+"""Cooperative cancellation for long loops.
 
-    with stoppable(check): ──► work on blocks ──► check() raises ──► the work ends there
-
-Whoever starts the work says how it is told to stop. Without that, nothing is asked.
+with stoppable(check): ──► the loop calls go_on() between blocks ──► check() raises ──► the loop ends
 """
 
 from __future__ import annotations
@@ -16,9 +14,9 @@ _check: ContextVar[Callable[[], None] | None] = ContextVar("check", default=None
 
 @contextmanager
 def stoppable(check: Callable[[], None] | None) -> Iterator[None]:
-    """Inside the block, work calls ``check`` now and then, which raises where it is to end; None: it goes on.
+    """Let ``check`` cancel the work inside the block: long loops call it between blocks of rows, and it raises to stop.
 
-    It holds for the calling thread, and for threads that share its work.
+    Applies to the calling thread and to the threads that share its work. None cancels nothing.
 
     >>> def stop():
     ...     raise TimeoutError("That is enough.")
@@ -35,7 +33,7 @@ def stoppable(check: Callable[[], None] | None) -> Iterator[None]:
 
 
 def go_on() -> None:
-    """Raise where the work is to end."""
+    """Raise what the caller's ``check`` raises, if the work was cancelled."""
     check = _check.get()
     if check is not None:
         check()

@@ -1,19 +1,19 @@
-"""Loops that Python runs as they stand while there is little to do, and that are compiled once there is more.
+"""Lazy JIT: loops run in Python until compiling pays off.
 
-    little work    the loop, run by Python      numba is not even imported
-    more           the same loop, compiled      once per machine, kept on disk, without Python's lock
+    little work    the loop runs in Python      numba is not imported
+    more work      the same loop, compiled      once per machine, cached on disk, releases the GIL
 
-Compiling takes seconds, so it starts when the work done without it has taken about as long as it takes to load what
-was compiled before. From then on, everything in this process is compiled.
+Compiling takes seconds, so it starts once the uncompiled work has taken about as long as loading the cache would.
+From then on, every loop in this process is compiled.
 
-Answers are the same to the last bit either way, because the loop is the same. This holds for loops that
+Results are bit-identical either way, provided that a loop
 
-- write sums out: ``np.sum`` adds in another order than a loop;
-- take ``exp``, ``log`` and their like from ``math``, whose functions are the ones compiled code calls, and numpy's
-  are not; and ``math.exp2(x)`` for ``2.0 ** x``, which compilers turn into it;
-- compute in float64, and square by multiplying: Python keeps float32 where compiled code does not.
+- sums in an explicit loop: ``np.sum`` adds in another order;
+- takes ``exp``, ``log`` etc. from ``math``, as compiled code does (numpy's differ in the last bit), and writes
+  ``math.exp2(x)`` for ``2.0 ** x``, which compilers turn into it;
+- computes in float64 and squares by multiplying: Python keeps float32 where compiled code does not.
 
-Other loops are for the compiler alone: ``only_compiled``.
+Loops that cannot keep to this are marked ``only_compiled``.
 """
 
 from __future__ import annotations
@@ -30,30 +30,27 @@ from typing import Any, cast
 
 import numpy as np
 
-# Division by zero gives what numpy gives, and loops are vectorized without a check for it.
+# Division by zero gives what numpy gives; without a check for it, loops are vectorized.
 OPTIONS = {"cache": os.environ.get("NEARSAY_KEEP_COMPILED") != "0", "nogil": True, "error_model": "numpy"}
 
-# Importing numba and loading compiled loops from disk takes about a second, and compiling them many: up to two seconds
-# of work go without.
+# Importing numba and loading cached loops takes about a second, compiling them many: work of up to two seconds runs
+# uncompiled.
 WORTH_COMPILING = 2e9  # nanoseconds
-# What Python takes for each number that a loop is given: some twenty operations, in nanoseconds.
+# Estimated cost in Python of each number passed to a loop (about twenty operations), in nanoseconds.
 PYTHON_STEP = 2000
 
-# Compiling for longer than this is announced at a terminal.
+# Compiling for longer than this is announced on a terminal.
 LONG = 2.0  # seconds
 ANNOUNCEMENT = "nearsay: compiling for this machine, once (what is compiled is kept on disk for the next time)"
 
 _lock = threading.RLock()
 _spent = 0.0
-_decided: bool | None = None  # whether loops are compiled; None until there was enough to do
-_forced = False  # whether that was decided by ``forced``
+_decided: bool | None = None  # whether loops are compiled; None while undecided
+_forced = False  # whether ``forced`` decided it
 
 
 def worth_compiling(nanoseconds: float) -> bool:
-    """Whether work that takes so long without compiling should be left to compiled loops.
-
-    True from the first such answer on: what is compiled is there to be used.
-    """
+    """Whether to compile for work that would take this long uncompiled; once True, always True."""
     global _decided
     if _decided is None and _spent + nanoseconds > WORTH_COMPILING:
         _decided = True
@@ -61,21 +58,21 @@ def worth_compiling(nanoseconds: float) -> bool:
 
 
 def done_without(nanoseconds: float) -> None:
-    """Count work that was done without compiling."""
+    """Count work that ran uncompiled."""
     global _spent
     with _lock:
         _spent += nanoseconds
 
 
 def start_compiling() -> None:
-    """Compile from now on, as in a process that has been at work for a second."""
+    """Compile from now on, as a process that has worked for a while does."""
     global _decided
     _decided = True
 
 
 @contextmanager
 def forced(compile_all: bool) -> Iterator[None]:
-    """Compile everything inside the block, or nothing that can do without, in all threads. For tests and timings."""
+    """Compile every loop inside the block, or none that runs in Python, in all threads. For tests and timings."""
     global _decided, _forced
     before = _decided, _forced
     _decided, _forced = compile_all, True
@@ -86,7 +83,7 @@ def forced(compile_all: bool) -> Iterator[None]:
 
 
 class Loop:
-    """A function of arrays and numbers that is run by Python or compiled, whichever takes less time in all."""
+    """A function of arrays and numbers that runs in Python or compiled, whichever is estimated to be faster."""
 
     __wrapped__: Callable[..., Any]
 
@@ -106,13 +103,13 @@ class Loop:
         return self.in_python(*given)
 
     def in_python(self, *given: Any) -> Any:
-        """Run the loop as it stands."""
-        with np.errstate(all="ignore"):  # as compiled code does
+        """Run the loop in Python."""
+        with np.errstate(all="ignore"):  # compiled code does not warn either
             return self.__wrapped__(*given)
 
     @property
     def machine_code(self) -> Callable[..., Any]:
-        """The loop as numba compiles it, for each new kind of arguments when they first come."""
+        """The numba dispatcher, which compiles for each new combination of argument types."""
         if self._machine_code is None:
             with _lock:
                 self._machine_code = self._machine_code or self._to_be_compiled()
@@ -121,7 +118,7 @@ class Loop:
         return self._machine_code
 
     def _step_aside(self, machine_code: Callable[..., Any]) -> None:
-        """Give the place in its module to what is compiled: a query calls several loops, half a microsecond each."""
+        """Put the dispatcher in the place of this wrapper: a query calls several loops, half a microsecond each."""
         home = vars(sys.modules[self.__wrapped__.__module__])
         if home.get(self.__wrapped__.__name__) is self:
             home[self.__wrapped__.__name__] = machine_code
@@ -132,7 +129,7 @@ class Loop:
         global _decided
         _decided = True if _decided is None else _decided
         _announce_compiling()
-        # A twin of the function that calls compiled loops where the function calls loops.
+        # A copy of the function in which calls to other loops are calls to their dispatchers.
         loop = cast(FunctionType, self.__wrapped__)
         names = dict(loop.__globals__)
         for name in loop.__code__.co_names:
@@ -154,20 +151,20 @@ def _numbers_in(given: tuple[Any, ...]) -> int:
     )
 
 
-# ---------------------------------------------------------------- what is said at a terminal
+# ---------------------------------------------------------------- announcement on a terminal
 
 
 class CompilingTime:
-    """Adds up how long nearsay's loops take to compile, and says so once when that is long, at a terminal."""
+    """Adds up the compile time of nearsay's loops, and announces it once when it is long."""
 
     def __init__(self, clock: Callable[[], float] = time.monotonic) -> None:
         self._clock = clock
-        self._began: list[float] = []  # one loop is compiled in the course of another; numba compiles in one thread
+        self._began: list[float] = []  # a stack: one loop is compiled while another is; numba compiles in one thread
         self._total = 0.0
-        self._said = False
+        self._announced = False
 
     def notify(self, event: Any) -> None:
-        """What numba calls when it begins and when it ends."""
+        """Called by numba when it starts and when it ends compiling a function."""
         if not event.data["dispatcher"].py_func.__module__.startswith("nearsay."):
             return
         if event.is_start:
@@ -175,15 +172,15 @@ class CompilingTime:
             return
         began = self._began.pop()
         self._total += 0.0 if self._began else self._clock() - began
-        if self._total > LONG and not self._said:
-            self._said = True
+        if self._total > LONG and not self._announced:
+            self._announced = True
             if sys.stderr is not None and sys.stderr.isatty():
                 print(ANNOUNCEMENT, file=sys.stderr, flush=True)
 
 
 @cache
 def _announce_compiling() -> None:
-    """Have numba tell when it compiles, from the first loop on."""
+    """Register with numba's compile events, once."""
     from numba.core import event
 
     event.Listener.register(CompilingTime)

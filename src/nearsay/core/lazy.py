@@ -1,7 +1,7 @@
-"""The names of a package, each imported when it is first used, so that ``import nearsay`` is quick.
+"""Lazy imports: the public names of a package are imported on first use, so that ``import nearsay`` is fast.
 
-Names are written once, in the stub beside the package (``__init__.pyi``), where
-type checkers and editors read them too. A package hands them out with::
+The names are listed once, in the stub of the package (``__init__.pyi``), which type checkers and editors read too.
+A package exports them with::
 
     __getattr__, __dir__, __all__ = attach(__name__, __file__)
 """

@@ -1,4 +1,4 @@
-"""Checks on the settings of estimators. Constructors only remember, so ``fit`` asks here whether it can use them."""
+"""Validation of estimator parameters, called by ``fit``: constructors only assign, as in scikit-learn."""
 
 from __future__ import annotations
 
@@ -16,14 +16,14 @@ from nearsay.errors import InputError, unknown_name
 
 Parameters = ParamSpec("Parameters")
 
-# What compiled loops and numpy count with.
+# The largest int64, which compiled loops and numpy count with.
 LARGEST_WHOLE = 2**63 - 1
-# No setting needs more, and products with rows of any size stay finite.
+# More than any parameter needs; products with rows of any size stay finite.
 LARGEST_NUMBER = 1e100
 
 
 def with_hints(instead: Mapping[str, str]) -> Callable[[Callable[Parameters, None]], Callable[Parameters, None]]:
-    """Decorate a constructor so that a parameter it does not have is refused with what to use instead.
+    """Decorate a constructor so that an unknown parameter raises an error that says what to use instead.
 
     >>> class Classifier:
     ...     @with_hints({"weights": 'Use posterior="weighted".'})
@@ -51,7 +51,7 @@ def with_hints(instead: Mapping[str, str]) -> Callable[[Callable[Parameters, Non
 
 
 def check_whole(name: str, value: Any, *, least: int, most: int = LARGEST_WHOLE) -> int:
-    """Give a setting that must be a whole number within bounds, these included.
+    """Check a parameter that must be an integer from ``least`` to ``most``.
 
     >>> check_whole("max_iter", 2.5, least=0)
     Traceback (most recent call last):
@@ -68,13 +68,13 @@ def check_whole(name: str, value: Any, *, least: int, most: int = LARGEST_WHOLE)
 def check_number(
     name: str, value: Any, low: float, high: float = LARGEST_NUMBER, *, closed: str = "both", otherwise: str = ""
 ) -> float:
-    """Give a setting that must be a number from ``low`` to ``high``.
+    """Check a parameter that must be a number from ``low`` to ``high``.
 
     Parameters
     ----------
     closed : {"both", "left", "right", "neither"}
-        Which of the two bounds are possible themselves.
-    otherwise : what else the setting may be, for the message.
+        Which bounds are allowed values.
+    otherwise : what else the parameter may be, for the message.
 
     >>> check_number("push", 2.0, 0, 1, closed="right")
     Traceback (most recent call last):
@@ -93,7 +93,7 @@ def check_number(
 
 
 def check_choice(name: str, value: Any, known: Collection[str], hint: str = "") -> str:
-    """Give a setting that must be one of some names.
+    """Check a parameter that must be one of the ``known`` names.
 
     >>> check_choice("weighting", "equel", ("ndcg", "equal"))
     Traceback (most recent call last):
@@ -105,14 +105,14 @@ def check_choice(name: str, value: Any, known: Collection[str], hint: str = "") 
 
 
 def check_flag(name: str, value: Any) -> bool:
-    """Give a setting that is on or off."""
+    """Check a parameter that must be True or False."""
     if not isinstance(value, bool | np.bool_ | int | np.integer):
         raise InputError(f"{name} must be True or False; got {value!r}.")
     return bool(value)
 
 
 def check_randomness(random_state: Any) -> np.random.RandomState:
-    """Give the generator that a ``random_state`` stands for, as everywhere in scikit-learn."""
+    """The random generator for a ``random_state``, as in scikit-learn."""
     try:
         generator: np.random.RandomState = check_random_state(random_state)
     except ValueError as error:
@@ -124,7 +124,7 @@ def check_randomness(random_state: Any) -> np.random.RandomState:
 
 
 def check_estimator(name: str, estimator: Any, *methods: str) -> None:
-    """Say so where a setting is no estimator that can be copied and has these methods."""
+    """Raise an error unless ``estimator`` can be cloned and has these methods."""
     missing = [method for method in ("get_params", *methods) if not callable(getattr(estimator, method, None))]
     if isinstance(estimator, type) or missing:
         hint = f" Pass an object, {estimator.__name__}(…)." if isinstance(estimator, type) else ""

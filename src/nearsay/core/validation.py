@@ -1,4 +1,4 @@
-"""Rows and labels as estimators take them: scikit-learn's checks, with what nearsay can say about rows beside them."""
+"""Validation of rows and labels in estimators: scikit-learn's checks, with more precise error messages."""
 
 from __future__ import annotations
 
@@ -10,16 +10,16 @@ from sklearn.utils.validation import validate_data
 from nearsay.core.arrays import as_labels, as_rows, refuse_words
 from nearsay.errors import InputError
 
-# From here on float64 cannot tell every whole number from the next.
+# From here on, float64 cannot represent every integer.
 WHOLE_IN_FLOAT = 2**53
 
 
 def checked_rows(estimator: Any, X: Any, *, finite: bool = True, **options: Any) -> np.ndarray:
-    """What scikit-learn's ``validate_data`` gives, without labels.
+    """Validate rows with scikit-learn's ``validate_data``.
 
-    A column of words, a date or a missing number is named by its place.
-    ``finite=False`` does not look at every number, for rows that go to an
-    index: there a distance does.
+    Errors name the row and column of a word, a date or a missing number.
+    ``finite=False`` skips the check for NaN and infinity, for rows that go to
+    an index, where the distance checks them.
     """
     refuse_words(X)
     rows: np.ndarray = validate_data(estimator, X, ensure_all_finite=False, **options)
@@ -29,7 +29,7 @@ def checked_rows(estimator: Any, X: Any, *, finite: bool = True, **options: Any)
 def checked_rows_and_labels(
     estimator: Any, X: Any, y: Any, *, finite: bool = True, **options: Any
 ) -> tuple[np.ndarray, np.ndarray]:
-    """The same with labels, none of which becomes another on the way."""
+    """Validate rows and labels; no two different labels become equal through a conversion."""
     refuse_words(X)
     y = None if y is None else checked_labels(y)
     rows, labels = validate_data(estimator, X, y, ensure_all_finite=False, **options)
@@ -37,7 +37,7 @@ def checked_rows_and_labels(
 
 
 def checked_labels(y: Any) -> Any:
-    """Labels as they came, lists as arrays; an error where some of them may have become others already.
+    """Labels as an array; an error where a conversion may have merged different ones.
 
     >>> checked_labels([-1, 2**63])
     Traceback (most recent call last):
@@ -63,7 +63,7 @@ def checked_labels(y: Any) -> Any:
 
 
 def _without_masks(y: Any) -> Any:
-    """Nullable integers and booleans of pandas as numpy's own: of floats, which scikit-learn makes, some are equal."""
+    """Nullable integers and booleans of pandas as numpy's: as floats, which scikit-learn makes, large ones merge."""
     columns = [y.dtype] if hasattr(y, "dtype") else list(getattr(y, "dtypes", ()))
     types = {getattr(column, "numpy_dtype", None) for column in columns}
     kept = types.pop() if len(types) == 1 else None
