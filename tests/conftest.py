@@ -34,11 +34,16 @@ def decisions_of_the_user(tmp_path_factory):
         os.environ["NEARSAY_CONFIG"] = before
 
 
-@pytest.fixture(autouse=True, scope="session")
-def compiled_loops():
-    """Compile all loops, as in the second after the start; ``test_without_compiling.py`` is about the first."""
-    with compiling.forced(True):
-        yield
+# Tests of these folders are about compiled loops.
+COMPILED = {"search", "neighbors", "distances"}
+
+
+@pytest.hookimpl(wrapper=True)
+def pytest_runtest_protocol(item):
+    """Every test is a new process to the lazy compiler: small ones run in Python, and nothing waits for numba."""
+    compile_all = item.path.parent.name in COMPILED or "NUMBA_BOUNDSCHECK" in os.environ
+    with compiling.forced(True if compile_all else None):
+        return (yield)
 
 
 @pytest.fixture

@@ -24,14 +24,6 @@ ROOT = Path(__file__).parents[2]
 # ---------------------------------------------------------------- when to compile
 
 
-@pytest.fixture
-def fresh_start(monkeypatch):
-    """The policy as in a new process."""
-    monkeypatch.setattr(compiling, "_decided", None)
-    monkeypatch.setattr(compiling, "_spent", 0.0)
-
-
-@pytest.mark.usefixtures("fresh_start")
 def test_compiling_is_worth_it_once_enough_was_done_without_and_from_then_on():
     half = compiling.WORTH_COMPILING / 2
     assert not compiling.worth_compiling(half)
@@ -41,7 +33,6 @@ def test_compiling_is_worth_it_once_enough_was_done_without_and_from_then_on():
     assert compiling.worth_compiling(0)
 
 
-@pytest.mark.usefixtures("fresh_start")
 def test_a_large_search_is_compiled_at_once_and_a_small_one_is_not():
     X = np.zeros((100, 2))
     ns.nearest(X, X[:1], 3)
@@ -50,7 +41,6 @@ def test_a_large_search_is_compiled_at_once_and_a_small_one_is_not():
     assert compiling._decided
 
 
-@pytest.mark.usefixtures("fresh_start")
 def test_loops_count_what_they_do_in_python():
     @compiling.compiled
     def total(values):
@@ -67,7 +57,6 @@ def test_loops_count_what_they_do_in_python():
     assert total.machine_code.signatures
 
 
-@pytest.mark.usefixtures("fresh_start")
 def test_threads_count_together_and_get_one_compiled_loop():
     @partial(compiling.compiled, cache=False)
     def twice(x):
@@ -85,6 +74,13 @@ def read_only(Q):
     return Q
 
 
+@pytest.fixture
+def compiled_loops():
+    with compiling.forced(True):
+        yield
+
+
+@pytest.mark.usefixtures("compiled_loops")
 def test_queries_in_any_order_of_memory_compile_nothing_more():
     X = np.random.default_rng(0).integers(0, 9, (700, 4)).astype(float)
     index, loops = ns.NeighborIndex(search="exact").fit(X), [vector_kernels.measure_euclidean, nearest_at_a_glance]

@@ -71,15 +71,18 @@ def start_compiling() -> None:
 
 
 @contextmanager
-def forced(compile_all: bool) -> Iterator[None]:
-    """Compile every loop inside the block, or none that runs in Python, in all threads. For tests and timings."""
-    global _decided, _forced
-    before = _decided, _forced
-    _decided, _forced = compile_all, True
+def forced(compile_all: bool | None) -> Iterator[None]:
+    """Compile every loop inside the block, or none that runs in Python, in all threads. For tests and timings.
+
+    None decides inside the block as a new process does.
+    """
+    global _decided, _forced, _spent
+    before = _decided, _forced, _spent
+    _decided, _forced, _spent = compile_all, True, 0.0
     try:
         yield
     finally:
-        _decided, _forced = before
+        _decided, _forced, _spent = before
 
 
 class Loop:
