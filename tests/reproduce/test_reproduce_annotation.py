@@ -11,14 +11,14 @@ from typer.testing import CliRunner
 
 from nearsay.annotate.word_selection import PARTS, RECALL_WEIGHTS, Worth
 from nearsay.data.corel5k import AnnotatedImages
-from nearsay.displays.keywords.annotated_images import AnnotatedImage, AnnotatedImagesDisplay
-from nearsay.displays.keywords.keyword_curve import KeywordCurveDisplay
+from nearsay.displays.annotated_images import AnnotatedImage, AnnotatedImagesDisplay
 from nearsay.errors import DatasetNotFound, InputError
 from nearsay.learn.rank_boost import RankBoostNeighbors
 from nearsay.metrics.keywords import keyword_measures
 from reproduce.annotation import corel5k_study
 from reproduce.annotation import figures as annotation
 from reproduce.annotation.corel5k_study import Columns, beside, cross_validated_worth
+from reproduce.annotation.keyword_curve import KeywordCurveDisplay
 from reproduce.annotation.published import FEATURES, FIGURES, NOTES, PUBLISHED
 from reproduce.annotation.rendering import draw, text_table
 from reproduce.cli import app

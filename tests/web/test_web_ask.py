@@ -114,7 +114,7 @@ def test_what_a_machine_said_is_accepted_in_one_click(shades):
 def test_an_undo_that_takes_many_items_out_asks_back_also_in_a_plain_form(heaps):
     client = client_of(heaps)
     event = heaps.add(["many 1", "many 2", "many 3"], np.zeros((3, 4)))
-    assert "Take back" in client.get("/history").text
+    assert "Undo" in client.get("/history").text
     answer = client.post("/undo.json", data={"event": event})
     assert (answer.status_code, answer.json()["n_items"], answer.json()["event"]) == (409, 3, event)
     page = client.post("/undo", data={"event": event, "back": "/history"})
@@ -271,5 +271,5 @@ def test_of_two_tabs_the_second_is_told_on_its_page(heaps, page_of):
         with page.expect_response("**/change.json") as told:
             page.click(".asked .correct form:last-child button")
         assert told.value.status == 409
-        page.wait_for_selector("#told:has-text('meanwhile')")
+        page.wait_for_selector("#messages:has-text('meanwhile')")
     assert heaps.store.item("row 6")["label"] == "meanwhile"

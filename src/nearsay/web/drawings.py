@@ -1,4 +1,4 @@
-"""Where things stand in the small drawings of a page: a tree with probabilities, and a vector as a line."""
+"""Coordinates of the small drawings of a page: a tree with probabilities, and a sparkline."""
 
 from __future__ import annotations
 
@@ -8,8 +8,7 @@ from typing import Any
 # Units of the drawing of a tree: its width, a line of it, a step to the right, and the bars at its right side.
 WIDTH, LINE, STEP, BAR = 340, 26, 18, 56
 RADIUS = 5
-# A letter takes about so many units.
-LETTER = 7.4
+LETTER = 7.4  # units, on average
 SPARK_WIDTH, SPARK_HEIGHT = 100, 28
 
 

@@ -1,4 +1,4 @@
-"""Vectors as small drawings: so many heights each, alike for all that are compared."""
+"""Vectors as sparklines: a few heights each, in one scale."""
 
 from __future__ import annotations
 
