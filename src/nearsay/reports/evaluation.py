@@ -12,14 +12,7 @@ from nearsay.core.arrays import as_labels
 from nearsay.displays.hedging.specificity_curve import measured_curve
 from nearsay.errors import InputError
 from nearsay.metrics.keywords import keyword_measures
-from nearsay.metrics.probability import (
-    accuracy,
-    expected_calibration_error,
-    macro_precision,
-    macro_recall,
-    mean_log_posterior,
-    reliability_bins,
-)
+from nearsay.metrics.probability import accuracy, bins_of, macro_precision, macro_recall, mean_log_posterior
 from nearsay.posterior.evidence.records import likely_range
 from nearsay.taxonomy.taxonomy import Taxonomy
 
@@ -74,29 +67,11 @@ def evaluation_summary(
     if len(y) != len(p) or len(y) == 0:
         raise InputError(f"There must be one label for each row of probabilities; got {len(y)} and {len(p)} rows.")
     answers = names[p.argmax(axis=1)]
-    right = answers == y
-    low, high = likely_range(np.array([right.mean()]), np.array([len(y)]))
-    bins = reliability_bins(p, y, classes=names, n_bins=N_BINS)
-    most_common = Counter(y.tolist()).most_common(1)[0][1]
+    log_posterior = mean_log_posterior(p, y, classes=names)
     summary: dict[str, Any] = {
         "title": title,
         "how": how,
-        "n_items": len(y),
-        "n_classes": len(names),
-        "n_right": int(right.sum()),
-        "accuracy": accuracy(answers, y),
-        "accuracy_range": [float(low[0]), float(high[0])],
-        "always_the_most_common": most_common / len(y),
-        "mean_log_posterior": mean_log_posterior(p, y, classes=names),
-        "calibration_error": expected_calibration_error(p, y, classes=names, n_bins=N_BINS),
-        "mean_confidence": float(p.max(axis=1).mean()),
-        "macro_precision": macro_precision(answers, y),
-        "macro_recall": macro_recall(answers, y),
-        "reliability": [
-            {"confidence": float(c), "accuracy": float(a), "n_items": int(n)} for c, a, n in zip(*bins, strict=True)
-        ],
-        "classes": by_class(y, answers, names),
-        "confused": confused_pairs(y, answers),
+        **answer_figures(y, answers, p.max(axis=1), names, log_posterior),
         "mistakes": _mistakes(y, answers, p, names, ids, evidence),
     }
     if taxonomy is not None:
@@ -104,6 +79,33 @@ def evaluation_summary(
     if keywords is not None:
         summary["keywords"] = keyword_measures(*keywords)
     return summary
+
+
+def answer_figures(
+    y: np.ndarray, answers: np.ndarray, confidence: np.ndarray, names: np.ndarray, log_posterior: float
+) -> dict[str, Any]:
+    """Accuracy, calibration, classes and confusions from labels, answers and the confidence in each: (n,) arrays."""
+    right = answers == y
+    low, high = likely_range(np.array([right.mean()]), np.array([len(y)]))
+    bins = bins_of(confidence, right, N_BINS)
+    return {
+        "n_items": len(y),
+        "n_classes": len(names),
+        "n_right": int(right.sum()),
+        "accuracy": accuracy(answers, y),
+        "accuracy_range": [float(low[0]), float(high[0])],
+        "always_the_most_common": Counter(y.tolist()).most_common(1)[0][1] / len(y),
+        "mean_log_posterior": log_posterior,
+        "calibration_error": float(bins.n_rows @ np.abs(bins.accuracy - bins.confidence)) / len(y),
+        "mean_confidence": float(confidence.mean()),
+        "macro_precision": macro_precision(answers, y),
+        "macro_recall": macro_recall(answers, y),
+        "reliability": [
+            {"confidence": float(c), "accuracy": float(a), "n_items": int(n)} for c, a, n in zip(*bins, strict=True)
+        ],
+        "classes": by_class(y, answers, names),
+        "confused": confused_pairs(y, answers),
+    }
 
 
 def hedging_points(y_true: Any, y_prob: Any, classes: Any, taxonomy: Taxonomy) -> list[dict[str, float]]:

@@ -20,7 +20,7 @@ SHOWN = 40  # letters of a wrong value that an error quotes
 DIGITS = 15
 
 
-class Kind(NamedTuple):
+class ParameterKind(NamedTuple):
     """What a parameter may be: its JSON schema, and how (name, text) becomes a value."""
 
     schema: dict[str, Any]
@@ -28,7 +28,7 @@ class Kind(NamedTuple):
     is_list: bool = False
 
 
-def share(low: float = 0, high: float = 1) -> Kind:
+def share(low: float = 0, high: float = 1) -> ParameterKind:
     """A number in a range.
 
     >>> share().parse("accuracy", "0.9")
@@ -44,10 +44,10 @@ def share(low: float = 0, high: float = 1) -> Kind:
             raise InputError(f"{name} must be a number from {low:g} to {high:g}; got {text[:SHOWN]!r}.")
         return value
 
-    return Kind({"type": "number", "minimum": low, "maximum": high}, parse)
+    return ParameterKind({"type": "number", "minimum": low, "maximum": high}, parse)
 
 
-def whole(least: int) -> Kind:
+def whole(least: int) -> ParameterKind:
     """A whole number."""
 
     def parse(name: str, text: str) -> int:
@@ -55,10 +55,10 @@ def whole(least: int) -> Kind:
             raise InputError(f"{name} must be a whole number of at least {least}; got {text[:SHOWN]!r}.")
         return int(text)
 
-    return Kind({"type": "integer", "minimum": least}, parse)
+    return ParameterKind({"type": "integer", "minimum": least}, parse)
 
 
-def one_of(*words: str) -> Kind:
+def one_of(*words: str) -> ParameterKind:
     """One of these words."""
 
     def parse(name: str, text: str) -> str:
@@ -66,12 +66,12 @@ def one_of(*words: str) -> Kind:
             raise unknown_name(name, text[:SHOWN], words)
         return text
 
-    return Kind({"type": "string", "enum": list(words)}, parse)
+    return ParameterKind({"type": "string", "enum": list(words)}, parse)
 
 
-def several(kind: Kind) -> Kind:
+def several(kind: ParameterKind) -> ParameterKind:
     """A list: the name comes once for each value."""
-    return Kind({"type": "array", "items": kind.schema}, kind.parse, is_list=True)
+    return ParameterKind({"type": "array", "items": kind.schema}, kind.parse, is_list=True)
 
 
 def _parse_rows(name: str, text: str) -> list[int]:
@@ -85,10 +85,10 @@ def _is_whole(text: str) -> bool:
     return text.isascii() and text.isdigit() and len(text) <= DIGITS
 
 
-TEXT = Kind({"type": "string"}, lambda name, text: text)
-FILE = Kind({"type": "string", "format": "binary"}, lambda name, text: text)
+TEXT = ParameterKind({"type": "string"}, lambda name, text: text)
+FILE = ParameterKind({"type": "string", "format": "binary"}, lambda name, text: text)
 NUMBER, PLACE, SHARE = whole(1), whole(0), share()
-ROWS = Kind({"type": "string", "pattern": f"^[0-9]{{1,{DIGITS}}}(,[0-9]{{1,{DIGITS}}})*$"}, _parse_rows)
+ROWS = ParameterKind({"type": "string", "pattern": f"^[0-9]{{1,{DIGITS}}}(,[0-9]{{1,{DIGITS}}})*$"}, _parse_rows)
 YES = one_of("yes")
 
 
@@ -100,8 +100,8 @@ class Takes:
     {'accuracy': 0.5, 'id': None}
     """
 
-    query: Mapping[str, Kind] = field(default_factory=dict)
-    form: Mapping[str, Kind] = field(default_factory=dict)
+    query: Mapping[str, ParameterKind] = field(default_factory=dict)
+    form: Mapping[str, ParameterKind] = field(default_factory=dict)
     needed: tuple[str, ...] = ()
 
     def read_query(self, request: Request) -> dict[str, Any]:

@@ -15,8 +15,8 @@ from nearsay.collection.export.answer_exports import as_json
 from nearsay.core.printable import printable
 from nearsay.errors import InputError, NearsayError, NotSure
 from nearsay.posterior.evidence.records import range_in_words
+from nearsay.web.content.drawings import spark
 from nearsay.web.content.served_collection import Changed, Overloaded, ServedCollection
-from nearsay.web.drawings import spark
 
 templates = Environment(
     loader=PackageLoader("nearsay.web"),

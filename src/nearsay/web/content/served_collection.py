@@ -23,7 +23,7 @@ from nearsay.collection.live import LEARNED, LiveCollection
 from nearsay.errors import InputError, NearsayError
 from nearsay.taxonomy.taxonomy import Taxonomy
 from nearsay.web.content.batched_questions import QuestionBatcher
-from nearsay.web.content.vector_sketches import sketches
+from nearsay.web.content.drawings import sketches
 
 T = TypeVar("T")
 # Accuracies that the slider stops at.

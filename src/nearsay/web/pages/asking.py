@@ -16,10 +16,10 @@ from starlette.responses import RedirectResponse, Response
 from nearsay.collection.ingest.pictures import picture_path, small_copy
 from nearsay.collection.state.live_views import checked_queries
 from nearsay.errors import InputError
+from nearsay.web.content.drawings import spark, tree_drawing
 from nearsay.web.content.recent import Recent
 from nearsay.web.content.served_collection import ACCURACIES, ACCURACY, ServedCollection, as_vector
 from nearsay.web.content.uploads import check_picture, safe_name
-from nearsay.web.drawings import spark, tree_drawing
 from nearsay.web.parameters import FILE, NUMBER, SHARE, TEXT, PageRoute, Takes, one_of, twins
 from nearsay.web.rendering import respond, served_by, wants_json
 
