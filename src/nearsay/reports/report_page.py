@@ -151,7 +151,7 @@ def _classes(classes: list[Mapping[str, Any]]) -> str:
     if not classes:
         return ""
     shown, rest = classes[:CLASSES_SHOWN], classes[CLASSES_SHOWN:]
-    head = ("class", "items", "found", "right when said")
+    head = ("class", "items", "recall", "precision")
 
     def rows(some: list[Mapping[str, Any]]) -> list[tuple[str, ...]]:
         return [(escape(str(c["label"])), f"{c['n_items']:,}", _bar(c["recall"]), _bar(c["precision"])) for c in some]
@@ -165,7 +165,7 @@ def _confused(pairs: list[Mapping[str, Any]]) -> str:
     if not pairs:
         return ""
     rows = [(escape(str(c["label"])), escape(str(c["said"])), f"{c['n_items']:,}", _bar(c["share"])) for c in pairs]
-    text = "A class and what was said instead."
+    text = "A class, and the answer given instead."
     return _section("Most confused", text, _table(("it is", "it was called", "times", "share"), rows, raw=True))
 
 
