@@ -1,4 +1,4 @@
-"""Keywords on sets from other fields than images: ours by default beside ML-kNN and scikit-learn's models."""
+"""Keywords on data sets other than images: our default compared with ML-kNN and scikit-learn's models."""
 
 from __future__ import annotations
 

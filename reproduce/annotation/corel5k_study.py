@@ -1,4 +1,4 @@
-"""Corel5K as columns, and who speaks for its keywords: the data and the models of the tables on annotation."""
+"""Corel5K: the data, its columns, and the models of the annotation tables."""
 
 from __future__ import annotations
 

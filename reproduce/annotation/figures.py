@@ -1,4 +1,4 @@
-"""Keywords from neighbors on Corel5K: the table and the figure of the paper on learned rankings, and past them.
+"""Keywords from neighbors on Corel5K: the table and figure of the paper on learned rankings, and our methods.
 
 "Ranking-oriented nearest-neighbor based method for automatic image annotation" (Cui, Li, Zhang, Zhang 2013).
 

@@ -1,4 +1,4 @@
-"""The figures of the paper on hedging with neighbors, on data that is to be had.
+"""The figures of the paper on hedging with neighbors, on data that is available.
 
 "Accuracy-specificity trade-off in k-nearest neighbors classification", and what it builds on: Deng, Krause, Berg and
 Fei-Fei, "Hedging your bets" (2012).

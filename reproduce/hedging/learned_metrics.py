@@ -1,4 +1,4 @@
-"""The metrics of the paper on hedging, and yardsticks: learners, the settings that are tried, and how one is chosen.
+"""The learned metrics of the paper on hedging: learners, the settings that are tried, and how one is chosen.
 
     training rows ──► four fifths: every setting is learned ──► a fifth: the best is chosen ──► learned from all rows
 

@@ -1,4 +1,4 @@
-"""The paper's methods side by side: what each says at every accuracy asked for, on rows that are judged.
+"""The hedging methods of the paper side by side: their answers at every accuracy.
 
 outputs ──► operating points ──► a setting for every accuracy, read from past rows ──► rows of a figure
 """

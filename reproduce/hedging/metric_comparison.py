@@ -1,4 +1,4 @@
-"""Does a learned metric help? Learners on leaves, handwritten digits and images, beside the Euclidean distance.
+"""Learned metrics against the Euclidean distance on leaves, handwritten digits and images.
 
     a set ──► splits ──► settings, by rows held out of those to learn from ──► 20 neighbors of the rows to judge vote
 

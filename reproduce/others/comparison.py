@@ -1,4 +1,4 @@
-"""Ours beside peers on the same splits, as one plain dict; what peers said can be kept in a file and used again."""
+"""Our classifiers and peers on the same splits, as one plain dict; results of peers can be cached in a file."""
 
 from __future__ import annotations
 

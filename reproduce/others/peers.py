@@ -1,4 +1,4 @@
-"""What scikit-learn offers: nearest neighbors and their calibrations, and four models without neighbors.
+"""Peers from scikit-learn: nearest neighbors and their calibrations, and four models without neighbors.
 
 A peer chooses its settings by cross-validated log loss on the rows to learn from, as ours does by leave-one-out.
 """

@@ -1,4 +1,4 @@
-"""What is asked of ours on these data sets, counted."""
+"""The targets for our classifiers on these data sets, and how many are met."""
 
 from __future__ import annotations
 

@@ -28,7 +28,6 @@ from reproduce.held_out import (
     leave_one_specimen_out,
     stratified_folds,
 )
-from reproduce.probabilities.beside_scikit_learn import compare, fused_by_choice
 from reproduce.probabilities.published import (
     ADD_ONE,
     IRIS_FEATURES,
@@ -41,6 +40,7 @@ from reproduce.probabilities.published import (
     WHEAT_FEATURES,
     published,
 )
+from reproduce.probabilities.scikit_learn_peers import compare, fused_by_choice
 
 REPEATS = 10  # divisions into ten folds for the small sets, where one division is luck
 KS = (3, 5)

@@ -107,7 +107,7 @@ def test_opinions_are_the_answers_about_each_item(shown):
 def test_an_opinion_on_a_label_that_nobody_votes_for_is_that_it_is_impossible(tmp_path):
     with filled(tmp_path / "things", taxonomy=None) as collection:
         collection.add(["yak"], [[0.0, 0.0, 0.0]], ["yak"], by="machine")
-        assert heard(collection).own[-1] == 0
+        assert heard(collection).label_probability[-1] == 0
 
 
 def test_labels_follow_every_change(changing):
@@ -221,8 +221,8 @@ def test_a_map_by_neighbors_keeps_neighbors_that_components_lose_and_is_the_same
 
 def test_a_map_by_neighbors_of_too_many_items_is_refused(shown, monkeypatch):
     monkeypatch.setattr(map_layout, "MOST_BY_NEIGHBORS", 50)
-    assert "up to 50 items; there are 93 here" in shown[1].get("/map?layout=neighbors").text
-    with pytest.raises(InputError, match="up to 50 items"):
+    assert "limited to 50 items; there are 93" in shown[1].get("/map?layout=neighbors").text
+    with pytest.raises(InputError, match="limited to 50 items"):
         map_of(shown[0], "neighbors")
 
 
@@ -364,9 +364,8 @@ def test_a_collection_in_which_nothing_votes_has_all_its_pages_and_says_why_they
         collection.add(["a"], [[0.0, 1.0]], ["oak"], by="machine")
         page = told(visitor(collection), path)
         assert page.count("<h1") == 1
-        assert ("No item of this collection votes yet" in page) == (
-            path in ("/mistakes", "/duplicates", "/next", "/how-good")
-        )
+        says_why = "votes yet" in page or "Nothing is labeled yet" in page
+        assert says_why == (path in ("/mistakes", "/duplicates", "/next", "/how-good"))
 
 
 def test_items_without_a_picture_are_drawn_and_labels_of_machines_are_accepted_where_they_are_seen(changing):

@@ -1,4 +1,4 @@
-from nearsay.annotate.annotator import Annotation as Annotation
+from nearsay.annotate.annotation import Annotation as Annotation
 from nearsay.annotate.annotator import KeywordAnnotator as KeywordAnnotator
 from nearsay.annotate.by_k import cross_validated_by_k as cross_validated_by_k
 from nearsay.annotate.by_k import measures_by_k as measures_by_k

@@ -8,8 +8,6 @@ past cases ───────┴───────────────
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass
-from html import escape
 from typing import Any
 
 import numpy as np
@@ -18,6 +16,7 @@ from sklearn.base import BaseEstimator
 from sklearn.model_selection import KFold
 from sklearn.utils.validation import check_is_fitted
 
+from nearsay.annotate.annotation import Annotation
 from nearsay.annotate.auto_scorers import RELEVANCES, auto_scorers
 from nearsay.annotate.calibration import KeywordCalibration
 from nearsay.annotate.keyword_columns import KeywordColumns
@@ -32,7 +31,7 @@ from nearsay.errors import InputError
 from nearsay.learn.keyword_projection import some_words
 from nearsay.metrics.keywords import keyword_measures
 from nearsay.neighbors.table import NeighborTable
-from nearsay.posterior.evidence.evidence import InWords, InWordsList, names_of
+from nearsay.posterior.evidence.evidence import InWordsList, names_of
 
 # By what the words of an item are put in order.
 ORDERS = ("score", "probability", "worth")
@@ -42,72 +41,11 @@ AUTO, NEAREST = "auto", "nearest"
 FOLDS = 5
 # Pairs of row and word that probabilities are learned from: with 260 words 8,000 rows, with 100,000 words 20.
 MOST_PAIRS = 2**21
-GIVERS_SHOWN = 5
 # Where past cases are a fifth of all rows or less, one model without them answers all.
 MOST_PAST_CASES = 10_000
 
 # Rows to learn from, and rows to answer.
 Fold = tuple[np.ndarray, np.ndarray]
-
-
-@dataclass(frozen=True)
-class Annotation(InWords):
-    """The keywords of one item, best first, with the neighbors as evidence.
-
-    Attributes
-    ----------
-    words : list
-    probabilities : list of float
-    neighbors : (n_neighbors,) row numbers, nearest first
-    distances : (n_neighbors,)
-    given_by : list of lists of int
-        For every word, the row numbers of the neighbors that have it, nearest first.
-    ids : list or None
-        The names of the neighbors, where ``fit`` was given names.
-
-    >>> print(Annotation(["sky"], [0.75], np.array([4, 7]), np.array([0.1, 0.2]), [[7]]))
-    sky    75 %  1 of 2 neighbors: 7
-    """
-
-    words: list[Any]
-    probabilities: list[float]
-    neighbors: np.ndarray
-    distances: np.ndarray
-    given_by: list[list[int]]
-    ids: list[Any] | None = None
-
-    @property
-    def text(self) -> str:
-        """A line a word: the word, its probability, and how many neighbors have it."""
-        width = max((len(str(word)) for word in self.words), default=0)
-        lines = []
-        for word, p, givers in zip(self.words, self.probabilities, self._givers(), strict=True):
-            by = f"{len(givers)} of {len(self.neighbors)} neighbors" + (f": {_few(givers)}" if givers else "")
-            lines.append(f"{word!s:<{width}}  {100 * p:4.0f} %  {by}")
-        return "\n".join(lines)
-
-    def to_dict(self) -> dict[str, Any]:
-        """Everything, the text too, as values that ``json.dumps`` takes."""
-        return {**super().to_dict(), "neighbors": self.neighbors.tolist(), "distances": self.distances.tolist()}
-
-    def _repr_html_(self) -> str:
-        rows = "".join(
-            f"<tr><td>{escape(str(word))}</td><td>{100 * p:.0f} %</td><td>{escape(_few(givers))}</td></tr>"
-            for word, p, givers in zip(self.words, self.probabilities, self._givers(), strict=True)
-        )
-        head = f"<tr><th>word</th><th>probability</th><th>given by, of {len(self.neighbors)} neighbors</th></tr>"
-        return f"<table><thead>{head}</thead><tbody>{rows}</tbody></table>"
-
-    def _givers(self) -> list[list[Any]]:
-        """For every word what the neighbors that have it are called: by name, or by row number."""
-        if self.ids is None:
-            return list(self.given_by)
-        name = dict(zip(self.neighbors.tolist(), self.ids, strict=True))
-        return [[name[row] for row in rows] for rows in self.given_by]
-
-
-def _few(givers: list[Any]) -> str:
-    return ", ".join(map(str, givers[:GIVERS_SHOWN])) + (", …" if len(givers) > GIVERS_SHOWN else "")
 
 
 class KeywordAnnotator(BaseEstimator):

@@ -1,4 +1,4 @@
-"""Images with the keywords they have and those they were given, and the neighbors that gave them."""
+"""Images with their true and predicted keywords, and the neighbors that gave them."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from typing import Any
 
 import numpy as np
 
-from nearsay.annotate.annotator import Annotation
+from nearsay.annotate.annotation import Annotation
 from nearsay.data.keywords import Keywords
 from nearsay.displays import drawing
 from nearsay.errors import InputError

@@ -1,4 +1,4 @@
-"""Keywords passed on as by Makadia, Pavlovic and Kumar (2008): the nearest neighbor's, then what goes with them."""
+"""JEC's label transfer (Makadia et al. 2008): the nearest neighbor's keywords, then those that go with them."""
 
 from __future__ import annotations
 
