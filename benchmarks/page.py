@@ -25,8 +25,7 @@ import uvicorn
 import nearsay as ns
 from benchmarks.measuring import Rows, main
 from nearsay.cli.serving import listening
-from nearsay.web.app import make_app
-from nearsay.web.server.connections import server_config
+from nearsay.web.app import make_app, server_config
 
 TOKEN = "benchmark"
 N_COLUMNS, K = 128, 10

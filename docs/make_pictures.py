@@ -33,6 +33,7 @@ from nearsay.posterior import past_cases
 from nearsay.taxonomy.taxonomy import Taxonomy
 from nearsay.tour.digits_tour import take_tour
 from nearsay.tour.emoji_tour import take_tour as take_emoji_tour
+from reproduce.probabilities.training_size import TrainingSizeDisplay
 
 IMAGES = Path(__file__).parent / "images"
 FEW_DIGITS = (0, 1, 4, 6, 7)  # classes that two dimensions can hold apart
@@ -154,7 +155,7 @@ def training_size() -> Any:
         }
         for k in (3, 5)
     }
-    return ns.displays.TrainingSizeDisplay.from_panels(panels).figure_
+    return TrainingSizeDisplay.from_panels(panels).figure_
 
 
 def _small_collections(X: np.ndarray, y: np.ndarray, n: int, k: int, posterior: str) -> np.ndarray:

@@ -15,9 +15,9 @@ import nearsay as ns
 from nearsay.core.arrays import evenly
 from nearsay.decision.rules import flat, flat_reject
 from nearsay.displays.hedging.hedge_picture import HedgeDisplay
-from nearsay.displays.hedging.hedged_answers import HedgedAnswersDisplay, verdicts
-from nearsay.displays.keywords.similar_neighbors import SimilarNeighborsDisplay
 from nearsay.errors import DatasetNotFound
+from reproduce.hedging.displays.hedged_answers import HedgedAnswersDisplay, verdicts
+from reproduce.hedging.displays.similar_neighbors import SimilarNeighborsDisplay
 
 IMAGES = Path(__file__).parent / "images"
 ACCURACY, N_NEIGHBORS, N_ANSWERS = 0.7, 30, 12

@@ -15,9 +15,7 @@ import nearsay as ns
 from nearsay.decision.envelope import AccuracyCurve, OperatingPoints, accuracy_curve, operating_points
 from nearsay.decision.guarantee import setting_for
 from nearsay.decision.rules import darts, flat
-from nearsay.displays.breakdown_bars import BreakdownDisplay
 from nearsay.displays.hedging.specificity_curve import AccuracySpecificityDisplay
-from nearsay.displays.keywords.f_against_k import FScoreDisplay
 from nearsay.errors import DatasetNotFound
 from nearsay.metrics.specificity import best_f_score, breakdown
 from nearsay.neighbors.index import NeighborIndex
@@ -25,6 +23,8 @@ from nearsay.neighbors.table import NeighborTable
 from nearsay.posterior.methods.proportional import Proportional
 from nearsay.posterior.methods.weighted import Weighted
 from nearsay.taxonomy.taxonomy import Taxonomy
+from reproduce.hedging.displays.breakdown_bars import BreakdownDisplay
+from reproduce.hedging.displays.f_against_k import FScoreDisplay
 
 IMAGES = Path(__file__).parent / "images"
 N_NEIGHBORS = (1, 2, 3, 5, 7, 10, 15, 20, 30, 50, 70, 100)
@@ -73,7 +73,7 @@ def specificity_curve() -> Any:
     """Three rules on the votes of thirty neighbors."""
     found = photographs()
     curves = {name: found.curve(found.points(rule)) for name, rule in RULES.items()}
-    return AccuracySpecificityDisplay.from_curves(curves, asked=0.9).figure_
+    return AccuracySpecificityDisplay.from_curves(curves, target=0.9).figure_
 
 
 def f_against_k() -> Any:

@@ -40,9 +40,9 @@ def nearest(
     """Error of k-NN on MNIST by Euclidean, tangent and shape-context distance, beside the published ones."""
     from reproduce.nearest import run
 
-    asked = {"n_train": n_train, "n_test": n_test, "n_shape_test": n_shape_test}
+    sizes = {"n_train": n_train, "n_test": n_test, "n_shape_test": n_shape_test}
     with show_progress("Reading MNIST") as tell:
-        table = run(**{name: size for name, size in asked.items() if size is not None}, progress=tell)
+        table = run(**{name: size for name, size in sizes.items() if size is not None}, progress=tell)
     if as_json:
         print_json(table)
     else:

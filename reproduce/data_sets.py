@@ -1,4 +1,4 @@
-"""Data sets to compare ways of answering on, and how each is split."""
+"""Data sets for comparisons, and how each is split."""
 
 from __future__ import annotations
 

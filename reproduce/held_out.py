@@ -109,9 +109,9 @@ def positions_within_class(y: np.ndarray) -> np.ndarray:
     >>> positions_within_class(np.array(["b", "a", "b", "b", "a"]))
     array([0, 0, 1, 2, 1])
     """
-    seen: Counter[Any] = Counter()
+    n_before: Counter[Any] = Counter()
     position = np.empty(len(y), np.int64)
     for row, label in enumerate(y.tolist()):
-        position[row] = seen[label]
-        seen[label] += 1
+        position[row] = n_before[label]
+        n_before[label] += 1
     return position

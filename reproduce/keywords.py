@@ -1,4 +1,4 @@
-"""Keywords on sets from other fields than images: ours by default beside ML-kNN and scikit-learn's models."""
+"""Keywords on data sets other than images: our default compared with ML-kNN and scikit-learn's models."""
 
 from __future__ import annotations
 
@@ -62,12 +62,12 @@ class InCollection:
     def predict_proba(self, Q: np.ndarray) -> np.ndarray:
         """The probability, or the share of the vote, of every word: (n_queries, n_words)."""
         answers = self._collection.label(Q, n_keywords=self.n_words)
-        said: list[Any] = [answer.keywords for answer in answers]
+        keywords: list[Any] = [answer.keywords for answer in answers]
         if self.vote:
             rows = [[int(neighbor.id) for neighbor in answer.neighbors] for answer in answers]
-            said = votes_of(self._collection.now(), rows)
+            keywords = votes_of(self._collection.now(), rows)
         p = np.zeros((len(Q), self.n_words))
-        for line, words in enumerate(said):
+        for line, words in enumerate(keywords):
             for word, score in words:
                 p[line, int(word)] = score
         self._collection.close()
@@ -109,11 +109,11 @@ def measure(items: AnnotatedRows, model: Any, seed: int) -> dict[str, float]:
     # Many models cannot learn a word that no row has, or that all have.
     known = np.flatnonzero(Y.any(axis=0) & ~Y.all(axis=0))
     start = time.perf_counter()
-    said = model.fit(X, Y[:, known]).predict_proba(Q)
+    proba = model.fit(X, Y[:, known]).predict_proba(Q)
     seconds = time.perf_counter() - start
     p = np.tile(Y.all(axis=0).astype(float), (len(Q), 1))
     # A forest gives two columns for every word.
-    p[:, known] = np.stack([each[:, 1] for each in said], axis=1) if isinstance(said, list) else said
+    p[:, known] = np.stack([each[:, 1] for each in proba], axis=1) if isinstance(proba, list) else proba
     return {
         "rank_precision": float(label_ranking_average_precision_score(truth, p)),
         "micro_f1": float(f1_score(truth, p >= 0.5, average="micro")),

@@ -1,4 +1,4 @@
-"""k-NN on MNIST with three distances, the error beside the published ones.
+"""k-NN on MNIST with three distances, compared with the published errors.
 
 Tangent and shape-context distance take microseconds and milliseconds a pair,
 too long for 60,000 rows a query. They measure a shortlist instead: the rows

@@ -1,4 +1,4 @@
-"""A table to print, whichever paper it is of."""
+"""A table to print."""
 
 from __future__ import annotations
 

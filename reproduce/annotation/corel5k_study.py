@@ -1,4 +1,4 @@
-"""Corel5K as columns, and who speaks for its keywords: the data and the models of the tables on annotation."""
+"""Corel5K: the data, its columns, and the models of the annotation tables."""
 
 from __future__ import annotations
 
@@ -72,7 +72,7 @@ class Study:
         bags = [BagOfWords(patches).fit(self.train.paths) for patches in ("sift", "hue")]
         words = [bag.in_bands(n_bands) for bag in bags for n_bands in (1, 3)]
         more = self._described(["rgb_3x1", "hsv_3x1", "lab_3x1", "gist", *words])
-        return beside(self.seven, more)
+        return side_by_side(self.seven, more)
 
     def columns(self, features: str) -> Columns:
         """The rows of all images in the columns of these features."""
@@ -82,7 +82,7 @@ class Study:
         embedded.spaces["embedding"] = slice(0, embedded.train.shape[1])
         if features == EMBEDDINGS:
             return embedded
-        return self.fifteen if features == FIFTEEN else beside(embedded, self.fifteen)
+        return self.fifteen if features == FIFTEEN else side_by_side(embedded, self.fifteen)
 
     def ours(self, features: str) -> KeywordAnnotator:
         """Our best with these features, learned from the training images; what recall counts is chosen there too."""
@@ -116,7 +116,7 @@ def embedded_rows(images: AnnotatedImages) -> np.ndarray:
     return as_floats(unit_length(np.sqrt(np.maximum(images.embeddings, 0.0, dtype=np.float64))))
 
 
-def beside(first: Columns, second: Columns) -> Columns:
+def side_by_side(first: Columns, second: Columns) -> Columns:
     """The columns of both."""
     n = first.train.shape[1]
 
@@ -139,14 +139,14 @@ def cross_validated_worth(annotator: KeywordAnnotator, keywords: Any) -> list[di
     ]
 
 
-def percent(found: dict[str, float]) -> dict[str, Any]:
+def percent(measures: dict[str, float]) -> dict[str, Any]:
     """The measures that papers print.
 
     >>> percent({"precision": 0.31416, "recall": 0.5, "words_found": 149})
     {'P': 31.42, 'R': 50.0, 'N+': 149}
     """
     return {
-        "P": round(100 * found["precision"], 2),
-        "R": round(100 * found["recall"], 2),
-        "N+": round(found["words_found"], 1),
+        "P": round(100 * measures["precision"], 2),
+        "R": round(100 * measures["recall"], 2),
+        "N+": round(measures["words_found"], 1),
     }

@@ -1,4 +1,4 @@
-"""Keywords from neighbors on Corel5K: the table and the figure of the paper on learned rankings, and past them.
+"""Keywords from neighbors on Corel5K: the table and figure of the paper on learned rankings, and our methods.
 
 "Ranking-oriented nearest-neighbor based method for automatic image annotation" (Cui, Li, Zhang, Zhang 2013).
 
@@ -15,16 +15,16 @@ import numpy as np
 from nearsay.annotate.by_k import cross_validated_by_k, measures_by_k
 from nearsay.annotate.scorers.joint_neighbors import JointNeighbors
 from nearsay.annotate.scorers.keyword_scorers import as_score
-from nearsay.annotate.scorers.lasso_neighbors import GroupLassoNeighbors, LassoNeighbors
 from nearsay.annotate.scorers.ml_knn import MLkNN
 from nearsay.annotate.scorers.relevance import Relevance
-from nearsay.annotate.scorers.sparse_coding import SparseCodingAnnotator
 from nearsay.annotate.scorers.two_pass_neighbors import TwoPassNeighbors
 from nearsay.annotate.word_selection import as_table, most
 from nearsay.core.arrays import evenly
 from nearsay.errors import InputError, unknown_name
 from nearsay.learn.rank_boost import RankBoostNeighbors
 from nearsay.metrics.keywords import keyword_measures
+from reproduce.annotation.baselines.lasso_neighbors import GroupLassoNeighbors, LassoNeighbors
+from reproduce.annotation.baselines.sparse_coding import SparseCodingAnnotator
 from reproduce.annotation.corel5k_study import (
     N_KEYWORDS,
     Columns,
@@ -81,31 +81,31 @@ def run(
     return MAKERS[figure](Study(progress), [features] if features else list(FEATURES_OF[figure]))
 
 
-def _table_1(study: Study, asked: list[str]) -> list[dict[str, Any]]:
+def _table_1(study: Study, sets: list[str]) -> list[dict[str, Any]]:
     rows = []
-    for features in asked:
+    for features in sets:
         for method, answer in METHODS[features].items():
             study.tell(f"{method}, {FEATURES[features]}")
-            said = answer(study)
-            measured = percent(keyword_measures(study.test.keywords, said))
+            predicted = answer(study)
+            measured = percent(keyword_measures(study.test.keywords, predicted))
             rows.append({"method": method, "features": FEATURES[features], "source": "ours", **measured})
-    named = {FEATURES[features] for features in asked}
-    several = len(asked) > 1
+    named = {FEATURES[features] for features in sets}
+    several = len(sets) > 1
     rows += [
-        {"method": method, "features": by, "source": "published", "P": float(p), "R": float(r), "N+": found}
-        for method, by, p, r, found in PUBLISHED
+        {"method": method, "features": by, "source": "published", "P": float(p), "R": float(r), "N+": n_words}
+        for method, by, p, r, n_words in PUBLISHED
         if several or by in named or by not in FEATURES.values()
     ]
     return rows
 
 
-def _figure_1(study: Study, asked: list[str]) -> list[dict[str, Any]]:
+def _figure_1(study: Study, sets: list[str]) -> list[dict[str, Any]]:
     columns, rows = study.seven, []
     for method, neighbors in RANKINGS.items():
         study.tell(f"{method}, all k on the test images")
         table = neighbors(columns).fit(columns.train, study.train.keywords).neighbors(columns.test, max(KS))
-        found = measures_by_k(table, study.train.keywords, study.test.keywords, KS)
-        rows += [{"method": method, "on": "test", "k": row["k"], **percent(row)} for row in found]
+        by_k = measures_by_k(table, study.train.keywords, study.test.keywords, KS)
+        rows += [{"method": method, "on": "test", "k": row["k"], **percent(row)} for row in by_k]
         study.tell(f"{method}, all k in five folds")
         rows += [
             {"method": method, "on": "training, five folds", "k": row["k"], **percent(row)}
@@ -114,17 +114,17 @@ def _figure_1(study: Study, asked: list[str]) -> list[dict[str, Any]]:
     return rows
 
 
-def _cross_validation(study: Study, asked: list[str]) -> list[dict[str, Any]]:
+def _cross_validation(study: Study, sets: list[str]) -> list[dict[str, Any]]:
     return [
         {"features": FEATURES[features], **row}
-        for features in asked
+        for features in sets
         for row in cross_validated_worth(study.ours(features), study.train.keywords)
     ]
 
 
-def _examples(study: Study, asked: list[str]) -> list[dict[str, Any]]:
+def _examples(study: Study, sets: list[str]) -> list[dict[str, Any]]:
     """The likely words, not those that count most in a mean over words."""
-    features = asked[0]
+    features = sets[0]
     annotator, columns, test = study.ours(features).set_params(order="probability"), study.columns(features), study.test
     shown = evenly(len(test), EXAMPLES)
     words = np.array(test.words)

@@ -1,4 +1,4 @@
-"""What was published on Corel5K, and the names of what can be shown."""
+"""Published results on Corel5K, and the titles of tables and figures."""
 
 from __future__ import annotations
 

@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Any
 
 from nearsay.displays.drawing import save_figure
-from nearsay.displays.keywords.keyword_curve import KeywordCurveDisplay
+from reproduce.annotation.keyword_curve import KeywordCurveDisplay
 from reproduce.annotation.published import FIGURES
 from reproduce.text_table import TextTable
 
@@ -93,21 +93,21 @@ def _draw_curves(rows: list[Row]) -> dict[str, Any]:
         curves: dict[str, list[Row]] = {}
         for row in rows:
             if row["on"] == on:
-                found = {"precision": row["P"] / 100, "recall": row["R"] / 100, "words_found": row["N+"]}
-                curves.setdefault(row["method"], []).append({"k": row["k"], **found})
+                measures = {"precision": row["P"] / 100, "recall": row["R"] / 100, "words_found": row["N+"]}
+                curves.setdefault(row["method"], []).append({"k": row["k"], **measures})
         made[name] = KeywordCurveDisplay.from_rows(curves)
     return made
 
 
 def _draw_examples(rows: list[Row]) -> dict[str, Any]:
     from nearsay.data.images import read_image
-    from nearsay.displays.keywords.annotated_images import AnnotatedImage, AnnotatedImagesDisplay
+    from nearsay.displays.annotated_images import AnnotatedImage, AnnotatedImagesDisplay
 
     items = [
         AnnotatedImage(
             image=read_image(row["path"]),
             given=row["given"],
-            found=row["found"],
+            predicted=row["found"],
             probabilities=row["probabilities"],
             neighbors=[read_image(path) for path in row["neighbor_paths"]],
         )

@@ -1,4 +1,4 @@
-"""The figures of the paper on hedging with neighbors, on data that is to be had.
+"""The figures of the paper on hedging with neighbors, on data that is available.
 
 "Accuracy-specificity trade-off in k-nearest neighbors classification", and what it builds on: Deng, Krause, Berg and
 Fei-Fei, "Hedging your bets" (2012).
@@ -18,10 +18,10 @@ import numpy as np
 
 from nearsay.core.arrays import evenly
 from nearsay.decision.guarantee import setting_for
-from nearsay.displays.hedging.hedged_answers import hedged_answers, verdicts
 from nearsay.errors import InputError, unknown_name
 from nearsay.metrics.specificity import semantic_similarities
 from reproduce.hedging import tin200
+from reproduce.hedging.displays.hedged_answers import hedged_answers, verdicts
 from reproduce.hedging.ilsvrc65 import halves, load_outputs
 from reproduce.hedging.learned_metrics import EUCLIDEAN, METRICS
 from reproduce.hedging.methods import (
@@ -33,7 +33,7 @@ from reproduce.hedging.methods import (
     compared_with_fixed_threshold,
     curve_rows,
     flat_measures,
-    most_said_at,
+    largest_gain_at,
     names_of,
     promise_rows,
     trade_off,
@@ -56,8 +56,8 @@ K = 30
 KS_OF_FIGURE_4 = (5, 10, 30, 100)
 KS_OF_FIGURE_5 = (1, 2, 3, 5, 7, 10, 15, 20, 30, 40, 50, 60, 80, 100)
 LARGEST_K = max(KS_OF_FIGURE_5)
-ASKED_IN_FIGURE_7 = (0.5, 0.7, 0.9)
-ASKED_IN_FIGURE_8 = 0.7
+ACCURACIES_IN_FIGURE_7 = (0.5, 0.7, 0.9)
+ACCURACY_IN_FIGURE_8 = 0.7
 ANSWERS = 10
 NEIGHBORS_SHOWN = 10
 # What the best of figure 6 is chosen by: how much it says at this accuracy.
@@ -111,7 +111,7 @@ class Study:
     def settings(self, data: str, metrics: Iterable[str]) -> list[str]:
         """How the learned ones of these metrics were chosen, in words."""
         learned = {metric: self.neighborhoods(data, metric).learned for metric in metrics}
-        return [f"{metric}: {found.words}." for metric, found in learned.items() if found is not None]
+        return [f"{metric}: {each.words}." for metric, each in learned.items() if each is not None]
 
 
 def metrics_of(data: str) -> list[str]:
@@ -183,12 +183,12 @@ def _lambda(study: Study, data: str) -> dict[str, Any]:
     part = load_outputs()
     curve = halves(part).curve(part, "darts")
     rows = []
-    for asked, shift, accuracy, gain in AUTHORS:
-        ours = setting_for(curve, asked, AUTHORS_CONFIDENCE)
+    for target, shift, accuracy, gain in AUTHORS:
+        ours = setting_for(curve, target, AUTHORS_CONFIDENCE)
         place = curve.place(ours)
         rows.append(
             {
-                "asked": asked,
+                "asked": target,
                 "lambda": ours,
                 "accuracy": float(curve.accuracy[place]),
                 "normalized_gain": float(curve.normalized_gain[place]),
@@ -199,14 +199,15 @@ def _lambda(study: Study, data: str) -> dict[str, Any]:
 
 
 def _promise(study: Study, data: str) -> dict[str, Any]:
-    rows = [{"classifier": who, **row} for who, said in study.classifiers(data).items() for row in promise_rows(said)]
+    outputs = study.classifiers(data)
+    rows = [{"classifier": who, **row} for who, each in outputs.items() for row in promise_rows(each)]
     return {"rows": rows}
 
 
 def _figure_3(study: Study, data: str) -> dict[str, Any]:
-    said = study.classifiers(data)
-    rows = [{"classifier": who, **row} for who, outputs in said.items() for row in curve_rows(outputs, METHODS)]
-    compared = [{"classifier": who, **compared_with_fixed_threshold(outputs)} for who, outputs in said.items()]
+    answers = study.classifiers(data)
+    rows = [{"classifier": who, **row} for who, outputs in answers.items() for row in curve_rows(outputs, METHODS)]
+    compared = [{"classifier": who, **compared_with_fixed_threshold(outputs)} for who, outputs in answers.items()]
     best = best_of(rows, "classifier", "method")
     return {"rows": rows, "best": best, "compared": compared, "notes": study.settings(data, metrics_of(data))}
 
@@ -239,21 +240,21 @@ def _figure_6(study: Study, data: str) -> dict[str, Any]:
     study.tell("Searching for neighbors, cosine")
     unit = tin200.unit_length(study.images(data))
     cosine = tin200.neighbor_outputs(unit, tin200.neighborhoods(unit, None, study.k), "Atiya", study.k)
-    said = {f"k-NN, {metric}": outputs for metric, outputs in neighbors.items()}
-    said |= {"k-NN, cosine": cosine, "SVM, Platt": study.svm_outputs(data)}
+    answers = {f"k-NN, {metric}": outputs for metric, outputs in neighbors.items()}
+    answers |= {"k-NN, cosine": cosine, "SVM, Platt": study.svm_outputs(data)}
     for name, make in OTHERS.items():
         study.tell(f"Fitting {name}")
-        said[name] = make(study.images(data))
+        answers[name] = make(study.images(data))
     rows, summary = [], []
-    for who, outputs in said.items():
+    for who, outputs in answers.items():
         points = curve_rows(outputs, ["DARTS"])
         rows += [{"classifier": who, **row} for row in points]
         summary.append(
             {
                 "classifier": who,
                 "best_f": best_of(points, "method")[0]["f"],
-                "past_gain": float(most_said_at(outputs.curve(outputs.past, "darts"), SAFE)),
-                "judged_gain": float(most_said_at(outputs.curve(outputs.judged, "darts"), SAFE)),
+                "past_gain": float(largest_gain_at(outputs.curve(outputs.past, "darts"), SAFE)),
+                "judged_gain": float(largest_gain_at(outputs.curve(outputs.judged, "darts"), SAFE)),
                 "safe": next(row for row in points if row["asked"] == SAFE),
             }
         )
@@ -270,11 +271,11 @@ OTHERS: dict[str, Callable[[tin200.Images], Outputs]] = {
 
 
 def _figure_7(study: Study, data: str) -> dict[str, Any]:
-    said = study.classifiers(data)
+    answers = study.classifiers(data)
     rows = [
         {"classifier": who, **row}
-        for who, outputs in said.items()
-        for row in breakdown_rows(outputs, ASKED_IN_FIGURE_7)
+        for who, outputs in answers.items()
+        for row in breakdown_rows(outputs, ACCURACIES_IN_FIGURE_7)
     ]
     return {"rows": rows}
 
@@ -283,28 +284,28 @@ def _figure_8(study: Study, data: str) -> dict[str, Any]:
     outputs = next(iter(study.classifiers(data).values()))
     taxonomy, truth = outputs.taxonomy, outputs.judged.labels
     reject, darts = (trade_off(outputs, name) for name in ("FLAT-REJ", "DARTS"))
-    said = {
+    answers = {
         "Flat": names_of(reject.points.at(0.0), taxonomy),
-        "Flat-rej": names_of(reject.said(ASKED_IN_FIGURE_8), taxonomy),
-        "DARTS": names_of(darts.said(ASKED_IN_FIGURE_8), taxonomy),
+        "Flat-rej": names_of(reject.answers(ACCURACY_IN_FIGURE_8), taxonomy),
+        "DARTS": names_of(darts.answers(ACCURACY_IN_FIGURE_8), taxonomy),
     }
-    flat, hedged = (np.array(verdicts(truth, said[name], taxonomy)) for name in ("Flat", "DARTS"))
+    flat, hedged = (np.array(verdicts(truth, answers[name], taxonomy)) for name in ("Flat", "DARTS"))
     recovered = np.flatnonzero((flat == "wrong") & np.isin(hedged, ["right", "hedged"]))
     shown = recovered[evenly(len(recovered), min(ANSWERS, len(recovered)))]
-    few = {name: [names[row] for row in shown] for name, names in said.items()}
+    few = {name: [names[row] for row in shown] for name, names in answers.items()}
     rows = hedged_answers(few, truth[shown], taxonomy)
     was_right = flat == "right"
-    told = (
+    note = (
         f"Of {np.sum(flat == 'wrong'):,} wrong flat answers DARTS puts {len(recovered):,} right; of {was_right.sum():,}"
         f" right ones {np.sum(was_right & (hedged != 'right') & (hedged != 'wrong')):,} become less specific and"
         f" {np.sum(was_right & (hedged == 'wrong')):,} wrong."
     )
-    return {"rows": [{**row, "query": int(query)} for row, query in zip(rows, shown, strict=True)], "notes": [told]}
+    return {"rows": [{**row, "query": int(query)} for row, query in zip(rows, shown, strict=True)], "notes": [note]}
 
 
 def _figure_9(study: Study, data: str) -> dict[str, Any]:
     """The first query of Figure 8: what stands around an answer that was put right."""
-    images, near = study.images(data), study.neighborhoods(data, EUCLIDEAN).asked
+    images, near = study.images(data), study.neighborhoods(data, EUCLIDEAN).queries
     query = _figure_8(study, data)["rows"][0]["query"]
     labels = np.asarray(images.train.y)[near.indices[query, :NEIGHBORS_SHOWN]].tolist()
     truth = np.asarray(images.test.y)[query]
@@ -326,14 +327,14 @@ def _figure_9(study: Study, data: str) -> dict[str, Any]:
 
 
 def _table_1(study: Study, data: str) -> dict[str, Any]:
-    said, weighted = study.classifiers(data), {}
-    flat = said
+    answers, weighted = study.classifiers(data), {}
+    flat = answers
     if data == ILSVRC65:
         part: Part = load_outputs()
-        flat = {who: Outputs(outputs.taxonomy, part, part) for who, outputs in said.items()}  # flat answers: all rows
+        flat = {who: Outputs(outputs.taxonomy, part, part) for who, outputs in answers.items()}  # all rows
     else:
         weighted = study.classifiers(data, "Atiya")
-        said = flat = {**said, "SVM": study.svm_outputs(data)}
+        answers = flat = {**answers, "SVM": study.svm_outputs(data)}
     rows = [
         {
             "classifier": who,
@@ -342,7 +343,7 @@ def _table_1(study: Study, data: str) -> dict[str, Any]:
             "best_f": _best_f(outputs),
             "best_f_atiya": _best_f(weighted[who]) if who in weighted else None,
         }
-        for who, outputs in said.items()
+        for who, outputs in answers.items()
     ]
     return {"rows": rows, "notes": study.settings(data, metrics_of(data))}
 

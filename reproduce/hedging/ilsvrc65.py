@@ -1,4 +1,4 @@
-"""ILSVRC65 as the DARTS authors left it: what their support vector machines say of its 2,850 validation images."""
+"""ILSVRC65 as the DARTS authors published it: outputs of their SVMs for 2,850 validation images."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The metrics of the paper on hedging, and yardsticks: learners, the settings that are tried, and how one is chosen.
+"""The learned metrics of the paper on hedging: learners, the settings that are tried, and how one is chosen.
 
     training rows ──► four fifths: every setting is learned ──► a fifth: the best is chosen ──► learned from all rows
 
@@ -140,15 +140,15 @@ def learn(candidates: Candidates, X: np.ndarray, y: np.ndarray, known: np.ndarra
 def tune(candidates: Candidates, X: np.ndarray, y: np.ndarray, known: np.ndarray, held_out: np.ndarray) -> TunedMetric:
     """Try every setting on some classes, or all: learn from the known rows, and judge by those held out."""
     tried = _tried(candidates, y)
-    learned_from, asked = known[tried[known]], held_out[tried[held_out]]
+    learned_from, queries = known[tried[known]], held_out[tried[held_out]]
     return tune_metric(
         candidates.learner(),
         X[learned_from],
         y[learned_from],
         candidates.grid,
         n_neighbors=VOTING_NEIGHBORS,
-        X_valid=X[asked],
-        y_valid=y[asked],
+        X_valid=X[queries],
+        y_valid=y[queries],
         keep_learner=True,
     )
 

@@ -46,8 +46,8 @@ class OneAgainstAll(ClassifierMixin, BaseEstimator):
             return float(total), slope.ravel()
 
         start = np.zeros(shape[0] * shape[1])
-        found = minimize(cost, start, jac=True, method="L-BFGS-B", options={"maxiter": STEPS})
-        self.weights_ = found.x.reshape(shape)
+        minimum = minimize(cost, start, jac=True, method="L-BFGS-B", options={"maxiter": STEPS})
+        self.weights_ = minimum.x.reshape(shape)
         return self
 
     def decision_function(self, X: Any) -> np.ndarray:
@@ -74,9 +74,9 @@ def platt_scaled(machines: Any, X: np.ndarray, labels: np.ndarray, Q: np.ndarray
 
     folds = StratifiedKFold(FOLDS, shuffle=True, random_state=0)
     unseen = cross_val_predict(machines, X, labels, cv=folds, method="decision_function")
-    asked = machines.fit(X, labels).decision_function(Q)
+    scores = machines.fit(X, labels).decision_function(Q)
     scaled = CalibratedClassifierCV(FrozenEstimator(_Values(machines.classes_)), method="sigmoid").fit(unseen, labels)
-    return scaled.predict_proba(unseen), scaled.predict_proba(asked)
+    return scaled.predict_proba(unseen), scaled.predict_proba(scores)
 
 
 class _Values(ClassifierMixin, BaseEstimator):

@@ -1,4 +1,4 @@
-"""The paper's methods side by side: what each says at every accuracy asked for, on rows that are judged.
+"""The hedging methods of the paper side by side: their answers at every accuracy.
 
 outputs ──► operating points ──► a setting for every accuracy, read from past rows ──► rows of a figure
 """
@@ -103,7 +103,7 @@ class TradeOff:
             "f": float(f_scores(right, gain)),
         }
 
-    def said(self, accuracy: float) -> np.ndarray:
+    def answers(self, accuracy: float) -> np.ndarray:
         """Node numbers of the answers to the judged rows where this accuracy is asked for."""
         return self.points.at(self.setting(accuracy))
 
@@ -161,42 +161,42 @@ def compared_with_fixed_threshold(outputs: Outputs) -> dict[str, Any]:
     says less at, chosen for each accuracy as HedgedClassifier does.
     """
     darts, fixed = (outputs.curve(outputs.judged, rule) for rule in ("darts", "fixed-threshold"))
-    says = fixed.normalized_gain > 0
-    accuracy = fixed.accuracy[says]
-    more = most_said_at(darts, accuracy) - fixed.normalized_gain[says]
+    informative = fixed.normalized_gain > 0
+    accuracy = fixed.accuracy[informative]
+    more = largest_gain_at(darts, accuracy) - fixed.normalized_gain[informative]
     least = int(more.argmin())
     return {
         "points": len(more),
         "less_specific": int((more < -ROUNDING).sum()),
         "least": float(more[least]),
         "at_accuracy": float(accuracy[least]),
-        "best_less_specific": int((_most_of_both(darts, fixed, accuracy) - fixed.gain[says] < -ROUNDING).sum()),
+        "best_less_specific": int((_most_of_both(darts, fixed, accuracy) - fixed.gain[informative] < -ROUNDING).sum()),
     }
 
 
 def _most_of_both(darts: AccuracyCurve, fixed: AccuracyCurve, accuracies: np.ndarray) -> np.ndarray:
     """The gain that ``most_specific`` finds at each of these accuracies."""
-    said = {}
+    gains = {}
     for accuracy in np.unique(accuracies).tolist():
         way, (setting,) = most_specific([{"all": darts}, {"all": fixed}], accuracy)
         curve = (darts, fixed)[way]
-        said[accuracy] = curve.gain[curve.place(setting)]
-    return np.array([said[accuracy] for accuracy in accuracies.tolist()])
+        gains[accuracy] = curve.gain[curve.place(setting)]
+    return np.array([gains[accuracy] for accuracy in accuracies.tolist()])
 
 
-def most_said_at(curve: AccuracyCurve, accuracy: Any) -> np.ndarray:
+def largest_gain_at(curve: AccuracyCurve, accuracy: Any) -> np.ndarray:
     """The largest normalized gain of a curve where it is right at least so often; between points in proportion.
 
     >>> n_right, gain = np.array([2, 3, 4]), np.array([1.0, 0.5, 0.75])
     >>> curve = AccuracyCurve("darts", np.array([0.0, 1.0, 2.0]), n_right, gain, n_rows=4, most_information=1.0)
-    >>> most_said_at(curve, [0.1, 0.5, 0.75, 1.0])
+    >>> largest_gain_at(curve, [0.1, 0.5, 0.75, 1.0])
     array([1.  , 1.  , 0.75, 0.75])
     """
     rising = np.argsort(curve.accuracy, kind="stable")
     most = np.maximum.accumulate(curve.normalized_gain[rising][::-1])[::-1]
     reached, first = np.unique(curve.accuracy[rising], return_index=True)
-    said: np.ndarray = np.interp(accuracy, reached, most[first])
-    return said
+    gains: np.ndarray = np.interp(accuracy, reached, most[first])
+    return gains
 
 
 def promise_rows(outputs: Outputs, accuracies: Sequence[float] = PROMISED) -> list[dict[str, Any]]:
@@ -221,13 +221,13 @@ def promise_rows(outputs: Outputs, accuracies: Sequence[float] = PROMISED) -> li
 
 def breakdown_rows(outputs: Outputs, accuracies: Sequence[float]) -> list[dict[str, Any]]:
     """Figure 7: the shares of wrong answers, and of right ones by what they say; FLAT is FLAT-REJ asked for nothing."""
-    asked = [("FLAT", "FLAT-REJ", 0.0)]
-    asked += [(name, name, accuracy) for name in ("FLAT-REJ", "DARTS") for accuracy in accuracies]
+    settings = [("FLAT", "FLAT-REJ", 0.0)]
+    settings += [(name, name, accuracy) for name in ("FLAT-REJ", "DARTS") for accuracy in accuracies]
     trades = {name: trade_off(outputs, name) for name in ("FLAT-REJ", "DARTS")}
     rows = []
-    for shown, name, accuracy in asked:
+    for shown, name, accuracy in settings:
         bars = breakdown(
-            outputs.judged.labels, names_of(trades[name].said(accuracy), outputs.taxonomy), outputs.taxonomy
+            outputs.judged.labels, names_of(trades[name].answers(accuracy), outputs.taxonomy), outputs.taxonomy
         )
         rows.append(
             {
@@ -244,10 +244,10 @@ def breakdown_rows(outputs: Outputs, accuracies: Sequence[float]) -> list[dict[s
 
 def flat_measures(outputs: Outputs) -> dict[str, float]:
     """Table 1: how often the most probable leaf is the label, and how similar the two are, in percent."""
-    said = names_of(outputs.judged.p.argmax(axis=1), outputs.taxonomy)
+    answers = names_of(outputs.judged.p.argmax(axis=1), outputs.taxonomy)
     return {
-        "accuracy_percent": 100 * float(np.mean(np.asarray(said) == outputs.judged.labels)),
-        "similarity_percent": 100 * semantic_similarity(outputs.judged.labels, said, outputs.taxonomy),
+        "accuracy_percent": 100 * float(np.mean(np.asarray(answers) == outputs.judged.labels)),
+        "similarity_percent": 100 * semantic_similarity(outputs.judged.labels, answers, outputs.taxonomy),
     }
 
 

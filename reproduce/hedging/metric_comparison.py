@@ -1,4 +1,4 @@
-"""Does a learned metric help? Learners on leaves, handwritten digits and images, beside the Euclidean distance.
+"""Learned metrics against the Euclidean distance on leaves, handwritten digits and images.
 
     a set ──► splits ──► settings, by rows held out of those to learn from ──► 20 neighbors of the rows to judge vote
 
@@ -55,7 +55,7 @@ def leaf_splits(group: str) -> list[Split]:
     whole = np.isfinite(leaves.X).all(axis=1)
     X, y = leaves.X[whole], np.asarray(leaves.y)[whole]
     turn = positions_within_class(y) % N_LEAF_SPLITS
-    return [Split(X[turn != now], y[turn != now], X[turn == now], y[turn == now]) for now in range(N_LEAF_SPLITS)]
+    return [Split(X[turn != each], y[turn != each], X[turn == each], y[turn == each]) for each in range(N_LEAF_SPLITS)]
 
 
 def digit_splits() -> list[Split]:
@@ -101,7 +101,7 @@ def compare(sets: Iterable[str], tell: Callable[[str], None]) -> dict[str, Any]:
         metrics = {}
         for name, candidates in LEARNERS.items():
             tell(f"Learning {name} ({data})")
-            metrics[name] = _beside(euclidean, splits, candidates)
+            metrics[name] = _compared(euclidean, splits, candidates)
             gains[name].append(metrics[name]["gain_percent"])
         percent = 100 * float(euclidean.mean())
         rows.append({"data": data, "n_judged": len(euclidean), "euclidean_percent": percent, "metrics": metrics})
@@ -116,7 +116,7 @@ def compare(sets: Iterable[str], tell: Callable[[str], None]) -> dict[str, Any]:
     return {"rows": rows, "summary": summary}
 
 
-def _beside(euclidean: np.ndarray, splits: list[Split], candidates: Candidates) -> dict[str, Any]:
+def _compared(euclidean: np.ndarray, splits: list[Split], candidates: Candidates) -> dict[str, Any]:
     """One metric on one set, beside what the neighbors by Euclidean distance name rightly."""
 
     def judge(split: Split) -> tuple[dict[str, Any] | None, np.ndarray]:

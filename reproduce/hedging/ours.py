@@ -1,4 +1,4 @@
-"""HedgedClassifier as it comes, on Tiny ImageNet: what it says at every accuracy, and how often its promise is kept."""
+"""HedgedClassifier by default on Tiny ImageNet: its curve, and how often it keeps the accuracy asked for."""
 
 from __future__ import annotations
 
@@ -18,12 +18,12 @@ from nearsay.decision.guarantee import most_specific
 from nearsay.decision.hedged import RULES_TO_TRY, HedgedClassifier
 from nearsay.decision.rules import RULES
 from nearsay.posterior.classifier import NeighborClassifier
-from reproduce.hedging.methods import GRID, PROMISE_CONFIDENCE, PROMISED, most_said_at
+from reproduce.hedging.methods import GRID, PROMISE_CONFIDENCE, PROMISED, largest_gain_at
 from reproduce.hedging.tin200 import FOLDS, Images, first_columns, some_classes
 
 VOTES = 30
 ALONE = 'neighbors, metric="auto"'
-BESIDE = "beside logistic regression"
+COMPANION = "beside logistic regression"
 
 SPLITS = 200
 # Rows that settings are read from in a split, where all rows were answered once.
@@ -42,7 +42,7 @@ def classifiers() -> dict[str, HedgedClassifier]:
         "plain votes": HedgedClassifier(NeighborClassifier(VOTES, posterior="proportional", model_failure=0.0)),
         "neighbors by default": HedgedClassifier(NeighborClassifier()),
         ALONE: HedgedClassifier(NeighborClassifier(metric="auto")),
-        BESIDE: HedgedClassifier(NeighborClassifier(metric="auto", beside=linear)),
+        COMPANION: HedgedClassifier(NeighborClassifier(metric="auto", beside=linear)),
         "logistic regression": HedgedClassifier(linear, cv=folds),
     }
 
@@ -63,15 +63,15 @@ def curve_rows(images: Images, safe: float, tell: Tell) -> dict[str, Any]:
         hedged.set_params(taxonomy=images.taxonomy, accuracy=safe).fit(images.train.X, images.train.y)
         seconds = time.perf_counter() - begun
         truth = images.taxonomy.check_labels(np.asarray(images.test.y))
-        for accuracy, p_leaf, said in _answers(hedged, images.test.X, dict.fromkeys((*GRID, safe))):
-            right = images.taxonomy.covers_label(said, truth)
-            gain = (images.taxonomy.information[said] * right).mean() / images.taxonomy.information.max()
+        for accuracy, p_leaf, nodes in _answers(hedged, images.test.X, dict.fromkeys((*GRID, safe))):
+            right = images.taxonomy.covers_label(nodes, truth)
+            gain = (images.taxonomy.information[nodes] * right).mean() / images.taxonomy.information.max()
             row = {"classifier": name, "rule": hedged.rule_, "asked": accuracy, "accuracy": float(right.mean())}
             rows.append({**row, "normalized_gain": float(gain)})
             if accuracy == safe:
                 curve = accuracy_curve(operating_points(p_leaf, images.taxonomy), images.test.y, images.taxonomy)
                 summary.append(
-                    {**rows[-1], "judged_gain": float(most_said_at(curve, safe)), "seconds": round(seconds, 1)}
+                    {**rows[-1], "judged_gain": float(largest_gain_at(curve, safe)), "seconds": round(seconds, 1)}
                 )
     return {"rows": rows, "summary": summary}
 
@@ -84,14 +84,14 @@ def _answers(
     Several accuracies may call for several classifiers; each is asked once.
     """
     tree = hedged.taxonomy_
-    asked: dict[int, np.ndarray] = {}
+    p_of: dict[int, np.ndarray] = {}
     for accuracy in accuracies:
         with warnings.catch_warnings():
             warnings.filterwarnings("ignore", "An accuracy of")
             hedged.set_accuracy(accuracy)
         who = id(hedged.estimator_)
-        asked[who] = asked[who] if who in asked else hedged.predict_proba_nodes(X)[:, : tree.n_leaves]
-        yield accuracy, asked[who], RULES[hedged.rule_](asked[who], tree, hedged.setting_)
+        p_of[who] = p_of[who] if who in p_of else hedged.predict_proba_nodes(X)[:, : tree.n_leaves]
+        yield accuracy, p_of[who], RULES[hedged.rule_](p_of[who], tree, hedged.setting_)
 
 
 def promise_in_splits(images: Images, k: int, tell: Tell, splits: int = SPLITS) -> list[dict[str, Any]]:
@@ -104,7 +104,7 @@ def promise_in_splits(images: Images, k: int, tell: Tell, splits: int = SPLITS) 
     once = {
         f"votes of {k}": NeighborClassifier(k, posterior="proportional", model_failure=0.0),
         ALONE: NeighborClassifier(metric="auto"),
-        BESIDE: NeighborClassifier(metric="auto", beside=_linear()),
+        COMPANION: NeighborClassifier(metric="auto", beside=_linear()),
     }
     anew = {
         "weighted votes of 15": NeighborClassifier(15, posterior="weighted"),
@@ -135,7 +135,7 @@ def _answered_once(images: Images, name: str, classifier: NeighborClassifier, sp
         drawn = random.choice(len(y), n, replace=False)
         known = [accuracy_curve(of_rule.take(drawn), y[drawn], tree) for of_rule in points]
         for place, accuracy in enumerate(PROMISED):
-            way, setting = _found(known, accuracy)
+            way, setting = _best_setting(known, accuracy)
             right = everyone[way].n_right[everyone[way].place(setting)]
             of_all[split, place] = right / len(y)
             of_rest[split, place] = (right - known[way].n_right[known[way].place(setting)]) / (len(y) - n)
@@ -164,8 +164,8 @@ def _fitted_anew(
         with warnings.catch_warnings():
             warnings.filterwarnings("ignore", "An accuracy of")
             hedged.fit(X[known], y[known])
-        for place, (_, _, said) in enumerate(_answers(hedged, X[rest], PROMISED)):
-            got[split, place] = few.taxonomy.covers_label(said, truth).mean()
+        for place, (_, _, nodes) in enumerate(_answers(hedged, X[rest], PROMISED)):
+            got[split, place] = few.taxonomy.covers_label(nodes, truth).mean()
     what = f"{name}: fitted on {len(known):,} rows"
     return [_kept(what, accuracy, None, rest) for accuracy, rest in zip(PROMISED, got.T, strict=True)]
 
@@ -175,7 +175,7 @@ def _all_rows(images: Images) -> tuple[np.ndarray, np.ndarray]:
     return np.concatenate([part.X for part in parts]), np.concatenate([np.asarray(part.y) for part in parts])
 
 
-def _found(curves: Sequence[Any], accuracy: float) -> tuple[int, float]:
+def _best_setting(curves: Sequence[Any], accuracy: float) -> tuple[int, float]:
     """As HedgedClassifier chooses with a confidence, without its warning."""
     with warnings.catch_warnings():
         warnings.filterwarnings("ignore", "An accuracy of")

@@ -1,4 +1,4 @@
-"""What is printed about hedging: Table 1 of the paper on k-NN, and what the DARTS authors' own program gave.
+"""Published figures on hedging: Table 1 of the paper on k-NN, and the output of the DARTS authors' program.
 
 Nothing is imported, so that the command line can list the figures at once.
 """

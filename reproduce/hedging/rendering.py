@@ -9,9 +9,9 @@ from typing import Any
 
 import numpy as np
 
-from nearsay.displays.breakdown_bars import part_labels
 from nearsay.displays.drawing import save_figure
 from nearsay.metrics.specificity import Breakdown
+from reproduce.hedging.displays.breakdown_bars import part_labels
 from reproduce.text_table import TextTable
 
 # Accuracies asked for that a printed curve shows; JSON has all of them.
@@ -27,18 +27,18 @@ def text_tables(made: Row) -> list[TextTable]:
 
 def text_notes(made: Row) -> list[str]:
     """How DARTS compares with a fixed threshold, where that was looked at, then the notes of the figure."""
-    told = []
+    notes = []
     for one in made.get("compared", []):
         less = one["less_specific"]
         where = f"says less at {less} of" if less else "says no less at any of"
-        told.append(
+        notes.append(
             f"{one['classifier']}: DARTS {where} the {one['points']:,} operating points of the fixed threshold; the"
             f" smallest difference of gains is {one['least']:+.4f}, at accuracy {one['at_accuracy']:.4f}. The better of"
             f" both rules, as HedgedClassifier takes it, says less at {one['best_less_specific'] or 'none'} of them."
         )
     if made["figure"] == "metrics":
-        told = [words for one in made["summary"] for words in _done_without(one["metric"], made["rows"])]
-    return [*told, *made["notes"]]
+        notes = [words for one in made["summary"] for words in _done_without(one["metric"], made["rows"])]
+    return [*notes, *made["notes"]]
 
 
 def _done_without(metric: str, rows: list[Row]) -> list[str]:
@@ -74,11 +74,11 @@ def _lambda(made: Row) -> list[TextTable]:
 
 
 def _promise(made: Row) -> list[TextTable]:
-    def asked(row: Row) -> tuple[str, float]:
+    def key(row: Row) -> tuple[str, float]:
         return row["classifier"], row["asked"]
 
     lines = []
-    for (who, accuracy), both in groupby(sorted(made["rows"], key=asked), key=asked):
+    for (who, accuracy), both in groupby(sorted(made["rows"], key=key), key=key):
         lines.append([who, f"{accuracy:g}", *(figure for row in both for figure in _pair(row))])
     heads = ("asked", "got", "gain", "got with\nconfidence", "gain with\nconfidence")
     return [TextTable(_title(made), ("classifier",), heads, [lines])]
@@ -89,7 +89,7 @@ def _figure_3(made: Row) -> list[TextTable]:
     for who, rows in _by(made["rows"], "classifier").items():
         by_method = _by(rows, "method")
         at = {(row["method"], row["asked"]): " / ".join(_pair(row, ".3f")) for row in rows}
-        lines = [[f"{asked:g}", *(at[method, asked] for method in by_method)] for asked in SHOWN]
+        lines = [[f"{accuracy:g}", *(at[method, accuracy] for method in by_method)] for accuracy in SHOWN]
         heads = tuple(f"{method.replace(', ', chr(10))}\nacc / gain" for method in by_method)
         tables.append(TextTable(f"{_title(made)}, {who}", (), ("asked", *heads), [lines]))
     best = [
@@ -178,9 +178,9 @@ def _metrics(made: Row) -> list[TextTable]:
     rows, summary = made["rows"], made["summary"]
     sections = []
     for row in rows:
-        found = [row["metrics"][one["metric"]] for one in summary]
-        cells = [f"{one['accuracy_percent']:.2f}\n{one['gain_percent']:+.2f}" for one in found]
-        error = max(one["error_percent"] for one in found)
+        measured = [row["metrics"][one["metric"]] for one in summary]
+        cells = [f"{one['accuracy_percent']:.2f}\n{one['gain_percent']:+.2f}" for one in measured]
+        error = max(one["error_percent"] for one in measured)
         sections.append([[row["data"], f"{row['euclidean_percent']:.2f}", *cells, f"{error:.1f}"]])
     if len(rows) > 1:
         never_below = ["yes" if one["never_below"] else "no" for one in summary]
@@ -240,11 +240,11 @@ def _pair(row: Row, form: str = ".4f") -> tuple[str, str]:
 
 def _by(rows: list[Row], *keys: str) -> dict[Any, list[Row]]:
     """Rows by what they have in ``keys``, in the order of the first of each; one key is not wrapped."""
-    found: dict[Any, list[Row]] = {}
+    groups: dict[Any, list[Row]] = {}
     for row in rows:
         who = tuple(row[key] for key in keys)
-        found.setdefault(who if len(keys) > 1 else who[0], []).append(row)
-    return found
+        groups.setdefault(who if len(keys) > 1 else who[0], []).append(row)
+    return groups
 
 
 def f_by_k(rows: list[Row]) -> dict[str, dict[int, float]]:
@@ -311,13 +311,13 @@ def _word(value: Any) -> str:
 
 
 def _draw_f_scores(made: Row) -> dict[str, Any]:
-    from nearsay.displays.keywords.f_against_k import FScoreDisplay
+    from reproduce.hedging.displays.f_against_k import FScoreDisplay
 
     return {"": FScoreDisplay.from_scores(f_by_k(made["rows"]))}
 
 
 def _draw_bars(made: Row) -> dict[str, Any]:
-    from nearsay.displays.breakdown_bars import BreakdownDisplay
+    from reproduce.hedging.displays.breakdown_bars import BreakdownDisplay
 
     by_classifier = _by(made["rows"], "classifier")
     return {
@@ -329,15 +329,15 @@ def _draw_bars(made: Row) -> dict[str, Any]:
 
 
 def _draw_answers(made: Row) -> dict[str, Any]:
-    from nearsay.displays.hedging.hedged_answers import HedgedAnswersDisplay
+    from reproduce.hedging.displays.hedged_answers import HedgedAnswersDisplay
 
     display = HedgedAnswersDisplay(methods=("Flat", "Flat-rej", "DARTS"), rows=made["rows"])
     return {"": display.plot()}
 
 
 def _draw_neighbors(made: Row) -> dict[str, Any]:
-    from nearsay.displays.keywords.similar_neighbors import SimilarNeighborsDisplay
     from nearsay.posterior.classifier import NeighborClassifier
+    from reproduce.hedging.displays.similar_neighbors import SimilarNeighborsDisplay
     from reproduce.hedging.tin200 import load_images
 
     images, query = load_images(), made["rows"][0]["query"]

@@ -123,7 +123,7 @@ class Neighborhoods:
 
     past: NeighborTable
     rows: np.ndarray
-    asked: NeighborTable
+    queries: NeighborTable
     learned: Learned | None = None
 
 
@@ -141,23 +141,23 @@ def neighborhoods(images: Images, candidates: Candidates | None, k: int) -> Neig
     known, held_out, _ = hold_out(y)
     learned = learn(candidates, X, y, known, held_out)
     blind, metric = learned.blind, learned.metric
-    found = NeighborIndex().fit(blind.transform(X[known])).query(blind.transform(X[held_out]), k)
-    past = NeighborTable(known[found.indices], found.distances)
-    asked = NeighborIndex().fit(metric.transform(X)).query(metric.transform(Q), k)
-    return Neighborhoods(past, held_out, asked, learned)
+    table = NeighborIndex().fit(blind.transform(X[known])).query(blind.transform(X[held_out]), k)
+    past = NeighborTable(known[table.indices], table.distances)
+    queries = NeighborIndex().fit(metric.transform(X)).query(metric.transform(Q), k)
+    return Neighborhoods(past, held_out, queries, learned)
 
 
 def neighbor_outputs(images: Images, near: Neighborhoods, posterior: str, k: int) -> Outputs:
     """What the first ``k`` neighbors say, by one of POSTERIORS; of equal leaves that of the nearest neighbor wins."""
     fitted = POSTERIORS[posterior]().fit(near.past.first(k), images.labels, images.taxonomy.n_leaves, near.rows)
 
-    def said(table: NeighborTable, labels: Any) -> Part:
+    def part(table: NeighborTable, labels: Any) -> Part:
         p = fitted.proba(table.first(k))
         lift(p, winners(p, table.first(k), images.labels))
         return Part(p, np.asarray(labels))
 
     y = np.asarray(images.train.y)
-    return Outputs(images.taxonomy, said(near.past, y[near.rows]), said(near.asked, images.test.y))
+    return Outputs(images.taxonomy, part(near.past, y[near.rows]), part(near.queries, images.test.y))
 
 
 def svm_outputs(images: Images) -> Outputs:
@@ -186,6 +186,6 @@ def _fold_by_fold(images: Images, classifier: Any) -> Outputs:
     from sklearn.model_selection import StratifiedKFold
 
     folds = StratifiedKFold(FOLDS, shuffle=True, random_state=0)
-    found = calibrate(classifier, images.train.X, images.train.y, folds)
-    judged = Part(found.estimator.predict_proba(images.test.X), np.asarray(images.test.y))
-    return Outputs(images.taxonomy, Part(found.probabilities, found.labels), judged)
+    calibrated = calibrate(classifier, images.train.X, images.train.y, folds)
+    judged = Part(calibrated.estimator.predict_proba(images.test.X), np.asarray(images.test.y))
+    return Outputs(images.taxonomy, Part(calibrated.probabilities, calibrated.labels), judged)

@@ -1,1 +1,1 @@
-"""What is new, what is there twice, and which labels are wrong: ours beside what others use."""
+"""Novelty, near-duplicates and wrong labels: ours compared with other methods."""

@@ -84,38 +84,38 @@ def held_out_classes(X: np.ndarray, y: np.ndarray, rng: np.random.Generator) -> 
     new = np.isin(y, rng.permutation(n_classes)[: max(1, round(NEW_CLASSES * n_classes))])
     known = rng.permutation(np.flatnonzero(~new))
     train = known[: round(KNOWN_ROWS * len(known))]
-    asked = np.concatenate([known[len(train) :], np.flatnonzero(new)])
+    queries = np.concatenate([known[len(train) :], np.flatnonzero(new)])
     scaled = StandardScaler().fit(X[train])
-    known_rows, Q, is_new = scaled.transform(X[train]), scaled.transform(X[asked]), new[asked]
+    known_rows, Q, is_new = scaled.transform(X[train]), scaled.transform(X[queries]), new[queries]
     clf = ours().fit(known_rows, y[train])
     distances = clf.neighbors(Q).distances
-    found = {"ours": clf.novelty(Q), "by class": clf.novelty(Q, by_class=True)}
-    found |= {"nearest": distances[:, 0], "5th": distances[:, 4]}
+    measures = {"ours": clf.novelty(Q), "by class": clf.novelty(Q, by_class=True)}
+    measures |= {"nearest": distances[:, 0], "5th": distances[:, 4]}
     for k in OUTLIER_NEIGHBORS:
         outliers = LocalOutlierFactor(min(k, len(train) - 1), novelty=True).fit(known_rows)
-        found[f"LOF {k}"] = -outliers.score_samples(Q)
-    return {name: float(roc_auc_score(is_new, scores)) for name, scores in found.items()}
+        measures[f"LOF {k}"] = -outliers.score_samples(Q)
+    return {name: float(roc_auc_score(is_new, scores)) for name, scores in measures.items()}
 
 
 def near_copies(X: np.ndarray, y: np.ndarray, rng: np.random.Generator) -> Figures:
     """The share of noisy copies named as twins of the row they copy, and of further rows that are named so wrongly."""
     order = rng.permutation(len(X))
-    train, asked = np.split(order, [round(KNOWN_ROWS * len(order))])
+    train, queries = np.split(order, [round(KNOWN_ROWS * len(order))])
     scaled = StandardScaler().fit(X[train])
-    rows, Q = scaled.transform(X[train]), scaled.transform(X[asked])
+    rows, Q = scaled.transform(X[train]), scaled.transform(X[queries])
     clf = ours().fit(rows, y[train])
     copied = rng.choice(len(rows), min(COPIES, len(rows)), replace=False)
     spread = rows.std(axis=0)
     figures = {}
     for noise in NOISE:
         copies = rows[copied] + noise * spread * rng.normal(size=(len(copied), X.shape[1]))
-        twins = [found.twin for found in clf.explain(copies)]
+        twins = [evidence.twin for evidence in clf.explain(copies)]
         # A copy of a row that is there twice may be named after the other.
         named = zip(twins, copied, strict=True)
         equal = [twin is not None and np.array_equal(rows[twin], rows[row]) for twin, row in named]
         figures[f"noise {noise:g}"] = float(np.mean(equal))
     # A further row at distance 0 is there twice, and rightly named.
-    fresh = [found.twin is not None and found.distances[0] > 0 for found in clf.explain(Q)]
+    fresh = [evidence.twin is not None and evidence.distances[0] > 0 for evidence in clf.explain(Q)]
     return {**figures, "further rows": float(np.mean(fresh))}
 
 
@@ -125,7 +125,7 @@ def flipped_labels(X: np.ndarray, y: np.ndarray, rng: np.random.Generator) -> Fi
     flipped = rng.choice(len(y), max(1, round(FLIPPED * len(y))), replace=False)
     any_other = (y[flipped] + rng.integers(1, int(y.max()) + 1, len(flipped))) % (int(y.max()) + 1)
     figures = {}
-    for kind, labels in (("any", any_other), ("alike", look_alikes(X, y, flipped))):
+    for kind, labels in (("any", any_other), ("alike", nearest_other_labels(X, y, flipped))):
         given = y.copy()
         given[flipped] = labels
         wrong = np.isin(np.arange(len(y)), flipped)
@@ -137,26 +137,26 @@ def flipped_labels(X: np.ndarray, y: np.ndarray, rng: np.random.Generator) -> Fi
 
 def label_scores(X: np.ndarray, given: np.ndarray) -> dict[str, np.ndarray]:
     """How much each label is believed: ours, and cleanlab's scores by logistic regression out of fold."""
-    found = ours().fit(X, given).label_scores()
+    scores = ours().fit(X, given).label_scores()
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
         p = cross_val_predict(LogisticRegression(max_iter=300), X, given, cv=FOLDS, method="predict_proba")
     rows = np.arange(len(given))
     labels = np.unique(given, return_inverse=True)[1]
-    own = p[rows, labels]
+    p_label = p[rows, labels]
     p[rows, labels] = 0.0
-    place = np.argsort(found.order)
-    figures = {"order": place, "p": found.probability, "margin": found.margin}
-    return {**figures, "LR p": own, "LR margin": own - p.max(axis=1)}
+    place = np.argsort(scores.order)
+    figures = {"order": place, "p": scores.probability, "margin": scores.margin}
+    return {**figures, "LR p": p_label, "LR margin": p_label - p.max(axis=1)}
 
 
-def look_alikes(X: np.ndarray, y: np.ndarray, rows: np.ndarray) -> np.ndarray:
+def nearest_other_labels(X: np.ndarray, y: np.ndarray, rows: np.ndarray) -> np.ndarray:
     """The class of the nearest row of another class, for each of these rows."""
     labels = np.empty(len(rows), np.int64)
     for label in np.unique(y[rows]):
         of_label, others = y[rows] == label, np.flatnonzero(y != label)
-        found = nearest(ExactSearch().fit(X[others]), X[rows[of_label]], 1)
-        labels[of_label] = y[others[found.indices[:, 0]]]
+        table = nearest(ExactSearch().fit(X[others]), X[rows[of_label]], 1)
+        labels[of_label] = y[others[table.indices[:, 0]]]
     return labels
 
 

@@ -1,4 +1,4 @@
-"""What can be measured, in words."""
+"""Titles and notes of what is measured."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Ours beside peers on the same splits, as one plain dict; what peers said can be kept in a file and used again."""
+"""Our classifiers and peers on the same splits, as one plain dict; results of peers can be cached in a file."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from nearsay.metrics.probability import accuracy, expected_calibration_error
 from nearsay.posterior.classifier import NeighborClassifier
 from reproduce.data_sets import DATA_SETS, HELD_OUT, ONLY_WHERE_NAMED, Split, read, splits
 from reproduce.others.peers import PEERS, fitted_to, log_loss, probabilities
-from reproduce.others.targets import AUTO, BESIDE, DEFAULT, targets
+from reproduce.others.targets import AUTO, COMPANION, DEFAULT, targets
 
 # A share of the probability that is spread over all classes before a peer's log loss is taken: the kindest of these.
 FLOORS = (0.0, 1e-5, 1e-4, 1e-3, 1e-2)
@@ -64,8 +64,8 @@ def run(
     for data in sets or [name for name in DATA_SETS if name not in ONLY_WHERE_NAMED]:
         tell(f"Reading {data}")
         parts = list(splits(read(data), n_splits, raw=raw))
-        asked = [_peer(data, name, parts, kept, only, tell) for name in PEERS]
-        of_peers = [row for row in asked if row is not None]
+        peer_rows = [_peer(data, name, parts, kept, only, tell) for name in PEERS]
+        of_peers = [row for row in peer_rows if row is not None]
         rows += of_peers
         if only != "peers":
             rows += _ours(data, parts, of_peers, tell)
@@ -131,11 +131,11 @@ def _ours(
         tell(f"{data}: beside {best['classifier']}")
         # The settings that the peer chose on the same rows: to choose them anew in every fold would take hours.
         models = [PEERS[best["classifier"]].make(**settings) for settings in best["settings"]]
-        asked = [
+        with_companion = [
             _ask_ours(NeighborClassifier().set_params(beside=model), split)
             for model, split in zip(models, parts, strict=True)
         ]
-        rows.append(_row(data, BESIDE, "ours", asked) | {"beside": best["classifier"]})
+        rows.append(_row(data, COMPANION, "ours", with_companion) | {"beside": best["classifier"]})
     return rows
 
 
@@ -193,8 +193,8 @@ class Kept:
             self.figures = json.loads(self.path.read_text(encoding="utf-8"))
 
     def get(self, data: str, seed: int, name: str) -> Measured | None:
-        found = self.figures.get(self._key(data, seed, name))
-        return None if found is None else {**found, "earlier": True}
+        kept = self.figures.get(self._key(data, seed, name))
+        return None if kept is None else {**kept, "earlier": True}
 
     def put(self, data: str, seed: int, name: str, measured: Measured) -> Measured:
         self.figures[self._key(data, seed, name)] = measured

@@ -1,4 +1,4 @@
-"""What scikit-learn offers: nearest neighbors and their calibrations, and four models without neighbors.
+"""Peers from scikit-learn: nearest neighbors and their calibrations, and four models without neighbors.
 
 A peer chooses its settings by cross-validated log loss on the rows to learn from, as ours does by leave-one-out.
 """
@@ -53,8 +53,8 @@ class SmoothedNeighbors(ClassifierMixin, BaseEstimator):
         return self
 
     def predict(self, X: Any) -> np.ndarray:
-        said: np.ndarray = self.classes_[self.predict_proba(X).argmax(axis=1)]
-        return said
+        labels: np.ndarray = self.classes_[self.predict_proba(X).argmax(axis=1)]
+        return labels
 
     def predict_proba(self, X: Any) -> np.ndarray:
         votes = self.n_neighbors * self.votes_.predict_proba(X) + self.pseudo_votes
@@ -93,10 +93,10 @@ class Peer:
         return dict(tried[int(np.argmin(losses))])
 
     def _loss(
-        self, settings: dict[str, Any], X: np.ndarray, y: np.ndarray, train: np.ndarray, asked: np.ndarray
+        self, settings: dict[str, Any], X: np.ndarray, y: np.ndarray, train: np.ndarray, queries: np.ndarray
     ) -> float:
         fitted = fitted_to(self.make(**settings), X[train], y[train])
-        return log_loss(probabilities(fitted, X[asked], int(y.max()) + 1), y[asked], CHOICE_FLOOR)
+        return log_loss(probabilities(fitted, X[queries], int(y.max()) + 1), y[queries], CHOICE_FLOOR)
 
 
 def fitted_to(classifier: Any, X: np.ndarray, y: np.ndarray) -> Any:

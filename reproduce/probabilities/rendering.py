@@ -18,7 +18,7 @@ def text_tables(made: dict[str, Any]) -> list[TextTable]:
     """One of the tables that ``tables.run`` made, in print; "size" gives one for each K."""
     if made["name"] == "size":
         return [_size_table(made, k) for k in dict.fromkeys(row["k"] for row in made["rows"])]
-    return [_others_table(made) if made["name"] == "others" else _beside_the_paper(made)]
+    return [_others_table(made) if made["name"] == "others" else _next_to_the_paper(made)]
 
 
 def text_notes(made: dict[str, Any]) -> list[str]:
@@ -41,8 +41,8 @@ def _way(way: dict[str, Any]) -> str:
     'rank, k=5, cosine, of hue & shape (1 fold)'
     """
     k = "" if way["k"] is None else f", k={way['k']}"
-    seen = f"{' & '.join(way['distances'])}, of {' & '.join(way['groups'])}"
-    return f"{way['posterior']}{k}, {seen} ({_folds(way['folds'])})"
+    words = f"{' & '.join(way['distances'])}, of {' & '.join(way['groups'])}"
+    return f"{way['posterior']}{k}, {words} ({_folds(way['folds'])})"
 
 
 def _folds(number: int) -> str:
@@ -61,7 +61,7 @@ _FIGURES = {
 }
 
 
-def _beside_the_paper(made: dict[str, Any]) -> TextTable:
+def _next_to_the_paper(made: dict[str, Any]) -> TextTable:
     has_precision = any("precision_percent" in (row["paper"] or {}) for row in made["rows"])
     shown = {head: figure for head, figure in _FIGURES.items() if has_precision or not head.endswith("prec")}
     all_the_same = len({row["features"] for row in made["rows"]}) == 1
@@ -117,7 +117,7 @@ def _joined_title(made: dict[str, Any]) -> str:
 
 def draw(result: dict[str, Any], folder: Path) -> list[str]:
     """Save the training-size curves of a result of ``tables.run`` in a folder, made if need be: the files."""
-    from nearsay.displays.training_size import TrainingSizeDisplay
+    from reproduce.probabilities.training_size import TrainingSizeDisplay
 
     written = []
     folder.mkdir(parents=True, exist_ok=True)

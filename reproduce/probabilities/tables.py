@@ -28,7 +28,6 @@ from reproduce.held_out import (
     leave_one_specimen_out,
     stratified_folds,
 )
-from reproduce.probabilities.beside_scikit_learn import compare, fused_by_choice
 from reproduce.probabilities.published import (
     ADD_ONE,
     IRIS_FEATURES,
@@ -41,6 +40,7 @@ from reproduce.probabilities.published import (
     WHEAT_FEATURES,
     published,
 )
+from reproduce.probabilities.scikit_learn_peers import compare, fused_by_choice
 
 REPEATS = 10  # divisions into ten folds for the small sets, where one division is luck
 KS = (3, 5)
@@ -61,8 +61,8 @@ Progress = Callable[[str], None]
 
 
 @dataclass(frozen=True)
-class Asked:
-    """What a user asked for, as in ``run``."""
+class Options:
+    """The options of ``run``."""
 
     join: str = "label"
     k: int | None = None
@@ -119,31 +119,31 @@ def run(
         raise unknown_name("join", join, JOINS)
     if n_folds is not None and n_folds < 1:
         raise InputError(f"n_folds is how many folds are asked about, at least 1; got {n_folds!r}.")
-    asked = Asked(join, k, auto, n_folds, progress)
+    options = Options(join, k, auto, n_folds, progress)
     names = list(TABLES) if table is None else [table]
     return {
         "title": "Probabilities from k nearest neighbors, ours beside the paper's",
-        "tables": [_table(name, asked) for name in names],
+        "tables": [_table(name, options) for name in names],
     }
 
 
-def _table(name: str, asked: Asked) -> dict[str, Any]:
-    made = {"name": name, "title": TABLES[name], **MAKERS[name](asked)}
-    if asked.n_folds is not None:
-        made["notes"] = [f"Asked about {asked.n_folds} of the folds only, for a quick look.", *made["notes"]]
+def _table(name: str, options: Options) -> dict[str, Any]:
+    made = {"name": name, "title": TABLES[name], **MAKERS[name](options)}
+    if options.n_folds is not None:
+        made["notes"] = [f"Asked about {options.n_folds} of the folds only, for a quick look.", *made["notes"]]
     return made
 
 
 def measures(answers: Answers) -> dict[str, float]:
     """The paper's measures over all held-out rows."""
     p, truth = answers.probabilities, answers.truth
-    said = p.argmax(axis=1)
+    predicted = p.argmax(axis=1)
     return {
         "log_posterior": mean_log_posterior(p, truth),
         "log10_posterior": mean_log_posterior(p, truth, base=10),
-        "accuracy_percent": 100 * accuracy(said, truth),
-        "precision_percent": 100 * macro_precision(said, truth),
-        "recall_percent": 100 * macro_recall(said, truth),
+        "accuracy_percent": 100 * accuracy(predicted, truth),
+        "precision_percent": 100 * macro_precision(predicted, truth),
+        "recall_percent": 100 * macro_recall(predicted, truth),
     }
 
 
@@ -153,14 +153,14 @@ def fused(rows: LabeledRows, k: int, estimator: str) -> FusedClassifier:
     return FusedClassifier(rows.feature_groups, base)
 
 
-def _univariate_table(name: str, rows: LabeledRows, feature_sets: dict[str, tuple[str, ...]], asked: Asked) -> Any:
+def _univariate_table(name: str, rows: LabeledRows, feature_sets: dict[str, tuple[str, ...]], options: Options) -> Any:
     """Tables 3 and 4: systems of one measure each, fused."""
-    folds = asked.folds(stratified_folds(rows, n_folds=10, repeats=REPEATS))
+    folds = options.folds(stratified_folds(rows, n_folds=10, repeats=REPEATS))
     lines = []
     for estimator in ESTIMATORS:
-        asked.tell(f"{TABLES[name].partition(',')[0]}: {estimator}")
+        options.tell(f"{TABLES[name].partition(',')[0]}: {estimator}")
         # The paper says K=3; its PROP, add-one here, shows whether that is so.
-        for k in asked.ks(KS if estimator == ADD_ONE else KS[:1]):
+        for k in options.ks(KS if estimator == ADD_ONE else KS[:1]):
             for features, measured in feature_sets.items():
                 some = rows.select(*measured)
                 answers = ask(some, folds, fused(some, k, estimator))
@@ -169,42 +169,42 @@ def _univariate_table(name: str, rows: LabeledRows, feature_sets: dict[str, tupl
     return {"rows": lines, "notes": [PERCENT, drawn, *NOTES[name]]}
 
 
-def _leaves_table(asked: Asked) -> dict[str, Any]:
-    rows = _leaves(asked.join)
-    folds = asked.folds(leave_one_specimen_out(rows))
+def _leaves_table(options: Options) -> dict[str, Any]:
+    rows = _leaves(options.join)
+    folds = options.folds(leave_one_specimen_out(rows))
     features = "&".join(LEAF_FEATURES)
     lines = []
     for estimator in ESTIMATORS:
-        asked.tell(f"Table 5: {estimator}")
-        for k, answers in _for_each_k(estimator, asked.ks(KS), rows, folds):
+        options.tell(f"Table 5: {estimator}")
+        for k, answers in _for_each_k(estimator, options.ks(KS), rows, folds):
             lines.append(_row("5", estimator, features, k, answers))
-    if asked.auto:
-        asked.tell("Table 5: auto, choosing anew in every fold")
+    if options.auto:
+        options.tell("Table 5: auto, choosing anew in every fold")
         answers = ask(rows, folds, fused_by_choice(rows))
         lines.append({**_row("5", AUTO, features, None, answers), "chosen": chosen_ways(answers.chosen)})
-    return {"join": asked.join, "rows": lines, "notes": [PERCENT, *NOTES["5"], JOIN_NOTES[asked.join]]}
+    return {"join": options.join, "rows": lines, "notes": [PERCENT, *NOTES["5"], JOIN_NOTES[options.join]]}
 
 
-def _size_table(asked: Asked) -> dict[str, Any]:
-    rows = _leaves(asked.join)
+def _size_table(options: Options) -> dict[str, Any]:
+    rows = _leaves(options.join)
     lines = []
     for size in SIZES:
-        asked.tell(f"Training size: {size} of each species")
-        folds = asked.folds(leave_one_specimen_out(rows, n_train=size))
+        options.tell(f"Training size: {size} of each species")
+        folds = options.folds(leave_one_specimen_out(rows, n_train=size))
         for estimator in SIZE_ESTIMATORS if size > 1 else SIZE_ESTIMATORS[:1]:
-            for k, answers in _for_each_k(estimator, asked.ks(KS), rows, folds):
+            for k, answers in _for_each_k(estimator, options.ks(KS), rows, folds):
                 lines.append({**_row("size", estimator, "&".join(LEAF_FEATURES), k, answers), "n_per_class": size})
-    return {"join": asked.join, "rows": lines, "notes": [PERCENT, *NOTES["size"], JOIN_NOTES[asked.join]]}
+    return {"join": options.join, "rows": lines, "notes": [PERCENT, *NOTES["size"], JOIN_NOTES[options.join]]}
 
 
-def _others_table(asked: Asked) -> dict[str, Any]:
-    rows = compare(auto=asked.auto, n_folds=asked.n_folds, tell=asked.tell)
+def _others_table(options: Options) -> dict[str, Any]:
+    rows = compare(auto=options.auto, n_folds=options.n_folds, tell=options.tell)
     return {"rows": rows, "notes": NOTES["others"]}
 
 
-MAKERS: dict[str, Callable[[Asked], dict[str, Any]]] = {
-    "3": lambda asked: _univariate_table("3", load_dataset("iris"), IRIS_FEATURES, asked),
-    "4": lambda asked: _univariate_table("4", load_dataset("seeds"), WHEAT_FEATURES, asked),
+MAKERS: dict[str, Callable[[Options], dict[str, Any]]] = {
+    "3": lambda options: _univariate_table("3", load_dataset("iris"), IRIS_FEATURES, options),
+    "4": lambda options: _univariate_table("4", load_dataset("seeds"), WHEAT_FEATURES, options),
     "5": _leaves_table,
     "size": _size_table,
     "others": _others_table,

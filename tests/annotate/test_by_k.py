@@ -9,9 +9,9 @@ from hypothesis import strategies as st
 
 from nearsay.annotate.by_k import cross_validated_by_k, measures_by_k
 from nearsay.annotate.scorers.joint_neighbors import JointNeighbors
-from nearsay.annotate.scorers.lasso_neighbors import LassoNeighbors
 from nearsay.errors import InputError
 from nearsay.neighbors.table import NeighborTable
+from reproduce.annotation.baselines.lasso_neighbors import LassoNeighbors
 from tests.reference import keywords as reference
 
 WORDS = range(4)

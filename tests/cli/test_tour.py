@@ -86,7 +86,7 @@ def test_what_is_told_is_what_the_collection_says(toured):
         again = toured.steps["again"]
         sister = names.index(again["question"])
         after = collection.label(Q[[sister]])[0]
-        assert (after.label, after.probabilities[str(toured.asked.y[sister])]) == (again["said_after"], again["after"])
+        assert (after.label, after.probabilities[str(toured.asked.y[sister])]) == (again["label_after"], again["after"])
         collection.undo(corrected["event"])
         answers = collection.label(Q, accuracy=0.9)
         assert (
@@ -95,7 +95,7 @@ def test_what_is_told_is_what_the_collection_says(toured):
         )
         before = answers[sister]
         assert (before.label, before.probabilities[str(toured.asked.y[sister])]) == (
-            again["said_before"],
+            again["label_before"],
             again["before"],
         )
         for step in ("answer", "hedged"):
@@ -110,7 +110,7 @@ def test_the_steps_show_what_they_are_to_show(toured):
     assert hedged["answer"]["label"] != hedged["really"]
     assert hedged["answer"]["node"] in ns.load_taxonomy("emoji").path(hedged["really"])
     assert again["after"] > again["before"]
-    assert 0 < mistakes["found"] <= mistakes["flipped"] == 10
+    assert 0 < mistakes["n_matches"] <= mistakes["flipped"] == 10
     assert f"{answer['answer']['record']['right']} of {answer['answer']['record']['cases']}" in answer["text"]
 
 
@@ -147,7 +147,7 @@ def test_the_whole_tour_is_as_good_as_the_docs_say(tmp_path):
     assert steps["ask"]["accuracy"] == pytest.approx(0.695, abs=0.01)
     assert steps["ask"]["hedged_accuracy"] == pytest.approx(0.917, abs=0.01)
     assert steps["again"]["after"] > steps["again"]["before"] + 0.5
-    assert steps["mistakes"]["found"] >= 4
+    assert steps["mistakes"]["n_matches"] >= 4
     assert (tmp_path / "tour.svg").read_text().startswith("<?xml")
 
 

@@ -25,7 +25,7 @@ from nearsay.neighbors.living.living_table import LivingTable
 from nearsay.neighbors.living.scanned_classes import scanned
 from nearsay.posterior.methods.named import POSTERIORS
 from nearsay.posterior.methods.weighted import Weighted
-from nearsay.web.content.map_layout import beside_neighbors
+from nearsay.web.content.map_layout import neighbor_layout
 from tests.labeled import labeled_rows, queries_for
 
 ROOT = Path(__file__).parents[2]
@@ -245,7 +245,7 @@ def call_loops(monkeypatch: pytest.MonkeyPatch, X: np.ndarray, y: np.ndarray) ->
         asked(ns.NeighborIndex(metric).fit(X[:100]), y[:100] % 9, X[:5] + 0.1, k, (1, 2))
     search = ns.search.ExactSearch().fit(X[:60])
     scanned(search, y[:60] % 9, 9, X[:2] + 0.1, 5, (1, 4))
-    beside_neighbors(np.arange(12).reshape(6, 2) % 6, X[:6, :2])
+    neighbor_layout(np.arange(12).reshape(6, 2) % 6, X[:6, :2])
     living = LivingTable(search, k=3, spare=1)
     living.appear(search, search.add(X[60:62]))
     search.remove(np.arange(20))

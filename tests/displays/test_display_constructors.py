@@ -59,39 +59,6 @@ def of(name: str) -> Any:
 
 
 ONE = slice(50, 51)
-FOLDS = {"ks": [1, 3], "n_keywords": 1, "cv": 3}
-SIZES = [1, 2, 4]
-
-
-def by_size() -> tuple[np.ndarray, dict[int, np.ndarray]]:
-    """What TrainingSizeDisplay.from_estimator must find, by fits of our own."""
-    from sklearn.model_selection import train_test_split
-
-    train, test = train_test_split(np.arange(60), test_size=0.5, random_state=0, stratify=Y)
-    found = {}
-    for size in SIZES:
-        rows = [row for name in sorted(set(Y)) for row in [r for r in train if Y[r] == name][:size]]
-        found[size] = ns.NeighborClassifier(1, posterior="proportional").fit(X[rows], Y[rows]).predict_proba(X[test])
-    return Y[test], found
-
-
-def cross_validated_words() -> dict[int, list[list[str]]]:
-    """The word that the nearest k others pass on, fold by fold, by loops."""
-    from sklearn.model_selection import KFold
-
-    from nearsay.annotate.scorers.keyword_scorers import as_score
-    from nearsay.data.keywords import Keywords, annotated_order
-
-    keywords = Keywords.of(WORDS)
-    order = annotated_order(X, keywords.matrix)  # folds are drawn in it
-    score, given = as_score("prior"), {k: [[] for _ in X] for k in FOLDS["ks"]}
-    for places_of_others, places in KFold(FOLDS["cv"], shuffle=True, random_state=0).split(X):
-        others, fold = order[places_of_others], order[places]
-        for k, words in given.items():
-            scores = score(ns.nearest(X[others], X[fold], k), keywords.matrix[others])
-            for row, best in zip(fold, scores.argmax(axis=1), strict=True):
-                words[row] = [keywords.words[best]]
-    return given
 
 
 CASES: dict[str, Case] = {
@@ -100,7 +67,7 @@ CASES: dict[str, Case] = {
         lambda **ax: of("AccuracySpecificityDisplay").from_predictions(
             Y[TEST], {"m": p_leaf(hedged())}, taxonomy=PETS, **ax
         ),
-        ("curves", "at_asked"),
+        ("curves", "at_target"),
     ),
     "AnnotatedImagesDisplay": Case(
         lambda **ax: of("AnnotatedImagesDisplay").from_estimator(
@@ -110,13 +77,6 @@ CASES: dict[str, Case] = {
             WORDS[ONE], annotator().annotate(X[ONE]), query_images=IMAGES[ONE], images=IMAGES[TRAIN], **ax
         ),
         ("items",),
-    ),
-    "BreakdownDisplay": Case(
-        lambda **ax: of("BreakdownDisplay").from_estimator({"m": hedged(), "k": knn()}, X[TEST], Y[TEST], **ax),
-        lambda **ax: of("BreakdownDisplay").from_predictions(
-            Y[TEST], {"m": hedged().predict(X[TEST]), "k": knn().predict(X[TEST])}, taxonomy=PETS, **ax
-        ),
-        ("shares",),
     ),
     "CaseTableDisplay": Case(lambda **ax: of("CaseTableDisplay").from_estimator(knn(posterior="rank"), **ax), None),
     "DecisionRegionsDisplay": Case(
@@ -132,13 +92,6 @@ CASES: dict[str, Case] = {
         ),
         ("evidence", "neighbor_images", "query_image", "true_label"),
     ),
-    "FScoreDisplay": Case(
-        lambda **ax: of("FScoreDisplay").from_estimator({"m": {k: hedged(k) for k in (3, 7)}}, X[TEST], Y[TEST], **ax),
-        lambda **ax: of("FScoreDisplay").from_predictions(
-            Y[TEST], {"m": {k: p_leaf(hedged(k)) for k in (3, 7)}}, taxonomy=PETS, **ax
-        ),
-        ("scores",),
-    ),
     "HedgeDisplay": Case(
         lambda **ax: of("HedgeDisplay").from_estimator(hedged(), X[ONE], Y[ONE], **ax),
         lambda **ax: of("HedgeDisplay").from_predictions(
@@ -151,13 +104,6 @@ CASES: dict[str, Case] = {
         ),
         ("hedge",),
     ),
-    "HedgedAnswersDisplay": Case(
-        lambda **ax: of("HedgedAnswersDisplay").from_estimator({"m": hedged(), "k": knn()}, X[TEST], Y[TEST], **ax),
-        lambda **ax: of("HedgedAnswersDisplay").from_predictions(
-            Y[TEST], {"m": hedged().predict(X[TEST]), "k": knn().predict(X[TEST])}, taxonomy=PETS, **ax
-        ),
-        ("methods", "rows", "query_images"),
-    ),
     "KCurveDisplay": Case(
         lambda **ax: of("KCurveDisplay").from_estimator(knn(3), X[TEST], Y[TEST], **ax),
         lambda **ax: of("KCurveDisplay").from_predictions(
@@ -167,13 +113,6 @@ CASES: dict[str, Case] = {
             **ax,
         ),
         ("k", "accuracy", "log_posterior"),
-    ),
-    "KeywordCurveDisplay": Case(
-        lambda **ax: of("KeywordCurveDisplay").from_estimator(
-            {"m": ns.annotate.JointNeighbors()}, X, WORDS, **FOLDS, **ax
-        ),
-        lambda **ax: of("KeywordCurveDisplay").from_predictions(WORDS, {"m": cross_validated_words()}, **ax),
-        ("curves",),
     ),
     "NeighborhoodDisplay": Case(
         lambda **ax: of("NeighborhoodDisplay").from_estimator(
@@ -193,15 +132,6 @@ CASES: dict[str, Case] = {
         lambda **ax: of("RecordDisplay").from_predictions(Y[TEST], knn().explain(X[TEST]), **ax),
         ("bins", "gap"),
     ),
-    "SimilarNeighborsDisplay": Case(
-        lambda **ax: of("SimilarNeighborsDisplay").from_estimator(
-            knn(), X[ONE], Y[ONE], taxonomy=PETS, images=IMAGES[TRAIN], **ax
-        ),
-        lambda **ax: of("SimilarNeighborsDisplay").from_predictions(
-            Y[ONE], knn().explain(X[ONE])[0], taxonomy=PETS, images=IMAGES[TRAIN], query_image=IMAGES[50], **ax
-        ),
-        ("evidence", "compared_with", "similarities", "query_image", "neighbor_images", "true_label"),
-    ),
     "TaxonomyDisplay": Case(
         lambda **ax: of("TaxonomyDisplay").from_estimator(hedged(), X[ONE], Y[ONE], **ax),
         lambda **ax: of("TaxonomyDisplay").from_predictions(
@@ -209,21 +139,12 @@ CASES: dict[str, Case] = {
         ),
         ("values", "highlight"),
     ),
-    "TrainingSizeDisplay": Case(
-        lambda **ax: of("TrainingSizeDisplay").from_estimator(
-            {"m": ns.NeighborClassifier(1, posterior="proportional")}, X, Y, sizes=SIZES, **ax
-        ),
-        lambda **ax: of("TrainingSizeDisplay").from_predictions(
-            by_size()[0], {"m": by_size()[1]}, classes=sorted(set(Y)), **ax
-        ),
-        ("panels",),
-    ),
 }
 # Every name that optional arguments have, the same in all displays.
 KEYWORDS = {
     *("taxonomy", "names", "images", "query_images", "query_image", "query", "embed", "ax"),
-    *("classes", "name", "n_bins", "resolution", "share", "setting", "rule", "votes", "published", "asked", "y_pred"),
-    *("ks", "relevance", "n_keywords", "cv", "random_state", "sizes", "test_size", "n_neighbors"),
+    *("classes", "name", "n_bins", "resolution", "share", "setting", "rule", "votes", "published", "target", "y_pred"),
+    "n_neighbors",
 }
 WAYS = [
     (name, way)
@@ -304,16 +225,11 @@ def plain(thing: Any) -> Any:
 @pytest.mark.parametrize(
     ("draw", "words"),
     [
-        (lambda: displays.BreakdownDisplay.from_predictions([], {}, taxonomy=PETS), "at least one method"),
-        (lambda: displays.BreakdownDisplay.from_estimator(knn(), X, Y), "Pass taxonomy="),
         (lambda: displays.AccuracySpecificityDisplay.from_estimator(knn(), X, Y), "names no nodes"),
-        (lambda: displays.FScoreDisplay.from_predictions(Y, {"m": X}, taxonomy=PETS), r"numbers as keys.*\['m'\]"),
-        (lambda: displays.FScoreDisplay.from_predictions(Y, X, taxonomy=PETS), r"numbers as keys.*got ndarray"),
-        (lambda: displays.KCurveDisplay.from_predictions(Y, {}), r"numbers as keys.*got the keys \[\]"),
+        (lambda: displays.KCurveDisplay.from_predictions(Y, {}), "must map numbers of neighbors"),
         (lambda: displays.KCurveDisplay.from_estimator(knn(), X), "needs the labels y"),
         (lambda: displays.KCurveDisplay.from_estimator(knn(), X, ["cow"] * 60), "not fitted on: cow"),
         (lambda: displays.KCurveDisplay.from_estimator(LogisticRegression(), X, Y), "NeighborClassifier; got Logistic"),
-        (lambda: displays.TrainingSizeDisplay.from_estimator(knn(), X, Y, sizes=[99]), "training size"),
         (lambda: displays.HedgeDisplay.from_estimator(hedged(), X[ONE], Y[:2]), "one label; got 2"),
         (
             lambda: displays.AnnotatedImagesDisplay.from_predictions(WORDS[:2], [], query_images=IMAGES[:2]),

@@ -13,7 +13,7 @@ import polars as pl
 import pytest
 
 import nearsay as ns
-from nearsay.annotate.annotator import Annotation
+from nearsay.annotate.annotation import Annotation
 from nearsay.errors import InputError, MissingExtra
 
 EVIL = "<img src=x onerror=alert(1)> & 'co'"

@@ -1,4 +1,4 @@
-"""Pictures of hedged answers show what the plain functions say: the table, the strip and the tree of one query."""
+"""The picture of one hedged answer on the tree shows what the plain function gives."""
 
 from __future__ import annotations
 
@@ -6,7 +6,6 @@ import json
 
 import matplotlib.pyplot as plt
 import numpy as np
-import pandas as pd
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -17,15 +16,10 @@ from nearsay.data.datasets import load_dataset
 from nearsay.decision.hedged import HedgedClassifier
 from nearsay.decision.rules import RULES, darts
 from nearsay.displays.drawing import AGREES, DISAGREES
-from nearsay.displays.evidence_strip import EvidenceDisplay
 from nearsay.displays.hedging.hedge_on_tree import hedge_on_tree
 from nearsay.displays.hedging.hedge_picture import HedgeDisplay
-from nearsay.displays.hedging.hedged_answers import MOST_QUERIES, HedgedAnswersDisplay, hedged_answers, verdicts
-from nearsay.displays.keywords.similar_neighbors import SimilarNeighborsDisplay
 from nearsay.errors import DatasetNotFound, InputError
-from nearsay.metrics.specificity import semantic_similarities
 from nearsay.posterior.classifier import NeighborClassifier
-from nearsay.posterior.evidence.evidence import Evidence
 from nearsay.taxonomy.named import load_taxonomy
 from nearsay.taxonomy.taxonomy import Taxonomy
 from tests.reference.taxonomy import DAG, GRAPHS, T1, leaves_below, walked_up
@@ -50,182 +44,6 @@ def texts(display: object) -> list[str]:
 def color_of(display: object, words: str) -> str:
     (color,) = {to_hex(text.get_color()) for text in display.ax_.texts if text.get_text() == words}
     return color
-
-
-# ---------------------------------------------------------------- the table of answers
-
-
-@given(edges=GRAPHS, data=st.data())
-def test_a_verdict_is_that_of_walking_up_the_tree(edges, data):
-    graph = Taxonomy.from_edges(edges)
-    names = st.lists(st.sampled_from(graph.nodes), min_size=6, max_size=6)
-    true, said = data.draw(names), data.draw(names)
-    for label, answer, verdict in zip(true, said, verdicts(true, said, graph), strict=True):
-        below_label, below_answer = (leaves_below(edges, name) or {name} for name in (label, answer))
-        if answer not in walked_up(edges, label):
-            assert verdict == "wrong"
-        elif below_label == below_answer:
-            assert verdict == "right"
-        else:
-            assert verdict == ("nothing" if len(below_answer) == graph.n_leaves else "hedged")
-
-
-def test_the_table_writes_every_answer_and_the_truth_in_words_and_colors():
-    answers = {"Flat": ["corgi", "poodle", "cat"], "DARTS": ["dog", "poodle", "pet"]}
-    words = {"corgi": "a corgi", "dog": "some dog"}
-    display = HedgedAnswersDisplay.from_predictions(["poodle"] * 3, answers, taxonomy=PETS, names=words)
-    rows = hedged_answers(answers, ["poodle"] * 3, PETS, names=words)
-    assert display.rows == rows
-    assert (rows[0]["Flat"], rows[0]["DARTS"]) == ("a corgi", "some dog")
-    written = texts(display)
-    for row in rows:
-        assert {row["Flat"], row["DARTS"], row["true"]} <= set(written)
-    assert {"Flat", "DARTS", "True"} <= set(written)
-    assert color_of(display, "a corgi") == color_of(display, "cat") == DISAGREES.lower()
-    assert color_of(display, "some dog") == AGREES.lower()
-    assert color_of(display, "pet") not in (AGREES.lower(), DISAGREES.lower())
-    assert [row["verdict"]["DARTS"] for row in rows] == ["hedged", "right", "nothing"]
-    assert [row["right"] for row in rows] == [
-        {"Flat": False, "DARTS": True}, {"Flat": True, "DARTS": True}, {"Flat": False, "DARTS": True}
-    ]  # fmt: skip
-
-
-def test_right_and_hedged_differ_in_the_dot_before_them():
-    display = HedgedAnswersDisplay.from_predictions(["corgi"] * 4, {"a": ["corgi", "dog", "pet", "cat"]}, taxonomy=PETS)
-    dots = [(line.get_marker(), line.get_fillstyle()) for line in display.ax_.lines if line.get_marker() != "None"]
-    assert len(dots) == 8  # four answers, four in the key
-    assert len(set(dots[:4])) == 4
-    assert dots[:4] == dots[4:]
-
-
-def test_rows_are_plain_values_whatever_kind_of_array_came():
-    numbers = Taxonomy.from_edges([(-1, 0), (-1, 1)])
-    answers = {"flat": np.array([0, 1]), "hedged": pd.Series([0, -1], index=[7, 8])}
-    rows = hedged_answers(answers, np.array([0, 0]), numbers)
-    assert json.loads(json.dumps(rows)) == rows
-    assert [row["hedged"] for row in rows] == ["0", "-1"]
-    assert answers["flat"].tolist() == [0, 1]
-
-
-def test_a_long_table_shows_its_first_lines_and_says_so():
-    display = HedgedAnswersDisplay.from_predictions(["corgi"] * 100, {"m": ["dog"] * 100}, taxonomy=PETS)
-    assert len(display.rows) == 100
-    assert texts(display).count("dog") == MOST_QUERIES
-    assert display.ax_.get_title(loc="left") == f"the first {MOST_QUERIES} of 100 queries"
-
-
-def test_pictures_stand_before_the_answers_and_it_draws_again_elsewhere():
-    images = np.arange(2 * 12).reshape(2, 3, 4)
-    before = images.copy()
-    display = HedgedAnswersDisplay.from_predictions(
-        ["corgi", "cat"], {"m": ["dog", "cat"]}, taxonomy=PETS, query_images=images
-    )
-    texts(display)
-    for drawn, image in zip(display.ax_.images, images, strict=True):
-        np.testing.assert_array_equal(drawn.get_array(), image)
-    left, right, lower, upper = display.ax_.images[0].get_extent()
-    assert (right - left) / abs(upper - lower) == pytest.approx(4 / 3)
-    ax = plt.figure().subplots()
-    assert display.plot(ax).ax_ is ax
-    np.testing.assert_array_equal(images, before)
-
-
-def test_the_table_refuses_what_it_cannot_tell():
-    with pytest.raises(InputError, match=r"1 of 1 label is not in the taxonomy 'pet': 'corgy'.*did you mean 'corgi'"):
-        hedged_answers({"m": ["corgy"]}, ["corgi"], PETS)
-    with pytest.raises(InputError, match="got 2 answers for 1 true label"):
-        hedged_answers({"m": ["corgi", "dog"]}, ["corgi"], PETS)
-    with pytest.raises(InputError, match="holds no method"):
-        hedged_answers({}, ["corgi"], PETS)
-    with pytest.raises(InputError, match="cannot be called 'true'"):
-        hedged_answers({"true": ["corgi"]}, ["corgi"], PETS)
-    with pytest.raises(InputError, match="no query"):
-        HedgedAnswersDisplay.from_predictions([], {"m": []}, taxonomy=PETS)
-    with pytest.raises(InputError, match="images holds 2 images, but 1 are needed"):
-        HedgedAnswersDisplay.from_predictions(["corgi"], {"m": ["dog"]}, taxonomy=PETS, query_images=np.ones((2, 4)))
-
-
-# ---------------------------------------------------------------- similar neighbors
-
-
-def test_every_neighbor_is_drawn_with_its_words_and_similarity():
-    X, y = pet_rows()
-    clf = NeighborClassifier(5, posterior="proportional").fit(X, y)
-    words = {"corgi": "Welsh corgi", "poodle": "a poodle"}
-    display = SimilarNeighborsDisplay.from_estimator(clf, [6.2], "poodle", taxonomy=PETS, names=words)
-    said = clf.explain([[6.2]])[0]
-    expected = semantic_similarities(["poodle"] * 5, said.labels, PETS)
-    np.testing.assert_array_equal(display.similarities, expected)
-    written = [text.replace("\n", " ") for text in texts(display)]
-    for label in set(said.labels):
-        # The query's own tile says what it really is.
-        assert written.count(words[label]) == said.labels.count(label) + (label == "poodle")
-    assert [text for text in written if text[:2] in ("0.", "1.")] == [f"{value:.2f}" for value in expected]
-    assert "alike to a poodle:   0" in written
-    title = display.ax_.get_title(loc="left")
-    assert f"says {words[said.label]} (p = {said.probability:.2f})" in title
-
-
-def test_the_color_runs_from_unlike_to_alike():
-    clf = NeighborClassifier(3, posterior="proportional").fit(
-        [[0.0], [1.0], [3.0], [9.0]], ["corgi", "poodle", "cat", "cat"]
-    )
-    display = SimilarNeighborsDisplay.from_estimator(clf, [0.2], taxonomy=PETS)
-    assert display.compared_with == "corgi"
-    rims = [to_hex(patch.get_edgecolor()) for patch in display.ax_.patches[1:]]
-    assert display.similarities.tolist() == [1.0, 0.5, 0.0]
-    assert (rims[0], rims[2]) == (AGREES.lower(), DISAGREES.lower())
-    assert rims[1] not in rims[::2]
-
-
-def test_images_of_the_neighbors_are_shown_nearest_first():
-    X = np.arange(36).reshape(9, 4) * 1.0
-    clf = NeighborClassifier(3, posterior="proportional").fit(X, ["corgi", "poodle", "cat"] * 3)
-    before = X.copy()
-    display = SimilarNeighborsDisplay.from_estimator(clf, X[4], taxonomy=PETS, images=X)
-    texts(display)
-    query, *neighbors, _key = [image.get_array() for image in display.ax_.images]
-    np.testing.assert_array_equal(query, X[4].reshape(2, 2))
-    np.testing.assert_array_equal(neighbors, X[display.evidence.neighbors].reshape(3, 2, 2))
-    np.testing.assert_array_equal(X, before)
-
-
-def test_at_most_ten_neighbors_are_shown_and_the_title_says_so():
-    X = np.arange(30.0)[:, None]
-    clf = NeighborClassifier(20, posterior="proportional").fit(X, ["corgi", "poodle", "cat"] * 10)
-    display = SimilarNeighborsDisplay.from_estimator(clf, [3.0], taxonomy=PETS)
-    assert len(display.similarities) == len(display.ax_.patches) - 1 == 10
-    assert "the nearest 10 shown" in display.ax_.get_title(loc="left")
-
-
-def test_a_query_without_neighbors_stands_alone():
-    class Lonely:
-        def explain(self, X):
-            return [Evidence("corgi", 1.0, {"corgi": 1.0}, {}, [], [], [], None, {"cases": 0, "right": 0})]
-
-    for images in (None, np.ones((2, 4))):
-        display = SimilarNeighborsDisplay.from_estimator(Lonely(), [0, 0, 0, 1], taxonomy=PETS, images=images)
-        assert "no neighbor was found" in display.ax_.get_title(loc="left")
-        assert len(display.ax_.patches) == 1
-        texts(display)
-    assert EvidenceDisplay.from_estimator(Lonely(), [0, 0, 0, 1], images=np.ones((2, 4))).neighbor_images.shape == (
-        0,
-        2,
-        2,
-    )
-
-
-def test_labels_that_are_not_in_the_tree_and_classifiers_without_neighbors_are_refused():
-    X, y = pet_rows()
-    clf = NeighborClassifier(3, posterior="proportional").fit(X, np.where(y == "cat", "kat", y))
-    with pytest.raises(InputError, match=r"not in the taxonomy 'pet': 'kat'.*did you mean 'cat'"):
-        SimilarNeighborsDisplay.from_estimator(clf, [51.0], taxonomy=PETS)
-    with pytest.raises(InputError, match="not in the taxonomy 'pet': 'bird'"):
-        SimilarNeighborsDisplay.from_estimator(clf, [1.0], "bird", taxonomy=PETS)
-    with pytest.raises(InputError, match=r"LogisticRegression has no explain.*estimator_ of a HedgedClassifier"):
-        SimilarNeighborsDisplay.from_estimator(LogisticRegression(), [1.0], taxonomy=PETS)
-    with pytest.raises(InputError, match="One query is drawn at a time; got 2"):
-        SimilarNeighborsDisplay.from_estimator(clf, X[:2], taxonomy=PETS)
 
 
 # ---------------------------------------------------------------- one query on the tree

@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 from sklearn.linear_model import LogisticRegression, RidgeClassifier
 from sklearn.neighbors import KNeighborsClassifier
 
-from nearsay.displays import CaseTableDisplay, RecordDisplay, ReliabilityDisplay, TrainingSizeDisplay
+from nearsay.displays import CaseTableDisplay, RecordDisplay, ReliabilityDisplay
 from nearsay.displays.reliability import likely_range
 from nearsay.errors import InputError
 from nearsay.metrics.probability import expected_calibration_error, reliability_bins
@@ -137,41 +137,6 @@ def test_reliability_refuses_what_does_not_fit_together():
         ReliabilityDisplay.from_predictions(y, p, n_bins=0)
     with pytest.raises(InputError, match="'z' is none of the 3 classes"):
         ReliabilityDisplay.from_predictions(["z"] * 60, p, classes=["a", "b", "c"])
-
-
-# ---------------------------------------------------------------- training size
-
-RESULTS = {"votes": [(4, 0.91, -0.53), (2, 0.84, -0.82)], "rank": [(2, 0.89, -0.4), (4, 0.95, -math.inf)]}
-
-
-def test_every_method_is_a_line_in_both_panels_with_sizes_ascending():
-    display = drawn(TrainingSizeDisplay.from_results(RESULTS))
-    accuracy, log_posterior = display.ax_[:, 0]
-    votes, rank = accuracy.lines
-    assert (votes.get_xdata().tolist(), votes.get_ydata().tolist()) == ([2, 4], [0.84, 0.91])
-    assert (rank.get_xdata().tolist(), rank.get_ydata().tolist()) == ([2, 4], [0.89, 0.95])
-    assert log_posterior.lines[0].get_ydata().tolist() == [-0.82, -0.53]
-    assert np.isnan(log_posterior.lines[1].get_ydata()[1])
-    assert [text.get_text() for text in accuracy.get_legend().get_texts()] == ["votes", "rank"]
-
-
-def test_two_settings_make_four_panels_in_which_a_method_keeps_its_color():
-    display = drawn(TrainingSizeDisplay.from_panels({"K = 3": RESULTS, "K = 5": {"rank": RESULTS["rank"]}}))
-    assert display.ax_.shape == (2, 2)
-    assert [ax.get_title(loc="left") for ax in display.ax_[0]] == ["K = 3", "K = 5"]
-    assert display.ax_[0, 0].lines[1].get_color() == display.ax_[1, 1].lines[0].get_color()
-    assert display.ax_[0, 0].lines[0].get_color() != display.ax_[0, 0].lines[1].get_color()
-
-
-def test_training_sizes_go_on_axes_of_ones_own_and_refuse_what_does_not_fit():
-    _, pair = plt.subplots(2, 1)
-    assert TrainingSizeDisplay.from_results(RESULTS, ax=pair).ax_[1, 0] is pair[1]
-    with pytest.raises(InputError, match=r"2 axes are needed.*got 1"):
-        TrainingSizeDisplay.from_results(RESULTS, ax=pair[0])
-    with pytest.raises(InputError, match=r"'votes' must hold rows.*got shape \(1, 2\)"):
-        TrainingSizeDisplay.from_results({"votes": [(1, 0.5)]})
-    with pytest.raises(InputError, match="nothing to draw"):
-        TrainingSizeDisplay.from_results({})
 
 
 # ---------------------------------------------------------------- tables of past cases

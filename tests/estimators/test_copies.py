@@ -17,7 +17,7 @@ import pytest
 from scipy.sparse import issparse
 
 import nearsay as ns
-from nearsay.displays.keywords.annotated_images import AnnotatedImage
+from nearsay.displays.annotated_images import AnnotatedImage
 from nearsay.distances.named import as_distance
 from nearsay.metrics.specificity import breakdown
 from nearsay.posterior.methods.past_case_table import CaseTable
@@ -211,9 +211,6 @@ OBJECTS: dict[str, Callable[[], list[Any]]] = {
     "AnnotatedImagesDisplay": lambda: [
         ns.displays.AnnotatedImagesDisplay([AnnotatedImage(np.zeros((4, 6)), ["sky"], ["sun"], [0.9])]).plot()
     ],
-    "BreakdownDisplay": lambda: [
-        ns.displays.BreakdownDisplay.from_breakdowns({"a": breakdown(["corgi", "cat"], ["dog", "cat"], PETS)})
-    ],
     "CaseTableDisplay": lambda: [
         ns.displays.CaseTableDisplay.from_tables(
             [CaseTable("rank", ("rank",), ([1, 2],), np.array([9, 1]), np.array([0.9, 0.1]))]
@@ -225,16 +222,9 @@ OBJECTS: dict[str, Callable[[], list[Any]]] = {
         )
     ],
     "EvidenceDisplay": lambda: [ns.displays.EvidenceDisplay.from_estimator(_knn(), ROWS[0], images=ROWS)],
-    "FScoreDisplay": lambda: [ns.displays.FScoreDisplay.from_scores({"darts": {10: 0.28, 5: 0.26}})],
     "HedgeDisplay": lambda: [ns.displays.HedgeDisplay.from_estimator(MOODS["hedged in a tree"](), ROWS[0])],
-    "HedgedAnswersDisplay": lambda: [
-        ns.displays.HedgedAnswersDisplay.from_predictions(["poodle"], ["corgi"], taxonomy=PETS)
-    ],
     "KCurveDisplay": lambda: [
         ns.displays.KCurveDisplay.from_estimator(fitted(ns.NeighborClassifier, "auto", posterior="proportional"))
-    ],
-    "KeywordCurveDisplay": lambda: [
-        ns.displays.KeywordCurveDisplay.from_rows({"a": [{"k": 5, "precision": 0.3, "recall": 0.4, "words_found": 9}]})
     ],
     "NeighborhoodDisplay": lambda: [
         ns.displays.NeighborhoodDisplay.from_estimator(
@@ -246,13 +236,7 @@ OBJECTS: dict[str, Callable[[], list[Any]]] = {
     ],
     "RecordDisplay": lambda: [ns.displays.RecordDisplay.from_estimator(fitted(ns.NeighborClassifier), ROWS, LABELS)],
     "ReliabilityDisplay": lambda: [ns.displays.ReliabilityDisplay.from_predictions([0, 1], [[0.9, 0.1], [0.4, 0.6]])],
-    "SimilarNeighborsDisplay": lambda: [
-        ns.displays.SimilarNeighborsDisplay.from_estimator(_knn(), ROWS[0], taxonomy=PETS)
-    ],
     "TaxonomyDisplay": lambda: [ns.displays.TaxonomyDisplay.from_taxonomy(PETS, highlight="dog")],
-    "TrainingSizeDisplay": lambda: [
-        ns.displays.TrainingSizeDisplay.from_results({"a": [(2, 0.84, -0.82), (4, 0.91, -0.5)]})
-    ],
 }
 
 

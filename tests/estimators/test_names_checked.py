@@ -13,7 +13,7 @@ from nearsay.collection.ingest.sources import read_source
 from nearsay.collection.live import LiveCollection
 from nearsay.collection.store.validate_items import LONGEST_NAME, checked_labels
 from nearsay.errors import InputError
-from nearsay.web.content.uploads import offered_rows
+from nearsay.web.content.uploads import read_rows
 
 LONG = "x" * (LONGEST_NAME + 1)
 # Control characters of both blocks, the first and the last of each, and where they stand.
@@ -208,7 +208,7 @@ def test_the_page_takes_no_bad_name(leaves, bad):
 def test_rows_that_are_uploaded_under_bad_names_are_left_out(leaves, tmp_path):
     table = tmp_path / "rows.csv"
     table.write_text(f'id,width\nnew 1,0.1\n"new\x022",0.2\n"{LONG}",0.3\n')
-    offered = offered_rows(leaves, table)
+    offered = read_rows(leaves, table)
     assert offered.ids == ["new 1"]
     assert [problem.row for problem in offered.problems] == [1, 2]
     assert all(len(problem.id) < 100 for problem in offered.problems)

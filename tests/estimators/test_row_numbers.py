@@ -131,8 +131,6 @@ ASKED = {
     "LabeledNeighbors.leave_one_out, by tree": lambda: classes(5, search="kd"),
     "LabeledNeighbors.leave_one_out, of many": lambda: classes(200),
     "JointNeighbors.leave_one_out": lambda: neighbors(ns.annotate.JointNeighbors),
-    "LassoNeighbors.leave_one_out": lambda: neighbors(ns.annotate.LassoNeighbors, min_shared=1),
-    "GroupLassoNeighbors.leave_one_out": lambda: neighbors(ns.annotate.GroupLassoNeighbors, min_shared=1),
     "TransformedNeighbors.leave_one_out": lambda: neighbors(ns.annotate.TransformedNeighbors),
     "TwoPassNeighbors.leave_one_out": lambda: neighbors(ns.annotate.TwoPassNeighbors),
     "RankBoostNeighbors.leave_one_out": lambda: neighbors(ns.RankBoostNeighbors, max_iter=5),

@@ -215,7 +215,6 @@ ANNOTATORS = {
     "worth": ns.KeywordAnnotator("nearest", order="worth", recall_weight="auto", n_keywords=2),
     "rank boost": ns.KeywordAnnotator(ns.RankBoostNeighbors(SPACES, max_iter=20)),
     "MLkNN": ns.annotate.MLkNN(n_neighbors=5),
-    "sparse coding": ns.annotate.SparseCodingAnnotator(n_components=5, n_dimensions=3),
     "regression": ns.annotate.KeywordRegression(shrinkage="auto"),
 }
 
@@ -251,8 +250,6 @@ def test_past_cases_of_an_annotator_do_not_depend_on_the_order_of_rows(monkeypat
 FINDERS = {
     "rank boost": ns.RankBoostNeighbors(SPACES, max_iter=20),
     "rank boost, joint": ns.RankBoostNeighbors(SPACES, max_iter=20, joint=True, top=None),
-    "lasso": ns.annotate.LassoNeighbors(SPACES, min_shared=2, n_pairs=100),
-    "group lasso": ns.annotate.GroupLassoNeighbors({"first": slice(0, 3), "last": slice(3, 6)}, min_shared=2),
     "joint": ns.annotate.JointNeighbors(SPACES),
     "two passes": ns.annotate.TwoPassNeighbors(ns.annotate.JointNeighbors(SPACES)),
     "projected": ns.annotate.TransformedNeighbors(ns.annotate.KeywordProjection(2)),

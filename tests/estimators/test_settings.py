@@ -24,10 +24,7 @@ KEYWORDS[::4, 0] = 1
 
 # What makes an estimator quick, or possible at all, on so few rows.
 QUICK = {
-    ns.annotate.LassoNeighbors: {"min_shared": 1},
-    ns.annotate.GroupLassoNeighbors: {"min_shared": 1},
     ns.annotate.MLkNN: {"n_neighbors": 3},
-    ns.annotate.SparseCodingAnnotator: {"n_components": 2, "n_dimensions": 2},
     ns.RankBoostNeighbors: {"max_iter": 5},
     ns.BoostMetric: {"max_iter": 5},
     ns.LMNN: {"max_iter": 5},

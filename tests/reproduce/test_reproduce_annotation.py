@@ -11,14 +11,14 @@ from typer.testing import CliRunner
 
 from nearsay.annotate.word_selection import PARTS, RECALL_WEIGHTS, Worth
 from nearsay.data.corel5k import AnnotatedImages
-from nearsay.displays.keywords.annotated_images import AnnotatedImage, AnnotatedImagesDisplay
-from nearsay.displays.keywords.keyword_curve import KeywordCurveDisplay
+from nearsay.displays.annotated_images import AnnotatedImage, AnnotatedImagesDisplay
 from nearsay.errors import DatasetNotFound, InputError
 from nearsay.learn.rank_boost import RankBoostNeighbors
 from nearsay.metrics.keywords import keyword_measures
 from reproduce.annotation import corel5k_study
 from reproduce.annotation import figures as annotation
-from reproduce.annotation.corel5k_study import Columns, beside, cross_validated_worth
+from reproduce.annotation.corel5k_study import Columns, cross_validated_worth, side_by_side
+from reproduce.annotation.keyword_curve import KeywordCurveDisplay
 from reproduce.annotation.published import FEATURES, FIGURES, NOTES, PUBLISHED
 from reproduce.annotation.rendering import draw, text_table
 from reproduce.cli import app
@@ -222,7 +222,7 @@ def test_without_the_data_it_says_where_to_put_it(monkeypatch, tmp_path):
 def test_columns_stand_beside_each_other():
     first = Columns(np.zeros((2, 3)), np.zeros((1, 3)), {"embedding": slice(0, 3)})
     second = Columns(np.ones((2, 5)), np.ones((1, 5)), {"hue": (slice(2, 5), "manhattan")})
-    both = beside(first, second)
+    both = side_by_side(first, second)
     assert both.spaces == {"embedding": slice(0, 3), "hue": (slice(5, 8), "manhattan")}
     assert both.train.shape == (2, 8)
     assert list(both.features) == ["hue"]

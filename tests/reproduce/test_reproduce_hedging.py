@@ -28,7 +28,7 @@ from reproduce.hedging.methods import (
     compared_with_fixed_threshold,
     curve_rows,
     flat_measures,
-    most_said_at,
+    largest_gain_at,
     promise_rows,
     trade_off,
 )
@@ -142,7 +142,7 @@ def test_the_neighbors_of_figure_9_are_nearest_first_and_their_own_label_scores_
 def test_the_hedge_as_it_comes_is_measured_on_test_rows_at_every_accuracy(made_up):
     (made,) = paper.run(figure="ours")["figures"]
     names = list(ours.classifiers())
-    assert {ours.ALONE, ours.BESIDE} < set(names)
+    assert {ours.ALONE, ours.COMPANION} < set(names)
     assert [one["classifier"] for one in made["summary"]] == names
     truth = np.asarray(made_up.test.y)
     for one in made["summary"]:
@@ -338,7 +338,7 @@ def test_on_tiny_imagenet_darts_beats_rejection_and_the_fixed_threshold(real_tin
     assert compared["least"] >= -0.0002
     curve = real_tin200.curve(real_tin200.judged, "fixed-threshold")
     darts = real_tin200.curve(real_tin200.judged, "darts")
-    assert most_said_at(darts, 0.95) >= most_said_at(curve, 0.95) + 0.05
+    assert largest_gain_at(darts, 0.95) >= largest_gain_at(curve, 0.95) + 0.05
 
 
 @pytest.mark.slow

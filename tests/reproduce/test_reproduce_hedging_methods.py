@@ -26,7 +26,7 @@ from reproduce.hedging.methods import (
     compared_with_fixed_threshold,
     curve_rows,
     flat_measures,
-    most_said_at,
+    largest_gain_at,
     promise_rows,
     trade_off,
 )
@@ -66,7 +66,7 @@ def test_a_figure_is_what_a_loop_over_rows_counts_at_the_setting(past, judged, n
     if not METHODS[name].searched:
         assert setting == asked
     said = [SLOWLY[name](p.tolist(), TREE.parents, setting) for p in judged.p]
-    assert trade.said(asked).tolist() == said
+    assert trade.answers(asked).tolist() == said
     gains = slow.information(TREE.parents)
     right = [v in slow.at_or_above(TREE.parents, TREE.number(y)) for v, y in zip(said, judged.labels, strict=True)]
     accuracy = np.mean(right)
@@ -115,7 +115,7 @@ def test_the_most_said_at_an_accuracy_is_the_largest_gain_of_points_that_reach_i
     curve = AccuracyCurve("darts", np.arange(len(points)) * 1.0, right, gain / 4, 4, 1.0)
     reaches = [g / 4 for r, g in points if r >= asked]
     expected = max(reaches) if asked in right else None
-    found = float(most_said_at(curve, asked / 4))
+    found = float(largest_gain_at(curve, asked / 4))
     if expected is not None:
         assert found == expected
     elif asked > right.max():
@@ -132,7 +132,8 @@ def test_darts_is_compared_with_a_fixed_threshold_where_that_says_something():
     fixed = outputs.curve(part, "fixed-threshold")
     assert found["points"] == int((fixed.normalized_gain > 0).sum())
     darts = outputs.curve(part, "darts")
-    by_hand = [most_said_at(darts, a) - g for a, g in zip(fixed.accuracy, fixed.normalized_gain, strict=True) if g > 0]
+    points = zip(fixed.accuracy, fixed.normalized_gain, strict=True)
+    by_hand = [largest_gain_at(darts, a) - g for a, g in points if g > 0]
     assert found["least"] == pytest.approx(min(by_hand))
     assert found["less_specific"] == sum(more < -1e-9 for more in by_hand)
     assert found["best_less_specific"] == 0
@@ -174,7 +175,7 @@ def test_equal_votes_go_to_the_leaf_of_the_nearest_neighbor():
     images = made_up_images()
     near = tin200.neighborhoods(images, None, 2)
     outputs = tin200.neighbor_outputs(images, near, "votes", 2)
-    nearest = np.asarray(images.train.y)[near.asked.indices[:, 0]]
+    nearest = np.asarray(images.train.y)[near.queries.indices[:, 0]]
     assert (np.array(images.taxonomy.leaves)[outputs.judged.p.argmax(axis=1)] == nearest).all()
 
 
@@ -208,7 +209,7 @@ def test_a_learned_metric_is_judged_by_rows_whose_labels_it_has_not_seen():
     true = 2 * np.linalg.norm(X[near.rows][:, None] - X[near.past.indices], axis=2)
     np.testing.assert_allclose(near.past.distances, true)
     plain = NeighborIndex().fit(X).query(images.test.X, 3)
-    np.testing.assert_array_equal(near.asked.indices, plain.indices)
+    np.testing.assert_array_equal(near.queries.indices, plain.indices)
     outputs = tin200.neighbor_outputs(images, near, "Atiya", 3)
     assert outputs.past.labels.tolist() == np.asarray(images.train.y)[held_out].tolist()
 

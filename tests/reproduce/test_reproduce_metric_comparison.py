@@ -201,7 +201,7 @@ def test_gains_are_those_over_all_judged_rows_with_the_error_of_their_mean(few_s
 
 def test_what_is_below_on_one_set_is_not_never_below(few_sets, monkeypatch):
     gains = iter([3.0, 0.0, 2.0, -0.1])
-    monkeypatch.setattr(metric_comparison, "_beside", lambda *_: {"gain_percent": next(gains)})
+    monkeypatch.setattr(metric_comparison, "_compared", lambda *_: {"gain_percent": next(gains)})
     found = compare(["leaves-margin", "leaves-shape"], lambda words: None)["summary"]  # set by set, both learners
     assert [(one["never_below"], one["clearly_above"]) for one in found] == [(True, 2), (False, 0)]
 

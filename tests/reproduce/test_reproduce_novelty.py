@@ -12,7 +12,7 @@ from nearsay.data.rows import LabeledRows
 from nearsay.errors import InputError
 from reproduce.cli import app
 from reproduce.novelty import measures
-from reproduce.novelty.measures import flipped_labels, held_out_classes, look_alikes, near_copies, run
+from reproduce.novelty.measures import flipped_labels, held_out_classes, near_copies, nearest_other_labels, run
 from reproduce.novelty.parts import PARTS
 from reproduce.novelty.rendering import text_tables
 
@@ -60,7 +60,7 @@ def test_copies_are_twins_and_further_rows_are_not():
 def test_a_look_alike_has_the_label_of_the_nearest_row_of_another_class():
     X, y = blobs(apart=1.0)
     rows = np.arange(0, len(y), 7)
-    for row, label in zip(rows, look_alikes(X, y, rows), strict=True):
+    for row, label in zip(rows, nearest_other_labels(X, y, rows), strict=True):
         others = np.flatnonzero(y != y[row])
         assert label == y[others[np.linalg.norm(X[others] - X[row], axis=1).argmin()]]
 

@@ -15,7 +15,7 @@ from reproduce import data_sets
 from reproduce.data_sets import read, splits
 from reproduce.others import comparison
 from reproduce.others.peers import PEERS, Folds, Peer, SmoothedNeighbors, fitted_to, log_loss, probabilities
-from reproduce.others.targets import AUTO, BESIDE, DEFAULT, PLAIN, targets
+from reproduce.others.targets import AUTO, COMPANION, DEFAULT, PLAIN, targets
 
 
 @pytest.fixture
@@ -122,7 +122,7 @@ def test_targets_count_ratios_to_the_best_peer_of_each_data_set():
         row("a", "random forest", "model", 0.2),
         row("a", DEFAULT, "ours", 0.45),
         row("a", AUTO, "ours", 0.3, accuracy=0.84),
-        row("a", BESIDE, "ours", 0.2),
+        row("a", COMPANION, "ours", 0.2),
         row("b", PLAIN, "neighbors", 1.0),
         row("b", DEFAULT, "ours", 1.0),
         row("b", AUTO, "ours", 0.7),

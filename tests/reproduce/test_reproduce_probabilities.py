@@ -19,7 +19,7 @@ from nearsay.posterior.classifier import NeighborClassifier
 from nearsay.posterior.methods.named import POSTERIORS
 from reproduce.cli import app
 from reproduce.held_out import Answers, ask, leave_one_specimen_out, positions_within_class
-from reproduce.probabilities import beside_scikit_learn as others
+from reproduce.probabilities import scikit_learn_peers as others
 from reproduce.probabilities import tables as paper
 from reproduce.probabilities.published import (
     ADD_ONE,

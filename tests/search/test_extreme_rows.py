@@ -69,14 +69,6 @@ def test_bounds_of_itml_are_squared_distances_in_the_unit_of_the_rows(power, shi
 SCORERS = {
     "KeywordProjection": (ns.annotate.KeywordProjection(2), lambda one, X: one.transform(X)),
     "KeywordRegression": (ns.annotate.KeywordRegression(), lambda one, X: one.scores(X)),
-    "SparseCodingAnnotator": (
-        ns.annotate.SparseCodingAnnotator(n_components=2, n_dimensions=2),
-        lambda one, X: one.scores(X),
-    ),
-    "GroupLassoNeighbors": (
-        ns.annotate.GroupLassoNeighbors(min_shared=1),
-        lambda one, X: one.neighbors(X, 5).indices,
-    ),
     "TransformedNeighbors": (
         ns.annotate.TransformedNeighbors(ns.annotate.KeywordProjection(2)),
         lambda one, X: one.neighbors(X, 5).indices,

@@ -12,11 +12,11 @@ from hypothesis import strategies as st
 
 from nearsay.data.catalog import TAXONOMIES
 from nearsay.displays.hedging.hedge_on_tree import hedge_on_tree
-from nearsay.displays.hedging.hedged_answers import hedged_answers
 from nearsay.errors import InputError, SavedFileError
 from nearsay.taxonomy.named import load_taxonomy
 from nearsay.taxonomy.taxonomy import Taxonomy
 from nearsay.taxonomy.words import words_for_nodes
+from reproduce.hedging.displays.hedged_answers import hedged_answers
 from tests.reference.taxonomy import GRAPHS, leaves_below
 
 

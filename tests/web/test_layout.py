@@ -14,7 +14,7 @@ from nearsay.collection.state.feature_groups import FeatureGroups
 from nearsay.core.parallel import threads
 from nearsay.distances.named import as_distance
 from nearsay.web.content import map_layout
-from nearsay.web.content.map_layout import as_measured, components, map_of
+from nearsay.web.content.map_layout import components, euclidean_form, map_of
 from nearsay.web.content.map_layout_kernels import draw_together, push_apart
 from tests.served_collections import client_of
 
@@ -52,20 +52,20 @@ def test_sealing_and_threads_change_no_bit(tmp_path):
 @pytest.mark.parametrize("metric", ["cosine", "correlation", "hellinger"])
 def test_components_see_rows_as_the_metric_does(tmp_path, metric):
     X = np.random.default_rng(0).random((60, 4)) + 0.1
-    seen = as_measured({"metric": metric})
+    seen = euclidean_form({"metric": metric})
     between, measured = cdist(seen(X), seen(X)), as_distance(metric).pairwise(X, X)
     pairs = np.triu_indices(60, 1)
     assert_array_equal(np.argsort(between[pairs]), np.argsort(measured[pairs]))
     with LiveCollection.create(tmp_path / "c", 4, metric=metric) as collection:
         collection.add([str(row) for row in range(60)], X, ["oak", "elm"] * 30)
-        assert_allclose(map_of(collection), components([X.astype(np.float32)], 4, seen=seen), atol=1e-6)
+        assert_allclose(map_of(collection), components([X.astype(np.float32)], 4, transform=seen), atol=1e-6)
         assert client_of(collection).get("/map.json").json()["seen_as"] is None
 
 
 def test_every_feature_group_is_seen_by_its_own_metric():
     X = np.random.default_rng(0).random((30, 5))
     metrics = {"a": "cosine", "b": "euclidean"}
-    seen = as_measured(FeatureGroups.checked({"a": (0, 2), "b": (2, 5)}, metrics, 5).to_settings())(X)
+    seen = euclidean_form(FeatureGroups.checked({"a": (0, 2), "b": (2, 5)}, metrics, 5).to_settings())(X)
     assert_allclose(seen[:, :2], X[:, :2] / np.linalg.norm(X[:, :2], axis=1, keepdims=True))
     assert_array_equal(seen[:, 2:], X[:, 2:])
 

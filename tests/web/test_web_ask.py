@@ -9,6 +9,8 @@ import numpy as np
 import pytest
 
 from nearsay.posterior.evidence.evidence import UNUSUAL
+from nearsay.taxonomy.taxonomy import Taxonomy
+from nearsay.web.content.served_collection import ACCURACIES
 from tests.served_collections import (
     CHROMIUM,
     EVIL,
@@ -91,6 +93,27 @@ def test_a_correction_tells_what_it_did_and_is_taken_back(shades):
     assert client.get("/ask.json", params=asked).json()["answer"]["probabilities"] == before["answer"]["probabilities"]
 
 
+def test_a_correction_answers_before_and_after_once_each_and_parses_the_taxonomy_once(shades, monkeypatch):
+    asked, parsed, label_items, from_edges = [], [], shades.label_items, Taxonomy.from_edges
+    monkeypatch.setattr(
+        shades, "label_items", lambda ids, **o: asked.append(o.get("hedges_at")) or label_items(ids, **o)
+    )
+    client = client_of(shades)
+    client.get("/ask.json", params={"id": "red/red-4.png"})  # what was learned is there
+    asked.clear()
+    sent = {"id": "red/red-5.png", "label": "blue", "back": "/ask?id=red/red-4.png"}
+    done = client.post("/change.json", data=sent).json()
+    assert done["answers"]["after"]["label"] == client.get(done["see"].replace("?", ".json?")).json()["answer"]["label"]
+    assert client.get(done["see"]).status_code == 200
+    assert asked == [(), ACCURACIES]
+    monkeypatch.setattr(Taxonomy, "from_edges", lambda edges: parsed.append(edges) or from_edges(edges))
+    another = client_of(shades)
+    for page in ("/items", "/items", "/labels.json?q=b", "/review"):
+        assert another.get(page).status_code == 200
+    assert len(parsed) == 1
+    client.post("/undo.json", data={"event": done["event"]})
+
+
 def test_a_label_and_keywords_that_are_sent_together_are_one_event(shades):
     client, before = client_of(shades), shades.store.item("red/red-4.png")
     sent = {"id": "red/red-4.png", "do": "relabel", "label": "blue", "keywords": "dark, calm"}
@@ -114,7 +137,7 @@ def test_what_a_machine_said_is_accepted_in_one_click(shades):
 def test_an_undo_that_takes_many_items_out_asks_back_also_in_a_plain_form(heaps):
     client = client_of(heaps)
     event = heaps.add(["many 1", "many 2", "many 3"], np.zeros((3, 4)))
-    assert "Take back" in client.get("/history").text
+    assert "Undo" in client.get("/history").text
     answer = client.post("/undo.json", data={"event": event})
     assert (answer.status_code, answer.json()["n_items"], answer.json()["event"]) == (409, 3, event)
     page = client.post("/undo", data={"event": event, "back": "/history"})
@@ -271,5 +294,5 @@ def test_of_two_tabs_the_second_is_told_on_its_page(heaps, page_of):
         with page.expect_response("**/change.json") as told:
             page.click(".asked .correct form:last-child button")
         assert told.value.status == 409
-        page.wait_for_selector("#told:has-text('meanwhile')")
+        page.wait_for_selector("#messages:has-text('meanwhile')")
     assert heaps.store.item("row 6")["label"] == "meanwhile"

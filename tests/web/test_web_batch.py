@@ -250,7 +250,7 @@ def test_what_cannot_be_added_leaves_no_picture_behind(album, tmp_path, monkeypa
     path = tmp_path / "a.png"
     path.write_bytes(picture_of(True, 84))
     describe = Description.recorded(album.store.settings[SETTING], None)
-    offered = uploads.offered_pictures(album, [("a.png", path)], describe)
+    offered = uploads.read_pictures(album, [("a.png", path)], describe)
     uploads.answer_offered(album, offered)
 
     def broken(*args, **named):
@@ -263,14 +263,14 @@ def test_what_cannot_be_added_leaves_no_picture_behind(album, tmp_path, monkeypa
 
 
 def test_a_canceled_batch_changes_nothing_and_its_files_are_gone(page, album, monkeypatch):
-    go, real, folders = threading.Event(), uploads.offered_pictures, []
+    go, real, folders = threading.Event(), uploads.read_pictures, []
 
     def slow(collection, files, *args, **named):
         folders.append(files[0][1].parent.parent)
         assert go.wait(5)
         return real(collection, files, *args, **named)
 
-    monkeypatch.setattr("nearsay.web.pages.batches.offered_pictures", slow)
+    monkeypatch.setattr("nearsay.web.pages.batches.read_pictures", slow)
     before = album.version
     job = page.post("/batch.json", files=sent(("n.png", picture_of(True, 85))), data={"keep": "yes"}).json()["job"]
     threading.Timer(0.2, go.set).start()
@@ -360,7 +360,7 @@ def test_all_that_wait_are_counted_however_many_are_asked_about(leaves, monkeypa
     leaves.forget(["new 1"])
     leaves.confirm(["new 2"])
     for most in (2, 100):
-        monkeypatch.setattr("nearsay.web.content.review_queue.MOST_ASKED", most)
+        monkeypatch.setattr("nearsay.web.content.review_queue.MOST_QUERIED", most)
         found = to_review(leaves)
         assert (len(found["items"]), found["n_waiting"]) == (min(most, 4), 4)
 

@@ -18,9 +18,9 @@ from nearsay.neighbors import neighbor_search
 from nearsay.search.exact import ExactSearch
 from nearsay.web.content import map_layout
 from nearsay.web.content.background_cache import BackgroundCache
-from nearsay.web.content.item_filters import labels_now
-from nearsay.web.content.label_doubts import opinions
-from nearsay.web.content.map_layout import beside_neighbors, components, map_of
+from nearsay.web.content.item_filters import row_labels
+from nearsay.web.content.label_doubts import label_doubts
+from nearsay.web.content.map_layout import components, map_of, neighbor_layout
 
 pytest.importorskip("starlette")
 from starlette.testclient import TestClient
@@ -87,7 +87,7 @@ def told(client, path):
 
 
 def heard(collection):
-    return opinions(collection.now())
+    return label_doubts(collection.now())
 
 
 def test_opinions_are_the_answers_about_each_item(shown):
@@ -107,7 +107,7 @@ def test_opinions_are_the_answers_about_each_item(shown):
 def test_an_opinion_on_a_label_that_nobody_votes_for_is_that_it_is_impossible(tmp_path):
     with filled(tmp_path / "things", taxonomy=None) as collection:
         collection.add(["yak"], [[0.0, 0.0, 0.0]], ["yak"], by="machine")
-        assert heard(collection).own[-1] == 0
+        assert heard(collection).label_probability[-1] == 0
 
 
 def test_labels_follow_every_change(changing):
@@ -119,7 +119,7 @@ def test_labels_follow_every_change(changing):
         lambda: collection.undo(),
     ):
         change()
-        labels, items = labels_now(collection), collection.store.items()
+        labels, items = row_labels(collection), collection.store.items()
         assert [
             None if number < 0 else labels.names[number] for number in labels.numbers[labels.alive]
         ] == items.labels[items.alive].tolist()
@@ -209,8 +209,8 @@ def test_a_map_by_neighbors_keeps_neighbors_that_components_lose_and_is_the_same
     X = np.repeat(np.eye(12) * 5, 9, axis=0) + rng.normal(size=(108, 12))
     neighbors = neighbor_search.leave_one_out(ExactSearch().fit(X), 8).indices
     start = components([X], 12)
-    placed = beside_neighbors(neighbors, start)
-    np.testing.assert_array_equal(placed, beside_neighbors(neighbors, start))
+    placed = neighbor_layout(neighbors, start)
+    np.testing.assert_array_equal(placed, neighbor_layout(neighbors, start))
 
     def kept(points):
         found = neighbor_search.leave_one_out(ExactSearch().fit(points.astype(float)), 8).indices
@@ -221,8 +221,8 @@ def test_a_map_by_neighbors_keeps_neighbors_that_components_lose_and_is_the_same
 
 def test_a_map_by_neighbors_of_too_many_items_is_refused(shown, monkeypatch):
     monkeypatch.setattr(map_layout, "MOST_BY_NEIGHBORS", 50)
-    assert "up to 50 items; there are 93 here" in shown[1].get("/map?layout=neighbors").text
-    with pytest.raises(InputError, match="up to 50 items"):
+    assert "limited to 50 items; there are 93" in shown[1].get("/map?layout=neighbors").text
+    with pytest.raises(InputError, match="limited to 50 items"):
         map_of(shown[0], "neighbors")
 
 
@@ -364,9 +364,8 @@ def test_a_collection_in_which_nothing_votes_has_all_its_pages_and_says_why_they
         collection.add(["a"], [[0.0, 1.0]], ["oak"], by="machine")
         page = told(visitor(collection), path)
         assert page.count("<h1") == 1
-        assert ("No item of this collection votes yet" in page) == (
-            path in ("/mistakes", "/duplicates", "/next", "/how-good")
-        )
+        says_why = "votes yet" in page or "Nothing is labeled yet" in page
+        assert says_why == (path in ("/mistakes", "/duplicates", "/next", "/how-good"))
 
 
 def test_items_without_a_picture_are_drawn_and_labels_of_machines_are_accepted_where_they_are_seen(changing):
@@ -537,10 +536,10 @@ def test_selected_items_are_kept_between_pages_and_labeled_together(served, page
     assert page.locator(".tile").count() == 2
     page.fill("#bulk [name=label]", "oak")
     page.click("#bulk button:not([type=button])")
-    page.locator("#told", has_text="2 items labeled oak.").wait_for()
+    page.locator("#messages", has_text="2 items labeled oak.").wait_for()
     assert collection.store.items().labels[[3, 4]].tolist() == ["oak", "oak"]
     with page.expect_response("**/undo.json"):
-        page.click("#told button")
+        page.click("#messages button")
     assert collection.store.items().labels[3] == "cat"
 
 
@@ -586,7 +585,7 @@ def test_items_that_are_not_on_the_page_get_a_label_only_from_somebody_who_is_su
     assert collection.version == before
     page.click("#bulk button:not([type=button])")
     page.click("#ask-back button[value=yes]")
-    page.locator("#told", has_text="2 items labeled dog.").wait_for()
+    page.locator("#messages", has_text="2 items labeled dog.").wait_for()
     assert collection.store.items().labels[[3, 5]].tolist() == ["dog", "dog"]
 
 
@@ -597,7 +596,7 @@ def test_a_mistake_is_mended_in_one_click_and_its_card_goes(served, page):
     card = page.locator(".card", has=page.locator("text='item 0'"))
     n = page.locator(".card").count()
     card.locator("button", has_text="It is cat").click()
-    page.locator("#told", has_text="dog → cat").wait_for()
+    page.locator("#messages", has_text="dog → cat").wait_for()
     assert page.locator(".card").count() == n - 1
     assert collection.store.item("item 0")["label"] == "cat"
 
@@ -622,10 +621,10 @@ def test_keys_go_from_card_to_card_mend_undo_and_are_listed(served, page):
     assert collection.version == version
     page.keyboard.press("j")
     page.keyboard.press("r")
-    page.locator("#told", has_text="is right.").wait_for()
+    page.locator("#messages", has_text="is right.").wait_for()
     assert collection.history(version)[-1].kind == "confirm"
     page.keyboard.press("u")
-    page.locator("#told").wait_for(state="hidden")
+    page.locator("#messages").wait_for(state="hidden")
     assert collection.history(version)[-1].kind == "undo"
     page.goto(address + "/items")
     page.keyboard.press("j")
@@ -651,7 +650,7 @@ def test_items_on_the_map_are_drawn_around_and_more_than_twenty_ask_back(served,
     for answer in ("No", "Yes, label them"):
         page.click("#bulk button:not([type=button])")
         page.locator("dialog button", has_text=answer).click()
-    page.locator("#told", has_text=f"{N + 3} items labeled oak.").wait_for()
+    page.locator("#messages", has_text=f"{N + 3} items labeled oak.").wait_for()
     assert collection.version == version + 1
     assert set(collection.store.items().labels[collection.store.items().alive]) == {"oak"}
     page.locator("#counts td", has_text=str(N + 3)).wait_for()

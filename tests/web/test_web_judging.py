@@ -221,9 +221,9 @@ def test_a_failed_job_tells_a_visitor_what_to_do_and_nothing_else():
     first, second = jobs.start("a", "a", "/", wrong), jobs.start("b", "b", "/", broken)
     assert first.wait(5)
     assert second.wait(5)
-    assert (first.state, first.told) == ("failed", "Give it a label.")
+    assert (first.state, first.message) == ("failed", "Give it a label.")
     assert second.state == "failed"
-    assert "secret" not in second.told
+    assert "secret" not in second.message
 
 
 def test_few_jobs_wait_and_closing_ends_them_all():

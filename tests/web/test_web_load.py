@@ -16,7 +16,7 @@ from nearsay.collection import LiveCollection
 from nearsay.core.compiling import forced
 from nearsay.neighbors.by_class.labeled import LabeledNeighbors
 from nearsay.web import rendering
-from nearsay.web.content.served_collection import Served
+from nearsay.web.content.served_collection import ServedCollection
 from nearsay.web.server import static_files
 from tests.served_collections import TOKEN, client_of, numbers_collection, served
 
@@ -98,11 +98,11 @@ def test_after_a_correction_no_rows_are_grouped_for_those_who_wait(tmp_path, mon
 
 def test_pages_tell_of_the_collection_while_it_is_still_being_read(tmp_path, monkeypatch):
     with numbers_collection(tmp_path) as made:
-        told = Served(made).about()
+        told = ServedCollection(made).about()
     with LiveCollection.open(tmp_path / "heaps.nearsay") as opened:
         go_on, now = threading.Event(), LiveCollection.now
         monkeypatch.setattr(LiveCollection, "now", lambda self: go_on.wait(30) and now(self))
-        behind = Served(opened)
+        behind = ServedCollection(opened)
         reading = behind.warm_up()
         assert behind.about() == told
         assert opened._items is None
@@ -116,7 +116,7 @@ def test_pages_tell_of_the_collection_while_it_is_still_being_read(tmp_path, mon
 def test_nothing_is_learned_by_opening_the_page(tmp_path):
     with LiveCollection.create(tmp_path / "c", 1) as collection:
         collection.add(["a", "b"], [[0.0], [1.0]], ["oak", "elm"])
-        assert Served(collection).warm_up() is None
+        assert ServedCollection(collection).warm_up() is None
         assert collection.version == 1
 
 
@@ -192,7 +192,7 @@ def test_the_last_change_is_taken_back_only_where_it_is_the_last_that_was_seen(h
 def test_numbers_that_are_none_are_refused(heaps, path, wrong):
     sent = {"event": wrong, "version": wrong, "do": "undo", "rows": "1", "label": "x"}
     assert client_of(heaps).post(path, data=sent).status_code == 400
-    assert client_of(heaps).get("/review", params={"last": wrong}).status_code == 200
+    assert client_of(heaps).get("/review", params={"last": wrong}).status_code == 400
 
 
 @given(st.lists(st.lists(st.integers(0, 5), min_size=1, max_size=3, unique=True), max_size=6), st.integers(0, 7))

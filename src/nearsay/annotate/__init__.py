@@ -1,4 +1,4 @@
-"""Keywords: who the neighbors of an item are, how they pass their words on, and the annotators built from both."""
+"""Keywords from neighbors: neighbor estimators, relevances, and the annotators built from both."""
 
 from nearsay.core.lazy import attach
 

@@ -1,15 +1,12 @@
-from nearsay.annotate.annotator import Annotation as Annotation
+from nearsay.annotate.annotation import Annotation as Annotation
 from nearsay.annotate.annotator import KeywordAnnotator as KeywordAnnotator
 from nearsay.annotate.by_k import cross_validated_by_k as cross_validated_by_k
 from nearsay.annotate.by_k import measures_by_k as measures_by_k
 from nearsay.annotate.scorers.joint_neighbors import JointNeighbors as JointNeighbors
 from nearsay.annotate.scorers.landmarks import LandmarkFeatures as LandmarkFeatures
-from nearsay.annotate.scorers.lasso_neighbors import GroupLassoNeighbors as GroupLassoNeighbors
-from nearsay.annotate.scorers.lasso_neighbors import LassoNeighbors as LassoNeighbors
 from nearsay.annotate.scorers.ml_knn import MLkNN as MLkNN
 from nearsay.annotate.scorers.regression import KeywordRegression as KeywordRegression
 from nearsay.annotate.scorers.relevance import Relevance as Relevance
-from nearsay.annotate.scorers.sparse_coding import SparseCodingAnnotator as SparseCodingAnnotator
 from nearsay.annotate.scorers.transformed_neighbors import TransformedNeighbors as TransformedNeighbors
 from nearsay.annotate.scorers.two_pass_neighbors import TwoPassNeighbors as TwoPassNeighbors
 from nearsay.learn.keyword_projection import KeywordProjection as KeywordProjection

@@ -2,14 +2,12 @@
 
 scorers ──► those that help ──► scores ──► probabilities ──► the few words to give
                   ▲               ▲             ▲                  ▲
-rows left out ────┴───────────────┴─────────────┴──────────────────┘  learned from rows that scorers have not seen
+past cases ───────┴───────────────┴─────────────┴──────────────────┘  rows held out from the scorers
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass
-from html import escape
 from typing import Any
 
 import numpy as np
@@ -18,6 +16,7 @@ from sklearn.base import BaseEstimator
 from sklearn.model_selection import KFold
 from sklearn.utils.validation import check_is_fitted
 
+from nearsay.annotate.annotation import Annotation
 from nearsay.annotate.auto_scorers import RELEVANCES, auto_scorers
 from nearsay.annotate.calibration import KeywordCalibration
 from nearsay.annotate.keyword_columns import KeywordColumns
@@ -32,7 +31,7 @@ from nearsay.errors import InputError
 from nearsay.learn.keyword_projection import some_words
 from nearsay.metrics.keywords import keyword_measures
 from nearsay.neighbors.table import NeighborTable
-from nearsay.posterior.evidence.evidence import InWords, InWordsList, names_of
+from nearsay.posterior.evidence.evidence import InWordsList, names_of
 
 # By what the words of an item are put in order.
 ORDERS = ("score", "probability", "worth")
@@ -42,78 +41,15 @@ AUTO, NEAREST = "auto", "nearest"
 FOLDS = 5
 # Pairs of row and word that probabilities are learned from: with 260 words 8,000 rows, with 100,000 words 20.
 MOST_PAIRS = 2**21
-GIVERS_SHOWN = 5
-
-# Rows that are asked about in any case. Where they are a fifth of all or less, one model that lacks them all does.
+# Where past cases are a fifth of all rows or less, one model without them answers all.
 MOST_PAST_CASES = 10_000
 
-
-# Rows to learn from, and rows to ask about.
+# Rows to learn from, and rows to answer.
 Fold = tuple[np.ndarray, np.ndarray]
 
 
-@dataclass(frozen=True)
-class Annotation(InWords):
-    """The keywords of one item, best first, with the neighbors as evidence.
-
-    Attributes
-    ----------
-    words : list
-    probabilities : list of float
-    neighbors : (n_neighbors,) row numbers, nearest first
-    distances : (n_neighbors,)
-    given_by : list of lists of int
-        For every word, the row numbers of the neighbors that have it, nearest first.
-    ids : list or None
-        The names of the neighbors, where ``fit`` was given names.
-
-    >>> print(Annotation(["sky"], [0.75], np.array([4, 7]), np.array([0.1, 0.2]), [[7]]))
-    sky    75 %  1 of 2 neighbors: 7
-    """
-
-    words: list[Any]
-    probabilities: list[float]
-    neighbors: np.ndarray
-    distances: np.ndarray
-    given_by: list[list[int]]
-    ids: list[Any] | None = None
-
-    @property
-    def text(self) -> str:
-        """A line a word: the word, its probability, and how many neighbors have it."""
-        width = max((len(str(word)) for word in self.words), default=0)
-        lines = []
-        for word, p, givers in zip(self.words, self.probabilities, self._givers(), strict=True):
-            said = f"{len(givers)} of {len(self.neighbors)} neighbors" + (f": {_few(givers)}" if givers else "")
-            lines.append(f"{word!s:<{width}}  {100 * p:4.0f} %  {said}")
-        return "\n".join(lines)
-
-    def to_dict(self) -> dict[str, Any]:
-        """Everything, the text too, as values that ``json.dumps`` takes."""
-        return {**super().to_dict(), "neighbors": self.neighbors.tolist(), "distances": self.distances.tolist()}
-
-    def _repr_html_(self) -> str:
-        rows = "".join(
-            f"<tr><td>{escape(str(word))}</td><td>{100 * p:.0f} %</td><td>{escape(_few(givers))}</td></tr>"
-            for word, p, givers in zip(self.words, self.probabilities, self._givers(), strict=True)
-        )
-        head = f"<tr><th>word</th><th>probability</th><th>given by, of {len(self.neighbors)} neighbors</th></tr>"
-        return f"<table><thead>{head}</thead><tbody>{rows}</tbody></table>"
-
-    def _givers(self) -> list[list[Any]]:
-        """For every word what the neighbors that have it are called: by name, or by row number."""
-        if self.ids is None:
-            return list(self.given_by)
-        name = dict(zip(self.neighbors.tolist(), self.ids, strict=True))
-        return [[name[row] for row in rows] for rows in self.given_by]
-
-
-def _few(givers: list[Any]) -> str:
-    return ", ".join(map(str, givers[:GIVERS_SHOWN])) + (", …" if len(givers) > GIVERS_SHOWN else "")
-
-
 class KeywordAnnotator(BaseEstimator):
-    """Keywords from labeled neighbors, and from what can be learned beside them.
+    """Keywords from labeled neighbors, combined with a projection and a regression where they help.
 
     Parameters
     ----------
@@ -125,7 +61,7 @@ class KeywordAnnotator(BaseEstimator):
         ``KeywordRegression``. Several are combined.
         An estimator may come with its own relevances: ``(estimator, relevance)`` or ``(estimator, [relevance, …])``.
     features : None, {name: columns} or {name: (columns, distance)}, default=None
-        The feature spaces that "auto" and "nearest" see; None is one, all columns by Euclidean distance.
+        The feature spaces of "auto" and "nearest"; None is one, all columns by Euclidean distance.
     relevance : None, str, Relevance or a list of them, default=None
         How neighbors pass their keywords on: "prior" (the paper's), "count", "rank", "distance", "exp-z", "transfer".
         None is "distance", and in "auto" the same at two sharpnesses.
@@ -155,8 +91,8 @@ class KeywordAnnotator(BaseEstimator):
     choices_ : ScorerChoices, or None where ``neighbors`` is not "auto"
         The scorers that were tried, what each is worth and which are used; prints as a table.
     calibration_ : KeywordCalibration
-    held_out_rows_, held_out_proba_ : (n_seen,) and (n_seen, n_words)
-        Rows, and the probabilities of their words by scorers that had not seen them: what to expect for new
+    held_out_rows_, held_out_proba_ : (n_cases,) and (n_cases, n_words)
+        Past cases, and the probabilities of their words by scorers without them: what to expect for new
         items. All rows, or 10,000 of them, or as many as make two million pairs of row and word; content decides which
         and in what order.
     worth_ : Worth, or None where ``order`` is another
@@ -223,21 +159,21 @@ class KeywordAnnotator(BaseEstimator):
         self._sparse = issparse(Y)
         # Past cases are chosen and listed by content, not by where rows stand; so are folds.
         order = annotated_order(rows, self._keywords)
-        seen = order[evenly(len(rows), max(2, min(MOST_PAST_CASES, MOST_PAIRS // len(self.words_))))]
-        past, share = csr_array(self._keywords[seen]), np.asarray(self._keywords.mean(axis=0)).ravel()
-        folds = self._folds(order, seen)
+        cases = order[evenly(len(rows), max(2, min(MOST_PAST_CASES, MOST_PAIRS // len(self.words_))))]
+        past, share = csr_array(self._keywords[cases]), np.asarray(self._keywords.mean(axis=0)).ravel()
+        folds = self._folds(order, cases)
         shown, tried = self._tried(rows, folds)
         # What can leave rows out is fitted once, for past cases and for new ones.
         ready = [
             one.fit(shown[one.sees_columns], self._keywords) if self._leaves_out(one) else None
             for one in tried.values()
         ]
-        said = self._past_scores(list(tried.values()), ready, shown, seen, folds)
+        past_scores = self._past_scores(list(tried.values()), ready, shown, cases, folds)
         self.choices_: ScorerChoices | None = None
         if self._columns is not None:
-            self.choices_ = choose_scorers(dict(zip(tried, said, strict=True)), past, share)
+            self.choices_ = choose_scorers(dict(zip(tried, past_scores, strict=True)), past, share)
         self._scorers, scores, first_finder = [], [], None
-        for (name, one), fitted, each in zip(tried.items(), ready, said, strict=True):
+        for (name, one), fitted, each in zip(tried.items(), ready, past_scores, strict=True):
             if self.choices_ is None or name in self.choices_.used:
                 self._scorers.append(fitted or one.fit(shown[one.sees_columns], self._keywords))
                 scores += each
@@ -246,7 +182,7 @@ class KeywordAnnotator(BaseEstimator):
         # Where no scorer that is used finds neighbors, the nearest rows are the evidence.
         self._finder = None if any(one.finds for one in self._scorers) else first_finder
         self.calibration_ = KeywordCalibration.learn(scores, past, share)
-        self.held_out_rows_, self.held_out_proba_ = seen, self.calibration_.past(scores, past)
+        self.held_out_rows_, self.held_out_proba_ = cases, self.calibration_.past(scores, past)
         return self.set_recall_weight(self.recall_weight)
 
     def set_recall_weight(self, recall_weight: float | str) -> KeywordAnnotator:
@@ -352,9 +288,9 @@ class KeywordAnnotator(BaseEstimator):
             relevances = RELEVANCES if self.relevance is None else as_relevances(self.relevance)
             self._columns = KeywordColumns(self.features)
             columns = self._columns.fit_transform(rows, self._keywords)
-            tells = all(some_words(csr_array(self._keywords[others])).nnz for others, _ in folds)
+            can_project = all(some_words(csr_array(self._keywords[others])).nnz for others, _ in folds)
             made = self._columns, columns, self._keywords, relevances, self.n_neighbors
-            return [rows, columns], auto_scorers(*made, tells=tells)
+            return [rows, columns], auto_scorers(*made, can_project=can_project)
         given = as_scorers(self.neighbors, self.relevance, self.n_neighbors, self.features)
         if self.order == "score" and sum(scorer.n_scores for scorer in given) > 1:
             raise InputError("order='score' goes by one relevance; got several. Use 'probability' or 'worth'.")
@@ -363,14 +299,14 @@ class KeywordAnnotator(BaseEstimator):
     def _leaves_out(self, scorer: KeywordScorer) -> bool:
         return self.cv is None and scorer.leaves_out
 
-    def _folds(self, order: np.ndarray, seen: np.ndarray) -> list[Fold]:
-        """Rows to learn from, and rows to ask about that are not among them; all rows ``seen`` are asked once."""
+    def _folds(self, order: np.ndarray, cases: np.ndarray) -> list[Fold]:
+        """Rows to learn from, and rows to answer that are not among them; each of the ``cases`` is answered once."""
         n_rows = len(order)
-        if self.cv is None and FOLDS * len(seen) <= n_rows:
-            return [(np.setdiff1d(order, seen), seen)]
+        if self.cv is None and FOLDS * len(cases) <= n_rows:
+            return [(np.setdiff1d(order, cases), cases)]
         n_folds = min(FOLDS, n_rows) if self.cv is None else self.cv
         return [
-            (np.sort(order[others]), np.intersect1d(order[fold], seen))
+            (np.sort(order[others]), np.intersect1d(order[fold], cases))
             for others, fold in KFold(n_folds, shuffle=True, random_state=0).split(order)
         ]
 
@@ -379,24 +315,24 @@ class KeywordAnnotator(BaseEstimator):
         tried: list[KeywordScorer],
         ready: list[KeywordScorer | None],
         shown: list[np.ndarray],
-        seen: np.ndarray,
+        cases: np.ndarray,
         folds: list[Fold],
     ) -> list[list[np.ndarray]]:
-        """For each scorer the scores of the rows ``seen`` without them: one (n_seen, n_words) per relevance."""
-        shape = (len(seen), len(self.words_))
+        """For each scorer the scores of the past ``cases`` without them: one (n_cases, n_words) per relevance."""
+        shape = (len(cases), len(self.words_))
         scores = [
-            fitted.left_out_scores(seen, self._keywords) if fitted else [np.empty(shape) for _ in range(one.n_scores)]
+            fitted.left_out_scores(cases, self._keywords) if fitted else [np.empty(shape) for _ in range(one.n_scores)]
             for one, fitted in zip(tried, ready, strict=True)
         ]
         in_folds = [(one, out) for one, fitted, out in zip(tried, ready, scores, strict=True) if fitted is None]
-        by_number = np.argsort(seen)
-        for others, asked in folds if in_folds else ():
+        by_number = np.argsort(cases)
+        for others, queries in folds if in_folds else ():
             keywords = csr_array(self._keywords[others])
-            place = by_number[np.searchsorted(seen, asked, sorter=by_number)]
+            place = by_number[np.searchsorted(cases, queries, sorter=by_number)]
             for one, out in in_folds:
                 rows = shown[one.sees_columns]
-                said = one.fit(rows[others], keywords).scores(rows[asked], keywords)
-                for every, some in zip(out, said, strict=True):
+                fold_scores = one.fit(rows[others], keywords).scores(rows[queries], keywords)
+                for every, some in zip(out, fold_scores, strict=True):
                     every[place] = some
         return scores
 
@@ -422,14 +358,14 @@ class KeywordAnnotator(BaseEstimator):
                 yield words[p[i, words] >= least], p[i], table[i : i + 1]
 
     def _annotation(self, words: np.ndarray, p: np.ndarray, table: NeighborTable) -> Annotation:
-        there = table.indices[0] >= 0
-        near = table.indices[0][there]
+        exists = table.indices[0] >= 0
+        near = table.indices[0][exists]
         has = self._keywords[near][:, words].toarray() > 0
         return Annotation(
             words=self.words_[words].tolist(),
             probabilities=p[words].tolist(),
             neighbors=near,
-            distances=table.distances[0][there],
+            distances=table.distances[0][exists],
             given_by=[near[column].tolist() for column in has.T],
             ids=names_of(near, self.ids_),
         )

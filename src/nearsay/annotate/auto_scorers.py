@@ -60,7 +60,7 @@ def auto_scorers(
     relevances: tuple[Relevance | str, ...],
     n_neighbors: int,
     *,
-    tells: bool,
+    can_project: bool,
 ) -> dict[str, KeywordScorer]:
     """The scorers to try, by name.
 
@@ -70,7 +70,7 @@ def auto_scorers(
     rows : (n_rows, n_columns)
     keywords : (n_rows, n_words) zeros and ones, by which ridges are chosen.
     relevances, n_neighbors : for all that find neighbors.
-    tells : whether some word tells rows apart, also in every fold; otherwise there is nothing to project to.
+    can_project : whether some word differs between rows in every fold; otherwise there is nothing to project to.
     """
     blocks = columns.blocks_
     scorers: dict[str, KeywordScorer] = {}
@@ -80,10 +80,10 @@ def auto_scorers(
     if columns.others_:
         name = "nearest, others" if scorers else "nearest"
         scorers[name] = KeywordScorer(JointNeighbors(columns.others_), relevances, n_neighbors, sees_columns=False)
-    for names, some in _there(PROJECTED, blocks) if tells else ():
+    for names, some in _existing(PROJECTED, blocks) if can_project else ():
         projected = TransformedNeighbors(make_pipeline(SomeColumns(some), KeywordProjection()))
         scorers[f"projection, {names}"] = KeywordScorer(projected, relevances, n_neighbors)
-    for names, some in _there(REGRESSED, blocks):
+    for names, some in _existing(REGRESSED, blocks):
         if sum(part.stop - part.start for part in some) * keywords.shape[1] <= MOST_WEIGHTS:
             chosen = KeywordRegression(SomeColumns(some), shrinkage="auto").fit(rows, keywords).shrinkage_
             regression = KeywordRegression(SomeColumns(some), shrinkage=chosen)
@@ -91,8 +91,8 @@ def auto_scorers(
     return scorers
 
 
-def _there(wanted: tuple[tuple[str, ...], ...], blocks: dict[str, slice]) -> Iterator[tuple[str, list[slice]]]:
-    """The blocks of each entry that there are, none twice, and what they are called."""
+def _existing(wanted: tuple[tuple[str, ...], ...], blocks: dict[str, slice]) -> Iterator[tuple[str, list[slice]]]:
+    """The existing blocks of each entry, none twice, and their names."""
     for names in dict.fromkeys(tuple(name for name in each if name in blocks) for each in wanted):
         if names:
             yield " and ".join(names), [blocks[name] for name in names]

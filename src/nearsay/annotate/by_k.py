@@ -1,4 +1,4 @@
-"""How good keywords are by the number of neighbors that pass them on: one search, every k."""
+"""Quality of keywords by number of neighbors: one search for every k."""
 
 from __future__ import annotations
 
@@ -49,12 +49,12 @@ def measures_by_k(
         raise InputError(f"table must be a NeighborTable, as nearest or an index gives it; got {table!r}.")
     score, rows, truth = as_score(relevance), Keywords.of(known), Keywords.of(Y)
     check_whole("n_keywords", n_keywords, least=1, most=len(rows.words))
-    found = []
+    measures = []
     for k in _as_numbers(ks):
         words = most(score(table.first(k), rows.matrix), n_keywords)
-        said = replace(rows, matrix=as_table(words, len(rows.words)))
-        found.append({"k": k, **keyword_measures(truth, said)})
-    return found
+        predicted = replace(rows, matrix=as_table(words, len(rows.words)))
+        measures.append({"k": k, **keyword_measures(truth, predicted)})
+    return measures
 
 
 def cross_validated_by_k(
@@ -68,7 +68,7 @@ def cross_validated_by_k(
     cv: int = 5,
     random_state: int | None = 0,
 ) -> list[dict[str, float]]:
-    """The same for neighbors of one kind, each row asked about once, in a fold that had no part in what was learned.
+    """The same cross-validated: each row is queried once, in a fold that had no part in what was learned.
 
     Neighbors are learned and searched once a fold, with the largest k. The measures are those of all rows together.
 

@@ -4,8 +4,8 @@
     score by scorer 2 ─► two columns ─┼─► one sigmoid for all words ─► a slope and a shift a word ─► probability
     how frequent the word is ──────────┘
 
-All of it is learned from scores of rows that had no part in them: each was left out, or was of another fold. A word's
-own sigmoid follows TagProp (Guillaumin et al. 2009), but is held near that of all words as far as its rows are few.
+All of it is learned from held-out scores. The sigmoid of a word follows TagProp (Guillaumin et al. 2009), but is held
+near that of all words as far as its rows are few.
 """
 
 from __future__ import annotations
@@ -17,17 +17,10 @@ import numpy as np
 from scipy.sparse import csr_array
 from scipy.special import expit
 
+from nearsay.annotate.sigmoid_fit import FAINT, RIDGE, Evaluation, least_log_loss, word_sigmoids
 from nearsay.core.arrays import row_blocks
 from nearsay.errors import InputError
 
-# Of a scorer's scores one column is the score divided by its usual largest; the other grows like its logarithm, from
-# this share of the largest on. Votes are best separated by the logarithm, regression scores as they are.
-FAINT = 0.002
-# How strongly a word's own slope and shift are held at those of all words: as by so many rows that have the word.
-HELD_SLOPE, HELD_SHIFT = 20.0, 4.0
-# Keeps columns that say the same thing from large weights of opposite sign.
-RIDGE = 1e-6
-NEWTON_STEPS = 30
 # Pairs of row and word whose columns are held at once.
 PAIRS_AT_ONCE = 2**17
 # Numbers in columns that are kept from step to step: 128 MB. Those of more pairs are computed at every step.
@@ -46,9 +39,9 @@ class KeywordCalibration:
     weights : (2 · n_scorers + 2,)
         For the two columns of every scorer, the log odds of the word, and a constant 1.
     log_odds : (n_words,)
-        Of a word for a row of which nothing is known.
+        Of a word for any row.
     slopes, shifts : (n_words,)
-        1 and 0 where a word goes with all others.
+        1 and 0 where a word shares the sigmoid of all.
     """
 
     usual: np.ndarray
@@ -59,7 +52,7 @@ class KeywordCalibration:
 
     @classmethod
     def learn(cls, scores: Sequence[np.ndarray], keywords: csr_array, share: np.ndarray) -> KeywordCalibration:
-        """Learn from rows that had no part in their scores.
+        """Learn from rows that were held out of their scores.
 
         Parameters
         ----------
@@ -76,17 +69,17 @@ class KeywordCalibration:
         array([[0.5],
                [0. ]])
         """
-        return cls.shared(scores, keywords, share)._with_own(scores, keywords)
+        return cls.shared(scores, keywords, share)._with_word_sigmoids(scores, keywords)
 
     @classmethod
     def shared(cls, scores: Sequence[np.ndarray], keywords: csr_array, share: np.ndarray) -> KeywordCalibration:
-        """The same with one sigmoid for all words: quick, and enough to hold scorers against each other."""
-        if not scores or any(said.shape != keywords.shape for said in scores):
+        """The same with one sigmoid for all words: quick, and enough to compare scorers."""
+        if not scores or any(each.shape != keywords.shape for each in scores):
             raise InputError(
                 f"Every scorer must score every row and word: arrays of shape {keywords.shape}; got"
-                f" {[said.shape for said in scores]}."
+                f" {[each.shape for each in scores]}."
             )
-        usual = np.array([float(np.abs(said).max(axis=1, initial=0.0).mean()) or 1.0 for said in scores])
+        usual = np.array([float(np.abs(each).max(axis=1, initial=0.0).mean()) or 1.0 for each in scores])
         n_rows = keywords.shape[0]
         # A word that all rows have, or none, is not certain for the next one.
         odds = (share * n_rows + 0.5) / ((1 - share) * n_rows + 0.5)
@@ -97,54 +90,52 @@ class KeywordCalibration:
 
     def proba(self, scores: Sequence[np.ndarray]) -> np.ndarray:
         """The probability of every word: (n_rows, n_words)."""
-        probability: np.ndarray = expit(self.slopes * self._log_odds(scores) + self.shifts)
+        probability: np.ndarray = expit(self.slopes * self._logits(scores) + self.shifts)
         return probability
 
     def losses(self, scores: Sequence[np.ndarray], keywords: csr_array) -> np.ndarray:
         """The log loss of every row, over all words: (n_rows,)."""
-        said = self.slopes * self._log_odds(scores) + self.shifts
-        surprise: np.ndarray = (
-            np.logaddexp(0.0, said).sum(axis=1) - np.asarray(keywords.multiply(said).sum(axis=1)).ravel()
-        )
-        return surprise
+        logits = self.slopes * self._logits(scores) + self.shifts
+        has_logits = np.asarray(keywords.multiply(logits).sum(axis=1)).ravel()
+        losses: np.ndarray = np.logaddexp(0.0, logits).sum(axis=1) - has_logits
+        return losses
 
     def past(self, scores: Sequence[np.ndarray], keywords: csr_array) -> np.ndarray:
-        """The probabilities of the rows this was learned from, but no row with a say in the sigmoids of its words.
+        """The probabilities of the rows this was learned from, each by word sigmoids of other folds.
 
-        What is learned from them, such as ``Worth``, is not fooled by words that few rows have.
+        What is learned from them, such as ``Worth``, is not misled by words that few rows have.
         """
         out = np.empty(keywords.shape)
         fold = np.arange(keywords.shape[0]) % FOLDS
         for one in range(FOLDS):
-            seen, unseen = fold != one, fold == one
-            if unseen.any() and seen.any():
-                learned = self._with_own([said[seen] for said in scores], csr_array(keywords[seen]))
-                out[unseen] = learned.proba([said[unseen] for said in scores])
-            else:
-                out[unseen] = self.proba([said[unseen] for said in scores])
+            others, held_out = fold != one, fold == one
+            learned = self
+            if held_out.any() and others.any():
+                learned = self._with_word_sigmoids([each[others] for each in scores], csr_array(keywords[others]))
+            out[held_out] = learned.proba([each[held_out] for each in scores])
         return out
 
     def _columns(self, scores: Sequence[np.ndarray]) -> np.ndarray:
-        """What the shared sigmoid sees of every pair: (n_rows · n_words, 2 · n_scorers + 2)."""
+        """The columns of every pair that the shared sigmoid weighs: (n_rows · n_words, 2 · n_scorers + 2)."""
         shape = scores[0].shape
         columns = np.empty((*shape, len(self.weights)))
-        for m, (said, usual) in enumerate(zip(scores, self.usual, strict=True)):
-            columns[..., 2 * m] = said / usual
-            columns[..., 2 * m + 1] = np.arcsinh(said / (FAINT * usual))
+        for m, (each, usual) in enumerate(zip(scores, self.usual, strict=True)):
+            columns[..., 2 * m] = each / usual
+            columns[..., 2 * m + 1] = np.arcsinh(each / (FAINT * usual))
         columns[..., -2] = self.log_odds
         columns[..., -1] = 1.0
         return columns.reshape(-1, len(self.weights))
 
-    def _log_odds(self, scores: Sequence[np.ndarray]) -> np.ndarray:
-        """What the shared sigmoid says, before it is one: (n_rows, n_words)."""
+    def _logits(self, scores: Sequence[np.ndarray]) -> np.ndarray:
+        """The logits of the shared sigmoid: (n_rows, n_words)."""
         out = np.empty(scores[0].shape)
         for part in _blocks(scores[0].shape):
-            few = [said[part] for said in scores]
+            few = [each[part] for each in scores]
             out[part] = (self._columns(few) @ self.weights).reshape(few[0].shape)
         return out
 
     def _best_weights(self, scores: Sequence[np.ndarray], keywords: csr_array) -> np.ndarray:
-        """The weights of least log loss, by Newton's steps, halved where one goes too far."""
+        """The weights of least log loss."""
         blocks = _blocks(keywords.shape)
         kept: list[tuple[np.ndarray, np.ndarray]] = []
 
@@ -153,62 +144,41 @@ class KeywordCalibration:
             if number < len(kept):
                 return kept[number]
             part = blocks[number]
-            found = self._columns([said[part] for said in scores]), keywords[part].toarray().ravel()
+            block = self._columns([each[part] for each in scores]), keywords[part].toarray().ravel()
             if number == len(kept) and (number + 1) * PAIRS_AT_ONCE * (len(self.weights) + 1) <= NUMBERS_KEPT:
-                kept.append(found)
-            return found
+                kept.append(block)
+            return block
 
-        def look(weights: np.ndarray) -> tuple[float, np.ndarray, np.ndarray]:
+        def evaluate(weights: np.ndarray) -> Evaluation:
             pull = RIDGE * keywords.shape[0] * keywords.shape[1]
-            loss, slope, bend = pull * float(weights @ weights) / 2, pull * weights, pull * np.eye(len(weights))
+            loss, gradient, hessian = pull * float(weights @ weights) / 2, pull * weights, pull * np.eye(len(weights))
             for columns, has in map(pairs, range(len(blocks))):
-                said = columns @ weights
-                p = expit(said)
-                loss += float(np.logaddexp(0.0, said).sum() - said @ has)
-                slope = slope + columns.T @ (p - has)
-                bend = bend + (columns * (p * (1 - p))[:, None]).T @ columns
-            return loss, slope, bend
+                logits = columns @ weights
+                p = expit(logits)
+                loss += float(np.logaddexp(0.0, logits).sum() - logits @ has)
+                gradient = gradient + columns.T @ (p - has)
+                hessian = hessian + (columns * (p * (1 - p))[:, None]).T @ columns
+            return loss, gradient, hessian
 
-        weights = self.weights
-        loss, slope, bend = look(weights)
-        for _ in range(NEWTON_STEPS):
-            step = np.linalg.solve(bend, slope)
-            size = 1.0
-            now = look(weights - step)
-            while now[0] > loss and size > 1e-6:
-                size /= 2
-                now = look(weights - size * step)
-            if not now[0] < loss:
-                break
-            done = loss - now[0] <= 1e-9 * abs(loss)
-            weights, (loss, slope, bend) = weights - size * step, now
-            if done:
-                break
-        return weights
+        return least_log_loss(self.weights, evaluate)
 
-    def _with_own(self, scores: Sequence[np.ndarray], keywords: csr_array) -> KeywordCalibration:
-        """The same with a slope and a shift for every word, by Newton's steps, all words at once."""
-        said = self._log_odds(scores)
-        has = np.asarray(keywords.sum(axis=0)).ravel()
-        has_said = np.asarray(keywords.multiply(said).sum(axis=0)).ravel()
-        more, shift = np.zeros(keywords.shape[1]), np.zeros(keywords.shape[1])
-        for _ in range(NEWTON_STEPS):
-            sums = np.zeros((5, keywords.shape[1]))
+    def _with_word_sigmoids(self, scores: Sequence[np.ndarray], keywords: csr_array) -> KeywordCalibration:
+        """The same with a slope and a shift for every word."""
+        logits = self._logits(scores)
+
+        def sums(more: np.ndarray, shift: np.ndarray) -> np.ndarray:
+            total = np.zeros((5, keywords.shape[1]))
             for part in _blocks(keywords.shape):
-                p = expit((1 + more) * said[part] + shift)
+                p = expit((1 + more) * logits[part] + shift)
                 bend = p * (1 - p)
-                by_said = bend * said[part]
-                terms = (p, p * said[part], bend, by_said, by_said * said[part])
-                sums += [term.sum(axis=0) for term in terms]
-            to_shift, to_more = has - sums[0] - HELD_SHIFT * shift, has_said - sums[1] - HELD_SLOPE * more
-            bend_shift, bend_both, bend_more = sums[2] + HELD_SHIFT, sums[3], sums[4] + HELD_SLOPE
-            determinant = bend_shift * bend_more - bend_both**2
-            steps = np.array([bend_more * to_shift - bend_both * to_more, bend_shift * to_more - bend_both * to_shift])
-            steps = np.clip(steps / determinant, -1.0, 1.0)  # far from the end a full step may overshoot
-            shift, more = shift + steps[0], more + steps[1]
-            if np.abs(steps).max(initial=0.0) < 1e-8:
-                break
-        return replace(self, slopes=1 + more, shifts=shift)
+                bend_logit = bend * logits[part]
+                terms = (p, p * logits[part], bend, bend_logit, bend_logit * logits[part])
+                total += [term.sum(axis=0) for term in terms]
+            return total
+
+        n_has, has_logits = (np.asarray(each.sum(axis=0)).ravel() for each in (keywords, keywords.multiply(logits)))
+        slopes, shifts = word_sigmoids(n_has, has_logits, sums)
+        return replace(self, slopes=slopes, shifts=shifts)
 
 
 def _blocks(shape: tuple[int, ...]) -> list[slice]:

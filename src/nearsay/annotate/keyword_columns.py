@@ -1,4 +1,4 @@
-"""The columns that the scorers of a default annotator learn from: vectors in the view that suits them, and nearness.
+"""The columns that the scorers of a default annotator learn from: vectors in their best view, and kernel features.
 
     vectors (Euclidean) ──► as given, standardized, unit length, … ──┬─► "vectors", to be searched
                                                                      ├─► few enough columns ──► "linear"
@@ -6,8 +6,8 @@
     others (histograms, …) ──────────────────────────────────────────┬─► searched as they are
                                                                      └─► nearness to landmarks ──► "kernel of others"
 
-Views are held against each other by what the nearest rows say, each row left out once; that is all that keywords are
-used for, so one table of columns serves every fold.
+Views are compared by the leave-one-out votes of the nearest rows; keywords are used for nothing else here, so one
+table of columns serves every fold.
 """
 
 from __future__ import annotations
@@ -54,7 +54,7 @@ def _root(X: np.ndarray) -> np.ndarray:
     return unit_length(np.sqrt(np.maximum(X, 0.0)))
 
 
-# How rows may be looked at before columns are brought to their scales.
+# Transforms of rows before columns are scaled.
 SHAPED: dict[str, Callable[[np.ndarray], np.ndarray]] = {
     "as given": _as_given,
     "standardized": _as_given,
@@ -65,7 +65,7 @@ SHAPED: dict[str, Callable[[np.ndarray], np.ndarray]] = {
 
 @dataclass(frozen=True)
 class ColumnView:
-    """A way to look at some columns, such that the squared distance of a row from the mean is 1 on average.
+    """A transform of some columns after which the mean squared distance of rows from their mean is 1.
 
     Attributes
     ----------
@@ -93,8 +93,8 @@ class ColumnView:
         return cls(name, divisors)
 
     def columns(self, X: np.ndarray) -> np.ndarray:
-        seen: np.ndarray = SHAPED[self.name](X) / self.divisors
-        return seen
+        columns: np.ndarray = SHAPED[self.name](X) / self.divisors
+        return columns
 
 
 class KeywordColumns(TransformerMixin, BaseEstimator):
@@ -110,7 +110,7 @@ class KeywordColumns(TransformerMixin, BaseEstimator):
     blocks_ : {name: slice}
         Where the vectors, columns for linear methods and nearness to landmarks stand.
     views_ : {name of a space: name of a view}
-        How the columns of each Euclidean space are seen.
+        The view of each Euclidean space.
     others_ : {name: (slice, Distance)}
         The other spaces, among the columns that came in.
     """
@@ -146,7 +146,7 @@ class KeywordColumns(TransformerMixin, BaseEstimator):
         self.blocks_: dict[str, slice] = {}
         parts = []
         if self._vectors:
-            vectors = self._seen(rows)
+            vectors = self._vector_columns(rows)
             parts.append(self._block(VECTORS, vectors))
             self.blocks_[LINEAR] = self.blocks_[VECTORS]
             if vectors.shape[1] > min(MOST_COLUMNS, len(vectors)):
@@ -164,7 +164,7 @@ class KeywordColumns(TransformerMixin, BaseEstimator):
         rows = as_rows(X, width=self.n_features_in_)
         parts = []
         if self._vectors:
-            vectors = self._seen(rows)
+            vectors = self._vector_columns(rows)
             parts.append(vectors)
             if self._directions is not None:
                 parts.append((vectors - self._mean) @ self._directions.T)
@@ -185,13 +185,13 @@ class KeywordColumns(TransformerMixin, BaseEstimator):
         self._near[name] = LandmarkFeatures(features, n_landmarks=LANDMARKS, n_components=COMPONENTS)
         return self._block(name, self._near[name].fit_transform(columns))
 
-    def _seen(self, rows: np.ndarray) -> np.ndarray:
-        """The Euclidean spaces beside each other, each in its view."""
+    def _vector_columns(self, rows: np.ndarray) -> np.ndarray:
+        """The Euclidean spaces side by side, each in its view."""
         units = [(rows[:, space.columns] / self._views[space.name][0], space.name) for space in self._vectors]
         return np.hstack([self._views[name][1].columns(columns) for columns, name in units])
 
     def _view(self, rows: np.ndarray, keywords: csr_array) -> tuple[float, ColumnView]:
-        """The unit of the columns, and the view in which the nearest rows say most about keywords."""
+        """The unit of the columns, and the view whose nearest rows predict keywords best."""
         scaled, unit = in_units(rows)
         scaled = scaled.astype(np.float64, copy=False)
         names = [name for name in SHAPED if name != "square roots at unit length" or scaled.min() >= 0]
@@ -212,9 +212,9 @@ def nearest_loss(columns: np.ndarray, keywords: csr_array) -> float:
     """The log loss, per row, of probabilities from the votes of the nearest other rows."""
     among = evenly(len(columns), COMPARED_AMONG)
     known = csr_array(keywords[among])
-    asked = evenly(len(among), max(2, min(COMPARED_BY, PAIRS_COMPARED // known.shape[1])))
+    queries = evenly(len(among), max(2, min(COMPARED_BY, PAIRS_COMPARED // known.shape[1])))
     index = NeighborIndex("sqeuclidean").fit(columns[among])
-    table = index.leave_one_out(min(NEIGHBORS, len(among) - 1), asked)
-    scores, past = [Relevance("distance").scores(table, known)], csr_array(known[asked])
+    table = index.leave_one_out(min(NEIGHBORS, len(among) - 1), queries)
+    scores, past = [Relevance("distance").scores(table, known)], csr_array(known[queries])
     share = np.asarray(known.mean(axis=0)).ravel()
     return float(KeywordCalibration.shared(scores, past, share).losses(scores, past).mean())

@@ -1,4 +1,4 @@
-"""Which scorers an annotator hears: the best one, then one after the other those that clearly lower the log loss."""
+"""Forward selection of scorers: the best one, then those that clearly lower the log loss."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from scipy.sparse import csr_array
 from nearsay.annotate.calibration import KeywordCalibration
 from nearsay.core.arrays import evenly
 
-# Pairs of row and word by which scorers are held against each other: with 260 words 1,000 rows.
+# Pairs of row and word by which scorers are compared: with 260 words 1,000 rows.
 MOST_PAIRS_JUDGED = 2**18
 
 Scores = Sequence[np.ndarray]
@@ -66,12 +66,12 @@ class ScorerChoices(Sequence[ScorerChoice]):
 
     @property
     def used(self) -> list[str]:
-        """The scorers that are heard."""
+        """The names of the scorers that are used."""
         return [one.scorer for one in self if one.used]
 
     @property
     def why(self) -> str:
-        """One line that says by what was chosen."""
+        """The criterion, in a line."""
         return f"log loss of {self.n_cases} past cases, per item: {self.together:.4f}"
 
     def rows(self) -> list[dict[str, Any]]:
@@ -107,7 +107,7 @@ def _cells(one: ScorerChoice) -> tuple[str, ...]:
 
 
 def choose_scorers(scores: Mapping[str, Scores], keywords: csr_array, share: np.ndarray) -> ScorerChoices:
-    """Choose from scorers by the scores that they gave to rows they had not seen.
+    """Choose scorers by their scores of held-out rows.
 
     The one of least log loss is used. Of the others, the one that lowers it most joins, as long as it does so by more
     than a standard error, and by more than what its weights would fit of pure chance: one nat of all rows for each.
@@ -119,28 +119,28 @@ def choose_scorers(scores: Mapping[str, Scores], keywords: csr_array, share: np.
     share : (n_words,)
         Of all rows, those that have the word.
     """
-    seen = evenly(keywords.shape[0], max(2, MOST_PAIRS_JUDGED // keywords.shape[1]))
-    known = csr_array(keywords[seen])
-    shown = {name: [said[seen] for said in each] for name, each in scores.items()}
+    cases = evenly(keywords.shape[0], max(2, MOST_PAIRS_JUDGED // keywords.shape[1]))
+    known = csr_array(keywords[cases])
+    shown = {name: [one[cases] for one in each] for name, each in scores.items()}
 
     def losses(names: Sequence[str]) -> np.ndarray:
-        heard = [said for name in names for said in shown[name]]
-        if not heard:  # how often each word is had says something by itself
-            heard = [np.zeros(known.shape)]
-        return KeywordCalibration.shared(heard, known, share).losses(heard, known)
+        combined = [one for name in names for one in shown[name]]
+        if not combined:  # the frequency of a word is information by itself
+            combined = [np.zeros(known.shape)]
+        return KeywordCalibration.shared(combined, known, share).losses(combined, known)
 
     alone = {name: losses([name]) for name in scores}
     used = [min(alone, key=lambda name: float(alone[name].mean()))]
-    now = alone[used[0]]
+    loss = alone[used[0]]
     while len(used) < len(scores):
         tried = {name: losses([*used, name]) for name in scores if name not in used}
         best = min(tried, key=lambda name: float(tried[name].mean()))
-        gain = now - tried[best]
+        gain = loss - tried[best]
         by_chance = 2 * len(shown[best])
         if not gain.sum() > by_chance + np.sqrt(len(gain)) * gain.std():
             break
         used.append(best)
-        now = tried[best]
+        loss = tried[best]
     without = {name: float(losses([one for one in used if one != name]).mean()) for name in used}
     tried_all = [ScorerChoice(name, float(alone[name].mean()), without.get(name)) for name in scores]
-    return ScorerChoices(tried_all, float(now.mean()), len(seen))
+    return ScorerChoices(tried_all, float(loss.mean()), len(cases))

@@ -1,4 +1,4 @@
-"""Which few words to give, once every word has a probability.
+"""Selection of the few words to give from the probabilities of all words.
 
 The most probable words are the frequent ones. Annotation is judged word by
 word, each counting alike, and there a frequent word wins little: one more
@@ -82,7 +82,7 @@ class Worth:
 
     @classmethod
     def learn(cls, p: Any, n_keywords: int, *, recall_weight: float = 1.0) -> Worth:
-        """Learn from the probabilities of past items, (n_items, n_words), by models that have not seen them.
+        """Learn from the probabilities of past items, (n_items, n_words), by models without them.
 
         Parameters
         ----------
@@ -100,9 +100,9 @@ class Worth:
         right, given = had / 2, 1.5 * had  # near where it ends: half of what is given is right
         for _ in range(ROUNDS):
             words = most(cls._of_counts(right, given, had, n_items, recall_weight).scores(p), n_keywords)
-            now_right = np.bincount(words.ravel(), np.take_along_axis(p, words, axis=1).ravel(), minlength=p.shape[1])
-            now_given = np.bincount(words.ravel(), minlength=p.shape[1])
-            right, given = right + STEP * (now_right - right), given + STEP * (now_given - given)
+            new_right = np.bincount(words.ravel(), np.take_along_axis(p, words, axis=1).ravel(), minlength=p.shape[1])
+            new_given = np.bincount(words.ravel(), minlength=p.shape[1])
+            right, given = right + STEP * (new_right - right), given + STEP * (new_given - given)
         return cls._of_counts(right, given, had, n_items, recall_weight)
 
     @classmethod
@@ -142,10 +142,10 @@ def measures_by_recall_weight(p: np.ndarray, keywords: csr_array, n_keywords: in
     rows = []
     for weight in RECALL_WEIGHTS:
         worth = Worth.learn(p, n_keywords, recall_weight=weight)
-        said = as_table(most(worth.scores(p), n_keywords), p.shape[1])
-        measured = [keyword_measures(keywords[part == one], said[part == one]) for one in range(part.max() + 1)]
+        predicted = as_table(most(worth.scores(p), n_keywords), p.shape[1])
+        measured = [keyword_measures(keywords[part == one], predicted[part == one]) for one in range(part.max() + 1)]
         mean = {
-            name: float(np.mean([found[name] for found in measured])) for name in ("precision", "recall", "words_found")
+            name: float(np.mean([one[name] for one in measured])) for name in ("precision", "recall", "words_found")
         }
         total = mean["precision"] + mean["recall"]
         mean["f1"] = 2 * mean["precision"] * mean["recall"] / total if total else 0.0

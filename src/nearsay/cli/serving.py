@@ -42,9 +42,8 @@ def serve(
     require("python_multipart", "web")
     uvicorn = require("uvicorn", "web")
     from nearsay.collection.live import LiveCollection
-    from nearsay.web.app import make_app
+    from nearsay.web.app import make_app, server_config
     from nearsay.web.rendering import prepare_pages
-    from nearsay.web.server.connections import server_config
 
     if not token and host not in HERE:
         raise InputError(f"Anybody could change the collection at {host}: leave --no-token out.")

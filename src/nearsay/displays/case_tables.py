@@ -26,7 +26,7 @@ LEGEND_TICKS = (0, 0.001, 0.01, 0.05, 0.1, 0.25, 0.5, 1)
 
 
 class CaseTableDisplay:
-    """What a posterior has learned from past cases: a bar chart of each simple table, a map of each joint one.
+    """The tables of past cases of a posterior: a bar chart of each simple table, a map of each joint one.
 
     Heights and shades are the probabilities that are read from the cells.
     Small tables have them written, with the number of past cases below; in a
@@ -111,8 +111,8 @@ def _is_of_classes(axis: str) -> bool:
 
 def _with_names(table: CaseTable, names: list[Any]) -> CaseTable:
     ticks = tuple(
-        [names[number] for number in own] if _is_of_classes(axis) else own
-        for axis, own in zip(table.axes, table.ticks, strict=True)
+        [names[number] for number in numbers] if _is_of_classes(axis) else numbers
+        for axis, numbers in zip(table.axes, table.ticks, strict=True)
     )
     return replace(table, ticks=ticks)
 
@@ -121,8 +121,8 @@ def without_empty_end(table: CaseTable) -> CaseTable:
     """The table up to the last cell with a case: beyond some rank nothing was ever true."""
     if _is_of_classes(table.axes[-1]):
         return table
-    seen = np.flatnonzero(np.atleast_2d(table.cases).any(axis=0))
-    end = int(seen[-1]) + 1 if len(seen) else len(table.ticks[-1])
+    nonempty = np.flatnonzero(np.atleast_2d(table.cases).any(axis=0))
+    end = int(nonempty[-1]) + 1 if len(nonempty) else len(table.ticks[-1])
     ticks = (*table.ticks[:-1], table.ticks[-1][:end])
     return replace(table, ticks=ticks, cases=table.cases[..., :end], probability=table.probability[..., :end])
 

@@ -1,10 +1,9 @@
-"""What all pictures share: colors that everyone can tell apart, fresh axes, little images."""
+"""Shared by all displays: colors, axes, checks of what is passed, small images."""
 
 from __future__ import annotations
 
 import math
 from collections.abc import Mapping
-from numbers import Real
 from pathlib import Path
 from typing import Any
 
@@ -16,7 +15,6 @@ from nearsay.data.replacing import replacing
 from nearsay.decision.hedged import HedgedClassifier
 from nearsay.displays.voronoi import Frame
 from nearsay.errors import InputError
-from nearsay.taxonomy.taxonomy import Taxonomy
 
 # Okabe and Ito (2008): told apart with any kind of color vision, but only seven.
 FEW_COLORS = ("#0072B2", "#E69F00", "#009E73", "#CC79A7", "#56B4E9", "#D55E00", "#F0E442")
@@ -56,8 +54,8 @@ def tinted(color: str, strength: float) -> tuple[float, float, float]:
     return red, green, blue
 
 
-def method_look(number: int, count: int, name: str) -> dict[str, Any]:
-    """How the line of one of ``count`` methods looks: a color, dashes and a marker of its own."""
+def method_style(number: int, count: int, name: str) -> dict[str, Any]:
+    """Color, dashes and marker of the line of one of ``count`` methods."""
     # Colors repeat after ten methods; there the dashes take one step more, so that no line comes twice.
     dashes = number + number // len(MANY_COLORS)
     return {
@@ -222,37 +220,15 @@ def by_method(given: Any, name: str = "answers") -> dict[str, Any]:
     >>> by_method([1, 2]), by_method({"votes": [1, 2]})
     ({'answers': [1, 2]}, {'votes': [1, 2]})
     """
-    methods = {str(method): own for method, own in given.items()} if isinstance(given, Mapping) else {name: given}
+    methods = {str(method): one for method, one in given.items()} if isinstance(given, Mapping) else {name: given}
     if not methods:
         raise InputError("There is nothing to draw: pass at least one method.")
-    return methods
-
-
-def by_method_and_number(given: Any, name: str = "answers") -> dict[str, dict[Any, Any]]:
-    """The same where each method gave something for several numbers: {number: …}, or {method: {number: …}}.
-
-    >>> by_method_and_number({5: "few", 20: "many"})
-    {'answers': {5: 'few', 20: 'many'}}
-    """
-    several = isinstance(given, Mapping) and any(isinstance(own, Mapping) for own in given.values())
-    methods = by_method(given if several else {name: given})
-    for method, own in methods.items():
-        if not isinstance(own, Mapping) or not own or not all(isinstance(number, Real) for number in own):
-            given_keys = f"the keys {list(own)}" if isinstance(own, Mapping) else type(own).__name__
-            raise InputError(f"{method!r} must be a mapping with numbers as keys, {{5: …, 10: …}}; got {given_keys}.")
     return methods
 
 
 def estimators_by_method(given: Any) -> dict[str, Any]:
     """{method: estimator}; one estimator alone goes by the name of its class."""
     return by_method(given, type(given).__name__)
-
-
-def most_probable_classes(y_prob: Any, classes: Any) -> np.ndarray:
-    """The label of the largest probability of each row, or its column where ``classes`` is None."""
-    columns = np.asarray(y_prob).argmax(axis=1)
-    named: np.ndarray = columns if classes is None else np.asarray(classes)[columns]
-    return named
 
 
 def check_hedged(estimator: Any) -> HedgedClassifier:
@@ -269,19 +245,6 @@ def leaf_probabilities(hedged: HedgedClassifier, X: Any) -> np.ndarray:
     """(n_rows, n_leaves) what a fitted HedgedClassifier gives the leaves of its taxonomy."""
     p_node: np.ndarray = hedged.predict_proba_nodes(X)
     return p_node[:, : hedged.taxonomy_.n_leaves]  # leaves are the first nodes
-
-
-def shared_taxonomy(estimators: Mapping[str, Any], taxonomy: Taxonomy | None) -> Taxonomy:
-    """The taxonomy given, else that of the first estimator that has one."""
-    if taxonomy is not None:
-        return taxonomy
-    own = [estimator.taxonomy_ for estimator in estimators.values() if hasattr(estimator, "taxonomy_")]
-    if not own:
-        raise InputError(
-            f"None of {', '.join(estimators)} is a fitted HedgedClassifier, which has a taxonomy. Pass taxonomy=."
-        )
-    found: Taxonomy = own[0]
-    return found
 
 
 def label_numbers(labels: Any, classes: np.ndarray, *, count: int) -> np.ndarray:

@@ -31,7 +31,7 @@ class EvidenceDisplay:
     Attributes
     ----------
     evidence : Evidence
-        What ``explain`` said about the query.
+        From ``explain``.
     neighbor_images : (n_shown, height, width)
     figure_, ax_
         Where it was drawn; there after ``plot``.
@@ -63,13 +63,13 @@ class EvidenceDisplay:
         query_image: Any = None,
         ax: Any = None,
     ) -> EvidenceDisplay:
-        """Ask a fitted NeighborClassifier about one row and show the images of its neighbors.
+        """Query a fitted NeighborClassifier with one row and show the images of its neighbors.
 
         Parameters
         ----------
         estimator : fitted NeighborClassifier
         X : (1, n_features) or (n_features,)
-            One row to ask about.
+            The query.
         y : optional
             Its true label, if that is known: named above the strip.
         images : (n, height, width)
@@ -113,16 +113,16 @@ class EvidenceDisplay:
         return self
 
     def _tiles(self) -> list[StripTile]:
-        answer, said = self.evidence.label, self.evidence
+        evidence = self.evidence
         return [
             StripTile(
                 image,
-                drawing.AGREES if label == answer else drawing.DISAGREES,
+                drawing.AGREES if label == evidence.label else drawing.DISAGREES,
                 str(label),
                 f"{distance:#.3g}",
-                dashed=bool(label != answer),
+                dashed=bool(label != evidence.label),
             )
-            for image, label, distance in zip(self.neighbor_images, said.labels, said.distances, strict=False)
+            for image, label, distance in zip(self.neighbor_images, evidence.labels, evidence.distances, strict=False)
         ]
 
 
@@ -133,8 +133,8 @@ def explained(estimator: Any, row: Any) -> Evidence:
             f"{type(estimator).__name__} has no explain, which finds the neighbors. Pass a NeighborClassifier,"
             " such as the estimator_ of a HedgedClassifier around one."
         )
-    found: Evidence = estimator.explain(row)[0]
-    return found
+    evidence: Evidence = estimator.explain(row)[0]
+    return evidence
 
 
 def strip_width(n_shown: int) -> float:
@@ -142,15 +142,15 @@ def strip_width(n_shown: int) -> float:
     return 1.0 + 1.05 * max(n_shown, 3)
 
 
-def headline(said: Any, n_shown: int, true_label: Any, names: Mapping[Any, str] | None = None) -> str:
+def headline(evidence: Evidence, n_shown: int, true_label: Any, names: Mapping[Any, str] | None = None) -> str:
     """The answer, whether it is right, and how many neighbors say so, of one query's evidence."""
-    k = len(said.neighbors)
-    parts = [f"says {word_of(said.label, names)} (p = {said.probability:.2f})"]
+    k = len(evidence.neighbors)
+    parts = [f"says {word_of(evidence.label, names)} (p = {evidence.probability:.2f})"]
     if true_label is not None:
-        parts.append("right" if true_label == said.label else f"really {word_of(true_label, names)}")
-    parts.append(f"{said.votes.get(said.label, 0)} of {k} neighbors" if k else "no neighbor was found")
-    if said.novelty is not None:
-        parts.append(f"novelty {said.novelty:.2f}")
+        parts.append("right" if true_label == evidence.label else f"really {word_of(true_label, names)}")
+    parts.append(f"{evidence.votes.get(evidence.label, 0)} of {k} neighbors" if k else "no neighbors")
+    if evidence.novelty is not None:
+        parts.append(f"novelty {evidence.novelty:.2f}")
     if k > n_shown:
         parts.append(f"the nearest {n_shown} shown")
     return drawing.as_written(drawing.in_lines(parts, int(strip_width(n_shown) / LETTER)))

@@ -1,4 +1,4 @@
-"""How good each number of neighbors is."""
+"""Accuracy and log posterior against the number of neighbors."""
 
 from __future__ import annotations
 
@@ -81,12 +81,13 @@ class KCurveDisplay:
         classes : (n_classes,) labels of the columns, sorted as in ``classifier.classes_``.
         ax : a pair of matplotlib axes, optional
         """
-        ((_, by_k),) = drawing.by_method_and_number({"": y_prob}).items()
-        ks = sorted(by_k)
+        if not isinstance(y_prob, Mapping) or not y_prob:
+            raise InputError(f"y_prob must map numbers of neighbors to probabilities, {{5: …, 10: …}}; got {y_prob!r}.")
+        ks = sorted(y_prob)
         curve = KCurve(
             np.array(ks),
-            np.array([accuracy(drawing.most_probable_classes(by_k[k], classes), y_true) for k in ks]),
-            np.array([mean_log_posterior(by_k[k], y_true, classes=classes) for k in ks]),
+            np.array([accuracy(_most_probable(y_prob[k], classes), y_true) for k in ks]),
+            np.array([mean_log_posterior(y_prob[k], y_true, classes=classes) for k in ks]),
         )
         return cls(**curve._asdict(), chosen=curve.best).plot(ax=ax)
 
@@ -116,6 +117,12 @@ class KCurveDisplay:
         panel.grid(axis="y", color="#e6e6e6", linewidth=0.8)
         panel.set_axisbelow(True)
         drawing.quiet(panel)
+
+
+def _most_probable(y_prob: Any, classes: Any) -> np.ndarray:
+    columns = np.asarray(y_prob).argmax(axis=1)
+    labels: np.ndarray = columns if classes is None else np.asarray(classes)[columns]
+    return labels
 
 
 def _curve_of_rows(estimator: Any, X: Any, y: Any) -> KCurve:

@@ -17,7 +17,7 @@ class NeighborhoodDisplay:
     """One query in the plane with its neighbors, and the vote beside it.
 
     Build it with :meth:`from_estimator`; there is no ``from_predictions``,
-    because it draws where rows lie, not what was said about them.
+    because it draws where rows lie, not predictions.
 
     Attributes
     ----------
@@ -26,7 +26,7 @@ class NeighborhoodDisplay:
     place : (2,)
         Where the query is drawn.
     evidence : Evidence
-        What ``explain`` said about the query: neighbors, vote, label, probability.
+        From ``explain``: neighbors, vote, label, probability.
     figure_, ax_, vote_ax_
         Where it was drawn; there after ``plot``.
 
@@ -70,7 +70,7 @@ class NeighborhoodDisplay:
         query_image: Any = None,
         ax: Any = None,
     ) -> NeighborhoodDisplay:
-        """Ask a fitted NeighborClassifier about one query and draw what its neighbors say.
+        """Query a fitted NeighborClassifier with one row and draw the votes of its neighbors.
 
         Parameters
         ----------
@@ -80,7 +80,7 @@ class NeighborhoodDisplay:
         y : (n,)
             Their labels.
         query : (n_features,)
-            One row to ask about.
+            The row to draw among the others.
         embed : fitted transformer, optional
             Brings rows to the plane (``PCA(2).fit(X)``). Needed unless rows have two columns. The
             neighbors are still those among the full rows, so links can cross nearer-looking rows.
@@ -91,16 +91,15 @@ class NeighborhoodDisplay:
         ax : matplotlib axes, optional
             Where to draw; a new figure by default.
         """
-        asked = drawing.one_row(query)
-        places = [X, asked] if embed is None else [embed.transform(X), embed.transform(asked)]
+        row = drawing.one_row(query)
+        places = [X, row] if embed is None else [embed.transform(X), embed.transform(row)]
         instead = "Pass embed=PCA(2).fit(X), or another fitted transformer that brings rows to the plane."
         points = drawing.as_plane(places[0], instead=instead)
         place = drawing.as_plane(places[1], name="query", instead=instead)[0]
         classes = np.asarray(estimator.classes_)
-        evidence = estimator.explain(asked)[0]
+        evidence = estimator.explain(row)[0]
         drawing.check_holds(evidence.neighbors, len(points), name="X")
         pictures = None if images is None else drawing.as_images(images, count=len(points))
-        own = None if query_image is None else drawing.as_image(query_image)
         display = cls(
             points=points,
             labels=drawing.label_numbers(y, classes, count=len(points)),
@@ -108,7 +107,7 @@ class NeighborhoodDisplay:
             place=place,
             evidence=evidence,
             images=pictures,
-            query_image=own,
+            query_image=None if query_image is None else drawing.as_image(query_image),
         )
         return display.plot(ax=ax)
 
@@ -158,9 +157,9 @@ class NeighborhoodDisplay:
             marker = drawing.marker(int(number))
             ours = (self.labels == number) & ~as_picture
             pale = drawing.tinted(colors[number], 0.5)
-            near_look = {"s": 44, "color": colors[number], "edgecolors": drawing.INK, "zorder": 4}
+            near_style = {"s": 44, "color": colors[number], "edgecolors": drawing.INK, "zorder": 4}
             ax.scatter(*self.points[ours & ~near].T, s=22, color=[pale], marker=marker, linewidths=0, zorder=1)
-            ax.scatter(*self.points[ours & near].T, marker=marker, **near_look)
+            ax.scatter(*self.points[ours & near].T, marker=marker, **near_style)
 
     def _draw_query(self, ax: Any) -> None:
         if self.query_image is not None:
@@ -182,6 +181,6 @@ class NeighborhoodDisplay:
         inset.invert_yaxis()
         inset.set_xlim(0, max(counts) * 2)  # half the width is for the words
         inset.set_axis_off()
-        said = f"{sum(counts)} neighbors\nsays {self.evidence.label} (p = {self.evidence.probability:.2f})"
-        inset.set_title(drawing.as_written(said), loc="left", fontsize="medium")
+        title = f"{sum(counts)} neighbors\nsays {self.evidence.label} (p = {self.evidence.probability:.2f})"
+        inset.set_title(drawing.as_written(title), loc="left", fontsize="medium")
         return inset

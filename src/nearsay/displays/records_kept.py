@@ -38,7 +38,7 @@ class RecordDisplay(BinsDisplay):
     (array([1.]), array([0.67]))
     """
 
-    said = "share right among past cases like the answer"
+    x_label = "share right among past cases like the answer"
 
     def __init__(self, *, bins: ReliabilityBins, gap: float, name: str) -> None:
         self.bins = bins

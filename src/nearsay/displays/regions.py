@@ -181,8 +181,8 @@ class DecisionRegionsDisplay:
                 drawing.draw_thumbnail(ax, image, point, colors[number], size=drawing.THUMBNAIL_POINTS, layer=3)
             return
         for number in names:
-            look = {"s": 34, "color": colors[number], "edgecolors": "white", "linewidths": 0.8, "zorder": 3}
-            ax.scatter(*self.points[self.labels == number].T, marker=drawing.marker(number), **look)
+            style = {"s": 34, "color": colors[number], "edgecolors": "white", "linewidths": 0.8, "zorder": 3}
+            ax.scatter(*self.points[self.labels == number].T, marker=drawing.marker(number), **style)
 
 
 def grid_lines(frame: Frame, resolution: int) -> tuple[np.ndarray, np.ndarray]:

@@ -15,11 +15,10 @@ CURVE = "reliability curve"
 
 
 class BinsDisplay:
-    """What was said of answers, in bins, against the share that was right: a curve that should follow the diagonal."""
+    """Confidence of answers, in bins, against the share that was right: a curve that should follow the diagonal."""
 
     bins: ReliabilityBins
-    # What the horizontal axis shows.
-    said: str
+    x_label: str
 
     @property
     def _legend(self) -> str:
@@ -29,7 +28,7 @@ class BinsDisplay:
     def plot(self, ax: Any = None) -> Self:
         """Draw on ``ax``, beside earlier curves, or on a new figure."""
         ax = drawing.fresh_axes(5.2, 5.0) if ax is None else ax
-        draw_bins(ax, self.bins, self._legend, self.said)
+        draw_bins(ax, self.bins, self._legend, self.x_label)
         self.ax_, self.figure_ = ax, ax.figure
         return self
 
@@ -58,7 +57,7 @@ class ReliabilityDisplay(BinsDisplay):
     'votes (ECE 0.100)'
     """
 
-    said = "confidence in the answer"
+    x_label = "confidence in the answer"
 
     def __init__(self, *, bins: ReliabilityBins, calibration_error: float, name: str) -> None:
         self.bins = bins
@@ -119,8 +118,8 @@ class ReliabilityDisplay(BinsDisplay):
         return f"{self.name} (ECE {self.calibration_error:.3f})"
 
 
-def draw_bins(ax: Any, bins: ReliabilityBins, label: str, said: str) -> None:
-    """What was said, bin by bin, against the share that was right, beside what is drawn there already."""
+def draw_bins(ax: Any, bins: ReliabilityBins, label: str, x_label: str) -> None:
+    """Draw confidence, bin by bin, against the share that was right, in the next color of the axes."""
     before = sum(line.get_gid() == CURVE for line in ax.lines)
     if before == 0:
         ax.axline((1, 1), slope=1, color=drawing.PALE_INK, linewidth=1.0, linestyle="--", zorder=0)
@@ -141,7 +140,7 @@ def draw_bins(ax: Any, bins: ReliabilityBins, label: str, said: str) -> None:
         zorder=3,
     )
     _fit_square(ax)
-    ax.set(xlabel=said, ylabel="share of answers that are right")
+    ax.set(xlabel=x_label, ylabel="share of answers that are right")
     ax.legend(loc="best", frameon=False)
     drawing.quiet(ax)
 

@@ -1,1 +1,1 @@
-"""Plain dictionaries that the command line shows, and the report: what is installed, how good answers are, the tour."""
+"""Plain dictionaries that command line and page show, and the HTML report: the installation, how good answers are."""

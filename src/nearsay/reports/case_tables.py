@@ -1,4 +1,4 @@
-"""The tables of past cases that a posterior reads its probabilities from, in plain values."""
+"""The tables of past cases of a posterior, in plain values."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ def _plain(table: CaseTable) -> dict[str, Any]:
     named: dict[str, Any] = {"name": table.name, "axes": list(table.axes), "shape": list(table.cases.shape)}
     if max(table.cases.shape, default=0) > MOST_CELLS:
         return {**named, "too_large": True, "ticks": None, "cases": None, "probability": None}
-    ticks = [[tick if isinstance(tick, str) else float(tick) for tick in own] for own in table.ticks]
+    ticks = [[tick if isinstance(tick, str) else float(tick) for tick in axis] for axis in table.ticks]
     return {
         **named,
         "too_large": False,

@@ -1,4 +1,4 @@
-"""What nearsay finds on this machine: versions, threads, optional packages, data sets."""
+"""The installation: versions, threads, optional packages, data sets."""
 
 from __future__ import annotations
 
@@ -76,10 +76,10 @@ def requirements() -> dict[str, list[str]]:
     """
     needed: dict[str, list[str]] = {"": []}
     try:
-        told = metadata.requires("nearsay") or []
+        lines = metadata.requires("nearsay") or []
     except metadata.PackageNotFoundError:
-        told = []
-    for line in told:
+        lines = []
+    for line in lines:
         package = re.split(r"[^A-Za-z0-9._-]", line, maxsplit=1)[0]
         extra = re.search(r"""extra == ['"]([^'"]+)""", line)
         needed.setdefault(extra[1] if extra else "", []).append(package)

@@ -1,24 +1,20 @@
 """The report of an evaluation as one HTML file to open, send or print: no script, nothing loaded from elsewhere.
 
-The figures come from a summary (``evaluation_summary``), the pictures from
-displays; here they are only put on a page. What the summary does not have is
-left out.
+All figures come from a summary (``evaluation_summary``); what it does not have is left out.
 """
 
 from __future__ import annotations
 
 import base64
-import io
 import os
-import re
 from collections.abc import Iterable, Mapping, Sequence
 from html import escape
 from pathlib import Path
 from typing import Any
 
 from nearsay.data.replacing import as_text, replacing
-from nearsay.displays.drawing import FEW_COLORS, INK
 from nearsay.errors import InputError
+from nearsay.reports.svg_charts import curve_svg, reliability_svg
 
 STYLE = Path(__file__).with_name("report.css")
 CLASSES_SHOWN = 12
@@ -26,60 +22,41 @@ NEIGHBORS_SHOWN = 10
 LINES_SHOWN = 2
 # The first bytes of the pictures that browsers show.
 PICTURES = {b"\x89PNG": "image/png", b"\xff\xd8\xff": "image/jpeg", b"GIF8": "image/gif", b"RIFF": "image/webp"}
-# Colors of the pictures that have another one in the dark.
-COLORS = {
-    "#000000": "currentColor",
-    INK: "currentColor",
-    "#ffffff": "var(--ground)",
-    "#e6e6e6": "var(--line)",
-    FEW_COLORS[0].lower(): "var(--accent)",
-}
 CALIBRATED, ALMOST = 0.03, 0.08
 NO_BREAK = "\u00a0"
 
 
-def write_report(
-    path: str | os.PathLike[str],
-    summary: Mapping[str, Any],
-    figures: Mapping[str, Any] | None = None,
-    *,
-    overwrite: bool = False,
-) -> None:
+def write_report(path: str | os.PathLike[str], summary: Mapping[str, Any], *, overwrite: bool = False) -> None:
     """Write one self-contained HTML file with the figures of an evaluation.
 
     Parameters
     ----------
     path
-        Where to; a file that is there is kept unless ``overwrite``.
+        Where to; an existing file is kept unless ``overwrite``.
     summary : dict
-        As ``evaluation_summary`` gives it. A mistake may also have a ``picture``: the bytes of a PNG, JPEG, GIF or WebP
-        file.
-    figures : {name: matplotlib figure, display, or bytes of a picture}, optional
-        ``reliability`` and ``hedging`` have their places; others follow at the end under their names.
+        From ``evaluation_summary``. With ``curve`` (from ``hedging_points``) the trade-off of hedged answers is drawn.
+        A mistake may have a ``picture``: the bytes of a PNG, JPEG, GIF or WebP file.
     """
     check_free(path, overwrite=overwrite)
-    page = report_html(summary, figures or {})
+    page = report_html(summary)
     with replacing(Path(path)) as out, as_text(out) as text:
         text.write(page)
 
 
 def check_free(path: str | os.PathLike[str], *, overwrite: bool) -> None:
-    """Raise an error where a file is there already and is to be kept."""
+    """Raise an error where a file exists and is to be kept."""
     if Path(path).exists() and not overwrite:
-        name = Path(path).name
-        raise InputError(f"{name} is there already. Pass overwrite=True to replace it, or name another file.")
+        raise InputError(f"{Path(path).name} exists already. Pass overwrite=True to replace it, or name another file.")
 
 
-def report_html(summary: Mapping[str, Any], figures: Mapping[str, Any]) -> str:
+def report_html(summary: Mapping[str, Any]) -> str:
     """The page itself."""
-    drawn = {name: _picture(name, figure) for name, figure in figures.items()}
-    known = ("reliability", "hedging")
     sections = [
         _head(summary),
         _tiles(summary),
         '<div class="pair">',
-        _calibration(summary, drawn.get("reliability", "")),
-        _hedging(summary.get("hedging"), drawn.get("hedging", "")),
+        _calibration(summary),
+        _hedging(summary.get("hedging"), summary.get("curve")),
         "</div>",
         '<div class="pair">',
         _classes(summary.get("classes", [])),
@@ -87,7 +64,6 @@ def report_html(summary: Mapping[str, Any], figures: Mapping[str, Any]) -> str:
         "</div>",
         _keywords(summary.get("keywords")),
         _mistakes(summary.get("mistakes", [])),
-        *(_section(name, "", picture) for name, picture in drawn.items() if name not in known),
     ]
     title = escape(str(summary.get("title") or "Evaluation"))
     style = STYLE.read_text(encoding="utf-8")
@@ -115,8 +91,8 @@ def _head(summary: Mapping[str, Any]) -> str:
         base = summary.get("always_the_most_common")
         if base is not None:
             sentence += f" Always naming the most common class would be right in {escape(_percent(base))}."
-    told = f'<p class="how">{escape(how)}</p>' if how else ""
-    return f'<header><h1>{escape(title)}</h1>{told}<p class="lead">{sentence}</p></header>'
+    method = f'<p class="how">{escape(how)}</p>' if how else ""
+    return f'<header><h1>{escape(title)}</h1>{method}<p class="lead">{sentence}</p></header>'
 
 
 def _tiles(summary: Mapping[str, Any]) -> str:
@@ -128,71 +104,69 @@ def _tiles(summary: Mapping[str, Any]) -> str:
     if "calibration_error" in summary:
         error = summary["calibration_error"]
         verdict = "well calibrated" if error <= CALIBRATED else "fairly calibrated" if error <= ALMOST else "off"
-        told = f"probabilities are {verdict}: off by {_percent(error)} on average"
-        tiles.append(("Calibration error", f"{error:.3f}", told))
+        text = f"probabilities are {verdict}: off by {_percent(error)} on average"
+        tiles.append(("Calibration error", f"{error:.3f}", text))
     if "mean_log_posterior" in summary:
         value = summary["mean_log_posterior"]
         tiles.append(("Log posterior", _signed(value), "mean log of the probability of the truth; 0 is perfect"))
-    at_asked = (summary.get("hedging") or {}).get("at_asked")
-    if at_asked:
-        told = f"of the information of a full answer, while right in {_percent(at_asked['accuracy'])}"
-        tiles.append(("Hedged answers say", _percent(at_asked["gain"]), told))
+    hedged = (summary.get("hedging") or {}).get("at_asked")
+    if hedged:
+        text = f"of the information of a full answer, while right in {_percent(hedged['accuracy'])}"
+        tiles.append(("Hedged answers say", _percent(hedged["gain"]), text))
     if summary.get("keywords"):
         measures = summary["keywords"]
-        told = f"precision {_percent(measures['precision'])}, recall {_percent(measures['recall'])}"
-        tiles.append(("Keywords, F1", f"{measures['f1']:.2f}", told))
+        text = f"precision {_percent(measures['precision'])}, recall {_percent(measures['recall'])}"
+        tiles.append(("Keywords, F1", f"{measures['f1']:.2f}", text))
     shown = "".join(
-        f"<li><span>{name}</span><b>{escape(value)}</b><small>{escape(told)}</small></li>"
-        for name, value, told in tiles
+        f"<li><span>{name}</span><b>{escape(value)}</b><small>{escape(text)}</small></li>"
+        for name, value, text in tiles
     )
     return f'<ul class="tiles">{shown}</ul>' if tiles else ""
 
 
-def _calibration(summary: Mapping[str, Any], picture: str) -> str:
+def _calibration(summary: Mapping[str, Any]) -> str:
     bins = summary.get("reliability", [])
-    if not bins and not picture:
+    if not bins:
         return ""
     rows = [(_percent(b["confidence"]), _percent(b["accuracy"]), f"{b['n_items']:,}") for b in bins]
-    told = "Where an answer was given 80 %, about 80 % of such answers should be right: points near the dashed line."
-    return _section(
-        "Can the probabilities be trusted?",
-        told,
-        picture + _table(("said", "was right", "answers"), rows, folded="The same in numbers"),
-    )
+    text = "Where an answer was given 80 %, about 80 % of such answers should be right: points near the dashed line."
+    table = _table(("said", "was right", "answers"), rows, folded="The same in numbers")
+    return _section("Can the probabilities be trusted?", text, f"<figure>{reliability_svg(bins)}</figure>{table}")
 
 
-def _hedging(hedging: Mapping[str, Any] | None, picture: str) -> str:
+def _hedging(hedging: Mapping[str, Any] | None, curve: Sequence[dict[str, float]] | None) -> str:
     if not hedging:
         return ""
     rows = [(_percent(p["asked"]), _percent(p["accuracy"]), _percent(p["gain"])) for p in hedging["points"]]
-    told = (
+    text = (
         "An unsure answer may name a larger group (“a bird”) instead of a class. Further left it says less and is right"
         f" more often. The dashed line is the accuracy asked for, {_percent(hedging['asked'])}."
     )
-    head = ("asked for", "was right", "information")
-    return _section("How specific, how right?", told, picture + _table(head, rows, folded="The same in numbers"))
+    chart = curve_svg(curve, hedging["asked"], hedging["at_asked"], hedging.get("said")) if curve else ""
+    table = _table(("asked for", "was right", "information"), rows, folded="The same in numbers")
+    return _section("How specific, how right?", text, (f"<figure>{chart}</figure>" if chart else "") + table)
 
 
 def _classes(classes: list[Mapping[str, Any]]) -> str:
     if not classes:
         return ""
     shown, rest = classes[:CLASSES_SHOWN], classes[CLASSES_SHOWN:]
-    head = ("class", "items", "found", "right when said")
+    head = ("class", "items", "recall", "precision")
 
     def rows(some: list[Mapping[str, Any]]) -> list[tuple[str, ...]]:
         return [(escape(str(c["label"])), f"{c['n_items']:,}", _bar(c["recall"]), _bar(c["precision"])) for c in some]
 
     more = _table(head, rows(rest), folded=f"{len(rest)} more classes", raw=True) if rest else ""
-    told = "Those with most mistakes first." if len(classes) > 1 else ""
-    return _section("Class by class", told, _table(head, rows(shown), raw=True) + more)
+    text = "Those with most mistakes first." if len(classes) > 1 else ""
+    return _section("Class by class", text, _table(head, rows(shown), raw=True) + more)
 
 
 def _confused(pairs: list[Mapping[str, Any]]) -> str:
     if not pairs:
         return ""
     rows = [(escape(str(c["label"])), escape(str(c["said"])), f"{c['n_items']:,}", _bar(c["share"])) for c in pairs]
-    told = "A class and what was said instead."
-    return _section("Most confused", told, _table(("it is", "it was called", "times", "share"), rows, raw=True))
+    text = "A class, and the answer given instead."
+    return _section("Most confused", text, _table(("it is", "it was called", "times", "share"), rows, raw=True))
 
 
 def _keywords(measures: Mapping[str, Any] | None) -> str:
@@ -210,8 +184,8 @@ def _keywords(measures: Mapping[str, Any] | None) -> str:
 def _mistakes(mistakes: list[Mapping[str, Any]]) -> str:
     if not mistakes:
         return ""
-    told = "The neighbors of these items contradict their labels. Either the answer is wrong, or the label is."
-    return _section("Likely mistakes", told, f'<div class="cards">{"".join(map(_card, mistakes))}</div>')
+    text = "The neighbors of these items contradict their labels. Either the answer is wrong, or the label is."
+    return _section("Likely mistakes", text, f'<div class="cards">{"".join(map(_card, mistakes))}</div>')
 
 
 def _card(mistake: Mapping[str, Any]) -> str:
@@ -240,8 +214,8 @@ def _text(lines: list[str]) -> str:
 # ------------------------------------------------------------------ parts of the page
 
 
-def _section(title: str, told: str, content: str) -> str:
-    sentence = f"<p>{escape(told)}</p>" if told else ""
+def _section(title: str, text: str, content: str) -> str:
+    sentence = f"<p>{escape(text)}</p>" if text else ""
     return f"<section><h2>{escape(title)}</h2>{sentence}{content}</section>"
 
 
@@ -284,43 +258,8 @@ def _signed(value: float) -> str:
     return "−∞" if value == float("-inf") else f"{value:.3f}".replace("-", "−")
 
 
-def _picture(name: str, figure: Any) -> str:
-    """An inline SVG, or an image within the page."""
-    if isinstance(figure, bytes):
-        return f"<figure>{_data_image(figure, name)}</figure>"
-    figure = getattr(figure, "figure_", figure)
-    if not hasattr(figure, "savefig"):
-        raise InputError(
-            f"The figure {name!r} must be a matplotlib figure, a display or the bytes of a picture;"
-            f" got {type(figure).__name__}."
-        )
-    return f"<figure>{_svg(name, figure)}</figure>"
-
-
 def _data_image(content: bytes, alternative: str) -> str:
     kind = next((kind for start, kind in PICTURES.items() if content.startswith(start)), None)
     if kind is None:
         raise InputError(f"The picture of {alternative} is not a PNG, JPEG, GIF or WebP file.")
     return f'<img alt="{escape(alternative)}" src="data:{kind};base64,{base64.b64encode(content).decode()}">'
-
-
-def _svg(name: str, figure: Any) -> str:
-    """The figure as SVG in the colors of the page: ink is the color of text, and white that of the ground."""
-    import matplotlib
-
-    out = io.StringIO()
-    with matplotlib.rc_context({"svg.fonttype": "none", "svg.hashsalt": name}):
-        figure.savefig(out, format="svg", transparent=True, metadata={"Date": None, "Creator": None})
-    drawing = out.getvalue()
-    drawing = drawing[drawing.index("<svg") :]
-    drawing = re.sub(r"<metadata>.*?</metadata>", "", drawing, flags=re.DOTALL)
-    for color, of_the_page in COLORS.items():
-        drawing = drawing.replace(f": {color}", f": {of_the_page}")
-    drawing = re.sub(r"font: ([\d.]+px) [^;\"]+", r"font: \1 system-ui, sans-serif", drawing)
-    # Several drawings on a page must not share the names of their parts.
-    prefix = re.sub(r"\W", "-", name)
-    drawing = re.sub(r'(\bid="|href="#|url\(#)', rf"\1{prefix}-", drawing)
-    size = re.search(r'viewBox="0 0 ([\d.]+) ([\d.]+)"', drawing)
-    whole = "" if size is None else f' style="max-width:{float(size[1]) * 1.5:.0f}px"'
-    named = f'<svg role="img" aria-label="{escape(name)}"{whole} '
-    return named + re.sub(r'^<svg |\s(?:width|height)="[\d.]+pt"', " ", drawing, count=3).lstrip()

@@ -1,4 +1,4 @@
-"""How fast exact search is on this machine, beside scikit-learn's, in one process."""
+"""Queries a second of exact search on this machine, compared with scikit-learn."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""One plain dict of a fitted classifier and how it did: what the command line, the page and the docs show."""
+"""A fitted classifier and its results as one plain dict."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from nearsay.posterior.methods.named import name_of
 
 
 def summarize(classifier: NeighborClassifier, X_test: Any, y_test: Any) -> dict[str, Any]:
-    """What the classifier is and how it does on rows it has not seen, in plain values.
+    """The settings of a classifier and its results on new rows, in plain values.
 
     >>> X, y = [[0], [1], [10], [11]], ["low", "low", "high", "high"]
     >>> clf = NeighborClassifier(n_neighbors=1, posterior="proportional").fit(X, y)

@@ -1,6 +1,6 @@
-"""Charts as SVG that takes its colors from the sheet of its page: attributes and classes only, no style in it.
+"""Charts of page and report as SVG text: classes only, so that the style sheet of the page sets the colors.
 
-Each gives one text to be put into a page as it is: names in it are escaped.
+Names in it are escaped.
 """
 
 from __future__ import annotations
@@ -35,49 +35,50 @@ def reliability_svg(bins: Sequence[dict[str, Any]]) -> str:
     >>> drawn.startswith("<svg"), drawn.count("<circle"), "style" in drawn
     (True, 1, False)
     """
-    said = np.array([each["confidence"] for each in bins])
+    confidence = np.array([each["confidence"] for each in bins])
     right = np.array([each["accuracy"] for each in bins])
     low, high = likely_range(right, np.array([each["n_items"] for each in bins], np.float64))
-    start = float(np.floor(10 * min([1.0, *said.tolist(), *low.tolist()])) / 10) if len(bins) else 0.0
+    start = float(np.floor(10 * min([1.0, *confidence.tolist(), *low.tolist()])) / 10) if len(bins) else 0.0
     start = min(max(start, 0.0), 0.9)
     ranges = "".join(
-        f'<line class="range" {_line(x, a, x, b, start, start)}/>' for x, a, b in zip(said, low, high, strict=True)
+        f'<line class="range" {_line(x, a, x, b, start, start)}/>'
+        for x, a, b in zip(confidence, low, high, strict=True)
     )
-    points = "".join(_dot(x, y, start, start, "point") for x, y in zip(said, right, strict=True))
-    line = f'<polyline class="curve" points="{_points(said, right, start, start)}"/>'
+    points = "".join(_dot(x, y, start, start, "point") for x, y in zip(confidence, right, strict=True))
+    line = f'<polyline class="curve" points="{_points(confidence, right, start, start)}"/>'
     diagonal = f'<line class="even" {_line(start, start, 1, 1, start, start)}/>'
-    told = "How sure the answers were against how often they were right; on the dashed line both are the same"
+    caption = "How sure the answers were against how often they were right; on the dashed line both are the same"
     return _frame(
-        told, "how sure the answer was", "share that was right", start, start, diagonal + ranges + line + points
+        caption, "how sure the answer was", "share that was right", start, start, diagonal + ranges + line + points
     )
 
 
 def curve_svg(
     curve: Sequence[dict[str, float]],
-    asked: float,
+    target: float,
     best: dict[str, float] | None,
-    said: dict[str, float] | None = None,
+    reached: dict[str, float] | None = None,
 ) -> str:
-    """How specific hedged answers are at each accuracy, and the accuracy ``asked`` as a line.
+    """How specific hedged answers are at each accuracy, with the ``target`` accuracy as a line.
 
-    Marked are the ``best`` point of the curve that keeps it, and what was really ``said``, which need not lie on it.
+    Marked are the ``best`` point of the curve that keeps it, and what was ``reached``, which need not lie on it.
 
     >>> curve_svg([{"accuracy": 0.7, "gain": 0.9}, {"accuracy": 1.0, "gain": 0.2}], 0.9, None).count("<circle")
     0
     """
-    reached, gain = (np.array([each[name] for each in curve]) for name in ("accuracy", "gain"))
-    marks = [asked, *reached.tolist(), *([said["accuracy"]] if said else [])]
+    accuracy, gain = (np.array([each[name] for each in curve]) for name in ("accuracy", "gain"))
+    marks = [target, *accuracy.tolist(), *([reached["accuracy"]] if reached else [])]
     start = min(max(float(np.floor(10 * min(marks)) / 10), 0.0), 0.9)
-    line = f'<line class="even" {_line(0, asked, 1, asked, 0, start)}/>'
-    line += f'<polyline class="curve" points="{_points(gain, reached, 0, start)}"/>'
-    for at, kind in ((best, "point"), (said, "point now")):
+    line = f'<line class="even" {_line(0, target, 1, target, 0, start)}/>'
+    line += f'<polyline class="curve" points="{_points(gain, accuracy, 0, start)}"/>'
+    for at, kind in ((best, "point"), (reached, "point now")):
         line += _dot(at["gain"], at["accuracy"], 0, start, kind) if at else ""
-    told = f"How often hedged answers are right against how specific they are; asked for is {asked:.0%}"
-    return _frame(told, "how specific (share of a full answer)", "share that was right", 0, start, line)
+    caption = f"How often hedged answers are right against how specific they are; asked for is {target:.0%}"
+    return _frame(caption, "how specific (share of a full answer)", "share that was right", 0, start, line)
 
 
 def heat_map_svg(
-    down: Sequence[Any], across: Sequence[Any], shares: Any, words: Sequence[Sequence[str]], told: str
+    down: Sequence[Any], across: Sequence[Any], shares: Any, words: Sequence[Sequence[str]], caption: str
 ) -> str:
     """A map of cells, the darker the larger their share; what they hold is written where it fits.
 
@@ -86,7 +87,7 @@ def heat_map_svg(
     down, across : names of the lines and the columns
     shares : (n_down, n_across) from 0 to 1
     words : (n_down, n_across) what each cell holds
-    told : what the map shows, for who does not see it.
+    caption : what the map shows, for screen readers.
 
     >>> heat_map_svg(["a"], ["b", "<c>"], [[0.5, 0.25]], [["1", "2"]], "two cells").count("<rect")
     2
@@ -98,7 +99,7 @@ def heat_map_svg(
     cell = CELL if write else CELL // 2
     slant = above - 8
     width, height = left + cell * len(across) + above, above + cell * len(down) + 4
-    parts = [_svg(width, height, told, "map")]
+    parts = [_svg(width, height, caption, "map")]
     for column, name in enumerate(names[1]):
         if column % 2 and not write:  # small cells have room for every other name
             continue
@@ -139,10 +140,10 @@ def case_table_svg(table: dict[str, Any]) -> str:
 # ------------------------------------------------------------------ parts
 
 
-def _frame(told: str, x_name: str, y_name: str, x_start: float, y_start: float, inside: str) -> str:
+def _frame(caption: str, x_name: str, y_name: str, x_start: float, y_start: float, inside: str) -> str:
     """Axes from their starts up to 1, with a tick at each tenth, or fifth where they are long."""
     width, height = LEFT + SIDE + RIGHT, ABOVE + SIDE + BELOW
-    parts = [_svg(width, height, told, "chart")]
+    parts = [_svg(width, height, caption, "chart")]
     for tick in _ticks(x_start):
         x, _ = _place(tick, 0, x_start, y_start)
         parts.append(f'<line class="grid" x1="{x:.1f}" x2="{x:.1f}" y1="{ABOVE}" y2="{ABOVE + SIDE}"/>')
@@ -159,9 +160,9 @@ def _frame(told: str, x_name: str, y_name: str, x_start: float, y_start: float, 
     return "".join(parts) + inside + "</svg>"
 
 
-def _svg(width: float, height: float, told: str, kind: str) -> str:
+def _svg(width: float, height: float, caption: str, kind: str) -> str:
     size = f'viewBox="0 0 {width:.0f} {height:.0f}" width="{width:.0f}" height="{height:.0f}"'
-    return f'<svg class="{kind}" {size} role="img" aria-label="{escape(told)}">'
+    return f'<svg class="{kind}" {size} role="img" aria-label="{escape(caption)}">'
 
 
 def _ticks(start: float) -> list[float]:

@@ -1,4 +1,4 @@
-"""What was confused with what, level by level of a taxonomy: an owl called a hawk is still a bird."""
+"""Confusions level by level of a taxonomy: an owl called a hawk is still a bird."""
 
 from __future__ import annotations
 
@@ -15,12 +15,12 @@ from nearsay.taxonomy.taxonomy import Taxonomy
 MOST_NODES = 30
 
 
-def confusion_by_level(y_true: Any, y_said: Any, taxonomy: Taxonomy) -> list[dict[str, Any]]:
+def confusion_by_level(y_true: Any, y_pred: Any, taxonomy: Taxonomy) -> list[dict[str, Any]]:
     """How often answers are right at each level below the root, and what they confuse there, in plain values.
 
     Parameters
     ----------
-    y_true, y_said : (n,) names of nodes
+    y_true, y_pred : (n,) names of nodes
     taxonomy : Taxonomy
 
     Returns
@@ -28,15 +28,15 @@ def confusion_by_level(y_true: Any, y_said: Any, taxonomy: Taxonomy) -> list[dic
     list of dict, the most general level first
         ``level`` (1 is right below the root), ``n_items``, ``n_right``, ``accuracy``, ``confused`` (as in
         ``evaluation_summary``), ``nodes``, and ``counts``: a line for each node that items are under, a column for
-        each that they were said to be under. A node that lies higher stands for itself; with more than ``MOST_NODES``
+        each that the answers are under. A node that lies higher stands for itself; with more than ``MOST_NODES``
         nodes there are no ``nodes`` and ``counts``.
 
     >>> tree = Taxonomy.from_paths([("animal", "bird", "owl"), ("animal", "bird", "hawk"), ("animal", "cat")])
     >>> [(each["level"], each["accuracy"]) for each in confusion_by_level(["owl", "cat"], ["hawk", "cat"], tree)]
     [(1, 1.0), (2, 0.5)]
     """
-    y, said = as_labels(y_true), as_labels(y_said)
-    paths = {name: taxonomy.path(name) for name in {*y.tolist(), *said.tolist()}}
+    y, predicted = as_labels(y_true), as_labels(y_pred)
+    paths = {name: taxonomy.path(name) for name in {*y.tolist(), *predicted.tolist()}}
     order = {path: place for place, path in enumerate(taxonomy.to_paths())}
     # Nodes side by side as in the tree, an inner one before what is below it.
     first = {node: place for path, place in sorted(order.items(), key=lambda each: -each[1]) for node in path}
@@ -44,7 +44,7 @@ def confusion_by_level(y_true: Any, y_said: Any, taxonomy: Taxonomy) -> list[dic
     levels = []
     for level in range(1, deepest):
         above = {name: path[min(level, len(path) - 1)] for name, path in paths.items()}
-        true, called = ([above[name] for name in names.tolist()] for names in (y, said))
+        true, called = ([above[name] for name in names.tolist()] for names in (y, predicted))
         counts = Counter(zip(true, called, strict=True))
         nodes = sorted({*true, *called}, key=lambda node: (first[node], taxonomy.depth(node)))
         few = len(nodes) <= MOST_NODES

@@ -159,10 +159,10 @@ class NodeArrays:
         array([False,  True,  True])
         """
         nodes, labels = (self._checked_numbers(numbers) for numbers in (node_numbers, label_numbers))
-        asked = labels * self.n_nodes + nodes
-        at = np.searchsorted(self._ancestry_keys, asked)
+        keys = labels * self.n_nodes + nodes
+        at = np.searchsorted(self._ancestry_keys, keys)
         # The largest key is the root's line to itself, so nothing is looked up behind it.
-        covered: np.ndarray = self._ancestry_keys[at] == asked
+        covered: np.ndarray = self._ancestry_keys[at] == keys
         return covered
 
     def lca_numbers(self, a: Any, b: Any) -> np.ndarray:
@@ -181,8 +181,8 @@ class NodeArrays:
         starts, information = common.indptr[:-1], self.information[common.indices]
         most = np.repeat(np.maximum.reduceat(information, starts), np.diff(common.indptr))
         nodes = np.where(information == most, common.indices, self.n_nodes).astype(np.int64)
-        found: np.ndarray = np.minimum.reduceat(nodes, starts).reshape(first.shape)
-        return found
+        numbers: np.ndarray = np.minimum.reduceat(nodes, starts).reshape(first.shape)
+        return numbers
 
     def leaf_mass(self, labels: Any) -> Any:
         """Sparse (labels × leaves): each label's mass over the leaves under it, by prior share; rows sum to 1.

@@ -1,14 +1,15 @@
-"""Checks that nodes, parents and a prior form a taxonomy, and the errors where they do not."""
+"""Checks of nodes, parents, prior and words of a taxonomy."""
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Mapping, Sequence
 from typing import Any
 
 import numpy as np
 
 from nearsay.errors import InputError, closest
-from nearsay.taxonomy.edges import NAMES_TOLD, Name, told
+from nearsay.taxonomy.edges import NAMES_SHOWN, Name, few
 
 # How far from 1 the sum of a prior may lie.
 ROUNDING = 1e-9
@@ -20,7 +21,7 @@ def check_order(nodes: Sequence[Name], parents: Sequence[Sequence[int]]) -> None
     if last < 0 or len(parents) != len(nodes):
         raise InputError(f"A taxonomy needs nodes, and parents for each; got {len(nodes)} nodes and {len(parents)}.")
     if len(set(nodes)) < len(nodes):
-        raise InputError(f"Each node needs a name of its own; got {told(_repeated(nodes))} more than once.")
+        raise InputError(f"Each node needs a name of its own; got {few(_repeated(nodes))} more than once.")
     for node, above in enumerate(parents):
         in_order = all(node < parent <= last for parent in above) and len(set(above)) == len(above)
         if not in_order or (node < last) != bool(above):
@@ -37,8 +38,8 @@ def check_order(nodes: Sequence[Name], parents: Sequence[Sequence[int]]) -> None
 
 
 def _repeated(nodes: Sequence[Name]) -> list[Name]:
-    seen: set[Name] = set()
-    return [name for name in nodes if name in seen or seen.add(name)]  # type: ignore[func-returns-value]
+    counts = Counter(nodes)
+    return [name for name, count in counts.items() if count > 1]
 
 
 def check_prior(prior: Any, leaves: Sequence[Name]) -> np.ndarray:
@@ -76,7 +77,7 @@ def leaf_weights(weights: Any, leaves: Sequence[Name]) -> np.ndarray:
         wrong = set(weights) ^ set(leaves)
         if wrong:
             raise InputError(
-                f"A prior names each leaf and nothing else; {told(sorted(wrong, key=str))} is missing or no leaf."
+                f"A prior names each leaf and nothing else; {few(sorted(wrong, key=str))} is missing or no leaf."
             )
         weights = [weights[leaf] for leaf in leaves]
     array = np.array(weights, dtype=np.float64)
@@ -99,8 +100,8 @@ def not_in_the_tree(missing: Sequence[Any], count: int, nodes: Sequence[Name]) -
     """
     distinct = list(dict.fromkeys(missing))
     texts = [name for name in nodes if isinstance(name, str)]
-    words = [f"{label!r}{closest(str(label), texts)}" for label in distinct[:NAMES_TOLD]]
-    more = f" … {len(distinct) - NAMES_TOLD} more" if len(distinct) > NAMES_TOLD else ""
+    words = [f"{label!r}{closest(str(label), texts)}" for label in distinct[:NAMES_SHOWN]]
+    more = f" … {len(distinct) - NAMES_SHOWN} more" if len(distinct) > NAMES_SHOWN else ""
     if str(distinct[0]) in texts:
         remedy = "The names of its nodes are texts: pass the labels as texts, as y.astype(str)."
     else:

@@ -1,4 +1,4 @@
-"""From (parent, child) pairs to the nodes of a taxonomy in their order, with every check a user may need.
+"""From (parent, child) pairs to the ordered nodes of a taxonomy, with checks.
 
 The order depends on the tree and the order of its leaves alone, not on the
 order in which pairs were written: leaves, then inner nodes by height (so a
@@ -25,7 +25,7 @@ Edge = tuple[Name, Name]
 Order = tuple[tuple[Name, ...], tuple[tuple[int, ...], ...]]
 
 HEADER = ("parent", "child")
-NAMES_TOLD = 5
+NAMES_SHOWN = 5
 DIRECTION = "Each pair is (parent, child)."
 
 
@@ -41,15 +41,15 @@ def as_name(name: Any) -> Name:
     return plain
 
 
-def told(names: Iterable[Name]) -> str:
+def few(names: Iterable[Name]) -> str:
     """The first few names, for an error.
 
-    >>> told(range(7))
+    >>> few(range(7))
     '0, 1, 2, 3, 4 … 2 more'
     """
     listed = [repr(name) for name in names]
-    more = f" … {len(listed) - NAMES_TOLD} more" if len(listed) > NAMES_TOLD else ""
-    return ", ".join(listed[:NAMES_TOLD]) + more
+    more = f" … {len(listed) - NAMES_SHOWN} more" if len(listed) > NAMES_SHOWN else ""
+    return ", ".join(listed[:NAMES_SHOWN]) + more
 
 
 def arrange(names: Iterable[Any], edges: Iterable[Any], *, leaves: Iterable[Any] | None, root: Name | None) -> Order:
@@ -68,8 +68,8 @@ def arrange(names: Iterable[Any], edges: Iterable[Any], *, leaves: Iterable[Any]
     if root is not None:
         _add_root(parents_of, as_name(root))
     has_children = {parent for parents in parents_of.values() for parent in parents}
-    found = [name for name in parents_of if name not in has_children]
-    ordered = found if leaves is None else checked_leaves(map(as_name, leaves), found, parents_of)
+    as_met = [name for name in parents_of if name not in has_children]
+    ordered = as_met if leaves is None else checked_leaves(map(as_name, leaves), as_met, parents_of)
     place = _places(parents_of, ordered)
     if len(place) < len(parents_of):
         raise InputError(
@@ -100,7 +100,7 @@ def _parents_of(names: Iterable[Any], edges: Iterable[Any]) -> dict[Name, dict[N
 def _add_root(parents_of: dict[Name, dict[Name, None]], root: Name) -> None:
     if parents_of.get(root):
         raise InputError(
-            f"root={root!r} shall stand above all nodes, but it stands under {told(parents_of[root])}."
+            f"root={root!r} shall stand above all nodes, but it stands under {few(parents_of[root])}."
             " Choose a name that is not in the tree."
         )
     for name, parents in parents_of.items():
@@ -109,9 +109,9 @@ def _add_root(parents_of: dict[Name, dict[Name, None]], root: Name) -> None:
     parents_of.setdefault(root, {})
 
 
-def checked_leaves(leaves: Iterable[Name], found: Iterable[Name], known: Collection[Name]) -> list[Name]:
-    """``leaves``, once it is sure that they hold each one ``found`` in the tree once, and nothing else."""
-    given, expected = list(leaves), list(found)
+def checked_leaves(leaves: Iterable[Name], in_tree: Iterable[Name], known: Collection[Name]) -> list[Name]:
+    """``leaves``, if they hold each leaf of the tree once and nothing else."""
+    given, expected = list(leaves), list(in_tree)
     listed, real = set(given), set(expected)
     troubles = {
         "listed twice": [name for name, count in Counter(given).items() if count > 1],
@@ -119,7 +119,7 @@ def checked_leaves(leaves: Iterable[Name], found: Iterable[Name], known: Collect
         "inner nodes": [name for name in given if name in known and name not in real],
         "left out": [name for name in expected if name not in listed],
     }
-    words = [f"{trouble}: {told(names)}" for trouble, names in troubles.items() if names]
+    words = [f"{trouble}: {few(names)}" for trouble, names in troubles.items() if names]
     if words:
         raise InputError(
             f"leaves= must hold each of the {len(expected)} leaves of the tree once; {'; '.join(words)}."
@@ -152,7 +152,7 @@ def _circle(parents_of: Mapping[Name, Iterable[Name]], done: Mapping[Name, objec
         way[node] = None
         node = below[node]
     circle = [*list(way)[list(way).index(node) :], node]
-    shown = circle if len(circle) <= 2 * NAMES_TOLD else [*circle[:NAMES_TOLD], "…", *circle[-NAMES_TOLD:]]
+    shown = circle if len(circle) <= 2 * NAMES_SHOWN else [*circle[:NAMES_SHOWN], "…", *circle[-NAMES_SHOWN:]]
     return " → ".join(map(str, shown))
 
 
@@ -160,7 +160,7 @@ def _check_one_root(parents_of: Mapping[Name, Mapping[Name, None]]) -> None:
     roots = [name for name, parents in parents_of.items() if not parents]
     if len(roots) > 1:
         raise InputError(
-            f"A taxonomy has one root, but {len(roots)} nodes have no parent: {told(roots)}."
+            f"A taxonomy has one root, but {len(roots)} nodes have no parent: {few(roots)}."
             f' Pass root="..." to put a node of that name above them. {DIRECTION}'
         )
 

@@ -1,4 +1,4 @@
-"""The papers' taxonomies, by name: read from where their data sets lie."""
+"""Taxonomies by name, read from where their data sets lie."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ def load_taxonomy(name: str) -> Taxonomy:
 
 
 def read_tin200(path: Path) -> Taxonomy:
-    """Lines parent,child of WordNet ids, and beside them what WordNet calls each, where that file is there too."""
+    """Lines parent,child of WordNet ids, and WordNet's words for them where names.csv exists."""
     taxonomy = Taxonomy.from_csv(path)
     names = path.with_name("names.csv")
     if not names.exists():

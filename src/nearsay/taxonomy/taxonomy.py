@@ -1,4 +1,4 @@
-"""A tree of classes, or a graph in which a class may have several parents: from the root down to the leaves.
+"""A taxonomy: a tree of classes, or a directed acyclic graph in which a class may have several parents.
 
 Nodes are numbered once, leaves first, a child always before its parents, the
 root last. Everything else is arrays by node number, so that decisions are
@@ -28,9 +28,9 @@ from nearsay.taxonomy.edges import (
     as_name,
     checked_leaves,
     edges_of_paths,
+    few,
     paths_of_nested,
     read_edges,
-    told,
     write_edges,
 )
 from nearsay.taxonomy.text import drawn_as_text
@@ -39,7 +39,7 @@ from nearsay.taxonomy.words import words_for_nodes
 
 @dataclass(frozen=True, eq=False, repr=False, init=False)
 class Taxonomy(NodeArrays):
-    """Classes from general to specific; a class may stand under several others and is counted once.
+    """Classes from general to specific; a class may have several parents and is counted once.
 
     Build it with ``from_edges``, ``from_paths``, ``from_nested``, ``from_csv`` or
     ``from_networkx``. It cannot be changed; two of the same content are equal.
@@ -152,7 +152,7 @@ class Taxonomy(NodeArrays):
             raise InputError(
                 f"{graph} does not say which end of an edge is the parent. Pass a DiGraph: parent → child."
             )
-        # Asked child by child: all edges at once would come in the order of the parents' names in the graph.
+        # Child by child: all edges at once would come in the order of the parents in the graph.
         edges = ((parent, child) for child in graph for parent in graph.predecessors(child))
         return cls(*arrange(graph, edges, leaves=leaves, root=root))
 
@@ -190,7 +190,7 @@ class Taxonomy(NodeArrays):
         several = [name for name, above in zip(self.nodes, self.parents, strict=True) if len(above) > 1]
         if several:
             raise InputError(
-                f"Nested dicts hold a tree, but these nodes have several parents: {told(several)}."
+                f"Nested dicts hold a tree, but these nodes have several parents: {few(several)}."
                 " Use to_edges, to_paths or to_networkx."
             )
         below: list[dict[Name, Any]] = []
@@ -284,12 +284,12 @@ class Taxonomy(NodeArrays):
 
     def ancestors(self, name: Any) -> tuple[Name, ...]:
         """Names of all nodes above this one, nearest first; of those equally near, that of the first parent first."""
-        found: dict[int, None] = {}
+        visited: dict[int, None] = {}
         step = list(self.parents[self.number(name)])
         while step:
-            found.update(dict.fromkeys(step))
-            step = [above for node in dict.fromkeys(step) for above in self.parents[node] if above not in found]
-        return tuple(self.nodes[node] for node in found)
+            visited.update(dict.fromkeys(step))
+            step = [above for node in dict.fromkeys(step) for above in self.parents[node] if above not in visited]
+        return tuple(self.nodes[node] for node in visited)
 
     def leaves_under(self, name: Any) -> tuple[Name, ...]:
         """Names of the leaves under this node, in order; of a leaf, itself."""

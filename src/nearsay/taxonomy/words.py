@@ -45,7 +45,7 @@ def words_for_nodes(taxonomy: NodeArrays, words: Mapping[Any, str]) -> dict[Any,
             worded[name] = known.get(name) or str(name)
         else:
             leaves = [worded[taxonomy.nodes[leaf]] for leaf in examples[node]]
-            worded[name] = known.get(name) or _told(leaves, counts[node], is_root=node == taxonomy.n_nodes - 1)
+            worded[name] = known.get(name) or _describe(leaves, counts[node], is_root=node == taxonomy.n_nodes - 1)
     return worded
 
 
@@ -67,7 +67,7 @@ def _first_synonyms(words: dict[Any, str]) -> dict[Any, str]:
     synonyms = {name: [part.strip() for part in word.split(",")] for name, word in words.items()}
     beginnings = {name: list(accumulate(parts, "{}, {}".format)) for name, parts in synonyms.items()}
     often = Counter(chain.from_iterable(beginnings.values()))
-    return {name: next((said for said in of if often[said] == 1), of[-1]) for name, of in beginnings.items()}
+    return {name: next((words for words in of if often[words] == 1), of[-1]) for name, of in beginnings.items()}
 
 
 def _examples(node: int, taxonomy: NodeArrays, counts: list[int], of_children: list[list[int]]) -> list[int]:
@@ -80,7 +80,7 @@ def _examples(node: int, taxonomy: NodeArrays, counts: list[int], of_children: l
     return [leaf for leaf in dict.fromkeys(in_turn) if leaf is not None][:EXAMPLES]
 
 
-def _told(examples: list[str], count: int, *, is_root: bool) -> str:
+def _describe(examples: list[str], count: int, *, is_root: bool) -> str:
     if count == 1:
         return examples[0]
     if is_root:

@@ -1,4 +1,4 @@
-"""Answers as a picture to share: each with its neighbors, how sure it is, and the way down the tree."""
+"""Answers as a picture to share: each with its neighbors, probabilities, and path in the tree."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from nearsay.errors import InputError
 # Inches: the picture, a card, and the line above all.
 WIDTH, CARD, HEAD = 11.0, 2.2, 0.95
 NEIGHBORS, BARS, LETTERS = 6, 5, 22
-# Less than this is no bar to be seen.
+# A shorter bar is not drawn.
 LEAST = 0.01
 INSTEAD = "Name a file in a folder that exists, ending in .png."
 
@@ -37,37 +37,37 @@ class AnswerCard:
 
     Attributes
     ----------
-    said : Answer
-    image : of the item asked about
+    answer : Answer
+    image : of the query
     neighbor_images, notes : of its neighbors, nearest first
-    title, line : what it shows, and what was said, each in a line
-    says : labels of neighbors that agree with what is said
-    bars : drawn beside the neighbors
+    title, line : a line each
+    agreeing : labels of neighbors that agree with the answer
+    bars : drawn to the right of the neighbors
     """
 
-    said: Answer
+    answer: Answer
     image: np.ndarray
     neighbor_images: Sequence[np.ndarray]
     notes: Sequence[str]
     title: str
     line: str
-    says: frozenset[str]
+    agreeing: frozenset[str]
     bars: Sequence[Bar]
 
 
-def class_bars(said: Answer, truth: str, before: Answer | None = None) -> list[Bar]:
-    """The most probable classes, now or before, and the true one.
+def class_bars(answer: Answer, truth: str, before: Answer | None = None) -> list[Bar]:
+    """The most probable classes, after or before, and the true one.
 
-    >>> said = Answer("a", "owl", 0.9, probabilities={"owl": 0.9, "cat": 0.08, "dog": 0.02, "axe": 0.001})
-    >>> class_bars(said, "cat")
+    >>> answer = Answer("a", "owl", 0.9, probabilities={"owl": 0.9, "cat": 0.08, "dog": 0.02, "axe": 0.001})
+    >>> class_bars(answer, "cat")
     [Bar(word='owl', share=0.9, before=None, right=False), Bar(word='cat', share=0.08, before=None, right=True), ...
     """
-    now, then = said.probabilities, {} if before is None else before.probabilities
-    most = {label: max(now.get(label, 0.0), then.get(label, 0.0)) for label in (*now, *then)}
+    after, then = answer.probabilities, {} if before is None else before.probabilities
+    most = {label: max(after.get(label, 0.0), then.get(label, 0.0)) for label in (*after, *then)}
     ordered = [label for label in sorted(most, key=lambda label: -most[label]) if most[label] >= LEAST]
     shown = [label for place, label in enumerate(ordered) if place < BARS - 1 or label == truth][:BARS]
     was = {label: None if before is None else then.get(label, 0.0) for label in shown}
-    return [Bar(label, now.get(label, 0.0), was[label], label == truth) for label in shown]
+    return [Bar(label, after.get(label, 0.0), was[label], label == truth) for label in shown]
 
 
 def check_picture(path: Path) -> None:
@@ -86,14 +86,14 @@ def save_cards(path: Path, cards: Sequence[AnswerCard], *, title: str, below: st
 
     height = HEAD + CARD * len(cards) + 0.3
     figure = Figure(figsize=(WIDTH, height), facecolor="white")  # without pyplot: no window, whatever backend is set
-    look: dict[str, Any] = {"color": drawing.INK, "va": "top"}
-    figure.text(0.03, 1 - 0.2 / height, drawing.as_written(title), fontsize=17, fontweight="bold", **look)
+    style: dict[str, Any] = {"color": drawing.INK, "va": "top"}
+    figure.text(0.03, 1 - 0.2 / height, drawing.as_written(title), fontsize=17, fontweight="bold", **style)
     figure.text(0.03, 1 - 0.52 / height, drawing.as_written(below), fontsize=11, color=drawing.PALE_INK, va="top")
     figure.text(0.03, 0.1 / height, drawing.as_written(foot), fontsize=8, color=drawing.PALE_INK, va="bottom")
     for number, card in enumerate(cards):
         top = 1 - (HEAD + CARD * number) / height
-        figure.text(0.03, top, drawing.as_written(card.title), fontsize=11, fontweight="bold", **look)
-        figure.text(0.03, top - 0.24 / height, drawing.as_written(card.line), fontsize=10, **look)
+        figure.text(0.03, top, drawing.as_written(card.title), fontsize=11, fontweight="bold", **style)
+        figure.text(0.03, top - 0.24 / height, drawing.as_written(card.line), fontsize=10, **style)
         low, high = top - (CARD - 0.12) / height, top - 0.52 / height
         _draw_neighbors(figure.add_axes((0.03, low, 0.65, high - low)), card)
         _draw_bars(figure.add_axes((0.70, low, 0.28, high - low)), card)
@@ -104,18 +104,18 @@ def save_cards(path: Path, cards: Sequence[AnswerCard], *, title: str, below: st
 
 
 def _draw_neighbors(ax: Any, card: AnswerCard) -> None:
-    shown = list(zip(card.neighbor_images, card.said.neighbors, card.notes, strict=True))[:NEIGHBORS]
+    shown = list(zip(card.neighbor_images, card.answer.neighbors, card.notes, strict=True))[:NEIGHBORS]
     tiles = [
         StripTile(
             image,
-            drawing.AGREES if near.label in card.says else drawing.DISAGREES,
+            drawing.AGREES if near.label in card.agreeing else drawing.DISAGREES,
             str(near.label),
             note,
-            dashed=near.label not in card.says,
+            dashed=near.label not in card.agreeing,
         )
         for image, near, note in shown
     ]
-    draw_strip(ax, StripTile(card.image, drawing.INK, "asked"), tiles)
+    draw_strip(ax, StripTile(card.image, drawing.INK, "query"), tiles)
     ax.set_anchor("NW")
 
 
@@ -130,15 +130,15 @@ def _draw_bars(ax: Any, card: AnswerCard) -> None:
         ax.text(left - 0.02, row, word, ha="right", va="center", fontsize=9, color=drawing.INK, fontweight=weight)
         color = drawing.AGREES if bar.right else drawing.tinted(drawing.INK, 0.35)
         ax.barh([row], [bar.share * length], left=left, height=0.62, color=color)
-        told = f"{bar.share:.0%}"
+        text = f"{bar.share:.0%}"
         if bar.before is not None:
-            told = f"{bar.before:.0%} → {told}"
+            text = f"{bar.before:.0%} → {text}"
             was = {"fill": False, "edgecolor": drawing.INK, "linestyle": ":", "linewidth": 1.1}
             ax.barh([row], [bar.before * length], left=left, height=0.62, **was)
         end = left + length * max(bar.share, bar.before or 0.0)
-        ax.text(end + 0.02, row, told, va="center", fontsize=9, color=drawing.INK)
-    if card.said.tree_path:
-        way = f"{' › '.join(card.said.tree_path)}  {card.said.node_probability or 0.0:.0%}"
+        ax.text(end + 0.02, row, text, va="center", fontsize=9, color=drawing.INK)
+    if card.answer.tree_path:
+        way = f"{' › '.join(card.answer.tree_path)}  {card.answer.node_probability or 0.0:.0%}"
         ax.text(
             0.02, len(card.bars) + 0.5, drawing.as_written(way), fontsize=9.5, color=drawing.AGREES, fontweight="bold"
         )

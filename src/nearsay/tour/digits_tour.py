@@ -1,4 +1,4 @@
-"""The tour: one small collection, fitted, measured, and asked about three queries."""
+"""The tour of the digits: a classifier, its figures, and three queries with evidence."""
 
 from __future__ import annotations
 
@@ -53,8 +53,8 @@ def telling_queries(explained: EvidenceList, y_test: np.ndarray) -> dict[str, in
 
     Where no answer was wrong, the last one is left out.
     """
-    sure = np.array([found.probability for found in explained])
-    novelty = np.array([found.novelty or 0.0 for found in explained])
+    sure = np.array([evidence.probability for evidence in explained])
+    novelty = np.array([evidence.novelty or 0.0 for evidence in explained])
     right = explained.predictions == y_test
     chosen = {
         # Among equally sure answers, the most usual query.
@@ -72,10 +72,10 @@ def _first(among: np.ndarray, *, by: tuple[np.ndarray, ...]) -> int:
     return int(rows[np.lexsort([key[rows] for key in reversed(by)])[0]])
 
 
-def _strip(found: Evidence, images: np.ndarray, query: np.ndarray, true_label: int) -> EvidenceDisplay:
-    neighbors = as_images(images[found.neighbors], count=len(found.neighbors))
+def _strip(evidence: Evidence, images: np.ndarray, query: np.ndarray, true_label: int) -> EvidenceDisplay:
+    neighbors = as_images(images[evidence.neighbors], count=len(evidence.neighbors))
     return EvidenceDisplay(
-        evidence=found, query_image=as_image(query), neighbor_images=neighbors, true_label=true_label
+        evidence=evidence, query_image=as_image(query), neighbor_images=neighbors, true_label=true_label
     )
 
 

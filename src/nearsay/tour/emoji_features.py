@@ -1,4 +1,4 @@
-"""The pictures of the tour in numbers and words: what describes them, and their keywords."""
+"""Features and keywords of the pictures of the tour."""
 
 from __future__ import annotations
 
@@ -8,12 +8,12 @@ from nearsay.core.parallel import in_parallel
 from nearsay.data.emoji_pictures import EmojiPictures
 from nearsay.describe.named import DESCRIPTORS
 
-# What lies where, and which way edges run: neither needs an extra package.
+# Neither needs an extra package.
 DESCRIBED_BY = ("thumbnail", "hog")
 
 
 def describe(images: np.ndarray) -> dict[str, np.ndarray]:
-    """What each descriptor says of every picture: {name: (n, columns) float32}."""
+    """The features of every picture: {name: (n, columns) float32}."""
     return {name: np.stack(in_parallel(DESCRIPTORS[name], images)).astype(np.float32) for name in DESCRIBED_BY}
 
 

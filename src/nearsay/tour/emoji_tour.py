@@ -1,10 +1,7 @@
-"""The tour: a living collection of emoji, from the first picture to a correction that counts, in a few passages.
+"""The tour of a collection of emoji: answers, a hedged answer, keywords, a correction, likely mistakes, a picture.
 
-    index ──► ask ──► a sure answer ──► a hedged one ──► keywords ──► a wrong one corrected ──► asked again
-                                                           mistakes found, and taken back ──► a picture
-
-The questions are pictures of the same things by another artist. What is shown of
-them is chosen by what it shows, so that nothing told here is written down before.
+The queries are pictures of the same things by another artist. Examples are picked by what they show, so that no
+result is written down in advance.
 """
 
 from __future__ import annotations
@@ -35,7 +32,7 @@ from nearsay.tour.emoji_features import DESCRIBED_BY, describe, keywords_of
 from nearsay.tour.pick_examples import most_telling_hedge, sister_mistakes, surest_keywords, unusual_but_sure
 
 ACCURACY = 0.9
-FLIPPED, LOOKED_AT = 10, 50
+FLIPPED, LISTED = 10, 50
 WHO = "the tour"
 DRAWN = ("answer", "hedged", "keywords", "again")
 CREDIT = "Pictures: Noto Emoji © Google LLC (Apache 2.0), Twemoji © Twitter, Inc. and other contributors (CC BY 4.0)"
@@ -47,7 +44,7 @@ def take_tour(
     keep: str | os.PathLike[str] | None = None,
     tell: Callable[[dict[str, Any]], None] | None = None,
 ) -> dict[str, Any]:
-    """Index the emoji that come with nearsay, ask, correct, ask again, find mistakes; no network is needed.
+    """Index the emoji that come with nearsay, query, correct, query again, find mistakes; no network is needed.
 
     Parameters
     ----------
@@ -56,20 +53,20 @@ def take_tour(
     keep : path, optional
         A new folder for the collection, which then stays; by default it is gone afterwards.
     tell : function, optional
-        Called with every passage as soon as it can be told.
+        Called with every passage as soon as it is ready.
 
     Returns
     -------
-    dict of plain values: ``title``, ``passages`` (each with ``step``, ``title``, ``text`` and what the text tells),
+    dict of plain values: ``title``, ``passages`` (each with ``step``, ``title``, ``text`` and its figures),
     ``picture``, ``collection`` and ``seconds``.
     """
-    train, asked = (load_dataset("emoji", split=split) for split in ("train", "test"))
-    return tour_of(train, asked, load_taxonomy("emoji"), picture=picture, keep=keep, tell=tell)
+    train, queries = (load_dataset("emoji", split=split) for split in ("train", "test"))
+    return tour_of(train, queries, load_taxonomy("emoji"), picture=picture, keep=keep, tell=tell)
 
 
 def tour_of(
     train: EmojiPictures,
-    asked: EmojiPictures,
+    queries: EmojiPictures,
     taxonomy: Taxonomy,
     *,
     picture: str | os.PathLike[str] | None = None,
@@ -80,7 +77,7 @@ def tour_of(
     start = perf_counter()
     if picture is not None:
         check_picture(Path(picture))
-    tour = Tour(train, asked, taxonomy, tell or (lambda passage: None))
+    tour = Tour(train, queries, taxonomy, tell or (lambda passage: None))
     with _folder(keep) as folder, tour.index(folder):
         tour.ask()
         tour.answer()
@@ -101,10 +98,10 @@ def tour_of(
 
 @dataclass
 class Tour:
-    """What was seen so far, and what was told of it."""
+    """The state of a tour: the collection, the answers, and the passages so far."""
 
     train: EmojiPictures
-    asked: EmojiPictures
+    queries: EmojiPictures
     taxonomy: Taxonomy
     tell: Callable[[dict[str, Any]], None]
     passages: list[dict[str, Any]] = field(default_factory=list)
@@ -115,7 +112,7 @@ class Tour:
     def index(self, folder: Path) -> LiveCollection:
         """Describe the pictures, keep them, and learn from them; the collection is to be closed."""
         start = perf_counter()
-        parts = [describe(self.train.images), describe(self.asked.images)]
+        parts = [describe(self.train.images), describe(self.queries.images)]
         X, self.Q = (np.hstack(list(part.values())) for part in parts)
         stops = np.cumsum([part.shape[1] for part in parts[0].values()]).tolist()
         groups = dict(zip(DESCRIBED_BY, zip([0, *stops], stops, strict=False), strict=True))
@@ -130,7 +127,7 @@ class Tour:
         learned = self.live.learn(who=WHO)
         seconds = perf_counter() - start
         n_classes = len(set(self.train.y.tolist()))
-        self._told(
+        self._add(
             "index",
             "A collection",
             f"{len(ids):,} pictures of emoji in {n_classes} classes, described by {' and '.join(DESCRIBED_BY)}"
@@ -147,11 +144,11 @@ class Tour:
     def ask(self) -> None:
         """Ask about all questions at once."""
         start = perf_counter()
-        self.answers = self.live.label(self.Q, accuracy=ACCURACY, ids=self.asked.ids.tolist())
-        seconds, truth = perf_counter() - start, self.asked.y
-        self.right = np.array([said.label == label for said, label in zip(self.answers, truth, strict=True)])
-        nodes = [said.node in self.taxonomy.path(label) for said, label in zip(self.answers, truth, strict=True)]
-        self._told(
+        self.answers = self.live.label(self.Q, accuracy=ACCURACY, ids=self.queries.ids.tolist())
+        seconds, truth = perf_counter() - start, self.queries.y
+        self.right = np.array([answer.label == label for answer, label in zip(self.answers, truth, strict=True)])
+        nodes = [answer.node in self.taxonomy.path(label) for answer, label in zip(self.answers, truth, strict=True)]
+        self._add(
             "ask",
             "Questions",
             f"{len(truth):,} pictures that it has not seen, of the same things by another artist:"
@@ -168,95 +165,95 @@ class Tour:
         row = unusual_but_sure(self.answers, self.right, ACCURACY)
         if row is None:
             return
-        said = self._show("answer", row)
-        record, votes = said.record or record_of(0, 0), sum(near.label == said.label for near in said.neighbors)
-        self._told(
+        answer = self._show("answer", row)
+        record, votes = answer.record or record_of(0, 0), sum(near.label == answer.label for near in answer.neighbors)
+        self._add(
             "answer",
             "An answer you can trust",
-            f"“{self._name(row)}”: {said.label} ({said.probability:.0%}), right in {record['right']} of"
+            f"“{self._name(row)}”: {answer.label} ({answer.probability:.0%}), right in {record['right']} of"
             f" {record['cases']} cases like this ({range_in_words(record['cases'], record['right'])})."
-            f" {votes} of {len(said.neighbors)} neighbors say so, nearest first: {self._neighbors(said)}.",
+            f" {votes} of {len(answer.neighbors)} neighbors say so, nearest first: {self._neighbors(answer)}.",
             question=self._name(row),
-            answer=said.to_dict(),
+            answer=answer.to_dict(),
         )
 
     def hedged(self) -> None:
         """A wrong class, and the right node above it."""
-        row = most_telling_hedge(self.answers, self.asked.y.tolist(), self.taxonomy)
+        row = most_telling_hedge(self.answers, self.queries.y.tolist(), self.taxonomy)
         if row is None:
             return
-        said, truth = self._show("hedged", row), str(self.asked.y[row])
-        classes = ", ".join(f"{label} {p:.0%}" for label, p in list(said.probabilities.items())[:3])
-        self._told(
+        answer, truth = self._show("hedged", row), str(self.queries.y[row])
+        classes = ", ".join(f"{label} {p:.0%}" for label, p in list(answer.probabilities.items())[:3])
+        self._add(
             "hedged",
             "Not sure which, but …",
-            f"“{self._name(row)}”: not sure which ({classes}), but {said.node_word}"
-            f" ({said.node_probability:.0%}). It is {truth}, so the most probable class would have been wrong.",
+            f"“{self._name(row)}”: not sure which ({classes}), but {answer.node_word}"
+            f" ({answer.node_probability:.0%}). It is {truth}, so the most probable class would have been wrong.",
             question=self._name(row),
             really=truth,
-            answer=said.to_dict(),
+            answer=answer.to_dict(),
         )
 
     def keywords(self) -> None:
         """The keywords that are most surely right, of a class not shown yet."""
-        known = [set(words) for words in keywords_of(self.asked)]
-        seen = {said.label for _, said in self.shown.values()}
-        row = surest_keywords([None if said.label in seen else said for said in self.answers], known)
+        known = [set(words) for words in keywords_of(self.queries)]
+        shown = {answer.label for _, answer in self.shown.values()}
+        row = surest_keywords([None if answer.label in shown else answer for answer in self.answers], known)
         if row is None:
             return
-        said = self._show("keywords", row)
-        told = ", ".join(word if word in known[row] else f"{word} (not among its own)" for word, _ in said.keywords)
-        self._told(
+        answer = self._show("keywords", row)
+        words = ", ".join(word if word in known[row] else f"{word} (not among its own)" for word, _ in answer.keywords)
+        self._add(
             "keywords",
             "Keywords, passed on by the neighbors",
-            f"“{self._name(row)}”: {told}.",
+            f"“{self._name(row)}”: {words}.",
             question=self._name(row),
-            right=[word for word, _ in said.keywords if word in known[row]],
-            keywords=[pair._asdict() for pair in said.keywords],
+            right=[word for word, _ in answer.keywords if word in known[row]],
+            keywords=[pair._asdict() for pair in answer.keywords],
         )
 
     def correct_and_ask_again(self) -> None:
         """Correct one of two mistakes of a kind, and ask about the other one again."""
         wrong_rows = np.flatnonzero(~self.right)
-        pair = sister_mistakes(self.answers, wrong_rows.tolist(), self.asked.y.tolist(), self._apart(wrong_rows))
+        pair = sister_mistakes(self.answers, wrong_rows.tolist(), self.queries.y.tolist(), self._apart(wrong_rows))
         if pair is None:
             return
         corrected, sister = pair
-        truth = str(self.asked.y[corrected])
+        truth = str(self.queries.y[corrected])
         before = self._show("wrong", sister)
         wrong = self.answers[corrected]
-        words = keywords_of(self.asked.take([corrected]))
-        event = self.live.add([self.asked.ids[corrected]], self.Q[[corrected]], [truth], words, who=WHO)
-        self._told(
+        words = keywords_of(self.queries.take([corrected]))
+        event = self.live.add([self.queries.ids[corrected]], self.Q[[corrected]], [truth], words, who=WHO)
+        self._add(
             "correct",
             "A mistake, corrected",
             f"“{self._name(corrected)}” was called {wrong.label} ({wrong.probability:.0%}). It is {truth}, says a"
             f" person, and event {event} keeps that. Nothing is trained again.",
             question=self._name(corrected),
-            said=wrong.label,
+            label=wrong.label,
             really=truth,
             event=event,
         )
         start = perf_counter()
-        after = self.live.label(self.Q, accuracy=ACCURACY, ids=self.asked.ids.tolist())
+        after = self.live.label(self.Q, accuracy=ACCURACY, ids=self.queries.ids.tolist())
         seconds = perf_counter() - start
         others = np.delete(np.arange(len(after)), corrected)
-        now_right = np.array([after[row].label == self.asked.y[row] for row in others])
+        right_after = np.array([after[row].label == self.queries.y[row] for row in others])
         self.shown["again"] = sister, after[sister]
         was, became = before.probabilities.get(truth, 0.0), after[sister].probabilities.get(truth, 0.0)
-        self._told(
+        self._add(
             "again",
             "Corrected once, asked again",
             f"“{self._name(sister)}”, which nobody corrected, was called {before.label} ({before.probability:.0%})."
             f" Now it is {after[sister].label}: {truth} went from {was:.0%} to {became:.0%}. Of all other questions"
-            f" {self.right[others].mean():.1%} were answered right before, {now_right.mean():.1%} are now.",
+            f" {self.right[others].mean():.1%} were answered right before, {right_after.mean():.1%} are now.",
             question=self._name(sister),
             before=was,
             after=became,
-            said_before=before.label,
-            said_after=after[sister].label,
+            label_before=before.label,
+            label_after=after[sister].label,
             accuracy_before=float(self.right[others].mean()),
-            accuracy_after=float(now_right.mean()),
+            accuracy_after=float(right_after.mean()),
             seconds=seconds,
         )
 
@@ -269,22 +266,22 @@ class Tour:
         flipped = [str(draw.choice(classes[classes != self.train.y[row]])) for row in rows]
         ids = [str(self.train.ids[row]) for row in rows]
         event = self.live.relabel(ids, flipped, who=WHO)
-        found = self.live.likely_mistakes()
+        suspects = self.live.likely_mistakes()
         undone = self.live.undo(event, who=WHO)
-        first = [mistake for mistake in found[:LOOKED_AT] if mistake.id in ids]
-        real = next((mistake for mistake in found if mistake.id not in ids and mistake.id in self.place), None)
+        first = [mistake for mistake in suspects[:LISTED] if mistake.id in ids]
+        real = next((mistake for mistake in suspects if mistake.id not in ids and mistake.id in self.place), None)
         more = "" if real is None else f" Not flipped, but disputed most: {self._disputed(real)}"
-        self._told(
+        self._add(
             "mistakes",
             "Mistakes found",
             f"{len(ids)} of the {len(self.train):,} labels were flipped on purpose: {len(first)} of them are among the"
-            f" {LOOKED_AT} most likely mistakes. Event {undone} has taken the flips back.{more}",
+            f" {LISTED} most likely mistakes. Event {undone} has taken the flips back.{more}",
             flipped=len(ids),
-            looked_at=LOOKED_AT,
-            found=len(first),
+            listed=LISTED,
+            n_matches=len(first),
             event=event,
             undone_by=undone,
-            likely_mistakes=[_plain(mistake) for mistake in found[:LOOKED_AT]],
+            likely_mistakes=[_plain(mistake) for mistake in suspects[:LISTED]],
         )
 
     def picture(self, path: Path) -> None:
@@ -293,37 +290,37 @@ class Tour:
         cards = [self._card(step, titles[step]) for step in DRAWN if step in self.shown]
         below = f"{len(self.train):,} emoji answer for pictures of the same things by another artist"
         save_cards(path, cards, title="What do the neighbors say?", below=below, foot=CREDIT)
-        self._told("picture", "A picture", f"To look at, and to share: {path}", path=str(path))
+        self._add("picture", "A picture", f"To look at, and to share: {path}", path=str(path))
 
     # ------------------------------------------------------------ words
 
-    def _told(self, step: str, title: str, text: str, **values: Any) -> None:
+    def _add(self, step: str, title: str, text: str, **values: Any) -> None:
         self.passages.append({**values, "step": step, "title": title, "text": text})
         self.tell(self.passages[-1])
 
     def _card(self, step: str, title: str) -> AnswerCard:
-        row, said = self.shown[step]
-        name, truth = f"“{self._name(row)}”", str(self.asked.y[row])
+        row, answer = self.shown[step]
+        name, truth = f"“{self._name(row)}”", str(self.queries.y[row])
         before = self.shown["wrong"][1] if step == "again" else None
-        says, bars = frozenset({truth}), class_bars(said, truth, before)
-        line = f"{name} is {said.label}. {'' if said.record is None else record_in_words(said.record)}"
+        agreeing, bars = frozenset({truth}), class_bars(answer, truth, before)
+        line = f"{name} is {answer.label}. {'' if answer.record is None else record_in_words(answer.record)}"
         if step == "hedged":
-            says = frozenset(map(str, self.taxonomy.leaves_under(said.node)))
-            line = f"{name} may be any of these, but it is {said.node_word}. Right: really it is {truth}."
+            agreeing = frozenset(map(str, self.taxonomy.leaves_under(answer.node)))
+            line = f"{name} may be any of these, but it is {answer.node_word}. Right: really it is {truth}."
         elif step == "keywords":
-            own = keywords_of(self.asked.take([row]))[0]
-            bars = [Bar(word, score, right=word in own) for word, score in said.keywords]
+            known = keywords_of(self.queries.take([row]))[0]
+            bars = [Bar(word, score, right=word in known) for word, score in answer.keywords]
             line = f"{name} gets the words of its neighbors, and how much they agree on each."
         elif before is not None:
-            line = f"{name} was called {before.label}. After one correction, without training, it is {said.label}."
-        images = [self._image(each.id) for each in said.neighbors]
-        notes = ["corrected" if each.id not in self.place else "" for each in said.neighbors]
-        return AnswerCard(said, self.asked.images[row], images, notes, title, line, says, bars)
+            line = f"{name} was called {before.label}. After one correction, without training, it is {answer.label}."
+        images = [self._image(each.id) for each in answer.neighbors]
+        notes = ["corrected" if each.id not in self.place else "" for each in answer.neighbors]
+        return AnswerCard(answer, self.queries.images[row], images, notes, title, line, agreeing, bars)
 
     def _image(self, id: str) -> np.ndarray:
         pictures, row = self.train, self.place.get(id)
         if row is None:
-            pictures, row = self.asked, self.asked.ids.tolist().index(id)
+            pictures, row = self.queries, self.queries.ids.tolist().index(id)
         image: np.ndarray = pictures.images[row]
         return image
 
@@ -334,15 +331,15 @@ class Tour:
     def _apart(self, rows: np.ndarray) -> np.ndarray:
         """How far some questions are from each other, as neighbors are shown."""
         view = self.live.now().views.first
-        seen = view.search.distance_.check(view.sight.seen(self.Q[rows]))
-        return np.asarray(view.search.distance_.block(seen, seen))
+        rows_in_view = view.search.distance_.check(view.sight.seen(self.Q[rows]))
+        return np.asarray(view.search.distance_.block(rows_in_view, rows_in_view))
 
     def _name(self, row: int) -> str:
-        return str(self.asked.names[row])
+        return str(self.queries.names[row])
 
-    def _neighbors(self, said: Answer) -> str:
+    def _neighbors(self, answer: Answer) -> str:
         """The names of the nearest neighbors, each once."""
-        names = dict.fromkeys(str(self.train.names[self.place[near.id]]) for near in said.neighbors)
+        names = dict.fromkeys(str(self.train.names[self.place[near.id]]) for near in answer.neighbors)
         return ", ".join(list(names)[:4]) + (" …" if len(names) > 4 else "")
 
     def _disputed(self, mistake: Mistake) -> str:

@@ -1,4 +1,4 @@
-"""Which answers to look at: those that show what a collection can say, chosen by what they show."""
+"""Picks the answers that the tour shows."""
 
 from __future__ import annotations
 
@@ -14,17 +14,17 @@ SHOWN = 8
 
 
 def unusual_but_sure(answers: Sequence[Answer], right: np.ndarray, sure: float) -> int | None:
-    """The most unusual question that was answered right and surely, by neighbors that agree; None without one.
+    """The most unusual query that was answered right and surely, by neighbors that agree; None without one.
 
     A repetition of what is known shows nothing, and is passed over.
     """
     rows = [
         row
-        for row, said in enumerate(answers)
+        for row, answer in enumerate(answers)
         if right[row]
-        and said.twin_of is None
-        and (said.probability or 0.0) >= sure
-        and all(near.label == said.label for near in said.neighbors[:SHOWN])
+        and answer.twin_of is None
+        and (answer.probability or 0.0) >= sure
+        and all(near.label == answer.label for near in answer.neighbors[:SHOWN])
     ]
     return _first(rows, lambda row: -(answers[row].novelty or 0.0))
 
@@ -33,23 +33,26 @@ def most_telling_hedge(answers: Sequence[Answer], truth: Sequence[str], taxonomy
     """The surest hedged answer that is right where the most probable class is wrong; None without one."""
     rows = [
         row
-        for row, (said, label) in enumerate(zip(answers, truth, strict=True))
-        if said.label != label and said.twin_of is None and len(said.node_path) > 1 and _is_above(said, label, taxonomy)
+        for row, (answer, label) in enumerate(zip(answers, truth, strict=True))
+        if answer.label != label
+        and answer.twin_of is None
+        and len(answer.node_path) > 1
+        and _is_above(answer, label, taxonomy)
     ]
     return _first(rows, lambda row: -(answers[row].node_probability or 0.0))
 
 
 def surest_keywords(answers: Sequence[Answer | None], known: Sequence[set[str]]) -> int | None:
-    """The question with most keywords right, and of these the one whose last keyword is surest; None without any.
+    """The query with most keywords right, and of these the one whose last keyword is surest; None without any.
 
-    Answers that are None are not looked at.
+    Answers that are None are skipped.
     """
-    rows = [row for row, said in enumerate(answers) if said is not None and said.keywords]
+    rows = [row for row, answer in enumerate(answers) if answer is not None and answer.keywords]
 
     def worth(row: int) -> tuple[int, float]:
-        said = answers[row]
-        assert said is not None
-        return -sum(word in known[row] for word, _ in said.keywords), -said.keywords[-1].score
+        answer = answers[row]
+        assert answer is not None
+        return -sum(word in known[row] for word, _ in answer.keywords), -answer.keywords[-1].score
 
     return _first(rows, worth)
 
@@ -57,14 +60,14 @@ def surest_keywords(answers: Sequence[Answer | None], known: Sequence[set[str]])
 def sister_mistakes(
     answers: Sequence[Answer], rows: Sequence[int], truth: Sequence[str], far: np.ndarray
 ) -> tuple[int, int] | None:
-    """Two questions of one class, both answered wrong, so alike that what one teaches shows in the other; or None.
+    """Two queries of one class, both answered wrong, so alike that what one teaches shows in the other; or None.
 
     The first would be the nearest neighbor of the second by far: much nearer than any that it has.
 
     Parameters
     ----------
-    rows : the questions that were answered wrong.
-    truth : the true labels of all questions.
+    rows : the queries that were answered wrong.
+    truth : the true labels of all queries.
     far : (len(rows), len(rows)) how far these are from each other, as the collection shows it.
     """
     pairs = {
@@ -77,8 +80,8 @@ def sister_mistakes(
     return min(pairs, key=lambda pair: pairs[pair], default=None)
 
 
-def _is_above(said: Answer, label: str, taxonomy: Taxonomy) -> bool:
-    return said.node != said.label and said.node in taxonomy.path(label)
+def _is_above(answer: Answer, label: str, taxonomy: Taxonomy) -> bool:
+    return answer.node != answer.label and answer.node in taxonomy.path(label)
 
 
 def _first(rows: Iterable[int], by: object) -> int | None:

@@ -1,4 +1,4 @@
-"""The page: ask a collection, see the neighbors and the vote, correct a label and watch it count.
+"""The web page of a collection: ask it, browse it, correct it, judge it.
 
-Nothing is computed here: pages show what the collection and its evaluation said.
+Nothing is computed here: pages show what the collection and its evaluation give.
 """

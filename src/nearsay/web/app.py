@@ -1,10 +1,11 @@
-"""The server: routes of all pages behind one gate."""
+"""The web app: the routes of all pages behind one gate, and how uvicorn serves them."""
 
 from __future__ import annotations
 
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 
+import uvicorn
 from starlette.applications import Starlette
 from starlette.exceptions import HTTPException
 from starlette.middleware import Middleware
@@ -15,13 +16,17 @@ from starlette.routing import Route
 from nearsay.collection.live import LiveCollection
 from nearsay.errors import NearsayError
 from nearsay.web import openapi
-from nearsay.web.content.page_caches import Looks
-from nearsay.web.content.served_collection import Served
+from nearsay.web.content.page_caches import PageCaches
+from nearsay.web.content.served_collection import ServedCollection
 from nearsay.web.pages import asking, batches, browsing, correcting, judging, mapping, reviewing
-from nearsay.web.rendering import on_error, sorry
+from nearsay.web.rendering import error_response, on_error
 from nearsay.web.server import jobs
 from nearsay.web.server.gate import Gate
 from nearsay.web.server.static_files import StaticFiles
+
+# Beyond so many connections uvicorn answers 503 by itself.
+MAX_CONNECTIONS = 400
+HTTP_ERRORS = {404: "No such page.", 405: "This page does not take that method."}
 
 
 def make_app(collection: LiveCollection, token: str | None, hosts: tuple[str, ...] = ()) -> Starlette:
@@ -31,12 +36,12 @@ def make_app(collection: LiveCollection, token: str | None, hosts: tuple[str, ..
         return RedirectResponse("/ask", 303)
 
     @asynccontextmanager
-    async def while_served(app: Starlette) -> AsyncIterator[None]:
+    async def lifespan(app: Starlette) -> AsyncIterator[None]:
         yield
         app.state.jobs.close()
 
     app = Starlette(
-        lifespan=while_served,
+        lifespan=lifespan,
         routes=[
             Route("/", home, methods=["GET"]),
             *asking.ROUTES,
@@ -51,18 +56,25 @@ def make_app(collection: LiveCollection, token: str | None, hosts: tuple[str, ..
             StaticFiles().route,
         ],
         middleware=[Middleware(Gate, token=token, hosts=hosts)],
-        exception_handlers={NearsayError: on_error, HTTPException: _not_found, Exception: on_error},
+        exception_handlers={NearsayError: on_error, HTTPException: _http_error, Exception: on_error},
     )
-    app.state.served = Served(collection)
-    app.state.looks = Looks(collection)
-    app.state.questions = asking.Questions()
+    app.state.served = ServedCollection(collection)
+    app.state.caches = PageCaches(collection)
+    app.state.questions = asking.RecentQuestions()
     app.state.jobs = jobs.Jobs()
     app.state.judgements = judging.Judgements()
     app.state.batches = batches.Batches()
     return app
 
 
-async def _not_found(request: Request, error: Exception) -> Response:
+async def _http_error(request: Request, error: Exception) -> Response:
     status = error.status_code if isinstance(error, HTTPException) else 500
-    told = {404: "There is no such page.", 405: "That cannot be done with this page."}.get(status, "Not understood.")
-    return sorry(request, told, status)
+    return error_response(request, HTTP_ERRORS.get(status, "The request was not understood."), status)
+
+
+def server_config(app: Starlette) -> uvicorn.Config:
+    """uvicorn's settings, for sockets that listen already."""
+    return uvicorn.Config(
+        app, ws="none", log_level="warning", access_log=False, server_header=False, proxy_headers=False,
+        limit_concurrency=MAX_CONNECTIONS, timeout_keep_alive=15, timeout_graceful_shutdown=3,
+    )  # fmt: skip

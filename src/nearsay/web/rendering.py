@@ -1,4 +1,4 @@
-"""A page and its JSON twin from one dict; errors in the same two ways, without a path and without a traceback."""
+"""A page or its JSON twin from one dict; errors in the same two ways, without paths or tracebacks."""
 
 from __future__ import annotations
 
@@ -15,8 +15,8 @@ from nearsay.collection.export.answer_exports import as_json
 from nearsay.core.printable import printable
 from nearsay.errors import InputError, NearsayError, NotSure
 from nearsay.posterior.evidence.records import range_in_words
-from nearsay.web.content.served_collection import Changed, Overloaded, Served
-from nearsay.web.drawings import spark
+from nearsay.web.content.drawings import spark
+from nearsay.web.content.served_collection import Changed, Overloaded, ServedCollection
 
 templates = Environment(
     loader=PackageLoader("nearsay.web"),
@@ -25,7 +25,6 @@ templates = Environment(
     trim_blocks=True,
     lstrip_blocks=True,
 )
-# What stands in the head of every page.
 templates.globals["pages"] = [
     ("/ask", "Ask"),
     ("/items", "Browse"),
@@ -38,14 +37,14 @@ templates.globals["pages"] = [
     ("/how-good", "How good is it?"),
     ("/history", "History"),
 ]
-UNEXPECTED = "Something went wrong here. The terminal in which it is served says what."
-UNUSABLE = "The collection cannot be used right now. The terminal in which it is served says why."
+UNEXPECTED = "Something went wrong. The terminal running the server says what."
+UNUSABLE = "The collection cannot be used right now. The terminal running the server says why."
 LETTERS = 34
 COMPRESSED_FROM = 16_384  # bytes of a page
 
 
 def likely(record: Mapping[str, Any]) -> str:
-    """The range in which the true share of right answers lies, as a record says."""
+    """The likely range of the true share of right answers, from a record."""
     return range_in_words(record["cases"], record["right"])
 
 
@@ -74,30 +73,36 @@ templates.filters |= {"percent": percent, "likely": likely, "shortened": shorten
 
 
 def prepare_pages() -> None:
-    """Have all templates compiled, which takes longer than a page should."""
+    """Compile all templates, which would take too long for the first page."""
     for name in templates.list_templates():
         templates.get_template(name)
 
 
-def served_by(request: Request) -> Served:
+def served_by(request: Request) -> ServedCollection:
     """The collection behind the page."""
-    found: Served = request.app.state.served
-    return found
+    served: ServedCollection = request.app.state.served
+    return served
+
+
+def check_writable(served: ServedCollection) -> None:
+    """Raise where corrections are refused."""
+    if served.read_only:
+        raise InputError("This collection is open read-only. Serve it without --read-only to make changes.")
 
 
 def wants_json(request: Request) -> bool:
-    """Whether the twin was asked for."""
+    """Whether the JSON twin is requested."""
     return request.url.path.endswith(".json")
 
 
 async def respond(request: Request, template: str, data: dict[str, Any], status: int = 200) -> Response:
-    """The page, or its data."""
+    """Render the page, or give its data."""
     if wants_json(request):
         return Response(as_json(data), status, media_type="application/json")
     served = served_by(request)
     about = await served.run(served.about)
     page = templates.get_template(template).render(about=about, here=request.url.path, **data).encode()
-    # A grid of items says the same of each: a sixth of the bytes. No page holds a secret that its length could tell.
+    # Grids compress to a sixth. No page holds a secret that its length could reveal.
     headers = {"Vary": "Accept-Encoding"}
     if len(page) >= COMPRESSED_FROM and "gzip" in request.headers.get("accept-encoding", ""):
         page, headers["Content-Encoding"] = gzip.compress(page, 4, mtime=0), "gzip"
@@ -105,7 +110,7 @@ async def respond(request: Request, template: str, data: dict[str, Any], status:
 
 
 def done(request: Request, back: str, data: dict[str, Any]) -> Response:
-    """After a change: the data, or the page that it was made on."""
+    """After a change: its data, or back to the page where it was made."""
     if wants_json(request):
         return Response(as_json(data), media_type="application/json")
     return RedirectResponse(page_here(back), 303)
@@ -121,27 +126,27 @@ def page_here(back: str) -> str:
 
 
 async def on_error(request: Request, error: Exception) -> Response:
-    """What went wrong in a sentence that a visitor can act on."""
+    """The error as a sentence that a visitor can act on."""
     if isinstance(error, Changed):
-        status, told = 409, str(error)
+        status, message = 409, str(error)
     elif isinstance(error, NotSure):
-        status, told = 409, error.what
+        status, message = 409, error.what
     elif isinstance(error, Overloaded):
-        status, told = 503, str(error)
+        status, message = 503, str(error)
     elif isinstance(error, InputError):
-        status, told = 400, str(error)
+        status, message = 400, str(error)
     elif isinstance(error, NearsayError):
-        status, told = 503, UNUSABLE
+        status, message = 503, UNUSABLE
         logging.getLogger("nearsay.web").error("%s", printable(str(error)))
     else:
-        status, told = 500, UNEXPECTED
-    return sorry(request, told, status)
+        status, message = 500, UNEXPECTED
+    return error_response(request, message, status)
 
 
-def sorry(request: Request, told: str, status: int) -> Response:
+def error_response(request: Request, message: str, status: int) -> Response:
     """An error as a page, or as JSON."""
     headers = {"Retry-After": "1"} if status == 503 else {}
     if wants_json(request):
-        return JSONResponse({"error": told}, status, headers)
-    page = templates.get_template("error.html").render(told=told, status=status)
+        return JSONResponse({"error": message}, status, headers)
+    page = templates.get_template("error.html").render(message=message, status=status)
     return HTMLResponse(page, status, headers)

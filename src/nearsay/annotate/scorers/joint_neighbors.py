@@ -1,9 +1,8 @@
-"""Neighbors by several feature spaces at once: their distances, brought to one scale, weighted and added up.
+"""Neighbors by a weighted sum of distances in several feature spaces, each divided by its largest.
 
     distance(q, x) = Σ weight of space m · distance in space m / largest distance in space m
 
-With equal weights this is the joint equal contribution of Makadia, Pavlovic and Kumar (2008), a baseline that is hard
-to beat; ``lasso_neighbors.py`` learns the weights.
+With equal weights this is the joint equal contribution of Makadia, Pavlovic and Kumar (2008), hard to beat.
 """
 
 from __future__ import annotations
@@ -67,8 +66,7 @@ class JointNeighbors(BaseEstimator):
     def neighbors(self, X: Any, k: int) -> NeighborTable:
         """The ``k`` rows nearest to every query, nearest first; equal distances by row number."""
         check_is_fitted(self, "weights_")
-        queries = self._as_held(as_rows(X, width=self.n_features_in_))
-        return self._index.query(queries, k)
+        return self._index.query(as_rows(X, width=self.n_features_in_), k)
 
     def leave_one_out(self, k: int, rows: Any = None) -> NeighborTable:
         """The same for the rows themselves (or ``rows``: numbers, or a mask), each left out of its own neighbors."""
@@ -78,11 +76,7 @@ class JointNeighbors(BaseEstimator):
     def distances(self, X: Any = None) -> np.ndarray:
         """How far every query (None: every row) is from every row, all spaces together: (n_queries, n_rows)."""
         check_is_fitted(self, "weights_")
-        return self._index.distances(None if X is None else self._as_held(as_rows(X, width=self.n_features_in_)))
-
-    def _as_held(self, Q: np.ndarray) -> np.ndarray:
-        """The queries in the form in which rows are held."""
-        return Q
+        return self._index.distances(None if X is None else as_rows(X, width=self.n_features_in_))
 
     def _hold(self, held: HeldSpaces, weights: np.ndarray) -> JointNeighbors:
         self._index = JointIndex(held, weights / weights.sum() / held.scales)

@@ -86,8 +86,8 @@ class KeywordScorer:
 
     def table(self, X: np.ndarray) -> NeighborTable:
         """The neighbors of every query, once fitted."""
-        found: NeighborTable = self.estimator.neighbors(X, self.n_neighbors)
-        return found
+        table: NeighborTable = self.estimator.neighbors(X, self.n_neighbors)
+        return table
 
     def scores(self, X: np.ndarray, keywords: csr_array) -> list[np.ndarray]:
         """One (n_queries, n_words) array per relevance, or the one that the estimator gives itself."""

@@ -1,4 +1,4 @@
-"""Several feature spaces as one vector: how near a row is to each of some landmarks, by the mean of all distances.
+"""Kernel features of several feature spaces: nearness to landmarks, by the mean of all distances.
 
 Histograms are compared by sums of absolute differences, and no linear method knows what to do with these. Nearness
 exp(−sharpness · distance / mean distance) is a kernel; its leading components, found on the landmarks (Nyström), are

@@ -1,4 +1,4 @@
-"""Keywords with a probability each, from how often past votes of this size were right (ML-kNN; Zhang and Zhou 2007).
+"""ML-kNN (Zhang and Zhou 2007): keyword probabilities from how often votes of this size were right.
 
 For every word by itself::
 
@@ -52,9 +52,9 @@ class VoteRecord:
         every, has = np.zeros(shape, np.int64), np.zeros(shape, np.int64)
         for rows in row_blocks(len(table), row_bytes=32 * shape[0]):
             votes = votes_for_words(table.indices[rows], keywords)
-            own = keywords[rows].toarray() > 0
+            has_word = keywords[rows].toarray() > 0
             every += _by_votes(votes, np.ones(votes.shape, np.bool_), shape)
-            has += _by_votes(votes, own, shape)
+            has += _by_votes(votes, has_word, shape)
         return cls(has, every - has)
 
     def proba(self, smoothing: float) -> np.ndarray:

@@ -1,4 +1,4 @@
-"""Keywords by linear regression: a scorer without neighbors, to be used beside those that have them."""
+"""Keywords by ridge regression: a scorer without neighbors, to be combined with those that have them."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from nearsay.learn.linear_map import in_units
 SHRINKAGES = (0.001, 0.01, 0.03, 0.1, 0.3, 1.0, 3.0, 10.0, 30.0, 100.0, 1000.0)
 LEFT_OUT = 2000
 MOST_PAIRS = 2**21
-# A row that no other says anything about cannot be left out: nothing would remain to divide by.
+# The smallest divisor 1 − h: a row that alone decides its prediction cannot be left out.
 FAINTEST = 1e-9
 
 
@@ -41,8 +41,8 @@ class KeywordRegression(BaseEstimator):
 
     Examples
     --------
-    >>> told = KeywordRegression(shrinkage=0.01).fit([[0.0], [1.0], [2.0], [3.0]], [[1], [1], [0], [0]])
-    >>> told.scores([[0.0], [1.5], [3.0]]).round(2)
+    >>> model = KeywordRegression(shrinkage=0.01).fit([[0.0], [1.0], [2.0], [3.0]], [[1], [1], [0], [0]])
+    >>> model.scores([[0.0], [1.5], [3.0]]).round(2)
     array([[ 1.09],
            [ 0.5 ],
            [-0.09]])
@@ -83,10 +83,10 @@ class KeywordRegression(BaseEstimator):
         spread = spread if varies else 1.0
         if isinstance(self.shrinkage, str):
             order = annotated_order(rows, keywords.matrix)
-            asked = order[evenly(len(rows), max(2, min(LEFT_OUT, MOST_PAIRS // max(len(self.words_), 1))))]
-            counts = (np.ones(len(rows)) / len(rows) if weights is None else weights / weights.sum())[asked]
-            missed = keywords.matrix[asked].toarray() - self._share
-            self.shrinkage_ = _best_shrinkage(moved[asked] - mean, missed, counts, of_rows, of_both, spread)
+            cases = order[evenly(len(rows), max(2, min(LEFT_OUT, MOST_PAIRS // max(len(self.words_), 1))))]
+            counts = (np.ones(len(rows)) / len(rows) if weights is None else weights / weights.sum())[cases]
+            missed = keywords.matrix[cases].toarray() - self._share
+            self.shrinkage_ = _best_shrinkage(moved[cases] - mean, missed, counts, of_rows, of_both, spread)
         else:
             self.shrinkage_ = float(self.shrinkage)
         ridge = self.shrinkage_ * spread
@@ -122,10 +122,10 @@ def _best_shrinkage(
 
     Parameters
     ----------
-    centered : (n_asked, n_columns)
-    missed : (n_asked, n_words)
+    centered : (n_cases, n_columns)
+    missed : (n_cases, n_words)
         How far each keyword is from its share.
-    counts : (n_asked,)
+    counts : (n_cases,)
         What part of all weight each row has.
     """
     strengths, vectors = np.linalg.eigh(of_rows)
@@ -134,9 +134,9 @@ def _best_shrinkage(
     errors = []
     for shrinkage in SHRINKAGES:
         shrunk = 1 / (strengths + shrinkage * spread)
-        own = counts * (1 + along**2 @ shrunk)
+        leverage = counts * (1 + along**2 @ shrunk)
         residuals = missed - along @ (turned * shrunk[:, None])
-        errors.append(float(counts @ ((residuals / np.maximum(1 - own, FAINTEST)[:, None]) ** 2).sum(axis=1)))
+        errors.append(float(counts @ ((residuals / np.maximum(1 - leverage, FAINTEST)[:, None]) ** 2).sum(axis=1)))
     return SHRINKAGES[int(np.argmin(errors))]
 
 

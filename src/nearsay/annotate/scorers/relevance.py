@@ -1,7 +1,7 @@
-"""What the keywords of the neighbors say about a query: one number a word, the larger the more relevant.
+"""Relevance of keywords to a query, from the keywords of its neighbors.
 
-Every relevance is a weighted vote, Σ eᵢ [neighbor i has the word], then held against what as many random
-rows would say. With π the share of all rows that have the word::
+Every relevance is a weighted vote, Σ eᵢ [neighbor i has the word], compared with what as many random
+rows would give. With π the share of all rows that have the word::
 
     count       Σ eᵢ[w]                                  e = 1
     prior       Σ eᵢ[w] − π Σ eᵢ                         e = 1 (Li, Snoek and Worring 2009)
@@ -89,11 +89,11 @@ def weighted_votes(indices: np.ndarray, weights: np.ndarray, keywords: csr_array
             f"A neighbor has the row number {indices.max()}, but there are keywords for {keywords.shape[0]} rows."
             " Pass the keywords of all rows among which neighbors were found."
         )
-    there = indices >= 0
-    starts = np.concatenate([[0], np.cumsum(there.sum(axis=1))])
-    votes = csr_array((weights[there], indices[there], starts), shape=(len(indices), keywords.shape[0]))
-    said: np.ndarray = (votes @ keywords).toarray()
-    return said
+    exists = indices >= 0
+    starts = np.concatenate([[0], np.cumsum(exists.sum(axis=1))])
+    votes = csr_array((weights[exists], indices[exists], starts), shape=(len(indices), keywords.shape[0]))
+    totals: np.ndarray = (votes @ keywords).toarray()
+    return totals
 
 
 # ------------------------------------------------------------ weights of the neighbors
@@ -109,11 +109,11 @@ def _by_rank(relevance: Relevance, table: NeighborTable) -> np.ndarray:
 
 
 def _by_distance(relevance: Relevance, table: NeighborTable) -> np.ndarray:
-    there = table.indices >= 0
-    distances = np.where(there, table.distances, 0.0)
-    farther = np.where(there, distances - distances[:, :1], 0.0)
+    exists = table.indices >= 0
+    distances = np.where(exists, table.distances, 0.0)
+    farther = np.where(exists, distances - distances[:, :1], 0.0)
     if relevance.bandwidth is None:
-        mean = farther.sum(axis=1, keepdims=True) / np.maximum(there.sum(axis=1, keepdims=True) - 1, 1)
+        mean = farther.sum(axis=1, keepdims=True) / np.maximum(exists.sum(axis=1, keepdims=True) - 1, 1)
         mean = mean / check_number("sharpness", relevance.sharpness, 0, closed="right")
         bandwidth = np.where(mean > 0, mean, 1.0)  # where all are equally near, all count alike
     else:

@@ -1,4 +1,4 @@
-"""Keywords passed on as by Makadia, Pavlovic and Kumar (2008): the nearest neighbor's, then what goes with them."""
+"""JEC's label transfer (Makadia et al. 2008): the nearest neighbor's keywords, then those that go with them."""
 
 from __future__ import annotations
 
@@ -46,10 +46,10 @@ def transfer_scores(table: NeighborTable, keywords: csr_array) -> np.ndarray:
         others = _votes(table.indices[part, 1:], keywords)
         alongside = (csr_array(nearest) @ together).toarray()
         for query in range(len(nearest)):
-            said = np.flatnonzero((nearest[query] > 0) | (others[query] > 0))
-            first = nearest[query, said] > 0
-            support = np.where(first, 0.0, others[query, said])
-            order = said[np.lexsort((-frequency[said], -support, -support * alongside[query, said], ~first))]
+            words = np.flatnonzero((nearest[query] > 0) | (others[query] > 0))
+            first = nearest[query, words] > 0
+            support = np.where(first, 0.0, others[query, words])
+            order = words[np.lexsort((-frequency[words], -support, -support * alongside[query, words], ~first))]
             scores[part.start + query, order] = 2 - np.arange(len(order)) / max(len(order), 1)
     return scores
 

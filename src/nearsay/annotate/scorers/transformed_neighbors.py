@@ -1,4 +1,4 @@
-"""Neighbors after a transformer, which may have learned from keywords where rows should lie."""
+"""Neighbors after a transformer, which may be learned from keywords."""
 
 from __future__ import annotations
 

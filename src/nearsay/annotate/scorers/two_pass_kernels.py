@@ -1,4 +1,4 @@
-"""The compiled loop of the first pass of two-pass neighbors. Imported on first use only."""
+"""The compiled loop of the first pass of two-pass neighbors. Imported on first use."""
 
 from __future__ import annotations
 

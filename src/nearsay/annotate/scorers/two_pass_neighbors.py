@@ -33,7 +33,7 @@ class TwoPassNeighbors(BaseEstimator):
     ----------
     base : None or an estimator with ``fit(X, Y)``, ``neighbors`` and ``leave_one_out``, default=None
         By what order rows are near: ``JointNeighbors`` (None: all columns by
-        Euclidean distance), ``LassoNeighbors``, ``RankBoostNeighbors``, …
+        Euclidean distance), ``RankBoostNeighbors``, …
     per_word : int, default=2
         Rows of each word.
 
@@ -105,7 +105,7 @@ class TwoPassNeighbors(BaseEstimator):
             rows = in_order(part)
             places = np.empty((len(rows), k), np.int64)
             nearest_of_each_word(rows.indices, starts, words, self.per_word, np.empty(n_words, np.int64), places)
-            there = places >= 0
+            exists = places >= 0
             for every, chosen in ((rows.indices, table.indices), (rows.distances, table.distances)):
-                chosen[part][there] = np.take_along_axis(every, np.maximum(places, 0), axis=1)[there]
+                chosen[part][exists] = np.take_along_axis(every, np.maximum(places, 0), axis=1)[exists]
         return table

@@ -15,7 +15,7 @@ from nearsay.collection.live import LiveCollection
 from nearsay.data.images import seen
 from nearsay.decision.guarantee import check_share
 from nearsay.errors import InputError
-from nearsay.reports.evaluation import ASKED, evaluation_figures
+from nearsay.reports.evaluation import TARGET
 from nearsay.reports.report_page import check_free, write_report
 
 PICTURE_SIDE = 160
@@ -25,7 +25,7 @@ def evaluate(
     collection: LiveCollection,
     *,
     holdout: Any = None,
-    accuracy: float = ASKED,
+    accuracy: float = TARGET,
     seed: int = 0,
     on_progress: Progress | None = None,
     cluster: Any = None,
@@ -80,7 +80,7 @@ def evaluation_report(
     path: str | os.PathLike[str],
     *,
     holdout: Any = None,
-    accuracy: float = ASKED,
+    accuracy: float = TARGET,
     seed: int = 0,
     pictures: str | os.PathLike[str] | None = None,
     overwrite: bool = False,
@@ -99,20 +99,11 @@ def evaluation_report(
     check_free(path, overwrite=overwrite)
     check_share("accuracy", accuracy, ends=True)
     judgement = Judgement.of(collection, holdout=holdout, seed=seed, on_progress=on_progress, cluster=cluster)
-    summary, asked = judgement.summary(accuracy), judgement.asked
+    shown, asked = judgement.shown(accuracy), judgement.asked
     folder = pictures if pictures is not None else picture_folder(collection.store, None)
-    figures = {}
-    if asked.labels is not None:
-        figures = evaluation_figures(
-            asked.labels,
-            judgement.judged.probabilities,
-            asked.now.classifier.classes_,
-            taxonomy=judgement.tree,
-            asked=accuracy,
-        )
-    shown = {**summary, "mistakes": _with_pictures(summary.get("mistakes", []), asked, folder)}
-    write_report(path, {**shown, "how": " ".join([summary["how"], *summary["notes"]])}, figures, overwrite=overwrite)
-    return summary
+    mistakes, how = _with_pictures(shown.get("mistakes", []), asked, folder), " ".join([shown["how"], *shown["notes"]])
+    write_report(path, {**shown, "mistakes": mistakes, "how": how}, overwrite=overwrite)
+    return {name: value for name, value in shown.items() if name not in ("curve", "levels", "tables")}
 
 
 def _with_pictures(mistakes: list[dict[str, Any]], asked: KnownItems, folder: Any) -> list[dict[str, Any]]:

@@ -90,7 +90,7 @@ class Judgement:
                 judged.probabilities,
                 asked.now.classifier.classes_,
                 taxonomy=self.tree,
-                asked=accuracy,
+                target=accuracy,
                 keywords=judged.keywords,
                 ids=asked.ids,
                 evidence=judged.evidence,

@@ -90,7 +90,7 @@ class LearnedKeywords:
         _, sight, pairs, odds = min(tried, key=lambda each: each[0])
         fold = np.full(n_store_rows, -1, np.int8)
         fold[numbers] = place
-        return cls(sight, fold, odds.with_own(pairs))
+        return cls(sight, fold, odds.with_word_sigmoids(pairs))
 
     def said(self, table: NeighborTable, keywords: Any) -> list[list[Keyword]]:
         """The words of the neighbors of every query, and their probabilities.

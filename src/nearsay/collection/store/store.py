@@ -54,7 +54,7 @@ from nearsay.collection.store.validate_items import (
     checked_words,
 )
 from nearsay.errors import InputError, StorageError
-from nearsay.taxonomy.edges import told
+from nearsay.taxonomy.edges import few
 
 
 class Store(ReadableStore):
@@ -405,16 +405,16 @@ class Store(ReadableStore):
             return
         if kind == "taxonomy":
             raise InputError(
-                f"The taxonomy lacks labels that items have: {told(missing)}. Add them to it, or give these items other"
+                f"The taxonomy lacks labels that items have: {few(missing)}. Add them to it, or give these items other"
                 " labels first."
             )
         if kind == "undo":
             raise InputError(
-                f"This cannot be undone: the taxonomy would lack labels that items have: {told(missing)}. Put one that"
+                f"This cannot be undone: the taxonomy would lack labels that items have: {few(missing)}. Put one that"
                 " has them over the labels first, or give these items other labels."
             )
         raise InputError(
-            f"{told(missing)} {'is' if len(missing) == 1 else 'are'} not in the taxonomy of this collection. Use its"
+            f"{few(missing)} {'is' if len(missing) == 1 else 'are'} not in the taxonomy of this collection. Use its"
             " nodes as labels, or put another taxonomy over them with set_taxonomy."
         )
 

@@ -83,9 +83,8 @@ SKLEARN_TRANSFORMERS = """StandardScaler MinMaxScaler MaxAbsScaler RobustScaler 
     LabelBinarizer Pipeline"""
 CLASSIFIERS = "NeighborClassifier FusedClassifier HedgedClassifier ConformalClassifier FoldModels GaussianClasses"
 METRICS = "ITML LMNN BoostMetric WithinClassWhitening KeywordProjection LandmarkFeatures KeywordColumns SomeColumns"
-ORDERINGS = """JointNeighbors LassoNeighbors GroupLassoNeighbors RankBoostNeighbors TransformedNeighbors
-    TwoPassNeighbors"""
-ANNOTATORS = f"{ORDERINGS} KeywordRegression MLkNN SparseCodingAnnotator KeywordAnnotator"
+ORDERINGS = "JointNeighbors RankBoostNeighbors TransformedNeighbors TwoPassNeighbors"
+ANNOTATORS = f"{ORDERINGS} KeywordRegression MLkNN KeywordAnnotator"
 
 METRIC = plain_with(of(DISTANCES))
 SEARCH = PLAIN | of(SEARCHES)
@@ -721,20 +720,6 @@ SAVABLE: dict[str, Savable] = {
     "JointNeighbors": _estimator(
         "annotate.scorers.joint_neighbors:JointNeighbors", "weights", features=METRIC, **_ORDERING
     ),
-    "LassoNeighbors": _estimator(
-        "annotate.scorers.lasso_neighbors:LassoNeighbors",
-        "penalty n_pairs min_shared random_state",
-        features=METRIC,
-        **_ORDERING,
-    ),
-    "GroupLassoNeighbors": _estimator(
-        "annotate.scorers.lasso_neighbors:GroupLassoNeighbors",
-        "penalty n_pairs min_shared random_state",
-        features=METRIC,
-        **{**_ORDERING, "_index": of("JointIndex", "rows")},
-        _columns=ints("_", below="columns"),
-        column_weights_=floats("columns"),
-    ),
     "TransformedNeighbors": _estimator(
         "annotate.scorers.transformed_neighbors:TransformedNeighbors",
         "",
@@ -775,18 +760,6 @@ SAVABLE: dict[str, Savable] = {
         _proba=floats("words _"),
     ),
     "VoteRecord": _class("annotate.scorers.ml_knn:VoteRecord", has=ints("words votes"), lacks=ints("words votes")),
-    "SparseCodingAnnotator": _estimator(
-        "annotate.scorers.sparse_coding:SparseCodingAnnotator",
-        "n_components n_dimensions n_mixed penalty random_state",
-        features=METRIC,
-        **_KEYWORDS,
-        _spaces=list_of(of("FeatureSpace", "columns")),
-        _means=floats("_"),
-        _lengths=list_of(FLOAT),
-        _reduced=of("PCA"),
-        _map=floats("_ _"),
-        _rows=floats("rows _"),
-    ),
     # what a collection has learned
     "Learned": _class(
         "collection.state.learned:Learned",

@@ -1,4 +1,4 @@
-"""One hedged answer on the tree: how probable each node is, what it says, and why one of them was named."""
+"""A hedged answer explained on the tree: probability, information and reward of each node."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ SHARE = 0.05
 
 @dataclass(frozen=True)
 class HedgedNode:
-    """A node of the tree as one query sees it.
+    """A node of the tree, with its figures for one query.
 
     Attributes
     ----------
@@ -83,8 +83,8 @@ class HedgeOnTree(InWords):
     @property
     def headline(self) -> list[str]:
         """The answer, the most probable leaf and the truth, each in a few words."""
-        said, sure = self[self.answer], self[self.flat]
-        parts = [f"says {said.word} (p = {said.probability:.2f}, {_bits(said.gain)} of {_bits(sure.gain)} bits)"]
+        named, sure = self[self.answer], self[self.flat]
+        parts = [f"says {named.word} (p = {named.probability:.2f}, {_bits(named.gain)} of {_bits(sure.gain)} bits)"]
         if self.flat != self.answer:
             parts.append(f"most probable is {sure.word} (p = {sure.probability:.2f})")
         if self.true is not None:
@@ -128,11 +128,11 @@ def hedge_on_tree(
     names: Mapping[Any, str] | None = None,
     share: float = SHARE,
 ) -> HedgeOnTree:
-    """Say for one query how probable each node is, what it says, and which one the rule names.
+    """Probability, information and reward of each node for one query, and the node that a rule names.
 
     Only nodes of at least ``share`` are listed, and the ways to the answer, the
     most probable leaf and the true label. A node that covers just what one
-    below it covers would say the same twice: it is passed over, the root and
+    below it covers is redundant: it is passed over, the root and
     the three named ones apart.
 
     Parameters
@@ -144,7 +144,7 @@ def hedge_on_tree(
         What the neighbors say, leaves or not; each vote counts once for every node above.
     true_label : name of a node, optional
     names : {node: word}, optional
-        What nodes are called, by default the taxonomy's own words.
+        What nodes are called, by default the taxonomy's words.
     share : float, default=0.05
 
     >>> tree = Taxonomy.from_nested({"R": {"A": ["a1", "a2"], "B": ["b1", "b2"]}})
@@ -161,7 +161,9 @@ def hedge_on_tree(
         raise unknown_name("rule", rule, RULES)
     p = np.asarray(p_leaf)
     if p.ndim != 1:
-        raise InputError(f"One query is looked at, so p_leaf holds one number a leaf; got shape {p.shape}. Pass p[0].")
+        raise InputError(
+            f"p_leaf holds the probabilities of one query, one number a leaf; got shape {p.shape}. Pass p[0]."
+        )
     p_node = node_probabilities(p[None], taxonomy)[0]
     answer, sure = int(RULES[rule](p[None], taxonomy, setting)[0]), int(flat(p[None], taxonomy)[0])
     named = [answer, sure, *([] if true_label is None else [taxonomy.number(true_label)])]
@@ -171,7 +173,7 @@ def hedge_on_tree(
     words = taxonomy.node_words if names is None else names
     shift = setting if rule == "darts" and math.isfinite(setting) else None
 
-    def seen(place: int) -> HedgedNode:
+    def node_at(place: int) -> HedgedNode:
         name, node = tree.nodes[place], numbers[place]
         probability, gain = float(p_node[node]), float(taxonomy.information[node])
         return HedgedNode(
@@ -186,7 +188,7 @@ def hedge_on_tree(
         )
 
     return HedgeOnTree(
-        nodes=tuple(map(seen, from_the_root_down(tree))),
+        nodes=tuple(map(node_at, from_the_root_down(tree))),
         answer=taxonomy.nodes[answer],
         flat=taxonomy.nodes[sure],
         true=None if true_label is None else taxonomy.nodes[named[-1]],
@@ -198,7 +200,7 @@ def hedge_on_tree(
 
 
 def pruned(taxonomy: Taxonomy, wanted: np.ndarray, named: list[int]) -> Taxonomy:
-    """The taxonomy of the wanted nodes (n_nodes,) and the named ones, with all above; no two that say the same.
+    """The taxonomy of the wanted nodes (n_nodes,) and the named ones, with all above, without redundant ones.
 
     >>> tree = Taxonomy.from_paths([("R", "animal", "dog"), ("R", "animal", "cat"), ("R", "thing", "car")])
     >>> tree.nodes
@@ -211,7 +213,7 @@ def pruned(taxonomy: Taxonomy, wanted: np.ndarray, named: list[int]) -> Taxonomy
     """
     chosen = np.union1d(np.flatnonzero(wanted), named)
     shown = np.unique(taxonomy.ancestry[chosen].indices).tolist()
-    kept = [node for node in shown if node in named or not _says_the_same(node, taxonomy)]
+    kept = [node for node in shown if node in named or not _is_redundant(node, taxonomy)]
     nearest: dict[int, tuple[int, ...]] = {}  # of each node, itself if it is kept, otherwise what is kept above it
     above: dict[int, tuple[int, ...]] = {}
     is_kept = set(kept)
@@ -254,7 +256,7 @@ def _bits(gain: float) -> str:
     return f"{gain:.2f}"
 
 
-def _says_the_same(node: int, taxonomy: Taxonomy) -> bool:
+def _is_redundant(node: int, taxonomy: Taxonomy) -> bool:
     """Whether an inner node covers just what a node below it covers, or, short of the root, just what the root does."""
     if node < taxonomy.n_leaves or node == taxonomy.n_nodes - 1:
         return False

@@ -1,4 +1,4 @@
-"""One hedged answer as a picture: the votes of the neighbors run up the tree to the node that is named."""
+"""A hedged answer as a picture of the tree, with votes, probability and reward of each node."""
 
 from __future__ import annotations
 
@@ -62,18 +62,18 @@ class HedgeDisplay:
         share: float = SHARE,
         ax: Any = None,
     ) -> HedgeDisplay:
-        """Ask a fitted HedgedClassifier about one row and draw why it names the node it does.
+        """Query a fitted HedgedClassifier with one row and draw why it names the node it does.
 
         Parameters
         ----------
         estimator : fitted HedgedClassifier
             Around a NeighborClassifier the votes of the neighbors are shown too.
         X : (1, n_features) or (n_features,)
-            One row to ask about.
+            The query.
         y : name of a node, optional
             Its true label.
         names : {node: word}, optional
-            What nodes are called, by default the taxonomy's own words.
+            What nodes are called, by default the taxonomy's words.
         share : float, default=0.05
             Nodes less probable than that are left out.
         ax : matplotlib axes, optional
@@ -194,8 +194,8 @@ class HedgeDisplay:
     def _draw_node(self, ax: Any, row: int, node: HedgedNode, columns: dict[str, float]) -> None:
         x = STEP * (node.depth + 0.5)
         fill = drawing.tinted(drawing.AGREES, min(node.probability, 1.0))
-        look = {"marker": "o", "markersize": DOT, "markerfacecolor": fill, "markeredgecolor": self._color(node)}
-        ax.plot([x], [ROW * row], zorder=2, **look)
+        style = {"marker": "o", "markersize": DOT, "markerfacecolor": fill, "markeredgecolor": self._color(node)}
+        ax.plot([x], [ROW * row], zorder=2, **style)
         weight = "bold" if node.name == self.hedge.answer else "normal"
         _write(ax, x + 0.6 * STEP, row, self._named(node), color=self._color(node), fontweight=weight)
         numbers = {"votes": f"{node.votes}", "p": f"{node.probability:.2f}", "bits": f"{node.gain:.2f}"}
@@ -221,6 +221,6 @@ class HedgeDisplay:
         return drawing.DISAGREES if self.hedge.right is False else drawing.AGREES
 
 
-def _write(ax: Any, x: float, row: int, words: str, **look: Any) -> None:
+def _write(ax: Any, x: float, row: int, words: str, **style: Any) -> None:
     text = drawing.as_written(words)
-    ax.text(x, ROW * row, text, va="center_baseline", fontsize=POINTS_OF_LETTERS, **look)
+    ax.text(x, ROW * row, text, va="center_baseline", fontsize=POINTS_OF_LETTERS, **style)

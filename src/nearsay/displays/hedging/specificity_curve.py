@@ -31,23 +31,23 @@ class AccuracySpecificityDisplay:
     ----------
     curves, published : dict of method: (accuracy, normalized gain)
         Pairs of (n_points,).
-    asked : float or None
-        The accuracy that was asked for.
-    at_asked : dict of method: (accuracy, normalized gain)
-        The most specific point that keeps ``asked``; without methods that never do.
+    target : float or None
+        The accuracy to keep.
+    at_target : dict of method: (accuracy, normalized gain)
+        The most specific point that keeps ``target``; without methods that never do.
     figure_, ax_
         Where it was drawn. There after ``plot``.
 
     >>> curves = {"hedged": ([0.5, 0.75, 1.0], [0.5, 0.5, 0.25]), "flat": ([0.5], [0.5])}
-    >>> AccuracySpecificityDisplay.from_curves(curves, asked=0.7).at_asked
+    >>> AccuracySpecificityDisplay.from_curves(curves, target=0.7).at_target
     {'hedged': (0.75, 0.5)}
     """
 
-    def __init__(self, *, curves: dict[str, Points], published: dict[str, Points], asked: float | None) -> None:
+    def __init__(self, *, curves: dict[str, Points], published: dict[str, Points], target: float | None) -> None:
         self.curves = curves
         self.published = published
-        self.asked = asked
-        self.at_asked = {} if asked is None else _most_specific(curves, asked)
+        self.target = target
+        self.at_target = {} if target is None else _most_specific(curves, target)
 
     @classmethod
     def from_estimator(
@@ -57,7 +57,7 @@ class AccuracySpecificityDisplay:
         y: Any,
         *,
         published: Mapping[str, Any] | None = None,
-        asked: float | None = None,
+        target: float | None = None,
         ax: Any = None,
     ) -> AccuracySpecificityDisplay:
         """Draw every operating point of one or several fitted HedgedClassifiers, measured on these rows.
@@ -66,15 +66,15 @@ class AccuracySpecificityDisplay:
         ----------
         estimator : fitted HedgedClassifier, or {method: fitted HedgedClassifier}
         X, y : rows that they were not fitted on, and their labels, names of nodes.
-        published, asked, ax
+        published, target, ax
             As in ``from_curves``.
         """
         curves = {}
-        for method, own in drawing.estimators_by_method(estimator).items():
-            hedged = drawing.check_hedged(own)
+        for method, one in drawing.estimators_by_method(estimator).items():
+            hedged = drawing.check_hedged(one)
             p_leaf = drawing.leaf_probabilities(hedged, X)
             curves[method] = measured_curve(y, p_leaf, hedged.taxonomy_, hedged.rule_)
-        return cls.from_curves(curves, published=published, asked=asked, ax=ax)
+        return cls.from_curves(curves, published=published, target=target, ax=ax)
 
     @classmethod
     def from_predictions(
@@ -85,7 +85,7 @@ class AccuracySpecificityDisplay:
         taxonomy: Taxonomy,
         rule: str = "darts",
         published: Mapping[str, Any] | None = None,
-        asked: float | None = None,
+        target: float | None = None,
         ax: Any = None,
     ) -> AccuracySpecificityDisplay:
         """Draw every operating point of a rule on probabilities of the leaves.
@@ -97,12 +97,12 @@ class AccuracySpecificityDisplay:
             Those of one method are named by the rule.
         taxonomy : Taxonomy
         rule : {"darts", "fixed-threshold", "flat-reject", "flat-reject-calibrated"}, default="darts"
-        published, asked, ax
+        published, target, ax
             As in ``from_curves``.
         """
         methods = drawing.by_method(y_prob, rule)
         curves = {method: measured_curve(y_true, p_leaf, taxonomy, rule) for method, p_leaf in methods.items()}
-        return cls.from_curves(curves, published=published, asked=asked, ax=ax)
+        return cls.from_curves(curves, published=published, target=target, ax=ax)
 
     @classmethod
     def from_curves(
@@ -110,7 +110,7 @@ class AccuracySpecificityDisplay:
         curves: Mapping[str, Any],
         *,
         published: Mapping[str, Any] | None = None,
-        asked: float | None = None,
+        target: float | None = None,
         ax: Any = None,
     ) -> AccuracySpecificityDisplay:
         """Draw several methods on one axis.
@@ -122,33 +122,33 @@ class AccuracySpecificityDisplay:
             the order in which they come. One point is a mark without a line.
         published : {name: (accuracy, normalized gain)}, optional
             Points from elsewhere, drawn as hollow marks.
-        asked : float, optional
+        target : float, optional
             An accuracy: a line across, and a mark on each method's most specific point that keeps it.
         ax : matplotlib axes, optional
         """
         methods = drawing.by_method(curves)
-        if asked is not None and not 0 <= asked <= 1:
-            raise InputError(f"asked is an accuracy from 0 to 1; got {asked!r}.")
+        if target is not None and not 0 <= target <= 1:
+            raise InputError(f"target is an accuracy from 0 to 1; got {target!r}.")
         return cls(
             curves={method: _points(method, curve) for method, curve in methods.items()},
             published={str(name): _points(name, points) for name, points in (published or {}).items()},
-            asked=asked,
+            target=target,
         ).plot(ax=ax)
 
     def plot(self, ax: Any = None) -> AccuracySpecificityDisplay:
         """Draw on ``ax``, or on a new figure."""
         ax = drawing.fresh_axes(7.0, 4.4) if ax is None else ax
-        if self.asked is not None:
-            ax.axhline(self.asked, color=drawing.PALE_INK, linewidth=1.0, linestyle="--", zorder=0)
+        if self.target is not None:
+            ax.axhline(self.target, color=drawing.PALE_INK, linewidth=1.0, linestyle="--", zorder=0)
         for number, (method, (accuracy, gain)) in enumerate(self.curves.items()):
-            look = drawing.method_look(number, len(self.curves), method)
-            mark = {"color": look["color"], "marker": look["marker"], "markersize": MARK, "markeredgecolor": "white"}
+            style = drawing.method_style(number, len(self.curves), method)
+            mark = {"color": style["color"], "marker": style["marker"], "markersize": MARK, "markeredgecolor": "white"}
             if len(gain) == 1:
-                ax.plot(gain, accuracy, **mark, linestyle="", label=look["label"])
+                ax.plot(gain, accuracy, **mark, linestyle="", label=style["label"])
             else:
-                ax.plot(gain, accuracy, **look | {"marker": look["marker"] if len(gain) <= FEW_POINTS else ""})
-            if method in self.at_asked:
-                ax.plot(*self.at_asked[method][::-1], **mark, zorder=4)
+                ax.plot(gain, accuracy, **style | {"marker": style["marker"] if len(gain) <= FEW_POINTS else ""})
+            if method in self.at_target:
+                ax.plot(*self.at_target[method][::-1], **mark, zorder=4)
         for number, (name, (accuracy, gain)) in enumerate(self.published.items()):
             ax.plot(gain, accuracy, **_hollow(number, name))
         ax.set(xlabel="normalized information gain (how specific)", ylabel="accuracy (how often right)")
@@ -179,14 +179,14 @@ def _hollow(number: int, name: str) -> dict[str, Any]:
     }
 
 
-def _most_specific(curves: dict[str, Points], asked: float) -> dict[str, tuple[float, float]]:
-    found = {}
+def _most_specific(curves: dict[str, Points], target: float) -> dict[str, tuple[float, float]]:
+    best_points = {}
     for method, (accuracy, gain) in curves.items():
-        keeps = np.flatnonzero(accuracy >= asked)
+        keeps = np.flatnonzero(accuracy >= target)
         if len(keeps):
             best = keeps[gain[keeps].argmax()]
-            found[method] = (float(accuracy[best]), float(gain[best]))
-    return found
+            best_points[method] = (float(accuracy[best]), float(gain[best]))
+    return best_points
 
 
 def _points(method: Any, curve: Any) -> Points:

@@ -70,13 +70,13 @@ class TaxonomyDisplay:
 
     @classmethod
     def from_estimator(cls, estimator: Any, X: Any, y: Any = None, *, ax: Any = None) -> TaxonomyDisplay:
-        """Draw what a fitted HedgedClassifier says about one row: the probability of every node, and the answer.
+        """Draw the answer of a fitted HedgedClassifier to one row: the probability of every node, and the node named.
 
         Parameters
         ----------
         estimator : fitted HedgedClassifier
         X : (1, n_features) or (n_features,)
-            One row to ask about.
+            The query.
         y : name of a node, optional
             Its true label, highlighted beside the answer.
         ax : matplotlib axes, optional

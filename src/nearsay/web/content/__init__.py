@@ -1,1 +1,1 @@
-"""What the page shows of a collection, prepared and cached: filters, the map, uploads, the review queue."""
+"""Content of the pages: filters, caches, the map, uploads, the review queue."""

@@ -1,4 +1,4 @@
-"""What takes a while to make: made once in a thread of its own, and kept until something else is asked for."""
+"""A cached value that is computed in a background thread and recomputed when its key changes."""
 
 from __future__ import annotations
 
@@ -11,21 +11,19 @@ T = TypeVar("T")
 
 
 @dataclass(frozen=True)
-class _Made(Generic[T]):
+class _Entry(Generic[T]):
     key: Hashable
     value: T | None
     error: Exception | None = None
 
 
 class BackgroundCache(Generic[T]):
-    """One thing, made again when what it is made from has changed.
-
-    Only the newest is kept, and only one is made at a time.
+    """One value; only the newest is kept, and only one is computed at a time.
 
     Parameters
     ----------
-    key : what it is made from, such as the version of a collection; equal keys, equal things.
-    make : makes it.
+    key : gives what the value depends on, such as the version of a collection.
+    make : computes the value.
 
     >>> squares = BackgroundCache(lambda: 7, lambda: 7 * 7)
     >>> squares.get(wait=10)
@@ -35,38 +33,38 @@ class BackgroundCache(Generic[T]):
     def __init__(self, key: Callable[[], Hashable], make: Callable[[], T]) -> None:
         self._key, self._make = key, make
         self._lock = threading.Lock()
-        self._made: _Made[T] | None = None
-        self._at_work: threading.Thread | None = None
+        self._entry: _Entry[T] | None = None
+        self._worker: threading.Thread | None = None
 
     def get(self, wait: float = 1.0) -> T | None:
-        """The thing, or None where making it takes longer than ``wait`` seconds: ask again later.
+        """The value, or None where computing it takes longer than ``wait`` seconds: try again later.
 
-        What went wrong while it was made is raised here.
+        An error of ``make`` is raised here.
         """
         key = self._key()
         with self._lock:
-            found = self._found(key)
-            if found is None and (self._at_work is None or not self._at_work.is_alive()):
-                self._at_work = threading.Thread(target=self._work, args=(key,), daemon=True)
-                self._at_work.start()
-            at_work = self._at_work
-        if found is None and at_work is not None:
-            at_work.join(wait)
+            entry = self._entry_of(key)
+            if entry is None and (self._worker is None or not self._worker.is_alive()):
+                self._worker = threading.Thread(target=self._work, args=(key,), daemon=True)
+                self._worker.start()
+            worker = self._worker
+        if entry is None and worker is not None:
+            worker.join(wait)
             with self._lock:
-                found = self._found(key)
-        if found is None:
+                entry = self._entry_of(key)
+        if entry is None:
             return None
-        if found.error is not None:
-            raise found.error
-        return found.value
+        if entry.error is not None:
+            raise entry.error
+        return entry.value
 
-    def _found(self, key: Hashable) -> _Made[T] | None:
-        return self._made if self._made is not None and self._made.key == key else None
+    def _entry_of(self, key: Hashable) -> _Entry[T] | None:
+        return self._entry if self._entry is not None and self._entry.key == key else None
 
     def _work(self, key: Hashable) -> None:
         try:
-            made: _Made[T] = _Made(key, self._make())
+            entry: _Entry[T] = _Entry(key, self._make())
         except Exception as error:
-            made = _Made(key, None, error)
+            entry = _Entry(key, None, error)
         with self._lock:
-            self._made = made
+            self._entry = entry

@@ -1,7 +1,6 @@
-"""Questions that wait at the same time are answered by one search: many askers wait little longer than one.
+"""Batching: queries that wait at the same time are answered by one search.
 
-asks ──► waiting ──► all that wait, in one thread ──► an answer each
-            └── 503 where too many wait
+ask ──► waiting ──► all that wait, in one thread ──► an answer each
 """
 
 from __future__ import annotations
@@ -14,51 +13,51 @@ from typing import Any, Generic, TypeVar
 from nearsay.errors import InputError
 
 AT_ONCE = 16
-Asked = TypeVar("Asked")
-Answered = TypeVar("Answered")
+Query = TypeVar("Query")
+Result = TypeVar("Result")
 
 
 @dataclass(eq=False)
-class _Waiting(Generic[Asked]):
-    asked: Asked
-    how: Hashable
+class _Waiting(Generic[Query]):
+    query: Query
+    options: Hashable
     answer: asyncio.Future[Any] = field(default_factory=lambda: asyncio.get_running_loop().create_future())
 
 
-class Together(Generic[Asked, Answered]):
-    """Collects what is asked while an answer is being made, and asks all of it at once.
+class QuestionBatcher(Generic[Query, Result]):
+    """Collects queries while others are being answered, and answers them together.
 
     Parameters
     ----------
     run : calls a function in a thread when it is its turn.
-    answer : several questions that are asked in one way, and that way, to as many answers.
+    answer : (queries, options) to as many answers.
     most : how many are answered at once.
     """
 
     def __init__(
         self,
         run: Callable[..., Awaitable[Any]],
-        answer: Callable[[Sequence[Asked], Any], Sequence[Answered]],
+        answer: Callable[[Sequence[Query], Any], Sequence[Result]],
         most: int = AT_ONCE,
     ) -> None:
         self._run = run
         self._answer = answer
         self._most = most
-        self._waiting: list[_Waiting[Asked]] = []
+        self._waiting: list[_Waiting[Query]] = []
         self._busy: asyncio.Task[None] | None = None
 
-    async def ask(self, asked: Asked, how: Hashable = None) -> Answered:
-        """The answer to one question; ``how`` is equal for those that may be asked together."""
-        one = _Waiting(asked, how)
+    async def ask(self, query: Query, options: Hashable = None) -> Result:
+        """The answer to one query; only queries of equal ``options`` are answered together."""
+        one = _Waiting(query, options)
         self._waiting.append(one)
         if self._busy is None or self._busy.done():
             self._busy = asyncio.create_task(self._go_on())
         try:
-            found: Answered = await one.answer
+            result: Result = await one.answer
         finally:
-            if one in self._waiting:  # whoever asked is gone
+            if one in self._waiting:  # the client is gone
                 self._waiting.remove(one)
-        return found
+        return result
 
     def __len__(self) -> int:
         """How many wait."""
@@ -66,18 +65,18 @@ class Together(Generic[Asked, Answered]):
 
     async def _go_on(self) -> None:
         while self._waiting:
-            how = self._waiting[0].how
-            alike = [one for one in self._waiting if one.how == how][: self._most]
+            options = self._waiting[0].options
+            alike = [one for one in self._waiting if one.options == options][: self._most]
             self._waiting = [one for one in self._waiting if one not in alike]
-            await self._answer_all(alike, how)
+            await self._answer_all(alike, options)
 
-    async def _answer_all(self, alike: list[_Waiting[Asked]], how: Hashable) -> None:
+    async def _answer_all(self, alike: list[_Waiting[Query]], options: Hashable) -> None:
         try:
-            answers = await self._run(self._answer, [one.asked for one in alike], how)
+            answers = await self._run(self._answer, [one.query for one in alike], options)
         except Exception as error:
-            if isinstance(error, InputError) and len(alike) > 1:  # what is wrong with one is not told to all
+            if isinstance(error, InputError) and len(alike) > 1:  # an error of one query must not reach the others
                 for one in alike:
-                    await self._answer_all([one], how)
+                    await self._answer_all([one], options)
             else:
                 for one in alike:
                     _put(one.answer, error)
@@ -86,10 +85,10 @@ class Together(Generic[Asked, Answered]):
             _put(one.answer, answer)
 
 
-def _put(future: asyncio.Future[Any], found: Any) -> None:
+def _put(future: asyncio.Future[Any], result: Any) -> None:
     if future.done():
         return
-    if isinstance(found, Exception):
-        future.set_exception(found)
+    if isinstance(result, Exception):
+        future.set_exception(result)
     else:
-        future.set_result(found)
+        future.set_result(result)

@@ -1,8 +1,4 @@
-"""Which items are shown: by label, by node of the taxonomy, confirmed or waiting, or doubted by all others.
-
-labels of all rows ──► rows of this label, of this node, confirmed …  ──► row numbers, in order
-opinions ───────────► whose label is improbable, or not the answer
-"""
+"""Which items a page lists: by label, by node of the taxonomy, by state, or those whose label is doubted."""
 
 from __future__ import annotations
 
@@ -13,20 +9,20 @@ from typing import Any
 import numpy as np
 
 from nearsay.collection.live import LiveCollection
-from nearsay.errors import InputError
+from nearsay.errors import InputError, unknown_name
 from nearsay.taxonomy.taxonomy import Taxonomy
-from nearsay.web.content.label_doubts import Opinions
+from nearsay.web.content.label_doubts import LabelDoubts
 
 STATES = ("confirmed", "waiting", "unlabeled")
 
 
 @dataclass(frozen=True)
-class LabelsNow:
-    """The label of every row at one moment.
+class RowLabels:
+    """The label of every row at one version.
 
     Attributes
     ----------
-    version : the last event that is counted in.
+    version : the last event that is included.
     names : labels, those of the most living items first, equal ones by name.
     numbers : (n_rows,) places in ``names``; −1 without a label.
     counts : (n_labels,) how many living items have each.
@@ -50,15 +46,15 @@ class LabelsNow:
 
 
 @dataclass(frozen=True)
-class Wanted:
-    """What is asked for; what is left out is not asked.
+class ItemFilter:
+    """Conditions that items must meet; None is no condition.
 
     Attributes
     ----------
     label, node : the label itself; a node of the taxonomy, for all labels under it and the node itself.
     state : "confirmed", "waiting" (it has a label that nobody confirmed) or "unlabeled".
-    below : only items whose label is less probable than this, by all others.
-    differs : only items whose label is not the answer of all others.
+    below : the label is less probable than this, by all others.
+    differs : the label is not the answer of all others.
     """
 
     label: str | None = None
@@ -68,69 +64,70 @@ class Wanted:
     differs: bool = False
 
     @property
-    def needs_opinions(self) -> bool:
-        """Whether all others have to be asked first."""
+    def needs_doubts(self) -> bool:
+        """Whether all items must be answered by the others first."""
         return self.below is not None or self.differs
 
 
-def labels_now(collection: LiveCollection) -> LabelsNow:
-    """The labels of all rows, as they are.
+def row_labels(collection: LiveCollection) -> RowLabels:
+    """The labels of all rows.
 
     >>> import tempfile
     >>> leaves = LiveCollection.create(tempfile.mkdtemp() + "/leaves", n_columns=1)
     >>> _ = leaves.add(["a", "b", "c"], [[0.0], [0.2], [4.0]], labels=["oak", None, "elm"])
-    >>> found = labels_now(leaves)
-    >>> found.names, found.numbers
+    >>> labels = row_labels(leaves)
+    >>> labels.names, labels.numbers
     (['elm', 'oak'], array([ 1, -1,  0]))
     >>> leaves.close()
     """
-    version, met, numbers, alive, confirmed = collection.labels_by_row()
-    counts = np.bincount(numbers[alive & (numbers >= 0)], minlength=len(met))
-    order = sorted(np.flatnonzero(counts).tolist(), key=lambda each: (-counts[each], met[each]))
-    place = np.full(len(met) + 1, -1, np.int64)  # the last is that of −1
+    version, names, numbers, alive, confirmed = collection.labels_by_row()
+    counts = np.bincount(numbers[alive & (numbers >= 0)], minlength=len(names))
+    order = sorted(np.flatnonzero(counts).tolist(), key=lambda each: (-counts[each], names[each]))
+    place = np.full(len(names) + 1, -1, np.int64)  # the last is that of −1
     place[order] = np.arange(len(order))
-    return LabelsNow(version, [met[each] for each in order], place[numbers], counts[order], alive, confirmed)
+    return RowLabels(version, [names[each] for each in order], place[numbers], counts[order], alive, confirmed)
 
 
-def rows_wanted(
-    labels: LabelsNow, wanted: Wanted, tree: Taxonomy | None = None, opinions: Opinions | None = None
+def matching_rows(
+    labels: RowLabels, conditions: ItemFilter, tree: Taxonomy | None = None, doubts: LabelDoubts | None = None
 ) -> np.ndarray:
-    """Numbers of the living rows that are asked for, in order.
+    """Numbers of the living rows that meet the conditions, in order.
 
-    ``opinions`` are needed where ``wanted`` says so; rows that came after them are left out then.
+    ``doubts`` are needed where the filter says so; rows that came after them are left out then.
     """
     rows = labels.alive.copy()
-    if wanted.label is not None:
-        rows &= labels.numbers == labels.number(wanted.label)
-    if wanted.node is not None:
-        rows &= np.isin(labels.numbers, [labels.number(label) for label in labels_under(labels, wanted.node, tree)])
-    if wanted.state is not None:
-        rows &= _in_state(labels, wanted.state)
-    if wanted.needs_opinions:
-        assert opinions is not None
-        n = min(len(rows), len(opinions.answer))
+    if conditions.label is not None:
+        rows &= labels.numbers == labels.number(conditions.label)
+    if conditions.node is not None:
+        below = labels_under(labels, conditions.node, tree)
+        rows &= np.isin(labels.numbers, [labels.number(label) for label in below])
+    if conditions.state is not None:
+        rows &= _in_state(labels, conditions.state)
+    if conditions.needs_doubts:
+        assert doubts is not None
+        n = min(len(rows), len(doubts.answer))
         rows[n:] = False
-        if wanted.below is not None:
-            rows[:n] &= opinions.own[:n] < wanted.below
-        if wanted.differs:
-            answers = np.array([labels.number(str(label)) for label in opinions.classes.tolist()], np.int64)
-            asked = (labels.numbers[:n] >= 0) & (opinions.answer[:n] >= 0)
-            rows[:n] &= asked & (answers[opinions.answer[:n]] != labels.numbers[:n])
+        if conditions.below is not None:
+            rows[:n] &= doubts.label_probability[:n] < conditions.below
+        if conditions.differs:
+            answers = np.array([labels.number(str(label)) for label in doubts.classes.tolist()], np.int64)
+            comparable = (labels.numbers[:n] >= 0) & (doubts.answer[:n] >= 0)
+            rows[:n] &= comparable & (answers[doubts.answer[:n]] != labels.numbers[:n])
     return np.flatnonzero(rows)
 
 
-def labels_under(labels: LabelsNow, node: str, tree: Taxonomy | None) -> list[str]:
+def labels_under(labels: RowLabels, node: str, tree: Taxonomy | None) -> list[str]:
     """The labels of items that are a node of the taxonomy or under it."""
     if tree is None:
-        raise InputError("This collection has no taxonomy, so its items cannot be chosen by a node. Choose a label.")
+        raise InputError("This collection has no taxonomy. Choose items by label instead of by node.")
     if node not in tree.nodes:
         raise InputError(f"{node!r} is not in the taxonomy of this collection.")
     known = set(tree.nodes)
     return [label for label in labels.names if label in known and (label == node or node in tree.ancestors(label))]
 
 
-def counts_by_label(labels: LabelsNow, most: int) -> dict[str, Any]:
-    """How many items have each label, the most frequent labels first; what is not listed is counted."""
+def counts_by_label(labels: RowLabels, most: int) -> dict[str, Any]:
+    """How many items have each label, the most frequent labels first; the others are counted together."""
     unlabeled = int(np.count_nonzero(labels.alive & (labels.numbers < 0)))
     listed = [
         {"label": name, "items": count}
@@ -142,9 +139,9 @@ def counts_by_label(labels: LabelsNow, most: int) -> dict[str, Any]:
     }  # fmt: skip
 
 
-def _in_state(labels: LabelsNow, state: str) -> np.ndarray:
+def _in_state(labels: RowLabels, state: str) -> np.ndarray:
     if state not in STATES:
-        raise InputError(f"Unknown state {state[:40]!r}: {', '.join(STATES)}.")
+        raise unknown_name("state", state, STATES)
     if state == "unlabeled":
         return labels.numbers < 0
     return np.asarray((labels.numbers >= 0) & (labels.confirmed if state == "confirmed" else ~labels.confirmed))

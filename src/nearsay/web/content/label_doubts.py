@@ -1,4 +1,4 @@
-"""What all others say of every item, in a few numbers per item: to find those whose label they doubt."""
+"""The answer about every item by all others, in a few numbers each, to find labels that they contradict."""
 
 from __future__ import annotations
 
@@ -12,54 +12,55 @@ from nearsay.posterior.past_cases import ROWS_AT_ONCE
 
 
 @dataclass(frozen=True)
-class Opinions:
-    """The answer about each row by all others, at one version.
+class LabelDoubts:
+    """Answers about all rows, each by the others, at one version.
 
     Attributes
     ----------
-    version : the last event that is counted in.
+    version : the last event that is included.
     classes : (n_classes,) the labels that can be answered.
     answer : (n_rows,) int32
         Places in ``classes``; −1 for forgotten rows.
     probability : (n_rows,) float32, of the answer; NaN for forgotten rows.
-    own : (n_rows,) float32, of the label that the row has; 0 where nobody votes for it, NaN where it has none.
+    label_probability : (n_rows,) float32, of the row's label; 0 where nobody votes for it, NaN where it has none.
     """
 
     version: int
     classes: np.ndarray
     answer: np.ndarray
     probability: np.ndarray
-    own: np.ndarray
+    label_probability: np.ndarray
 
     def of(self, row: int) -> dict[str, float | str | None]:
-        """What is said of a row: the answer, its probability, and that of the label it has."""
+        """The answer about a row, its probability, and that of the label it has."""
         if row >= len(self.answer) or self.answer[row] < 0:
             return {"answer": None, "probability": None, "own_probability": None}
-        own = float(self.own[row])
+        p_label = float(self.label_probability[row])
         return {
             "answer": str(self.classes[self.answer[row]]),
             "probability": float(self.probability[row]),
-            "own_probability": None if np.isnan(own) else own,
+            "own_probability": None if np.isnan(p_label) else p_label,
         }
 
 
-def opinions(now: CollectionState) -> Opinions:
-    """Ask all others about every living item: those that vote are left out, the others are asked about as if new."""
-    n = len(now.alive)
-    answer, probability, own = np.full(n, -1, np.int32), np.full(n, np.nan, np.float32), np.full(n, np.nan, np.float32)
-    place_of = {str(label): place for place, label in enumerate(now.standing.classes.tolist())}
-    has = np.array([-2 if label is None else place_of.get(label, -1) for label in now.all_labels], np.int64)
+def label_doubts(state: CollectionState) -> LabelDoubts:
+    """Answer every living item by all others: those that vote are left out, the rest are queried as if new."""
+    n, voting = len(state.alive), state.standing
+    answer, probability = np.full(n, -1, np.int32), np.full(n, np.nan, np.float32)
+    label_probability = np.full(n, np.nan, np.float32)
+    place_of = {str(label): place for place, label in enumerate(voting.classes.tolist())}
+    label = np.array([-2 if label is None else place_of.get(label, -1) for label in state.all_labels], np.int64)
 
-    def heard(rows: np.ndarray, p: np.ndarray) -> None:
+    def store(rows: np.ndarray, p: np.ndarray) -> None:
         answer[rows] = p.argmax(axis=1)
         probability[rows] = p.max(axis=1)
-        known = np.where(has[rows] >= 0, p[np.arange(len(rows)), np.maximum(has[rows], 0)], 0.0)
-        own[rows] = np.where(has[rows] == -2, np.nan, known)
+        p_label = np.where(label[rows] >= 0, p[np.arange(len(rows)), np.maximum(label[rows], 0)], 0.0)
+        label_probability[rows] = np.where(label[rows] == -2, np.nan, p_label)
 
-    voting = np.flatnonzero(now.standing.votes)
-    for part, _, p in now.classifier.left_out_proba(voting):
-        heard(voting[part], p)
-    others, X = np.flatnonzero(now.alive & ~now.standing.votes), now.views.all_rows()
+    voters = np.flatnonzero(voting.votes)
+    for part, _, p in state.classifier.left_out_proba(voters):
+        store(voters[part], p)
+    others, X = np.flatnonzero(state.alive & ~voting.votes), state.views.all_rows()
     for part in row_blocks(len(others), size=ROWS_AT_ONCE):
-        heard(others[part], now.classifier.predict_proba(X[others[part]]))
-    return Opinions(now.version, now.standing.classes, answer, probability, own)
+        store(others[part], state.classifier.predict_proba(X[others[part]]))
+    return LabelDoubts(state.version, voting.classes, answer, probability, label_probability)

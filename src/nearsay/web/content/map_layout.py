@@ -1,6 +1,6 @@
-"""A collection as points on a plane: by principal components at once, or by who is whose neighbor.
+"""A collection as points on a plane: by principal components, or by neighbors.
 
-    components   vectors ──► as the metric sees them ──► mean, scale of each feature group ──► the two widest directions
+    components   vectors ──► Euclidean form of the metric ──► mean, scale of each feature group ──► two directions
     neighbors    vectors ──► nearest others of every item ──► neighbors drawn together, others pushed apart
 
 Both give the same points every time.
@@ -40,9 +40,8 @@ def map_of(collection: LiveCollection, layout: str = "components") -> np.ndarray
     Parameters
     ----------
     layout : "components" or "neighbors"
-        The two widest directions of the vectors, as the metric sees them (``as_measured``), every feature group
-        counting alike; or a plane on which items lie
-        beside their nearest others, for up to 50,000 items.
+        The two directions of largest variance in the Euclidean form of the metric, every feature group counting
+        alike; or a plane on which items lie next to their neighbors, for up to 50,000 items.
     """
     if layout not in LAYOUTS:
         raise unknown_name("layout", layout, LAYOUTS)
@@ -53,14 +52,14 @@ def map_of(collection: LiveCollection, layout: str = "components") -> np.ndarray
     groups = FeatureGroups.of_settings(collection.store.settings)
     columns = None if groups is None else list(groups.columns.values())
     blocks = _living(collection.store.blocks(), alive)
-    points = components(blocks, collection.n_columns, columns, as_measured(collection.store.settings))
+    points = components(blocks, collection.n_columns, columns, euclidean_form(collection.store.settings))
     if layout == "neighbors" and len(rows) > 2:
         view = collection.now().views.first
         search = ExactSearch().fit_checked(view.search.rows_.between(0, len(alive)), view.search.distance_)
         if not alive.all():
             search.remove(np.flatnonzero(~alive))
         table = neighbor_search.leave_one_out(search, min(NEIGHBORS, len(rows) - 1), rows)
-        points = beside_neighbors(np.searchsorted(rows, table.indices), points)
+        points = neighbor_layout(np.searchsorted(rows, table.indices), points)
     placed = np.full((len(alive), 2), np.nan, np.float32)
     placed[rows] = points
     return placed
@@ -70,17 +69,17 @@ def check_not_too_many(n_items: int) -> None:
     """Refuse a map by neighbors where it would take too long."""
     if n_items > MOST_BY_NEIGHBORS:
         raise InputError(
-            f"A map by neighbors is made of up to {MOST_BY_NEIGHBORS:,} items; there are {n_items:,} here."
+            f"A map by neighbors is limited to {MOST_BY_NEIGHBORS:,} items; there are {n_items:,}."
             " Use the map by components."
         )
 
 
-def as_measured(settings: Mapping[str, Any]) -> Callable[[np.ndarray], np.ndarray]:
-    """What turns rows into rows whose Euclidean distances are in the order of the collection's metric.
+def euclidean_form(settings: Mapping[str, Any]) -> Callable[[np.ndarray], np.ndarray]:
+    """A function to rows whose Euclidean distances are in the order of the collection's metric.
 
-    Where a metric has none (``without_form``), rows stay as they are, and are seen by Euclidean distance.
+    Where a metric has none (``metrics_without_form``), rows stay as they are.
 
-    >>> as_measured({"metric": "cosine"})(np.array([[3.0, 4.0]]))
+    >>> euclidean_form({"metric": "cosine"})(np.array([[3.0, 4.0]]))
     array([[0.6, 0.8]])
     """
     groups = FeatureGroups.of_settings(settings)
@@ -88,13 +87,13 @@ def as_measured(settings: Mapping[str, Any]) -> Callable[[np.ndarray], np.ndarra
         return _form(settings.get("metric", "euclidean"))
     parts = [(slice(*groups.columns[name]), _form(groups.metrics[name])) for name in groups.columns]
 
-    def seen(rows: np.ndarray) -> np.ndarray:
+    def transform(rows: np.ndarray) -> np.ndarray:
         out = rows.copy()
         for columns, form in parts:
             out[:, columns] = form(np.ascontiguousarray(rows[:, columns]))
         return out
 
-    return seen
+    return transform
 
 
 def _form(metric: str) -> Callable[[np.ndarray], np.ndarray]:
@@ -102,10 +101,10 @@ def _form(metric: str) -> Callable[[np.ndarray], np.ndarray]:
     return distance.euclidean_form if distance.has_euclidean_form else lambda rows: rows
 
 
-def without_form(settings: Mapping[str, Any]) -> list[str]:
+def metrics_without_form(settings: Mapping[str, Any]) -> list[str]:
     """The metrics of a collection that components do not follow.
 
-    >>> without_form({"metric": "manhattan"}), without_form({"metric": "cosine"})
+    >>> metrics_without_form({"metric": "manhattan"}), metrics_without_form({"metric": "cosine"})
     (['manhattan'], [])
     """
     groups = FeatureGroups.of_settings(settings)
@@ -117,13 +116,13 @@ def components(
     blocks: Sequence[np.ndarray],
     n_columns: int,
     groups: Sequence[tuple[int, int]] | None = None,
-    seen: Callable[[np.ndarray], np.ndarray] = np.asarray,
+    transform: Callable[[np.ndarray], np.ndarray] = np.asarray,
 ) -> np.ndarray:
-    """(n_rows, 2) float32: all rows seen along the two directions in which they differ most.
+    """(n_rows, 2) float32: all rows along the two directions of largest variance.
 
     The largest entry of each direction is positive. Columns in ``groups`` (start, stop) are scaled together so that
-    every group varies as much as any other. ``seen`` is done to rows first. How rows are cut into blocks changes
-    nothing.
+    every group varies as much as any other. ``transform`` is applied to rows first. The result does not depend on how
+    rows are cut into blocks.
 
     >>> components([np.array([[0.0, 7.0], [1.0, 7.0], [5.0, 7.0]])], 2)[:, 0]
     array([-2., -1.,  3.], dtype=float32)
@@ -134,7 +133,7 @@ def components(
         return placed
 
     def parts() -> Iterator[np.ndarray]:
-        return map(seen, _parts(blocks, n_columns))
+        return map(transform, _parts(blocks, n_columns))
 
     mean = sum((part.sum(axis=0) for part in parts()), np.zeros(n_columns)) / n
     scale = np.ones(n_columns)
@@ -151,7 +150,7 @@ def components(
     return placed
 
 
-def beside_neighbors(neighbors: np.ndarray, start: np.ndarray) -> np.ndarray:
+def neighbor_layout(neighbors: np.ndarray, start: np.ndarray) -> np.ndarray:
     """(n, 2) float32: points drawn to their neighbors and pushed away from others, beginning where they are.
 
     The forces are those of t-SNE with equal weights for all neighbors; what others push is taken from a sample.
@@ -192,7 +191,7 @@ def _widest(parts: Callable[[], Iterator[np.ndarray]], mean: np.ndarray, scale: 
         for part in parts():
             centered = (part - mean) * scale
             total += centered.T @ centered
-        found = np.linalg.eigh(total)[1][:, ::-1][:, :2]
+        directions = np.linalg.eigh(total)[1][:, ::-1][:, :2]
     else:
 
         def times(v: np.ndarray) -> np.ndarray:
@@ -204,9 +203,9 @@ def _widest(parts: Callable[[], Iterator[np.ndarray]], mean: np.ndarray, scale: 
 
         covariance = LinearOperator((n_columns, n_columns), matvec=times, dtype=np.float64)
         start = np.random.default_rng(0).normal(size=n_columns)
-        found = eigsh(covariance, k=2, v0=start)[1][:, ::-1]
-    largest = found[np.abs(found).argmax(axis=0), np.arange(found.shape[1])]
-    return np.asarray(found * np.where(largest < 0, -1.0, 1.0))
+        directions = eigsh(covariance, k=2, v0=start)[1][:, ::-1]
+    largest = directions[np.abs(directions).argmax(axis=0), np.arange(directions.shape[1])]
+    return np.asarray(directions * np.where(largest < 0, -1.0, 1.0))
 
 
 def _parts(blocks: Sequence[np.ndarray], n_columns: int) -> Iterator[np.ndarray]:
@@ -228,9 +227,9 @@ def _parts(blocks: Sequence[np.ndarray], n_columns: int) -> Iterator[np.ndarray]
 
 def _living(blocks: Sequence[np.ndarray], alive: np.ndarray) -> list[np.ndarray]:
     """The rows that were not forgotten, copied only where some were."""
-    found, at = [], 0
+    living, at = [], 0
     for block in blocks:
         here = alive[at : at + len(block)]
-        found.append(block[: len(here)] if here.all() else block[: len(here)][here])
+        living.append(block[: len(here)] if here.all() else block[: len(here)][here])
         at += len(here)
-    return found
+    return living

@@ -1,4 +1,4 @@
-"""The compiled loops that draw points to their neighbors and push them away from others. Imported on first use only."""
+"""Compiled loops that draw points to their neighbors and push them away from others. Imported on first use."""
 
 from __future__ import annotations
 

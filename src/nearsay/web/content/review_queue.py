@@ -1,4 +1,4 @@
-"""What waits for a person: labels that a machine gave, the least sure first; and what is exported of them."""
+"""Machine labels that wait for a person, the least sure first, and their export."""
 
 from __future__ import annotations
 
@@ -20,9 +20,9 @@ from nearsay.collection.store.validate_items import checked_labels
 from nearsay.errors import unknown_name
 from nearsay.taxonomy.taxonomy import Taxonomy
 
-# Items that are asked about, to find the least sure among them.
-MOST_ASKED = 500
-# What a batch goes out as, and the ending of its file.
+# Items that are answered, to find the least sure among them.
+MOST_QUERIED = 500
+# Export formats, and the ending of each file.
 FORMATS = {"csv": ".csv", "jsonl": ".jsonl", "xmp": ".zip"}
 
 
@@ -32,8 +32,8 @@ def to_review(collection: LiveCollection, ids: Sequence[str] | None = None, n: i
     Parameters
     ----------
     collection : LiveCollection
-    ids : items to look at, optional
-        All by default, of which the first ``MOST_ASKED`` that wait are asked about.
+    ids : items to consider, optional
+        All by default, of which the first ``MOST_QUERIED`` that wait are answered.
     n : how many at most.
 
     Returns
@@ -50,16 +50,16 @@ def to_review(collection: LiveCollection, ids: Sequence[str] | None = None, n: i
     >>> leaves.close()
     """
     if ids is None:
-        waiting = collection.store.page(n=MOST_ASKED, confirmed=False)
-        n_waiting, n_done = _count_waiting(collection) if len(waiting) == MOST_ASKED else len(waiting), 0
+        waiting = collection.store.page(n=MOST_QUERIED, confirmed=False)
+        n_waiting, n_done = _count_waiting(collection) if len(waiting) == MOST_QUERIED else len(waiting), 0
     else:
-        there = [collection.store.item(id) for id in ids if id in collection.items.row_of]
-        waiting = [item for item in there if item["label"] is not None and not item["confirmed"]]
-        n_waiting, n_done = len(waiting), len(there) - len(waiting)
-    asked = [item["id"] for item in waiting]
-    # While nothing votes nobody can be asked, and what is confirmed here is the first that does.
-    votes = bool(asked) and bool(collection.items.standing().votes.any())
-    answers = collection.label_items(asked) if votes else [Answer(id) for id in asked]
+        kept = [collection.store.item(id) for id in ids if id in collection.items.row_of]
+        waiting = [item for item in kept if item["label"] is not None and not item["confirmed"]]
+        n_waiting, n_done = len(waiting), len(kept) - len(waiting)
+    queried = [item["id"] for item in waiting]
+    # While nothing votes there are no answers, and what is confirmed here is the first that does.
+    votes = bool(queried) and bool(collection.items.standing().votes.any())
+    answers = collection.label_items(queried) if votes else [Answer(id) for id in queried]
     lines = [{**review_line(a, item["label"]), "item": item} for item, a in zip(waiting, answers, strict=True)]
     return {"items": least_sure(lines)[:n], "n_waiting": n_waiting, "n_done": n_done}
 
@@ -71,24 +71,23 @@ def _count_waiting(collection: LiveCollection) -> int:
 
 
 def review_line(answer: Answer, label: str | None) -> dict[str, Any]:
-    """What a person needs to agree with a label or not: what the neighbors say now, how sure they are, and of what."""
+    """What a person needs to accept a label or not: the present answer, how sure it is, and its neighbors."""
     names = ("id", "probability", "record", "node", "node_word", "node_probability", "novelty", "twin_of")
-    neighbors = [said._asdict() for said in answer.neighbors]
     return {
         **{name: getattr(answer, name) for name in names},
         "label": label,
         "suggested": answer.label,
-        "neighbors": neighbors,
+        "neighbors": [neighbor._asdict() for neighbor in answer.neighbors],
     }
 
 
 def least_sure(lines: list[dict[str, Any]]) -> list[dict[str, Any]]:
-    """The same lines, those whose label the neighbors do not say first, then the least sure; equal ones in order."""
+    """The lines whose label is not the answer first, then the least sure; equal ones in order."""
     return sorted(lines, key=lambda line: (line["label"] == line["suggested"], line["probability"] or 0.0))
 
 
 def settled(answer: Answer, label: str | None, tree: Taxonomy | None) -> Answer:
-    """The answer with the label that a person gave; what was said of another one does not hold of it.
+    """The answer with the label that a person gave, without figures that belong to another label.
 
     >>> settled(Answer("a", "owl", 0.6, {"cases": 3, "right": 2}), "hawk", None).text
     "'hawk'."
@@ -96,23 +95,22 @@ def settled(answer: Answer, label: str | None, tree: Taxonomy | None) -> Answer:
     if label == answer.label:
         return answer
     path = [] if tree is None or label is None else [str(node) for node in tree.path(label)]
-    said: dict[str, Any] = dict.fromkeys(("probability", "record", "node_probability", "node_record", "node_word"))
-    said |= {"set_": [] if label is None else [label], "probabilities": {}, "hedges": []}
-    return replace(answer, label=label, node=label if path else None, node_path=path, **said)
+    cleared: dict[str, Any] = dict.fromkeys(("probability", "record", "node_probability", "node_record", "node_word"))
+    cleared |= {"set_": [] if label is None else [label], "probabilities": {}, "hedges": []}
+    return replace(answer, label=label, node=label if path else None, node_path=path, **cleared)
 
 
 def settled_items(
-    collection: LiveCollection, ids: Sequence[str], paths: Mapping[str, str | None] | None = None
+    collection: LiveCollection, ids: Sequence[str], paths: Mapping[str, str | None], tree: Taxonomy | None
 ) -> list[Answer]:
-    """Answers about items of the collection, with the labels that they have now; forgotten ones are left out."""
-    there = [id for id in ids if id in collection.items.row_of]
-    if not there:
+    """Answers about items of the collection, with their present labels; forgotten ones are left out."""
+    kept = [id for id in ids if id in collection.items.row_of]
+    if not kept:
         return []
-    tree, labels = collection.taxonomy, [collection.store.item(id)["label"] for id in there]
-    answers = collection.label_items(there)
+    labels, answers = [collection.store.item(id)["label"] for id in kept], collection.label_items(kept)
     return [
-        replace(settled(answer, label, tree), path=(paths or {}).get(id))
-        for id, label, answer in zip(there, labels, answers, strict=True)
+        replace(settled(answer, label, tree), path=paths.get(id))
+        for id, label, answer in zip(kept, labels, answers, strict=True)
     ]
 
 

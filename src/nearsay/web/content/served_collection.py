@@ -1,6 +1,6 @@
-"""A collection as the page sees it: asked in threads, a few at a time, and told no when there are too many.
+"""The collection behind the page: calls in a few threads, answers in plain values, changes without overwriting others'.
 
-page ──► Served.run(function) ──► a thread ──► LiveCollection
+page ──► ServedCollection.run(function) ──► a thread ──► LiveCollection
               └── 503 where too many wait, or one for too long
 """
 
@@ -18,37 +18,40 @@ import anyio.to_thread
 import numpy as np
 
 from nearsay.collection.answers import Answer
-from nearsay.collection.ingest.image_description import SETTING
+from nearsay.collection.ingest.image_description import SETTING, Description
 from nearsay.collection.live import LEARNED, LiveCollection
 from nearsay.errors import InputError, NearsayError
-from nearsay.web.content.batched_questions import Together
-from nearsay.web.content.vector_sketches import sketches
+from nearsay.taxonomy.taxonomy import Taxonomy
+from nearsay.web.content.batched_questions import QuestionBatcher
+from nearsay.web.content.drawings import sketches
 
 T = TypeVar("T")
 # Accuracies that the slider stops at.
 ACCURACIES = (0.5, 0.6, 0.7, 0.75, 0.8, 0.85, 0.9, 0.92, 0.94, 0.95, 0.96, 0.97, 0.98, 0.99)
+ACCURACY = 0.9
 AT_ONCE, MOST_WAITING = 4, 64
 # Seconds until it must be one's turn.
 LONGEST_WAIT = 20.0
-# By then all that is compiled is there, and rows are held in the form in which single questions go over them.
+# By then all loops are compiled, and rows are held in the form that single queries use.
 QUESTIONS_TO_WARM_UP = 5
+BUSY = "The server is busy. Try again in a moment."
 
 
 class Overloaded(NearsayError):
-    """Too many ask at once."""
+    """Too many requests at once."""
 
 
 class Changed(NearsayError):
     """Somebody else changed an item since it was shown; the message says to what."""
 
 
-class Served:
-    """The collection behind the pages.
+class ServedCollection:
+    """A collection that pages query and change.
 
     Parameters
     ----------
     collection : LiveCollection
-        Open for writing where corrections are to be taken.
+        Open for writing where corrections are to be accepted.
     """
 
     def __init__(self, collection: LiveCollection) -> None:
@@ -58,7 +61,9 @@ class Served:
         self._turns: anyio.CapacityLimiter | None = None
         self._threads: anyio.CapacityLimiter | None = None
         self._at_start: dict[str, Any] | None = None
-        self._together: Together[np.ndarray, dict[str, Any]] = Together(self.run, self._ask_all)
+        self._taxonomy: tuple[int, Taxonomy | None] | None = None
+        self._description: Description | None = None
+        self._batcher: QuestionBatcher[np.ndarray, dict[str, Any]] = QuestionBatcher(self.run, self._answer_vectors)
 
     @property
     def name(self) -> str:
@@ -70,15 +75,25 @@ class Served:
         """Whether corrections are refused."""
         return bool(self.collection.store.read_only)
 
-    async def run(self, function: Callable[..., T], *arguments: Any, **named: Any) -> T:
-        """Call a function in a thread: at once, or when it is its turn.
+    @property
+    def of_pictures(self) -> bool:
+        """Whether items are pictures; otherwise they are rows of numbers."""
+        return (self.collection.store.settings.get(SETTING) or {}).get("kind") == "pictures"
 
-        ``Overloaded`` where too many wait, or where it takes too long until then.
-        """
+    @property
+    def taxonomy(self) -> Taxonomy | None:
+        """The taxonomy of the collection, parsed once per version."""
+        version = self.collection.version
+        if self._taxonomy is None or self._taxonomy[0] != version:
+            self._taxonomy = version, self.collection.taxonomy
+        return self._taxonomy[1]
+
+    async def run(self, function: Callable[..., T], *arguments: Any, **named: Any) -> T:
+        """Call a function in a thread when it is its turn; ``Overloaded`` where that takes too long."""
         if self._turns is None or self._threads is None:
             self._turns, self._threads = anyio.CapacityLimiter(AT_ONCE), anyio.CapacityLimiter(AT_ONCE)
         if self._waiting >= MOST_WAITING:
-            raise Overloaded("Too many ask at once. Try again in a moment.")
+            raise Overloaded(BUSY)
         self._waiting += 1
         turn = object()
         try:
@@ -86,7 +101,7 @@ class Served:
                 with anyio.fail_after(LONGEST_WAIT):
                     await self._turns.acquire_on_behalf_of(turn)
             except TimeoutError:
-                raise Overloaded("Others ask for something that takes long. Try again in a moment.") from None
+                raise Overloaded(BUSY) from None
             try:
                 return await anyio.to_thread.run_sync(lambda: function(*arguments, **named), limiter=self._threads)
             finally:
@@ -94,12 +109,12 @@ class Served:
         finally:
             self._waiting -= 1
 
-    # ------------------------------------------------------------ what there is
+    # ------------------------------------------------------------ about the collection
 
     def warm_up(self) -> threading.Thread | None:
-        """Read what the first question needs, in the background; until then ``about`` tells what there was before.
+        """Read what the first query needs, in the background; until then ``about`` gives the figures of the start.
 
-        Nothing is learned here: where nothing is, the first question has it learned.
+        Nothing is learned here: where nothing was, the first query has it learned.
         """
         collection = self.collection
         if collection.store.kept(LEARNED) is None:
@@ -108,11 +123,11 @@ class Served:
 
         def read() -> None:
             try:
-                now = collection.now()
-                for row in now.views.live_numbers[:QUESTIONS_TO_WARM_UP]:
-                    collection.label(now.views.all_rows()[row][None])
-                    collection.label_items([now.standing.ids[row]])
-            except Exception as error:  # whoever asks first is told
+                state = collection.now()
+                for row in state.views.live_numbers[:QUESTIONS_TO_WARM_UP]:
+                    collection.label(state.views.all_rows()[row][None])
+                    collection.label_items([state.standing.ids[row]])
+            except Exception as error:  # the first query raises it again
                 logging.getLogger("nearsay.web").debug("not read beforehand: %s", error)
             finally:
                 self._at_start = None
@@ -126,14 +141,13 @@ class Served:
         at_start = self._at_start
         if at_start is not None:
             return at_start
-        store = self.collection.store
-        learned = self.collection.learned
+        store, learned = self.collection.store, self.collection.learned
         return {
             "name": self.name,
             "items": len(self.collection),
             "version": store.version,
             "read_only": self.read_only,
-            "pictures": (store.settings.get(SETTING) or {}).get("kind") == "pictures",
+            "pictures": self.of_pictures,
             "hedged": store.taxonomy is not None,
             "learned": None if learned is None else str(learned),
             "stale": bool(learned is not None and learned.stale),
@@ -144,54 +158,75 @@ class Served:
         return with_state(self.collection.store.item(id))
 
     def labels(self) -> list[str]:
-        """What an item may be called: nodes of the tree, or the labels there are."""
-        tree = self.collection.taxonomy
-        if tree is not None:
-            return sorted(str(node) for node in tree.nodes if node != tree.root)
+        """Labels that an item may get: nodes of the tree, or the labels of other items."""
+        if self.taxonomy is not None:
+            return sorted(str(node) for node in self.taxonomy.nodes if node != self.taxonomy.root)
         return sorted(label for label in self.collection.now().standing.classes.tolist() if label)
 
     def labels_like(self, text: str, n: int = 20) -> list[str]:
-        """Labels that start with a text, then those that hold it elsewhere, or whose word does; at most ``n``."""
-        tree, text = self.collection.taxonomy, text.casefold()
+        """Labels that start with a text, then those that contain it, or whose word does; at most ``n``."""
+        tree, text = self.taxonomy, text.casefold()
         words = {} if tree is None else {str(node): word.casefold() for node, word in tree.node_words.items()}
         ranked = []
         for label in self.labels():
-            said = label.casefold()
-            if text in said or text in words.get(label, ""):
-                ranked.append((not said.startswith(text), label))
+            name = label.casefold()
+            if text in name or text in words.get(label, ""):
+                ranked.append((not name.startswith(text), label))
         return [label for _, label in sorted(ranked)[:n]]
 
+    def description(self) -> Description:
+        """What describes a picture as the items were described."""
+        if not self.of_pictures:
+            raise InputError("The items of this collection are rows of numbers: paste numbers instead of a picture.")
+        if self._description is None:
+            store = self.collection.store
+            record = store.settings[SETTING]
+            try:
+                self._description = Description.recorded(record, store.remembered.model(record))
+            except InputError as error:  # whoever runs the server can act on it, a visitor cannot
+                raise NearsayError(f"Pictures cannot be described: {error}") from error
+        return self._description
+
     def sketches(self, X: np.ndarray, rows: Sequence[int]) -> list[list[float]]:
-        """Small drawings of what was asked about and of rows, in one scale."""
+        """Small drawings of a query and of rows, in one scale."""
         return sketches(np.vstack([X, self.collection.store.vectors(list(rows))]))
 
-    # ------------------------------------------------------------ questions
+    def add_sketches(self, items: list[dict[str, Any]]) -> None:
+        """Give items without a picture a small drawing of their numbers, in one scale; the others None."""
+        rows = [item["row"] for item in items]
+        drawn = [] if self.of_pictures or not items else sketches(self.collection.store.vectors(rows))
+        for place, item in enumerate(items):
+            item["sketch"] = drawn[place] if drawn else None
 
-    async def ask_new(self, X: np.ndarray, accuracy: float = 0.9) -> dict[str, Any]:
-        """What the neighbors say of a vector (1, n_columns), hedged at every accuracy of the slider."""
-        if len(self._together) >= MOST_WAITING:
-            raise Overloaded("Too many ask at once. Try again in a moment.")
-        return await self._together.ask(X, accuracy)
+    # ------------------------------------------------------------ answers
 
-    def ask_item(self, id: str, accuracy: float = 0.9) -> dict[str, Any]:
-        """The same of an item, by all others."""
-        return as_shown(self.collection.label_items([id], **self._hedged_at(accuracy))[0])
+    async def ask_new(self, X: np.ndarray, accuracy: float = ACCURACY) -> dict[str, Any]:
+        """The answer to a vector (1, n_columns), hedged at every accuracy of the slider."""
+        if len(self._batcher) >= MOST_WAITING:
+            raise Overloaded(BUSY)
+        return await self._batcher.ask(X, (accuracy, True))
 
-    def ask(self, X: Any = None, id: str | None = None, accuracy: float = 0.9) -> dict[str, Any]:
-        """The same of a vector or an item, for who is in a thread already."""
-        return self.ask_item(id, accuracy) if id is not None else self._ask_all([X], accuracy)[0]
+    def ask_item(self, id: str, accuracy: float = ACCURACY, *, slider: bool = True) -> dict[str, Any]:
+        """The answer about an item, by all others; hedged at one accuracy unless for the ``slider``."""
+        return as_shown(self.collection.label_items([id], **self._options(accuracy, slider))[0])
 
-    def _ask_all(self, asked: Sequence[np.ndarray], accuracy: float) -> list[dict[str, Any]]:
-        """One search for all that ask."""
-        return [as_shown(answer) for answer in self.collection.label(np.vstack(asked), **self._hedged_at(accuracy))]
+    def ask_vector(self, X: np.ndarray, accuracy: float = ACCURACY, *, slider: bool = True) -> dict[str, Any]:
+        """The answer to a vector (1, n_columns), for callers that are in a thread already."""
+        return self._answer_vectors([X], (accuracy, slider))[0]
 
-    def _hedged_at(self, accuracy: float) -> dict[str, Any]:
-        return {} if self.collection.now().hedged is None else {"hedges_at": ACCURACIES, "accuracy": accuracy}
+    def _answer_vectors(self, queries: Sequence[np.ndarray], options: tuple[float, bool]) -> list[dict[str, Any]]:
+        """Answers to several vectors from one search."""
+        return [as_shown(answer) for answer in self.collection.label(np.vstack(queries), **self._options(*options))]
+
+    def _options(self, accuracy: float, slider: bool) -> dict[str, Any]:
+        if self.collection.now().hedged is None:
+            return {}
+        return {"accuracy": accuracy, "hedges_at": ACCURACIES if slider else ()}
 
     # ------------------------------------------------------------ changes
 
     def change(self, id: str, state: str | None, make: Callable[[], int], *, gone: bool = False) -> dict[str, Any]:
-        """Make a change of an item that is still as it was when it was shown; gives the item before and after.
+        """Change an item that is still as it was when it was shown; gives the item before and after.
 
         With ``gone`` there is no item after.
         """
@@ -199,14 +234,14 @@ class Served:
             before = self.item(id)
             if state is not None and before["state"] != state:
                 raise Changed(
-                    f"{id!r} was changed by somebody else meanwhile: it is {before['label'] or 'without a label'} now."
-                    " Look at it again; nothing was overwritten."
+                    f"{id!r} was changed by somebody else: it is now {before['label'] or 'without a label'}."
+                    " Load the page again; nothing was overwritten."
                 )
             event = make()
             return {"event": event, "before": before, "after": None if gone else self.item(id)}
 
     def change_many(self, items: Sequence[dict[str, Any]], version: int | None, make: Callable[[], int]) -> int:
-        """Make a change of items that nobody has changed since they were shown, at a version; gives the event."""
+        """Change items that nobody has changed since they were shown, at a version; gives the event."""
         with self._changing:
             if version is not None:
                 later = self.collection.store.rows_changed(version)
@@ -214,25 +249,24 @@ class Served:
                 if changed:
                     more = f" and {len(changed) - 1:,} more of them were" if len(changed) > 1 else " was"
                     raise Changed(
-                        f"{changed[0]!r}{more} changed by somebody else meanwhile."
-                        " Load the page again to see them; nothing was overwritten."
+                        f"{changed[0]!r}{more} changed by somebody else. Load the page again; nothing was overwritten."
                     )
             return make()
 
     def undo(self, event: int | None, version: int | None, who: str, *, sure: bool = False) -> int:
-        """Take back an event, or the last one, which must be the one that was shown where a version is given."""
+        """Undo an event, or the last one, which must be the one that was shown where a version is given."""
         with self._changing:
             if event is None and version is not None and self.collection.version != version:
-                raise Changed("Somebody else changed something meanwhile. Look at the history; nothing was taken back.")
+                raise Changed("Somebody else made a change. Check the history; nothing was undone.")
             return self.collection.undo(event, sure=sure, who=who)
 
 
 def as_shown(answer: Answer) -> dict[str, Any]:
-    """An answer in plain values, and what its hedges say in words."""
-    told = {**answer.to_dict(), "unusual": answer.unusual and answer.twin_of is None}
-    for hedge in (told, *told["hedges"]):
+    """An answer in plain values, with a lead-in for each hedged node."""
+    shown = {**answer.to_dict(), "unusual": answer.unusual and answer.twin_of is None}
+    for hedge in (shown, *shown["hedges"]):
         hedge["says"] = _lead(hedge, answer.label)
-    return told
+    return shown
 
 
 def _lead(hedge: dict[str, Any], label: str | None) -> str:
@@ -249,35 +283,26 @@ def _lead(hedge: dict[str, Any], label: str | None) -> str:
 
 
 def with_state(item: dict[str, Any]) -> dict[str, Any]:
-    """The item with a digest of all that can be changed of it, and without paths of this machine."""
-    told = [item[name] for name in ("label", "keywords", "confirmed", "row")]
-    state = hashlib.sha256(json.dumps(told, ensure_ascii=False).encode()).hexdigest()[:16]
-    details = {
-        name: told for name, told in (item["details"] or {}).items() if name != "folder"
-    }  # a path of this machine
+    """The item with a digest of everything that can be changed, and without paths of this machine."""
+    changeable = [item[name] for name in ("label", "keywords", "confirmed", "row")]
+    state = hashlib.sha256(json.dumps(changeable, ensure_ascii=False).encode()).hexdigest()[:16]
+    details = {name: value for name, value in (item["details"] or {}).items() if name != "folder"}
     return {**item, "details": details, "state": state}
 
 
 def as_vector(text: str, n_columns: int) -> list[float]:
-    """Numbers that somebody pasted, however they are separated.
+    """Pasted numbers, however they are separated.
 
     >>> as_vector("[1, 2.5;3]", 3)
     [1.0, 2.5, 3.0]
     """
     cells = "".join(" " if mark in "[](){},;\t\r\n|" else mark for mark in text).split()
-    try:
-        numbers = [float(cell) for cell in cells]
-    except ValueError:
-        wrong = next(cell for cell in cells if not _is_number(cell))
-        raise InputError(f"{wrong[:40]!r} is not a number. Paste {n_columns} numbers.") from None
+    numbers = []
+    for cell in cells:
+        try:
+            numbers.append(float(cell))
+        except ValueError:
+            raise InputError(f"{cell[:40]!r} is not a number. Paste {n_columns} numbers.") from None
     if len(numbers) != n_columns:
         raise InputError(f"Got {len(numbers)} numbers; an item of this collection has {n_columns}.")
     return numbers
-
-
-def _is_number(cell: str) -> bool:
-    try:
-        float(cell)
-    except ValueError:
-        return False
-    return True

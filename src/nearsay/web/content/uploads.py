@@ -1,4 +1,4 @@
-"""Pictures and rows from people whose files are not trusted: checked, described, answered, and kept.
+"""Uploaded pictures and tables, which are not trusted: checked, described, answered, and kept.
 
 files ──► safe names, known kinds, not too large ──► vectors ──► answers ──► one event, labeled by a machine
              └──► problems, each with its file and the reason                   └──► pictures/, by content
@@ -30,29 +30,36 @@ from nearsay.errors import InputError, SavedFileError
 
 MOST_FILES = 200
 MOST_ROWS = 10_000
-# Of a picture that comes in; cameras have fewer. Decoded, it takes three bytes for each, and several come at once.
+# Of an uploaded picture. Decoded, it takes three bytes for each, and several are decoded at once.
 MOST_PIXELS = 50_000_000
 # In bytes, as file systems count.
 LONGEST_NAME, LONGEST_ENDING = 120, 10
-# Arrays may be packed: what they unpack to counts.
+# Of compressed arrays.
 MOST_UNPACKED = 512 * 2**20
-KINDS = {"PNG": ".png", "JPEG": ".jpg", "MPO": ".jpg", "WEBP": ".webp", "GIF": ".gif", "BMP": ".bmp"}
+# First bytes and file extension of each kind of picture. Others are refused unread: their decoders are seldom audited.
+KINDS = {
+    "PNG": ((b"\x89PNG\r\n\x1a\n",), ".png"),
+    "JPEG": ((b"\xff\xd8\xff",), ".jpg"),
+    "GIF": ((b"GIF87a", b"GIF89a"), ".gif"),
+    "BMP": ((b"BM",), ".bmp"),
+    "WebP": ((b"RIFF",), ".webp"),
+}
 TABLES = (".csv", ".tsv", ".txt", ".npz", ".npy")
 DESCRIBED_AT_ONCE, ANSWERED_AT_ONCE = 8, 256
 Progress = Callable[[int, int], Any]
 
 
 @dataclass
-class Offered:
-    """Items that could be used, and what could not.
+class Upload:
+    """Usable items of an upload, and what was left out.
 
     Attributes
     ----------
-    ids : each once; none is in the collection, where they are to be kept.
+    ids : unique; where they are to be kept, none is in the collection.
     X : (n_items, n_columns)
-    answers : what the neighbors say of each.
+    answers : one for each item.
     files : {id: (path, name by content)} of pictures.
-    names : {id: name} that pictures came under, each once.
+    names : {id: uploaded name} of pictures, unique.
     small : {id: small copy} of pictures.
     problems : files and rows that were left out.
     """
@@ -67,7 +74,7 @@ class Offered:
 
 
 def safe_name(given: str) -> str:
-    """A name that can stand in a list and a zip file: its last part, short, without marks that are not shown.
+    """A name that is safe in a list and a zip file: its last part, short, printable.
 
     >>> safe_name("C:\\\\photos\\\\owl.png"), safe_name("../../etc/passwd"), safe_name("\\0")
     ('owl.png', 'passwd', 'unnamed')
@@ -84,15 +91,18 @@ def safe_name(given: str) -> str:
     return stem.encode()[: LONGEST_NAME - len(ending.encode())].decode(errors="ignore").rstrip(" .") + ending
 
 
-def picture_kind(path: Path) -> str:
-    """The ending of a picture that may come in, by what is in it; an error says why it may not."""
-    kind = check_image_header(path, MOST_PIXELS)
-    if kind not in KINDS:
-        raise InputError(f"It is a {kind} file, and these are taken: {', '.join(sorted({*KINDS} - {'MPO'}))}.")
-    return KINDS[kind]
+def check_picture(path: Path) -> str:
+    """The file extension of a picture that is accepted; an error says why it is not. Nothing is decoded."""
+    with path.open("rb") as file:
+        head = file.read(16)
+    extension = next((extension for starts, extension in KINDS.values() if head.startswith(starts)), None)
+    if extension is None or (extension == ".webp" and head[8:12] != b"WEBP"):
+        raise InputError(f"It is not a picture of a known kind: {', '.join(KINDS)}.")
+    check_image_header(path, MOST_PIXELS)
+    return extension
 
 
-def offered_pictures(
+def read_pictures(
     collection: LiveCollection,
     files: Sequence[tuple[str, Path]],
     describe: Description,
@@ -100,38 +110,38 @@ def offered_pictures(
     keep: bool = True,
     side: int | None = None,
     on_progress: Progress | None = None,
-) -> Offered:
+) -> Upload:
     """Describe pictures as the items of the collection were; each bad one is a problem.
 
     Parameters
     ----------
-    files : (name as it was given, path)
+    files : (uploaded name, path)
     describe : what describes them.
     keep : whether their ids must be new in the collection.
-    side : pixels a side of small copies, where they are wanted.
+    side : pixels a side of small copies; None makes none.
     """
     good: list[tuple[int, str, Path, str]] = []
     problems: list[Problem] = []
     named: dict[str, str] = {}
-    seen: dict[str, str] = {}
+    name_of: dict[str, str] = {}
     taken = set(collection.items.row_of) if keep else set()
     for number, (given, path) in enumerate(files):
         name = safe_name(given)
         try:
             content = content_hash(path)
-            if content in seen:
-                raise InputError(f"It is the same picture as {seen[content]}.")
-            ending = picture_kind(path)
+            if content in name_of:
+                raise InputError(f"It is the same picture as {name_of[content]}.")
+            extension = check_picture(path)
             id = _free_id(name, content, taken)
         except InputError as error:
             problems.append(Problem(number, name, _clean(str(error), path)))
             continue
-        seen[content] = name
+        name_of[content] = name
         taken.add(id)
-        # Of two pictures of one name, out of two folders, the second goes by its id.
+        # Of two pictures of one name the second goes by its id.
         named[id] = id if name in named.values() else name
-        good.append((number, id, path, f"{content}{ending}"))
-    offered = Offered([], np.empty((0, collection.n_columns), np.float32), problems)
+        good.append((number, id, path, f"{content}{extension}"))
+    upload = Upload([], np.empty((0, collection.n_columns), np.float32), problems)
     vectors: list[np.ndarray] = []
     for part in row_blocks(len(good), size=DESCRIBED_AT_ONCE):
         some = good[part]
@@ -141,24 +151,24 @@ def offered_pictures(
             if path in reasons:
                 problems.append(Problem(number, id, _clean(reasons[path], path)))
                 continue
-            offered.ids.append(id)
-            offered.files[id], offered.names[id] = (path, kept_name), named[id]
+            upload.ids.append(id)
+            upload.files[id], upload.names[id] = (path, kept_name), named[id]
             if side is not None:
-                offered.small[id] = small_copy(path, side)
+                upload.small[id] = small_copy(path, side)
         vectors.append(np.asarray(X, np.float32).reshape(-1, collection.n_columns))
         if on_progress is not None:
             on_progress(part.stop, len(good))
     problems.sort(key=lambda problem: problem.row)
     if vectors:
-        offered.X = np.concatenate(vectors)
-    return offered
+        upload.X = np.concatenate(vectors)
+    return upload
 
 
-def offered_rows(collection: LiveCollection, path: Path) -> Offered:
-    """Rows of a table or of arrays; each bad one is a problem, and labels that it holds are not looked at."""
+def read_rows(collection: LiveCollection, path: Path) -> Upload:
+    """Read rows of a table or of arrays; each bad one is a problem, and labels in it are ignored."""
     ending = path.suffix.lower()
     if ending not in TABLES:
-        raise InputError(f"{path.name} is no table that is taken here: use one of {', '.join(TABLES)}.")
+        raise InputError(f"{path.name} is not a table that is accepted: use one of {', '.join(TABLES)}.")
     if ending == ".npz":
         _check_unpacked(path)
     try:
@@ -166,7 +176,7 @@ def offered_rows(collection: LiveCollection, path: Path) -> Offered:
         if source.of_pictures:
             raise InputError(f"{path.name} has no column of numbers.")
         if len(source) > MOST_ROWS:
-            raise InputError(f"{path.name} has {len(source):,} rows, and {MOST_ROWS:,} are taken at once.")
+            raise InputError(f"{path.name} has {len(source):,} rows; at most {MOST_ROWS:,} are accepted at once.")
         batches = list(source)
     except (InputError, SavedFileError) as error:  # a damaged file is the sender's, not one of the collection
         raise InputError(str(error).replace(f"{path.parent}/", "")) from None
@@ -185,31 +195,30 @@ def offered_rows(collection: LiveCollection, path: Path) -> Offered:
         ids += [batch.ids[place] for place in new]
         parts.append(batch.X[new])
     X = np.concatenate(parts) if parts else np.empty((0, collection.n_columns), np.float32)
-    return Offered(ids, X, sorted(problems, key=lambda problem: problem.row))
+    return Upload(ids, X, sorted(problems, key=lambda problem: problem.row))
 
 
-def answer_offered(collection: LiveCollection, offered: Offered, on_progress: Progress | None = None) -> None:
-    """Ask the neighbors about each item."""
-    for part in row_blocks(len(offered.ids), size=ANSWERED_AT_ONCE):
-        offered.answers += collection.label(offered.X[part], ids=offered.ids[part])
+def answer_upload(collection: LiveCollection, upload: Upload, on_progress: Progress | None = None) -> None:
+    """Answer each item."""
+    for part in row_blocks(len(upload.ids), size=ANSWERED_AT_ONCE):
+        upload.answers += collection.label(upload.X[part], ids=upload.ids[part])
         if on_progress is not None:
-            on_progress(part.stop, len(offered.ids))
-    offered.answers = [replace(answer, path=offered.names.get(str(answer.id))) for answer in offered.answers]
+            on_progress(part.stop, len(upload.ids))
+    upload.answers = [replace(answer, path=upload.names.get(str(answer.id))) for answer in upload.answers]
 
 
-def keep_offered(collection: LiveCollection, offered: Offered, who: str = "") -> int | None:
-    """Add the items with the labels that were said, not confirmed; gives the event, or None where there is no item.
+def keep_upload(collection: LiveCollection, upload: Upload, who: str = "") -> int | None:
+    """Add the items with the labels of their answers, unconfirmed; gives the event, or None without items.
 
-    Pictures come into the folder of the collection first, each whole or not at all, and go again where the items
-    could not be added.
+    Pictures are first copied into the folder of the collection, and removed again where adding fails.
     """
-    if not offered.ids:
+    if not upload.ids:
         return None
     new: list[str] = []
     with storage_errors("keep the pictures"):
-        folder = collection.store.folder.folder(UPLOADS, make=bool(offered.files))
+        folder = collection.store.folder.folder(UPLOADS, make=bool(upload.files))
         try:
-            for path, name in offered.files.values():
+            for path, name in upload.files.values():
                 assert folder is not None
                 if folder.file(name) is None:
                     new.append(name)
@@ -217,9 +226,9 @@ def keep_offered(collection: LiveCollection, offered: Offered, who: str = "") ->
                         shutil.copyfileobj(picture, out)
             if new and folder is not None:
                 sync_folder(folder)
-            details = [{"upload": offered.files[id][1]} if id in offered.files else None for id in offered.ids]
-            labels = [answer.label for answer in offered.answers]
-            return collection.add(offered.ids, offered.X, labels, details=details, by="machine", who=who)
+            details = [{"upload": upload.files[id][1]} if id in upload.files else None for id in upload.ids]
+            labels = [answer.label for answer in upload.answers]
+            return collection.add(upload.ids, upload.X, labels, details=details, by="machine", who=who)
         except BaseException:
             for name in new:
                 assert folder is not None
@@ -228,7 +237,7 @@ def keep_offered(collection: LiveCollection, offered: Offered, who: str = "") ->
 
 
 def _free_id(name: str, content: str, taken: set[str]) -> str:
-    """The name, or the name with some of the content's digest where it is taken."""
+    """The name, or where it is taken the name with part of the content's digest."""
     if name not in taken:
         return name
     path = PurePosixPath(name)
@@ -243,9 +252,11 @@ def _check_unpacked(path: Path) -> None:
         with zipfile.ZipFile(path) as packed:
             size = sum(each.file_size for each in packed.infolist())
     except (zipfile.BadZipFile, OSError, NotImplementedError):
-        raise InputError(f"{path.name} cannot be read: it is no npz file, or damaged.") from None
+        raise InputError(f"{path.name} cannot be read: it is not an npz file, or damaged.") from None
     if size > MOST_UNPACKED:
-        raise InputError(f"{path.name} unpacks to {size / 2**20:,.0f} MiB; {MOST_UNPACKED / 2**20:,.0f} are taken.")
+        raise InputError(
+            f"{path.name} unpacks to {size / 2**20:,.0f} MiB; at most {MOST_UNPACKED / 2**20:,.0f} are accepted."
+        )
 
 
 def _clean(reason: str, path: Path) -> str:

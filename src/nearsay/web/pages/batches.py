@@ -1,12 +1,10 @@
-"""Label a batch: many pictures or a table come in, are answered in the background, and wait for a person."""
+"""Label a batch: uploaded pictures or a table are answered in the background, and wait for review."""
 
 from __future__ import annotations
 
 import secrets
 import shutil
 import tempfile
-import threading
-from collections import OrderedDict
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -15,23 +13,16 @@ from starlette.datastructures import UploadFile
 from starlette.exceptions import HTTPException
 from starlette.requests import Request
 from starlette.responses import RedirectResponse, Response
-from starlette.routing import Route
 
 from nearsay.collection.answers import Answer
-from nearsay.collection.ingest.image_description import SETTING, Description
 from nearsay.core.cancellation import stoppable
 from nearsay.errors import InputError
+from nearsay.web.content.recent import Recent
 from nearsay.web.content.review_queue import FORMATS, exported, settled, settled_items
-from nearsay.web.content.served_collection import Served
-from nearsay.web.content.uploads import (
-    MOST_FILES,
-    answer_offered,
-    keep_offered,
-    offered_pictures,
-    offered_rows,
-    safe_name,
-)
-from nearsay.web.rendering import respond, served_by, wants_json
+from nearsay.web.content.served_collection import ServedCollection
+from nearsay.web.content.uploads import MOST_FILES, answer_upload, keep_upload, read_pictures, read_rows, safe_name
+from nearsay.web.parameters import FILE, TEXT, PageRoute, Takes, one_of, several, twins
+from nearsay.web.rendering import check_writable, respond, served_by, wants_json
 from nearsay.web.server.jobs import Job, Jobs, jobs_of
 
 WHO = "the page"
@@ -40,17 +31,20 @@ SIDE = 192
 PATIENCE = 1.0
 PROBLEMS_SHOWN = 50
 MEDIA = {"csv": "text/csv", "jsonl": "application/jsonl", "xmp": "application/zip"}
+UPLOAD = Takes(form={"files": several(FILE), "keep": one_of("yes", "no")}, needed=("files",))
+EXPORT = Takes(query={"batch": TEXT, "format": one_of(*FORMATS)})
+PICTURE = Takes(query={"batch": TEXT, "id": TEXT})
 
 
 @dataclass(eq=False)
 class UploadedBatch:
-    """What came in together.
+    """The items of one upload.
 
     Attributes
     ----------
-    kept : whether its items are in the collection; else all that is known of them is here.
-    ids, answers, pictures, problems : as they were offered; ``pictures`` only where they are not kept.
-    decided : {id: label} of items that are not kept, in the order in which they were decided.
+    kept : whether its items are in the collection; otherwise everything known of them is here.
+    ids, answers, pictures, problems : of the upload; ``pictures`` only where they are not kept.
+    decided : {id: label} of items that are not kept, in the order of the decisions.
     """
 
     key: str
@@ -65,7 +59,7 @@ class UploadedBatch:
     ready: bool = False
 
     def to_dict(self) -> dict[str, Any]:
-        """What is shown of it, in plain values."""
+        """What pages show, in plain values."""
         return {
             "key": self.key,
             "title": self.title,
@@ -82,66 +76,54 @@ class Batches:
     """The last batches; those that were not kept are gone with the server."""
 
     def __init__(self) -> None:
-        self._lock = threading.Lock()
-        self._batches: OrderedDict[str, UploadedBatch] = OrderedDict()
-        self._description: Description | None = None
+        self._batches: Recent[UploadedBatch] = Recent(MOST_BATCHES)
 
-    def get(self, key: str) -> UploadedBatch:
-        with self._lock:
-            found = self._batches.get(key)
-        if found is None:
-            raise InputError("That batch is not remembered any more. What was kept of it is under Review.")
-        return found
+    def get(self, key: str | None) -> UploadedBatch:
+        batch = self._batches.get(key)
+        if batch is None:
+            raise InputError("This batch is no longer known. What was kept of it is under Review.")
+        return batch
 
     def listed(self) -> list[dict[str, Any]]:
-        """All that are ready, the newest first."""
-        with self._lock:
-            return [batch.to_dict() for batch in reversed(self._batches.values()) if batch.ready]
+        """All of them, the newest first."""
+        return [batch.to_dict() for batch in reversed(self._batches.values())]
 
-    def start(self, jobs: Jobs, served: Served, files: list[tuple[str, Path]], folder: str, keep: bool) -> Job:
-        """Answer what came in, in the background; ``folder``, in which it lies, is removed at the end."""
-        of_pictures = (served.collection.store.settings.get(SETTING) or {}).get("kind") == "pictures"
+    def start(
+        self, jobs: Jobs, served: ServedCollection, files: list[tuple[str, Path]], folder: str, keep: bool
+    ) -> Job:
+        """Answer uploaded files in the background; ``folder``, which holds them, is removed at the end."""
         title = safe_name(files[0][0]) if len(files) == 1 else f"{len(files)} files"
-        batch = UploadedBatch(secrets.token_urlsafe(12), title, keep, of_pictures=of_pictures)
+        batch = UploadedBatch(secrets.token_urlsafe(12), title, keep, of_pictures=served.of_pictures)
 
         def work(job: Job) -> None:
-            self._fill(batch, served, files, job)
-            with self._lock:
-                batch.ready = True
-                self._batches[batch.key] = batch
-                while len(self._batches) > MOST_BATCHES:
-                    self._batches.popitem(last=False)
+            _fill(batch, served, files, job)
+            self._batches.put(batch.key, batch)
 
         def ended() -> None:
             shutil.rmtree(folder, ignore_errors=True)
 
         return jobs.start("batch", f"Labeling {title}", f"/review?batch={batch.key}", work, ended)
 
-    def _fill(self, batch: UploadedBatch, served: Served, files: list[tuple[str, Path]], job: Job) -> None:
-        collection = served.collection
-        with stoppable(job.check):
-            if batch.of_pictures:
-                side, describe = None if batch.kept else SIDE, self._described(served)
-                offered = offered_pictures(
-                    collection, files, describe, keep=batch.kept, side=side, on_progress=job.progress
-                )
-            else:
-                if len(files) > 1:
-                    raise InputError("The items of this collection are rows of numbers: choose one table at a time.")
-                offered = offered_rows(collection, files[0][1])
-            answer_offered(collection, offered, None if batch.of_pictures else job.progress)
-        job.progress(len(offered.ids), len(offered.ids))
-        if batch.kept:
-            keep_offered(collection, offered, WHO)
-        batch.ids, batch.answers, batch.pictures = offered.ids, offered.answers, offered.small
-        batch.problems = [problem.to_dict() for problem in offered.problems]
 
-    def _described(self, served: Served) -> Description:
-        if self._description is None:
-            store = served.collection.store
-            record = store.settings[SETTING]
-            self._description = Description.recorded(record, store.remembered.model(record))
-        return self._description
+def _fill(batch: UploadedBatch, served: ServedCollection, files: list[tuple[str, Path]], job: Job) -> None:
+    collection = served.collection
+    with stoppable(job.check):
+        if batch.of_pictures:
+            side = None if batch.kept else SIDE
+            upload = read_pictures(
+                collection, files, served.description(), keep=batch.kept, side=side, on_progress=job.progress
+            )
+        elif len(files) > 1:
+            raise InputError("The items of this collection are rows of numbers: choose one table at a time.")
+        else:
+            upload = read_rows(collection, files[0][1])
+        answer_upload(collection, upload, None if batch.of_pictures else job.progress)
+    job.progress(len(upload.ids), len(upload.ids))
+    if batch.kept:
+        keep_upload(collection, upload, WHO)
+    batch.ids, batch.answers, batch.pictures = upload.ids, upload.answers, upload.small
+    batch.problems = [problem.to_dict() for problem in upload.problems]
+    batch.ready = True
 
 
 async def show(request: Request) -> Response:
@@ -151,20 +133,19 @@ async def show(request: Request) -> Response:
 
 
 async def upload(request: Request) -> Response:
-    """Take files, and lead to what is said of them."""
+    """Take files, and lead to their answers."""
     served = served_by(request)
-    # Not before all is here: a request that breaks off leaves nothing behind.
     try:
         async with request.form(max_files=MOST_FILES, max_fields=20, max_part_size=2**16) as form:
             keep = form.get("keep") == "yes"
-            if keep and served.read_only:
-                raise InputError("This collection is shown only: nothing can be kept in it.")
+            if keep:
+                check_writable(served)
             sent = [each for each in form.getlist("files") if isinstance(each, UploadFile) and each.filename]
             if not sent:
                 raise InputError("Choose at least one file.")
-            folder, files = await served.run(_put_down, sent)
+            folder, files = await served.run(_save, sent)
     except HTTPException as error:
-        raise InputError(f"This could not be taken: at most {MOST_FILES} files at once. {error.detail}") from None
+        raise InputError(f"At most {MOST_FILES} files are accepted at once. {error.detail}") from None
     try:
         job = request.app.state.batches.start(jobs_of(request), served, files, folder, keep)
     except BaseException:
@@ -176,8 +157,8 @@ async def upload(request: Request) -> Response:
     return RedirectResponse(job.next_page if quick else f"/jobs/{job.key}", 303)
 
 
-def _put_down(sent: list[UploadFile]) -> tuple[str, list[tuple[str, Path]]]:
-    """Copy files into a folder of their own, under numbers; a table keeps its ending and a safe name."""
+def _save(sent: list[UploadFile]) -> tuple[str, list[tuple[str, Path]]]:
+    """Copy files into a new folder, each under its number and a safe name."""
     folder = tempfile.mkdtemp(prefix="nearsay-")
     try:
         files = []
@@ -195,9 +176,9 @@ def _put_down(sent: list[UploadFile]) -> tuple[str, list[tuple[str, Path]]]:
 
 
 async def export(request: Request) -> Response:
-    """A batch as a file, with the labels that it has now."""
-    served, asked = served_by(request), request.query_params
-    batch, format = request.app.state.batches.get(asked.get("batch", "")), asked.get("format", "csv")
+    """A batch as a file, with its present labels."""
+    served, query = served_by(request), EXPORT.read_query(request)
+    batch, format = request.app.state.batches.get(query["batch"]), query["format"] or "csv"
     content = await served.run(_exported, served, batch, format)
     name = f"batch{FORMATS[format]}"
     return Response(
@@ -205,31 +186,29 @@ async def export(request: Request) -> Response:
     )
 
 
-def _exported(served: Served, batch: UploadedBatch, format: str) -> bytes:
+def _exported(served: ServedCollection, batch: UploadedBatch, format: str) -> bytes:
     if format == "xmp" and not batch.of_pictures:
-        raise InputError("Sidecars lie beside pictures, and this batch has none.")
+        raise InputError("Sidecars belong to pictures, and this batch has none.")
     if batch.kept:
         paths = {str(answer.id): answer.path for answer in batch.answers}
-        return exported(settled_items(served.collection, batch.ids, paths), format)
-    tree = served.collection.taxonomy
-    decided = [settled(answer, batch.decided.get(str(answer.id), answer.label), tree) for answer in batch.answers]
+        return exported(settled_items(served.collection, batch.ids, paths, served.taxonomy), format)
+    tree, labels = served.taxonomy, batch.decided
+    decided = [settled(answer, labels.get(str(answer.id), answer.label), tree) for answer in batch.answers]
     return exported(decided, format)
 
 
 async def picture(request: Request) -> Response:
     """A small copy of a picture that is in no collection."""
-    asked = request.query_params
-    found = request.app.state.batches.get(asked.get("batch", "")).pictures.get(asked.get("id", ""))
-    if found is None:
+    query = PICTURE.read_query(request)
+    content = request.app.state.batches.get(query["batch"]).pictures.get(query["id"])
+    if content is None:
         return Response("There is no picture.", 404)
-    return Response(found, media_type="image/png")
+    return Response(content, media_type="image/png")
 
 
 ROUTES = [
-    Route("/batch", show, methods=["GET"]),
-    Route("/batch.json", show, methods=["GET"]),
-    Route("/batch", upload, methods=["POST"]),
-    Route("/batch.json", upload, methods=["POST"]),
-    Route("/batch/export", export, methods=["GET"]),
-    Route("/batch/picture", picture, methods=["GET"]),
+    *twins("/batch", show),
+    *twins("/batch", upload, UPLOAD, "POST"),
+    PageRoute("/batch/export", export, EXPORT),
+    PageRoute("/batch/picture", picture, PICTURE),
 ]

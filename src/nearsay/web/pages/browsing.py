@@ -1,4 +1,4 @@
-"""Browse: all items by filters, likely mistakes, near-duplicates, what to label next; and labels for many at once."""
+"""Browse: items by filters, likely mistakes, near-duplicates, what to label next; and one label for many items."""
 
 from __future__ import annotations
 
@@ -8,99 +8,94 @@ from typing import Any
 from urllib.parse import urlencode
 
 import numpy as np
-from starlette.datastructures import QueryParams
 from starlette.requests import Request
 from starlette.responses import Response
-from starlette.routing import Route
 
 from nearsay.errors import InputError
 from nearsay.web.content.background_cache import BackgroundCache
-from nearsay.web.content.item_filters import STATES, LabelsNow, Wanted, labels_now, rows_wanted
-from nearsay.web.content.label_doubts import Opinions
-from nearsay.web.content.page_caches import Looks, with_sketches
-from nearsay.web.content.served_collection import Served, with_state
-from nearsay.web.pages.correcting import WHO, number_of
-from nearsay.web.rendering import done, respond, served_by, wants_json
+from nearsay.web.content.item_filters import STATES, ItemFilter, RowLabels, matching_rows, row_labels
+from nearsay.web.content.label_doubts import LabelDoubts
+from nearsay.web.content.page_caches import PageCaches
+from nearsay.web.content.served_collection import ServedCollection, with_state
+from nearsay.web.pages.correcting import WHO
+from nearsay.web.parameters import NUMBER, PLACE, ROWS, SHARE, TEXT, YES, Takes, one_of, several, twins
+from nearsay.web.rendering import check_writable, done, respond, served_by, wants_json
 
 PAGE, CARDS = 60, 24
-# Of long lists of labels so many are offered while somebody types.
+# Of long lists of labels so many are suggested.
 LABELS_OFFERED = 1000
-# More items than these get a label only where somebody said that they are sure.
+# Labeling more items than these needs sure=yes.
 SURE_UP_TO = 20
 
+FILTERS = {"label": TEXT, "node": TEXT, "state": one_of(*STATES), "below": SHARE, "differs": one_of("1")}
+ITEMS = Takes(query={**FILTERS, "after": PLACE, "rows": ROWS, "row": PLACE, "selected": one_of("1")})
+FROM = Takes(query={"from": PLACE})
+LABEL_MANY = Takes(
+    form={"id": several(TEXT), "rows": ROWS, "label": TEXT, "sure": YES, "version": NUMBER, "back": TEXT},
+    needed=("label",),
+)
 
-def looks_of(request: Request) -> Looks:
-    """What is kept for browsing."""
-    found: Looks = request.app.state.looks
-    return found
+
+def caches_of(request: Request) -> PageCaches:
+    """The caches of the app."""
+    caches: PageCaches = request.app.state.caches
+    return caches
 
 
 # ---------------------------------------------------------------- all items
 
 
 async def items(request: Request) -> Response:
-    """The items asked for, in the order of rows, a page at a time; ``after`` is the last row of the page before."""
-    served, asked = served_by(request), request.query_params
-    wanted = _wanted(asked)
-    found: Opinions | None = None
-    if wanted.needs_opinions:
-        found = await served.run(looks_of(request).opinions.get)
-    waits = wanted.needs_opinions and found is None
-    data = await served.run(_items, served, asked, wanted, found, waits)
+    """Items that meet the filters, in the order of rows, a page at a time; ``after`` is the last row of a page."""
+    served, query = served_by(request), ITEMS.read_query(request)
+    conditions = ItemFilter(query["label"], query["node"], query["state"], query["below"], bool(query["differs"]))
+    doubts = await served.run(caches_of(request).doubts.get) if conditions.needs_doubts else None
+    waits = conditions.needs_doubts and doubts is None
+    data = await served.run(_items, served, query, conditions, doubts, waits)
     return await _or_later(request, "items.html", data, waits)
 
 
-def _items(served: Served, asked: QueryParams, wanted: Wanted, found: Opinions | None, waits: bool) -> dict[str, Any]:
-    labels, tree = labels_now(served.collection), served.collection.taxonomy
-    only = _numbers(asked.get("rows") or asked.get("row") or "", "rows")
+def _items(
+    served: ServedCollection, query: dict[str, Any], conditions: ItemFilter, doubts: LabelDoubts | None, waits: bool
+) -> dict[str, Any]:
+    labels, tree = row_labels(served.collection), served.taxonomy
+    only = query["rows"] or (None if query["row"] is None else [query["row"]])
     if waits:
         rows = np.empty(0, np.int64)
     elif only is not None:
         rows = np.array(only[:PAGE], np.int64)
     else:
-        rows = rows_wanted(labels, wanted, tree, found)
-    after = _number(asked.get("after"), "after", -1)
+        rows = matching_rows(labels, conditions, tree, doubts)
+    after = -1 if query["after"] is None else query["after"]
     shown = rows if only is not None else rows[np.searchsorted(rows, after, side="right") :][:PAGE]
-    filters = {name: asked[name] for name in ("label", "node", "state", "below", "differs") if asked.get(name)}
+    filters = {name: query[name] for name in FILTERS if query[name] is not None}
     more = only is None and len(shown) > 0 and shown[-1] < rows[-1]
-    told = [_shown(item, found) for item in served.collection.store.items_of(shown.tolist())]
-    with_sketches(served.collection, told)
+    items = [_shown(item, doubts) for item in served.collection.store.items_of(shown.tolist())]
+    served.add_sketches(items)
     return {
-        "items": told,
+        "items": items,
         "total": len(rows),
         "after": after,
         "version": labels.version,
         "next": f"?{urlencode({**filters, 'after': int(shown[-1])})}" if more else None,
-        "wanted": vars(wanted),
+        "wanted": vars(conditions),
         "filters": urlencode(filters),
-        "selected": bool(asked.get("selected")),
+        "selected": bool(query["selected"]),
         "computing": waits,
-        "labels": _offered(served, labels),
+        "labels": labels_to_choose(served, labels),
         "nodes": [] if tree is None else [str(node) for node in tree.nodes[tree.n_leaves :] if node != tree.root],
         "states": STATES,
     }
 
 
-def _shown(item: dict[str, Any], found: Opinions | None) -> dict[str, Any]:
-    told = with_state(item)
-    del told["details"]  # where a file lies is nobody's business
-    return {**told, "said": None if found is None else found.of(item["row"])}
+def _shown(item: dict[str, Any], doubts: LabelDoubts | None) -> dict[str, Any]:
+    shown = with_state(item)
+    del shown["details"]  # visitors need no paths of this machine
+    return {**shown, "said": None if doubts is None else doubts.of(item["row"])}
 
 
-def _wanted(asked: QueryParams) -> Wanted:
-    below = asked.get("below") or None
-    try:
-        bound = None if below is None else float(below)
-    except ValueError:
-        raise InputError(f"below must be a number from 0 to 1; got {below!r}.") from None
-    if bound is not None and not 0 <= bound <= 1:
-        raise InputError(f"below must be a number from 0 to 1; got {below!r}.")
-    state = asked.get("state") or None
-    return Wanted(asked.get("label") or None, asked.get("node") or None, state, bound, bool(asked.get("differs")))
-
-
-def _offered(served: Served, labels: LabelsNow) -> list[str]:
-    """Labels to choose from: nodes of the tree, or the labels there are."""
+def labels_to_choose(served: ServedCollection, labels: RowLabels) -> list[str]:
+    """Labels to suggest: nodes of the tree, or the labels of items."""
     if served.collection.store.taxonomy is not None:
         return served.labels()[:LABELS_OFFERED]
     return sorted(labels.names[:LABELS_OFFERED])
@@ -111,42 +106,42 @@ def _offered(served: Served, labels: LabelsNow) -> list[str]:
 
 async def mistakes(request: Request) -> Response:
     """Items whose neighbors contradict their label, with the label they suggest."""
-    found, why = await _looked(request, looks_of(request).mistakes, [])
-    return await _cards(request, "mistakes.html", "mistakes", found, _mistake, why)
+    work, why = await _cached(request, caches_of(request).mistakes, [])
+    return await _cards(request, "mistakes.html", "mistakes", work, _mistake, why)
 
 
-def _mistake(served: Served, each: Any) -> dict[str, Any] | None:
-    item = _still_there(served, each.id)
+def _mistake(served: ServedCollection, each: Any) -> dict[str, Any] | None:
+    item = _item(served, each.id)
     return None if item is None or item["label"] != each.label else {**each.to_dict(), "item": item}
 
 
 async def duplicates(request: Request) -> Response:
     """Pairs of items that are nearly the same."""
-    found, why = await _looked(request, looks_of(request).duplicates, (0, []))
-    total, pairs = (0, None) if found is None else found
+    work, why = await _cached(request, caches_of(request).duplicates, (0, []))
+    total, pairs = (0, None) if work is None else work
     return await _cards(request, "duplicates.html", "duplicates", pairs, _pair, why, total)
 
 
-def _pair(served: Served, each: Any) -> dict[str, Any] | None:
-    item, other = _still_there(served, each.id), _still_there(served, each.other)
+def _pair(served: ServedCollection, each: Any) -> dict[str, Any] | None:
+    item, other = _item(served, each.id), _item(served, each.other)
     return None if item is None or other is None else {**each.to_dict(), "items": [item, other]}
 
 
 async def label_next(request: Request) -> Response:
     """Items that would teach the most if they had a label."""
-    found, why = await _looked(request, looks_of(request).next, [])
-    return await _cards(request, "next.html", "to_label", found, _to_label, why)
+    work, why = await _cached(request, caches_of(request).next, [])
+    return await _cards(request, "next.html", "to_label", work, _to_label, why)
 
 
-def _to_label(served: Served, each: Any) -> dict[str, Any] | None:
-    item = _still_there(served, each.id)
+def _to_label(served: ServedCollection, each: Any) -> dict[str, Any] | None:
+    item = _item(served, each.id)
     return None if item is None else {**each.to_dict(), "item": item}
 
 
-async def _looked(request: Request, look: BackgroundCache[Any], nothing: Any) -> tuple[Any, str | None]:
-    """What a look finds; ``nothing``, and why, where a collection is too young for it."""
+async def _cached(request: Request, cache: BackgroundCache[Any], nothing: Any) -> tuple[Any, str | None]:
+    """The cached list, None while it is computed; ``nothing``, and why, where the collection is too small for it."""
     try:
-        return await served_by(request).run(look.get), None
+        return await served_by(request).run(cache.get), None
     except InputError as error:
         return nothing, str(error)
 
@@ -155,34 +150,34 @@ async def _cards(
     request: Request,
     template: str,
     name: str,
-    found: list[Any] | None,
-    card: Callable[[Served, Any], dict[str, Any] | None],
+    work: list[Any] | None,
+    card: Callable[[ServedCollection, Any], dict[str, Any] | None],
     why: str | None,
     total: int | None = None,
 ) -> Response:
-    """Some of a list of work, from the place ``from`` on; what was done meanwhile is left out."""
+    """Some of a list of work, from the place ``from`` on, without what was done meanwhile."""
     served = served_by(request)
-    first = _number(request.query_params.get("from"), "from", 0)
+    first = FROM.read_query(request)["from"] or 0
 
-    def made() -> dict[str, Any]:
-        some = (found or [])[first : first + CARDS]
-        n = len(found or [])
-        told = [made for each in some if (made := card(served, each)) is not None]
-        with_sketches(served.collection, [item for each in told for item in each.get("items", [each.get("item")])])
+    def build() -> dict[str, Any]:
+        n = len(work or [])
+        cards = [made for each in (work or [])[first : first + CARDS] if (made := card(served, each)) is not None]
+        served.add_sketches([item for each in cards for item in each.get("items", [each.get("item")])])
         return {
-            name: told,
+            name: cards,
             "total": n if total is None else total,
             "first": first,
             "next": f"?from={first + CARDS}" if first + CARDS < n else None,
-            "computing": found is None,
+            "computing": work is None,
             "why_none": why,
-            "labels": _offered(served, labels_now(served.collection)),
+            "labels": labels_to_choose(served, row_labels(served.collection)),
         }
 
-    return await _or_later(request, template, await served.run(made), found is None)
+    return await _or_later(request, template, await served.run(build), work is None)
 
 
-def _still_there(served: Served, id: str) -> dict[str, Any] | None:
+def _item(served: ServedCollection, id: str) -> dict[str, Any] | None:
+    """An item as it is shown; None where it was forgotten meanwhile."""
     try:
         item = served.item(id)
     except InputError:
@@ -191,76 +186,47 @@ def _still_there(served: Served, id: str) -> dict[str, Any] | None:
     return item
 
 
+async def _or_later(request: Request, template: str, data: dict[str, Any], waits: bool) -> Response:
+    """The page; while something is still being computed the browser loads it again."""
+    response = await respond(request, template, data, 202 if waits else 200)
+    if waits:
+        response.headers["Retry-After" if wants_json(request) else "Refresh"] = "2"
+    return response
+
+
 # ---------------------------------------------------------------- many at once
 
 
 async def label_many(request: Request) -> Response:
     """Give many items one label, as one event: ``id`` once for each, or ``rows`` with commas between."""
     served = served_by(request)
-    if served.read_only:
-        raise InputError("This collection is shown only: it is not open for changes.")
-    async with request.form(max_files=0, max_fields=100_000) as form:
-        ids, rows = [str(id) for id in form.getlist("id")], _numbers(str(form.get("rows", "")), "rows") or []
-        label, sure, back = str(form.get("label", "")).strip(), bool(form.get("sure")), str(form.get("back", "/items"))
-        version = number_of(form, "version")
-    return done(request, back, await served.run(_label_many, served, ids, rows, label, sure, version))
+    check_writable(served)
+    fields = await LABEL_MANY.read_form(request, max_fields=100_000)
+    return done(request, fields["back"] or "/items", await served.run(_label_many, served, fields))
 
 
-def _label_many(
-    served: Served, ids: list[str], rows: list[int], label: str, sure: bool, version: int | None
-) -> dict[str, Any]:
-    """``version`` is what it was when they were shown; refused where one of them was changed since."""
-    store = served.collection.store
-    items = {item["id"]: item for item in [*(store.item(id) for id in dict.fromkeys(ids)), *store.items_of(rows)]}
+def _label_many(served: ServedCollection, fields: dict[str, Any]) -> dict[str, Any]:
+    """``version`` is what it was when the items were shown; refused where one of them was changed since."""
+    store, label, version = served.collection.store, fields["label"].strip(), fields["version"]
+    given = [store.item(id) for id in dict.fromkeys(fields["id"])]
+    items = {item["id"]: item for item in [*given, *store.items_of(fields["rows"] or [])]}
     ids = list(items)
     if not ids:
-        raise InputError("No items are selected. Select some, then say what they are.")
+        raise InputError("No items are selected. Select some first.")
     if not label:
-        raise InputError("Say the label that the selected items get.")
-    if len(ids) > SURE_UP_TO and not sure:
-        raise InputError(f"This gives {len(ids):,} items the label {label!r}: say that you are sure (sure=yes).")
+        raise InputError("label is missing.")
+    if len(ids) > SURE_UP_TO and not fields["sure"]:
+        raise InputError(f"This labels {len(ids):,} items {label!r}. Send sure=yes to confirm.")
     relabel = partial(served.collection.relabel, ids, [label] * len(ids), who=WHO)
     event = served.change_many(list(items.values()), version, relabel)
-    seen = event if version is None or event == version + 1 else version
-    return {"event": event, "items": len(ids), "label": label, "version": seen}
-
-
-# ---------------------------------------------------------------- what is asked
-
-
-async def _or_later(request: Request, template: str, data: dict[str, Any], waits: bool) -> Response:
-    """The page; while something is still being computed it asks to be loaded again."""
-    answer = await respond(request, template, data, 202 if waits else 200)
-    if waits:
-        answer.headers["Retry-After" if wants_json(request) else "Refresh"] = "2"
-    return answer
-
-
-def _number(given: str | None, name: str, otherwise: int) -> int:
-    found = _numbers(given or "", name)
-    return otherwise if found is None else found[0]
-
-
-def _numbers(given: str, name: str) -> list[int] | None:
-    if not given:
-        return None
-    cells = given.split(",")
-    if not all(cell.isascii() and cell.isdigit() and len(cell) < 16 for cell in cells):
-        raise InputError(f"{name} must be whole numbers of at least 0; got {given[:40]!r}.")
-    return [int(cell) for cell in cells]
+    shown = event if version is None or event == version + 1 else version
+    return {"event": event, "items": len(ids), "label": label, "version": shown}
 
 
 ROUTES = [
-    *(
-        Route(f"/{name}{ending}", page, methods=["GET"])
-        for name, page in (
-            ("items", items),
-            ("mistakes", mistakes),
-            ("duplicates", duplicates),
-            ("next", label_next),
-        )
-        for ending in ("", ".json")
-    ),
-    Route("/label-many", label_many, methods=["POST"]),
-    Route("/label-many.json", label_many, methods=["POST"]),
+    *twins("/items", items, ITEMS),
+    *twins("/mistakes", mistakes, FROM),
+    *twins("/duplicates", duplicates, FROM),
+    *twins("/next", label_next, FROM),
+    *twins("/label-many", label_many, LABEL_MANY, "POST"),
 ]

@@ -1,145 +1,137 @@
-"""Correct: give an item another label, agree with one, forget an item, take a change back; and the history."""
+"""Correct: relabel, confirm or forget an item, undo a change; and the history."""
 
 from __future__ import annotations
 
 from typing import Any
 from urllib.parse import parse_qs, urlencode, urlsplit
 
-from starlette.datastructures import FormData
 from starlette.requests import Request
 from starlette.responses import Response
-from starlette.routing import Route
 
 from nearsay.errors import InputError, NotSure
-from nearsay.web.content.served_collection import Served
-from nearsay.web.pages.asking import Questions
-from nearsay.web.rendering import done, page_here, respond, served_by
+from nearsay.web.content.served_collection import ServedCollection
+from nearsay.web.pages.asking import RecentQuestions
+from nearsay.web.parameters import NUMBER, TEXT, YES, Takes, one_of, twins
+from nearsay.web.rendering import check_writable, done, page_here, respond, served_by
 
 WHO = "the page"
 EVENTS_SHOWN = 100
+CHANGE = Takes(
+    form={
+        "id": TEXT, "do": one_of("relabel", "keywords", "confirm", "forget"), "label": TEXT, "keywords": TEXT,
+        "state": TEXT, "back": TEXT,
+    },
+    needed=("id",),
+)  # fmt: skip
+UNDO = Takes(form={"event": NUMBER, "version": NUMBER, "sure": YES, "back": TEXT})
 
 
 async def change(request: Request) -> Response:
     """One change of one item; ``state`` is what it was when it was shown, and refused where that is not so."""
     served = served_by(request)
+    check_writable(served)
     async with request.form(max_files=0, max_fields=20) as form:
-        told = {name: str(value) for name, value in form.items()}
-    what, id = told.get("do", "relabel"), told.get("id", "")
-    if served.read_only:
-        raise InputError("This collection is shown only: it is not open for changes.")
-    back, questions = told.get("back", "/"), request.app.state.questions
-    result = await served.run(_change_and_ask, served, questions, what, id, told, back)
+        fields = CHANGE.parse(form)
+        words = form.get("keywords")  # none at all is a change too
+    keywords = None if words is None else [word.strip() for word in str(words).split(",") if word.strip()]
+    result = await served.run(_change_and_ask, served, request.app.state.questions, fields, keywords)
     return done(request, result["see"], result)
 
 
 def _change_and_ask(
-    served: Served, questions: Questions, what: str, id: str, told: dict[str, str], back: str
+    served: ServedCollection, questions: RecentQuestions, fields: dict[str, Any], keywords: list[str] | None
 ) -> dict[str, Any]:
-    """The change, and what it did to the answer on whose page it was made."""
-    asked = _asked_on(back)
-    before = _answer(served, questions, asked)
-    result = _change(served, what, id, told)
+    """Make a change, with the answer on its page before and after: each once, the latter kept for that page."""
+    back = fields["back"] or "/"
+    subject = _subject_of(back)
+    before = _answer(served, questions, subject, slider=False)
+    result = _change(served, fields, keywords)
     if before is None:
         return {**result, "see": back}
-    after = _answer(served, questions, asked)
-    if after is None:  # what was asked about is gone
+    after = _answer(served, questions, subject, slider=True)
+    if after is None:  # the item of the page is gone
         return {**result, "see": "/ask"}
     answers = _before_and_after(before, after)
-    told_of = {"event": result["event"], "asked": asked, "item": [result["before"], result["after"]]}
-    questions.remember_change(result["event"], {**told_of, **answers})
-    return {**result, "answers": answers, "see": f"/ask?{urlencode({**asked, 'event': result['event']})}"}
+    change = {"event": result["event"], "asked": subject, "item": [result["before"], result["after"]], **answers}
+    questions.remember_change(change, after)
+    return {**result, "answers": answers, "see": f"/ask?{urlencode({**subject, 'event': result['event']})}"}
 
 
-def _asked_on(back: str) -> dict[str, str]:
-    """What the page that was left asks about."""
+def _subject_of(back: str) -> dict[str, str]:
+    """The item or question of an Ask page; empty for other pages."""
     try:
-        left = urlsplit(back)
-        asked = parse_qs(left.query)
+        page = urlsplit(back)
+        query = parse_qs(page.query)
     except ValueError:
         return {}
-    if left.path != "/ask":
+    if page.path != "/ask":
         return {}
-    return next(({name: asked[name][0]} for name in ("id", "question") if name in asked), {})
+    return next(({name: query[name][0]} for name in ("id", "question") if name in query), {})
 
 
-def _answer(served: Served, questions: Questions, asked: dict[str, str]) -> dict[str, Any] | None:
+def _answer(
+    served: ServedCollection, questions: RecentQuestions, subject: dict[str, str], *, slider: bool
+) -> dict[str, Any] | None:
     try:
-        if "id" in asked:
-            return served.ask_item(asked["id"])
-        return served.ask(questions.get(asked["question"]).X) if asked else None
-    except InputError:  # forgotten meanwhile, or nothing votes: the change itself says what there is to say
+        if "id" in subject:
+            return served.ask_item(subject["id"], slider=slider)
+        return served.ask_vector(questions.get(subject["question"]).X, slider=slider) if subject else None
+    except InputError:  # the item was forgotten, or nothing votes: the change itself says so
         return None
 
 
 def _before_and_after(before: dict[str, Any], after: dict[str, Any]) -> dict[str, Any]:
     """The two answers, and the probabilities of each class that one of them names."""
     p_before, p_after = before["probabilities"], after["probabilities"]
-    said = [
-        {name: answer[name] for name in ("label", "probability", "node", "node_word")} for answer in (before, after)
-    ]
+    short = [{name: each[name] for name in ("label", "probability", "node", "node_word")} for each in (before, after)]
     shares = [[name, p_before.get(name), p_after.get(name)] for name in dict.fromkeys([*p_after, *p_before])]
-    return {"before": said[0], "after": said[1], "shares": shares}
+    return {"before": short[0], "after": short[1], "shares": shares}
 
 
-def _change(served: Served, what: str, id: str, told: dict[str, str]) -> dict[str, Any]:
-    collection = served.collection
-    words = [[word.strip() for word in told["keywords"].split(",") if word.strip()]] if "keywords" in told else None
-    ways = {
-        "relabel": lambda: collection.relabel([id], [told["label"].strip()], words, who=WHO),
+def _change(served: ServedCollection, fields: dict[str, Any], keywords: list[str] | None) -> dict[str, Any]:
+    collection, id, action = served.collection, fields["id"], fields["do"] or "relabel"
+    label, words = (fields["label"] or "").strip(), None if keywords is None else [keywords]
+    if action == "relabel" and fields["label"] is None:
+        raise InputError("label is missing.")
+    if action == "keywords" and words is None:
+        raise InputError("keywords is missing.")
+    actions = {
+        "relabel": lambda: collection.relabel([id], [label], words, who=WHO),
         "keywords": lambda: collection.set_keywords([id], words or [[]], who=WHO),
         "confirm": lambda: collection.confirm([id], who=WHO),
         "forget": lambda: collection.forget([id], who=WHO),
     }
-    if what not in ways:
-        raise InputError(f"Unknown change {what[:40]!r}: {', '.join(ways)}.")
-    needed = {"relabel": "label", "keywords": "keywords"}.get(what)
-    if needed is not None and needed not in told:
-        raise InputError(f"Say the {needed}.")
-    return served.change(id, told.get("state"), ways[what], gone=what == "forget")
+    return served.change(id, fields["state"], actions[action], gone=action == "forget")
 
 
 async def undo(request: Request) -> Response:
-    """Take back an event, or the last one; what takes several items out only from somebody who is sure."""
+    """Undo an event, or the last one; with ``sure`` also one that removes several items."""
     served = served_by(request)
-    if served.read_only:
-        raise InputError("This collection is shown only: it is not open for changes.")
-    async with request.form(max_files=0, max_fields=5) as form:
-        event, version = number_of(form, "event"), number_of(form, "version")
-        back, sure = str(form.get("back", "/history")), bool(form.get("sure"))
+    check_writable(served)
+    fields = await UNDO.read_form(request)
+    back = fields["back"] or "/history"
     try:
-        number = await served.run(served.undo, event, version, WHO, sure=sure)
+        number = await served.run(served.undo, fields["event"], fields["version"], WHO, sure=bool(fields["sure"]))
     except NotSure as error:
-        asked = {"error": error.what, "event": error.event, "n_items": error.n_items, "back": page_here(back)}
-        return await respond(request, "sure.html", asked, 409)
+        data = {"error": error.what, "event": error.event, "n_items": error.n_items, "back": page_here(back)}
+        return await respond(request, "sure.html", data, 409)
     return done(request, back, {"event": number})
-
-
-def number_of(form: FormData, name: str) -> int | None:
-    """A number that was sent; None where it was left out."""
-    given = str(form.get(name) or "")
-    if given and not (given.isascii() and given.isdigit() and len(given) < 16):
-        raise InputError(f"{name} must be a number; got {given[:40]!r}.")
-    return int(given) if given else None
 
 
 async def history(request: Request) -> Response:
     """The last events, newest first."""
     served = served_by(request)
-    events = await served.run(_events, served)
-    return await respond(request, "history.html", {"events": events})
+    return await respond(request, "history.html", {"events": await served.run(_events, served)})
 
 
-def _events(served: Served) -> list[dict[str, Any]]:
+def _events(served: ServedCollection) -> list[dict[str, Any]]:
     collection = served.collection
-    found = collection.history(max(0, collection.version - EVENTS_SHOWN))[::-1]
-    return [{**event.to_dict(), "text": str(event), "what": event.text} for event in found]
+    events = collection.history(max(0, collection.version - EVENTS_SHOWN))[::-1]
+    return [{**event.to_dict(), "text": str(event), "what": event.text} for event in events]
 
 
 ROUTES = [
-    Route("/change", change, methods=["POST"]),
-    Route("/change.json", change, methods=["POST"]),
-    Route("/undo", undo, methods=["POST"]),
-    Route("/undo.json", undo, methods=["POST"]),
-    Route("/history", history, methods=["GET"]),
-    Route("/history.json", history, methods=["GET"]),
+    *twins("/change", change, CHANGE, "POST"),
+    *twins("/undo", undo, UNDO, "POST"),
+    *twins("/history", history),
 ]

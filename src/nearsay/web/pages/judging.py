@@ -1,4 +1,4 @@
-"""How good it is: items whose labels are known asked about again, in the background, and shown with its charts."""
+"""How good is it: labeled items are answered again in the background, and judged with charts."""
 
 from __future__ import annotations
 
@@ -9,36 +9,38 @@ from urllib.parse import urlencode
 
 from starlette.requests import Request
 from starlette.responses import RedirectResponse, Response
-from starlette.routing import Route
 
 from nearsay.collection.evaluation.judgement import Judgement
 from nearsay.core.cancellation import stoppable
-from nearsay.errors import InputError
-from nearsay.reports.evaluation import ASKED
+from nearsay.reports.evaluation import TARGET
 from nearsay.reports.svg_charts import case_table_svg, confusion_svg, curve_svg, reliability_svg
-from nearsay.web.content.served_collection import Served
+from nearsay.web.content.recent import Recent
+from nearsay.web.content.served_collection import ServedCollection
+from nearsay.web.parameters import SHARE, Takes, share, twins
 from nearsay.web.rendering import respond, served_by, wants_json
 from nearsay.web.server.jobs import Job, Jobs, jobs_of
 
-# Answers that take longer are waited for on a page that tells how far they are.
+# Seconds until a page with the progress is shown instead.
 PATIENCE = 1.0
 MOST_KEPT, MOST_ACCURACIES = 3, 16
 # Probabilities of judged items take no more memory than this, together.
 MOST_BYTES = 256 * 2**20
 CLASSES_SHOWN = 12
+JUDGE = {"accuracy": SHARE, "holdout": share(0.05, 0.5)}
+SHOW, AGAIN = Takes(query=JUDGE), Takes(form=JUDGE)
 
 
 class Judgements:
-    """The last judgement of each way to hold items out, and its figures at the accuracies that were asked for."""
+    """The last judgement for each share held out, and its figures at several accuracies."""
 
     def __init__(self) -> None:
         self._lock = threading.Lock()
         self._last: OrderedDict[float | None, Judgement] = OrderedDict()
-        self._shown: OrderedDict[tuple[int, float | None, float], dict[str, Any]] = OrderedDict()
+        self._shown: Recent[dict[str, Any]] = Recent(MOST_ACCURACIES)
         self._jobs: dict[float | None, tuple[int, Job]] = {}
 
     def last(self, holdout: float | None) -> Judgement | None:
-        """What was judged last, perhaps a while ago."""
+        """The last judgement, perhaps of an earlier version."""
         with self._lock:
             return self._last.get(holdout)
 
@@ -47,85 +49,82 @@ class Judgements:
         return sum(each.n_bytes for each in self._last.values())
 
     def job(self, holdout: float | None) -> tuple[int, Job] | None:
-        """The last work on it, and the event it began after."""
+        """The last job, and the version it began at."""
         with self._lock:
             return self._jobs.get(holdout)
 
-    def start(self, jobs: Jobs, served: Served, holdout: float | None, page: str) -> Job:
-        """Judge anew, unless that is under way."""
+    def start(self, jobs: Jobs, served: ServedCollection, holdout: float | None, page: str) -> Job:
+        """Judge again, unless that is running."""
 
         def work(job: Job) -> None:
             with stoppable(job.check):
-                made = Judgement.of(served.collection, holdout=holdout, on_progress=job.progress, most_bytes=MOST_BYTES)
-                made.shown(ASKED)
+                judgement = Judgement.of(
+                    served.collection, holdout=holdout, on_progress=job.progress, most_bytes=MOST_BYTES
+                )
+                judgement.shown(TARGET)
             with self._lock:
-                self._last[holdout] = made
+                self._last[holdout] = judgement
                 self._last.move_to_end(holdout)
                 while len(self._last) > 1 and (len(self._last) > MOST_KEPT or self._n_bytes > MOST_BYTES):
                     self._jobs.pop(self._last.popitem(last=False)[0], None)
 
         with self._lock:
-            under_way = self._jobs.get(holdout)
-            if under_way is not None and not under_way[1].over:
-                return under_way[1]
-            title = "Asking about every item" if holdout is None else f"Holding out {holdout:.0%} and learning anew"
+            running = self._jobs.get(holdout)
+            if running is not None and not running[1].over:
+                return running[1]
+            title = "Answering every item" if holdout is None else f"Holding out {holdout:.0%} and learning again"
             job = jobs.start("judging", title, page, work)
             self._jobs = {held: each for held, each in self._jobs.items() if held in self._last or not each[1].over}
             self._jobs[holdout] = served.collection.version, job
             return job
 
-    def shown(self, made: Judgement, holdout: float | None, accuracy: float) -> dict[str, Any]:
-        """All figures at an accuracy, kept for the next time."""
-        key = made.version, holdout, accuracy
-        with self._lock:
-            found = self._shown.get(key)
-        if found is None:
-            found = made.shown(accuracy)
-            with self._lock:
-                self._shown[key] = found
-                while len(self._shown) > MOST_ACCURACIES:
-                    self._shown.popitem(last=False)
-        return found
+    def shown(self, judgement: Judgement, holdout: float | None, accuracy: float) -> dict[str, Any]:
+        """All figures at an accuracy, cached."""
+        key = judgement.version, holdout, accuracy
+        figures = self._shown.get(key)
+        if figures is None:
+            figures = judgement.shown(accuracy)
+            self._shown.put(key, figures)
+        return figures
 
 
 async def how_good(request: Request) -> Response:
-    """What was judged last, or how far it is; begins where nothing was."""
+    """The last judgement, or the progress of the first; starts one where there is none."""
     served, judgements = served_by(request), request.app.state.judgements
-    accuracy, holdout = _asked(request.query_params)
-    job, made = await served.run(_ready, judgements, jobs_of(request), served, holdout, _page(accuracy, holdout))
-    found = None if made is None else await served.run(judgements.shown, made, holdout, accuracy)
+    accuracy, holdout = _settings(SHOW.read_query(request))
+    job, judgement = await served.run(_ready, judgements, jobs_of(request), served, holdout, _page(accuracy, holdout))
+    figures = None if judgement is None else await served.run(judgements.shown, judgement, holdout, accuracy)
     data = {
         "accuracy": accuracy,
         "holdout": holdout,
         "version": served.collection.version,
-        "judged": found,
+        "judged": figures,
         "job": None if job is None else job.to_dict(),
     }
     if not wants_json(request):
-        data |= {"charts": {} if found is None else _charts(found, accuracy), "classes_shown": CLASSES_SHOWN}
-    return await respond(request, "how-good.html", data, 202 if made is None and wants_json(request) else 200)
+        data |= {"charts": {} if figures is None else _charts(figures, accuracy), "classes_shown": CLASSES_SHOWN}
+    return await respond(request, "how-good.html", data, 202 if judgement is None and wants_json(request) else 200)
 
 
 def _ready(
-    judgements: Judgements, jobs: Jobs, served: Served, holdout: float | None, page: str
+    judgements: Judgements, jobs: Jobs, served: ServedCollection, holdout: float | None, page: str
 ) -> tuple[Job | None, Judgement | None]:
-    """The work to be told of, if any, and what was judged last; begun where neither is there."""
-    begun = judgements.job(holdout)
-    # What failed or was canceled is not begun again by looking, until something changed.
-    over_since = begun is None or (begun[1].over and begun[0] != served.collection.version)
-    if judgements.last(holdout) is None and over_since:
-        begun = 0, judgements.start(jobs, served, holdout, page)
-    if begun is not None and not begun[1].over:
-        begun[1].wait(PATIENCE)
-    job = None if begun is None or begun[1].state == "done" else begun[1]
+    """The job to show, if any, and the last judgement; a job is started where there is neither."""
+    started = judgements.job(holdout)
+    # A job that failed or was canceled is not started again by loading the page, until something changed.
+    may_start = started is None or (started[1].over and started[0] != served.collection.version)
+    if judgements.last(holdout) is None and may_start:
+        started = 0, judgements.start(jobs, served, holdout, page)
+    if started is not None and not started[1].over:
+        started[1].wait(PATIENCE)
+    job = None if started is None or started[1].state == "done" else started[1]
     return job, judgements.last(holdout)
 
 
 async def judge_again(request: Request) -> Response:
-    """Judge the collection as it is now."""
+    """Judge the present version of the collection."""
     served = served_by(request)
-    async with request.form(max_files=0, max_fields=5) as form:
-        accuracy, holdout = _asked({name: str(value) for name, value in form.items()})
+    accuracy, holdout = _settings(await AGAIN.read_form(request))
     page = _page(accuracy, holdout)
     job = await served.run(request.app.state.judgements.start, jobs_of(request), served, holdout, page)
     if wants_json(request):
@@ -133,44 +132,25 @@ async def judge_again(request: Request) -> Response:
     return RedirectResponse(page, 303)
 
 
+def _settings(values: dict[str, Any]) -> tuple[float, float | None]:
+    accuracy, holdout = (None if values[name] is None else round(values[name], 3) for name in ("accuracy", "holdout"))
+    return TARGET if accuracy is None else accuracy, holdout
+
+
 def _page(accuracy: float, holdout: float | None) -> str:
     held = {} if holdout is None else {"holdout": f"{holdout:g}"}
     return f"/how-good?{urlencode({'accuracy': f'{accuracy:g}', **held})}"
 
 
-def _asked(given: Any) -> tuple[float, float | None]:
-    accuracy, holdout = _share("accuracy", given.get("accuracy")), _share("holdout", given.get("holdout"))
-    if holdout is not None and not 0.05 <= holdout <= 0.5:
-        raise InputError(f"holdout is a share from 0.05 to 0.5; got {holdout:g}.")
-    return ASKED if accuracy is None else accuracy, holdout
-
-
-def _share(name: str, given: str | None) -> float | None:
-    if not given:
-        return None
-    try:
-        share = float(given)
-    except ValueError:
-        share = -1.0
-    if not 0 <= share <= 1:
-        raise InputError(f"{name} must be a number from 0 to 1; got {given[:40]!r}.")
-    return round(share, 3)
-
-
-def _charts(found: dict[str, Any], accuracy: float) -> dict[str, Any]:
-    hedging = found.get("hedging")
-    hedged = (hedging["at_asked"], hedging.get("said")) if hedging else ()
+def _charts(figures: dict[str, Any], accuracy: float) -> dict[str, Any]:
+    hedging = figures.get("hedging")
+    marks = (hedging["at_asked"], hedging.get("said")) if hedging else ()
     return {
-        "reliability": reliability_svg(found["reliability"]) if "reliability" in found else "",
-        "curve": curve_svg(found["curve"], accuracy, *hedged) if hedging else "",
-        "levels": [confusion_svg(level) if level["counts"] else "" for level in found["levels"]],
-        "tables": ["" if table["too_large"] else case_table_svg(table) for table in found["tables"]],
+        "reliability": reliability_svg(figures["reliability"]) if "reliability" in figures else "",
+        "curve": curve_svg(figures["curve"], accuracy, *marks) if hedging else "",
+        "levels": [confusion_svg(level) if level["counts"] else "" for level in figures["levels"]],
+        "tables": ["" if table["too_large"] else case_table_svg(table) for table in figures["tables"]],
     }
 
 
-ROUTES = [
-    Route("/how-good", how_good, methods=["GET"]),
-    Route("/how-good.json", how_good, methods=["GET"]),
-    Route("/how-good", judge_again, methods=["POST"]),
-    Route("/how-good.json", judge_again, methods=["POST"]),
-]
+ROUTES = [*twins("/how-good", how_good, SHOW), *twins("/how-good", judge_again, AGAIN, "POST")]

@@ -8,132 +8,124 @@ from urllib.parse import urlencode
 
 from starlette.requests import Request
 from starlette.responses import Response
-from starlette.routing import Route
 
 from nearsay.errors import InputError
-from nearsay.web.content.item_filters import labels_now
-from nearsay.web.content.page_caches import with_sketches
+from nearsay.web.content.item_filters import row_labels
 from nearsay.web.content.review_queue import check_label, least_sure, review_line, to_review
-from nearsay.web.content.served_collection import Changed, Served, with_state
+from nearsay.web.content.served_collection import Changed, ServedCollection, with_state
 from nearsay.web.pages.batches import WHO, UploadedBatch
-from nearsay.web.rendering import done, respond, served_by
+from nearsay.web.parameters import NUMBER, PLACE, TEXT, Takes, one_of, twins
+from nearsay.web.rendering import check_writable, done, respond, served_by
 
 SHOWN = 60
+REVIEW = Takes(query={"batch": TEXT, "last": NUMBER})
+DECISION = Takes(
+    form={
+        "batch": TEXT, "id": TEXT, "do": one_of("accept", "correct", "undo"), "label": TEXT, "state": TEXT,
+        "event": PLACE,
+    }
+)  # fmt: skip
 _deciding = threading.Lock()
 
 
 async def review(request: Request) -> Response:
     """What waits of a batch, or of the whole collection."""
-    served, key = served_by(request), request.query_params.get("batch", "")
-    batch: UploadedBatch | None = request.app.state.batches.get(key) if key else None
-    found = await served.run(_waiting, served, batch)
-    last = request.query_params.get("last", "")
+    served, query = served_by(request), REVIEW.read_query(request)
+    batch: UploadedBatch | None = request.app.state.batches.get(query["batch"]) if query["batch"] else None
     data = {
-        **found,
+        **await served.run(_waiting, served, batch),
         "batch": None if batch is None else batch.to_dict(),
         "labels": await served.run(_labels, served),
-        "last": int(last) if last.isascii() and last.isdigit() and len(last) < 16 else None,
+        "last": query["last"],
     }
     return await respond(request, "review.html", data)
 
 
-def _waiting(served: Served, batch: UploadedBatch | None) -> dict[str, Any]:
+def _waiting(served: ServedCollection, batch: UploadedBatch | None) -> dict[str, Any]:
     if batch is None or batch.kept:
-        found = to_review(served.collection, None if batch is None else batch.ids, SHOWN)
-        with_sketches(served.collection, [line["item"] for line in found["items"]])
-        for line in found["items"]:
+        queue = to_review(served.collection, None if batch is None else batch.ids, SHOWN)
+        served.add_sketches([line["item"] for line in queue["items"]])
+        for line in queue["items"]:
             item = line.pop("item")
             line |= {"state": with_state(item)["state"], "sketch": item["sketch"]}
-        return found
+        return queue
     waiting = [answer for answer in batch.answers if answer.id not in batch.decided]
     lines = [{**review_line(answer, answer.label), "state": None, "sketch": None} for answer in waiting]
     return {"items": least_sure(lines)[:SHOWN], "n_waiting": len(waiting), "n_done": len(batch.decided)}
 
 
-def _labels(served: Served) -> list[str]:
-    """What an item may be called; also where nothing votes yet."""
-    return served.labels() if served.collection.taxonomy is not None else sorted(labels_now(served.collection).names)
+def _labels(served: ServedCollection) -> list[str]:
+    """Labels that an item may get; also where nothing votes yet."""
+    return served.labels() if served.taxonomy is not None else sorted(row_labels(served.collection).names)
 
 
 async def decide(request: Request) -> Response:
-    """Accept a label, give another one, or take the last decision back."""
-    served = served_by(request)
-    async with request.form(max_files=0, max_fields=20) as form:
-        told = {name: str(value) for name, value in form.items()}
-    key = told.get("batch", "")
+    """Accept a label, give another one, or undo the last decision."""
+    served, fields = served_by(request), await DECISION.read_form(request)
+    key = fields["batch"]
     batch: UploadedBatch | None = request.app.state.batches.get(key) if key else None
-    if (batch is None or batch.kept) and served.read_only:
-        raise InputError("This collection is shown only: it is not open for changes.")
-    way = _decide if batch is None or batch.kept else _decide_here
-    result = await served.run(way, served, batch, told)
-    back = {**({"batch": key} if key else {}), **({"last": result["event"]} if told.get("do") != "undo" else {})}
+    if batch is None or batch.kept:
+        check_writable(served)
+        result = await served.run(_decide, served, fields)
+    else:
+        result = await served.run(_decide_unkept, served, batch, fields)
+    back = {**({"batch": key} if key else {}), **({"last": result["event"]} if fields["do"] != "undo" else {})}
     return done(request, f"/review?{urlencode(back)}", result)
 
 
-def _decide(served: Served, batch: UploadedBatch | None, told: dict[str, str]) -> dict[str, Any]:
-    collection, id = served.collection, told.get("id", "")
-    what = told.get("do", "accept")
-    if what == "undo":
-        return {"event": served.undo(_event(told), None, WHO)}
-    if what == "accept":
-        return served.change(id, told.get("state"), lambda: collection.confirm([id], who=WHO))
-    label = _label(told)
-    return served.change(id, told.get("state"), lambda: collection.relabel([id], [label], who=WHO))
+def _decide(served: ServedCollection, fields: dict[str, Any]) -> dict[str, Any]:
+    collection, id, action = served.collection, fields["id"] or "", fields["do"] or "accept"
+    if action == "undo":
+        return {"event": served.undo(_event(fields), None, WHO)}
+    if action == "accept":
+        return served.change(id, fields["state"], lambda: collection.confirm([id], who=WHO))
+    label = _label(fields)
+    return served.change(id, fields["state"], lambda: collection.relabel([id], [label], who=WHO))
 
 
-def _decide_here(served: Served, batch: UploadedBatch, told: dict[str, str]) -> dict[str, Any]:
+def _decide_unkept(served: ServedCollection, batch: UploadedBatch, fields: dict[str, Any]) -> dict[str, Any]:
     """The same of items that are in no collection; the event is how many are decided."""
     with _deciding:
-        if told.get("do") == "undo":
+        if fields["do"] == "undo":
             if not batch.decided:
-                raise InputError("There is nothing to take back.")
-            if _event(told) != len(batch.decided):
-                raise Changed("Something else was decided meanwhile. Load the page again; nothing was taken back.")
+                raise InputError("There is nothing to undo.")
+            if _event(fields) != len(batch.decided):
+                raise Changed("Somebody else decided something. Load the page again; nothing was undone.")
             batch.decided.popitem()
             return {"event": len(batch.decided)}
-        said = next((answer for answer in batch.answers if answer.id == told.get("id")), None)
-        if said is None:
-            raise InputError(f"There is no item {told.get('id', '')[:80]!r} in this batch.")
-        if told.get("do", "accept") == "accept":
-            if said.label is None:
-                raise InputError("There is no label to accept. Type one.")
-            label = said.label
-        else:
-            label = _label(told)
+        answer = next((each for each in batch.answers if each.id == fields["id"]), None)
+        if answer is None:
+            raise InputError(f"There is no item {(fields['id'] or '')[:80]!r} in this batch.")
+        if fields["do"] == "correct":
+            label = _label(fields)
             check_label(served.collection, label)
-        if str(said.id) in batch.decided:
-            known = batch.decided[str(said.id)]
-            raise Changed(
-                f"{said.id!r} was decided by somebody else meanwhile: it is {known}. Nothing was overwritten."
-            )
-        batch.decided[str(said.id)] = label
-        item = {"id": said.id, "confirmed": True}
+        elif answer.label is None:
+            raise InputError("There is no label to accept. Type one.")
+        else:
+            label = answer.label
+        id = str(answer.id)
+        if id in batch.decided:
+            raise Changed(f"{id!r} was decided by somebody else: it is {batch.decided[id]}. Nothing was overwritten.")
+        batch.decided[id] = label
+        item = {"id": answer.id, "confirmed": True}
         return {
             "event": len(batch.decided),
-            "before": {**item, "label": said.label, "confirmed": False},
+            "before": {**item, "label": answer.label, "confirmed": False},
             "after": {**item, "label": label},
         }
 
 
-def _event(told: dict[str, str]) -> int:
-    event = told.get("event", "")
-    if not (event.isascii() and event.isdigit() and len(event) < 16):
-        raise InputError("event must be a number.")
-    return int(event)
+def _event(fields: dict[str, Any]) -> int:
+    if fields["event"] is None:
+        raise InputError("event is missing.")
+    return int(fields["event"])
 
 
-def _label(told: dict[str, str]) -> str:
-    if told.get("do") not in ("accept", "correct"):
-        raise InputError(f"Unknown decision {told.get('do', '')[:40]!r}: accept, correct or undo.")
-    label = told.get("label", "").strip()
+def _label(fields: dict[str, Any]) -> str:
+    label = (fields["label"] or "").strip()
     if not label:
-        raise InputError("Say the label.")
+        raise InputError("label is missing.")
     return label
 
 
-ROUTES = [
-    Route("/review", review, methods=["GET"]),
-    Route("/review.json", review, methods=["GET"]),
-    Route("/review", decide, methods=["POST"]),
-    Route("/review.json", decide, methods=["POST"]),
-]
+ROUTES = [*twins("/review", review, REVIEW), *twins("/review", decide, DECISION, "POST")]

@@ -1,9 +1,9 @@
-"""Who gets in: the right host, a token or the cookie it was exchanged for, and no request that another site made.
+"""Access control: the right host, a token or the cookie it was exchanged for, no request made by another site.
 
     request ──► known host? ──► token ──► cookie ──► from this page? ──► not too large or slow? ──► the app
                     400          303       403            403                413, 408
 
-Pages need no other host, and say so to the browser in their headers.
+Headers tell the browser that pages need no other host.
 """
 
 from __future__ import annotations
@@ -21,14 +21,13 @@ from starlette.requests import ClientDisconnect, Request
 from starlette.responses import PlainTextResponse, RedirectResponse, Response
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
-from nearsay.web.rendering import UNEXPECTED, sorry
+from nearsay.web.rendering import UNEXPECTED, error_response
 
 # A batch of pictures; single ones are limited by what they decode to.
 MOST_BYTES = 64 * 2**20
-# What is being sent by all together.
+# All bodies together.
 MOST_HELD = 4 * MOST_BYTES
-# Seconds without a byte of what is being sent, and until all of it is there; and bytes that come in a second, at least,
-# after the first of these times.
+# Seconds without a byte of a body, seconds until it must be complete, and bytes a second after the first of these.
 MOST_QUIET, MOST_SENDING, LEAST_RATE = 20.0, 300.0, 4096
 HEADERS = {
     "Content-Security-Policy": (
@@ -40,20 +39,17 @@ HEADERS = {
     "Cross-Origin-Resource-Policy": "same-origin",
 }
 SAFE = ("GET", "HEAD")
-# Where a request names the function to call once it was let in, for who keeps places for such requests.
-LET_IN = "nearsay.let_in"
 # A name or an address, and a port: nothing else that an address may hold.
 HOST = re.compile(r"(?P<name>[A-Za-z0-9._-]+|\[[0-9A-Fa-f:.]+\])(:(?P<port>[0-9]{1,5}))?")
 
 
 class Gate:
-    """Lets in who has the token, and sends the headers that keep others out.
+    """Middleware that checks every request, limits its body, and adds security headers.
 
     Parameters
     ----------
-    app : what is behind it.
-    token : the secret of the printed address; None lets everybody in who reaches the port.
-    hosts : names under which the server may be called, beside localhost and plain addresses.
+    token : the secret of the printed address; None admits everybody who reaches the port.
+    hosts : host names of the server, in addition to localhost and plain addresses.
     """
 
     def __init__(self, app: ASGIApp, token: str | None, hosts: tuple[str, ...] = ()) -> None:
@@ -62,7 +58,7 @@ class Gate:
         self._hosts = {"localhost", *(host.lower() for host in hosts)}
         # The cookie is not the token, so that the token is not in every request.
         self._session = secrets.token_urlsafe(32)
-        self._held = Held()
+        self._held = BytesHeld()
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         if scope["type"] == "lifespan":
@@ -84,31 +80,30 @@ class Gate:
                 headers.setdefault("Cache-Control", "no-store")
             await send(message)
 
-        async def say(told: str, status: int) -> None:
+        async def refuse(message: str, status: int) -> None:
             if not started:
                 headers = {"Retry-After": "1"} if status == 503 else None
-                await PlainTextResponse(told, status, headers)(scope, receive, with_headers)
+                await PlainTextResponse(message, status, headers)(scope, receive, with_headers)
 
         refused = self._refused(scope, Headers(scope=scope))
         if refused is not None:
             await refused(scope, receive, with_headers)
             return
-        scope.get(LET_IN, _nothing)()
         body = Body(receive, self._held)
         try:
             await self._app(scope, body, with_headers)
         except TooMuch:
-            await say("Too much is being sent at once. Try again in a moment.", 503)
+            await refuse("The server is busy. Try again in a moment.", 503)
         except TooLarge:
-            await say("This is too large.", 413)
+            await refuse("This is too large.", 413)
         except TooSlow:
-            await say("This came too slowly.", 408)
+            await refuse("This arrived too slowly.", 408)
         except ClientDisconnect:
             return
         except Exception:
-            # Said here, so that the headers are sent; the server writes the rest to its terminal.
+            # Answered here, so that the headers are sent; the server logs the rest.
             if not started:
-                await sorry(Request(scope), UNEXPECTED, 500)(scope, receive, with_headers)
+                await error_response(Request(scope), UNEXPECTED, 500)(scope, receive, with_headers)
             raise
         finally:
             body.give_back()
@@ -150,11 +145,11 @@ class Gate:
         return cookie is not None and _equal(cookie.value, self._session)
 
     def _known_host(self, host: str) -> bool:
-        """Names that others could point at this machine are unknown; addresses cannot be."""
-        found = HOST.fullmatch(host)
-        if found is None:
+        """Names that others could point at this machine are refused (DNS rebinding); addresses are not."""
+        match = HOST.fullmatch(host)
+        if match is None:
             return False
-        name = found["name"].strip("[]").lower()
+        name = match["name"].strip("[]").lower()
         if name in self._hosts:
             return True
         try:
@@ -165,10 +160,10 @@ class Gate:
 
     @staticmethod
     def _same_site(scope: Scope, headers: Headers) -> bool:
-        """Whether a request comes from our own page, or from nobody's: an address that was typed, a program.
+        """Whether a request comes from our page, or from none: a typed address, a program.
 
-        To read takes work too, and another port of this machine gets the cookie: so other sites may not ask either,
-        except that a link may lead to the first page. What changes something must come from our own page.
+        Reading takes work too, and other ports of this machine get the cookie: so other sites may not read either,
+        except that a link may lead to the first page. Changes must come from our page.
         """
         reads = scope["method"] in SAFE
         fetched, origin = headers.get("sec-fetch-site"), headers.get("origin")
@@ -184,38 +179,34 @@ class Gate:
 
 
 def _is_link_to_first_page(scope: Scope, headers: Headers) -> bool:
-    """Whether somebody followed a link of another site to the page that asks nothing yet."""
+    """Whether somebody followed a link on another site to the empty first page."""
     followed = headers.get("sec-fetch-mode") == "navigate" and headers.get("sec-fetch-dest") == "document"
     return followed and scope["path"] in ("/", "/ask") and not scope["query_string"]
 
 
-def _nothing() -> None:
-    pass
-
-
 class TooLarge(Exception):
-    """More bytes came than are taken."""
+    """A body has more bytes than are accepted."""
 
 
 class TooSlow(Exception):
-    """What was announced did not come."""
+    """A body arrived too slowly."""
 
 
 class TooMuch(Exception):
-    """All together send more than is taken at once."""
+    """All bodies together are too large."""
 
 
-class Held:
-    """How many bytes were sent with the requests that are being answered."""
+class BytesHeld:
+    """How many bytes the bodies of all requests in progress have."""
 
     def __init__(self) -> None:
         self.n_bytes = 0
 
 
 class Body:
-    """What is sent, until it is too large or too slow: the length that was announced is not believed."""
+    """Receives a body until it is too large or too slow; the announced length is not trusted."""
 
-    def __init__(self, receive: Receive, held: Held) -> None:
+    def __init__(self, receive: Receive, held: BytesHeld) -> None:
         self._receive, self._held = receive, held
         self._taken, self._ended, self._since = 0, False, anyio.current_time()
 
@@ -239,11 +230,11 @@ class Body:
 
     @property
     def _ends(self) -> float:
-        """When more must be there."""
+        """When more must have arrived."""
         return self._since + min(MOST_SENDING, MOST_QUIET + self._taken / LEAST_RATE)
 
     def give_back(self) -> None:
-        """The request was answered."""
+        """Release the bytes of a finished request."""
         self._held.n_bytes -= self._taken
         self._taken = 0
 

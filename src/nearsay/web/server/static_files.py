@@ -1,4 +1,4 @@
-"""Style sheet and scripts, held in memory: a page waits for them before it is painted."""
+"""Style sheet and scripts, served from memory."""
 
 from __future__ import annotations
 
@@ -15,10 +15,7 @@ FOLDER = Path(__file__).parents[1] / "static"
 
 
 class StaticFiles:
-    """All files of a folder as they are now, by name.
-
-    A browser keeps them, and asks each time whether they are still the same: after an upgrade it has the new ones.
-    """
+    """All files of a folder, read once; browsers revalidate them by ETag, so an upgrade shows at once."""
 
     def __init__(self, folder: Path = FOLDER) -> None:
         self._files = {path.name: path.read_bytes() for path in folder.iterdir() if path.is_file()}
@@ -36,5 +33,5 @@ class StaticFiles:
 
     @property
     def route(self) -> Route:
-        """Where they are to be had."""
+        """The route that serves them."""
         return Route("/static/{name}", self.__call__, methods=["GET"])

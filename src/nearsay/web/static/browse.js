@@ -45,9 +45,9 @@ class Page {
   async fill() {
     if (this.full) return;
     this.full = true;
-    const found = await tilesOf(this.address);
-    if (!found || !this.full) return;
-    this.list.replaceChildren(...found.tiles);
+    const loaded = await tilesOf(this.address);
+    if (!loaded || !this.full) return;
+    this.list.replaceChildren(...loaded.tiles);
     this.list.style.height = "";
     show(this.list.children);
   }
@@ -55,8 +55,8 @@ class Page {
 
 const pages = new Map();
 const nearby = new IntersectionObserver(
-  (seen) => {
-    for (const entry of seen) {
+  (entries) => {
+    for (const entry of entries) {
       if (entry.isIntersecting) pages.get(entry.target).fill();
       else pages.get(entry.target).empty();
     }
@@ -90,13 +90,13 @@ function growing() {
     if (loading) return;
     loading = true;
     const address = link.getAttribute("href");
-    const found = await tilesOf(address);
+    const loaded = await tilesOf(address);
     loading = false;
-    if (!found) return;
-    addPage(address, found.tiles);
-    if (!found.next) return link.remove();
-    link.href = found.next;
-    // Observed anew, it is told at once where it is: it may have been near before, and still be.
+    if (!loaded) return;
+    addPage(address, loaded.tiles);
+    if (!loaded.next) return link.remove();
+    link.href = loaded.next;
+    // Observed again, it reports at once: it may be near still.
     near.unobserve(link);
     near.observe(link);
   };
@@ -104,7 +104,7 @@ function growing() {
     event.preventDefault();
     more();
   });
-  const near = new IntersectionObserver((seen) => seen.some((entry) => entry.isIntersecting) && more(), {
+  const near = new IntersectionObserver((entries) => entries.some((entry) => entry.isIntersecting) && more(), {
     rootMargin: "900px 0px",
   });
   near.observe(link);

@@ -1,11 +1,11 @@
-// Takes files that are dropped, tells how far some work is, and goes on when it is done.
+// Dropped files, the progress of a job, and the page that follows it.
 
 const number = (n) => n.toLocaleString("en");
 
 function words(job) {
-  if (job.ending) return "Ending …";
-  if (job.state === "waiting") return "It waits for its turn.";
-  return job.n_all ? `${number(job.n_done)} of ${number(job.n_all)}` : "It has begun.";
+  if (job.ending) return "Canceling …";
+  if (job.state === "waiting") return "Waiting for another job.";
+  return job.n_all ? `${number(job.n_done)} of ${number(job.n_all)}` : "Started.";
 }
 
 function follow(box) {
@@ -22,17 +22,17 @@ function follow(box) {
       bar.max = job.n_all;
       bar.value = job.n_done;
     }
-    box.querySelector("[data-told]").textContent = words(job);
+    box.querySelector("[data-message]").textContent = words(job);
   });
 }
 
 function dropping(drop) {
   const field = drop.querySelector("input[type=file]");
   const words = drop.querySelector("span");
-  const asked = words.textContent;
+  const prompt = words.textContent;
   const chosen = () => {
     const n = field.files.length;
-    words.textContent = n === 0 ? asked : n === 1 ? field.files[0].name : `${number(n)} files chosen`;
+    words.textContent = n === 0 ? prompt : n === 1 ? field.files[0].name : `${number(n)} files chosen`;
   };
   field.addEventListener("change", chosen);
   for (const name of ["dragover", "dragleave", "drop"]) {

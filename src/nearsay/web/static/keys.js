@@ -1,4 +1,4 @@
-// Keys for those who use no mouse: a list of them, from item to item, and what can be done with the one in focus.
+// Keyboard shortcuts: the list of them, moving between items, and actions on the item in focus.
 
 const ITEMS = ".tiles > li, .cards > li";
 const help = document.getElementById("help");
@@ -10,8 +10,8 @@ const within = (item, what) => (item ?? document.querySelector(".asked"))?.query
 function step(by) {
   const items = [...document.querySelectorAll(ITEMS)];
   if (!items.length) return false;
-  const now = items.indexOf(here());
-  const next = items[Math.max(0, Math.min(items.length - 1, now < 0 ? 0 : now + by))];
+  const at = items.indexOf(here());
+  const next = items[Math.max(0, Math.min(items.length - 1, at < 0 ? 0 : at + by))];
   next.querySelector("a, button, summary")?.focus();
   next.scrollIntoView({ block: "nearest" });
   return true;
@@ -26,13 +26,13 @@ function correct() {
 }
 
 function press(what) {
-  const found = within(here(), what);
-  found?.click();
-  return Boolean(found);
+  const target = within(here(), what);
+  target?.click();
+  return Boolean(target);
 }
 
 function undo() {
-  const button = document.querySelector("#told button, #changed [data-undo] button, #undo-last button");
+  const button = document.querySelector("#messages button, #changed [data-undo] button, #undo-last button");
   button?.click();
   return Boolean(button);
 }

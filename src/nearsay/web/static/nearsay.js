@@ -1,7 +1,6 @@
-// The little that a page cannot do alone: drop a picture, move the slider, suggest what is being typed, and
-// say what is wrong without leaving the page.
+// Dropping pictures, the slider, suggestions, and errors shown without leaving the page.
 
-const told = document.getElementById("told");
+const messages = document.getElementById("messages");
 document.documentElement.classList.add("scripted");
 
 export function percent(share) {
@@ -10,7 +9,7 @@ export function percent(share) {
 }
 
 export function tell(text, undoEvent = null) {
-  told.textContent = text;
+  messages.textContent = text;
   if (undoEvent === null) return;
   const button = document.createElement("button");
   button.textContent = "Undo";
@@ -18,7 +17,7 @@ export function tell(text, undoEvent = null) {
     const done = await post("/undo.json", { event: undoEvent });
     if (done) location.reload();
   });
-  told.append(" ", button);
+  messages.append(" ", button);
 }
 
 export async function sure(words, yes) {
@@ -36,17 +35,17 @@ export async function post(path, fields) {
   const body = new URLSearchParams(fields);
   try {
     const answer = await fetch(path, { method: "POST", body });
-    const data = await answer.json().catch(() => ({ error: "Not understood." }));
+    const data = await answer.json().catch(() => ({ error: "The server sent an unexpected answer." }));
     if (answer.ok && data.event) document.dispatchEvent(new CustomEvent("changed", { detail: data.event }));
     if (answer.ok) return data;
-    // An undo that takes several items out: it says how many, and is sent again by somebody who is sure.
+    // An undo that removes several items: confirm, then send it again.
     if (data.n_items) {
-      const yes = `Yes, take ${data.n_items.toLocaleString("en")} items out`;
+      const yes = `Yes, remove ${data.n_items.toLocaleString("en")} items`;
       return (await sure(data.error, yes)) ? await post(path, { ...fields, event: data.event, sure: "yes" }) : null;
     }
     tell(data.error);
   } catch {
-    tell("The server does not answer. Is it still running?");
+    tell("The server does not respond. Is it still running?");
   }
   return null;
 }
@@ -76,9 +75,9 @@ function hedging() {
   if (!slider || !answer) return;
   const hedges = JSON.parse(answer.dataset.hedges);
   slider.addEventListener("input", () => {
-    const asked = Number(slider.value);
-    document.getElementById("asked-for").textContent = percent(asked);
-    const hedge = hedges.find((each) => each.accuracy >= asked - 1e-9) ?? hedges.at(-1);
+    const accuracy = Number(slider.value);
+    document.getElementById("asked-for").textContent = percent(accuracy);
+    const hedge = hedges.find((each) => each.accuracy >= accuracy - 1e-9) ?? hedges.at(-1);
     if (hedge) show(hedge);
   });
 }
@@ -102,7 +101,7 @@ function show(hedge) {
   }
 }
 
-// A correction is a form, and works as one; here it says what is wrong without leaving the page.
+// A correction is a form that works without a script; here its errors are shown without leaving the page.
 function correcting() {
   for (const form of document.querySelectorAll("form[data-change]")) {
     form.addEventListener("submit", async (event) => {
@@ -118,7 +117,7 @@ function correcting() {
   }
 }
 
-// So is an undo; here it asks back without leaving the page.
+// So is an undo; here it is confirmed without leaving the page.
 function undoing() {
   for (const form of document.querySelectorAll("form[action='/undo']")) {
     form.addEventListener("submit", async (event) => {
@@ -130,24 +129,24 @@ function undoing() {
 }
 
 // Suggestions for what is being typed: ids of items, and labels where there are too many to be in the page.
-let asked = 0;
+let requests = 0;
 export async function suggest(field) {
   const [path, name] = "find" in field.dataset ? ["/find.json", "ids"] : ["/labels.json", "labels"];
   if (name === "labels" && !("more" in (field.list?.dataset ?? {}))) return;
-  const mine = (asked += 1);
+  const mine = (requests += 1);
   const answer = await fetch(`${path}?q=${encodeURIComponent(field.value)}`).catch(() => null);
-  if (!answer?.ok || mine !== asked) return;
-  const found = (await answer.json())[name];
-  field.list.replaceChildren(...found.map((value) => Object.assign(document.createElement("option"), { value })));
+  if (!answer?.ok || mine !== requests) return;
+  const values = (await answer.json())[name];
+  field.list.replaceChildren(...values.map((value) => Object.assign(document.createElement("option"), { value })));
   field.dispatchEvent(new CustomEvent("suggested"));
 }
 
-// Asked of the document, since fields come as one scrolls.
+// Listened for on the document, since fields appear while scrolling.
 document.addEventListener("input", (event) => {
   if (event.target.matches("input[data-find], input[list=labels]")) suggest(event.target);
 });
 
-// On a phone the pages are one line that is scrolled: to where one is.
+// On a phone the navigation is one line: scroll it to the present page.
 function scrollPages() {
   const here = document.querySelector("header nav [aria-current]");
   if (here) here.parentElement.scrollLeft = here.offsetLeft - (here.parentElement.clientWidth - here.offsetWidth) / 2;

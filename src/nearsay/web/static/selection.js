@@ -54,7 +54,7 @@ form?.addEventListener("submit", async (event) => {
   if (!selection.size) return tell("Select some items first.");
   if (!label) {
     form.elements.label.focus();
-    return tell("Say what they are.");
+    return tell("Type the label first.");
   }
   const away = countAway();
   const apart = away ? ` ${away.toLocaleString("en")} of them ${away === 1 ? "is" : "are"} not on this page.` : "";

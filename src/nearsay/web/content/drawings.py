@@ -1,16 +1,17 @@
-"""Where things stand in the small drawings of a page: a tree with probabilities, and a vector as a line."""
+"""Coordinates of the small drawings of a page: a tree with probabilities, and sparklines of vectors."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
 from typing import Any
 
+import numpy as np
+
 # Units of the drawing of a tree: its width, a line of it, a step to the right, and the bars at its right side.
 WIDTH, LINE, STEP, BAR = 340, 26, 18, 56
 RADIUS = 5
-# A letter takes about so many units.
-LETTER = 7.4
-SPARK_WIDTH, SPARK_HEIGHT = 100, 28
+LETTER = 7.4  # units, on average
+SPARK_WIDTH, SPARK_HEIGHT, SPARK_POINTS = 100, 28, 48
 
 
 def tree_drawing(tree: Sequence[dict[str, Any]], node: Any, path: Sequence[Any]) -> dict[str, Any]:
@@ -56,3 +57,19 @@ def spark(heights: Sequence[float]) -> str:
     return " ".join(
         f"{step * place:.1f},{1 + (SPARK_HEIGHT - 2) * (1 - height):.1f}" for place, height in enumerate(heights)
     )
+
+
+def sketches(X: np.ndarray, points: int = SPARK_POINTS) -> list[list[float]]:
+    """The numbers of each row from 0 (the least of all) to 1 (the largest); where there are many, means of runs.
+
+    >>> sketches(np.array([[0.0, 1.0, 2.0], [4.0, 4.0, 0.0]]))
+    [[0.0, 0.25, 0.5], [1.0, 1.0, 0.0]]
+    >>> sketches(np.array([[0.0, 2.0, 4.0, 4.0]]), points=2)
+    [[0.0, 1.0]]
+    """
+    X = np.asarray(X, np.float64)
+    starts = np.unique(np.arange(min(points, X.shape[1])) * X.shape[1] // min(points, X.shape[1]))
+    means = np.add.reduceat(X, starts, axis=1) / np.diff(np.append(starts, X.shape[1]))
+    low, high = means.min(initial=np.inf), means.max(initial=-np.inf)
+    shares = (means - low) / (high - low) if high > low else np.full_like(means, 0.5)
+    return [[round(share, 3) for share in row] for row in shares.tolist()]

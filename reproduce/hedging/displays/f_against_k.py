@@ -1,4 +1,4 @@
-"""How the best F score of accuracy and specificity depends on the number of neighbors."""
+"""The best F score of accuracy and specificity against the number of neighbors (Figure 5)."""
 
 from __future__ import annotations
 
@@ -8,10 +8,9 @@ from typing import Any
 import numpy as np
 
 from nearsay.displays import drawing
-from nearsay.displays.hedging.specificity_curve import FEW_POINTS, measured_curve
+from nearsay.displays.hedging.specificity_curve import FEW_POINTS
 from nearsay.errors import InputError
-from nearsay.metrics.specificity import as_shares, best_f_score
-from nearsay.taxonomy.taxonomy import Taxonomy
+from nearsay.metrics.specificity import as_shares
 
 # Ticks of the logarithmic axis.
 ROUND_NUMBERS = (1, 2, 5, 10, 20, 50, 100, 200, 500, 1000, 2000, 5000, 10000)
@@ -19,8 +18,6 @@ ROUND_NUMBERS = (1, 2, 5, 10, 20, 50, 100, 200, 500, 1000, 2000, 5000, 10000)
 
 class FScoreDisplay:
     """The best F score against k, a line for each method, with k on a logarithmic axis.
-
-    Build it with :meth:`from_estimator`, :meth:`from_predictions` or :meth:`from_scores`.
 
     Attributes
     ----------
@@ -34,45 +31,6 @@ class FScoreDisplay:
 
     def __init__(self, *, scores: dict[str, tuple[np.ndarray, np.ndarray]]) -> None:
         self.scores = scores
-
-    @classmethod
-    def from_estimator(cls, estimator: Mapping[Any, Any], X: Any, y: Any, *, ax: Any = None) -> FScoreDisplay:
-        """Draw the best F score that fitted HedgedClassifiers with several k reach on these rows.
-
-        Parameters
-        ----------
-        estimator : {k: fitted HedgedClassifier}, or {method: {k: fitted HedgedClassifier}}
-        X, y : rows that they were not fitted on, and their labels, names of nodes.
-        ax : matplotlib axes, optional
-        """
-        scores: dict[str, dict[Any, float]] = {}
-        for method, by_k in drawing.by_method_and_number(estimator).items():
-            scores[method] = {}
-            for k, own in by_k.items():
-                hedged = drawing.check_hedged(own)
-                p_leaf = drawing.leaf_probabilities(hedged, X)
-                scores[method][k] = best_f_score(measured_curve(y, p_leaf, hedged.taxonomy_, hedged.rule_))
-        return cls.from_scores(scores, ax=ax)
-
-    @classmethod
-    def from_predictions(
-        cls, y_true: Any, y_prob: Mapping[Any, Any], *, taxonomy: Taxonomy, rule: str = "darts", ax: Any = None
-    ) -> FScoreDisplay:
-        """Draw the best F score of a rule on probabilities of the leaves that were computed with several k.
-
-        Parameters
-        ----------
-        y_true : (n,) names of nodes
-        y_prob : {k: (n, n_leaves) probabilities in the order of ``taxonomy.leaves``}, or {method: {k: …}}
-        taxonomy : Taxonomy
-        rule : {"darts", "fixed-threshold", "flat-reject", "flat-reject-calibrated"}, default="darts"
-        ax : matplotlib axes, optional
-        """
-        scores = {
-            method: {k: best_f_score(measured_curve(y_true, p_leaf, taxonomy, rule)) for k, p_leaf in by_k.items()}
-            for method, by_k in drawing.by_method_and_number(y_prob, rule).items()
-        }
-        return cls.from_scores(scores, ax=ax)
 
     @classmethod
     def from_scores(cls, scores: Mapping[str, Mapping[Any, float]], *, ax: Any = None) -> FScoreDisplay:
@@ -93,8 +51,8 @@ class FScoreDisplay:
 
         ax = drawing.fresh_axes(7.0, 4.0) if ax is None else ax
         for number, (method, (k, score)) in enumerate(self.scores.items()):
-            look = drawing.method_look(number, len(self.scores), method)
-            ax.plot(k, score, **look | {"marker": look["marker"] if len(k) <= FEW_POINTS else ""})
+            style = drawing.method_style(number, len(self.scores), method)
+            ax.plot(k, score, **style | {"marker": style["marker"] if len(k) <= FEW_POINTS else ""})
         all_k = np.concatenate([k for k, _ in self.scores.values()])
         ax.set_xscale("log")
         ticks = [number for number in ROUND_NUMBERS if all_k.min() <= number <= all_k.max()] or [all_k.min()]

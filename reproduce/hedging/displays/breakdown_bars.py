@@ -1,4 +1,4 @@
-"""How many answers are wrong, and how specific the right ones are."""
+"""Bars of wrong answers, and of right ones by how specific they are (Figure 7)."""
 
 from __future__ import annotations
 
@@ -11,15 +11,14 @@ import numpy as np
 
 from nearsay.displays import drawing
 from nearsay.errors import InputError
-from nearsay.metrics.specificity import Breakdown, breakdown
-from nearsay.taxonomy.taxonomy import Taxonomy
+from nearsay.metrics.specificity import Breakdown
 
 # Shades of one color that can be told apart; more levels are grouped into bands of whole bits.
 MOST_LEVELS = 8
 MOST_BANDS = 4
 # A part lower than this has no room for its number.
 ROOM_FOR_A_NUMBER = 0.045
-SAYS_NOTHING = "#d4d4d4"
+ROOT_COLOR = "#d4d4d4"
 BAR_WIDTH = 0.72
 LONGEST_LINE = 9
 
@@ -27,7 +26,6 @@ LONGEST_LINE = 9
 class BreakdownDisplay:
     """A bar for each method: right answers from the most specific at the bottom up to the root, wrong ones on top.
 
-    Build it with :meth:`from_estimator`, :meth:`from_predictions` or :meth:`from_breakdowns`.
 
     Attributes
     ----------
@@ -36,50 +34,16 @@ class BreakdownDisplay:
     figure_, ax_
         Where it was drawn. There after ``plot``.
 
+    >>> from nearsay.metrics.specificity import breakdown
     >>> from nearsay.taxonomy.taxonomy import Taxonomy
     >>> pets = Taxonomy.from_nested({"pet": {"dog": ["corgi", "poodle"], "cat": ["tabby", "Siamese"]}})
     >>> y_true, y_pred = ["corgi", "corgi", "tabby", "tabby"], ["corgi", "dog", "pet", "dog"]
-    >>> BreakdownDisplay.from_predictions(y_true, y_pred, taxonomy=pets).shares["answers"]
+    >>> BreakdownDisplay.from_breakdowns({"answers": breakdown(y_true, y_pred, pets)}).shares["answers"]
     {'leaf, 2 bits': 0.25, 'dog or cat, 1 bit': 0.25, 'root, 0 bits': 0.25, 'wrong': 0.25}
     """
 
     def __init__(self, *, shares: dict[str, dict[str, float]]) -> None:
         self.shares = shares
-
-    @classmethod
-    def from_estimator(
-        cls, estimator: Any, X: Any, y: Any, *, taxonomy: Taxonomy | None = None, ax: Any = None
-    ) -> BreakdownDisplay:
-        """Draw the answers of one or several fitted classifiers.
-
-        Parameters
-        ----------
-        estimator : fitted classifier, or {method: fitted classifier}
-            They name nodes of a taxonomy: a HedgedClassifier, or any classifier beside one.
-        X, y : rows and their labels, names of nodes.
-        taxonomy : Taxonomy, optional
-            By default that of the first HedgedClassifier.
-        ax : matplotlib axes, optional
-            Where to draw; a new figure by default.
-        """
-        estimators = drawing.estimators_by_method(estimator)
-        tree = drawing.shared_taxonomy(estimators, taxonomy)
-        answers = {method: own.predict(X) for method, own in estimators.items()}
-        return cls.from_predictions(y, answers, taxonomy=tree, ax=ax)
-
-    @classmethod
-    def from_predictions(cls, y_true: Any, y_pred: Any, *, taxonomy: Taxonomy, ax: Any = None) -> BreakdownDisplay:
-        """Draw answers that were given before.
-
-        Parameters
-        ----------
-        y_true : (n,) names of nodes
-        y_pred : (n,) names of nodes, or {method: (n,) names of nodes}
-        taxonomy : Taxonomy
-        ax : matplotlib axes, optional
-        """
-        answers = drawing.by_method(y_pred)
-        return cls.from_breakdowns({name: breakdown(y_true, own, taxonomy) for name, own in answers.items()}, ax=ax)
 
     @classmethod
     def from_breakdowns(cls, breakdowns: Mapping[str, Breakdown], *, ax: Any = None) -> BreakdownDisplay:
@@ -110,13 +74,13 @@ class BreakdownDisplay:
         ax = drawing.fresh_axes(3.3 + 0.8 * len(self.shares), 4.2) if ax is None else ax
         names = list(next(iter(self.shares.values())))
         bottom = np.zeros(len(self.shares))
-        for name, look in zip(names, _looks(len(names)), strict=True):
+        for name, style in zip(names, _styles(len(names)), strict=True):
             heights = np.array([by_name[name] for by_name in self.shares.values()])
-            ax.bar(range(len(heights)), heights, BAR_WIDTH, bottom, label=drawing.as_written(name), **look)
+            ax.bar(range(len(heights)), heights, BAR_WIDTH, bottom, label=drawing.as_written(name), **style)
             numbers = [f"{height:.0%}" if height >= ROOM_FOR_A_NUMBER else "" for height in heights]
             # On a patch of the bar's color, so that no hatch runs through a number.
-            patch = {"facecolor": look["color"], "edgecolor": "none", "pad": 1.5}
-            middle = {"ha": "center", "va": "center", "fontsize": 8, "color": _ink_on(look["color"])}
+            patch = {"facecolor": style["color"], "edgecolor": "none", "pad": 1.5}
+            middle = {"ha": "center", "va": "center", "fontsize": 8, "color": _ink_on(style["color"])}
             for place, number in enumerate(numbers):  # ax.bar_label in the middle makes a figure that is not pickled
                 ax.text(place, bottom[place] + heights[place] / 2, number, **middle, bbox=patch, zorder=3)
             bottom += heights
@@ -170,12 +134,12 @@ def _by_label(bars: Breakdown, labels: list[str]) -> dict[str, float]:
     return {**shares, "wrong": bars.wrong}
 
 
-def _looks(n_parts: int) -> list[dict[str, Any]]:
+def _styles(n_parts: int) -> list[dict[str, Any]]:
     """Blue that pales towards the root; wrong answers are hatched, to show in gray print too."""
     n_blue = n_parts - 2
     blue = [drawing.tinted(drawing.AGREES, 1.0 - 0.8 * number / max(n_blue - 1, 1)) for number in range(n_blue)]
     wrong = {"color": drawing.DISAGREES, "hatch": "////", "edgecolor": "white", "linewidth": 0.0}
-    return [{"color": color} for color in (*blue, SAYS_NOTHING)] + [wrong]
+    return [{"color": color} for color in (*blue, ROOT_COLOR)] + [wrong]
 
 
 def _ink_on(color: Any) -> str:

@@ -1,4 +1,4 @@
-"""Pairs of rows that are alike and pairs that are not, as their keywords tell: what distances are learned from."""
+"""Pairs of rows that share keywords and pairs that share none: what weights are learned from."""
 
 from __future__ import annotations
 
@@ -63,27 +63,27 @@ def draw_pairs(Y: csr_array, n_pairs: int, min_shared: int = 4, seed: int = 0) -
 
 def _sharing(Y: csr_array, least: int) -> np.ndarray:
     """All pairs (i, j), i < j, of rows with so many common keywords: (n, 2)."""
-    found = []
+    blocks = []
     for rows in row_blocks(Y.shape[0], row_bytes=16 * Y.shape[0]):
         shared = (Y[rows] @ Y.T).tocoo()
         i = shared.row + rows.start
         keep = (shared.data >= least) & (i < shared.col)
-        found.append(np.column_stack([i[keep], shared.col[keep]]).astype(np.int64))
-    pairs = np.concatenate(found) if found else np.empty((0, 2), np.int64)
+        blocks.append(np.column_stack([i[keep], shared.col[keep]]).astype(np.int64))
+    pairs = np.concatenate(blocks) if blocks else np.empty((0, 2), np.int64)
     return pairs[np.lexsort((pairs[:, 1], pairs[:, 0]))]
 
 
 def _sharing_nothing(Y: csr_array, n_pairs: int, random: np.random.Generator) -> np.ndarray:
-    found, missing = [np.empty((0, 2), np.int64)], n_pairs
+    parts, missing = [np.empty((0, 2), np.int64)], n_pairs
     for _ in range(ROUNDS):
         drawn = random.integers(Y.shape[0], size=(2 * n_pairs, 2))
         shared = np.asarray(Y[drawn[:, 0]].multiply(Y[drawn[:, 1]]).sum(axis=1)).ravel()
         drawn = drawn[(shared == 0) & (drawn[:, 0] != drawn[:, 1])][:missing]
-        found.append(drawn)
+        parts.append(drawn)
         missing -= len(drawn)
         if not missing:
             break
-    drawn = np.concatenate(found)
+    drawn = np.concatenate(parts)
     return drawn if len(drawn) else _first_sharing_nothing(Y, n_pairs, random)
 
 

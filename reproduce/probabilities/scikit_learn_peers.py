@@ -1,4 +1,4 @@
-"""The estimator that chooses for itself, beside scikit-learn's k-NN and its calibration, on the same folds."""
+"""The classifier that chooses for itself, compared with scikit-learn's k-NN and its calibration, on the same folds."""
 
 from __future__ import annotations
 

@@ -16,7 +16,7 @@ MOST_STEPS = 500
 
 
 def group_lasso(D: np.ndarray, target: np.ndarray, groups: list[slice], penalty: float) -> np.ndarray:
-    """Weights (n_columns,) of the columns of ``D`` that tell ``target``, all zero in groups that help too little.
+    """Weights (n_columns,) of the columns of ``D`` that predict ``target``, all zero in groups that help too little.
 
     Parameters
     ----------
@@ -74,5 +74,5 @@ def _largest_singular_value(D: np.ndarray) -> float:
     if min(D.shape) < 3:  # too small for the iterative solver
         return float(np.linalg.norm(D, 2))
     # A little more than the truth keeps steps short enough whatever the solver's tolerance.
-    found = svds(D, k=1, v0=np.ones(min(D.shape), D.dtype), tol=1e-3, return_singular_vectors=False)
-    return float(found[0]) * 1.01
+    largest = svds(D, k=1, v0=np.ones(min(D.shape), D.dtype), tol=1e-3, return_singular_vectors=False)
+    return float(largest[0]) * 1.01

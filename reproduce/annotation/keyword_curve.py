@@ -1,15 +1,12 @@
-"""How good keywords are by the number of neighbors that pass them on."""
+"""Precision, recall and words found against the number of neighbors (Figure 1 of the annotation paper)."""
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any
 
-from nearsay.annotate.by_k import cross_validated_by_k
-from nearsay.core.settings import check_whole
 from nearsay.displays import drawing
 from nearsay.errors import InputError
-from nearsay.metrics.keywords import keyword_measures
 
 # What is drawn in each panel, and by which number values become what papers print.
 PANELS = {"precision": ("precision, %", 100.0), "recall": ("recall, %", 100.0), "words_found": ("words found", 1.0)}
@@ -17,9 +14,6 @@ PANELS = {"precision": ("precision, %", 100.0), "recall": ("recall, %", 100.0), 
 
 class KeywordCurveDisplay:
     """Precision, recall and words found against k, a line a method.
-
-    Build it with :meth:`from_estimator`, :meth:`from_predictions`, or :meth:`from_rows` from what ``measures_by_k`` or
-    ``cross_validated_by_k`` give.
 
     Attributes
     ----------
@@ -36,55 +30,6 @@ class KeywordCurveDisplay:
         self.curves = {method: sorted(rows, key=lambda row: row["k"]) for method, rows in curves.items()}
 
     @classmethod
-    def from_estimator(
-        cls,
-        estimator: Any,
-        X: Any,
-        y: Any,
-        *,
-        ks: Iterable[int] = (1, 2, 5, 10, 20, 50),
-        relevance: Any = "prior",
-        n_keywords: int = 5,
-        cv: int = 5,
-        random_state: int | None = 0,
-        ax: Any = None,
-    ) -> KeywordCurveDisplay:
-        """Draw the cross-validated measures of keywords that neighbors of one or several kinds pass on.
-
-        Parameters
-        ----------
-        estimator : JointNeighbors or the like, or {method: such an estimator}
-            Not fitted yet: it is fitted once a fold.
-        X : (n, n_features)
-        y : keywords of the rows, a table of zeros and ones or lists of words.
-        ks, relevance, n_keywords, cv, random_state
-            As in ``cross_validated_by_k``; a k larger than a fold's training rows is left out.
-        ax : three matplotlib axes, optional
-        """
-        check_whole("cv", cv, least=2, most=len(X))
-        wanted = [k for k in ks if k <= len(X) - -(-len(X) // cv)]
-        options = {"relevance": relevance, "n_keywords": n_keywords, "cv": cv, "random_state": random_state}
-        estimators = drawing.estimators_by_method(estimator)
-        rows = {method: cross_validated_by_k(own, X, y, wanted, **options) for method, own in estimators.items()}
-        return cls.from_rows(rows, ax=ax)
-
-    @classmethod
-    def from_predictions(cls, y_true: Any, y_pred: Mapping[Any, Any], *, ax: Any = None) -> KeywordCurveDisplay:
-        """Draw the measures of keywords that were given before with several k.
-
-        Parameters
-        ----------
-        y_true : keywords of the items, a table of zeros and ones or lists of words.
-        y_pred : {k: keywords}, or {method: {k: keywords}}
-        ax : three matplotlib axes, optional
-        """
-        rows = {
-            method: [{"k": k, **keyword_measures(y_true, given)} for k, given in by_k.items()]
-            for method, by_k in drawing.by_method_and_number(y_pred).items()
-        }
-        return cls.from_rows(rows, ax=ax)
-
-    @classmethod
     def from_rows(cls, curves: Mapping[str, Sequence[Mapping[str, float]]], *, ax: Any = None) -> KeywordCurveDisplay:
         """Draw the measures of one method or several: {method: one dict for each k}."""
         if not curves or not all(curves.values()):
@@ -99,7 +44,7 @@ class KeywordCurveDisplay:
                 panel.plot(
                     [row["k"] for row in rows],
                     [scale * row[name] for row in rows],
-                    **drawing.method_look(number, len(self.curves), method),
+                    **drawing.method_style(number, len(self.curves), method),
                 )
             panel.set_xscale("log")
             ks = sorted({row["k"] for rows in self.curves.values() for row in rows})

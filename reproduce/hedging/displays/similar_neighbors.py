@@ -1,4 +1,4 @@
-"""A query and its neighbors in a row, colored by the similarity of their labels to the right one."""
+"""A query and its neighbors in a row, colored by the similarity of their labels to the right one (Figure 9)."""
 
 from __future__ import annotations
 
@@ -30,20 +30,17 @@ KEY_WIDTH, KEY_HEIGHT = 1.6, 0.11
 class SimilarNeighborsDisplay:
     """One query, then its neighbors, nearest first, colored by semantic similarity.
 
-    Build it with :meth:`from_estimator` or :meth:`from_predictions`. Blue: the neighbor has the
-    right label; gray: its label shares half of the path down the taxonomy; orange:
-    none of it. The number below is the same similarity. At most ten neighbors are
-    shown. Without images a neighbor is its label in words.
+    Blue: the neighbor has the right label; gray: its label shares half of the path down the taxonomy; orange:
+    none of it. The number below is the same similarity. At most ten neighbors are shown.
 
     Attributes
     ----------
     evidence : Evidence
-        What ``explain`` said about the query.
+        From ``explain``.
     compared_with
         The true label where it is known, otherwise the answer.
     similarities : (n_shown,)
         Of the label of each neighbor to that one, from 0 to 1 (see ``semantic_similarities``).
-    query_image, neighbor_images : (height, width) and (n_shown, height, width), or None
     figure_, ax_
         Where it was drawn; there after ``plot``.
 
@@ -58,19 +55,15 @@ class SimilarNeighborsDisplay:
     def __init__(
         self,
         *,
-        evidence: Any,
+        evidence: Evidence,
         compared_with: Any,
         similarities: np.ndarray,
-        query_image: np.ndarray | None = None,
-        neighbor_images: np.ndarray | None = None,
-        true_label: Any = None,
-        names: Mapping[Any, str] | None = None,
+        true_label: Any,
+        names: Mapping[Any, str],
     ) -> None:
         self.evidence = evidence
         self.compared_with = compared_with
         self.similarities = similarities
-        self.query_image = query_image
-        self.neighbor_images = neighbor_images
         self.true_label = true_label
         self.names = names
 
@@ -82,69 +75,32 @@ class SimilarNeighborsDisplay:
         y: Any = None,
         *,
         taxonomy: Taxonomy,
-        images: Any = None,
-        query_image: Any = None,
         names: Mapping[Any, str] | None = None,
         ax: Any = None,
     ) -> SimilarNeighborsDisplay:
-        """Ask a fitted NeighborClassifier about one row and compare the labels of its neighbors.
+        """Query a fitted NeighborClassifier with one row and compare the labels of its neighbors.
 
         Parameters
         ----------
         estimator : fitted NeighborClassifier
         X : (1, n_features) or (n_features,)
-            One row to ask about.
         y : name of a node, optional
             Its true label. Without it the labels of neighbors are compared with the answer.
         taxonomy : Taxonomy
             Every label of a neighbor is one of its nodes.
-        images : (n, height, width), optional
-            One image for each row the classifier was fitted on. Square images may also come as rows.
-        query_image : (height, width), optional
-            The image of the row; with ``images`` by default the row itself, folded to a square.
         names : {node: word}, optional
-            What nodes are called, by default the taxonomy's own words.
+            What nodes are called, by default the taxonomy's words.
         ax : matplotlib axes, optional
             Where to draw; a new figure by default.
         """
-        row = drawing.one_row(X)
-        evidence = explained(estimator, row)
-        query_image = row if query_image is None and images is not None else query_image
-        shown = {"images": images, "query_image": query_image, "names": names}
-        return cls.from_predictions(y, evidence, taxonomy=taxonomy, **shown, ax=ax)
-
-    @classmethod
-    def from_predictions(
-        cls,
-        y_true: Any,
-        evidence: Evidence,
-        *,
-        taxonomy: Taxonomy,
-        images: Any = None,
-        query_image: Any = None,
-        names: Mapping[Any, str] | None = None,
-        ax: Any = None,
-    ) -> SimilarNeighborsDisplay:
-        """Draw evidence that ``explain`` gave before.
-
-        Parameters
-        ----------
-        y_true : the true label of the row, or None
-        evidence : Evidence
-        taxonomy, images, query_image, names, ax
-            As in ``from_estimator``.
-        """
-        true_label = drawing.one_label(y_true)
+        evidence, true_label = explained(estimator, drawing.one_row(X)), drawing.one_label(y)
         compared_with = evidence.label if true_label is None else true_label
         # Compared with itself first: there may be no neighbor at all.
         compared = [compared_with, *evidence.labels[:MOST_NEIGHBORS]]
-        alike = semantic_similarities([compared_with] * len(compared), compared, taxonomy)
         return cls(
             evidence=evidence,
             compared_with=compared_with,
-            similarities=alike[1:],
-            query_image=None if query_image is None else drawing.as_image(query_image),
-            neighbor_images=None if images is None else drawing.images_of(evidence.neighbors[:MOST_NEIGHBORS], images),
+            similarities=semantic_similarities([compared_with] * len(compared), compared, taxonomy)[1:],
             true_label=true_label,
             names=taxonomy.node_words if names is None else names,
         ).plot(ax=ax)
@@ -153,7 +109,7 @@ class SimilarNeighborsDisplay:
         """Draw on ``ax``, or on a new figure."""
         ax = drawing.fresh_axes(strip_width(len(self.similarities)), 2.3) if ax is None else ax
         words = "query" if self.true_label is None else word_of(self.true_label, self.names)
-        right, lower = draw_strip(ax, StripTile(self.query_image, drawing.INK, words, "query"), self._tiles())
+        right, lower = draw_strip(ax, StripTile(None, drawing.INK, words, "query"), self._tiles())
         if len(self.similarities):
             self._draw_key(ax, right, lower)
         title = headline(self.evidence, len(self.similarities), self.true_label, self.names)
@@ -162,10 +118,9 @@ class SimilarNeighborsDisplay:
         return self
 
     def _tiles(self) -> list[StripTile]:
-        images = [None] * len(self.similarities) if self.neighbor_images is None else self.neighbor_images
         return [
-            StripTile(image, _color(similarity), word_of(label, self.names), f"{similarity:.2f}")
-            for image, label, similarity in zip(images, self.evidence.labels, self.similarities, strict=False)
+            StripTile(None, _color(similarity), word_of(label, self.names), f"{similarity:.2f}")
+            for label, similarity in zip(self.evidence.labels, self.similarities, strict=False)
         ]
 
     def _draw_key(self, ax: Any, right: float, lower: float) -> None:

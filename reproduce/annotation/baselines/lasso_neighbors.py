@@ -1,4 +1,4 @@
-"""How much each feature space, or each column, counts, learned from pairs of rows that share many keywords or none."""
+"""Weights of feature spaces, or of columns, learned from pairs of rows that share many keywords or none."""
 
 from __future__ import annotations
 
@@ -10,10 +10,8 @@ from scipy.optimize import minimize
 from scipy.sparse import csr_array
 from scipy.special import expit
 
-from nearsay.annotate.keyword_pairs import KeywordPairs, draw_pairs
-from nearsay.annotate.scorers.group_lasso import group_lasso
 from nearsay.annotate.scorers.joint_neighbors import JointNeighbors
-from nearsay.core.arrays import row_blocks
+from nearsay.core.arrays import as_rows, row_blocks
 from nearsay.core.parallel import in_parallel
 from nearsay.core.settings import check_number, check_randomness
 from nearsay.data.keywords import annotated_order, rows_and_keywords
@@ -21,24 +19,22 @@ from nearsay.errors import InputError
 from nearsay.learn.linear_map import in_units
 from nearsay.neighbors.joint.feature_spaces import FeatureSpace, HeldSpaces, as_spaces
 from nearsay.neighbors.joint.joint_search import JointIndex
+from nearsay.neighbors.table import NeighborTable
+from reproduce.annotation.baselines.group_lasso import group_lasso
+from reproduce.annotation.baselines.keyword_pairs import KeywordPairs, draw_pairs
 
 
-class LassoNeighbors(JointNeighbors):
-    """The nearest rows by several feature spaces, weighted so that rows alike in keywords are near (LASSO).
-
-    Pairs of rows that share many keywords are told from pairs that share none
-    by their scaled distances in all spaces, by logistic regression with an L1
-    penalty (Makadia, Pavlovic and Kumar 2008). A weight is never below 0: being far away in a
-    space does not make rows alike.
+class _PairLearner(JointNeighbors):
+    """Neighbors by a weighted sum of distances, whose weights are learned from pairs of rows.
 
     Parameters
     ----------
     features : None, {name: columns} or {name: (columns, distance)}
-        The feature spaces; None is one, all columns by Euclidean distance.
-    penalty : float, default=0.001
-        What a weight of 1 costs, next to the mean log loss of a pair. The larger, the fewer spaces count.
-    n_pairs : int, default=5000
-        At most so many pairs of each kind are drawn.
+        The feature spaces; None is one, all columns.
+    penalty : float or None
+        The larger, the fewer spaces count; None is ``PENALTY``.
+    n_pairs : int or None
+        At most so many pairs of each kind are drawn; None is ``N_PAIRS``.
     min_shared : int, default=4
         Rows that share at least so many keywords are alike.
     random_state : int or None, default=0
@@ -47,10 +43,56 @@ class LassoNeighbors(JointNeighbors):
     ----------
     weights_ : {name: weight}
         They sum to 1.
+    """
 
-    Examples
-    --------
-    The first column tells cats from dogs; the second is noise:
+    learns_from_keywords = True
+    PENALTY: float
+    N_PAIRS: int
+
+    def __init__(
+        self,
+        features: Any = None,
+        *,
+        penalty: float | None = None,
+        n_pairs: int | None = None,
+        min_shared: int = 4,
+        random_state: int | None = 0,
+    ) -> None:
+        self.features = features
+        self.penalty = penalty
+        self.n_pairs = n_pairs
+        self.min_shared = min_shared
+        self.random_state = random_state
+
+    @property
+    def _penalty(self) -> float:
+        return self.PENALTY if self.penalty is None else self.penalty
+
+    def _rows_and_pairs(self, X: Any, Y: Any) -> tuple[np.ndarray, KeywordPairs]:
+        rows, keywords = rows_and_keywords(X, Y)
+        seed = int(check_randomness(self.random_state).randint(2**31 - 1))
+        order = annotated_order(rows, keywords.matrix)  # which pairs are drawn depends on the order of rows
+        n_pairs = self.N_PAIRS if self.n_pairs is None else self.n_pairs
+        pairs = draw_pairs(csr_array(keywords.matrix[order]), n_pairs, self.min_shared, seed)
+        return rows, replace(pairs, first=order[pairs.first], second=order[pairs.second])
+
+    def _check_weights(self, weights: np.ndarray) -> np.ndarray:
+        if not weights.any():
+            raise InputError(
+                f"No feature space tells rows that are alike from others at penalty={self._penalty:g}."
+                " Lower it; if that does not help, the features say nothing about these keywords."
+            )
+        return weights
+
+
+class LassoNeighbors(_PairLearner):
+    """The nearest rows by several feature spaces, weighted so that rows alike in keywords are near (LASSO).
+
+    Logistic regression with an L1 penalty separates pairs of rows that share many keywords from pairs that share none,
+    by their scaled distances in all spaces (Makadia, Pavlovic and Kumar 2008). A weight is never below 0: being far
+    away in a space does not make rows alike. The penalty is what a weight of 1 costs, next to the mean log loss.
+
+    The first column separates cats from dogs; the second is noise:
 
     >>> X = [[0, 5], [1, 0], [2, 7], [10, 1], [11, 6], [12, 2]]
     >>> Y = [["cat"], ["cat"], ["cat"], ["dog"], ["dog"], ["dog"]]
@@ -59,72 +101,33 @@ class LassoNeighbors(JointNeighbors):
     True
     """
 
-    learns_from_keywords = True
-
-    def __init__(
-        self,
-        features: Any = None,
-        *,
-        penalty: float = 0.001,
-        n_pairs: int = 5000,
-        min_shared: int = 4,
-        random_state: int | None = 0,
-    ) -> None:
-        self.features = features
-        self.penalty = penalty
-        self.n_pairs = n_pairs
-        self.min_shared = min_shared
-        self.random_state = random_state
+    PENALTY, N_PAIRS = 0.001, 5000
 
     def fit(self, X: Any, Y: Any = None) -> LassoNeighbors:
-        """Learn the weights.
-
-        Parameters
-        ----------
-        X : (n_rows, n_columns)
-        Y : the keywords of every row, a table of zeros and ones (dense or sparse) or lists of words.
-        """
-        rows, pairs = _rows_and_pairs(X, Y, self.n_pairs, self.min_shared, self.random_state)
+        """Learn the weights from rows (n_rows, n_columns) and their keywords."""
+        rows, pairs = self._rows_and_pairs(X, Y)
         held = HeldSpaces(rows, as_spaces(self.features, rows.shape[1]))
-        weights = weights_that_tell_apart(paired_distances(held, pairs) / held.scales, pairs.alike, self.penalty)
-        if not weights.any():
-            raise _nothing_counts(self.penalty)
-        self._hold(held, weights)
+        weights = separating_weights(paired_distances(held, pairs) / held.scales, pairs.alike, self._penalty)
+        self._hold(held, self._check_weights(weights))
         return self
 
 
-class GroupLassoNeighbors(JointNeighbors):
+class GroupLassoNeighbors(_PairLearner):
     """The nearest rows by a weighted sum of differences, columns weighted and whole groups left out (GS).
 
-    Whether the rows of a pair share many keywords (−1) or none (+1) is told from the
-    absolute differences of all their columns, by least squares with a group
-    lasso penalty (Zhang et al. 2010); the weights, never negative, then weigh the differences. The columns
-    of a group are brought to one scale first: that at which their variances are 1 in the mean.
+    Whether the rows of a pair share many keywords (−1) or none (+1) is regressed on the absolute differences of all
+    their columns, by least squares with a group lasso penalty (Zhang et al. 2010); the weights, never negative, then
+    weigh the differences. The columns of a group are first scaled so that their mean variance is 1. The penalty is a
+    share of the smallest one at which no group counts. Columns are compared by absolute difference, so the only
+    distance that ``features`` may name is "manhattan".
 
     With thousands of columns this fits its pairs closely and new rows less so: expect less than of ``JointNeighbors``.
-
-    Parameters
-    ----------
-    features : None or {name: columns}
-        The groups; None is one, all columns. Columns are compared by absolute
-        difference, so the only distance that can be named is "manhattan".
-    penalty : float between 0 and 1, default=0.03
-        As a share of the smallest penalty at which no group counts.
-    n_pairs : int, default=2000
-        At most so many pairs of each kind are drawn. They are held as float32: n_pairs × columns × 8 bytes.
-    min_shared : int, default=4
-        Rows that share at least so many keywords are alike.
-    random_state : int or None, default=0
 
     Attributes
     ----------
     column_weights_ : float32, or float64 where rows are so large or small that float32 has no room
         One for each column of each group, group after group.
-    weights_ : {name: weight}
-        The length of each group's weights, at one scale, as a share of all.
 
-    Examples
-    --------
     >>> X = [[0, 5], [1, 0], [2, 7], [10, 1], [11, 6], [12, 2]]
     >>> Y = [["cat"], ["cat"], ["cat"], ["dog"], ["dog"], ["dog"]]
     >>> groups = GroupLassoNeighbors({"shape": slice(0, 1), "noise": slice(1, 2)}, penalty=0.3, min_shared=1).fit(X, Y)
@@ -132,33 +135,12 @@ class GroupLassoNeighbors(JointNeighbors):
     {'shape': 1.0, 'noise': 0.0}
     """
 
-    learns_from_keywords = True
-
-    def __init__(
-        self,
-        features: Any = None,
-        *,
-        penalty: float = 0.03,
-        n_pairs: int = 2000,
-        min_shared: int = 4,
-        random_state: int | None = 0,
-    ) -> None:
-        self.features = features
-        self.penalty = penalty
-        self.n_pairs = n_pairs
-        self.min_shared = min_shared
-        self.random_state = random_state
+    PENALTY, N_PAIRS = 0.03, 2000
 
     def fit(self, X: Any, Y: Any = None) -> GroupLassoNeighbors:
-        """Learn the weights of the columns.
-
-        Parameters
-        ----------
-        X : (n_rows, n_columns)
-        Y : the keywords of every row, a table of zeros and ones (dense or sparse) or lists of words.
-        """
-        check_number("penalty", self.penalty, 0, 1, closed="neither")
-        rows, pairs = _rows_and_pairs(X, Y, self.n_pairs, self.min_shared, self.random_state)
+        """Learn the weights of the columns from rows (n_rows, n_columns) and their keywords."""
+        check_number("penalty", self._penalty, 0, 1, closed="neither")
+        rows, pairs = self._rows_and_pairs(X, Y)
         spaces = as_spaces(self.features, rows.shape[1], "manhattan")
         for space in spaces:
             if space.distance.name != "manhattan":
@@ -176,9 +158,7 @@ class GroupLassoNeighbors(JointNeighbors):
         target = np.where(pairs.alike, -1.0, 1.0).astype(np.float32)
         differences /= scale
         differences -= differences.mean(axis=0)
-        at_one_scale = group_lasso(differences, target - target.mean(), groups, self.penalty)
-        if not at_one_scale.any():
-            raise _nothing_counts(self.penalty)
+        at_one_scale = self._check_weights(group_lasso(differences, target - target.mean(), groups, self._penalty))
         weights = at_one_scale / scale
         self.column_weights_ = weights if unit == 1 else weights.astype(np.float64) / unit
         lengths = np.array([np.linalg.norm(at_one_scale[group]) for group in groups])
@@ -188,31 +168,18 @@ class GroupLassoNeighbors(JointNeighbors):
             for space, group, length in zip(spaces, groups, lengths, strict=True)
             if length
         ]
-        self._index = JointIndex(HeldSpaces(self._as_held(rows), counting), np.ones(len(counting)))
+        self._index = JointIndex(HeldSpaces(self._weighted(rows), counting), np.ones(len(counting)))
         self.weights_ = dict(zip([space.name for space in spaces], (lengths / lengths.sum()).tolist(), strict=True))
         return self
 
-    def _as_held(self, Q: np.ndarray) -> np.ndarray:
+    def neighbors(self, X: Any, k: int) -> NeighborTable:
+        """The ``k`` rows nearest to every query, nearest first; equal distances by row number."""
+        return self._index.query(self._weighted(as_rows(X, width=self.n_features_in_)), k)
+
+    def _weighted(self, rows: np.ndarray) -> np.ndarray:
         # Weighted differences are differences of weighted columns.
-        weighted: np.ndarray = Q[:, self._columns] * self.column_weights_
+        weighted: np.ndarray = rows[:, self._columns] * self.column_weights_
         return weighted
-
-
-def _rows_and_pairs(
-    X: Any, Y: Any, n_pairs: int, min_shared: int, random_state: Any
-) -> tuple[np.ndarray, KeywordPairs]:
-    rows, keywords = rows_and_keywords(X, Y)
-    seed = int(check_randomness(random_state).randint(2**31 - 1))
-    order = annotated_order(rows, keywords.matrix)  # pairs are drawn by place, and met, in this order
-    pairs = draw_pairs(csr_array(keywords.matrix[order]), n_pairs, min_shared, seed)
-    return rows, replace(pairs, first=order[pairs.first], second=order[pairs.second])
-
-
-def _nothing_counts(penalty: float) -> InputError:
-    return InputError(
-        f"No feature space tells rows that are alike from others at penalty={penalty:g}."
-        " Lower it; if that does not help, the features say nothing about these keywords."
-    )
 
 
 def paired_distances(held: HeldSpaces, pairs: KeywordPairs) -> np.ndarray:
@@ -246,7 +213,7 @@ def _one_scale(differences: np.ndarray, groups: list[slice]) -> np.ndarray:
     return scale
 
 
-def weights_that_tell_apart(distances: np.ndarray, alike: np.ndarray, penalty: float) -> np.ndarray:
+def separating_weights(distances: np.ndarray, alike: np.ndarray, penalty: float) -> np.ndarray:
     """Weights w ≥ 0 with the smallest mean log loss of P(alike) = 1/(1 + exp(w·d − b)), plus ``penalty`` · Σ w.
 
     Parameters
@@ -254,9 +221,10 @@ def weights_that_tell_apart(distances: np.ndarray, alike: np.ndarray, penalty: f
     distances : (n_pairs, n_spaces)
     alike : (n_pairs,) bool
 
-    The second space tells nothing. In the first, by symmetry b = w, and the loss is least where 1 + exp(w) = 5:
+    The second space carries no information. In the first, b = w by symmetry, and 1 + exp(w) = 5 at the minimum:
 
-    >>> weights_that_tell_apart(np.array([[0.0, 1], [1, 1], [1, 1], [2, 1]]), np.array([1, 1, 0, 0]) > 0, 0.1).round(3)
+    >>> D = np.array([[0.0, 1], [1, 1], [1, 1], [2, 1]])
+    >>> separating_weights(D, np.array([1, 1, 0, 0]) > 0, 0.1).round(3)
     array([1.386, 0.   ])
     """
     check_number("penalty", penalty, 0)
@@ -272,6 +240,8 @@ def weights_that_tell_apart(distances: np.ndarray, alike: np.ndarray, penalty: f
     n_spaces = distances.shape[1]
     # Where no weight is negative, the L1 penalty is a plain sum, and smooth.
     bounds = [(0.0, None)] * n_spaces + [(None, None)]
-    found = minimize(loss, np.zeros(n_spaces + 1), jac=True, bounds=bounds, method="L-BFGS-B", options={"ftol": 1e-13})
-    weights: np.ndarray = found.x[:-1]
+    minimum = minimize(
+        loss, np.zeros(n_spaces + 1), jac=True, bounds=bounds, method="L-BFGS-B", options={"ftol": 1e-13}
+    )
+    weights: np.ndarray = minimum.x[:-1]
     return weights

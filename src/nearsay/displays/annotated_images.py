@@ -1,4 +1,4 @@
-"""Images with the keywords they have and those they were given, and the neighbors that gave them."""
+"""Images with their true and predicted keywords, and the neighbors that gave them."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from typing import Any
 
 import numpy as np
 
-from nearsay.annotate.annotator import Annotation
+from nearsay.annotate.annotation import Annotation
 from nearsay.data.keywords import Keywords
 from nearsay.displays import drawing
 from nearsay.errors import InputError
@@ -29,14 +29,14 @@ class AnnotatedImage:
     ----------
     image : (height, width) or (height, width, 3)
     given : words that it has
-    found : words that were found for it, best first
-    probabilities : of the words found; empty where there are none
+    predicted : words that were predicted for it, best first
+    probabilities : of the words predicted; empty where there are none
     neighbors : images of its neighbors, nearest first
     """
 
     image: np.ndarray
     given: Sequence[Any]
-    found: Sequence[Any]
+    predicted: Sequence[Any]
     probabilities: Sequence[float] = ()
     neighbors: Sequence[np.ndarray] = ()
 
@@ -44,7 +44,7 @@ class AnnotatedImage:
 class AnnotatedImagesDisplay:
     """A grid of images, each with its neighbors below and its keywords beside it.
 
-    Words found are in order, right ones in blue with a check, others in orange; words that were missed stand last.
+    Predicted words are in order, right ones in blue with a check, others in orange; words that were missed stand last.
     Build it with :meth:`from_estimator` or :meth:`from_predictions`, or from a list of ``AnnotatedImage``.
 
     Attributes
@@ -53,7 +53,7 @@ class AnnotatedImagesDisplay:
     figure_, ax_
         Where it was drawn: ``ax_`` is (n_items,). There after ``plot``.
 
-    >>> from nearsay.displays.keywords.annotated_images import AnnotatedImage
+    >>> from nearsay.displays.annotated_images import AnnotatedImage
     >>> item = AnnotatedImage(np.zeros((4, 6)), ["sky", "sun"], ["sky", "tree"], [0.9, 0.4])
     >>> AnnotatedImagesDisplay([item]).lines(item)
     [('✓ sky  90 %', True), ('tree  40 %', False), ('missed: sun', None)]
@@ -123,21 +123,23 @@ class AnnotatedImagesDisplay:
                 f" {len(annotations)} annotations and {len(query_images)} images."
             )
         items = []
-        for words, found, image in zip(given, annotations, query_images, strict=True):
-            near = [] if images is None else found.neighbors[:n_neighbors].tolist()
+        for words, annotation, image in zip(given, annotations, query_images, strict=True):
+            near = [] if images is None else annotation.neighbors[:n_neighbors].tolist()
             drawing.check_holds(np.array(near, np.int64), 0 if images is None else len(images), name="images")
             neighbors = [np.asarray(images[row]) for row in near]
-            items.append(AnnotatedImage(np.asarray(image), words, found.words, found.probabilities, neighbors))
+            items.append(
+                AnnotatedImage(np.asarray(image), words, annotation.words, annotation.probabilities, neighbors)
+            )
         return cls(items).plot(ax=ax)
 
     def lines(self, item: AnnotatedImage) -> list[tuple[str, bool | None]]:
         """The words beside an image, each right, wrong or (None) missed."""
-        said = [*item.probabilities, *[None] * (len(item.found) - len(item.probabilities))]
+        probabilities = [*item.probabilities, *[None] * (len(item.predicted) - len(item.probabilities))]
         lines: list[tuple[str, bool | None]] = []
-        for word, p in list(zip(item.found, said, strict=False))[:MOST_WORDS]:
+        for word, p in list(zip(item.predicted, probabilities, strict=False))[:MOST_WORDS]:
             right = word in item.given
             lines.append((f"{'✓ ' if right else ''}{word}" + ("" if p is None else f"  {100 * p:.0f} %"), right))
-        missed = [str(word) for word in item.given if word not in item.found]
+        missed = [str(word) for word in item.given if word not in item.predicted]
         return [*lines, *([(f"missed: {', '.join(missed)}", None)] if missed else [])]
 
     def plot(self, ax: Any = None) -> AnnotatedImagesDisplay:
@@ -166,8 +168,8 @@ class AnnotatedImagesDisplay:
         colors = {True: drawing.AGREES, False: drawing.DISAGREES, None: "#777777"}
         for number, (words, right) in enumerate(self.lines(item)):
             text = drawing.as_written(words if right is not None else textwrap.fill(words, LETTERS_IN_A_LINE))
-            look = {"color": colors[right], "va": "top", "fontsize": 9}
-            ax.text(IMAGE_WIDTH + 0.04, 0.97 - LINE * number, text, **look)
+            style = {"color": colors[right], "va": "top", "fontsize": 9}
+            ax.text(IMAGE_WIDTH + 0.04, 0.97 - LINE * number, text, **style)
 
 
 def _draw_image(ax: Any, image: np.ndarray, bounds: tuple[float, float, float, float]) -> None:

@@ -1,0 +1,1 @@
+"""Figures of the paper on hedging that no other page needs."""

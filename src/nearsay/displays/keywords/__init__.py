@@ -1,1 +1,0 @@
-"""Drawings of keyword annotation."""
