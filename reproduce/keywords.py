@@ -65,7 +65,7 @@ class InCollection:
         said: list[Any] = [answer.keywords for answer in answers]
         if self.vote:
             rows = [[int(neighbor.id) for neighbor in answer.neighbors] for answer in answers]
-            said = votes_of(self._collection.now(), rows)
+            said = votes_of(self._collection.state(), rows)
         p = np.zeros((len(Q), self.n_words))
         for line, words in enumerate(said):
             for word, score in words:

@@ -125,7 +125,7 @@ class StoreAndNotebook(RuleBasedStateMachine):
     @invariant()
     def same_now(self):
         assert_equal(self.store, self.notebook)
-        assert self.store.said_right() == self.notebook.said_right()
+        assert self.store.confirmed_again() == self.notebook.confirmed_again()
         for kind in ("metric", "posterior"):
             kept = self.store.kept(kind)
             assert (kept and kept[0]) == self.notebook.kept(kind)

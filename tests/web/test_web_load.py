@@ -101,14 +101,14 @@ def test_pages_tell_of_the_collection_while_it_is_still_being_read(tmp_path, mon
         told = Served(made).about()
     with LiveCollection.open(tmp_path / "heaps.nearsay") as opened:
         go_on, now = threading.Event(), LiveCollection.now
-        monkeypatch.setattr(LiveCollection, "now", lambda self: go_on.wait(30) and now(self))
+        monkeypatch.setattr(LiveCollection, "state", lambda self: go_on.wait(30) and state(self))
         behind = Served(opened)
         reading = behind.warm_up()
         assert behind.about() == told
         assert opened._items is None
         go_on.set()
         reading.join(30)
-        assert opened._now is not None
+        assert opened.tracker._state is not None
         opened.relabel(["row 3"], ["other"])
         assert behind.about() == {**told, "version": told["version"] + 1}
 

@@ -1,10 +1,9 @@
-"""An order of labeled rows that their content decides: what is drawn from it does not depend on how rows were listed.
+"""A pseudo-random order of rows that depends on their content only, not on the order in which they are listed.
 
     rows ──► a number each, from its values alone ──► rows by these numbers ──► folds, samples, sums
 
-Folds that are dealt out by row number, and rows that are drawn by it, change when a table is sorted in another way,
-and so would whatever is learned from them. Names of classes have no say either, nor have columns that tell no row
-from another: constant ones, and copies of earlier ones.
+Folds and samples by row number would change when a table is sorted in another way, and so would whatever is learned
+from them. The order does not depend on the names of classes, or on constant or copied columns.
 """
 
 from __future__ import annotations
@@ -25,9 +24,9 @@ MOST_RANKED = 256
 def content_order(
     X: Any, labels: np.ndarray | None = None, *, pairwise: bool = False, in_any_unit: bool = False
 ) -> np.ndarray:
-    """All row numbers, in an order that content decides, not where a row stands or what its class is called.
+    """All row numbers in a pseudo-random order that depends on content, not on row numbers or names of classes.
 
-    The order is as good as random. Rows that are equal in all, label included, can stand for each other.
+    Rows that are equal in everything, label included, are interchangeable.
 
     Parameters
     ----------

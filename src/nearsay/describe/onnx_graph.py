@@ -1,4 +1,4 @@
-"""An ONNX model written by hand: a few kinds of protobuf messages, so that making one needs no package.
+"""Write ONNX models: a few kinds of protobuf messages, so that no package is needed.
 
 model ─┬─ graph ─┬─ nodes: Conv, Clip, Add, ...  each with the names of what it takes and gives
        │         ├─ initializers: arrays by name

@@ -1,11 +1,11 @@
-"""How likely an item has a word that some of its neighbors have: learned from items that were asked before.
+"""The probability that an item has a word of its neighbors, calibrated on past cases.
 
-    votes of neighbors, fading slowly and fast ─► two columns each ─┐
+    votes of neighbors, decaying slowly and fast ► two columns each ┐
     how frequent the word is ────────────────────────────────────────┼─► one sigmoid ─► a slope and a shift a word
     1 ───────────────────────────────────────────────────────────────┘
 
-As ``annotate.calibration`` does it, but only of pairs of an item and a word that a neighbor has: other words are never
-given, and a collection may have a hundred thousand of them.
+As in ``annotate.calibration``, but only for pairs of an item and a word of a neighbor: other words are never given,
+and a collection may have a hundred thousand of them.
 """
 
 from __future__ import annotations
@@ -18,20 +18,20 @@ from scipy.special import expit, xlogy
 
 from nearsay.annotate.calibration import FAINT, HELD_SHIFT, HELD_SLOPE, NEWTON_STEPS, RIDGE
 
-# A word that was not known when this was learned is taken to be as rare as one that a single item has.
+# A word that was unknown when this was learned counts as a word that a single item has.
 NEW = -1
 
 
 @dataclass(frozen=True)
 class WordPairs:
-    """Pairs of an item that was asked and a word that a neighbor has.
+    """Pairs of a past case and a word of one of its neighbors.
 
     Attributes
     ----------
-    votes : (n_pairs, n_votes) what the neighbors say.
+    votes : (n_pairs, n_votes) of the neighbors.
     words : (n_pairs,) numbers of the words.
     has : (n_pairs,) bool, whether the item has the word.
-    n_others, n_missed : how many pairs there are beside these, and in how many of them the item has the word.
+    n_others, n_missed : the number of all other pairs, and in how many of them the item has the word.
     """
 
     votes: np.ndarray
@@ -75,8 +75,8 @@ class WordOdds:
         array([0.5, 1. ])
         """
         usual = np.maximum(pairs.votes.mean(axis=0), np.finfo(np.float64).tiny)
-        seen = np.append(share, 1 / n_rows) * n_rows
-        log_odds = np.log((seen + 0.5) / (n_rows - seen + 0.5))
+        n_with = np.append(share, 1 / n_rows) * n_rows
+        log_odds = np.log((n_with + 0.5) / (n_rows - n_with + 0.5))
         n_columns = 2 * pairs.votes.shape[1] + 2
         flat = np.zeros(len(log_odds))
         start = cls(usual, np.append(np.zeros(n_columns - 2), [1.0, 0.0]), words, log_odds, flat + 1.0, flat)
@@ -84,29 +84,29 @@ class WordOdds:
 
     def loss(self, pairs: WordPairs) -> float:
         """The log loss of all pairs, those without a vote included: they go by how many of them were missed."""
-        said = self._said(pairs.votes, pairs.words)
-        of_votes = float(np.logaddexp(0.0, said).sum() - said[pairs.has].sum())
+        logits = self._log_odds_of(pairs.votes, pairs.words)
+        of_votes = float(np.logaddexp(0.0, logits).sum() - logits[pairs.has].sum())
         missed, others = pairs.n_missed, pairs.n_others
         rate = missed / max(others, 1)
         return of_votes - float(xlogy(missed, rate) + xlogy(others - missed, 1 - rate))
 
-    def with_own(self, pairs: WordPairs) -> WordOdds:
-        """The same with a slope and a shift for every word, held near those of all words as far as pairs are few."""
-        said, word, n = self._shared_said(pairs.votes, pairs.words), pairs.words, len(self.log_odds)
+    def with_each_word(self, pairs: WordPairs) -> WordOdds:
+        """The same with a slope and a shift for every word, shrunk towards those of all words where pairs are few."""
+        logits, word, n = self._shared_log_odds(pairs.votes, pairs.words), pairs.words, len(self.log_odds)
 
         def total(values: np.ndarray) -> np.ndarray:
             return np.bincount(word, weights=values, minlength=n)
 
         has = pairs.has.astype(np.float64)
-        n_has, has_said = total(has), total(has * said)
+        n_has, logits_of_has = total(has), total(has * logits)
         more, shift = np.zeros(n), np.zeros(n)
         for _ in range(NEWTON_STEPS):
-            p = expit((1 + more[word]) * said + shift[word])
+            p = expit((1 + more[word]) * logits + shift[word])
             bend = p * (1 - p)
             to_shift = n_has - total(p) - HELD_SHIFT * shift
-            to_more = has_said - total(p * said) - HELD_SLOPE * more
-            bend_shift, bend_both = total(bend) + HELD_SHIFT, total(bend * said)
-            bend_more = total(bend * said * said) + HELD_SLOPE
+            to_more = logits_of_has - total(p * logits) - HELD_SLOPE * more
+            bend_shift, bend_both = total(bend) + HELD_SHIFT, total(bend * logits)
+            bend_more = total(bend * logits * logits) + HELD_SLOPE
             determinant = bend_shift * bend_more - bend_both**2
             steps = np.array([bend_more * to_shift - bend_both * to_more, bend_shift * to_more - bend_both * to_shift])
             steps = np.clip(steps / determinant, -1.0, 1.0)  # far from the end a full step may overshoot
@@ -118,23 +118,23 @@ class WordOdds:
     def proba(self, words: list[str], votes: np.ndarray) -> np.ndarray:
         """The probability of each of some words, by the votes for it: (n_words,)."""
         numbers = np.array([self._number.get(word, NEW) for word in words])
-        p: np.ndarray = expit(self._said(votes, numbers))
+        p: np.ndarray = expit(self._log_odds_of(votes, numbers))
         return p
 
     @cached_property
     def _number(self) -> dict[str, int]:
         return {word: number for number, word in enumerate(self.words.tolist())}
 
-    def _said(self, votes: np.ndarray, words: np.ndarray) -> np.ndarray:
-        said: np.ndarray = self.slopes[words] * self._shared_said(votes, words) + self.shifts[words]
-        return said
+    def _log_odds_of(self, votes: np.ndarray, words: np.ndarray) -> np.ndarray:
+        logits: np.ndarray = self.slopes[words] * self._shared_log_odds(votes, words) + self.shifts[words]
+        return logits
 
-    def _shared_said(self, votes: np.ndarray, words: np.ndarray) -> np.ndarray:
-        # Column by column: a product of matrices may be rounded otherwise in other company.
-        said: np.ndarray = self.weights[-1] + self.weights[-2] * self.log_odds[words]
+    def _shared_log_odds(self, votes: np.ndarray, words: np.ndarray) -> np.ndarray:
+        # Column by column: the rounding of a matrix product could depend on the other rows.
+        logits: np.ndarray = self.weights[-1] + self.weights[-2] * self.log_odds[words]
         for number, column in enumerate(self._columns(votes)):
-            said = said + self.weights[number] * column
-        return said
+            logits = logits + self.weights[number] * column
+        return logits
 
     def _columns(self, votes: np.ndarray) -> list[np.ndarray]:
         scaled = [votes[:, number] / usual for number, usual in enumerate(self.usual)]
@@ -146,8 +146,8 @@ class WordOdds:
         has, pull = pairs.has.astype(np.float64), RIDGE * len(pairs.words)
 
         def loss_of(weights: np.ndarray) -> float:
-            said = columns @ weights
-            return float(np.logaddexp(0.0, said).sum() - said @ has + pull * (weights @ weights) / 2)
+            logits = columns @ weights
+            return float(np.logaddexp(0.0, logits).sum() - logits @ has + pull * (weights @ weights) / 2)
 
         weights = self.weights
         loss = loss_of(weights)
@@ -156,12 +156,12 @@ class WordOdds:
             bend = (columns * (p * (1 - p))[:, None]).T @ columns + pull * np.eye(len(weights))
             step = np.linalg.solve(bend, columns.T @ (p - has) + pull * weights)
             size = 1.0
-            while (now := loss_of(weights - size * step)) > loss and size > 1e-6:
+            while (trial := loss_of(weights - size * step)) > loss and size > 1e-6:
                 size /= 2
-            if not now < loss:
+            if not trial < loss:
                 break
-            done = loss - now <= 1e-9 * abs(loss)
-            weights, loss = weights - size * step, now
+            done = loss - trial <= 1e-9 * abs(loss)
+            weights, loss = weights - size * step, trial
             if done:
                 break
         return weights

@@ -47,7 +47,7 @@ def opinions(now: CollectionState) -> Opinions:
     """Ask all others about every living item: those that vote are left out, the others are asked about as if new."""
     n = len(now.alive)
     answer, probability, own = np.full(n, -1, np.int32), np.full(n, np.nan, np.float32), np.full(n, np.nan, np.float32)
-    place_of = {str(label): place for place, label in enumerate(now.standing.classes.tolist())}
+    place_of = {str(label): place for place, label in enumerate(now.voting.classes.tolist())}
     has = np.array([-2 if label is None else place_of.get(label, -1) for label in now.all_labels], np.int64)
 
     def heard(rows: np.ndarray, p: np.ndarray) -> None:
@@ -56,10 +56,10 @@ def opinions(now: CollectionState) -> Opinions:
         known = np.where(has[rows] >= 0, p[np.arange(len(rows)), np.maximum(has[rows], 0)], 0.0)
         own[rows] = np.where(has[rows] == -2, np.nan, known)
 
-    voting = np.flatnonzero(now.standing.votes)
+    voting = np.flatnonzero(now.voting.votes)
     for part, _, p in now.classifier.left_out_proba(voting):
         heard(voting[part], p)
-    others, X = np.flatnonzero(now.alive & ~now.standing.votes), now.views.all_rows()
+    others, X = np.flatnonzero(now.alive & ~now.voting.votes), now.views.all_rows()
     for part in row_blocks(len(others), size=ROWS_AT_ONCE):
         heard(others[part], now.classifier.predict_proba(X[others[part]]))
-    return Opinions(now.version, now.standing.classes, answer, probability, own)
+    return Opinions(now.version, now.voting.classes, answer, probability, own)

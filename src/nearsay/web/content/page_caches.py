@@ -31,7 +31,7 @@ class Looks:
             alive = labels_now(collection).alive
             return len(alive), hashlib.sha256(alive.tobytes()).digest()
 
-        self.opinions = BackgroundCache(version, lambda: opinions(collection.now()))
+        self.opinions = BackgroundCache(version, lambda: opinions(collection.state()))
         self.mistakes = BackgroundCache(version, lambda: collection.likely_mistakes(MOST))
         self.duplicates = BackgroundCache(version, lambda: _counted(collection.near_duplicates()))
         self.next = BackgroundCache(version, lambda: collection.label_next(TO_LABEL))

@@ -58,7 +58,7 @@ def to_review(collection: LiveCollection, ids: Sequence[str] | None = None, n: i
         n_waiting, n_done = len(waiting), len(there) - len(waiting)
     asked = [item["id"] for item in waiting]
     # While nothing votes nobody can be asked, and what is confirmed here is the first that does.
-    votes = bool(asked) and bool(collection.items.standing().votes.any())
+    votes = bool(asked) and bool(collection.items.voting().votes.any())
     answers = collection.label_items(asked) if votes else [Answer(id) for id in asked]
     lines = [{**review_line(a, item["label"]), "item": item} for item, a in zip(waiting, answers, strict=True)]
     return {"items": least_sure(lines)[:n], "n_waiting": n_waiting, "n_done": n_done}
@@ -141,4 +141,4 @@ def exported(answers: Sequence[Answer], format: str) -> bytes:
 def check_label(collection: LiveCollection, label: str) -> None:
     """Raise InputError where an item of the collection could not have this label."""
     checked_labels([label], 1)
-    collection._check_labels([label])
+    collection.store.check_labels([label])

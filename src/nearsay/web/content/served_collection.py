@@ -19,7 +19,8 @@ import numpy as np
 
 from nearsay.collection.answers import Answer
 from nearsay.collection.ingest.image_description import SETTING
-from nearsay.collection.live import LEARNED, LiveCollection
+from nearsay.collection.live import LiveCollection
+from nearsay.collection.state.state_tracker import LEARNED
 from nearsay.errors import InputError, NearsayError
 from nearsay.web.content.batched_questions import Together
 from nearsay.web.content.vector_sketches import sketches
@@ -108,10 +109,10 @@ class Served:
 
         def read() -> None:
             try:
-                now = collection.now()
+                now = collection.state()
                 for row in now.views.live_numbers[:QUESTIONS_TO_WARM_UP]:
                     collection.label(now.views.all_rows()[row][None])
-                    collection.label_items([now.standing.ids[row]])
+                    collection.label_items([now.voting.ids[row]])
             except Exception as error:  # whoever asks first is told
                 logging.getLogger("nearsay.web").debug("not read beforehand: %s", error)
             finally:
@@ -148,7 +149,7 @@ class Served:
         tree = self.collection.taxonomy
         if tree is not None:
             return sorted(str(node) for node in tree.nodes if node != tree.root)
-        return sorted(label for label in self.collection.now().standing.classes.tolist() if label)
+        return sorted(label for label in self.collection.state().voting.classes.tolist() if label)
 
     def labels_like(self, text: str, n: int = 20) -> list[str]:
         """Labels that start with a text, then those that hold it elsewhere, or whose word does; at most ``n``."""
@@ -186,7 +187,7 @@ class Served:
         return [as_shown(answer) for answer in self.collection.label(np.vstack(asked), **self._hedged_at(accuracy))]
 
     def _hedged_at(self, accuracy: float) -> dict[str, Any]:
-        return {} if self.collection.now().hedged is None else {"hedges_at": ACCURACIES, "accuracy": accuracy}
+        return {} if self.collection.state().hedged is None else {"hedges_at": ACCURACIES, "accuracy": accuracy}
 
     # ------------------------------------------------------------ changes
 

@@ -9,17 +9,18 @@ from __future__ import annotations
 import shutil
 import zipfile
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from pathlib import Path, PurePosixPath
 from typing import Any
 
 import numpy as np
 
 from nearsay.collection.answers import Answer
-from nearsay.collection.indexing import asked_source
-from nearsay.collection.ingest.batches import Problem
+from nearsay.collection.indexing import new_rows, query_source
+from nearsay.collection.ingest.batches import Batch, Problem
 from nearsay.collection.ingest.image_description import Description
-from nearsay.collection.ingest.pictures import small_copy
+from nearsay.collection.ingest.picture_files import small_copy
+from nearsay.collection.labeling import label_batches
 from nearsay.collection.live import LiveCollection
 from nearsay.collection.store.files.durable_files import storage_errors, sync_folder
 from nearsay.collection.store.files.folder import UPLOADS
@@ -162,39 +163,29 @@ def offered_rows(collection: LiveCollection, path: Path) -> Offered:
     if ending == ".npz":
         _check_unpacked(path)
     try:
-        source = asked_source(collection, path)
+        source = query_source(collection, path)
         if source.of_pictures:
             raise InputError(f"{path.name} has no column of numbers.")
         if len(source) > MOST_ROWS:
             raise InputError(f"{path.name} has {len(source):,} rows, and {MOST_ROWS:,} are taken at once.")
-        batches = list(source)
+        rows = new_rows(collection, path, source)
     except (InputError, SavedFileError) as error:  # a damaged file is the sender's, not one of the collection
         raise InputError(str(error).replace(f"{path.parent}/", "")) from None
-    known, problems = collection.items.row_of, list(source.problems)
-    ids: list[str] = []
-    parts: list[np.ndarray] = []
-    for batch in batches:
-        left_out = collection.unfit(batch.X) | {
-            place: "the collection has this id already" for place, id in enumerate(batch.ids) if id in known
-        }
-        problems += [
-            Problem(batch.rows[place], batch.ids[place], reason, source=source.name)
-            for place, reason in left_out.items()
-        ]
-        new = [place for place in range(len(batch)) if place not in left_out]
-        ids += [batch.ids[place] for place in new]
-        parts.append(batch.X[new])
-    X = np.concatenate(parts) if parts else np.empty((0, collection.n_columns), np.float32)
-    return Offered(ids, X, sorted(problems, key=lambda problem: problem.row))
+    X = rows.X if len(rows) else np.empty((0, collection.n_columns), np.float32)
+    return Offered(rows.ids, X, source.problems)
 
 
 def answer_offered(collection: LiveCollection, offered: Offered, on_progress: Progress | None = None) -> None:
     """Ask the neighbors about each item."""
-    for part in row_blocks(len(offered.ids), size=ANSWERED_AT_ONCE):
-        offered.answers += collection.label(offered.X[part], ids=offered.ids[part])
+    paths = [{"path": offered.names[id]} if id in offered.names else {} for id in offered.ids]
+    batches = (
+        Batch([], offered.ids[part], offered.X[part], [], [], paths[part])
+        for part in row_blocks(len(offered.ids), size=ANSWERED_AT_ONCE)
+    )
+    for answers in label_batches(collection, batches):
+        offered.answers += answers
         if on_progress is not None:
-            on_progress(part.stop, len(offered.ids))
-    offered.answers = [replace(answer, path=offered.names.get(str(answer.id))) for answer in offered.answers]
+            on_progress(len(offered.answers), len(offered.ids))
 
 
 def keep_offered(collection: LiveCollection, offered: Offered, who: str = "") -> int | None:

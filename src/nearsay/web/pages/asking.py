@@ -17,7 +17,7 @@ from starlette.responses import RedirectResponse, Response
 from starlette.routing import Route
 
 from nearsay.collection.ingest.image_description import SETTING, Description
-from nearsay.collection.ingest.pictures import picture_path, small_copy
+from nearsay.collection.ingest.picture_files import picture_path, small_copy
 from nearsay.collection.state.live_views import checked_queries
 from nearsay.collection.store.user_decisions import UserDecisions
 from nearsay.errors import InputError, NearsayError
