@@ -24,6 +24,7 @@ from nearsay.collection import LiveCollection
 from nearsay.collection.state import learned_keywords
 from nearsay.collection.state.live_views import LiveView, LiveViews
 from nearsay.collection.state.neighbor_radius_cache import NeighborRadiusCache
+from nearsay.collection.state.state_tracker import StateTracker
 from nearsay.errors import CollectionBusy, InputError
 from nearsay.neighbors.living.living_table import LivingTable
 

@@ -100,12 +100,12 @@ def test_pages_tell_of_the_collection_while_it_is_still_being_read(tmp_path, mon
     with numbers_collection(tmp_path) as made:
         told = Served(made).about()
     with LiveCollection.open(tmp_path / "heaps.nearsay") as opened:
-        go_on, now = threading.Event(), LiveCollection.now
+        go_on, state = threading.Event(), LiveCollection.state
         monkeypatch.setattr(LiveCollection, "state", lambda self: go_on.wait(30) and state(self))
         behind = Served(opened)
         reading = behind.warm_up()
         assert behind.about() == told
-        assert opened._items is None
+        assert not opened.tracker.is_loaded
         go_on.set()
         reading.join(30)
         assert opened.tracker._state is not None

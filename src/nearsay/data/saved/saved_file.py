@@ -71,7 +71,7 @@ def save_state(
     *,
     is_plain: bool = False,
 ) -> None:
-    """Write a file that ``open_state`` reads, completely or not at all: an older file stays until the new one is complete.
+    """Write a file that ``open_state`` reads, completely or not at all: an older file stays until then.
 
     ``header`` holds plain JSON values (numpy scalars become plain ones, tuples
     become lists; where it ``is_plain``, it is not checked); ``arrays`` any
