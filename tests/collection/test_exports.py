@@ -322,7 +322,7 @@ def test_where_sidecars_go_has_to_be_said(tmp_path):
         export_answers(answers, tmp_path / "out", pictures=tmp_path, beside_pictures=True)
     with pytest.raises(InputError, match="pictures="):
         export_answers(answers, beside_pictures=True)
-    with pytest.raises(InputError, match="what to write"):
+    with pytest.raises(InputError, match="Pass a path, or beside_pictures"):
         export_answers(answers)
     (tmp_path / "file").touch()
     with pytest.raises(InputError, match="folder"):

@@ -316,7 +316,7 @@ def test_a_model_that_a_collection_names_does_not_run(album, tmp_path, monkeypat
     assert opened == [model]  # the user said so
     model.write_bytes(b"another model")
     recorded_model(album.own, model)  # and its hash is right again
-    assert "another one" in in_one_line(run("label", album.own, album.photos / "new"))
+    assert "has changed since" in in_one_line(run("label", album.own, album.photos / "new"))
     assert opened == [model]
 
 

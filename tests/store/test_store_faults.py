@@ -111,7 +111,7 @@ def test_a_reader_refuses_to_change_anything(path):
             lambda: reader.keep("metric", lambda folder: None),
             lambda: reader.set_settings({"a": 1}),
         ):
-            with pytest.raises(InputError, match="reading only"):
+            with pytest.raises(InputError, match="open read-only"):
                 change()
     assert state(path) == before
 

@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     from rich.table import Table
 
 PANEL = "nearsay itself"
-# As many as fit into 80 columns beside the rest.
+# As many as fit into 80 columns.
 NEIGHBORS_SHOWN = 5
 
 

@@ -33,7 +33,7 @@ ANSWERS_COMPARED = 20
 # SQLite versions in which two connections that both write or checkpoint can damage a file.
 FIRST_AFFECTED, LAST_AFFECTED = (3, 7, 0), (3, 51, 2)
 RESTORE = "Restore the collection from a backup. Until then, open it with read_only=True and export what can be read."
-RESTORE_ROWS = "Restore the file from a backup of the collection, or forget its items and add them anew."
+RESTORE_ROWS = "Restore the file from a backup of the collection, or forget its items and add them again."
 REOPEN = "Close the collection and open it again: what is on disk counts. This should not happen; please report it."
 # What to do, by words of the fault; the first that fit.
 ADVICE = (

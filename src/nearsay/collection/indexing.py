@@ -71,19 +71,19 @@ def index_source(
 ) -> Indexed:
     """Make a collection of a table, of arrays or of a folder of pictures.
 
-    The collection appears when all of it is there. Vectors of pictures are kept beside it from the first, by content:
-    if this is interrupted, the next call goes on from them.
+    The collection appears when it is complete. Vectors of pictures are cached next to it: after an interruption, the
+    next call uses them.
 
     Parameters
     ----------
     src : as in ``read_source``.
     path : the folder of the collection, which must not exist yet, or be empty.
-    description : what describes pictures; by default an encoder where one is installed.
+    description : of pictures; by default an encoder where one is installed.
     metric : how vectors are compared; by default as suits the descriptors, and for numbers ``"euclidean"``.
-    learn : whether to learn at once, instead of with the first question.
-    confirmed : whether the labels vote; otherwise they are those of a machine, and wait.
+    learn : whether to learn now, or with the first query.
+    confirmed : whether the labels vote; otherwise they are a machine's, and wait.
     on_progress : function of (rows done, rows in all); on_learning : called before it learns.
-    cluster : who describes pictures, as in ``ShardedIndex``; None does it here.
+    cluster : workers that describe pictures, as in ``ShardedIndex``; None does it here.
     reading : further arguments of ``read_source``.
 
     >>> import tempfile

@@ -335,8 +335,9 @@ class LiveCollection:
         ids : names of the items in the answers.
         hedges_at : further accuracies, whose hedged answers are in ``Answer.hedges``.
         """
+        state = self.state()
         X = check_measurable(checked_queries(X, self.n_columns), self.store.settings)
-        return answers_of(self.state(), X, accuracy, n_keywords, ids, hedges_at)
+        return answers_of(state, X, accuracy, n_keywords, ids, hedges_at)
 
     def label_items(
         self,

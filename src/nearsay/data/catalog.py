@@ -225,7 +225,7 @@ TAXONOMIES = {
         folder="tin200",
         files=("taxonomy.csv",),
         source="It is the part of WordNet above the classes of Tiny ImageNet, as lines parent,child of WordNet ids;"
-        " names.csv (node, words) beside it says what WordNet calls them.",
+        " names.csv (node, words) in the same folder has their names in WordNet.",
     ),
     "inat21": Entry(
         "nearsay.taxonomy.taxonomy:Taxonomy.from_csv",

@@ -93,7 +93,7 @@ def load_dataset(name: str, **options: object) -> Any:
 
     leaves: ``groups`` names some of shape, texture and margin. ``join="label"`` puts
     the features of one leaf together, by species and position within the species;
-    ``join="row"`` goes by line number, though the shape file stands in another
+    ``join="row"`` goes by line number, though the shape file has another
     order: the mistake of the paper, only to reproduce it. One leaf of Acer Campestre
     has no texture (NaN), and the data do not say which: ``missing_specimen``, from 1 to 16.
 

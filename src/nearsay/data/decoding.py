@@ -36,7 +36,7 @@ PIXELS_AT_ONCE = 2**18
 PIXELS_WHOLE = 2**24
 # Bytes of a decoded pixel; Pillow takes four for all other modes.
 PIXEL_BYTES = {"1": 1, "L": 1, "P": 1, "I;16": 2, "I;16L": 2, "I;16B": 2, "I;16N": 2}
-# What decoders take beside the picture, in bytes a pixel: frames to draw on, strips, whole files.
+# Further memory of decoders, in bytes a pixel: frames to draw on, strips, whole files.
 DECODER_BYTES = {"GIF": 4, "TIFF": 8, "WEBP": 12}
 # Rows of the upright picture lie in columns of the file, and are counted from its end, for these values of EXIF.
 SIDEWAYS, FROM_END = (5, 6, 7, 8), (3, 4, 7, 8)

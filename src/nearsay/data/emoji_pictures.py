@@ -5,7 +5,7 @@ emoji/emoji.csv                codepoints, character, name, group, subgroup, key
 emoji/LICENSE.txt              whose they are: Apache 2.0, CC BY 4.0, Unicode License v3
 
             all of them by one artist, and half by the other ──► the collection (train)
-            the other half by the other artist ────────────────► the questions (test)
+            the other half by the other artist ────────────────► the queries (test)
 """
 
 from __future__ import annotations
@@ -110,7 +110,7 @@ def read_emoji(folder: Path, split: str = "train", every_subgroup: bool = False)
 
 
 def _questions(n_emoji: int) -> np.ndarray:
-    """Which of the pictures are asked about: half of the second artist's, drawn once and for all."""
+    """Which pictures are queries: a fixed random half of the second artist's."""
     half = np.random.default_rng(0).permutation(n_emoji)[n_emoji // 2 :]
     is_query = np.zeros(len(ARTISTS) * n_emoji, dtype=bool)
     is_query[n_emoji + half] = True

@@ -48,7 +48,7 @@ def read_rows(
         ``.npz``
             Arrays ``X``, ``y`` and ``ids``; an only array of numbers may have any name.
         ``.npy``
-            ``X``; labels from ``NAME_labels.npy`` beside ``NAME.npy`` where that exists.
+            ``X``; labels from ``NAME_labels.npy`` in the same folder, if it exists.
         a folder
             ``folder/LABEL/*.png`` (or jpg, gif, bmp, tif, webp), as ``read_images`` reads them by default.
     label, id

@@ -145,7 +145,7 @@ class Encoder(ABC):
 
     @property
     def preprocessing(self) -> dict[str, Any]:
-        """How images are prepared, as a plain dict: keep it as JSON beside the vectors."""
+        """How images are prepared, as a plain dict: keep it as JSON with the vectors."""
         return self._preprocessing.as_dict()
 
     def check_preprocessing(self, recorded: Mapping[str, Any]) -> None:

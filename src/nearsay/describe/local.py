@@ -199,7 +199,7 @@ def _patches(angles: np.ndarray, weights: np.ndarray, n_bins: int) -> Patches:
 
 
 def _cells(angles: np.ndarray, weights: np.ndarray, n_bins: int, side: int) -> np.ndarray:
-    """Weighted histograms of angles in cells of side × side pixels, each angle shared by the two bins beside it."""
+    """Weighted histograms of angles in cells of side × side pixels, each angle shared by the two nearest bins."""
     rows, columns = angles.shape[0] // side, angles.shape[1] // side
     angles, weights = (values[: rows * side, : columns * side] for values in (angles, weights))
     place = (angles / np.float32(2 * np.pi)) % 1 * n_bins

@@ -22,7 +22,7 @@ def label_studio_tasks(answers: Sequence[Answer], *, prefix: str = LOCAL_FILES) 
     Parameters
     ----------
     prefix : str
-        What stands before the path of a picture to make its address; that of Label Studio's local storage by default.
+        The prefix of a picture's address; by default that of Label Studio's local storage.
 
     The labels are a choice called ``label``, hedged answers a taxonomy called
     ``node``, keywords choices called ``keywords``; ``label_studio_config`` gives
@@ -68,7 +68,7 @@ def label_studio_config(answers: Sequence[Answer], labels: Iterable[str] = ()) -
     Parameters
     ----------
     labels : names, optional
-        Classes to choose from beside those that the answers name.
+        Further classes to choose from.
     """
     chosen = {
         name for a in answers for name in (a.label, *a.set_, *(neighbor.label for neighbor in a.neighbors)) if name

@@ -35,7 +35,7 @@ class Problem:
     id : str or None
     reason : str
     line : int or None
-        Where it stands in a table of text, from 1, as editors count.
+        Its line in a table of text, from 1.
     source : str
         The file or folder.
 

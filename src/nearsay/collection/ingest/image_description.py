@@ -34,7 +34,7 @@ FAMILIES: dict[str, tuple[str, ...]] = {
     "shape": ("hog", "contour"),
     "layout": ("thumbnail", "hog"),
 }
-# What needs no package beside pillow.
+# Descriptors that need no package but pillow.
 PLAIN = ("thumbnail", "hog")
 # Of the largest number of a vector: the two runtimes of the encoder differ by 1e-4.
 SAME_WITHIN = 1e-3
@@ -148,7 +148,7 @@ class Description:
             if not _alike(before, after):
                 raise InputError(
                     f"{name} gives other vectors here than when this collection was made, so nothing can be"
-                    " compared. Use the versions of nearsay and its packages of that time, or index anew."
+                    " compared. Use the versions of nearsay and its packages of that time, or index again."
                 )
         return description
 

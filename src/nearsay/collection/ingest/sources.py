@@ -145,7 +145,7 @@ def read_source(
             A table of numbers, with columns of labels, keywords and ids; other columns of text are kept as details.
             A table without numbers may name pictures that lie in its folder (a column ``path``, ``image``, ``file`` …).
         ``.npz``, ``.npy``
-            Arrays, as ``read_rows`` takes them; ``keywords`` may be texts, or zeros and ones beside ``words``.
+            Arrays, as ``read_rows`` takes them; ``keywords`` may be texts, or zeros and ones with an array ``words``.
         a folder
             Pictures; the folders they lie in are their labels, and folders within folders a taxonomy.
     labels : path of a table, optional

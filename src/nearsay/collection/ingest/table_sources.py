@@ -1,4 +1,4 @@
-"""Tables and arrays as blocks of raw rows: every row is read or refused by itself."""
+"""Tables and arrays as blocks of raw rows: a row that cannot be read does not stop the others."""
 
 from __future__ import annotations
 
@@ -103,7 +103,9 @@ class ParquetSource(ParquetTable):
     def __iter__(self) -> Iterator[RawRows]:
         start = 0
         for batch in self.batches():
-            yield self._raw_rows(batch, start)
+            with self.reading():
+                raw = self._raw_rows(batch, start)
+            yield raw
             start += batch.num_rows
 
     def _raw_rows(self, batch: Any, start: int) -> RawRows:

@@ -102,7 +102,7 @@ class NeighborsAlone(NeighborClassifier):
 
     def _like_this(self) -> NeighborClassifier:
         other = copy(self)
-        other.make = View  # few rows are asked here sooner than elsewhere
+        other.make = View  # few rows are faster to search here
         return other
 
 

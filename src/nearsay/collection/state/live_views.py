@@ -77,7 +77,7 @@ class Voters:
     labels : (n_rows,) class numbers; 0 where a row does not vote.
     n_classes : int
     fold : (n_rows,) int
-        The fold that each row was in when the maps were learned; −1 for rows that they have not seen.
+        The fold that each row was in when the maps were learned; −1 for other rows.
     """
 
     votes: np.ndarray

@@ -242,7 +242,7 @@ def _reading(folder: Folder, file: Path) -> sqlite3.Connection:
     """A connection that only reads, in a folder that may be read-only too.
 
     Readers of a write-ahead log share an index in the folder. Where they cannot
-    write it and there is no log, nobody is writing, and the file alone is all.
+    write it and there is no log, nobody is writing, and the file is complete.
     """
     connection = _connected(file, "ro")
     try:

@@ -31,6 +31,6 @@ def unnamed_files(database: Database, collection: Folder, states: list[dict[str,
 def remove_garbage(database: Database, collection: Folder, states: list[dict[str, Any]] | None = None) -> None:
     """Remove them; only for who holds the writer's lock, since another's new files are not named yet either."""
     for folder, name in unnamed_files(database, collection, states):
-        # What cannot be removed harms nobody, and stands in the list of faults.
+        # What cannot be removed is harmless, and listed among the faults.
         with suppress(OSError):
             folder.remove(name)

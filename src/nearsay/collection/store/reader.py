@@ -208,7 +208,7 @@ class ReadableStore:
         return ids
 
     def vectors(self, rows: Sequence[int] | np.ndarray) -> np.ndarray:
-        """The vectors of some rows, forgotten ones too, in the order asked for; float32."""
+        """The vectors of some rows, forgotten ones too, in the given order; float32."""
         wanted = np.asarray(rows)
         n_rows = self.n_rows
         if wanted.ndim != 1 or (wanted.size and wanted.dtype.kind not in "iu"):
@@ -260,8 +260,8 @@ class ReadableStore:
     def snapshot(self, path: str | os.PathLike[str]) -> Path:
         """Write a JSON file that tells other machines where the vectors are; see ``Snapshot``.
 
-        Rows not sealed yet are written beside it as a shard of the snapshot
-        alone, so this works for a reader too and leaves the collection alone.
+        Rows not sealed yet are written next to it as a shard of the snapshot,
+        so this works for a reader too and does not change the collection.
         """
         self.check_row_numbers()
         return snapshot.write_snapshot(self._database, self._shards, Path(os.path.abspath(path)))

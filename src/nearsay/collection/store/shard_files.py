@@ -115,7 +115,7 @@ class Shards:
         return [*blocks, tail] if len(tail) else blocks
 
     def rows(self, numbers: Sequence[int] | np.ndarray) -> np.ndarray:
-        """Some rows, in the order asked for."""
+        """Some rows, in the given order."""
         wanted = np.asarray(numbers, dtype=np.int64)
         with self.database.one_state():
             shards = self.sealed()
@@ -153,7 +153,7 @@ class Shards:
             return checksum(file)
 
     def write(self, first: int, parts: list[np.ndarray]) -> list[ShardFile]:
-        """Write rows from ``first`` on as new shards, on the disk when this returns, and named by nobody yet."""
+        """Write rows from ``first`` on as new shards, on the disk when this returns, but not recorded yet."""
         rows, written = sum(len(part) for part in parts), []
         with storage_errors(f"seal {rows:,} rows in {self.folder}"):
             folder = self._collection.made(FOLDER)

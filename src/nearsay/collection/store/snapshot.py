@@ -6,7 +6,7 @@
      "forgotten": [17, 4711]}
 
 Paths are relative to the file itself. The last shard holds the rows that were
-not sealed yet; it lies beside the snapshot and belongs to it alone. Rows in
+not sealed yet; it lies next to the snapshot and belongs to it. Rows in
 ``forgotten`` are in the shards, but no longer in the collection.
 """
 
@@ -102,7 +102,7 @@ class Snapshot:
 
 
 def write_snapshot(database: Database, vectors: Shards, path: Path) -> Path:
-    """Write the snapshot, and beside it the rows not sealed yet; both are on the disk when this returns."""
+    """Write the snapshot, and next to it the rows not sealed yet; both are on the disk when this returns."""
     with database.one_state():
         shards, tail = vectors.sealed(), vectors.tail()
         event = database.one("SELECT max(number) FROM events") or 0
@@ -142,7 +142,7 @@ def _write_tail(tail: np.ndarray, first: int, path: Path) -> dict[str, Any]:
 
 
 def _shard(snapshot: Path, file: str, first: int, n_rows: int, sha256: str) -> ShardFile:
-    """A shard as the snapshot describes it; it lies where the snapshot says, seen from there."""
+    """A shard as the snapshot describes it; its path is relative to the snapshot."""
     if not (type(file) is type(sha256) is str and type(first) is type(n_rows) is int and min(first, n_rows) >= 0):
         raise ValueError("a shard is described otherwise")
     if os.path.isabs(file):

@@ -100,7 +100,7 @@ class Store(ReadableStore):
     def create(cls, path: str | os.PathLike[str], n_columns: int, settings: dict[str, Any] | None = None) -> Self:
         """Make an empty collection and open it for writing; the folder must be empty or not exist yet.
 
-        It is made under another name beside ``path`` and renamed when it is
+        It is made under another name next to ``path`` and renamed when it is
         whole, so there is never an incomplete collection.
         """
         path = Path(os.path.abspath(path))

@@ -153,7 +153,7 @@ def checked_words(words: Any, edges: Any) -> dict[str, str]:
     if words is None:
         return {}
     if not isinstance(words, Mapping) or (words and edges is None):
-        raise InputError(f"The words of a taxonomy are a dict {{node: word}} beside its edges; got {words!r}.")
+        raise InputError(f"The words of a taxonomy are a dict {{node: word}} in addition to its edges; got {words!r}.")
     return {_text(node, "A node"): _text(word, "A word") for node, word in words.items()}
 
 

@@ -344,11 +344,11 @@ def _listed_type(listed: Any, member: zipfile.ZipInfo) -> tuple[np.dtype[Any], t
 
 
 def _check_values(array: np.ndarray, member: zipfile.ZipInfo) -> None:
-    """Truth values are 0 or 1, and characters are those there are: numpy relies on both, and looks at neither."""
+    """Booleans are 0 or 1, and characters exist in Unicode: numpy relies on both and checks neither."""
     kind = array.dtype.kind
     if kind not in "bU" or not array.size:
         return
     if kind == "b" and array.view(np.uint8).max() > 1:
-        raise _Damage(f"{member.filename} holds truth values that are neither true nor false")
+        raise _Damage(f"{member.filename} holds booleans that are neither true nor false")
     if kind == "U" and array.reshape(-1).view(np.uint32).max() > LAST_CHARACTER:
         raise _Damage(f"{member.filename} holds characters that do not exist")

@@ -43,7 +43,7 @@ class ParquetTable:
         self.path = path
         parquet = require("pyarrow.parquet", "parquet")
         types: Any = require("pyarrow.types", "parquet")
-        with self._reading():
+        with self.reading():
             self._file = parquet.ParquetFile(path)
             fields = list(self._file.schema_arrow)
             self.first = next(self._file.iter_batches(batch_size=ROWS_AT_ONCE), None)
@@ -66,7 +66,8 @@ class ParquetTable:
         self._widths = {column: self._width(column) for column in self.roles.features}
 
     @contextmanager
-    def _reading(self) -> Iterator[None]:
+    def reading(self) -> Iterator[None]:
+        """Turn errors of pyarrow into SavedFileError."""
         try:
             yield
         except NearsayError:
@@ -101,7 +102,7 @@ class ParquetTable:
         """The rows as record batches."""
         batches = self._file.iter_batches(batch_size=ROWS_AT_ONCE)
         while True:
-            with self._reading():
+            with self.reading():
                 batch = next(batches, None)
             if batch is None:
                 return
@@ -109,7 +110,7 @@ class ParquetTable:
 
     def whole_column(self, column: int) -> Any:
         """All values of a column, as an arrow array."""
-        with self._reading():
+        with self.reading():
             values = self._file.read(columns=[self.names[column]]).column(0).combine_chunks()
         if len(values) != self.n_rows:
             raise SavedFileError(
@@ -148,14 +149,15 @@ def read_parquet(
     """Rows of a parquet file, with the types of its numbers; a column of equally long lists is a feature group."""
     table = ParquetTable(path, ColumnChoices(label, id=id), strict=True)
     refused: dict[int, str] = {}
-    blocks = [table.block(table.whole_column(column), column, refused) for column in table.roles.features]
+    with table.reading():
+        blocks = [table.block(table.whole_column(column), column, refused) for column in table.roles.features]
+        y, ids = (
+            None if column is None else table.whole_column(column).to_numpy(zero_copy_only=False)
+            for column in (table.roles.label, table.roles.id)
+        )
     if refused:
         row, reason = min(refused.items())
         raise InputError(f"{path.name}, row {row}: {reason}.")
-    y, ids = (
-        None if column is None else table.whole_column(column).to_numpy(zero_copy_only=False)
-        for column in (table.roles.label, table.roles.id)
-    )
     X = np.empty((table.n_rows, sum(block.shape[1] for block in blocks)), np.result_type(*blocks))
     stop = X.shape[1]
     while blocks:  # let go of what is copied, so that the numbers are never held twice

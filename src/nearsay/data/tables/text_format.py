@@ -51,38 +51,42 @@ def cut_lines(lines: Iterable[str], delimiter: str, width: int | None = None) ->
     """
     waiting: deque[tuple[int, str]] = deque()
     numbered = iter(enumerate(lines, start=1))
-
-    def take() -> tuple[int, str] | None:
-        return waiting.popleft() if waiting else next(numbered, None)
-
-    while (first := take()) is not None:
-        if not first[1].strip():
+    while (first := waiting.popleft() if waiting else next(numbered, None)) is not None:
+        number, text = first
+        if '"' not in text and delimiter != WHITE_SPACE and len(text) < LONGEST_CELL:  # as csv does it, but faster
+            cells = text.rstrip("\r\n").split(delimiter)
+            if " " in text:
+                cells = [cell.lstrip(" ") for cell in cells]
+            if width is not None and len(cells) == width > 1:
+                yield number, cells, "", text
+                continue
+        if not text.strip():
             continue
         record = [first]
-        cells, fault = _cells([first[1]], delimiter)
-        while fault == UNCLOSED and len(record) < LONGEST_RECORD and (more := take()) is not None:
+        cut, fault = _cells([text], delimiter)
+        while fault == UNCLOSED and len(record) < LONGEST_RECORD:
+            more = waiting.popleft() if waiting else next(numbered, None)
+            if more is None:
+                break
             record.append(more)
             if '"' in more[1]:
-                cells, fault = _cells([text for _, text in record], delimiter)
-        if cells is not None and len(cells) == 1 and not cells[0].strip():
+                cut, fault = _cells([line for _, line in record], delimiter)
+        if cut is not None and len(cut) == 1 and not cut[0].strip():
             continue
-        if cells is not None and len(cells) != (width or len(cells)):
-            fault = f"it has {len(cells)} cells, the table {width} columns"
-            cells = None
-        if cells is None:
+        if cut is not None and len(cut) != (width or len(cut)):
+            fault = f"it has {len(cut)} cells, the table {width} columns"
+            cut = None
+        if cut is None:
             waiting.extendleft(reversed(record[1:]))
             fault = "a quoted cell is not closed" if fault == UNCLOSED or len(record) > 1 else fault
-        yield first[0], cells, fault, first[1] if len(record) == 1 else "".join(text for _, text in record)
+        yield number, cut, fault, text if len(record) == 1 else "".join(line for _, line in record)
 
 
 def _cells(lines: list[str], delimiter: str) -> tuple[list[str] | None, str]:
     """(cells, "") of a record, or (None, what is wrong)."""
-    plain = len(lines) == 1 and '"' not in lines[0] and len(lines[0]) < LONGEST_CELL
     try:
         if delimiter == WHITE_SPACE:
-            return (lines[0].split() if plain else _cut_at_white_space(lines[0])), ""
-        if plain:  # as the csv module does it, in a third of the time
-            return [cell.lstrip(" ") for cell in lines[0].rstrip("\r\n").split(delimiter)], ""
+            return (lines[0].split() if '"' not in lines[0] else _cut_at_white_space(lines[0])), ""
         return next(csv.reader(lines, delimiter=delimiter, skipinitialspace=True, strict=True)), ""
     except csv.Error as error:
         return None, "a quoted cell is not closed" if delimiter == WHITE_SPACE else str(error)

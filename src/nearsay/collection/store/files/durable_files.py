@@ -81,7 +81,7 @@ def write_array(folder: Folder, name: str, parts: list[np.ndarray]) -> str:
 
 
 def npy_header(shape: tuple[int, int]) -> bytes:
-    """What stands before the float32 rows of an ``.npy`` file; rows start at a multiple of 64 bytes."""
+    """The header of an ``.npy`` file of float32 rows, which start at a multiple of 64 bytes."""
     text = f"{{'descr': '<f4', 'fortran_order': False, 'shape': ({shape[0]}, {shape[1]}), }}"
     length = -(-(10 + len(text) + 1) // 64) * 64 - 10
     return b"\x93NUMPY\x01\x00" + length.to_bytes(2, "little") + (text.ljust(length - 1) + "\n").encode()

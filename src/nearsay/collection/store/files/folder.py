@@ -8,8 +8,8 @@ a file elsewhere; a second name (a hard link) does the same, and opening a pipe 
 relative to the folder's descriptor and without following links, and only plain files with one name and real folders
 are used. Whatever has a name that is not in the table is never opened, and never removed.
 
-Where the system has no such descriptors (Windows) the same is looked at by path, before and after opening. SQLite and
-``saved_objects`` open files by path too: they are given one that was looked at just before (``path_of``). That stops
+Where the system has no such descriptors (Windows) the same is checked by path, before and after opening. SQLite and
+``saved_objects`` open files by path too: they are given one that was checked just before (``path_of``). That stops
 whatever came with the folder; it does not stop somebody who may write to the folder and changes it at that very moment,
 against whom nothing here protects (they could write to the collection itself).
 """
@@ -29,7 +29,7 @@ from nearsay.errors import StorageError
 
 DATABASE, LOCK, CACHE = "collection.sqlite", "writer.lock", "described.sqlite"
 SHARDS, KEPT, UPLOADS = FOLDERS = "shards", "kept", "pictures"
-# What SQLite writes beside a database. A journal is none of ours: a collection has a write-ahead log instead.
+# Files that SQLite writes next to a database. A journal is not ours: a collection has a write-ahead log instead.
 LOG, LOG_INDEX, JOURNAL = "-wal", "-shm", "-journal"
 
 WORD = r"\w[\w.-]{0,63}"
@@ -43,7 +43,7 @@ NAMES = {
 }
 LARGE = 1 << 30  # bytes; below that a file of holes does no harm
 DEEPEST = 8  # folders below one of ``kept``
-# Without these a name is looked at by path instead.
+# Without these a name is checked by path instead.
 BY_DESCRIPTOR = {os.open, os.stat, os.mkdir, os.unlink, os.rmdir} <= os.supports_dir_fd and hasattr(os, "O_NOFOLLOW")
 # Pipes and devices must not make anybody wait before they are refused.
 NOFOLLOW = getattr(os, "O_NOFOLLOW", 0)
@@ -71,7 +71,7 @@ class Folder:
 
     @classmethod
     def open(cls, path: Path) -> Folder:
-        """The folder of a collection. Its own path may lead over links: whoever gives it knows where they lead."""
+        """The folder of a collection. Its own path may contain links: the caller knows where they lead."""
         return cls(path, "", os.open(path, FOLDER_FLAGS & ~NOFOLLOW) if BY_DESCRIPTOR else None)
 
     def close(self) -> None:
@@ -90,7 +90,7 @@ class Folder:
     # ------------------------------------------------------------ looking
 
     def stat(self, name: str) -> os.stat_result | None:
-        """What stands under a name, without following links; None where there is nothing."""
+        """The entry of a name, without following links; None where there is none."""
         if not isinstance(name, str) or self._ours(name) is None:
             raise StorageError(
                 f"The collection names a file {name!r} in {self.path}, which no version of nearsay writes."
@@ -169,7 +169,7 @@ class Folder:
         return folder
 
     def descriptor_of(self, name: str, flags: int = os.O_RDONLY) -> int:
-        """Open a plain file; whoever asks closes the descriptor."""
+        """Open a plain file; the caller closes the descriptor."""
         before = self.file(name)
         if before is None and not flags & os.O_CREAT:
             raise FileNotFoundError(errno.ENOENT, os.strerror(errno.ENOENT), str(self.path / name))
@@ -213,7 +213,7 @@ class Folder:
     def watch(self, name: str, entry: os.stat_result | None = None) -> bool:
         """From now on ``check_watched`` asks whether this file is still the one under its name; False without one.
 
-        ``found`` is what whoever opened the file has seen of it.
+        ``entry`` is the status of the file as it was opened.
         """
         entry = entry or self.file(name)
         if entry is not None:
@@ -267,7 +267,7 @@ def _identity(entry: os.stat_result) -> tuple[int, int]:
 
 
 def _is_link(entry: os.stat_result) -> bool:
-    """A link, or what Windows has beside them: a junction, a mount point."""
+    """A link; on Windows also a junction or a mount point."""
     return stat.S_ISLNK(entry.st_mode) or bool(getattr(entry, "st_reparse_tag", 0))
 
 
