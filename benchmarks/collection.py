@@ -135,8 +135,8 @@ def changes(measured: Measured) -> None:
             ask()
         measured.measure("answer to one item", ask)
         measured.measure("add a labeled row, and ask", add_and_ask)
-        now = collection.now()
-        measured.measure(f"leave-one-out table of {K}", lambda: collection.left_out(now.views, K), 1)
+        now = collection.state()
+        measured.measure(f"leave-one-out table of {K}", lambda: collection.tracker.left_out(now.views, K), 1)
         for said, syncs in (("", nullcontext()), (", not synced", unsynced(collection))):
             with syncs:
                 unknown = [f"unknown{said} {place}" for place in range(measured.repeats)]
@@ -161,20 +161,20 @@ def unsynced(collection: ns.LiveCollection) -> Iterator[None]:
 def mistakes(measured: Measured, posterior: str) -> Rows:
     """``likely_mistakes`` beside the search of the nearest others that it needs."""
     with measured.collection(posterior=posterior) as collection:
-        now = collection.now()
+        now = collection.state()
         k, members = now.learned.n_neighbors, now.learned.members
-        live = np.flatnonzero(now.standing.votes)
+        live = np.flatnonzero(now.voting.votes)
 
         def search() -> None:
             if members is None:
-                collection._living = None
-                collection.left_out(now.views, k)
+                collection.tracker._living = None
+                collection.tracker.left_out(now.views, k)
             else:
                 for part in row_blocks(len(live), size=ROWS_AT_ONCE):
                     now.views.leave_one_out(k, members, live[part])
 
         def ask() -> None:
-            collection._living = None
+            collection.tracker._living = None
             collection.likely_mistakes()
 
         search()

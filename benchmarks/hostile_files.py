@@ -156,9 +156,9 @@ def _over_rows(learned: Any) -> None:
     """Answer as a collection does that has learned this."""
     from nearsay.collection.state.live_views import LiveViews
 
-    views = LiveViews.of(learned.all_sights, learned.voters(np.ones(N, bool), LABELS, 3), lambda: ROWS)
+    views = LiveViews.of(learned.all_transforms, learned.voters(np.ones(N, bool), LABELS, 3), lambda: ROWS)
     classes, ids = np.array(["cat", "corgi", "poodle"]), np.arange(N).astype(str)
-    some = LiveViews(views.views[: len(learned.sights)], views.all_rows)
+    some = LiveViews(views.views[: len(learned.transforms)], views.all_rows)
     answers = learned.classifier(some, classes, ids, lambda k: some.leave_one_out(k), np.full(N, np.nan))
     answers.predict_proba(QUERIES)
 

@@ -65,7 +65,7 @@ class InCollection:
         keywords: list[Any] = [answer.keywords for answer in answers]
         if self.vote:
             rows = [[int(neighbor.id) for neighbor in answer.neighbors] for answer in answers]
-            keywords = votes_of(self._collection.now(), rows)
+            keywords = votes_of(self._collection.state(), rows)
         p = np.zeros((len(Q), self.n_words))
         for line, words in enumerate(keywords):
             for word, score in words:

@@ -48,7 +48,7 @@ def picture_collection(folder):
     for number, name in enumerate(names):
         (pictures / name).parent.mkdir(parents=True, exist_ok=True)
         shade(name.split("/")[0], number).save(pictures / name)
-    description = Description.asked(["rgb"])
+    description = Description.choose(["rgb"])
     X, _ = description([pictures / name for name in names])
     settings = {SETTING: description.to_settings(), "pictures": str(pictures)}
     collection = LiveCollection.create(folder / "shades.nearsay", X.shape[1], taxonomy=EDGES, settings=settings)

@@ -7,10 +7,14 @@ from nearsay import displays as displays
 from nearsay import distances as distances
 from nearsay import learn as learn
 from nearsay import metrics as metrics
+from nearsay import neighbors as neighbors
 from nearsay import posterior as posterior
 from nearsay import search as search
 from nearsay import taxonomy as taxonomy
 from nearsay.annotate.annotator import KeywordAnnotator as KeywordAnnotator
+from nearsay.collection.doctor import checkup as checkup
+from nearsay.collection.export.answer_exports import export_answers as export_answers
+from nearsay.collection.ingest.sources import read_source as read_source
 from nearsay.collection.live import LiveCollection as LiveCollection
 from nearsay.core.parallel import threads as threads
 from nearsay.data.datasets import load_dataset as load_dataset

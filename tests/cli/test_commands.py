@@ -25,8 +25,8 @@ from typer.testing import CliRunner
 import nearsay as ns
 from nearsay.cli import app
 from nearsay.collection.ingest import description_cache
-from nearsay.collection.ingest.image_description import Description, made_up_picture
-from nearsay.collection.ingest.pictures import picture_path
+from nearsay.collection.ingest.image_description import Description, probe_picture
+from nearsay.collection.ingest.picture_files import picture_path
 from nearsay.collection.live import LiveCollection
 from nearsay.posterior.evidence.records import range_in_words
 
@@ -193,7 +193,7 @@ def test_a_folder_is_indexed_asked_corrected_and_asked_again(place):
         assert run("correct", "birds.nearsay", f"bird/owl/{number}.png", "wren").exit_code == 0
     after = json.loads(run("label", "birds.nearsay", "new", "--json").stdout)["answers"]
     assert after[0]["label"] == "wren"
-    assert run("undo", "birds.nearsay").stdout.startswith("Taken back:")
+    assert run("undo", "birds.nearsay").stdout.startswith("Undone:")
     with LiveCollection.open("birds.nearsay", read_only=True) as collection:
         assert collection.store.item("bird/owl/9.png")["label"] == "owl"
 
@@ -238,7 +238,7 @@ def test_sidecars_are_written_beside_pictures_only_where_that_is_said(place):
             (["--format", "xmp"], "--beside-pictures"),
             (["-o", "x", "--beside-pictures"], "--out"),
             (["--format", "csv", "--beside-pictures"], "xmp"),
-            (["-o", "items" if command[0] == "export" else "answers", "--format", "xmp"], "there already"),
+            (["-o", "items" if command[0] == "export" else "answers", "--format", "xmp"], "exists already"),
         ):
             result = run(*command, *wrong)
             assert result.exit_code == 1, (command, wrong)
@@ -247,7 +247,7 @@ def test_sidecars_are_written_beside_pictures_only_where_that_is_said(place):
     assert run("export", "birds.nearsay").exit_code == 1
     assert beside() == []
     result = run("label", "birds.nearsay", "new", "--beside-pictures")
-    assert result.stdout == "2 answers in 2 files beside the pictures in new.\n"
+    assert result.stdout == "2 answers in 2 files next to the pictures in new.\n"
     assert beside() == ["new/3.png.xmp", "new/4.png.xmp"]
     run("index", "leaves.csv", "-o", "leaves.nearsay", "--no-learn")
     result = run("export", "leaves.nearsay", "--beside-pictures")
@@ -279,7 +279,7 @@ def test_undo_takes_many_items_out_only_where_that_is_said(leaves):
     before = version()
     result = run("undo", "leaves.nearsay")
     assert result.exit_code == 1
-    assert "takes 60 items out" in result.stderr
+    assert "removes 60 items from" in result.stderr
     assert "--yes" in result.stderr
     assert "sure=True" not in result.stderr
     assert version() == before
@@ -367,7 +367,7 @@ def test_a_column_that_no_item_has_is_an_error_that_names_those_there_are(leaves
     run("index", "plain.csv", "-o", "plain.nearsay")
     result = run("duplicates", "plain.nearsay", "--across", "split")
     assert result.exit_code == 1
-    assert "no other columns" in result.stderr
+    assert "no further columns" in result.stderr
 
 
 @pytest.mark.parametrize(
@@ -471,7 +471,7 @@ def bad_table(path: str, n_rows: int = 10_000) -> dict[int, str]:
         ("{id},1.0,2.0", "it has 3 cells"),
         ("{id},nan,2.0,oak", "there is no number in column 'width'"),
         ("{id},1.0,2.0,oka", "not in the taxonomy (did you mean 'oak'?)"),
-        ("leaf 1,1.0,2.0,oak", "the id 'leaf 1' was there before"),
+        ("leaf 1,1.0,2.0,oak", "the id 'leaf 1' was used before"),
         ("{id},1.0,wide,oak", "'wide' is not a number"),
     ]
     reasons, lines = {}, ["id,width,height,species"]
@@ -593,7 +593,7 @@ def test_questions_are_described_as_the_items_were_or_not_answered(place, monkey
     run("index", "birds", "-o", "birds.nearsay", "--describe", "thumbnail,rgb")
     assert run("label", "birds.nearsay", "new").exit_code == 0
     monkeypatch.setattr(
-        "nearsay.collection.ingest.image_description.made_up_picture", lambda: 255 - made_up_picture()
+        "nearsay.collection.ingest.image_description.probe_picture", lambda: 255 - probe_picture()
     )  # as if another version of a package gave other vectors
     result = run("label", "birds.nearsay", "new")
     assert result.exit_code == 1
@@ -672,8 +672,8 @@ def test_a_model_that_was_exchanged_is_noticed(place, monkeypatch):
         (["index", "birds", "-o", "x", "--encoder", "no.onnx"], 1, "There is no file no.onnx"),
         (["index", "birds", "-o", "x", "--encoder", "leaves.onnx"], 1, "cannot be opened as an ONNX model"),
         (["index", "leaves.csv", "-o", "x", "--taxonomy", "nowhere.csv"], 1, "nowhere.csv"),
-        (["index", "more.csv", "-o", "leaves.nearsay", "--add", "--metric", "cosine"], 1, "settled"),
-        (["correct", "leaves.nearsay", "leaf 1"], 1, "Say what 'leaf 1' is"),
+        (["index", "more.csv", "-o", "leaves.nearsay", "--add", "--metric", "cosine"], 1, "are fixed when"),
+        (["correct", "leaves.nearsay", "leaf 1"], 1, "Name a label for 'leaf 1'"),
         (["correct", "leaves.nearsay", "leaf 1", "beech"], 1, "not in the taxonomy"),
         (["correct", "leaves.nearsay", "leaf 999", "oak"], 1, "leaf 999"),
         (["confirm", "leaves.nearsay"], 1, "--all"),
@@ -696,7 +696,7 @@ def test_a_model_that_was_exchanged_is_noticed(place, monkeypatch):
         (["doctor", "nowhere"], 1, "is not a collection"),
         (["history", "leaves.csv"], 1, "is not a collection"),
         (["learn", "leaves.nearsay", "--posterior", "vote"], 1, "vote"),
-        (["export", "leaves.nearsay", "-o", "leaves.csv"], 1, "is there already"),
+        (["export", "leaves.nearsay", "-o", "leaves.csv"], 1, "exists already"),
         (["labell"], 2, "labell"),
     ],
     ids=lambda value: " ".join(value)[:40] if isinstance(value, list) else None,

@@ -66,7 +66,7 @@ def test_a_whole_collection_is_ok_and_everything_in_it_is_counted(path):
     )
     assert found.stored["vectors"] >= 26 * 2 * 4
     assert json.loads(json.dumps(found.to_dict()))["ok"] is True
-    assert "nothing is wrong" in str(found)
+    assert "no faults" in str(found)
 
 
 @pytest.mark.parametrize(("posterior", "n_tables"), [("auto", 0), ("rank", 1)])
@@ -80,11 +80,11 @@ def test_a_living_collection_is_compared_with_one_opened_afresh(path, monkeypatc
         assert found.ok
         assert f"the neighbors of 27 items, {n_tables} tables" in found.compared
         assert found.writer.startswith(f"process {os.getpid()} on")
-        table = collection._living.table()
+        table = collection.tracker._living.table()
         swapped = NeighborTable(table.indices[::-1].copy(), table.distances)
-        monkeypatch.setattr(collection._living, "table", lambda: swapped)
+        monkeypatch.setattr(collection.tracker._living, "table", lambda: swapped)
         wrong = checkup(collection)
-    assert [fault.what.split(" is ")[0] for fault in wrong.faults] == ["The leave-one-out table"]
+    assert [fault.what.split(" differs ")[0] for fault in wrong.faults] == ["The leave-one-out table"]
     assert wrong.faults[0].advice == REOPEN
     assert ": 1 fault.\n" in str(wrong)
 
@@ -93,7 +93,7 @@ def test_a_table_of_past_cases_that_differs_is_a_fault(path):
     with LiveCollection.open(path) as collection:
         collection.learn(posterior="rank")
         collection.label([[0.0, 0.0]])
-        collection.now().classifier.posterior_.tables()[0].cases[:] += 1
+        collection.state().classifier.posterior_.tables()[0].cases[:] += 1
         found = checkup(collection)
     assert "A table of past cases" in found.faults[0].what
 
@@ -101,9 +101,9 @@ def test_a_table_of_past_cases_that_differs_is_a_fault(path):
 def test_answers_that_differ_are_a_fault(path):
     with LiveCollection.open(path) as collection:
         collection.label([[0.0, 0.0]])
-        collection.now().standing.ids[:] = "someone else"
+        collection.state().voting.ids[:] = "someone else"
         found = checkup(collection)
-    assert [fault.what for fault in found.faults] == ["Some answers are not those of the collection opened afresh."]
+    assert [fault.what for fault in found.faults] == ["Some answers differ from those of the collection opened again."]
 
 
 @pytest.mark.parametrize(
@@ -145,7 +145,7 @@ def test_what_was_left_behind_is_no_fault_and_the_next_writer_removes_it(path):
     found = checkup(path)
     assert found.ok
     assert (found.stored["n_left_behind"], found.stored["left_behind"]) == (1, 100)
-    assert any("left behind" in note for note in found.notes)
+    assert any("interrupted change" in note for note in found.notes)
     LiveCollection.open(path).close()
     assert checkup(path).stored["n_left_behind"] == 0
 

@@ -60,7 +60,7 @@ def neighbors(draw):
 @given(found=neighbors())
 def test_words_are_said_as_counting_them_one_by_one_says(learned, found):
     indices, distances, keywords = found
-    (said,) = learned.said(NeighborTable(indices, distances), keywords)
+    (said,) = learned.ranked(NeighborTable(indices, distances), keywords)
     expected = answer_keywords(learned.odds, indices[0].tolist(), distances[0].tolist(), keywords)
     assert {word for word, _ in said} == set(expected)
     for word, p in said:
@@ -81,7 +81,7 @@ def test_no_other_weights_have_less_loss():
             moved[place] += step
             other = WordOdds(odds.usual, moved, odds.words, odds.log_odds, odds.slopes, odds.shifts)
             assert other.loss(pairs) > least - 1e-6
-    own = odds.with_own(pairs)
+    own = odds.with_each_word(pairs)
     assert own.loss(pairs) < least
     assert (own.slopes[-1], own.shifts[-1]) == (1.0, 0.0)  # of a word that was not known
 
@@ -91,7 +91,7 @@ def test_a_word_that_is_always_right_is_believed_and_one_that_never_is_is_not():
     pairs = WordPairs(votes, word, word == 0, n_others=0, n_missed=0)
     odds = WordOdds.shared(pairs, np.array(["yes", "no"]), np.array([0.5, 0.5]), 400)
     assert odds.proba(["yes", "no"], votes[:2]) == pytest.approx([0.5, 0.5], abs=0.01)
-    yes, no = odds.with_own(pairs).proba(["yes", "no"], votes[:2])
+    yes, no = odds.with_each_word(pairs).proba(["yes", "no"], votes[:2])
     assert yes > 0.9
     assert no < 0.1
 
@@ -102,8 +102,10 @@ def test_probabilities_hold_what_they_say(learned):
     from nearsay.neighbors import neighbor_search
     from nearsay.search.exact import ExactSearch
 
-    table = neighbor_search.nearest(ExactSearch().fit(learned.sight.seen(known)), learned.sight.seen(asked), 20)
-    said = learned.said(table, made_up(120, seed=0)[1])
+    table = neighbor_search.nearest(
+        ExactSearch().fit(learned.transform.apply(known)), learned.transform.apply(asked), 20
+    )
+    said = learned.ranked(table, made_up(120, seed=0)[1])
     pairs = [(p, word in truth) for some, truth in zip(said, words, strict=True) for word, p in some]
     for low, high in ((0.0, 0.2), (0.2, 0.5), (0.8, 1.01)):
         here = [(p, right) for p, right in pairs if low <= p < high]
@@ -115,8 +117,8 @@ def test_words_are_far_better_than_a_vote_where_columns_hide_them(tmp_path):
     X, words = made_up(240)
     every = sorted({word for some in words for word in some})
     with collected(tmp_path / "c", X[:160], words[:160]) as collection:
-        now = collection.now()
-        assert now.learned.keywords.sight.name != "euclidean"
+        now = collection.state()
+        assert now.learned.keywords.transform.name != "euclidean"
         ours = [answer.keywords for answer in collection.label(X[160:], n_keywords=9)]
         rows = [[int(said.id[1:]) for said in answer.neighbors] for answer in collection.label(X[160:])]
         voted = votes_of(now, rows)
@@ -175,11 +177,11 @@ def test_a_row_has_no_part_in_its_own_keywords(tmp_path):
     X, words = made_up(100)
     words[7] = ["unique"]
     with collected(tmp_path / "c", X, words) as collection:
-        said = collection.now().words.of_rows(np.arange(100))
+        said = collection.state().words.of_rows(np.arange(100))
         assert "unique" not in [word for word, _ in said[7]]
         assert any("unique" in [word for word, _ in some] for some in said)
         # Of a projection, the row is seen by a map that had not seen it.
-        sight, fold = collection.now().learned.keywords.sight, collection.now().learned.keywords.fold
+        sight, fold = collection.state().learned.keywords.transform, collection.state().learned.keywords.fold
         assert len(sight.without) in (0, learned_keywords.FOLDS)
         assert_array_equal(np.bincount(fold[fold >= 0]), [20] * 5)
 
@@ -187,15 +189,15 @@ def test_a_row_has_no_part_in_its_own_keywords(tmp_path):
 def test_few_items_vote_as_they_are(tmp_path):
     X, words = made_up(learned_keywords.FEWEST - 1)
     with collected(tmp_path / "c", X, words) as collection:
-        assert collection.now().words is None
+        assert collection.state().words is None
         answer = collection.label(X[:1])[0]
         rows = [int(said.id[1:]) for said in answer.neighbors]
-        assert answer.keywords == votes_of(collection.now(), [rows])[0][:5]
+        assert answer.keywords == votes_of(collection.state(), [rows])[0][:5]
 
 
 def test_where_all_have_the_same_words_there_is_nothing_to_project_to():
     X, _ = made_up(40)
     learned = LearnedKeywords.from_rows(X, [["sea"]] * 40, np.arange(40), 40, PLAIN)
-    assert learned.sight.without == ()
+    assert learned.transform.without == ()
     table = NeighborTable(np.array([[0, 1]]), np.array([[0.0, 1.0]]))
-    assert_allclose([p for _, p in learned.said(table, [["sea"]] * 40)[0]], [1.0], atol=1e-3)
+    assert_allclose([p for _, p in learned.ranked(table, [["sea"]] * 40)[0]], [1.0], atol=1e-3)

@@ -151,12 +151,12 @@ def test_what_cannot_be_judged_is_counted_by_its_reason(things):
 def test_a_seed_holds_out_the_same_rows_and_never_a_whole_class(things):
     collection, X, _ = things
     collection.add(["a1", "a2"], X[:2] + 9, ["animal", "animal"])
-    now = collection.now()
+    now = collection.state()
     assert (rows_held_out(now, 0.3, 5) == rows_held_out(now, 0.3, 5)).all()
     assert rows_held_out(now, 0.3, 5).tolist() != rows_held_out(now, 0.3, 6).tolist()
     for seed in range(20):
         rest = np.setdiff1d(np.arange(82), rows_held_out(now, 0.95, seed))
-        assert len(set(now.standing.labels[rest])) == 5
+        assert len(set(now.voting.labels[rest])) == 5
 
 
 def test_blocks_and_other_items_change_nothing(things, monkeypatch):
@@ -225,5 +225,5 @@ def test_a_class_for_each_item_cannot_be_held_out(tmp_path):
 def test_what_was_asked_for_is_learned_again(things):
     collection, _, _ = things
     collection.learn(posterior="proportional", n_neighbors=3)
-    assert held_out(collection, 0.25, 0).now.learned.asked == ("proportional", 3)
+    assert held_out(collection, 0.25, 0).state.learned.requested == ("proportional", 3)
     assert replace(collection.learned).n_neighbors == 3

@@ -63,7 +63,7 @@ def use(collection: LiveCollection, unit: float = 1.0) -> None:
 
 
 def test_a_row_with_a_huge_number_is_refused_by_name_and_leaves_no_trace(iris):
-    for prepare in (iris.items.standing, iris.learn, lambda: iris.label(IRIS.data[:1])):
+    for prepare in (iris.items.voting, iris.learn, lambda: iris.label(IRIS.data[:1])):
         prepare()
         before = iris.version, iris.store.n_rows
         for label, value, dtype in itertools.product(("setosa", None), HUGE, (np.float32, np.float64)):
@@ -250,13 +250,13 @@ def test_forgotten_rows_are_mapped_by_no_view_and_are_as_they_were_once_they_are
     iris.forget(["far"])
     iris.close()
     mapped: list[np.ndarray] = []
-    seen = LiveTransform.seen
+    apply = LiveTransform.apply
 
-    def watched(sight: LiveTransform, rows: np.ndarray, fold: int = -1) -> np.ndarray:
+    def watched(transform: LiveTransform, rows: np.ndarray, fold: int = -1) -> np.ndarray:
         mapped.append(rows)
-        return seen(sight, rows, fold)
+        return apply(transform, rows, fold)
 
-    monkeypatch.setattr(LiveTransform, "seen", watched)
+    monkeypatch.setattr(LiveTransform, "apply", watched)
     with LiveCollection.open(iris.store.path) as collection:
         collection.label(IRIS.data[:1])
         collection.learn()

@@ -147,7 +147,7 @@ def test_a_collection_that_does_not_know_its_pictures_asks_where_they_lie(pets, 
 
 def test_nothing_is_replaced_unless_asked(pets, tmp_path):
     export_items(pets, tmp_path / "out.csv")
-    with pytest.raises(InputError, match="there already"):
+    with pytest.raises(InputError, match="exists already"):
         export_items(pets, tmp_path / "out.csv")
     export_items(pets, tmp_path / "out.csv", overwrite=True)
     with pytest.raises(InputError, match="known endings"):

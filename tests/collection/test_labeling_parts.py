@@ -12,7 +12,7 @@ import numpy as np
 import pytest
 
 import nearsay as ns
-from nearsay.collection import distributed_learning, labeling_parts
+from nearsay.collection import distributed_learning, labeling, labeling_parts
 from nearsay.collection.distributed_learning import PastCasesTask, learned_on, past_cases_part
 from nearsay.collection.evaluation.evaluate import evaluate
 from nearsay.collection.indexing import index_source
@@ -69,7 +69,7 @@ def test_every_file_has_the_answers_that_it_has_by_itself(place):
 
 def test_after_an_interruption_no_file_is_answered_again(place, monkeypatch):
     calls: list[str] = []
-    export = labeling_parts.export_answers
+    export = labeling.export_answers
 
     def interrupted(answers, path, **given):
         if len(calls) == 2:
@@ -77,7 +77,7 @@ def test_after_an_interruption_no_file_is_answered_again(place, monkeypatch):
         calls.append(Path(path).name)
         return export(answers, path, **given)
 
-    monkeypatch.setattr(labeling_parts, "export_answers", interrupted)
+    monkeypatch.setattr(labeling, "export_answers", interrupted)
     with pytest.raises(KeyboardInterrupt):
         answered(place)
     assert not (place / "answers/2.done.json").exists()
@@ -108,7 +108,7 @@ def test_a_worker_with_another_version_or_another_file_says_so(place):
     newer = labeling_parts.PartTask(**asked, version=version + 1, source_digest=labeling_parts.file_checksum(source))
     with pytest.raises(StorageError, match=rf"is at event {version}, older than event {version + 1}"):
         label_part(newer)
-    with pytest.raises(StorageError, match="not the file it was"):
+    with pytest.raises(StorageError, match="is missing or has changed"):
         label_part(labeling_parts.PartTask(**asked, version=version, source_digest="another"))
 
 
@@ -119,7 +119,7 @@ def test_what_another_process_learned_is_kept_as_if_it_were_learned_here(place):
         learned = learned_on(None, leaves, **asked)
         assert leaves.learn(learned=learned).n_neighbors == 4
         elsewhere = [(answer.label, answer.probability) for answer in leaves.label(X)]
-        with pytest.raises(InputError, match="Learn once more"):
+        with pytest.raises(InputError, match="Learn again"):
             leaves.learn(learned=learned)
         leaves.learn(**asked)
         assert [(answer.label, answer.probability) for answer in leaves.label(X)] == elsewhere
@@ -154,11 +154,11 @@ def test_learned_in_parts_is_learned_as_a_whole(tmp_path, monkeypatch, made, row
         rows.add([f"row {i}" for i in range(120)], X, [str(label) for label in labels], keywords=words)
         rows.set_taxonomy(tree)
         rows.forget(["row 5", "row 77"])
-        whole = rows._learned_anew(asked.get("posterior", "auto"), "auto")
+        whole = rows.tracker.learn(asked.get("posterior", "auto"), "auto")
         parts = learned_on(None, rows, **asked)
     expected = contents(whole, tmp_path / "whole")
     assert contents(parts, tmp_path / "parts") == expected
-    assert any(sight.without for sight in whole.sights) == (made == "unequal columns")
+    assert any(sight.without for sight in whole.transforms) == (made == "unequal columns")
 
 
 def test_rows_that_cannot_be_used_are_named_with_their_file_each_time(place):
@@ -216,7 +216,7 @@ def test_one_byte_that_changes_in_a_file_is_another_question(place):
         file.write(bytes([byte[0] ^ 1]))
     changed = labeling_parts.PartTask("", 1, str(large), labeling_parts.file_checksum(large), "", None, 5, None)
     assert changed.fingerprint != task.fingerprint
-    with pytest.raises(StorageError, match="not the file it was"):
+    with pytest.raises(StorageError, match="is missing or has changed"):
         label_part(labeling_parts.PartTask(**{**task.__dict__, "out": str(place / "9.parquet")}))
 
 
@@ -239,7 +239,7 @@ def test_a_cluster_answers_and_evaluates_as_one_process(place, two_workers):
         assert evaluate(leaves, cluster=2) == evaluate(leaves)
         with pytest.raises(InputError, match="either holdout or cluster"):
             evaluate(leaves, holdout=0.2, cluster=2)
-        both = leaves._learned_anew("auto", "auto"), learned_on(2, leaves)
+        both = leaves.tracker.learn("auto", "auto"), learned_on(2, leaves)
         assert contents(both[0], place / "here") == contents(both[1], place / "there")
     command = run("evaluate", place / "leaves.nearsay", "--cluster", "2", "--json")
     assert json.loads(command.stdout)["n_items"] == 90
@@ -252,7 +252,7 @@ def test_pictures_described_by_workers_make_the_collection_that_one_process_make
     for kind, number in itertools.product(("owl", "wren"), range(20)):
         picture(tmp_path / f"birds/{kind}/{number}.png", kind, number)
     (tmp_path / "birds/owl/broken.png").write_text("no picture")
-    description = Description.asked(["rgb", "haar"], None, None)
+    description = Description.choose(["rgb", "haar"], None, None)
     made = {
         name: index_source(tmp_path / "birds", tmp_path / name, description=description, cluster=cluster)
         for name, cluster in (("alone", None), ("shared", 2))

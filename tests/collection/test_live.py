@@ -24,6 +24,7 @@ from nearsay.collection import LiveCollection
 from nearsay.collection.state import learned_keywords
 from nearsay.collection.state.live_views import LiveView, LiveViews
 from nearsay.collection.state.neighbor_radius_cache import NeighborRadiusCache
+from nearsay.collection.state.state_tracker import StateTracker
 from nearsay.errors import CollectionBusy, InputError
 from nearsay.neighbors.living.living_table import LivingTable
 
@@ -41,9 +42,9 @@ def same_answers(ours: LiveCollection, theirs: LiveCollection) -> None:
     """Answers, neighbors of all rows, tables, and what the collection says of itself."""
     said, expected = ours.label(QUERIES), theirs.label(QUERIES)
     assert [answer.to_dict() for answer in said] == [answer.to_dict() for answer in expected]
-    mine, other = ours.now(), theirs.now()
+    mine, other = ours.state(), theirs.state()
     k = mine.learned.n_neighbors
-    left, right = ours.left_out(mine.views, k), theirs.left_out(other.views, k)
+    left, right = ours.tracker.left_out(mine.views, k), theirs.tracker.left_out(other.views, k)
     assert_array_equal(left.indices, right.indices)
     assert_array_equal(left.distances, right.distances)
     for table, fresh in zip(mine.classifier.posterior_.tables(), other.classifier.posterior_.tables(), strict=True):
@@ -119,7 +120,7 @@ class Living(RuleBasedStateMachine):
 
     @rule(posterior=st.sampled_from(POSTERIORS))
     def learn(self, posterior):
-        if self.collection.items.standing().votes.any():
+        if self.collection.items.voting().votes.any():
             self.collection.learn(posterior=posterior)
 
     @rule()
@@ -133,9 +134,9 @@ class Living(RuleBasedStateMachine):
 
     @invariant()
     def as_a_rebuild(self):
-        if not hasattr(self, "collection") or not self.collection.items.standing().votes.any():
+        if not hasattr(self, "collection") or not self.collection.items.voting().votes.any():
             return
-        self.collection.now()  # learns, if nothing is learned yet
+        self.collection.state()  # learns, if nothing is learned yet
         with LiveCollection.open(self.folder / "c", read_only=True) as fresh:
             same_answers(self.collection, fresh)
 
@@ -337,7 +338,7 @@ def test_a_collection_of_keywords_alone_gives_keywords(tmp_path):
 
 def test_errors_say_what_to_do(tmp_path, pets):
     with LiveCollection.create(tmp_path / "c", n_columns=1) as collection:
-        with pytest.raises(InputError, match="No item of this collection votes yet"):
+        with pytest.raises(InputError, match="Nothing is labeled yet"):
             collection.label([[0.0]])
         with pytest.raises(InputError, match="columns"):
             collection.add(["a"], [[0.0, 1.0]])
@@ -381,8 +382,8 @@ def test_history_is_told_in_words_and_says_what_was_undone(pets):
         "person  undo of event 3",
         "person  confirm 2 items",
         "person  add 1 item without a label",
-        "person  put a taxonomy of 3 edges over the labels",
-        "person  take the taxonomy away",
+        "person  set a taxonomy of 3 edges",
+        "person  remove the taxonomy",
     ]
     relabeled = json.loads(json.dumps(collection.history(2)[0].to_dict()))
     assert (relabeled["n_items"], relabeled["undone_by"]) == (2, 5)
@@ -416,7 +417,7 @@ def test_nearest_others_are_looked_up_where_their_table_is_kept(pets, monkeypatc
     collection, X = pets
     collection.learn(posterior="proportional", n_neighbors=5)
     searched = collection.label(X[:3])
-    collection.left_out(collection.now().views, 5)
+    collection.tracker.left_out(collection.state().views, 5)
     monkeypatch.setattr(NeighborRadiusCache, "following", lambda self, view: NeighborRadiusCache.unknown(view))
     collection.set_keywords(["p1"], [["furry"]])
     monkeypatch.setattr(LiveView, "leave_one_out", None)  # nothing is searched
@@ -460,10 +461,10 @@ def test_an_item_is_answered_by_the_others(pets):
 
 
 def _left_out(collection):
-    now = collection.now()
-    rows = np.flatnonzero(now.standing.votes)
+    now = collection.state()
+    rows = np.flatnonzero(now.voting.votes)
     p = np.concatenate([p for _, _, p in now.classifier.left_out_proba(rows)])
-    return now.standing.ids[rows], p.max(axis=1)
+    return now.voting.ids[rows], p.max(axis=1)
 
 
 @pytest.mark.parametrize("machines_vote", [False, True])
@@ -476,17 +477,17 @@ def test_what_is_counted_before_anything_is_read_is_what_is_counted_afterwards(t
         made.relabel(["c"], [None])
     with LiveCollection.open(tmp_path / "c") as opened:
         before = len(opened), opened.learned
-        assert opened._items is None
+        assert not opened.tracker.is_loaded
         opened.items  # noqa: B018 - reads them
         assert (len(opened), opened.learned) == before
         assert before[0] == 5
-        assert before[1].n_rows_now == (3 if machines_vote else 2)
+        assert before[1].n_voters == (3 if machines_vote else 2)
 
 
 def test_who_asks_and_corrects_does_not_wait_for_the_table_of_all_neighbors(pets, monkeypatch):
     collection, X = pets
     collection.learn(posterior="proportional", n_neighbors=5)
-    views, go_on, begun = collection.now().views, threading.Event(), threading.Event()
+    views, go_on, begun = collection.state().views, threading.Event(), threading.Event()
     init = LivingTable.__init__
 
     def slowly(self, *given, **named):
@@ -496,7 +497,7 @@ def test_who_asks_and_corrects_does_not_wait_for_the_table_of_all_neighbors(pets
 
     monkeypatch.setattr(LivingTable, "__init__", slowly)
     found = []
-    building = threading.Thread(target=lambda: found.append(collection.left_out(views, 5)))
+    building = threading.Thread(target=lambda: found.append(collection.tracker.left_out(views, 5)))
     building.start()
     assert begun.wait(30)
     collection.forget(["p1"])
@@ -506,10 +507,10 @@ def test_who_asks_and_corrects_does_not_wait_for_the_table_of_all_neighbors(pets
     monkeypatch.setattr(LivingTable, "__init__", init)
     assert found[0].indices[0].min() >= 0  # that of the version that was asked
     assert 1 in found[0].indices
-    now = collection.left_out(collection.now().views, 5)
+    now = collection.tracker.left_out(collection.state().views, 5)
     assert 1 not in now.indices
     with LiveCollection.open(collection.store.path, read_only=True) as fresh:
-        assert_array_equal(now.indices, fresh.left_out(fresh.now().views, 5).indices)
+        assert_array_equal(now.indices, fresh.tracker.left_out(fresh.state().views, 5).indices)
 
 
 @pytest.mark.parametrize("posterior", ["proportional", "weighted"])
@@ -518,7 +519,7 @@ def test_asking_about_an_item_does_not_ask_all_items_about_the_others(pets, monk
     collection.learn(posterior=posterior, n_neighbors=5)
     ids = ["p0", "p30", "p59"]
     with monkeypatch.context() as patched:
-        patched.setattr(LiveCollection, "left_out", lambda *given: pytest.fail("all were asked"))
+        patched.setattr(StateTracker, "left_out", lambda *given: pytest.fail("all were asked"))
         few = collection.label_items(ids)
     monkeypatch.setattr("nearsay.collection.state.learned.FEW_ROWS", 0)
     with LiveCollection.open(collection.store.path, read_only=True) as fresh:

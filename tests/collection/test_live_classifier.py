@@ -35,7 +35,7 @@ def classifier(request, tmp_path):
         collection.relabel([f"iris {UNLABELED}"], [None])
         collection.forget([f"iris {FORGOTTEN}"])
         collection.learn(posterior=request.param, n_neighbors="auto" if request.param == "auto" else 5)
-        yield collection.now().classifier
+        yield collection.state().classifier
 
 
 @pytest.mark.parametrize("name", PUBLIC)

@@ -47,7 +47,7 @@ def test_neighbors_shown_are_those_of_all_groups_together(grouped):
     collection, X = grouped
     Q = X[::6] + np.float32(0.4)
     answers = collection.label(Q)
-    scales = collection.now().learned.sights[0].whole.scales
+    scales = collection.state().learned.transforms[0].whole.scales
     far = np.sqrt(reference_distances(X, Q, scales))
     k = len(answers[0].neighbors)
     nearest = np.argsort(far, axis=1, kind="stable")[:, :k]
@@ -60,7 +60,7 @@ def test_every_view_says_how_far_the_classes_are(grouped):
     collection, X = grouped
     collection.learn(posterior="pooled", n_neighbors=3)
     assert collection.learned.views == ["all together", "color (manhattan)", "shape (euclidean)"]
-    views = collection.now().views.views
+    views = collection.state().views.views
     left_out = [
         np.abs(X[:, None, :2] - X[None, :, :2]).sum(axis=2),
         np.linalg.norm(X[:, None, 2:] - X[None, :, 2:], axis=2),

@@ -53,7 +53,7 @@ def event(number, kind, rows, after):
 
 
 def check(items, rows, machines_vote):
-    standing = items.standing()
+    standing = items.voting()
     votes, labels, classes = who_votes(rows, machines_vote)
     assert_array_equal(standing.votes, votes)
     assert_array_equal(standing.labels, labels)

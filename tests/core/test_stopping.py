@@ -91,5 +91,5 @@ def test_a_reader_that_is_stopped_still_follows_whole_changes(tmp_path):
             writer.forget(["3", "4"])
             writer.relabel(["7"], ["class 1"])
             with stoppable(stopping_after(0)):
-                reader.now()
+                reader.state()
             assert reader.label(X[:9]) == writer.label(X[:9])

@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 from hypothesis.extra import numpy as hnp
 
 from nearsay.data import LabeledRows, read_images, read_rows, write_rows
-from nearsay.data.tables import column_names, groups_of
+from nearsay.data.tables.columns import column_names, groups_of
 from nearsay.errors import InputError, MissingExtra, SavedFileError
 
 needs_data = pytest.mark.skipif(
@@ -261,7 +261,7 @@ def test_the_label_column_is_the_one_a_reader_would_name(
     [
         ("", {}, "is empty"),
         ("a,b\n", {}, "no rows"),
-        ("a,y\n1,oak\n2\n", {}, r"table\.csv, line 3: got 1 cells; the table has 2 columns"),
+        ("a,y\n1,oak\n2\n", {}, r"table\.csv, line 3: it has 1 cells, the table 2 columns"),
         ("a,y\n1,oak\nx,elm\n", {}, r"line 3, column 0 \('a'\): 'x' is not a number"),
         ("a,y\n\n\n1,oak\n1_000,elm\n", {}, r"line 5, column 0 \('a'\): '1_000' is not a number"),
         ("a,y\n1,\n", {}, "line 2: the label is missing"),
@@ -271,11 +271,11 @@ def test_the_label_column_is_the_one_a_reader_would_name(
         ("1,5;2\n", {}, "decimal point"),
         ("a,y\n1,oak\n", {"label": "yy"}, r"no column 'yy' .*It has: a, y"),
         ("1,2\n", {"label": "y"}, "has no header"),
-        ("1,2\n", {"label": 2}, "has 2 columns, numbered from 0; column 2"),
+        ("1,2\n", {"label": 2}, "has 2 columns, numbered from 0; there is no column 2"),
         ("a,a,y\n1,2,oak\n", {}, "column 'a' does not follow on"),
         ("s[0],s[2],y\n1,2,oak\n", {}, r"column 's\[2\]' does not follow on"),
         ('a,y\n1,"oak"s\n', {}, "line 2: ',' expected"),
-        ('a,y\n1,"oak\n2,elm\n', {}, "line 3: unexpected end"),
+        ('a,y\n1,"oak\n2,elm\n', {}, "line 2: a quoted cell is not closed"),
         ("a,y\n1,oak\n", {"groups": {"all": slice(0, 9)}}, "columns 0 to 9"),
     ],
 )
@@ -350,7 +350,7 @@ def test_a_parquet_column_of_lists_is_a_group(tmp_path: Path) -> None:
     assert rows.feature_groups == {"embedding": slice(0, 2), "size": slice(2, 3)}
     assert rows.y.tolist() == ["a", "b"]
     parquet.write_table(pyarrow.table({"e": [[1.0, 2.0], [3.0]]}), tmp_path / "ragged.parquet")
-    with pytest.raises(InputError, match="'e' are not equally long"):
+    with pytest.raises(InputError, match="row 0: column 'e' holds 2 numbers; most rows have 1"):
         read_rows(tmp_path / "ragged.parquet")
 
 

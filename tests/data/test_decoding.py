@@ -14,7 +14,7 @@ import numpy as np
 import pytest
 
 from nearsay.data import decoding
-from nearsay.data.images import check_image_header, read_image, read_pixels, seen
+from nearsay.data.images import check_image_header, read_image, read_pixels, read_upright
 from nearsay.errors import InputError
 
 Image = pytest.importorskip("PIL.Image", reason="images need the extra images")
@@ -64,7 +64,7 @@ def test_an_eps_file_of_another_name_is_refused_and_starts_no_ghostscript(tmp_pa
 def test_formats_that_are_not_named_are_refused_whatever_the_file_is_called(tmp_path, kind):
     path = tmp_path / "owl.png"
     Image.new("RGB", (20, 20)).save(path, kind)
-    for read in (read_image, seen, check_image_header):
+    for read in (read_image, read_upright, check_image_header):
         with pytest.raises(InputError, match="PNG, JPEG, GIF, BMP, TIFF, WEBP"):
             read(path)
 
@@ -95,15 +95,15 @@ def test_a_picture_converted_in_parts_is_the_one_converted_whole(tmp_path, monke
         path = path.with_suffix(".png")
     image.save(path, exif=exif, **({"transparency": 3} if mode == "P" else {}))
     monkeypatch.setattr("nearsay.data.images.LONGEST_SIDE", 20)
-    whole = [np.asarray(seen(path)), read_image(path), read_pixels(path, (9, 11), "L")]
+    whole = [np.asarray(read_upright(path)), read_image(path), read_pixels(path, (9, 11), "L")]
     assert whole[0].shape == ((31, 47, 3) if turn < 5 else (47, 31, 3))
-    upright = Image.fromarray(np.asarray(seen(path)))
+    upright = Image.fromarray(np.asarray(read_upright(path)))
     monkeypatch.setattr(decoding, "PIXELS_AT_ONCE", 37)
-    np.testing.assert_array_equal(np.asarray(seen(path)), whole[0])
+    np.testing.assert_array_equal(np.asarray(read_upright(path)), whole[0])
     monkeypatch.setattr(decoding, "PIXELS_WHOLE", 0)
     for parts, one in zip([read_image(path), read_pixels(path, (9, 11), "L")], whole[1:], strict=True):
         assert np.abs(parts.astype(int) - one).max() <= 1
-    small = np.asarray(seen(path, at_least=10))
+    small = np.asarray(read_upright(path, at_least=10))
     np.testing.assert_array_equal(small, np.asarray(upright.reduce(2)))
 
 

@@ -215,7 +215,7 @@ def test_a_missing_or_foreign_part_is_refused(folder: Path, small_file: bytes, c
 def test_a_file_of_another_kind_is_refused_by_both_names(folder: Path, small_file: bytes) -> None:
     path = folder / "kind"
     path.write_bytes(small_file)
-    with pytest.raises(SavedFileError, match="holds a saved 'vote'; a 'index' was asked for"):
+    with pytest.raises(SavedFileError, match="holds a saved 'vote'; a 'index' was expected"):
         open_state(path, "index", 2)
 
 

@@ -18,8 +18,6 @@ from nearsay.search.trees import TreeSearch
 from tests.estimators.test_copies import MOODS, NAMES, OBJECTS, PETS, WITH_FAISS, answers, fitted, plain
 from tests.estimators.test_settings import QUICK, ROWS
 from tests.estimators.test_sklearn_checks import takes_an_estimator
-from tests.make_saved_files import FOLDER, MADE
-from tests.make_saved_files import answers as answers_of_file
 from tests.public import ESTIMATORS
 
 
@@ -152,14 +150,3 @@ def test_the_file_of_another_kind_or_none_is_refused(tmp_path):
     (tmp_path / "text").write_text("hello")
     with pytest.raises(SavedFileError, match="not saved by nearsay"):
         ns.load(tmp_path / "text")
-
-
-@pytest.mark.parametrize("path", sorted(FOLDER.glob("*/*.nearsay")), ids=lambda path: f"{path.parent.name}-{path.stem}")
-def test_a_file_of_every_earlier_version_still_opens_and_answers_alike(path):
-    with np.load(path.parent / "answers.npz") as expected:
-        np.testing.assert_allclose(answers_of_file(ns.load(path)), expected[path.stem], rtol=1e-9, atol=1e-12)
-
-
-def test_files_of_this_version_are_kept():
-    kept = {path.stem for path in (FOLDER / ns.__version__).glob("*.nearsay")}
-    assert kept == set(MADE), "run: python tests/make_saved_files.py"

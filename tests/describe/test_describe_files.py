@@ -55,7 +55,7 @@ def test_reading_in_threads_leaves_warnings_as_they_were(tmp_path, monkeypatch):
     Image.fromarray(scene()).save(tmp_path / "scene.png")
     before, opened, turn = list(warnings.filters), Image.open, [threading.Event(), threading.Event()]
 
-    def open_in_turn(path):
+    def open_in_turn(path, **options):
         first = not turn[0].is_set()
         turn[0].set()
         if first:
@@ -63,7 +63,7 @@ def test_reading_in_threads_leaves_warnings_as_they_were(tmp_path, monkeypatch):
         else:
             turn[1].set()
             reads[0].join(timeout=5)  # the first is done
-        return opened(path)
+        return opened(path, **options)
 
     monkeypatch.setattr(Image, "open", open_in_turn)
     reads = [threading.Thread(target=read_image, args=(tmp_path / "scene.png",)) for _ in range(2)]

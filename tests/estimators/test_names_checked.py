@@ -76,7 +76,7 @@ def test_an_empty_label_is_no_label_and_never_a_class(leaves, empty):
     leaves.relabel(["a"], [empty])
     assert leaves.store.item("new")["label"] is None
     assert leaves.store.item("a")["label"] is None
-    assert leaves.now().standing.classes.tolist() == ["elm", "oak"]
+    assert leaves.state().voting.classes.tolist() == ["elm", "oak"]
     leaves.set_taxonomy([("tree", "oak"), ("tree", "elm")])
     leaves.relabel(["b"], [empty])
     assert leaves.store.item("b")["label"] is None
@@ -113,7 +113,7 @@ def test_an_empty_label_on_the_command_line_takes_the_label_away_and_says_so(lea
     assert "'oak' → no label" in result.stdout
     with LiveCollection.open(path) as again:
         assert again.store.item("a")["label"] is None
-        assert again.now().standing.classes.tolist() == ["elm", "oak"]
+        assert again.state().voting.classes.tolist() == ["elm", "oak"]
     told = json.loads(run("correct", path, "b", " ", "--json").stdout)
     assert (told["before"]["label"], told["after"]["label"]) == ("oak", None)
 

@@ -14,7 +14,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from nearsay.collection.indexing import asked_source, index_source
+from nearsay.collection.indexing import index_source, query_source
 from nearsay.collection.ingest.batches import Batch
 from nearsay.collection.ingest.sources import Source, read_source
 from nearsay.collection.live import LiveCollection
@@ -58,7 +58,7 @@ BAD_LINES = {
     "text": ("{id},1.0,wide,oak", "'wide' is not a number"),
     "comma": ('{id},1.0,"2,5",oak', "decimal point"),
     "label": ("{id},1.0,2.0,oka", "not in the taxonomy (did you mean 'oak'?)"),
-    "twice": ("good0,1.0,2.0,oak", "the id 'good0' was there before, in line 2"),
+    "twice": ("good0,1.0,2.0,oak", "the id 'good0' was used before, in line 2"),
     "no id": (" ,1.0,2.0,oak", "the id is empty"),
     "open quote": ('"{id},1.0,2.0,oak', "a quoted cell is not closed"),
     "torn quote": ('"{id}"x,1.0,2.0,oak', "expected after"),
@@ -302,7 +302,7 @@ def test_a_second_pass_delivers_and_reports_the_same(tmp_path):
     path = write_csv(tmp_path / "t.csv", [["id", "u", "label"], ["a", 1, "oak"], ["a", 2, "elm"], ["b", 3, "elm"]])
     source = read_source(path)
     passes = [(together(source).ids, [str(problem) for problem in source.problems]) for _ in range(2)]
-    assert passes[0] == passes[1] == (["a", "b"], ["t.csv, line 3 ('a'): the id 'a' was there before, in line 2"])
+    assert passes[0] == passes[1] == (["a", "b"], ["t.csv, line 3 ('a'): the id 'a' was used before, in line 2"])
 
 
 # ------------------------------------------------------------------ what is chosen
@@ -316,7 +316,7 @@ def test_a_second_pass_delivers_and_reports_the_same(tmp_path):
         (["place", "u", "kind"], ["here", 1, "oak"], "column 'kind' is the label: the last column of text"),
         (["place", "u", "kind"], ["here", 1, "oak"], "kept as details: 'place'"),
         (["id", "u", "tags"], ["a", 1, "sky;sun"], "column 'tags' is the keywords: by its name"),
-        (["id", "u", "v", "w"], ["a", 1, 2, 3], "3 columns of numbers are what items are compared by"),
+        (["id", "u", "v", "w"], ["a", 1, 2, 3], "items are compared by 3 columns of numbers"),
     ],
 )
 def test_it_says_what_it_chose_and_why(tmp_path, names, row, sentence):
@@ -398,7 +398,7 @@ def test_a_table_of_labels_beside_a_folder_labels_the_pictures_and_its_bad_lines
     assert [str(problem) for problem in source.problems] == [
         "labels.csv, line 3 ('9.png'): there is no such picture",
         "labels.csv, line 4 ('../x.png'): the path leaves the folder",
-        "labels.csv, line 5 ('1.png'): the id '1.png' was there before, in line 2",
+        "labels.csv, line 5 ('1.png'): the id '1.png' was used before, in line 2",
         "labels.csv, line 7: the id is empty",
     ]
 
@@ -474,7 +474,7 @@ def test_a_file_is_asked_about_as_it_was_indexed(tmp_path, content, reading):
     path.write_text(content, encoding="utf-8")
     made = index_source(path, tmp_path / "made", learn=False, **reading)
     with LiveCollection.open(tmp_path / "made", read_only=True) as collection:
-        source = asked_source(collection, path)
+        source = query_source(collection, path)
         (batch,) = list(source)
         items = collection.store.items()
         assert batch.ids == items.ids.tolist()
@@ -498,7 +498,7 @@ def test_a_header_that_is_one_cell_short_leaves_out_the_row_names_which_are_ids(
     assert (batch.ids, batch.labels) == (["r 1", "r 2", "r 3"], ["oak", "elm", "oak tree"])
     assert source.columns == ["width", "height"]
     assert not source.problems
-    assert source.chosen[0] == "the first line names the columns but the first, which names the rows"
+    assert source.chosen[0] == "the first line names the columns, but for the row names"
     rows = read_rows(path)
     assert (rows.ids.tolist(), rows.y.tolist()) == (batch.ids, batch.labels)
 
@@ -529,7 +529,7 @@ def test_what_was_told_of_columns_holds_only_where_a_table_has_them(tmp_path):
     with LiveCollection.open(tmp_path / "made", read_only=True) as collection:
 
         def ids(file, **reading):
-            (batch,) = list(asked_source(collection, tmp_path / file, **reading))
+            (batch,) = list(query_source(collection, tmp_path / file, **reading))
             return batch.ids
 
         assert ids("new.csv") == ["new:0", "new:1"]

@@ -118,7 +118,7 @@ class Notebook:
         later = range(number + 1, self.version + 1)
         return any(self.events[one - 1]["undoes"] == number and not self.is_undone(one) for one in later)
 
-    def said_right(self):
+    def confirmed_again(self):
         """Rows with a confirm that found the label counting, and no other label in any event after it."""
         events = [(n, one) for n, one in enumerate(self.events, start=1) if not self.is_undone(n)]
         votes = self.about["settings"].get("machines_vote", False)

@@ -19,7 +19,7 @@ from typer.testing import CliRunner
 
 from nearsay.cli import app
 from nearsay.collection import LiveCollection, StorageError, Store, checkup
-from nearsay.collection.ingest.pictures import picture_path
+from nearsay.collection.ingest.picture_files import picture_path
 from nearsay.collection.store.database import NAME
 from nearsay.collection.store.files import folder
 from nearsay.collection.store.files.sqlite_files import connected, raise_interruption
@@ -316,7 +316,7 @@ def test_a_model_that_a_collection_names_does_not_run(album, tmp_path, monkeypat
     assert opened == [model]  # the user said so
     model.write_bytes(b"another model")
     recorded_model(album.own, model)  # and its hash is right again
-    assert "another one" in in_one_line(run("label", album.own, album.photos / "new"))
+    assert "has changed since" in in_one_line(run("label", album.own, album.photos / "new"))
     assert opened == [model]
 
 
@@ -396,7 +396,7 @@ def test_an_index_of_another_path_is_not_used_by_sqlite(tmp_path):
 @pytest.mark.parametrize(
     ("change", "told"),
     [
-        ("UPDATE about SET value = '{' WHERE name = 'settings'", "'settings' is not as nearsay writes it"),
+        ("UPDATE about SET value = '{' WHERE name = 'settings'", "'settings' is invalid"),
         ("DELETE FROM about WHERE name = 'settings'", "it is missing|lacks 'settings'"),
         ("UPDATE about SET value = '[1]' WHERE name = 'settings'", "they are a list"),
         ("UPDATE about SET value = '1000000000000' WHERE name = 'n_columns'", "the number of columns"),
@@ -512,4 +512,4 @@ def test_a_taxonomy_in_the_log_that_is_none_is_one_line(tmp_path):
         connection.execute("UPDATE events SET after = '{\"taxonomy\": 0}' WHERE number = 1")
         connection.execute(sql)
         connection.commit()
-    assert "the taxonomy is not as nearsay writes it" in in_one_line(run("history", tmp_path / "c"))
+    assert "the taxonomy is invalid" in in_one_line(run("history", tmp_path / "c"))

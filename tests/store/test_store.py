@@ -125,7 +125,7 @@ class StoreAndNotebook(RuleBasedStateMachine):
     @invariant()
     def same_now(self):
         assert_equal(self.store, self.notebook)
-        assert self.store.said_right() == self.notebook.said_right()
+        assert self.store.confirmed_again() == self.notebook.confirmed_again()
         for kind in ("metric", "posterior"):
             kept = self.store.kept(kind)
             assert (kept and kept[0]) == self.notebook.kept(kind)
@@ -141,7 +141,7 @@ def test_learning_can_be_undone_once_and_what_is_older_goes(tmp_path):
         assert [int(folder.name[:12]) for folder in sorted((path / "kept").iterdir())] == [second, third]
         store.undo(third)
         assert store.kept("metric")[0] == second
-        with pytest.raises(InputError, match=f"Event {second} cannot be undone.*event {first}, is no longer there"):
+        with pytest.raises(InputError, match=f"Event {second} cannot be undone.*event {first}, is no longer kept"):
             store.undo(second)
         assert (store.kept("metric")[0], store.faults()) == (second, [])
         store.undo(4)

@@ -142,7 +142,7 @@ def test_an_undo_that_takes_many_items_out_asks_back_also_in_a_plain_form(heaps)
     assert (answer.status_code, answer.json()["n_items"], answer.json()["event"]) == (409, 3, event)
     page = client.post("/undo", data={"event": event, "back": "/history"})
     assert page.status_code == 409
-    assert "takes 3 items out" in page.text
+    assert "removes 3 items from" in page.text
     assert "sure=True" not in page.text
     fields = dict(re.findall(r'<input type="hidden" name="(\w+)" value="([^"]*)">', page.text))
     assert fields == {"event": str(event), "back": "/history", "sure": "yes"}

@@ -24,7 +24,7 @@ from starlette.testclient import TestClient
 from nearsay.collection.answers import Answer
 from nearsay.collection.indexing import index_source
 from nearsay.collection.ingest.image_description import SETTING, Description
-from nearsay.collection.ingest.pictures import UPLOADS, picture_path
+from nearsay.collection.ingest.picture_files import UPLOADS, picture_path
 from nearsay.collection.live import LiveCollection
 from nearsay.errors import InputError
 from nearsay.taxonomy.taxonomy import Taxonomy
@@ -56,7 +56,7 @@ def pictures_made(tmp_path_factory):
             path = folder / "album" / ("red" if red else "blue") / f"{seed}.png"
             path.parent.mkdir(parents=True, exist_ok=True)
             path.write_bytes(picture_of(red, seed))
-    index_source(folder / "album", folder / "made", description=Description.asked(["rgb"]))
+    index_source(folder / "album", folder / "made", description=Description.choose(["rgb"]))
     return folder / "made"
 
 
@@ -233,7 +233,7 @@ def test_pictures_are_kept_by_content_as_what_a_machine_said_in_one_event(page, 
     assert picture_path(album.store, item["details"]).read_bytes() == content
     assert sorted(path.stat().st_size > 0 for path in (album.store.path / UPLOADS).iterdir()) == [True, True]
     assert page.get("/picture?id=new.png").headers["content-type"] == "image/png"
-    assert album.label(album._X.values[-2:])[0].neighbors[0].id != "new.png"  # it does not vote yet
+    assert album.label(album.tracker.all_rows()[-2:])[0].neighbors[0].id != "new.png"  # it does not vote yet
     assert waiting["batch"]["n_items"] == 2
 
 

@@ -87,7 +87,7 @@ def told(client, path):
 
 
 def heard(collection):
-    return label_doubts(collection.now())
+    return label_doubts(collection.state())
 
 
 def test_opinions_are_the_answers_about_each_item(shown):
@@ -364,8 +364,7 @@ def test_a_collection_in_which_nothing_votes_has_all_its_pages_and_says_why_they
         collection.add(["a"], [[0.0, 1.0]], ["oak"], by="machine")
         page = told(visitor(collection), path)
         assert page.count("<h1") == 1
-        says_why = "votes yet" in page or "Nothing is labeled yet" in page
-        assert says_why == (path in ("/mistakes", "/duplicates", "/next", "/how-good"))
+        assert ("Nothing is labeled yet" in page) == (path in ("/mistakes", "/duplicates", "/next", "/how-good"))
 
 
 def test_items_without_a_picture_are_drawn_and_labels_of_machines_are_accepted_where_they_are_seen(changing):
@@ -472,7 +471,7 @@ def many(tmp_path_factory):
     """A folder with more items than are on a page at once."""
     path = tmp_path_factory.mktemp("many") / "things"
     with filled(path, n=N) as collection:
-        collection.now()
+        collection.state()
     return path
 
 
@@ -662,7 +661,7 @@ def test_taking_many_items_out_asks_back_with_their_number(served, page):
     for answer in ("No", "Yes, take 2 items out"):
         page.goto(address + "/history")
         page.locator(".events button").first.click()
-        page.locator("dialog[open] p", has_text="takes 2 items out").wait_for()
+        page.locator("dialog[open] p", has_text="removes 2 items from").wait_for()
         assert "many 1" in collection.items.row_of
         page.locator("dialog[open] button", has_text=answer).click()
     page.locator(".events .undone", has_text="add 2 items").wait_for()

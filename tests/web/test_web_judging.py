@@ -121,10 +121,10 @@ def test_a_judgement_says_what_evaluate_says_at_every_accuracy(birds):
 @pytest.mark.parametrize("holdout", [None, 0.5])
 def test_a_judgement_that_would_take_too_much_memory_is_of_a_sample(birds, holdout):
     everyone = Judgement.of(birds, holdout=holdout)
-    n, line = len(everyone.asked.ids), 8 * len(everyone.asked.now.standing.classes)
+    n, line = len(everyone.items.ids), 8 * len(everyone.items.state.voting.classes)
     some = Judgement.of(birds, holdout=holdout, most_bytes=5 * line + 1)
-    assert (len(some.asked.ids), some.n_bytes) == (5, 5 * line)
-    places = [everyone.asked.ids.index(id) for id in some.asked.ids]
+    assert (len(some.items.ids), some.n_bytes) == (5, 5 * line)
+    places = [everyone.items.ids.index(id) for id in some.items.ids]
     assert places == sorted(places)
     assert_array_equal(some.judged.probabilities, everyone.judged.probabilities[places])
     told = some.summary(0.9)

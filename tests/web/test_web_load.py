@@ -100,15 +100,15 @@ def test_pages_tell_of_the_collection_while_it_is_still_being_read(tmp_path, mon
     with numbers_collection(tmp_path) as made:
         told = ServedCollection(made).about()
     with LiveCollection.open(tmp_path / "heaps.nearsay") as opened:
-        go_on, now = threading.Event(), LiveCollection.now
-        monkeypatch.setattr(LiveCollection, "now", lambda self: go_on.wait(30) and now(self))
+        go_on, state = threading.Event(), LiveCollection.state
+        monkeypatch.setattr(LiveCollection, "state", lambda self: go_on.wait(30) and state(self))
         behind = ServedCollection(opened)
         reading = behind.warm_up()
         assert behind.about() == told
-        assert opened._items is None
+        assert not opened.tracker.is_loaded
         go_on.set()
         reading.join(30)
-        assert opened._now is not None
+        assert opened.tracker._state is not None
         opened.relabel(["row 3"], ["other"])
         assert behind.about() == {**told, "version": told["version"] + 1}
 

@@ -16,13 +16,13 @@ if TYPE_CHECKING:
 
     from nearsay.collection.ingest.batches import Problem
 
-# Bad rows that are told one by one; the JSON has them all.
-PROBLEMS_TOLD = 1000
+# Bad rows that are printed one by one; the JSON has them all.
+PROBLEMS_SHOWN = 1000
 
-# Where a command notes the collection that it is about.
+# Where a command notes the collection that it works on.
 OPENED = "nearsay.collection"
 
-# What errors say to callers of Python, and what it is called here.
+# Errors name parameters of Python; on the command line these are options: (pattern, replacement).
 IN_OPTIONS = (
     (r"overwrite=True", "--overwrite"),
     (r"because strict=True; correct it, or drop strict", "because of --strict; correct it, or leave --strict out"),
@@ -41,7 +41,7 @@ IN_OPTIONS = (
     (r"See faults\(\) for all", "nearsay doctor lists all"),
     (r"Give it one with set_taxonomy and learn again, or leave accuracy out",
      "Index it with --taxonomy, or leave --accuracy out"),
-    (r", or put another taxonomy over the labels with set_taxonomy", ""),
+    (r", or set another taxonomy with set_taxonomy", ""),
     (r"\bmetric=", "--metric "),
     (r"\bn_neighbors=", "--k "),
     (r"\bn_samples=", ""),
@@ -51,7 +51,7 @@ IN_OPTIONS = (
     (r" Pass layout=\"\w+\"\.", " Use a model for color images."),
     (r" You can also pass an? [^.]*\.", ""),
     (r" Bags of words are learned first: BagOfWords\(\)\.fit\(images\)\.", ""),
-    (r", or be told to take one image at a time: batch_size=1", ""),
+    (r", or pass batch_size=1", ""),
     (r", or pass groups=\{name: slice\} \(groups=\{\} for none\)", ", or neither"),
     (r"Pass root=\"\.\.\.\" to put a node of that name above them",
      "Write a line for each, with one name above them all"),
@@ -64,7 +64,7 @@ class NearsayCommands(Commands):
     def invoke(self, ctx: Any) -> Any:
         try:
             return super().invoke(ctx)
-        except Exception as error:  # a mistake of ours, unless the collection is damaged
+        except Exception as error:  # a bug, unless the collection is damaged
             path = ctx.meta.get(OPENED)
             ended = hasattr(error, "exit_code") or isinstance(error, typer.Abort)
             faults = [] if ended or path is None else _faults(path)
@@ -81,14 +81,14 @@ class NearsayCommands(Commands):
 
 app = command_line(
     "nearsay",
-    "What do the neighbors say? Classes with a probability one can trust, and the neighbors as evidence.",
+    "k-nearest-neighbor answers: classes with calibrated probabilities, and the neighbors as evidence.",
     completion=True,
     commands=NearsayCommands,
 )
 
 
 def _note(ctx: typer.Context, path: Path) -> Path:
-    """Remember which collection a command is about."""
+    """Note which collection a command works on."""
     ctx.meta[OPENED] = path
     return path
 
@@ -98,22 +98,22 @@ Collection = Annotated[
     typer.Argument(metavar="COLLECTION", help="Folder of the collection.", callback=_note, show_default=False),
 ]
 Ids = Annotated[list[str], typer.Argument(metavar="ID...", help="Items.", show_default=False)]
-Who = Annotated[str | None, typer.Option(help="Who says so, for the history; you, if left out.", show_default=False)]
+Who = Annotated[
+    str | None, typer.Option(help="Author recorded in the history (default: your user name).", show_default=False)
+]
 Cluster = Annotated[
     str | None,
-    typer.Option(metavar="ADDRESS", help="A Dask scheduler, such as tcp://host:8786, or local.", show_default=False),
+    typer.Option(metavar="ADDRESS", help="Dask scheduler, such as tcp://host:8786, or local.", show_default=False),
 ]
 Pictures = Annotated[
     Path | None,
     typer.Option(
-        metavar="FOLDER", help="Where the collection's pictures lie; one made here knows it.", show_default=False
+        metavar="FOLDER", help="Folder of the pictures, if the collection was made elsewhere.", show_default=False
     ),
 ]
 Encoder = Annotated[
     Path | None,
-    typer.Option(
-        metavar="MODEL", help="The .onnx model that described it; one made here knows it.", show_default=False
-    ),
+    typer.Option(metavar="MODEL", help="The .onnx model of its pictures, if made elsewhere.", show_default=False),
 ]
 Strict = Annotated[bool, typer.Option("--strict", help="Stop at the first row that cannot be used.")]
 
@@ -124,7 +124,7 @@ def main() -> None:
 
 
 def _faults(path: Path) -> list[str]:
-    """What is wrong with a collection, in sentences."""
+    """The faults of a collection, in sentences."""
     from nearsay.collection.doctor import checkup
     from nearsay.errors import NearsayError
 
@@ -134,8 +134,8 @@ def _faults(path: Path) -> list[str]:
         return [str(error)]
 
 
-def _version(asked: bool) -> None:
-    if asked:
+def _version(requested: bool) -> None:
+    if requested:
         from nearsay import __version__
 
         print_lines(f"nearsay {__version__}")
@@ -151,8 +151,8 @@ def _options(
     pass
 
 
-def person(who: str | None) -> str:
-    """The name for the history."""
+def author(who: str | None) -> str:
+    """The author for the history."""
     if who is not None:
         return who
     try:
@@ -161,16 +161,16 @@ def person(who: str | None) -> str:
         return ""
 
 
-def tell_problems(problems: list[Problem]) -> None:
-    """Every row that was left out and why, on stderr."""
-    for problem in problems[:PROBLEMS_TOLD]:
+def print_problems(problems: list[Problem]) -> None:
+    """Print every row that was left out, and why, on stderr."""
+    for problem in problems[:PROBLEMS_SHOWN]:
         print_errors(problem)
-    if len(problems) > PROBLEMS_TOLD:
-        print_errors(f"… and {len(problems) - PROBLEMS_TOLD:,} more; --json lists them all.")
+    if len(problems) > PROBLEMS_SHOWN:
+        print_errors(f"… and {len(problems) - PROBLEMS_SHOWN:,} more; --json lists them all.")
 
 
 def facts_table(title: str, facts: dict[str, Any]) -> Table:
-    """A table of names and what there is to say of each."""
+    """A table of names and values."""
     table = empty_table(title, "", "")
     for name, fact in facts.items():
         table.add_row(name, str(fact))

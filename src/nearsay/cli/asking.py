@@ -1,15 +1,15 @@
-"""Commands that ask a collection and leave it as it is, unless told to keep the answers."""
+"""Commands that query a collection; ``label --add`` also adds to it."""
 
 from __future__ import annotations
 
 import os
-from dataclasses import replace
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from nearsay.cli.app import Cluster, Collection, Encoder, Pictures, Strict, Who, app, count, person, tell_problems
+from nearsay.cli.app import Cluster, Collection, Encoder, Pictures, Strict, Who, app, author, count, print_problems
 from nearsay.cli.building import Header, IdColumn, Source
 from nearsay.core.terminal import (
     FAILED,
@@ -24,23 +24,20 @@ from nearsay.core.terminal import (
 from nearsay.errors import InputError
 
 if TYPE_CHECKING:
-    from rich.table import Table
-
     from nearsay.collection.answers import Answer
-    from nearsay.collection.ingest.batches import Batch
 
 PANEL = "Ask it"
-# Answers that a terminal shows; a file has them all.
+# Answers shown in a terminal; a file has them all.
 SHOWN = 30
-# Tables that are answered file by file: those of a folder, and of its partitions.
+# Tables that are labeled file by file: those of a folder, and of its partitions.
 PARTS = ("*.parquet", "*=*/**/*.parquet")
 
 Format = Annotated[str | None, typer.Option(help="csv, jsonl, parquet, xmp, label-studio or fiftyone.")]
-Overwrite = Annotated[bool, typer.Option("--overwrite", help="Replace what is there.")]
+Overwrite = Annotated[bool, typer.Option("--overwrite", help="Replace existing files.")]
 BesidePictures = Annotated[
-    bool, typer.Option("--beside-pictures", help="Write XMP sidecars beside the pictures, instead of --out.")
+    bool, typer.Option("--beside-pictures", help="Write XMP sidecars next to the pictures, instead of --out.")
 ]
-Most = Annotated[int, typer.Option("-n", min=1, help="How many at most.")]
+Most = Annotated[int, typer.Option("-n", min=1, help="Maximum number of lines.")]
 
 
 @app.command(rich_help_panel=PANEL)
@@ -48,16 +45,16 @@ def label(
     path: Collection,
     src: Source,
     accuracy: Annotated[
-        float | None, typer.Option(min=0, max=1, help="How often hedged answers are to be right; 0.9 if left out.")
+        float | None, typer.Option(min=0, max=1, help="Required accuracy of hedged answers (default: 0.9).")
     ] = None,
-    keywords: Annotated[int, typer.Option(min=0, help="Keywords for each item, at most.")] = 5,
+    keywords: Annotated[int, typer.Option(min=0, help="Maximum number of keywords per item.")] = 5,
     out: Annotated[
-        Path | None, typer.Option("-o", "--out", help="A file for the answers; for xmp a folder.", show_default=False)
+        Path | None, typer.Option("-o", "--out", help="File for the answers; for xmp a folder.", show_default=False)
     ] = None,
     format: Format = None,
     beside_pictures: BesidePictures = False,
     overwrite: Overwrite = False,
-    add: Annotated[bool, typer.Option("--add", help="Keep the items, with labels that wait to be confirmed.")] = False,
+    add: Annotated[bool, typer.Option("--add", help="Add the items, with labels that wait to be confirmed.")] = False,
     encoder: Encoder = None,
     id_column: IdColumn = None,
     header: Header = None,
@@ -66,12 +63,12 @@ def label(
     cluster: Cluster = None,
     as_json: AsJson = False,
 ) -> None:
-    """Say what new items are: class, probability, record, hedged label, keywords, and the neighbors that say so.
+    """Label new items: class, probability, record, hedged label, keywords, and the neighbors as evidence.
 
     The ending of --out chooses the format: csv, jsonl, parquet. --format xmp writes sidecars of pictures into the
-    folder --out, --beside-pictures beside the pictures, which are never touched. A folder of Parquet files is answered
-    file by file, into the folder --out: after an interruption the same command goes on where it was, and --cluster
-    shares the files out.
+    folder --out, --beside-pictures next to the pictures, which are never changed. A folder of Parquet files is labeled
+    file by file, into the folder --out: after an interruption the same command continues, and --cluster
+    distributes the files.
 
     \b
     Examples:
@@ -93,36 +90,21 @@ def label(
         return
     _check_out(out, format, beside_pictures)
     if out is None and not beside_pictures and (format is not None or overwrite):
-        raise InputError("--format and --overwrite are about the file that is written: name it with --out.")
-    from nearsay.collection.export.answer_exports import export_answers
-    from nearsay.collection.indexing import asked_source, new_rows
+        raise InputError("--format and --overwrite concern the file that is written: name it with --out.")
+    from nearsay.collection.labeling import label_source
     from nearsay.collection.live import LiveCollection
 
-    answers: list[Answer] = []
-    paths: list[str] = []
-    failed = False
-    with LiveCollection.open(path, read_only=not add, encoder=encoder) as collection:
-        with show_rows(f"Asking about {src.name}") as tell:
-            source = asked_source(collection, src, id_column=id_column, header=header, strict=strict, on_progress=tell)
-            asked = [new_rows(collection, src, source, strict=strict)] if add else source
-            for batch in asked:
-                if not len(batch):
-                    continue
-                said = collection.label(batch.X, accuracy=accuracy, n_keywords=keywords, ids=batch.ids)
-                paths_of = (details.get("path") for details in batch.details)
-                answers += [replace(answer, path=place) for answer, place in zip(said, paths_of, strict=True)]
-        tell_problems(source.problems)
-        if out is not None or beside_pictures:
-            pictures = src if src.is_dir() else src.parent
-            written = export_answers(
-                answers, out, format=format, overwrite=overwrite, pictures=pictures, beside_pictures=beside_pictures
-            )
-            tell_problems(written.problems)
-            paths, failed = [str(each) for each in written.paths], bool(written.problems)
-        for batch in asked if add and answers else ():
-            _keep(collection, batch, answers, person(who))
+    opened = LiveCollection.open(path, read_only=not add, encoder=encoder)
+    with opened as collection, show_rows(f"Labeling {src.name}") as report:
+        labeled = label_source(
+            collection, src, out, accuracy=accuracy, n_keywords=keywords, format=format, overwrite=overwrite,
+            beside_pictures=beside_pictures, add=add, who=author(who), id_column=id_column, header=header,
+            strict=strict, on_progress=report,
+        )  # fmt: skip
+    print_problems([*labeled.problems, *labeled.exported.problems])
+    answers, paths = labeled.answers, [str(each) for each in labeled.exported.paths]
     if as_json:
-        problems = [problem.to_dict() for problem in source.problems]
+        problems = [problem.to_dict() for problem in labeled.problems]
         print_json({"answers": [answer.to_dict() for answer in answers], "problems": problems, "written": paths})
     elif out is None and not beside_pictures:
         print_parts(*_answers(answers))
@@ -130,7 +112,7 @@ def label(
         print_lines(f"{count(len(answers), 'answer')} in {_places(paths, out)}.")
     if add and not as_json:
         print_parts(f"{count(len(answers), 'item')} added; their labels wait: nearsay confirm, or nearsay correct.")
-    if source.problems or failed:
+    if labeled.problems or labeled.exported.problems:
         raise typer.Exit(FAILED)
 
 
@@ -144,23 +126,25 @@ def mistakes(path: Collection, n: Most = 20, as_json: AsJson = False) -> None:
     """
     from nearsay.collection.live import LiveCollection
 
-    with LiveCollection.open(path, read_only=True) as collection, show_progress("Asking every item's neighbors"):
-        found = collection.likely_mistakes(n)
-    if as_json:
-        print_json([each.to_dict() for each in found])
-        return
-    table = empty_table("Likely mistakes", "item", "labeled", "p", "suggested", "p ", numbers=("p", "p "))
-    for each in found:
-        probabilities = f"{each.probability:.2f}", f"{each.suggested_probability:.2f}"
-        table.add_row(each.id, each.label, probabilities[0], each.suggested, probabilities[1])
-    print_parts(table if found else "No label is contradicted by its neighbors.")
+    with (
+        LiveCollection.open(path, read_only=True) as collection,
+        show_progress("Comparing every item to its neighbors"),
+    ):
+        items = collection.likely_mistakes(n)
+    _show_list(
+        "Likely mistakes", items, ("item", "labeled", "p", "suggested", "p "), ("p", "p "),
+        lambda item: (
+            item.id, item.label, f"{item.probability:.2f}", item.suggested, f"{item.suggested_probability:.2f}"
+        ),
+        "No label is contradicted by its neighbors.", as_json,
+    )  # fmt: skip
 
 
 @app.command(rich_help_panel=PANEL)
 def duplicates(
     path: Collection,
     distance: Annotated[
-        float | None, typer.Option(min=0, help="Pairs up to this far apart; those far nearer than usual if left out.")
+        float | None, typer.Option(min=0, help="Maximum distance of a pair (default: far nearer than usual).")
     ] = None,
     across: Annotated[
         str | None, typer.Option(help="Only pairs that differ in this column of the source, such as a split.")
@@ -178,16 +162,15 @@ def duplicates(
     from nearsay.collection.live import LiveCollection
 
     with LiveCollection.open(path, read_only=True) as collection, show_progress("Comparing all items"):
-        found = collection.near_duplicates(distance, across=across)
-    if as_json:
-        print_json([each.to_dict() for each in found[:n]])
-        return
-    table = empty_table("Near-duplicates", "item", "other", "apart", "labels", numbers=("apart",))
-    for each in found[:n]:
-        labels = dict.fromkeys(name or "no label" for name in (each.label, each.other_label))
-        table.add_row(each.id, each.other, f"{each.distance:.3g}", ", ".join(labels))
-    more = [f"… and {len(found) - n:,} more; -n shows them."] if len(found) > n else []
-    print_parts(*([table, *more] if found else ["No two items are nearly the same."]))
+        pairs = collection.near_duplicates(distance, across=across)
+    _show_list(
+        "Near-duplicates", pairs[:n], ("item", "other", "apart", "labels"), ("apart",),
+        lambda pair: (
+            pair.id, pair.other, f"{pair.distance:.3g}",
+            ", ".join(dict.fromkeys(name or "no label" for name in (pair.label, pair.other_label))),
+        ),
+        "No two items are nearly the same.", as_json, n_more=max(0, len(pairs) - n),
+    )  # fmt: skip
 
 
 @app.command("next", rich_help_panel=PANEL)
@@ -200,15 +183,34 @@ def label_next(path: Collection, n: Most = 10, as_json: AsJson = False) -> None:
     """
     from nearsay.collection.live import LiveCollection
 
-    with LiveCollection.open(path, read_only=True) as collection, show_progress("Asking about items without a vote"):
-        found = collection.label_next(n)
+    with LiveCollection.open(path, read_only=True) as collection, show_progress("Labeling the unlabeled items"):
+        items = collection.label_next(n)
+    _show_list(
+        "To label next", items, ("item", "perhaps", "p", "novelty"), ("p", "novelty"),
+        lambda item: (item.id, item.guess, f"{item.probability:.2f}", _two_digits(item.novelty)),
+        "Every item has a label that counts.", as_json,
+    )  # fmt: skip
+
+
+def _show_list(
+    title: str,
+    items: Sequence[Any],
+    columns: Sequence[str],
+    numbers: tuple[str, ...],
+    cells: Callable[[Any], Sequence[str]],
+    empty: str,
+    as_json: bool,
+    n_more: int = 0,
+) -> None:
+    """Print a line for each item, or a sentence where there is none."""
     if as_json:
-        print_json([each.to_dict() for each in found])
+        print_json([item.to_dict() for item in items])
         return
-    table = empty_table("To label next", "item", "perhaps", "p", "novelty", numbers=("p", "novelty"))
-    for each in found:
-        table.add_row(each.id, each.guess, f"{each.probability:.2f}", _two_digits(each.novelty))
-    print_parts(table if found else "Every item has a label that counts.")
+    table = empty_table(title, *columns, numbers=numbers)
+    for item in items:
+        table.add_row(*cells(item))
+    more = [f"… and {n_more:,} more; -n shows them."] if n_more else []
+    print_parts(*([table, *more] if items else [empty]))
 
 
 @app.command(rich_help_panel=PANEL)
@@ -216,9 +218,7 @@ def export(
     path: Collection,
     out: Annotated[
         Path | None,
-        typer.Option(
-            "-o", "--out", help="A file; its ending chooses the format. For xmp a folder.", show_default=False
-        ),
+        typer.Option("-o", "--out", help="File; its ending chooses the format. For xmp a folder.", show_default=False),
     ] = None,
     format: Format = None,
     beside_pictures: BesidePictures = False,
@@ -228,7 +228,7 @@ def export(
 ) -> None:
     """Write the items with their labels and keywords for spreadsheets, programs, photo managers or labeling tools.
 
-    --format xmp writes sidecars of pictures into the folder --out, --beside-pictures beside the pictures.
+    --format xmp writes sidecars of pictures into the folder --out, --beside-pictures next to the pictures.
 
     \b
     Examples:
@@ -236,21 +236,21 @@ def export(
       nearsay export birds.nearsay -o sidecars --format xmp
     """
     from nearsay.collection.export.item_exports import export_items
-    from nearsay.collection.ingest.pictures import picture_folder
+    from nearsay.collection.ingest.picture_files import picture_folder
     from nearsay.collection.live import LiveCollection
 
     _check_out(out, format, beside_pictures)
     if out is None and not beside_pictures:
-        raise InputError("Name the file to write with --out, or say --beside-pictures for XMP sidecars.")
+        raise InputError("Name the file to write with --out, or use --beside-pictures for XMP sidecars.")
     with LiveCollection.open(path, read_only=True, pictures=pictures) as collection:
         if beside_pictures and picture_folder(collection.store, None) is None:
             raise InputError(
-                f"It is not known where the pictures of {path} lie on this machine. Name their folder with --pictures,"
+                f"The folder of the pictures of {path} is not known on this machine. Name it with --pictures,"
                 " or write sidecars into a folder: --format xmp --out FOLDER."
             )
         written = export_items(collection, out, format=format, overwrite=overwrite, beside_pictures=beside_pictures)
         n_items = len(collection)
-    tell_problems(written.problems)
+    print_problems(written.problems)
     paths = [str(each) for each in written.paths]
     if as_json:
         print_json({"items": n_items, "written": paths, "problems": [each.to_dict() for each in written.problems]})
@@ -261,28 +261,28 @@ def export(
 
 
 def _check_out(out: Path | None, format: str | None, beside_pictures: bool) -> None:
-    """Where sidecars go is said in one of two ways."""
+    """Sidecars go either into a folder, or next to the pictures."""
     if beside_pictures and (out is not None or format not in (None, "xmp")):
         raise InputError(
-            "--beside-pictures writes XMP sidecars (xmp) beside the pictures: leave --out and other formats out."
+            "--beside-pictures writes XMP sidecars (xmp) next to the pictures: leave --out and other formats out."
         )
     if not beside_pictures and (
         (format is None and out is not None and out.suffix.lower() == ".xmp") or (format == "xmp" and out is None)
     ):
         raise InputError(
-            "XMP sidecars are one file for each picture: name a folder with --out and --format xmp, or say"
+            "XMP sidecars are one file for each picture: name a folder with --out and --format xmp, or use"
             " --beside-pictures."
         )
 
 
 def _places(paths: list[str], out: Path | None) -> str:
-    """What was written, in words: a file, or how many in which folder."""
+    """The files that were written, in words."""
     if len(paths) == 1 and out is not None:
         return paths[0]
     if out is not None:
         return f"{count(len(paths), 'file')} in {out}"
     folder = f" in {os.path.commonpath([Path(path).parent for path in paths])}" if paths else ""
-    return f"{count(len(paths), 'file')} beside the pictures{folder}"
+    return f"{count(len(paths), 'file')} next to the pictures{folder}"
 
 
 def _label_parts(
@@ -294,41 +294,33 @@ def _label_parts(
     settings: dict[str, Any],
     refused: dict[str, bool],
 ) -> None:
-    """Answer about a folder of Parquet files, file by file."""
+    """Label a folder of Parquet files, file by file."""
     from nearsay.collection.labeling_parts import label_parts
     from nearsay.neighbors.sharded.workers import named_cluster
 
     given = [name for name, is_given in refused.items() if is_given]
     if out is None or given:
         raise InputError(
-            f"A folder of Parquet files is answered file by file into another folder: {' and '.join(given)} cannot be"
+            f"A folder of Parquet files is labeled file by file into another folder: {' and '.join(given)} cannot be"
             " used with it."
             if given
-            else "A folder of Parquet files is answered file by file into another folder: name it with --out."
+            else "A folder of Parquet files is labeled file by file into another folder: name it with --out."
         )
-    with show_rows(f"Asking about {src.name}") as tell:
-        found = label_parts(path, src, out, cluster=named_cluster(cluster), on_progress=tell, **settings)
-    tell_problems(found.problems)
+    with show_rows(f"Labeling {src.name}") as report:
+        labeled = label_parts(path, src, out, cluster=named_cluster(cluster), on_progress=report, **settings)
+    print_problems(labeled.problems)
     if as_json:
-        problems = [problem.to_dict() for problem in found.problems]
-        told = {"written": found.paths, "answers": found.n_answers, "kept": found.n_kept, "problems": problems}
-        print_json(told)
+        problems = [problem.to_dict() for problem in labeled.problems]
+        counts = {"answers": labeled.n_answers, "kept": labeled.n_kept}
+        print_json({"written": labeled.paths, **counts, "problems": problems})
     else:
-        kept = f", {count(found.n_kept, 'file')} of them from before" if found.n_kept else ""
-        print_lines(f"{count(found.n_answers, 'answer')} in {count(len(found.paths), 'file')} in {out}{kept}.")
-    if found.problems:
+        kept = f", {count(labeled.n_kept, 'file')} of them from before" if labeled.n_kept else ""
+        print_lines(f"{count(labeled.n_answers, 'answer')} in {count(len(labeled.paths), 'file')} in {out}{kept}.")
+    if labeled.problems:
         raise typer.Exit(FAILED)
 
 
-def _keep(collection: Any, rows: Batch, answers: list[Answer], who: str) -> None:
-    """Add the items that were asked about, with the machine's labels, in one event."""
-    words = [[each.word for each in answer.keywords] or None for answer in answers]
-    labels = [answer.label for answer in answers]
-    collection.add(rows.ids, rows.X, labels, words, details=rows.details, by="machine", who=who)
-
-
 def _answers(answers: list[Answer]) -> list[Any]:
-    table: Table
     hedged = any(answer.node is not None for answer in answers)
     worded = any(answer.keywords for answer in answers)
     columns = ["item", "says", "p", "right before", *["sure of"] * hedged, *["keywords"] * worded, "novelty"]

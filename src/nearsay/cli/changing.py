@@ -1,4 +1,4 @@
-"""Commands that change a collection, one event each, and show what was changed."""
+"""Commands that change a collection, one event each, and print the change."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ from typing import Annotated, Any
 
 import typer
 
-from nearsay.cli.app import Collection, Ids, Who, app, count, person
+from nearsay.cli.app import Collection, Ids, Who, app, author, count
 from nearsay.core.terminal import AsJson, print_json, print_lines
 from nearsay.errors import InputError, NotSure
 
@@ -17,17 +17,17 @@ CORRECTED = ("label", "keywords", "confirmed")
 @app.command(rich_help_panel=PANEL)
 def correct(
     path: Collection,
-    id: Annotated[str, typer.Argument(metavar="ID", help="The item.", show_default=False)],
+    id: Annotated[str, typer.Argument(metavar="ID", help="Item.", show_default=False)],
     label: Annotated[
-        str | None, typer.Argument(metavar="[LABEL]", help='Its label; "" takes it away.', show_default=False)
+        str | None, typer.Argument(metavar="[LABEL]", help='New label; "" removes it.', show_default=False)
     ] = None,
     keywords: Annotated[
-        str | None, typer.Option(help='Its keywords, separated by commas; "" takes them away.', show_default=False)
+        str | None, typer.Option(help='New keywords, comma-separated; "" removes them.', show_default=False)
     ] = None,
     who: Who = None,
     as_json: AsJson = False,
 ) -> None:
-    """Give an item the right label, the right keywords, or both in one event; it counts in the next answer.
+    """Correct the label or the keywords of an item, or both in one event; the next answer uses them.
 
     \b
     Examples:
@@ -38,30 +38,30 @@ def correct(
     from nearsay.collection.live import LiveCollection
 
     if label is None and keywords is None:
-        raise InputError(f"Say what {id!r} is: a label, --keywords, or both.")
+        raise InputError(f"Name a label for {id!r}, --keywords, or both.")
     words = None if keywords is None else [word.strip() for word in keywords.split(",") if word.strip()]
     with LiveCollection.open(path) as collection:
         before = collection.store.item(id)
         if label is None:
-            event = collection.set_keywords([id], [words], who=person(who))
+            event = collection.set_keywords([id], [words], who=author(who))
         else:
-            event = collection.relabel([id], [label], None if words is None else [words], who=person(who))
+            event = collection.relabel([id], [label], None if words is None else [words], who=author(who))
         after = collection.store.item(id)
     given = [name for name, value in (("label", label), ("keywords", words)) if value is not None]
-    told = [_changed(before, after, name) for name in given]
+    changes = [_changed(before, after, name) for name in given]
     kept = {name: {each: item[each] for each in CORRECTED} for name, item in (("before", before), ("after", after))}
-    _show(as_json, event, f"{id}: {', '.join(told)}.", id=id, **kept)
+    _show(as_json, event, f"{id}: {', '.join(changes)}.", id=id, **kept)
 
 
 @app.command(rich_help_panel=PANEL)
 def confirm(
     path: Collection,
     ids: Annotated[list[str] | None, typer.Argument(metavar="[ID]...", help="Items.", show_default=False)] = None,
-    everything: Annotated[bool, typer.Option("--all", help="Every label that waits.")] = False,
+    everything: Annotated[bool, typer.Option("--all", help="Every unconfirmed label.")] = False,
     who: Who = None,
     as_json: AsJson = False,
 ) -> None:
-    """Agree with labels that a machine gave, so that they vote.
+    """Confirm labels that a model suggested, so that they vote.
 
     \b
     Examples:
@@ -71,17 +71,17 @@ def confirm(
     from nearsay.collection.live import LiveCollection
 
     if bool(ids) == everything:
-        raise InputError("Name the items to confirm, or say --all.")
+        raise InputError("Name the items to confirm, or use --all.")
     with LiveCollection.open(path) as collection:
         if everything:
             ids = [item["id"] for item in collection.store.page(n=collection.store.n_rows, confirmed=False)]
-        event = collection.confirm(ids or [], who=person(who)) if ids else collection.version
+        event = collection.confirm(ids or [], who=author(who)) if ids else collection.version
     _show(as_json, event, f"{count(len(ids or []), 'label')} confirmed.", ids=ids)
 
 
 @app.command(rich_help_panel=PANEL)
 def forget(path: Collection, ids: Ids, who: Who = None, as_json: AsJson = False) -> None:
-    """Take items out of a collection; undo brings them back.
+    """Remove items from a collection; undo brings them back.
 
     \b
     Example:
@@ -90,7 +90,7 @@ def forget(path: Collection, ids: Ids, who: Who = None, as_json: AsJson = False)
     from nearsay.collection.live import LiveCollection
 
     with LiveCollection.open(path) as collection:
-        event = collection.forget(ids, who=person(who))
+        event = collection.forget(ids, who=author(who))
     _show(as_json, event, f"{count(len(ids), 'item')} forgotten.", ids=ids)
 
 
@@ -98,15 +98,16 @@ def forget(path: Collection, ids: Ids, who: Who = None, as_json: AsJson = False)
 def undo(
     path: Collection,
     event: Annotated[
-        int | None, typer.Argument(metavar="[EVENT]", help="Its number; the last one if left out.", show_default=False)
+        int | None,
+        typer.Argument(metavar="[EVENT]", help="Number of the event (default: the last one).", show_default=False),
     ] = None,
-    yes: Annotated[bool, typer.Option("--yes", help="Also if that takes several items out.")] = False,
+    yes: Annotated[bool, typer.Option("--yes", help="Even if that removes several items.")] = False,
     who: Who = None,
     as_json: AsJson = False,
 ) -> None:
-    """Take back the last change, or the one of a number that the history shows. It is an event itself.
+    """Undo the last change, or the one with a number that the history shows. An undo is an event itself.
 
-    To take back an undo is to do the thing again. What takes several items out, such as taking back an index, needs
+    To undo an undo is to redo the change. An undo that removes several items, such as that of an index, needs
     --yes, and is refused while later events changed these items.
 
     \b
@@ -117,21 +118,21 @@ def undo(
 
     with LiveCollection.open(path) as collection:
         try:
-            number = collection.undo(event, sure=yes, who=person(who))
+            number = collection.undo(event, sure=yes, who=author(who))
         except NotSure as error:
-            raise InputError(f"{error.what} Say --yes if that is meant.") from error
+            raise InputError(f"{error.what} Use --yes to do it.") from error
         done = collection.history(number - 1)[0]
-        taken_back = next(each for each in collection.history((done.undoes or 1) - 1) if each.number == done.undoes)
-    _show(as_json, number, f"Taken back: {taken_back}", undone=taken_back.to_dict())
+        undone = next(each for each in collection.history((done.undoes or 1) - 1) if each.number == done.undoes)
+    _show(as_json, number, f"Undone: {undone}", undone=undone.to_dict())
 
 
 @app.command(rich_help_panel=PANEL)
 def history(
     path: Collection,
-    n: Annotated[int, typer.Option("-n", min=1, help="How many, from the newest.")] = 20,
+    n: Annotated[int, typer.Option("-n", min=1, help="Number of events, from the newest.")] = 20,
     as_json: AsJson = False,
 ) -> None:
-    """Show who changed what, and when, the newest first.
+    """List the changes, with author and time, the newest first.
 
     \b
     Example:
@@ -148,14 +149,14 @@ def history(
 
 
 def _changed(before: dict[str, Any], after: dict[str, Any], name: str) -> str:
-    """What became of the label or the keywords of an item."""
+    """The change of the label or the keywords of an item, in words."""
     if (before[name] or None) != (after[name] or None):
-        return f"{_said(before, name)} → {_said(after, name)}"
+        return f"{_value(before, name)} → {_value(after, name)}"
     confirmed = name == "label" and after["label"] and not before["confirmed"]
-    return f"{_said(after, name)} {'confirmed' if confirmed else 'as before'}"
+    return f"{_value(after, name)} {'confirmed' if confirmed else 'as before'}"
 
 
-def _said(item: dict[str, Any], name: str) -> str:
+def _value(item: dict[str, Any], name: str) -> str:
     value = item[name]
     return f"no {name}" if not value else repr(value) if isinstance(value, str) else ", ".join(value)
 

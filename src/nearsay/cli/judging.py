@@ -1,4 +1,4 @@
-"""Commands that say how good a collection's answers are, and whether it and the installation are whole."""
+"""Commands that evaluate a collection, and check it and the installation."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from nearsay.cli.app import Cluster, Collection, Encoder, Pictures, app, facts_table, tell_problems
+from nearsay.cli.app import Cluster, Collection, Encoder, Pictures, app, facts_table, print_problems
 from nearsay.core.terminal import (
     FAILED,
     AsJson,
@@ -31,48 +31,48 @@ CONFUSED_SHOWN = 5
 def evaluate(
     path: Collection,
     holdout: Annotated[
-        str | None, typer.Option(help="A share to hold out, such as 0.2, or a table or folder of labeled items.")
+        str | None, typer.Option(help="Share to hold out, such as 0.2, or a table or folder of labeled items.")
     ] = None,
-    accuracy: Annotated[float, typer.Option(min=0, max=1, help="How often hedged answers are to be right.")] = 0.95,
-    seed: Annotated[int, typer.Option(min=0, help="Which items are held out.")] = 0,
-    report: Annotated[Path | None, typer.Option(help="Write a page, report.html.", show_default=False)] = None,
-    overwrite: Annotated[bool, typer.Option("--overwrite", help="Replace a report that is there.")] = False,
+    accuracy: Annotated[float, typer.Option(min=0, max=1, help="Required accuracy of hedged answers.")] = 0.95,
+    seed: Annotated[int, typer.Option(min=0, help="Seed that chooses the items held out.")] = 0,
+    report: Annotated[Path | None, typer.Option(help="HTML file for a report.", show_default=False)] = None,
+    overwrite: Annotated[bool, typer.Option("--overwrite", help="Replace an existing report.")] = False,
     pictures: Pictures = None,
     encoder: Encoder = None,
     cluster: Cluster = None,
     as_json: AsJson = False,
 ) -> None:
-    """Say how good the answers are: every item answered by all others, or items held out.
+    """Measure how good the answers are: of every item by all others, or of items held out.
 
     \b
     Examples:
       nearsay evaluate birds.nearsay
       nearsay evaluate birds.nearsay --holdout 0.2 --report report.html
     """
-    from nearsay.collection.evaluation.evaluate import evaluate as judge
+    from nearsay.collection.evaluation.evaluate import evaluate as evaluate_collection
     from nearsay.collection.evaluation.evaluate import evaluation_report
-    from nearsay.collection.indexing import asked_source
+    from nearsay.collection.indexing import query_source
     from nearsay.collection.live import LiveCollection
     from nearsay.neighbors.sharded.workers import named_cluster
 
     named = {"pictures": pictures, "encoder": encoder}
-    with LiveCollection.open(path, read_only=True, **named) as collection, show_rows("Judging answers") as tell:
+    with LiveCollection.open(path, read_only=True, **named) as collection, show_rows("Evaluating") as report_progress:
         held: Any = _share(holdout)
         if isinstance(held, Path):
-            held = asked_source(collection, held)
-        asked: dict[str, Any] = {"holdout": held, "accuracy": accuracy, "seed": seed, "on_progress": tell}
+            held = query_source(collection, held)
+        settings = {"holdout": held, "accuracy": accuracy, "seed": seed, "on_progress": report_progress}
         if cluster is not None:
-            asked["cluster"] = named_cluster(cluster)
+            settings["cluster"] = named_cluster(cluster)
         if report is None:
-            found = judge(collection, **asked)
+            summary = evaluate_collection(collection, **settings)
         else:
-            found = evaluation_report(collection, report, overwrite=overwrite, **asked)
+            summary = evaluation_report(collection, report, overwrite=overwrite, **settings)
     problems = getattr(held, "problems", [])
-    tell_problems(problems)
+    print_problems(problems)
     if as_json:
-        print_json({**found, "report": None if report is None else str(report)})
+        print_json({**summary, "report": None if report is None else str(report)})
     else:
-        print_parts(*_judged(found))
+        print_parts(*_evaluation(summary))
         if report is not None:
             print_lines(f"The report is in {report}")
     if problems:
@@ -82,13 +82,13 @@ def evaluate(
 @app.command(rich_help_panel=PANEL)
 def doctor(
     path: Annotated[
-        Path | None, typer.Argument(metavar="[COLLECTION]", help="A collection to look at.", show_default=False)
+        Path | None, typer.Argument(metavar="[COLLECTION]", help="Collection to check.", show_default=False)
     ] = None,
     as_json: AsJson = False,
 ) -> None:
-    """Look a collection over: checksums, log, tables against a rebuild; or, without one, what is installed here.
+    """Check a collection: checksums, log, tables against a rebuild; or, without one, list what is installed.
 
-    The exit code is 1 where something is wrong with the collection.
+    The exit code is 1 if the collection has faults.
 
     \b
     Examples:
@@ -96,27 +96,28 @@ def doctor(
       nearsay doctor birds.nearsay
     """
     if path is not None:
-        _look_over(path, as_json)
+        _check_collection(path, as_json)
         return
     from nearsay.reports.installation import describe_installation
 
-    found = describe_installation()
+    installed = describe_installation()
     if as_json:
-        print_json(found)
+        print_json(installed)
     else:
-        print_parts(_installation_table(found), _extras_table(found["extras"]), _data_sets_table(found["data_sets"]))
+        extras, data_sets = _extras_table(installed["extras"]), _data_sets_table(installed["data_sets"])
+        print_parts(_installation_table(installed), extras, data_sets)
 
 
-def _look_over(path: Path, as_json: bool) -> None:
+def _check_collection(path: Path, as_json: bool) -> None:
     from nearsay.collection.doctor import checkup
 
-    with show_progress("Reading everything"):
-        found = checkup(path)
+    with show_progress("Checking integrity"):
+        result = checkup(path)
     if as_json:
-        print_json(found.to_dict())
+        print_json(result.to_dict())
     else:
-        print_lines(found)
-    if not found.ok:
+        print_lines(result)
+    if not result.ok:
         raise typer.Exit(FAILED)
 
 
@@ -132,48 +133,49 @@ def _share(holdout: str | None) -> Path | float | None:
     return path
 
 
-def _judged(found: dict[str, Any]) -> list[Any]:
+def _evaluation(summary: dict[str, Any]) -> list[Any]:
     facts: dict[str, str] = {}
-    if found.get("accuracy") is not None:
+    if summary.get("accuracy") is not None:
         facts |= {
-            "right": f"{found['n_right']:,} of {found['n_items']:,} ({found['accuracy']:.1%})",
-            "mean log posterior": f"{found['mean_log_posterior']:.4f}",
-            "calibration error": f"{found['calibration_error']:.3f}",
+            "right": f"{summary['n_right']:,} of {summary['n_items']:,} ({summary['accuracy']:.1%})",
+            "mean log posterior": f"{summary['mean_log_posterior']:.4f}",
+            "calibration error": f"{summary['calibration_error']:.3f}",
         }
-    hedging = found.get("hedging")
+    hedging = summary.get("hedging")
     if hedging and hedging.get("said"):
-        said = hedging["said"]
+        reached = hedging["said"]
         facts["hedged"] = (
-            f"asked {said['asked']:g}: right {said['accuracy']:.1%}, gain {said['gain']:.2f} of what a leaf tells"
+            f"requested {reached['asked']:g}: right {reached['accuracy']:.1%},"
+            f" information gain {reached['gain']:.2f} of a leaf's"
         )
-    words = found.get("keywords")
+    words = summary.get("keywords")
     if words:
         facts["keywords"] = ", ".join(f"{name} {_figure(value)}" for name, value in words.items())
     parts: list[Any] = [facts_table("How good the answers are", facts)]
-    confused = found.get("confused") or []
+    confused = summary.get("confused") or []
     if confused:
         table = empty_table("Most often confused", "really", "said", "times", numbers=("times",))
         for pair in confused[:CONFUSED_SHOWN]:
             table.add_row(*(str(value) for value in list(pair.values())[:3]))
         parts.append(table)
-    return [*parts, *(f"· {note}" for note in [found["how"], *found.get("notes", [])])]
+    return [*parts, *(f"· {note}" for note in [summary["how"], *summary.get("notes", [])])]
 
 
 def _figure(value: Any) -> str:
     return f"{value:.3g}" if isinstance(value, float) else str(value)
 
 
-def _installation_table(found: dict[str, Any]) -> Table:
-    products = ", ".join(f"{b['internal_api']} {b['version']} ({b['num_threads']} threads)" for b in found["blas"])
+def _installation_table(installed: dict[str, Any]) -> Table:
+    products = ", ".join(f"{b['internal_api']} {b['version']} ({b['num_threads']} threads)" for b in installed["blas"])
     return facts_table(
-        f"nearsay {found['nearsay']}",
+        f"nearsay {installed['nearsay']}",
         {
-            "python": f"{found['python']} on {found['platform']}",
-            "cores": f"{found['cores']}, of which nearsay uses {found['threads']}",
+            "python": f"{installed['python']} on {installed['platform']}",
+            "cores": f"{installed['cores']}, of which nearsay uses {installed['threads']}",
             "matrix products": products or "no library that threadpoolctl knows",
-            "rows ruled out": _products(found["products"]),
-            "graphics card": _card(found["card"]),
-            "packages": ", ".join(f"{name} {version or 'missing'}" for name, version in found["packages"].items()),
+            "rows ruled out": _products(installed["products"]),
+            "graphics card": _card(installed["card"]),
+            "packages": ", ".join(f"{name} {version or 'missing'}" for name, version in installed["packages"].items()),
         },
     )
 
@@ -204,7 +206,7 @@ def _extras_table(extras: dict[str, dict[str, str | None]]) -> Table:
 
 
 def _data_sets_table(data_sets: dict[str, Any]) -> Table:
-    table = empty_table("Data sets and taxonomies", "name", "found in")
+    table = empty_table("Data sets and taxonomies", "name", "folder")
     nowhere = f"not in {' or '.join(data_sets['looked_in'])}"
     for name, place in data_sets["found"].items():
         table.add_row(name, place or nowhere)

@@ -1,4 +1,4 @@
-"""Commands about nearsay itself: the papers' figures, and how fast it is here."""
+"""Commands about nearsay itself: the papers' tables, and its speed on this machine."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ PANEL = "nearsay itself"
 
 @app.command(rich_help_panel=PANEL, context_settings={"allow_extra_args": True, "ignore_unknown_options": True})
 def papers(context: typer.Context) -> None:
-    """Make the papers' tables and figures, ours beside theirs: in a checkout, the same as python -m reproduce.
+    """Reproduce the papers' tables and figures: in a checkout, the same as python -m reproduce.
 
     \b
     Example:
@@ -34,12 +34,12 @@ def papers(context: typer.Context) -> None:
 
 @app.command(rich_help_panel=PANEL)
 def bench(
-    rows: Annotated[int, typer.Option(min=10, max=10**9, help="Rows to search.")] = 20_000,
-    columns: Annotated[int, typer.Option(min=1, max=10**6, help="Numbers in each.")] = 128,
-    k: Annotated[int, typer.Option(min=1, help="Neighbors.")] = 10,
+    rows: Annotated[int, typer.Option(min=10, max=10**9, help="Number of rows.")] = 20_000,
+    columns: Annotated[int, typer.Option(min=1, max=10**6, help="Number of columns.")] = 128,
+    k: Annotated[int, typer.Option(min=1, help="Number of neighbors.")] = 10,
     as_json: AsJson = False,
 ) -> None:
-    """Measure exact search here beside scikit-learn's, on random rows, with the same threads.
+    """Compare the speed of exact search with scikit-learn's, on random rows, with the same threads.
 
     \b
     Example:
@@ -48,11 +48,11 @@ def bench(
     from nearsay.reports.speed import measure_search
 
     with show_progress("Searching"):
-        found = measure_search(rows, columns, k)
+        speed = measure_search(rows, columns, k)
     if as_json:
-        print_json(found)
+        print_json(speed)
         return
-    table = empty_table(found["title"], "", "queries a second", "time", numbers=("queries a second", "time"))
-    for line in found["lines"]:
+    table = empty_table(speed["title"], "", "queries a second", "time", numbers=("queries a second", "time"))
+    for line in speed["lines"]:
         table.add_row(line["name"], f"{line['per_second']:,.0f}", f"{line['ratio']:.2f} ×")
     print_parts(table)

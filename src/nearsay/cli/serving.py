@@ -1,4 +1,4 @@
-"""The command that opens the page."""
+"""The command that serves the web page."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from nearsay.errors import CollectionBusy, InputError, require
 
 PANEL = "Ask it"
 HERE = ("127.0.0.1", "localhost", "::1")
-# Seconds until the address is printed, at most: what is read by then is there when the first page is opened.
+# Seconds to wait for the collection to load before the address is printed.
 PATIENCE = 2.0
 
 
@@ -24,15 +24,15 @@ def serve(
     path: Collection,
     host: Annotated[str, typer.Option(help="Address to listen at.")] = "127.0.0.1",
     port: Annotated[int, typer.Option(min=0, max=65535, help="Port; 0 takes a free one.")] = 8017,
-    token: Annotated[bool, typer.Option(help="Ask for the token of the printed address.")] = True,
-    name: Annotated[list[str] | None, typer.Option(help="A host name under which it is called.")] = None,
-    read_only: Annotated[bool, typer.Option("--read-only", help="Take no corrections.")] = False,
+    token: Annotated[bool, typer.Option(help="Require the token of the printed address.")] = True,
+    name: Annotated[list[str] | None, typer.Option(help="Further host name of the server.")] = None,
+    read_only: Annotated[bool, typer.Option("--read-only", help="Allow no changes.")] = False,
     pictures: Pictures = None,
     encoder: Encoder = None,
 ) -> None:
-    """Open a page on which the collection is asked and corrected.
+    """Serve a web page to query and correct the collection.
 
-    Only this machine can reach it, and only with the address that is printed, unless another host is named.
+    Only this machine can reach it, and only with the printed address, unless another host is named.
 
     \b
     Example:
@@ -46,12 +46,12 @@ def serve(
     from nearsay.web.rendering import prepare_pages
 
     if not token and host not in HERE:
-        raise InputError(f"Anybody could change the collection at {host}: leave --no-token out.")
+        raise InputError(f"Anybody could change the collection at {host}: remove --no-token.")
     with listening(host, port) as socket:
         try:
             collection = LiveCollection.open(path, read_only=read_only, pictures=pictures, encoder=encoder)
         except CollectionBusy as busy:
-            raise InputError(f"{busy} Or show it without taking corrections: --read-only.") from busy
+            raise InputError(f"{busy} Or open it read-only: --read-only.") from busy
         with collection:
             secret = secrets.token_urlsafe(24) if token else None
             pages = make_app(collection, secret, tuple(name or ()))
@@ -66,12 +66,12 @@ def serve(
 
 
 def listening(host: str = "127.0.0.1", port: int = 0) -> sockets.socket:
-    """A socket at an address of this machine; an error says which option to change."""
+    """A socket that listens at an address of this machine; an error says which option to change."""
     family = sockets.AF_INET6 if ":" in host else sockets.AF_INET
     try:
         if not host:
             raise OSError(errno.EADDRNOTAVAIL, "it is empty")
-        found = sockets.create_server((host, port), family=family)
+        socket = sockets.create_server((host, port), family=family)
     except (OSError, UnicodeError) as error:  # names that cannot be one are Unicode errors
         number = getattr(error, "errno", None)
         if number == errno.EADDRINUSE:
@@ -79,12 +79,12 @@ def listening(host: str = "127.0.0.1", port: int = 0) -> sockets.socket:
                 f"Port {port} of {host} is in use. Name another with --port; 0 takes a free one."
             ) from error
         if number in (errno.EACCES, errno.EPERM):
-            raise InputError(f"Port {port} is not for everybody. Name one from 1024 on with --port.") from error
-        why = (getattr(error, "strerror", None) or "it is no name of a host").partition(" (while ")[0]
+            raise InputError(f"Port {port} needs administrator rights. Name one from 1024 on with --port.") from error
+        why = (getattr(error, "strerror", None) or "it is not a host name").partition(" (while ")[0]
         raise InputError(
             f"Cannot listen at --host {host!r}: {why}. Name an address of this machine, such as 127.0.0.1, or 0.0.0.0"
             " for all of them."
         ) from error
-    # Answers are sent at once: else each waits 40 ms for its head to be acknowledged.
-    found.setsockopt(sockets.IPPROTO_TCP, sockets.TCP_NODELAY, 1)
-    return found
+    # Send small packets at once: otherwise each response waits 40 ms for an acknowledgment.
+    socket.setsockopt(sockets.IPPROTO_TCP, sockets.TCP_NODELAY, 1)
+    return socket

@@ -1,4 +1,4 @@
-"""The tour: a story on emoji, or three answers about digits."""
+"""The guided tour: a collection of emoji, or three answers about digits."""
 
 from __future__ import annotations
 
@@ -16,12 +16,12 @@ if TYPE_CHECKING:
     from rich.table import Table
 
 PANEL = "nearsay itself"
-# As many as fit into 80 columns beside the rest.
+# As many as fit into 80 columns.
 NEIGHBORS_SHOWN = 5
 
 
 class TourData(StrEnum):
-    """What the tour looks at."""
+    """The data of the tour."""
 
     EMOJI = "emoji"
     DIGITS = "digits"
@@ -29,12 +29,12 @@ class TourData(StrEnum):
 
 @app.command(rich_help_panel=PANEL)
 def tour(
-    picture: Annotated[Path, typer.Option(help="Where to save the picture.")] = Path("nearsay-tour.png"),
-    data: Annotated[TourData, typer.Option(help="Pictures to look at.")] = TourData.EMOJI,
-    keep: Annotated[Path | None, typer.Option(help="A new folder where the collection of emoji stays.")] = None,
+    picture: Annotated[Path, typer.Option(help="File for the picture.")] = Path("nearsay-tour.png"),
+    data: Annotated[TourData, typer.Option(help="Data of the tour.")] = TourData.EMOJI,
+    keep: Annotated[Path | None, typer.Option(help="Folder to keep the collection of emoji in.")] = None,
     as_json: AsJson = False,
 ) -> None:
-    """Make a collection of emoji, ask it, correct it, and ask again; or fit handwritten digits.
+    """Make a collection of emoji, query it, correct it, and query it again; or classify handwritten digits.
 
     \b
     Example:
@@ -48,26 +48,26 @@ def tour(
     with ExitStack() as spinner:
         spinner.enter_context(show_progress("Describing pictures, and learning from them"))
 
-        def tell(passage: dict[str, Any]) -> None:
+        def show(passage: dict[str, Any]) -> None:
             spinner.close()
             print_passage(passage["title"], passage["text"])
-            spinner.enter_context(show_progress("Asking the neighbors"))
+            spinner.enter_context(show_progress("Searching neighbors"))
 
-        seen = take_tour(picture, keep=keep, tell=None if as_json else tell)
+        result = take_tour(picture, keep=keep, tell=None if as_json else show)
     if as_json:
-        print_json(seen)
+        print_json(result)
 
 
 def _tour_of_digits(picture: Path, as_json: bool) -> None:
     from nearsay.tour.digits_tour import take_tour
 
-    with show_progress("Asking the neighbors"):
-        seen = take_tour(picture)
+    with show_progress("Searching neighbors"):
+        result = take_tour(picture)
     if as_json:
-        print_json(seen)
+        print_json(result)
         return
-    print_parts(_summary_table(seen["summary"], title=seen["title"]), _queries_table(seen["queries"]))
-    print_parts(f"The picture is in {seen['picture']}")
+    print_parts(_summary_table(result["summary"], title=result["title"]), _queries_table(result["queries"]))
+    print_parts(f"The picture is in {result['picture']}")
 
 
 def _summary_table(summary: dict[str, Any], *, title: str) -> Table:
@@ -80,7 +80,7 @@ def _summary_table(summary: dict[str, Any], *, title: str) -> Table:
             "posterior": summary["posterior"] + (f", {summary['chosen_by']}" if summary["chosen_by"] else ""),
             "metric": " + ".join(summary["views"]),
             "search": f"{summary['search']} ({summary['search_why']})",
-            "asked": f"{summary['queries']} queries",
+            "queries": f"{summary['queries']} queries",
             "accuracy": f"{summary['accuracy']:.1%}",
             "mean log posterior": f"{log:.4f} (base 10: {log10:.4f})",
         },
@@ -92,7 +92,7 @@ def _queries_table(queries: list[dict[str, Any]]) -> Table:
     table = empty_table("Three answers and their evidence", "query", *numbers, "nearest neighbors", numbers=numbers)
     for query in queries:
         labels, distances = query["labels"][:NEIGHBORS_SHOWN], query["distances"][:NEIGHBORS_SHOWN]
-        # Each neighbor's label stands above its distance.
+        # Each neighbor's label is above its distance.
         columns = [(str(label), f"{distance:#.3g}") for label, distance in zip(labels, distances, strict=True)]
         widths = [max(map(len, column)) for column in columns]
         lines = [" ".join(map(str.rjust, line, widths)) for line in zip(*columns, strict=True)]

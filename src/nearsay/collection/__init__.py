@@ -1,5 +1,4 @@
-"""The living collection: a folder that keeps labeled items and every change to them, and answers from all of it
-at once. ``LiveCollection`` is what users open, ``Store`` what is on disk."""
+"""Live collections: labeled items in a folder, with a complete history, that label new items by their neighbors."""
 
 from nearsay.core.lazy import attach
 

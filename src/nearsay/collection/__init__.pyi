@@ -8,11 +8,13 @@ from nearsay.collection.export.answer_exports import to_frame as to_frame
 from nearsay.collection.export.item_exports import export_items as export_items
 from nearsay.collection.export.labeling_tools import label_studio_config as label_studio_config
 from nearsay.collection.indexing import add_source as add_source
-from nearsay.collection.indexing import asked_source as asked_source
 from nearsay.collection.indexing import index_source as index_source
+from nearsay.collection.indexing import query_source as query_source
 from nearsay.collection.ingest.sources import read_source as read_source
-from nearsay.collection.live import LearnedInfo as LearnedInfo
+from nearsay.collection.labeling import LabeledSource as LabeledSource
+from nearsay.collection.labeling import label_source as label_source
 from nearsay.collection.live import LiveCollection as LiveCollection
+from nearsay.collection.state.learned_info import LearnedInfo as LearnedInfo
 from nearsay.collection.state.suggestions import Duplicate as Duplicate
 from nearsay.collection.state.suggestions import Mistake as Mistake
 from nearsay.collection.state.suggestions import ToLabel as ToLabel

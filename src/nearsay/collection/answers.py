@@ -1,4 +1,4 @@
-"""An answer of a collection about one item, in plain values: what the page shows and what is exported."""
+"""The answer of a collection about one item, in plain values."""
 
 from __future__ import annotations
 
@@ -13,8 +13,8 @@ from nearsay.posterior.evidence.evidence import UNUSUAL, InWords, record_in_word
 NAME_IN_JSON = {"set_": "set"}
 
 
-class SaidBy(NamedTuple):
-    """A neighbor: what it says, how far away it is, and how much it counted."""
+class NeighborVote(NamedTuple):
+    """A neighbor: its label, its distance, and the weight of its vote."""
 
     id: str
     label: str | None
@@ -23,7 +23,7 @@ class SaidBy(NamedTuple):
 
 
 class Keyword(NamedTuple):
-    """A keyword and how sure it is."""
+    """A keyword and its score."""
 
     word: str
     score: float
@@ -31,50 +31,50 @@ class Keyword(NamedTuple):
 
 @dataclass(frozen=True)
 class Answer(InWords):
-    """What the collection says about one item, and what that rests on.
+    """The answer about one item, with its evidence.
 
     Attributes
     ----------
     id : str or None
-        The item that was asked about.
+        The item.
     label : str or None
         The most probable class.
     probability : float or None
         Its probability.
     record : dict or None
         ``{"cases": 412, "right": 407, "low": 0.972, "high": 0.995}``: past cases with a probability like this one, how
-        many were right, and the range in which the true share lies, nineteen times in twenty.
+        many were right, and the 95 % confidence interval of their share.
     probabilities : dict
         The most probable classes (at most 5), largest first.
     set_ : list of str
-        The classes still in question, the most probable first. In JSON: ``set``.
+        The prediction set, the most probable class first. In JSON: ``set``.
     node : str or None
         The hedged answer: the most specific node of the taxonomy that is sure enough.
     node_path : list of str
         From the root down to it.
     node_probability : float or None
     node_word : str or None
-        What the taxonomy calls it.
+        Its word in the taxonomy.
     node_record : dict or None
         As ``record``, of hedged answers.
     hedges : list of dict
-        The hedged answer at each of several accuracies, where they were asked for: ``accuracy``, ``node``,
+        The hedged answer at each requested accuracy: ``accuracy``, ``node``,
         ``node_word``, ``node_path``, ``node_probability``, ``node_record``.
     tree : list of dict
-        With them the part of the taxonomy worth showing, a parent before its children: ``node``, ``word``, ``parent``,
-        ``depth``, ``probability``.
+        The relevant part of the taxonomy, if hedges are requested, a parent before its children: ``node``, ``word``,
+        ``parent``, ``depth``, ``probability``.
     keywords : list of Keyword
-        (word, score), the surest first.
-    neighbors : list of SaidBy
+        (word, score), the highest first.
+    neighbors : list of NeighborVote
         (id, label, distance, weight), the nearest first.
     novelty : float or None
         The share of items here that are less unusual.
     twin_of : str or None
         The id of the item that this one repeats.
     version : int or None
-        Which version of the collection was asked.
+        The version of the collection.
     path : str or None
-        The picture, within the folder it was found in.
+        The picture, relative to its folder.
 
     >>> answer = Answer("7.png", "owl", 0.62, {"cases": 40, "right": 25}, node="bird", node_path=["anything", "bird"],
     ...                 node_probability=0.98, keywords=[("sky", 0.5)], neighbors=[("3.png", "owl", 0.25, 1.0)])
@@ -96,7 +96,7 @@ class Answer(InWords):
     node_path: list[str] = field(default_factory=list)
     node_probability: float | None = None
     keywords: list[Keyword] = field(default_factory=list)
-    neighbors: list[SaidBy] = field(default_factory=list)
+    neighbors: list[NeighborVote] = field(default_factory=list)
     novelty: float | None = None
     twin_of: str | None = None
     version: int | None = None
@@ -110,7 +110,7 @@ class Answer(InWords):
     def __post_init__(self) -> None:
         assign = object.__setattr__  # the one way past a frozen class
         assign(self, "keywords", [Keyword(*pair) for pair in self.keywords])
-        assign(self, "neighbors", [SaidBy(*neighbor) for neighbor in self.neighbors])
+        assign(self, "neighbors", [NeighborVote(*neighbor) for neighbor in self.neighbors])
 
     @property
     def text(self) -> str:
@@ -134,12 +134,12 @@ class Answer(InWords):
 
     @property
     def unusual(self) -> bool:
-        """Whether hardly anything like it is in the collection."""
+        """Whether it is unlike nearly everything in the collection."""
         return self.novelty is not None and self.novelty >= UNUSUAL
 
     @property
     def tree_path(self) -> list[str]:
-        """The answer from general to specific, without the root, which says nothing; the label where nothing is hedged.
+        """The hedged answer from general to specific, without the root; the label where nothing is hedged.
 
         >>> Answer("a", "owl", node="bird", node_path=["anything", "bird"]).tree_path, Answer("a", "owl").tree_path
         (['bird'], ['owl'])
@@ -151,29 +151,29 @@ class Answer(InWords):
     def rows(self) -> list[dict[str, Any]]:
         """A dict for every neighbor, nearest first."""
         answer = {"item": self.id, "answer": self.label, "probability": self.probability}
-        return [{**answer, "rank": rank, **said._asdict()} for rank, said in enumerate(self.neighbors, start=1)]
+        return [{**answer, "rank": rank, **neighbor._asdict()} for rank, neighbor in enumerate(self.neighbors, start=1)]
 
     def to_dict(self) -> dict[str, Any]:
         """Everything, the text too, as values that ``json.dumps`` takes."""
-        own = {NAME_IN_JSON.get(each.name, each.name): getattr(self, each.name) for each in fields(self)}
-        pairs = {name: [each._asdict() for each in own[name]] for name in ("keywords", "neighbors")}
-        return {**own, **pairs, "text": self.text}
+        values = {NAME_IN_JSON.get(each.name, each.name): getattr(self, each.name) for each in fields(self)}
+        pairs = {name: [each._asdict() for each in values[name]] for name in ("keywords", "neighbors")}
+        return {**values, **pairs, "text": self.text}
 
     @classmethod
     def from_dict(cls, state: Mapping[str, Any]) -> Answer:
         """The answer that ``to_dict`` gave."""
         names: dict[str, str] = {each.name: NAME_IN_JSON.get(each.name, each.name) for each in fields(cls)}
-        own = {name: state[written] for name, written in names.items() if written in state}
-        for name in own.keys() & {"keywords", "neighbors"}:
-            own[name] = [tuple(each.values()) for each in own[name]]
-        own["probabilities"] = dict(own.get("probabilities") or {})  # Parquet has pairs
-        return cls(**own)
+        values = {name: state[written] for name, written in names.items() if written in state}
+        for name in values.keys() & {"keywords", "neighbors"}:
+            values[name] = [tuple(each.values()) for each in values[name]]
+        values["probabilities"] = dict(values.get("probabilities") or {})  # Parquet has pairs
+        return cls(**values)
 
     def _repr_html_(self) -> str:
         rows = "".join(
-            f"<tr><td>{escape(said.id)}</td><td>{escape(str(said.label))}</td><td>{said.distance:.3g}</td>"
-            f"<td>{said.weight:.2f}</td></tr>"
-            for said in self.neighbors
+            f"<tr><td>{escape(neighbor.id)}</td><td>{escape(str(neighbor.label))}</td><td>{neighbor.distance:.3g}</td>"
+            f"<td>{neighbor.weight:.2f}</td></tr>"
+            for neighbor in self.neighbors
         )
         head = "<tr><th>neighbor</th><th>says</th><th>distance</th><th>weight</th></tr>"
         text = escape(self.text).replace("\n", "<br>")

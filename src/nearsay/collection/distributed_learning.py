@@ -1,11 +1,11 @@
-"""A collection learns, and the workers of a cluster find the past cases that it learns from.
+"""Distributed learning: the workers of a cluster search the neighbors of past cases.
 
     here:     views, maps, trials, weights ──► what was learned
-                 │ which rows, seen how: a few hundred kilobytes       ▲
+                 │ row numbers and a transform: a few hundred kB       ▲
     workers:     └──► the collection, opened by path ──► neighbors of these rows among all others
 
-Asking rows about all others takes most of the time of learning. Each part, some rows of one fold in one view, is a pure
-function of the collection at one version. So what is learned is the same, however many workers there are.
+This search takes most of the time of learning. Each part, some rows of one fold in one view, is a pure function of the
+collection at one version, so the result does not depend on the number of workers.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ from typing import Any
 import numpy as np
 
 from nearsay.collection.live import LiveCollection
-from nearsay.collection.state.learned import Learned, sight_of
+from nearsay.collection.state.learned import Learned, transform_of
 from nearsay.collection.state.live_views import LiveTransform
 from nearsay.core.arrays import row_blocks
 from nearsay.distances.named import as_distance
@@ -36,45 +36,47 @@ from nearsay.posterior.views.feature_group import View
 
 # Few enough that several workers have something to do in each view.
 ROWS_A_TASK = 1024
-# A process keeps about so many bytes of rows ready, as they are seen in several views by the maps of several folds.
+# A process caches about so many bytes of mapped rows.
 MEMORY = 512 << 20
 
 
 @dataclass(frozen=True, eq=False)
 class PastCasesTask:
-    """Some rows to be asked about all others.
+    """Some rows whose nearest others are searched.
 
     Attributes
     ----------
-    collection, version : its path, and the event after which it is asked.
-    sight : how rows are seen, by maps that have not seen those that are asked.
+    collection, version : its path and version.
+    transform : of the view, learned without these rows.
     k, members : as in ``LabeledNeighbors.leave_one_out``.
     rows : numbers among the rows that vote.
     """
 
     collection: str
     version: int
-    sight: LiveTransform
+    transform: LiveTransform
     k: int
     members: tuple[int, ...] | None
     rows: np.ndarray
 
     @property
-    def seen_by(self) -> str:
-        """Tells how rows are seen from all other ways."""
-        digest = hashlib.sha256(f"{self.collection} {self.version} {self.sight.metric} {self.sight.columns}".encode())
-        for name, part in sorted(vars(self.sight.whole).items()) if self.sight.whole is not None else ():
+    def digest(self) -> str:
+        """Identifies the mapped rows."""
+        digest = hashlib.sha256(
+            f"{self.collection} {self.version} {self.transform.metric} {self.transform.columns}".encode()
+        )
+        for name, part in sorted(vars(self.transform.whole).items()) if self.transform.whole is not None else ():
             digest.update(name.encode())
             digest.update(np.ascontiguousarray(part).tobytes())
         return digest.hexdigest()
 
 
-class ViewElsewhere(View):
-    """A view whose past cases are found by workers.
+class DistributedView(View):
+    """A view whose past cases are searched by workers.
 
     Parameters
     ----------
-    workers, collection, version : who finds them, and where.
+    workers, collection, version : the workers, and the collection they open.
     others : as in ``View``.
     """
 
@@ -83,33 +85,33 @@ class ViewElsewhere(View):
         self._ask, self._collection, self._version = workers, collection, version
 
     def past_cases(self, k: int, members: tuple[int, ...] | None, rows: np.ndarray | None = None) -> NeighborTable:
-        """The neighbors of rows, or of some, each left out of its own; found in parts and put in order."""
+        """The nearest others of all rows, or of some; searched in parts and put in order."""
         rows = np.arange(self.n_rows) if rows is None else rows
         parts = list(self._parts(rows))
         if not parts:
             return super().past_cases(k, members, rows)
         known = self._collection, self._version
-        tasks = [PastCasesTask(*known, sight, k, members, rows[lines]) for sight, lines in parts]
+        tasks = [PastCasesTask(*known, transform, k, members, rows[lines]) for transform, lines in parts]
         tables = list(self._ask.each(past_cases_part, tasks, lambda: None))
         return joined(tables)[np.argsort(np.concatenate([lines for _, lines in parts]))]
 
     def _parts(self, rows: np.ndarray) -> Iterator[tuple[LiveTransform, np.ndarray]]:
-        """(how they are seen, places among ``rows``): rows of one fold, where maps must not have seen them."""
-        sight = sight_of(self)
-        fold = self.looks.fold[rows] if self.looks is not None and sight.without else np.full(len(rows), -1)
+        """(transform, places among ``rows``): rows of one fold, with a transform learned without them."""
+        transform = transform_of(self)
+        fold = self.looks.fold[rows] if self.looks is not None and transform.without else np.full(len(rows), -1)
         for number in np.unique(fold):
-            seen = sight if number < 0 else replace(sight, whole=sight.without[number])
+            mapped = transform if number < 0 else replace(transform, whole=transform.without[number])
             of_fold = np.flatnonzero(fold == number)
             for part in row_blocks(len(of_fold), size=ROWS_A_TASK):
-                yield replace(seen, without=()), of_fold[part]
+                yield replace(mapped, without=()), of_fold[part]
 
 
 def learned_on(
     cluster: Any, collection: LiveCollection, posterior: str = "auto", n_neighbors: int | str = "auto"
 ) -> Learned:
-    """What ``collection.learn`` would learn now, for its argument ``learned``; nothing is kept yet."""
+    """What ``collection.learn`` would learn, for its argument ``learned``; nothing is written."""
     where = str(collection.store.path.resolve()), collection.version
-    return collection._learned_anew(posterior, n_neighbors, make=partial(ViewElsewhere, workers_of(cluster), *where))
+    return collection.tracker.learn(posterior, n_neighbors, make=partial(DistributedView, workers_of(cluster), *where))
 
 
 def past_cases_part(task: PastCasesTask) -> NeighborTable:
@@ -118,7 +120,7 @@ def past_cases_part(task: PastCasesTask) -> NeighborTable:
 
 
 _lock = Lock()
-# Rows as tasks before saw them: the next one likely does, too. The last one used is at the end.
+# Mapped rows of earlier tasks, which the next one likely needs. The last one used is at the end.
 _ready: OrderedDict[str, LabeledNeighbors] = OrderedDict()
 
 
@@ -127,16 +129,16 @@ def _labeled(task: PastCasesTask) -> LabeledNeighbors:
         if collection.version != task.version:
             raise StorageError(
                 f"The collection {task.collection} on {socket.gethostname()} is at event {collection.version}, but"
-                f" event {task.version} is to be learned from. Copy it again, or ask again."
+                f" event {task.version} is to be learned from. Copy it again, or run it again."
             )
         with _lock:
-            seen_by = task.seen_by
-            if seen_by not in _ready:
-                X, labels = collection._rows_that_vote()
+            digest = task.digest
+            if digest not in _ready:
+                X, labels = collection.tracker.labeled_rows()
                 while _ready and (len(_ready) + 1) * X.nbytes > MEMORY:
                     _ready.popitem(last=False)
-                index = NeighborIndex(as_distance(task.sight.metric)).fit(task.sight.seen(X))
+                index = NeighborIndex(as_distance(task.transform.metric)).fit(task.transform.apply(X))
                 classes, numbers = np.unique(labels, return_inverse=True)
-                _ready[seen_by] = index.with_labels(numbers, len(classes))
-            _ready.move_to_end(seen_by)
-            return _ready[seen_by]
+                _ready[digest] = index.with_labels(numbers, len(classes))
+            _ready.move_to_end(digest)
+            return _ready[digest]

@@ -1,8 +1,8 @@
-"""What is wrong with a collection and what to do about it, and what there is in it: ``nearsay doctor COLLECTION``.
+"""Check a collection: its faults, what to do about them, and its contents (``nearsay doctor COLLECTION``).
 
 files and log     checksums, digests, the items against the log replayed       (integrity.py)
-answers           the living tables and some answers against the collection opened afresh
-around it         what was left behind, versions, who writes, whether learning is due
+answers           tables kept in memory and some answers against the collection opened again
+around it         leftover files, versions, the writer, whether learning is due
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ ANSWERS_COMPARED = 20
 # SQLite versions in which two connections that both write or checkpoint can damage a file.
 FIRST_AFFECTED, LAST_AFFECTED = (3, 7, 0), (3, 51, 2)
 RESTORE = "Restore the collection from a backup. Until then, open it with read_only=True and export what can be read."
-RESTORE_ROWS = "Restore the file from a backup of the collection, or forget its items and add them anew."
+RESTORE_ROWS = "Restore the file from a backup of the collection, or forget its items and add them again."
 REOPEN = "Close the collection and open it again: what is on disk counts. This should not happen; please report it."
 # What to do, by words of the fault; the first that fit.
 ADVICE = (
@@ -44,7 +44,7 @@ ADVICE = (
 
 
 class Fault(NamedTuple):
-    """Something that is wrong, and what to do."""
+    """A fault, and what to do about it."""
 
     what: str
     advice: str
@@ -52,7 +52,7 @@ class Fault(NamedTuple):
 
 @dataclass(frozen=True)
 class Checkup:
-    """What was found in a collection.
+    """The result of checking a collection.
 
     Attributes
     ----------
@@ -60,9 +60,9 @@ class Checkup:
     faults : list of Fault
         (what is wrong, what to do); empty where nothing is.
     compared : str
-        What was compared with the collection opened afresh.
+        What was compared with the collection opened again.
     versions : dict
-        ``nearsay``, ``sqlite`` and ``format``, and ``sqlite_affected``: whether this SQLite has the fault below.
+        ``nearsay``, ``sqlite`` and ``format``, and ``sqlite_affected``: whether this SQLite has the bug below.
     items : dict
         ``rows`` ever added and those ``forgotten``; ``items`` that are there, and of these ``voters``, ``unconfirmed``
         and ``unlabeled`` ones; vectors in ``shards`` (files) and the ``tail`` (rows not sealed yet).
@@ -100,28 +100,28 @@ class Checkup:
 
     @property
     def notes(self) -> list[str]:
-        """What is no fault but good to know, in sentences."""
-        told = []
+        """Remarks that are no faults, in sentences."""
+        notes = []
         if self.versions.get("sqlite_affected"):
             first, last = (".".join(map(str, version)) for version in (FIRST_AFFECTED, LAST_AFFECTED))
-            told.append(
+            notes.append(
                 f"SQLite {self.versions['sqlite']} is among {first} to {last}, in which two connections that both write"
                 " can damage a file. Here one process writes and readers never do; let no other program write to it."
             )
         if self.stale:
-            told.append("A tenth of the items or more came or went since it learned: learn again to make use of them.")
+            notes.append("At least a tenth of the items changed since it learned: learn again to make use of them.")
         if self.stored.get("n_left_behind"):
-            told.append(
-                f"{self.stored['n_left_behind']:,} files of {_size(self.stored['left_behind'])} were left behind by a"
-                " change that did not end. They harm nothing, and the next writer removes them."
+            notes.append(
+                f"{self.stored['n_left_behind']:,} files of {_size(self.stored['left_behind'])} were left by an"
+                " interrupted change. They are harmless, and the next writer removes them."
             )
         if self.items.get("unconfirmed"):
-            told.append(f"{self.items['unconfirmed']:,} labels of machines wait to be confirmed and do not vote.")
-        return told
+            notes.append(f"{self.items['unconfirmed']:,} unconfirmed labels of models do not vote.")
+        return notes
 
     def __str__(self) -> str:
         n = len(self.faults)
-        verdict = f"{n} fault{'s' * (n != 1)}." if n else "nothing is wrong."
+        verdict = f"{n} fault{'s' * (n != 1)}." if n else "no faults."
         lines = [f"{self.path}: {verdict}"]
         for what, advice in self.faults:
             lines += [f"- {what}", f"  {advice}"]
@@ -137,8 +137,8 @@ class Checkup:
         if self.stored:
             sizes = (f"{name} {_size(self.stored[name])}" for name in ("vectors", "database", "learned"))
             lines.append(f"On disk: {', '.join(sizes)}.")
-        lines.append(f"Compared with the collection opened afresh: {self.compared}.")
-        lines.append("Nobody writes." if self.writer is None else f"Written to by {self.writer}.")
+        lines.append(f"Compared with the collection opened again: {self.compared}.")
+        lines.append("No other process writes." if self.writer is None else f"Written to by {self.writer}.")
         return "\n".join([*lines, *self.notes])
 
     def to_dict(self) -> dict[str, Any]:
@@ -148,18 +148,18 @@ class Checkup:
 
 
 def checkup(collection: LiveCollection | str | os.PathLike[str]) -> Checkup:
-    """Look for all that can be wrong with a collection; everything is read, nothing is changed.
+    """Check a collection for faults; everything is read, nothing is changed.
 
-    Give the folder of a collection, also while it is written to, or an open one: then the tables it has kept up to
-    date are compared with those of the collection opened afresh too.
+    Pass the folder of a collection, also while it is written to, or an open one: then the tables that it keeps in
+    memory are compared with those of the collection opened again.
     """
     if isinstance(collection, LiveCollection):
-        return _checked(collection, opened_just_now=False)
+        return _checked(collection, newly_opened=False)
     path = Path(os.path.abspath(collection))
     try:
         with LiveCollection.open(path, read_only=True) as opened:
             opened.store.check_row_numbers()
-            return _checked(opened, opened_just_now=True)
+            return _checked(opened, newly_opened=True)
     except InputError:
         raise  # no collection, or one of a newer nearsay: that is no fault of it
     except (StorageError, OSError, ValueError, TypeError) as error:
@@ -173,19 +173,19 @@ def checkup(collection: LiveCollection | str | os.PathLike[str]) -> Checkup:
 
 
 def _damage_of(folder: Folder) -> list[str]:
-    """What is wrong with a collection that cannot be opened, as far as it can be read."""
-    found: list[str] = []
+    """The faults of a collection that cannot be opened, as far as it can be read."""
+    faults: list[str] = []
     with suppress(OSError):
-        found += entry_faults(folder)
+        faults += entry_faults(folder)
         database = Database.open(folder, read_only=True)
         try:
-            found += [what for what in ReadableStore(folder, database).damage() if what not in found]
+            faults += [what for what in ReadableStore(folder, database).damage() if what not in faults]
         finally:
             database.close()
-    return found
+    return faults
 
 
-def _checked(collection: LiveCollection, *, opened_just_now: bool) -> Checkup:
+def _checked(collection: LiveCollection, *, newly_opened: bool) -> Checkup:
     store = collection.store
     faults = [Fault(what, advice_on(what)) for what in store.damage()]
     learned, stale, compared = None, False, "nothing"
@@ -194,9 +194,9 @@ def _checked(collection: LiveCollection, *, opened_just_now: bool) -> Checkup:
         items = _counts(collection)
         about = collection.learned
         learned, stale = (None, False) if about is None else (str(about), about.stale)
-        if items["voters"] and about is not None and opened_just_now:
-            collection.label(store.vectors([int(np.argmax(collection.items.standing().votes))]))
-            compared = "nothing, since it was opened just now"
+        if items["voters"] and about is not None and newly_opened:
+            collection.label(store.vectors([int(np.argmax(collection.items.voting().votes))]))
+            compared = "nothing, since it was newly opened"
         elif items["voters"] and about is not None:
             compared, differ = _compared(collection)
             faults += [Fault(what, REOPEN) for what in differ]
@@ -222,15 +222,15 @@ def _checked(collection: LiveCollection, *, opened_just_now: bool) -> Checkup:
 
 
 def advice_on(fault: str) -> str:
-    """What to do about a fault that ``Store.faults`` named."""
+    """What to do about a fault that ``Store.faults`` reports."""
     return next((advice for words, advice in ADVICE if words in fault), RESTORE)
 
 
 def _counts(collection: LiveCollection) -> dict[str, int]:
-    items, votes = collection.store.items(), collection.items.standing().votes
+    items, votes = collection.store.items(), collection.items.voting().votes
     alive, labeled = items.alive, np.array([label is not None for label in items.labels], np.bool_)
     sealed = collection.store._shards.sealed()
-    found: dict[str, Any] = {
+    counts: dict[str, Any] = {
         "rows": len(alive),
         "items": np.count_nonzero(alive),
         "voters": np.count_nonzero(votes),
@@ -240,34 +240,34 @@ def _counts(collection: LiveCollection) -> dict[str, int]:
         "shards": len(sealed),
         "tail": len(alive) - (sealed[-1].end if sealed else 0),
     }
-    return {name: int(n) for name, n in found.items()}
+    return {name: int(n) for name, n in counts.items()}
 
 
 def _compared(collection: LiveCollection) -> tuple[str, list[str]]:
-    """What was compared with the collection opened afresh, and what differs."""
-    with LiveCollection.open(collection.store.path, read_only=True) as fresh, collection._lock:
-        ours, theirs = collection.now(), fresh.now()
+    """What was compared with the collection opened again, and what differs."""
+    with LiveCollection.open(collection.store.path, read_only=True) as fresh, collection.tracker.lock:
+        ours, theirs = collection.state(), fresh.state()
         if ours.version != theirs.version:
             return "nothing, since it was changed meanwhile", []
         k = ours.learned.n_neighbors
         differ = []
-        left, right = collection.left_out(ours.views, k), fresh.left_out(theirs.views, k)
+        left, right = collection.tracker.left_out(ours.views, k), fresh.tracker.left_out(theirs.views, k)
         if not (np.array_equal(left.indices, right.indices) and np.array_equal(left.distances, right.distances)):
-            differ.append("The leave-one-out table is not that of the collection opened afresh.")
+            differ.append("The leave-one-out table differs from that of the collection opened again.")
         pairs = list(zip(ours.classifier.posterior_.tables(), theirs.classifier.posterior_.tables(), strict=True))
         same = (
             np.array_equal(mine.cases, other.cases) and np.array_equal(mine.probability, other.probability)
             for mine, other in pairs
         )
         if not all(same):
-            differ.append("A table of past cases is not that of the collection opened afresh.")
-        rows = np.flatnonzero(ours.standing.votes)
+            differ.append("A table of past cases differs from that of the collection opened again.")
+        rows = np.flatnonzero(ours.voting.votes)
         few = rows[np.linspace(0, len(rows) - 1, min(ANSWERS_COMPARED, len(rows))).astype(np.int64)]
         X = theirs.views.all_rows()[few]
         if [each.to_dict() for each in collection.label(X)] != [each.to_dict() for each in fresh.label(X)]:
-            differ.append("Some answers are not those of the collection opened afresh.")
-        told = f"the neighbors of {len(rows):,} items, {len(pairs)} tables of past cases and {len(few)} answers"
-        return told, differ
+            differ.append("Some answers differ from those of the collection opened again.")
+        compared = f"the neighbors of {len(rows):,} items, {len(pairs)} tables of past cases and {len(few)} answers"
+        return compared, differ
 
 
 def _versions(store: Store) -> dict[str, Any]:

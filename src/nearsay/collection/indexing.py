@@ -1,22 +1,21 @@
-"""A folder or a table becomes a collection, and what is asked later is read in the same way.
+"""Make a collection of a folder or a table, and read further items in the same way.
 
 index_source:  source ──► rows, problems ──► a new collection, learned        all of it, or nothing
 add_source:    source ──► rows, problems ──► one event of an open collection
-asked_source:  source ──► rows described and named as those of the collection, or an error
+query_source:  source ──► rows described and named as those of the collection, or an error
 """
 
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from dataclasses import dataclass, replace
+from functools import partial
 from pathlib import Path
 from typing import Any
 
-import numpy as np
-
 from nearsay.collection.ingest.batches import Batch, Problem
-from nearsay.collection.ingest.description_cache import CachedDescribe, cache_folder, move_cache
+from nearsay.collection.ingest.description_cache import CachedDescribe, LazyDescribe, cache_folder, move_cache
 from nearsay.collection.ingest.distributed_description import DescribedByWorkers
 from nearsay.collection.ingest.image_description import SETTING, Description, check_columns, numbers_settings
 from nearsay.collection.ingest.sources import READING, Source, read_source
@@ -31,13 +30,13 @@ PICTURES = "pictures"
 
 @dataclass(frozen=True)
 class Indexed:
-    """What became of a source.
+    """The result of indexing a source.
 
     Attributes
     ----------
     path : the collection.
     n_items, n_labeled, n_labels, n_keywords : items added, those with a label, different labels, those with keywords.
-    chosen : what was taken for what, and why: a sentence each.
+    chosen : how the source was read, and why: a sentence each.
     problems : the rows that were left out.
     learned : what was learned, in a sentence; None where nothing was.
     """
@@ -72,19 +71,19 @@ def index_source(
 ) -> Indexed:
     """Make a collection of a table, of arrays or of a folder of pictures.
 
-    The collection appears when all of it is there. Vectors of pictures are kept beside it from the first, by content:
-    if this is interrupted, the next call goes on from them.
+    The collection appears when it is complete. Vectors of pictures are cached next to it: after an interruption, the
+    next call uses them.
 
     Parameters
     ----------
     src : as in ``read_source``.
     path : the folder of the collection, which must not exist yet, or be empty.
-    description : what describes pictures; by default an encoder where one is installed.
+    description : of pictures; by default an encoder where one is installed.
     metric : how vectors are compared; by default as suits the descriptors, and for numbers ``"euclidean"``.
-    learn : whether to learn at once, instead of with the first question.
-    confirmed : whether the labels vote; otherwise they are those of a machine, and wait.
+    learn : whether to learn now, or with the first query.
+    confirmed : whether the labels vote; otherwise they are a machine's, and wait.
     on_progress : function of (rows done, rows in all); on_learning : called before it learns.
-    cluster : who describes pictures, as in ``ShardedIndex``; None does it here.
+    cluster : workers that describe pictures, as in ``ShardedIndex``; None does it here.
     reading : further arguments of ``read_source``.
 
     >>> import tempfile
@@ -99,14 +98,17 @@ def index_source(
     """
     path = Path(os.path.abspath(path))
     check_new_folder(path)
-    partial = path.with_name(f".{path.name}.partial")
-    described = _Describing(description, partial, cluster)
+    cache = path.with_name(f".{path.name}.partial")
+    described = LazyDescribe(partial(_new_description, description, cache, cluster))
     source = read_source(src, describe=described, on_progress=on_progress, **reading)
     if description is not None and not source.of_pictures:
         raise InputError(
             f"{source.name} has rows of numbers, and only pictures are described. Leave descriptors and encoder out."
         )
-    rows = _gathered(source)
+    rows = Batch.joined(list(source))
+    if not len(rows):
+        first = f" First: {source.problems[0]}." if source.problems else ""
+        raise InputError(f"{source.name} has no row that can be used.{first}")
     settings, groups, measured = _measured(source, described, metric)
     with storage_errors(f"make the collection {path}"), new_folder(path) as part:
         collection = LiveCollection.create(
@@ -120,9 +122,9 @@ def index_source(
         with collection:
             _add(collection, rows, confirmed, who)
             learned = _learned(collection, rows, on_learning) if learn and confirmed else None
-        move_cache(partial, part)
+        move_cache(cache, part)
     named.save()
-    return _told(path, source, rows, learned)
+    return _indexed(path, source, rows, learned)
 
 
 def add_source(
@@ -135,11 +137,11 @@ def add_source(
     **reading: Any,
 ) -> Indexed:
     """Add the rows of a source to a collection, in one event; those that it cannot take (``new_rows``) are left out."""
-    source = asked_source(collection, src, on_progress=on_progress, taxonomy=collection.taxonomy, **reading)
+    source = query_source(collection, src, on_progress=on_progress, taxonomy=collection.taxonomy, **reading)
     rows = new_rows(collection, src, source, strict=bool(reading.get("strict")))
     if len(rows):
         _add(collection, rows, confirmed, who)
-    return _told(collection.store.path, source, rows, None)
+    return _indexed(collection.store.path, source, rows, None)
 
 
 def new_rows(collection: LiveCollection, src: str | os.PathLike[str], source: Source, *, strict: bool = False) -> Batch:
@@ -147,18 +149,18 @@ def new_rows(collection: LiveCollection, src: str | os.PathLike[str], source: So
 
     Those whose ids the collection has, and those too far from all its items, become problems of the source.
     """
-    batches, known = list(source), collection.items.row_of
-    problems = list(source.problems)
-    for place, batch in enumerate(batches):
-        there = collection.unfit(batch.X) | {
-            at: "the collection has this id already" for at, id in enumerate(batch.ids) if id in known
+    known, problems, batches = collection.items.row_of, [], []
+    for batch in source:
+        refused = collection.unfit(batch.X) | {
+            place: "the collection has this id already" for place, id in enumerate(batch.ids) if id in known
         }
-        problems += [Problem(batch.rows[at], batch.ids[at], reason, source=source.name) for at, reason in there.items()]
-        if there and strict:
-            raise InputError(f"{problems[-len(there)]}.")
-        batches[place] = _without(batch, set(there)) if there else batch
-    source.problems = sorted(problems, key=lambda problem: problem.row)
-    rows = _joined([batch for batch in batches if len(batch)])
+        new = [Problem(batch.rows[at], batch.ids[at], reason, source=source.name) for at, reason in refused.items()]
+        if new and strict:
+            raise InputError(f"{new[0]}.")
+        problems += new
+        batches.append(batch.take([at for at in range(len(batch)) if at not in refused]) if refused else batch)
+    source.problems = sorted([*source.problems, *problems], key=lambda problem: problem.row)
+    rows = Batch.joined([batch for batch in batches if len(batch)])
     elsewhere = _pictures_of(src, source).get(PICTURES)
     if elsewhere is not None:
         collection.store.remembered.name_pictures(elsewhere, elsewhere)
@@ -168,77 +170,48 @@ def new_rows(collection: LiveCollection, src: str | os.PathLike[str], source: So
     return rows
 
 
-def asked_source(collection: LiveCollection, src: str | os.PathLike[str], **reading: Any) -> Source:
-    """Rows to ask a collection about, described as its items were; an error says why they cannot be compared."""
+def query_source(collection: LiveCollection, src: str | os.PathLike[str], **reading: Any) -> Source:
+    """Rows to label, described as the items of the collection were; an error says why they cannot be compared."""
     record = collection.store.settings.get(SETTING)
     if record is None:
         return read_source(src, **reading)
     reading["like"] = collection.store.settings.get("reading")
     of_pictures = record["kind"] == PICTURES
-    describe = _Recorded(record, collection.store) if of_pictures else None
+    describe = None
+    if of_pictures:
+        why = f"pictures are described by {', '.join(record['by'])}"
+        describe = LazyDescribe(partial(_recorded_description, record, collection.store), why)
     source = read_source(src, describe=describe, **reading)
     if source.of_pictures and not of_pictures:
         raise InputError(f"{source.name} has pictures, and the items of this collection are rows of numbers.")
     if of_pictures and not source.of_pictures:
         raise InputError(
             f"{source.name} has rows of numbers, and the items of this collection are pictures, described by"
-            f" {', '.join(record['by'])}. Ask about pictures: a folder, or a table that names them."
+            f" {', '.join(record['by'])}. Pass pictures: a folder, or a table that names them."
         )
     if not of_pictures:
         check_columns(record, source.columns, source.name)
     return source
 
 
-class _Describing:
-    """Makes the description and its cache when the first picture comes."""
-
-    def __init__(self, description: Description | None, folder: Path, cluster: Any = None) -> None:
-        self.description, self._folder, self._cluster = description, folder, cluster
-        self._cached: CachedDescribe | None = None
-        self.settings: dict[str, Any] = {}
-
-    @property
-    def why(self) -> str:
-        """What was chosen, and why."""
-        self._ready()
-        assert self.description is not None
-        return self.description.why
-
-    def __call__(self, paths: list[Path]) -> Any:
-        return self._ready()(paths)
-
-    def _ready(self) -> CachedDescribe:
-        if self._cached is None:
-            found = self.description or Description.asked()
-            self.description, self.settings = found, found.to_settings()
-            folder = cache_folder(self._folder)
-            shared = None if self._cluster is None else DescribedByWorkers(self.settings, self._cluster)
-            self._cached = CachedDescribe(shared or found, folder, self.settings)
-        return self._cached
+def _new_description(description: Description | None, cache: Path, cluster: Any) -> CachedDescribe:
+    chosen = description or Description.choose()
+    record = chosen.to_settings()
+    describe = chosen if cluster is None else DescribedByWorkers(record, cluster)
+    return CachedDescribe(describe, cache_folder(cache), record, chosen.why)
 
 
-class _Recorded:
-    """Describes as a collection was described, made when the first picture comes."""
-
-    def __init__(self, record: dict[str, Any], store: Store) -> None:
-        self.name = ", ".join(record["by"])
-        self._record, self._store = record, store
-        self._cached: CachedDescribe | None = None
-
-    def __call__(self, paths: list[Path]) -> Any:
-        if self._cached is None:
-            writable = os.access(self._store.path, os.W_OK)
-            found = Description.recorded(self._record, self._store.remembered.model(self._record))
-            self._cached = CachedDescribe(found, self._store.folder if writable else None, self._record)
-        return self._cached(paths)
+def _recorded_description(record: dict[str, Any], store: Store) -> CachedDescribe:
+    description = Description.recorded(record, store.remembered.model(record))
+    return CachedDescribe(description, store.folder if os.access(store.path, os.W_OK) else None, record)
 
 
-def _measured(source: Source, described: _Describing, metric: str | None) -> tuple[dict[str, Any], Any, Any]:
-    """(what to record, feature groups, metric or metrics)."""
+def _measured(source: Source, described: LazyDescribe, metric: str | None) -> tuple[dict[str, Any], Any, Any]:
+    """(the settings to record, feature groups, metric or metrics)."""
     if not source.of_pictures:
         groups = {name: (part.start, part.stop) for name, part in source.feature_groups.items()} or None
         return numbers_settings(source.columns), groups, metric or "euclidean"
-    record = described.settings
+    record = dict(described.cached.record)
     if len(record["by"]) == 1:
         return record, None, metric or next(iter(record["metrics"].values()))
     groups = {name: tuple(columns) for name, columns in zip(record["by"], record["columns"], strict=True)}
@@ -246,35 +219,9 @@ def _measured(source: Source, described: _Describing, metric: str | None) -> tup
 
 
 def _pictures_of(src: str | os.PathLike[str], source: Source) -> dict[str, str]:
-    """Where the pictures lie that the items' paths begin in."""
+    """The folder in which the paths of pictures begin, as a setting."""
     folder = Path(src).resolve()
     return {PICTURES: str(folder if folder.is_dir() else folder.parent)} if source.of_pictures else {}
-
-
-def _gathered(source: Source) -> Batch:
-    rows = _joined(list(source))
-    if not len(rows):
-        first = f" First: {source.problems[0]}." if source.problems else ""
-        raise InputError(f"{source.name} has no row that can be used.{first}")
-    return rows
-
-
-def _joined(batches: Sequence[Batch]) -> Batch:
-    if not batches:
-        return Batch([], [], np.empty((0, 0), np.float32), [], [], [])
-    lists: dict[str, Any] = {
-        name: [value for batch in batches for value in getattr(batch, name)]
-        for name in ("rows", "ids", "labels", "keywords", "details")
-    }
-    return Batch(X=np.concatenate([batch.X for batch in batches]), **lists)
-
-
-def _without(batch: Batch, there: set[int]) -> Batch:
-    stay = [at for at in range(len(batch)) if at not in there]
-    lists: dict[str, Any] = {
-        name: [getattr(batch, name)[at] for at in stay] for name in ("rows", "ids", "labels", "keywords", "details")
-    }
-    return Batch(X=batch.X[stay], **lists)
 
 
 def _add(collection: LiveCollection, rows: Batch, confirmed: bool, who: str) -> int:
@@ -292,7 +239,7 @@ def _learned(collection: LiveCollection, rows: Batch, on_learning: Callable[[], 
     return str(collection.learn(by="machine"))
 
 
-def _told(path: Path, source: Source, rows: Batch, learned: str | None) -> Indexed:
+def _indexed(path: Path, source: Source, rows: Batch, learned: str | None) -> Indexed:
     labels = [label for label in rows.labels if label is not None]
     return Indexed(
         path=str(path),

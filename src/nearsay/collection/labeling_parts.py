@@ -1,10 +1,10 @@
-"""Answers about a folder of tables, file by file, on one machine or many: what was answered is not asked again.
+"""Label a folder of Parquet files, file by file, on one machine or many; files that were labeled are skipped.
 
-    new/0.parquet ──► collection, opened by whoever answers ──► answers/0.parquet, then 0.done.json
-    new/day=2/1.parquet ──►                                ──► answers/day=2/1.parquet, …
+    new/0.parquet ──► collection, opened by each worker ──► answers/0.parquet, then 0.done.json
+    new/day=2/1.parquet ──►                             ──► answers/day=2/1.parquet, …
 
-``0.done.json`` says what question the answers are to: the file, the version of the collection, and the settings. It is
-written last, so a file without one is answered again.
+``0.done.json`` records what the answers depend on: the file, the version of the collection, and the settings. It is
+written last, so a file without one is labeled again.
 """
 
 from __future__ import annotations
@@ -18,9 +18,8 @@ from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
 
-from nearsay.collection.export.answer_exports import export_answers
-from nearsay.collection.indexing import asked_source
 from nearsay.collection.ingest.batches import Problem
+from nearsay.collection.labeling import label_source
 from nearsay.collection.live import LiveCollection
 from nearsay.data.replacing import replacing
 from nearsay.errors import InputError, StorageError
@@ -32,13 +31,13 @@ ENDING, DONE = ".parquet", ".done.json"
 
 @dataclass(frozen=True)
 class LabeledParts:
-    """What became of the files.
+    """The result of labeling a folder of files.
 
     Attributes
     ----------
     paths : the files of answers, in the order of the sources.
     n_answers : how many answers they hold.
-    n_kept : how many of the files were answered before.
+    n_kept : how many of the files were labeled before.
     problems : rows that were left out.
     """
 
@@ -50,7 +49,7 @@ class LabeledParts:
 
 @dataclass(frozen=True)
 class PartTask:
-    """One file to answer about: all that the answers depend on, by path."""
+    """One file to label, and all that the answers depend on."""
 
     collection: str
     version: int
@@ -63,22 +62,22 @@ class PartTask:
 
     @property
     def done(self) -> Path:
-        """Where it is written that the answers are whole."""
+        """The file that records that the answers are complete."""
         return Path(self.out).with_suffix(DONE)
 
     @property
     def fingerprint(self) -> str:
-        """Names the question, wherever its files are."""
-        asked = {**asdict(self), "collection": "", "source": Path(self.source).name, "out": ""}
-        return hashlib.sha256(json.dumps(asked, sort_keys=True).encode()).hexdigest()
+        """A digest of all that the answers depend on, wherever the files are."""
+        task = {**asdict(self), "collection": "", "source": Path(self.source).name, "out": ""}
+        return hashlib.sha256(json.dumps(task, sort_keys=True).encode()).hexdigest()
 
-    def answered_before(self) -> dict[str, Any] | None:
-        """What is written of answers to this question; None where there are none."""
+    def previous_result(self) -> dict[str, Any] | None:
+        """The record of answers to this task; None where there are none."""
         try:
-            said: dict[str, Any] = json.loads(self.done.read_text(encoding="utf-8"))
+            result: dict[str, Any] = json.loads(self.done.read_text(encoding="utf-8"))
         except (FileNotFoundError, ValueError):
             return None
-        return said if said.get("fingerprint") == self.fingerprint and Path(self.out).exists() else None
+        return result if result.get("fingerprint") == self.fingerprint and Path(self.out).exists() else None
 
 
 def label_parts(
@@ -93,24 +92,22 @@ def label_parts(
     overwrite: bool = False,
     on_progress: Callable[[int, int], Any] | None = None,
 ) -> LabeledParts:
-    """Answer about every Parquet file of a folder, and write a file of answers for each.
+    """Label every Parquet file of a folder, and write a file of answers for each.
 
     Parameters
     ----------
     collection : path of the collection; on a cluster, every worker has it there.
     src : a folder of Parquet files with the columns that the collection was made of; those of its partitions (folders
-        named ``key=value``) are answered in folders of these names.
-    out : a folder for the answers, which is made where it is not there.
-    accuracy, n_keywords, id_column : as in ``LiveCollection.label`` and ``asked_source``.
-    cluster : as in ``ShardedIndex``; None answers in this process.
-    overwrite : replace answers to another question, which are refused otherwise.
+        named ``key=value``) get folders of the same names.
+    out : a folder for the answers; made if missing.
+    accuracy, n_keywords, id_column : as in ``label_source``.
+    cluster : as in ``ShardedIndex``; None works in this process.
+    overwrite : replace answers to other questions, instead of refusing to.
     on_progress : function of (files done, files in all), optional
     """
     files = parquet_files(src)
     if not files:
-        raise InputError(
-            f"{src} is no folder with {ENDING} files. Name one, or ask about a single table without parts."
-        )
+        raise InputError(f"{src} is no folder with {ENDING} files. Name one, or label a single table without parts.")
     folder = Path(out).resolve()
     outs = [folder / path.relative_to(Path(src).resolve()) for path in files]
     for within in {folder, *(path.parent for path in outs)}:
@@ -118,24 +115,24 @@ def label_parts(
     with LiveCollection.open(collection, read_only=True) as opened:
         version = opened.version
     where = str(Path(collection).resolve())
-    asked = (accuracy, n_keywords, id_column)
+    settings = (accuracy, n_keywords, id_column)
     tasks = [
-        PartTask(where, version, str(path), file_checksum(path), str(place), *asked)
+        PartTask(where, version, str(path), file_checksum(path), str(place), *settings)
         for path, place in zip(files, outs, strict=True)
     ]
-    kept = [task for task in tasks if task.answered_before() is not None]
+    kept = [task for task in tasks if task.previous_result() is not None]
     _check_free([task for task in tasks if task not in kept], overwrite)
     done = 0
 
-    def tell() -> None:
+    def report() -> None:
         nonlocal done
         done += 1
         if on_progress is not None:
             on_progress(done, len(tasks))
 
-    said = list(workers_of(cluster).each(label_part, tasks, tell))
-    problems = [Problem(**problem) for each in said for problem in each["problems"]]
-    return LabeledParts([task.out for task in tasks], sum(each["n_answers"] for each in said), len(kept), problems)
+    results = list(workers_of(cluster).each(label_part, tasks, report))
+    problems = [Problem(**problem) for each in results for problem in each["problems"]]
+    return LabeledParts([task.out for task in tasks], sum(each["n_answers"] for each in results), len(kept), problems)
 
 
 def parquet_files(folder: str | os.PathLike[str]) -> list[Path]:
@@ -145,34 +142,36 @@ def parquet_files(folder: str | os.PathLike[str]) -> list[Path]:
 
 
 def label_part(task: PartTask) -> dict[str, Any]:
-    """Answer about one file, unless that was done: what is written in its ``.done.json``."""
-    known = task.answered_before()
+    """Label one file, unless that was done; gives the content of its ``.done.json``."""
+    known = task.previous_result()
     if known is not None:
         return known
     if not Path(task.source).exists() or file_checksum(task.source) != task.source_digest:
-        raise StorageError(f"{task.source} on {socket.gethostname()} is missing, or not the file it was. Ask again.")
+        raise StorageError(f"{task.source} on {socket.gethostname()} is missing or has changed. Run it again.")
     with LiveCollection.open(task.collection, read_only=True) as collection:
         if collection.version != task.version:
             older = "older" if collection.version < task.version else "newer"
             raise StorageError(
                 f"The collection {task.collection} on {socket.gethostname()} is at event {collection.version}, {older}"
-                f" than event {task.version}, which the answers are to be from. Copy it again, or ask again."
+                f" than event {task.version}, which the answers should be from. Copy it again, or run it again."
             )
-        source = asked_source(collection, task.source, id_column=task.id_column)
-        answers = []
-        for batch in source:
-            if len(batch):
-                answers += collection.label(batch.X, accuracy=task.accuracy, n_keywords=task.n_keywords, ids=batch.ids)
-    export_answers(answers, task.out, overwrite=True)
-    problems = [asdict(problem) for problem in source.problems]
-    said = {"fingerprint": task.fingerprint, "n_answers": len(answers), "version": task.version, "problems": problems}
+        labeled = label_source(
+            collection, task.source, task.out, accuracy=task.accuracy, n_keywords=task.n_keywords,
+            overwrite=True, id_column=task.id_column,
+        )  # fmt: skip
+    result = {
+        "fingerprint": task.fingerprint,
+        "n_answers": len(labeled.answers),
+        "version": task.version,
+        "problems": [asdict(problem) for problem in labeled.problems],
+    }
     with replacing(task.done) as file:
-        file.write(json.dumps(said, indent=1).encode())
-    return said
+        file.write(json.dumps(result, indent=1).encode())
+    return result
 
 
 def _check_free(tasks: list[PartTask], overwrite: bool) -> None:
-    """Refuse to replace answers to another question, unless asked to."""
+    """Refuse to replace answers to another question, unless ``overwrite``."""
     for task in tasks:
         if task.done.exists() and not overwrite:
             raise InputError(

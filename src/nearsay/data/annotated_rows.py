@@ -1,4 +1,4 @@
-"""Data sets of rows with several keywords each, as MATLAB saved them: a table X and a table Y of zeros and ones."""
+"""Data sets of rows with keywords in MATLAB files: a table X, and a table Y of zeros and ones."""
 
 from __future__ import annotations
 

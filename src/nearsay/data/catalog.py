@@ -1,4 +1,4 @@
-"""Every data set and taxonomy that nearsay knows by name: what it is, where it lies and what reads it.
+"""The catalog of data sets and taxonomies: their files, and the functions that read them.
 
 ``load_dataset``, ``load_taxonomy`` and ``nearsay doctor`` all read these tables.
 A new data set is one function and one entry.
@@ -61,6 +61,8 @@ class Entry:
         Where they come from, in a sentence.
     shipped : bool
         Whether the files come with nearsay itself, and are looked for there only.
+    arguments : tuple of str
+        Further arguments of the reader.
     """
 
     reader: str
@@ -69,6 +71,7 @@ class Entry:
     files: tuple[str, ...] = ()
     source: str = ""
     shipped: bool = False
+    arguments: tuple[str, ...] = ()
 
     @property
     def read(self) -> Any:
@@ -80,9 +83,9 @@ class Entry:
 
     def place(self, what: str) -> Path:
         """The same, or an error that says where ``what`` was looked for and which files to put where."""
-        found = self.find()
-        if found is not None:
-            return found
+        folder = self.find()
+        if folder is not None:
+            return folder
         places = self._places()
         looked = "; ".join(f"{place} ({_lacking(place, self.files)})" for place in places)
         unset = " (NEARSAY_DATA, which can name another place, is not set.)" if len(places) == 1 else ""
@@ -116,10 +119,10 @@ def _lacking(place: Path, files: Iterable[str]) -> str:
 
 
 DATASETS = {
-    "iris": Entry("nearsay.data.datasets:read_iris"),
-    "wine": Entry("nearsay.data.datasets:read_wine"),
-    "breast_cancer": Entry("nearsay.data.datasets:read_breast_cancer"),
-    "digits": Entry("nearsay.data.datasets:read_digits"),
+    **{
+        name: Entry("nearsay.data.datasets:read_from_sklearn", arguments=(name,))
+        for name in ("iris", "wine", "breast_cancer", "digits")
+    },
     "emoji": Entry(
         "nearsay.data.emoji_pictures:read_emoji",
         kind="emoji pictures",
@@ -182,7 +185,8 @@ DATASETS = {
 }
 DATASETS |= {
     name: Entry(
-        f"nearsay.data.datasets:read_{name}",
+        "nearsay.data.datasets:read_small_table",
+        arguments=(name,),
         folder="small",
         files=(f"{name}.csv",),
         source=f"It is {title} in the UCI Machine Learning Repository, as a table whose last column is the class.",
@@ -221,7 +225,7 @@ TAXONOMIES = {
         folder="tin200",
         files=("taxonomy.csv",),
         source="It is the part of WordNet above the classes of Tiny ImageNet, as lines parent,child of WordNet ids;"
-        " names.csv (node, words) beside it says what WordNet calls them.",
+        " names.csv (node, words) in the same folder has their names in WordNet.",
     ),
     "inat21": Entry(
         "nearsay.taxonomy.taxonomy:Taxonomy.from_csv",

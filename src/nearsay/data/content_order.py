@@ -1,10 +1,9 @@
-"""An order of labeled rows that their content decides: what is drawn from it does not depend on how rows were listed.
+"""A pseudo-random order of rows that depends on their content only, not on the order in which they are listed.
 
     rows ──► a number each, from its values alone ──► rows by these numbers ──► folds, samples, sums
 
-Folds that are dealt out by row number, and rows that are drawn by it, change when a table is sorted in another way,
-and so would whatever is learned from them. Names of classes have no say either, nor have columns that tell no row
-from another: constant ones, and copies of earlier ones.
+Folds and samples by row number would change when a table is sorted in another way, and so would whatever is learned
+from them. The order does not depend on the names of classes, or on constant or copied columns.
 """
 
 from __future__ import annotations
@@ -25,9 +24,9 @@ MOST_RANKED = 256
 def content_order(
     X: Any, labels: np.ndarray | None = None, *, pairwise: bool = False, in_any_unit: bool = False
 ) -> np.ndarray:
-    """All row numbers, in an order that content decides, not where a row stands or what its class is called.
+    """All row numbers in a pseudo-random order that depends on content, not on row numbers or names of classes.
 
-    The order is as good as random. Rows that are equal in all, label included, can stand for each other.
+    Rows that are equal in everything, label included, are interchangeable.
 
     Parameters
     ----------
@@ -37,8 +36,8 @@ def content_order(
     pairwise : bool
         Whether X holds the distances of every row to all others, whose order is that of the rows.
     in_any_unit : bool
-        Whether the unit of the rows shall not matter, nor (up to 256 of them) the order of columns: rows are then told
-        apart by which numbers of a column are larger. X is an array of numbers.
+        Whether neither the unit of the rows nor (up to 256 of them) the order of columns matters: rows are compared
+        by the ranks of their numbers in each column. X is an array of numbers.
 
     >>> X, labels = np.array([[1.0, 2.0], [0.0, 5.0], [3.0, 3.0]]), np.array([0, 1, 1])
     >>> order, back = content_order(X, labels), content_order(X[::-1], 1 - labels[::-1])
@@ -82,7 +81,7 @@ def lots_of_ranks(X: np.ndarray) -> np.ndarray:
 
 
 def _of_items(X: Any) -> np.ndarray | None:
-    """A number from the content of each item; None where it cannot be told."""
+    """A number from the content of each item; None where it cannot be computed."""
     if len(getattr(X, "shape", ())) == 2 and np.dtype(X.dtype).kind in "fiub":
         return content_lots(X)
     try:

@@ -93,7 +93,7 @@ def load_dataset(name: str, **options: object) -> Any:
 
     leaves: ``groups`` names some of shape, texture and margin. ``join="label"`` puts
     the features of one leaf together, by species and position within the species;
-    ``join="row"`` goes by line number, though the shape file stands in another
+    ``join="row"`` goes by line number, though the shape file has another
     order: the mistake of the paper, only to reproduce it. One leaf of Acer Campestre
     has no texture (NaN), and the data do not say which: ``missing_specimen``, from 1 to 16.
 
@@ -106,38 +106,27 @@ def load_dataset(name: str, **options: object) -> Any:
     if name not in DATASETS:
         raise unknown_name("data set", name, DATASETS)
     entry = DATASETS[name]
-    read = entry.read
-    _folder, *known = inspect.signature(read).parameters
+    read, fixed = entry.read, entry.arguments
+    known = list(inspect.signature(read).parameters)[1 + len(fixed) :]
     unknown = [option for option in options if option not in known]
     if unknown:
         takes = f"takes {', '.join(known)}" if known else "takes no options"
         raise InputError(f"The data set {name!r} has no option {unknown[0]!r}{closest(unknown[0], known)}; it {takes}.")
-    return read(entry.place(f"The data set {name!r}"), **options)
+    return read(entry.place(f"The data set {name!r}"), *fixed, **options)
 
 
 # ------------------------------------------------------------------ measures
 
 
-def read_iris(_: Path) -> LabeledRows:
-    from sklearn.datasets import load_iris
+def read_from_sklearn(_: Path, name: str) -> LabeledRows:
+    """A data set that comes with scikit-learn."""
+    import sklearn.datasets
 
-    data = load_iris()
-    names = [name.removesuffix(" (cm)") for name in data.feature_names]
-    return LabeledRows(data.data, data.target_names[data.target], _one_column_each(names), name="iris")
-
-
-def read_wine(_: Path) -> LabeledRows:
-    from sklearn.datasets import load_wine
-
-    data = load_wine()
-    return LabeledRows(data.data, data.target_names[data.target], _one_column_each(data.feature_names), name="wine")
-
-
-def read_digits(_: Path) -> LabeledRows:
-    from sklearn.datasets import load_digits
-
-    data = load_digits()
-    return LabeledRows(data.data, data.target, name="digits")
+    data = getattr(sklearn.datasets, f"load_{name}")()
+    if name == "digits":
+        return LabeledRows(data.data, data.target, name=name)
+    groups = _one_column_each(str(column).removesuffix(" (cm)") for column in data.feature_names)
+    return LabeledRows(data.data, data.target_names[data.target], groups, name=name)
 
 
 def read_seeds(folder: Path) -> LabeledRows:
@@ -145,41 +134,10 @@ def read_seeds(folder: Path) -> LabeledRows:
     return replace(rows, name="seeds")
 
 
-def read_breast_cancer(_: Path) -> LabeledRows:
-    from sklearn.datasets import load_breast_cancer
-
-    data = load_breast_cancer()
-    groups = _one_column_each(data.feature_names.tolist())
-    return LabeledRows(data.data, data.target_names[data.target], groups, name="breast_cancer")
-
-
-def read_glass(folder: Path) -> LabeledRows:
-    return _read_table(folder / "glass.csv")
-
-
-def read_satimage(folder: Path) -> LabeledRows:
-    return _read_table(folder / "satimage.csv", groups={})  # every column has the same name
-
-
-def read_segment(folder: Path) -> LabeledRows:
-    return _read_table(folder / "segment.csv")
-
-
-def read_vehicle(folder: Path) -> LabeledRows:
-    return _read_table(folder / "vehicle.csv")
-
-
-def read_vowel(folder: Path) -> LabeledRows:
-    return _read_table(folder / "vowel.csv")
-
-
-def read_yeast(folder: Path) -> LabeledRows:
-    return _read_table(folder / "yeast.csv")
-
-
-def _read_table(path: Path, groups: dict[str, slice] | None = None) -> LabeledRows:
-    """A table whose last column is the class; classes of several words stand in single quotes there."""
-    rows = read_rows(path, label=-1, groups=groups)
+def read_small_table(folder: Path, name: str) -> LabeledRows:
+    """A table whose last column is the class; classes of several words are in single quotes there."""
+    groups: dict[str, slice] | None = {} if name == "satimage" else None  # all its columns have the same name
+    rows = read_rows(folder / f"{name}.csv", label=-1, groups=groups)
     labels = np.asarray(rows.y).tolist()
     return replace(rows, y=np.array([label.strip("'") if isinstance(label, str) else label for label in labels]))
 
@@ -247,7 +205,7 @@ def _places(species: list[str], order: list[str], missing_specimen: int) -> list
     >>> _places(["oak"] * 15 + ["elm"] * 16, ["elm", "oak"], missing_specimen=1)[:3]
     [17, 18, 19]
     """
-    seen = dict.fromkeys(order, 0)
+    n_before = dict.fromkeys(order, 0)
     counts = Counter(species)
     places = []
     for name in species:
@@ -256,9 +214,9 @@ def _places(species: list[str], order: list[str], missing_specimen: int) -> list
                 f"A leaves file lists {counts[name]} leaves of {name}; {SPECIMENS} are expected, or {SPECIMENS - 1}"
                 " where a feature is missing. Fetch it again."
             )
-        after_the_gap = counts[name] < SPECIMENS and seen[name] >= missing_specimen - 1
-        places.append(SPECIMENS * order.index(name) + seen[name] + after_the_gap)
-        seen[name] += 1
+        after_the_gap = counts[name] < SPECIMENS and n_before[name] >= missing_specimen - 1
+        places.append(SPECIMENS * order.index(name) + n_before[name] + after_the_gap)
+        n_before[name] += 1
     return places
 
 

@@ -1,4 +1,4 @@
-"""Decode pictures that nobody vouches for: by named formats only, converted part by part, within one budget of memory.
+"""Decode untrusted pictures: known formats only, converted in bands, within one memory budget.
 
     file ──► a format of FORMATS? ──► size in the header ──► room in the budget? ──► decoded ──► bands, upright, RGB
                else refused             too large: refused       else it waits
@@ -22,7 +22,7 @@ import numpy as np
 
 from nearsay.errors import InputError, require
 
-# The only decoders that ever see a file. Pillow has forty others; that of EPS starts Ghostscript.
+# The only decoders that are used. Pillow has forty others; that of EPS starts Ghostscript.
 # An MPO file, as some cameras write it, is a JPEG and read as one.
 FORMATS = ("PNG", "JPEG", "GIF", "BMP", "TIFF", "WEBP")
 # What Pillow refuses by default, and what is refused here even where that was switched off: a file of a few kilobytes
@@ -36,7 +36,7 @@ PIXELS_AT_ONCE = 2**18
 PIXELS_WHOLE = 2**24
 # Bytes of a decoded pixel; Pillow takes four for all other modes.
 PIXEL_BYTES = {"1": 1, "L": 1, "P": 1, "I;16": 2, "I;16L": 2, "I;16B": 2, "I;16N": 2}
-# What decoders take beside the picture, in bytes a pixel: frames to draw on, strips, whole files.
+# Further memory of decoders, in bytes a pixel: frames to draw on, strips, whole files.
 DECODER_BYTES = {"GIF": 4, "TIFF": 8, "WEBP": 12}
 # Rows of the upright picture lie in columns of the file, and are counted from its end, for these values of EXIF.
 SIDEWAYS, FROM_END = (5, 6, 7, 8), (3, 4, 7, 8)
@@ -81,18 +81,18 @@ def _memory(image: Any, n_pixels: int) -> int:
 
 
 class Budget:
-    """Bytes that several threads may take together; who finds no room waits, in turn."""
+    """A memory budget shared by threads; those that find no room wait in turn."""
 
     def __init__(self, most: int) -> None:
         self.most = most
         self._held = 0
         self._room = threading.Condition()
-        # So that a large picture is not passed over for ever by small ones.
+        # So that small pictures cannot pass a large one forever.
         self._next = threading.Lock()
 
     @contextmanager
     def taken(self, n_bytes: int) -> Iterator[None]:
-        """Hold so many bytes; more than there are in all are refused."""
+        """Reserve bytes; more than the whole budget is refused."""
         if n_bytes > self.most:
             raise InputError(
                 f"decoding it would take about {n_bytes / 1e9:.1f} GB of memory; at most {self.most / 1e9:.1f} GB are"
@@ -113,7 +113,7 @@ BUDGET = Budget(MOST_BYTES)
 
 
 class Picture:
-    """A decoded picture as it is seen: upright, transparent parts white, in 8 bits; rows are converted when asked for.
+    """A decoded picture: upright, transparent parts white, 8 bits; rows are converted on request.
 
     Attributes
     ----------
@@ -169,7 +169,7 @@ class Picture:
     # ------------------------------------------------------------ conversions
 
     def _converted(self, box: tuple[int, int, int, int]) -> Any:
-        """A part of the picture as it lies in the file, in RGB. A row may be as long as the whole picture."""
+        """A part of the picture, oriented as in the file, in RGB. A row may be as long as the whole picture."""
         pillow: Any = require("PIL.Image", "images")
         tiles = list(_tiles(box))
         if len(tiles) == 1:
@@ -230,7 +230,7 @@ def _tiles(box: tuple[int, int, int, int]) -> Iterator[tuple[int, int, int, int]
             yield x, y, min(x + across, right), min(y + down, bottom)
 
 
-# ------------------------------------------------------------------ silence
+# ------------------------------------------------------------------ warnings
 
 
 class _Silence:

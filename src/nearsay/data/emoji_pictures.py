@@ -5,7 +5,7 @@ emoji/emoji.csv                codepoints, character, name, group, subgroup, key
 emoji/LICENSE.txt              whose they are: Apache 2.0, CC BY 4.0, Unicode License v3
 
             all of them by one artist, and half by the other ──► the collection (train)
-            the other half by the other artist ────────────────► the questions (test)
+            the other half by the other artist ────────────────► the queries (test)
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ import numpy as np
 from scipy import sparse
 
 from nearsay.data.catalog import split_parts
-from nearsay.data.images import seen
+from nearsay.data.images import read_upright
 from nearsay.errors import InputError, SavedFileError, require
 
 ARTISTS = ("noto", "twemoji")
@@ -103,18 +103,18 @@ def read_emoji(folder: Path, split: str = "train", every_subgroup: bool = False)
         keywords=sparse.vstack([keywords] * len(ARTISTS), format="csr"),
         words=words,
     )
-    asked = _questions(len(lines))
-    members = {"train": np.flatnonzero(~asked), "test": np.flatnonzero(asked)}
+    is_query = _questions(len(lines))
+    members = {"train": np.flatnonzero(~is_query), "test": np.flatnonzero(is_query)}
     rows = np.sort(np.concatenate([members[part] for part in parts]))
     return every.take(rows if every_subgroup else rows[~np.isin(every.y[rows], NOT_DRAWN_THINGS)])
 
 
 def _questions(n_emoji: int) -> np.ndarray:
-    """Which of the pictures are asked about: half of the second artist's, drawn once and for all."""
+    """Which pictures are queries: a fixed random half of the second artist's."""
     half = np.random.default_rng(0).permutation(n_emoji)[n_emoji // 2 :]
-    asked = np.zeros(len(ARTISTS) * n_emoji, dtype=bool)
-    asked[n_emoji + half] = True
-    return asked
+    is_query = np.zeros(len(ARTISTS) * n_emoji, dtype=bool)
+    is_query[n_emoji + half] = True
+    return is_query
 
 
 def read_emoji_lines(path: Path) -> list[dict[str, str]]:
@@ -129,7 +129,7 @@ def read_emoji_lines(path: Path) -> list[dict[str, str]]:
 
 def _pictures(path: Path, n: int) -> np.ndarray:
     """The first n pictures of a sheet."""
-    sheet = np.asarray(seen(path))
+    sheet = np.asarray(read_upright(path))
     height, width = sheet.shape[0] // SIDE, sheet.shape[1] // SIDE
     if width != PER_LINE or height * width < n:
         raise SavedFileError(f"{path} does not hold {n} pictures, {PER_LINE} a line. Install nearsay again.")

@@ -1,4 +1,4 @@
-"""The one reader of image files: pixels as they are seen, whatever the kind of file; and which files are images."""
+"""Read image files of any kind, upright and in RGB; list and check image files."""
 
 from __future__ import annotations
 
@@ -15,8 +15,8 @@ from nearsay.errors import InputError, require
 
 IMAGE_ENDINGS = frozenset({".png", ".jpg", ".jpeg", ".gif", ".bmp", ".tif", ".tiff", ".webp"})
 
-# Descriptors say what is seen at a glance; larger images are brought to this size, so that the scale of textures and
-# the time for an image do not depend on the camera.
+# Larger images are reduced to this size, so that the scale of textures and the time for an image do not depend on the
+# camera.
 LONGEST_SIDE = 256
 
 Made = TypeVar("Made")
@@ -25,7 +25,7 @@ Made = TypeVar("Made")
 def read_image(path: str | os.PathLike[str]) -> np.ndarray:
     """Read an image file: (h, w, 3) uint8, upright, the longer side at most 256 pixels. Needs the extra ``images``.
 
-    What ``seen`` gives, smaller if need be, and in three channels.
+    What ``read_upright`` gives, smaller if need be, and in three channels.
     """
 
     def small(picture: Picture) -> np.ndarray:
@@ -46,7 +46,7 @@ def read_pixels(path: str | os.PathLike[str], size: tuple[int, int], mode: str) 
     return _read(path, lambda picture: np.asarray(picture.resized(size, pillow.Resampling.LANCZOS, mode)))
 
 
-def seen(path: str | os.PathLike[str], *, at_least: int | None = None) -> Any:
+def read_upright(path: str | os.PathLike[str], *, at_least: int | None = None) -> Any:
     """A Pillow image of mode RGB, as an image viewer shows it: upright, transparent parts white, 16 bits as 8.
 
     Gray images get three equal channels. Of a moving picture it is the first
@@ -99,25 +99,25 @@ def content_hash(path: str | os.PathLike[str]) -> str:
 
 def image_files(folder: str | os.PathLike[str]) -> list[Path]:
     """The image files in a folder and the folders within it, in the order of their names; hidden ones left out."""
-    found = [file for file in named_images(folder) if file.is_file()]
-    if not found:
+    files = [file for file in named_images(folder) if file.is_file()]
+    if not files:
         raise InputError(
             f"{folder} holds no images ({', '.join(sorted(IMAGE_ENDINGS))}), nor do the folders within it."
         )
-    return found
+    return files
 
 
 def named_images(folder: str | os.PathLike[str]) -> list[Path]:
     """The same by their names alone: a link that leads nowhere is listed too, and there may be none."""
     folder = Path(folder)
-    found = [
+    files = [
         file
         for file in folder.rglob("*")
         if file.suffix.lower() in IMAGE_ENDINGS
         and not file.is_dir()
         and not any(part.startswith(".") for part in file.relative_to(folder).parts)
     ]
-    return sorted(found, key=lambda file: file.relative_to(folder).parts)
+    return sorted(files, key=lambda file: file.relative_to(folder).parts)
 
 
 def check_image_header(path: str | os.PathLike[str], most_pixels: int = MOST_PIXELS) -> str:

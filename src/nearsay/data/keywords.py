@@ -1,4 +1,4 @@
-"""Keywords of a collection: which of some words each item has, in any form."""
+"""Keywords of items, from lists of words or tables of zeros and ones."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The one way in which nearsay writes a file: atomically, the old content stays until the new is complete."""
+"""Atomic file writes: the old content stays until the new is complete."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ OWNER_ALONE = 0o600
 
 @contextmanager
 def replacing(path: str | os.PathLike[str]) -> Iterator[BinaryIO]:
-    """Give a file to write that takes the place of ``path`` when, and only when, the block ends well.
+    """Give a file to write that replaces ``path`` if, and only if, the block ends without an error.
 
     A concurrent reader of ``path`` sees the old content or the new, never a
     part. A link stays a link, and the file it leads to is replaced; its owner

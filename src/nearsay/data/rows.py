@@ -1,4 +1,4 @@
-"""Rows with their labels, ids and named feature groups: what every reader gives and every writer takes."""
+"""Rows with labels, ids and named feature groups: the type that readers give and writers take."""
 
 from __future__ import annotations
 

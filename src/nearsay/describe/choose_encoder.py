@@ -1,4 +1,4 @@
-"""The one place that chooses an encoder: the first of those that are installed."""
+"""Choose an encoder: the first of those that are installed."""
 
 from __future__ import annotations
 

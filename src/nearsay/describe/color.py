@@ -1,4 +1,4 @@
-"""Which colors an image has: joint histograms, of the whole image or of its three bands from top to bottom.
+"""Color descriptors: joint histograms of the whole image, or of its three bands from top to bottom.
 
 *Joint* means that a bin is a color: red, green and blue together. Three histograms of one channel each
 have far fewer bins, and on Corel5K find far worse neighbors.

@@ -1,4 +1,4 @@
-"""What a descriptor is: a name, a vector for every image, and the distance by which such vectors are compared."""
+"""Descriptors: functions from images to vectors, with a name and the metric for these vectors."""
 
 from __future__ import annotations
 

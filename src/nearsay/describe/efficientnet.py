@@ -102,8 +102,8 @@ class _Layers:
         wide, before = x, self._weights[f"{name}._depthwise_conv.weight"].shape[0] // stage.widening
         if stage.widening > 1:
             wide = self._relu6(self._convolution(x, f"{name}._expand_conv", f"{name}._bn0"))
-        seen = self._relu6(self._convolution(wide, f"{name}._depthwise_conv", f"{name}._bn1", stride, by_channel=True))
-        narrow = self._convolution(seen, f"{name}._project_conv", f"{name}._bn2")
+        wide = self._relu6(self._convolution(wide, f"{name}._depthwise_conv", f"{name}._bn1", stride, by_channel=True))
+        narrow = self._convolution(wide, f"{name}._project_conv", f"{name}._bn2")
         after = self._weights[f"{name}._project_conv.weight"].shape[0]
         return self._graph.node("Add", narrow, x) if stride == 1 and before == after else narrow
 

@@ -1,4 +1,4 @@
-"""What encoders share: images prepared as a network was trained to see them, batches of them, one vector per image.
+"""The base of encoders: images preprocessed as in the training of a network, batches, and one vector per image.
 
 images ──► Preprocessing (size, crop, mean, std, layout) ──► the model, batch by batch ──► mean over places ──► vectors
 """
@@ -41,7 +41,7 @@ class ImageEncoder(ImageDescriptor, Protocol):
 
 @dataclass(frozen=True, init=False)
 class Preprocessing:
-    """How an image becomes what a network takes; vectors can be compared only where this was the same.
+    """How images are prepared for a network; vectors are comparable only if this is the same.
 
     Parameters
     ----------
@@ -96,14 +96,14 @@ class Preprocessing:
 
     def __call__(self, images: Iterable[Any]) -> np.ndarray:
         """A batch: (n, 3, height, width) float32, or (n, height, width, 3). Needs the package pillow."""
-        batch = np.stack(in_parallel(self._seen, images))
+        batch = np.stack(in_parallel(self._prepare, images))
         return batch if self.layout == "NHWC" else np.ascontiguousarray(batch.transpose(0, 3, 1, 2))
 
     def as_dict(self) -> dict[str, Any]:
-        """All of it as JSON values."""
+        """All parameters as JSON values."""
         return {name: list(value) if isinstance(value, tuple) else value for name, value in asdict(self).items()}
 
-    def _seen(self, image: Any) -> np.ndarray:
+    def _prepare(self, image: Any) -> np.ndarray:
         pillow: Any = require("PIL.Image", "images")
         pixels = read_image(image) if isinstance(image, str | os.PathLike) else as_image(image)
         height, width = self.size
@@ -130,7 +130,7 @@ def middle(height: int, width: int, to_height: int, to_width: int) -> tuple[floa
 class Encoder(ABC):
     """A network as a descriptor: ``encode(images)`` is (n, columns) float32, ``encoder(image)`` one such row.
 
-    What the network gives for each place of an image is averaged over the places. Vectors do not depend on which
+    The outputs for the places of an image are averaged. Vectors do not depend on which
     images share a batch, except for float32 rounding: a library may add in another order for another batch size or
     number of threads (about 1e-5 of the largest value).
     """
@@ -145,7 +145,7 @@ class Encoder(ABC):
 
     @property
     def preprocessing(self) -> dict[str, Any]:
-        """How images are prepared, as a plain dict: keep it as JSON beside the vectors."""
+        """How images are prepared, as a plain dict: keep it as JSON with the vectors."""
         return self._preprocessing.as_dict()
 
     def check_preprocessing(self, recorded: Mapping[str, Any]) -> None:
@@ -193,7 +193,7 @@ class Encoder(ABC):
         if len(vectors) != len(images):
             raise InputError(
                 f"The model {self.name} gave {len(vectors)} vectors for {len(images)} images. It must keep the first"
-                " axis, or be told to take one image at a time: batch_size=1."
+                " axis, or pass batch_size=1."
             )
         if not np.isfinite(vectors).all():
             raise InputError(

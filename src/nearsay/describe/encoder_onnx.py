@@ -143,9 +143,9 @@ def _agreed_size(size: Any, declared: tuple[int | None, int | None], path: Path)
         return declared
     wanted = as_size(size)
     if any(side not in (None, given) for side, given in zip(declared, wanted, strict=True)):
-        asked = " × ".join("any" if side is None else str(side) for side in declared)
+        declared_size = " × ".join("any" if side is None else str(side) for side in declared)
         raise InputError(
-            f"{path} takes images of {asked} pixels (height × width), but got size={size!r}. Leave it out."
+            f"{path} takes images of {declared_size} pixels (height × width), but got size={size!r}. Leave it out."
         )
     return wanted
 

@@ -69,7 +69,7 @@ class TorchEncoder(Encoder):
     def _outputs(self, batch: np.ndarray) -> np.ndarray:
         torch: Any = require("torch", "torch")
         like = next((values for values in self._model.parameters() if values.is_floating_point()), torch.empty(0))
-        with jobs(self._n_jobs), _in_evaluation(self._model), _own_threads(torch), torch.no_grad():
+        with jobs(self._n_jobs), _in_evaluation(self._model), _limited_threads(torch), torch.no_grad():
             given = torch.from_numpy(batch).to(device=like.device, dtype=like.dtype)
             try:
                 outputs = self._run(given)
@@ -145,7 +145,7 @@ def _in_evaluation(model: Any) -> Iterator[None]:
 
 
 @contextmanager
-def _own_threads(torch: Any) -> Iterator[None]:
+def _limited_threads(torch: Any) -> Iterator[None]:
     before = torch.get_num_threads()
     torch.set_num_threads(thread_count())
     try:

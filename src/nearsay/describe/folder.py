@@ -1,4 +1,4 @@
-"""Many images to named feature groups, in parallel, with a list of the images that were skipped."""
+"""Describe many images as named feature groups, in parallel, with a list of the images that were skipped."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ class SkippedImage:
 
 @dataclass(frozen=True, eq=False)
 class ImageDescriptions:
-    """What ``describe_images`` found.
+    """The result of ``describe_images``.
 
     Attributes
     ----------
@@ -46,7 +46,7 @@ class ImageDescriptions:
         float32, one row per image, one feature group per descriptor. From a folder, ``ids`` are the paths within it and
         ``y`` the names of the folders the images lie in; from a list of paths, ``ids`` are the paths and ``y`` is None.
     descriptors : tuple
-        Those that were used, in the order of the feature groups.
+        In the order of the feature groups.
     skipped : tuple of SkippedImage
         In the order of the paths.
     """
@@ -57,14 +57,14 @@ class ImageDescriptions:
 
     @property
     def metrics(self) -> dict[str, str]:
-        """The metric that suits each feature group."""
+        """The metric of each feature group."""
         return {descriptor.name: descriptor.metric for descriptor in self.descriptors}
 
     def classifier(self) -> NeighborClassifier | FusedClassifier:
-        """A classifier that suits these rows, ready to be fitted: no two feature groups are mixed under one distance.
+        """An unfitted classifier for these rows: each feature group is compared by its own distance.
 
         One group (an encoder's) is compared by its own metric. Several are fused, each with its own neighbors; where
-        their metrics differ, each group is seen by each of them, and past cases weigh the views.
+        their metrics differ, each group has a view by each of them, and past cases weigh the views.
 
         >>> rows = LabeledRows(np.zeros((4, 2)), feature_groups={"lab": slice(0, 1), "gist": slice(1, 2)})
         >>> ImageDescriptions(rows, (as_descriptor("lab"), as_descriptor("gist")), ()).classifier()
@@ -76,7 +76,7 @@ class ImageDescriptions:
 
     @property
     def preprocessing(self) -> dict[str, dict[str, Any]]:
-        """How each encoder prepared the images; to be kept with the rows, it can be written as JSON."""
+        """How each encoder prepared the images, as JSON values to be kept with the rows."""
         return {
             descriptor.name: descriptor.preprocessing
             for descriptor in self.descriptors
@@ -114,10 +114,10 @@ def describe_images(
     >>> folder = Path(tempfile.mkdtemp())
     >>> Image.new("RGB", (64, 48), "red").save(folder / "red.png")
     >>> _ = (folder / "broken.png").write_bytes(b"not an image")
-    >>> found = describe_images(folder, ["rgb", "gist"])
-    >>> found.rows.ids, found.rows.X.shape, found.metrics
+    >>> described = describe_images(folder, ["rgb", "gist"])
+    >>> described.rows.ids, described.rows.X.shape, described.metrics
     (array(['red.png'], dtype='<U7'), (1, 4608), {'rgb': 'manhattan', 'gist': 'manhattan'})
-    >>> found.skipped[0].path.name
+    >>> described.skipped[0].path.name
     'broken.png'
     """
     if descriptors is None:
@@ -131,15 +131,10 @@ def describe_images(
     folder, paths = _folder_and_paths(images)
 
     with threads(n_jobs) if n_jobs is not None else nullcontext(), _bar(len(paths), progress) as advance:
-        found = _described(paths, used, advance)
-
-    skipped = tuple(result for result in found if isinstance(result, SkippedImage))
-    kept = [path for path, result in zip(paths, found, strict=True) if not isinstance(result, SkippedImage)]
+        vectors, kept, skipped = _described(paths, used, advance)
     if not kept:
         raise InputError(f"None of the {len(paths)} images can be read. First: {skipped[0].reason}")
-    vectors = [result for result in found if not isinstance(result, SkippedImage)]
-    del found  # so that every vector can go once it is copied into its row
-    return ImageDescriptions(_as_rows(vectors, names, kept, folder), used, skipped)
+    return ImageDescriptions(_as_rows(vectors, names, kept, folder), used, tuple(skipped))
 
 
 def describe_paths(
@@ -151,10 +146,7 @@ def describe_paths(
     (array([], shape=(0, 0), dtype=float32), [SkippedImage(path=PosixPath('nowhere.png'), reason='There is no file ...
     """
     used = tuple(as_descriptor(descriptor) for descriptor in descriptors)
-    found = _described(paths, used, lambda: None)
-    skipped = [result for result in found if isinstance(result, SkippedImage)]
-    vectors = [result for result in found if not isinstance(result, SkippedImage)]
-    kept = [path for path, result in zip(paths, found, strict=True) if not isinstance(result, SkippedImage)]
+    vectors, kept, skipped = _described(paths, used, lambda: None)
     if not kept:
         return np.empty((0, 0), dtype=np.float32), skipped
     return _as_rows(vectors, [descriptor.name for descriptor in used], kept, None).X, skipped
@@ -162,11 +154,11 @@ def describe_paths(
 
 def _described(
     paths: list[Path], used: tuple[ImageDescriptor, ...], advance: Callable[[], None]
-) -> list[list[np.ndarray] | SkippedImage]:
-    """The vectors of each image, in the order of the descriptors. Encoders get the images of a block at once."""
+) -> tuple[list[list[np.ndarray]], list[Path], list[SkippedImage]]:
+    """The vectors of each image in the order of the descriptors, the paths of these images, and those skipped."""
     encoders = [descriptor for descriptor in used if isinstance(descriptor, ImageEncoder)]
 
-    def look(path: Path) -> tuple[np.ndarray | None, dict[str, np.ndarray]] | SkippedImage:
+    def describe(path: Path) -> tuple[np.ndarray | None, dict[str, np.ndarray]] | SkippedImage:
         try:
             image = read_image(path)
             vectors = {
@@ -180,24 +172,25 @@ def _described(
         finally:
             advance()
 
-    found: list[list[np.ndarray] | SkippedImage] = []
+    every: list[list[np.ndarray]] = []
+    kept: list[Path] = []
+    skipped: list[SkippedImage] = []
     for block in row_blocks(len(paths), size=IMAGES_AT_ONCE if encoders else len(paths)):
-        looked = in_parallel(look, paths[block])
-        seen = [result for result in looked if not isinstance(result, SkippedImage)]
-        for encoder in encoders if seen else []:
-            encoded = np.asarray(encoder.encode([image for image, _ in seen]), dtype=np.float32)
-            if encoded.ndim != 2 or len(encoded) != len(seen):
+        results = in_parallel(describe, paths[block])
+        described = [result for result in results if not isinstance(result, SkippedImage)]
+        for encoder in encoders if described else []:
+            encoded = np.asarray(encoder.encode([image for image, _ in described]), dtype=np.float32)
+            if encoded.ndim != 2 or len(encoded) != len(described):
                 raise InputError(
-                    f"The encoder {encoder.name!r} gave an array of shape {encoded.shape} for {len(seen)} images."
+                    f"The encoder {encoder.name!r} gave an array of shape {encoded.shape} for {len(described)} images."
                     " It must give one row per image: (n, columns)."
                 )
-            for (_, vectors), vector in zip(seen, encoded, strict=True):
+            for (_, vectors), vector in zip(described, encoded, strict=True):
                 vectors[encoder.name] = vector
-        found += [
-            result if isinstance(result, SkippedImage) else [result[1][descriptor.name] for descriptor in used]
-            for result in looked
-        ]
-    return found
+        every += [[vectors[descriptor.name] for descriptor in used] for _, vectors in described]
+        kept += [path for path, each in zip(paths[block], results, strict=True) if not isinstance(each, SkippedImage)]
+        skipped += [result for result in results if isinstance(result, SkippedImage)]
+    return every, kept, skipped
 
 
 def _folder_and_paths(images: Any) -> tuple[Path | None, list[Path]]:
@@ -236,7 +229,7 @@ def _as_rows(vectors: list[list[np.ndarray]], names: list[str], paths: list[Path
 
 @contextmanager
 def _bar(n_images: int, shown: bool) -> Iterator[Callable[[], None]]:
-    """A function to call after each image, which moves a bar on stderr if one is shown."""
+    """A function to call after each image, which advances a progress bar on stderr if one is shown."""
     if not shown:
         yield lambda: None
         return

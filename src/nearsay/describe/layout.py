@@ -1,4 +1,4 @@
-"""What lies where in an image: a tiny copy of it, and the directions of its edges, cell by cell."""
+"""Layout descriptors: a tiny copy of the image, and the directions of its edges, cell by cell."""
 
 from __future__ import annotations
 

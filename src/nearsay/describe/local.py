@@ -1,4 +1,4 @@
-"""Bags of visual words: what small patches all over an image look like, counted in a vocabulary learned from images.
+"""Bags of visual words: small patches of an image, counted in a vocabulary that is learned from images.
 
     image ──► patches (a vector each, every few pixels) ──► the nearest of n_words ──► shares of each word
 
@@ -142,13 +142,13 @@ class BagOfWords(BaseEstimator):
             random = np.random.default_rng((self.seed, number))
             return patches[np.sort(random.permutation(len(patches))[:most])]
 
-        found = in_parallel(some_patches, enumerate(chosen))
-        unread = [said for said in found if isinstance(said, str)]
-        if len(unread) == len(found):
-            raise InputError(f"None of the {len(found)} images can be read. {unread[0]}")
+        results = in_parallel(some_patches, enumerate(chosen))
+        unread = [result for result in results if isinstance(result, str)]
+        if len(unread) == len(results):
+            raise InputError(f"None of the {len(results)} images can be read. {unread[0]}")
         if unread:
-            warnings.warn(f"{len(unread)} of {len(found)} images are left out. {unread[0]}", stacklevel=3)
-        return np.concatenate([patches for patches in found if not isinstance(patches, str)])
+            warnings.warn(f"{len(unread)} of {len(results)} images are left out. {unread[0]}", stacklevel=3)
+        return np.concatenate([patches for patches in results if not isinstance(patches, str)])
 
 
 def _one_openmp_thread() -> Any:
@@ -188,8 +188,8 @@ PATCHES: dict[str, Callable[[np.ndarray], Patches]] = {"sift": sift_patches, "hu
 
 def _patches(angles: np.ndarray, weights: np.ndarray, n_bins: int) -> Patches:
     """Histograms of angles in the cells of all patches, at each size: (n, 4, 4, n_bins), and the heights."""
-    found = [_cells(angles, weights, n_bins, side) for side in CELL_SIDES]
-    windows = [np.lib.stride_tricks.sliding_window_view(cells, (CELLS, CELLS), axis=(0, 1)) for cells in found]
+    by_side = [_cells(angles, weights, n_bins, side) for side in CELL_SIDES]
+    windows = [np.lib.stride_tricks.sliding_window_view(cells, (CELLS, CELLS), axis=(0, 1)) for cells in by_side]
     heights = [
         np.repeat((np.arange(window.shape[0]) + CELLS / 2) * side / len(angles), window.shape[1])
         for window, side in zip(windows, CELL_SIDES, strict=True)
@@ -199,7 +199,7 @@ def _patches(angles: np.ndarray, weights: np.ndarray, n_bins: int) -> Patches:
 
 
 def _cells(angles: np.ndarray, weights: np.ndarray, n_bins: int, side: int) -> np.ndarray:
-    """Weighted histograms of angles in cells of side × side pixels, each angle shared by the two bins beside it."""
+    """Weighted histograms of angles in cells of side × side pixels, each angle shared by the two nearest bins."""
     rows, columns = angles.shape[0] // side, angles.shape[1] // side
     angles, weights = (values[: rows * side, : columns * side] for values in (angles, weights))
     place = (angles / np.float32(2 * np.pi)) % 1 * n_bins

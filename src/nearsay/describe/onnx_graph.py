@@ -1,4 +1,4 @@
-"""An ONNX model written by hand: a few kinds of protobuf messages, so that making one needs no package.
+"""Write ONNX models: a few kinds of protobuf messages, so that no package is needed.
 
 model ─┬─ graph ─┬─ nodes: Conv, Clip, Add, ...  each with the names of what it takes and gives
        │         ├─ initializers: arrays by name
@@ -6,7 +6,7 @@ model ─┬─ graph ─┬─ nodes: Conv, Clip, Add, ...  each with the names
        └─ versions
 
 A message is a row of fields, each a number (which field, and how it is written), then its value. The numbers of the
-fields are those of onnx.proto, where they stand beside the names used here.
+fields are those of onnx.proto, under the names used here.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""The outline of a silhouette as a curve: how far it is from the middle, all the way around."""
+"""Shape descriptor: the outline of a silhouette as the curve of its distances from the center."""
 
 from __future__ import annotations
 
@@ -76,7 +76,7 @@ def center_of_area(outline: np.ndarray) -> np.ndarray:
     """
     # Near the origin the products below lose no digits.
     corner = outline[0]
-    here, there = (outline - corner)[:-1], (outline - corner)[1:]
-    cross = here[:, 0] * there[:, 1] - there[:, 0] * here[:, 1]
-    moved: np.ndarray = corner + ((here + there) * cross[:, None]).sum(axis=0) / (3 * cross.sum())
+    start, end = (outline - corner)[:-1], (outline - corner)[1:]
+    cross = start[:, 0] * end[:, 1] - end[:, 0] * start[:, 1]
+    moved: np.ndarray = corner + ((start + end) * cross[:, None]).sum(axis=0) / (3 * cross.sum())
     return moved

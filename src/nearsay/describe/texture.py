@@ -1,4 +1,4 @@
-"""Which edges, stripes and grain an image has, and where: wavelets, and waves in many directions.
+"""Texture descriptors: Haar wavelets and Gabor filters.
 
 Each image is first brought to one size, so that vectors of landscapes and portraits can be compared place by
 place. *Haar* wavelets compare neighboring squares at several scales. *Gabor* waves are short stripes of one

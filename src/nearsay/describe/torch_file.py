@@ -1,4 +1,4 @@
-"""Weights that torch saved, read without torch: arrays by name, and no code of the file is ever run.
+"""Read weights that torch saved, without torch: arrays by name, and no code of the file is ever run.
 
                      ┌ before 1.6: five pickles in a row, the last one a list of keys ──► length, numbers; length, ...
 file ──► restricted  │

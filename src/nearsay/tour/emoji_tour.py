@@ -330,8 +330,8 @@ class Tour:
 
     def _apart(self, rows: np.ndarray) -> np.ndarray:
         """How far some questions are from each other, as neighbors are shown."""
-        view = self.live.now().views.first
-        rows_in_view = view.search.distance_.check(view.sight.seen(self.Q[rows]))
+        view = self.live.state().views.first
+        rows_in_view = view.search.distance_.check(view.transform.apply(self.Q[rows]))
         return np.asarray(view.search.distance_.block(rows_in_view, rows_in_view))
 
     def _name(self, row: int) -> str:

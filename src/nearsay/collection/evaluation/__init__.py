@@ -1,1 +1,1 @@
-"""How good the answers of a collection are, on items whose labels are known."""
+"""Evaluate the answers of a collection on items whose labels are known."""

@@ -1,4 +1,4 @@
-"""Items of a collection answered by all others, some of them by each worker of a cluster."""
+"""Distributed leave-one-out: the workers of a cluster answer about items of a collection by all others."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ Block = tuple[slice, NeighborTable, np.ndarray]
 
 @dataclass(frozen=True, eq=False)
 class LeftOutTask:
-    """Some rows to be asked about all others, of a collection that the worker opens by path."""
+    """Some rows to answer about, of a collection that the worker opens by path."""
 
     collection: str
     version: int
@@ -31,7 +31,7 @@ class LeftOutTask:
 
 
 def left_out_on(cluster: Any, path: Path, version: int, rows: np.ndarray) -> Iterator[Block]:
-    """What ``LiveClassifier.left_out_proba`` gives, from workers that open the collection at this path."""
+    """The same as ``LiveClassifier.left_out_proba``, by workers that open the collection at this path."""
     parts = list(row_blocks(len(rows), size=ROWS_A_TASK))
     tasks = [LeftOutTask(str(path.resolve()), version, rows[part]) for part in parts]
     for part, blocks in zip(parts, workers_of(cluster).each(left_out_part, tasks, lambda: None), strict=True):
@@ -45,6 +45,6 @@ def left_out_part(task: LeftOutTask) -> list[Block]:
         if collection.version != task.version:
             raise StorageError(
                 f"The collection {task.collection} on {socket.gethostname()} is at event {collection.version}, but"
-                f" event {task.version} is asked about. Copy it again, or ask again."
+                f" event {task.version} is evaluated. Copy it again, or run it again."
             )
-        return list(collection.now().classifier.left_out_proba(task.rows))
+        return list(collection.state().classifier.left_out_proba(task.rows))

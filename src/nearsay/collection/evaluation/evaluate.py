@@ -1,18 +1,15 @@
-"""How good the answers of a collection are: asked about items whose labels are known, as a plain dict or a page."""
+"""Evaluate a collection on items whose labels are known; the result is a plain dict or an HTML report."""
 
 from __future__ import annotations
 
-import io
 import os
 from pathlib import Path
 from typing import Any
 
 from nearsay.collection.evaluation.judgement import Judgement
 from nearsay.collection.evaluation.known_items import KnownItems, Progress
-from nearsay.collection.ingest.picture_sources import path_within
-from nearsay.collection.ingest.pictures import picture_folder
+from nearsay.collection.ingest.picture_files import path_within, picture_folder, small_copy
 from nearsay.collection.live import LiveCollection
-from nearsay.data.images import seen
 from nearsay.decision.guarantee import check_share
 from nearsay.errors import InputError
 from nearsay.reports.evaluation import TARGET
@@ -30,7 +27,7 @@ def evaluate(
     on_progress: Progress | None = None,
     cluster: Any = None,
 ) -> dict[str, Any]:
-    """How good the answers of a collection are, in plain values that ``json.dumps`` takes. Nothing is changed.
+    """Measure how good the answers of a collection are, in plain JSON values. Nothing is changed.
 
     Parameters
     ----------
@@ -40,21 +37,21 @@ def evaluate(
             Every item that votes is answered by all others: where there are fewer than 2,000, with settings that were
             chosen and learned without it, otherwise with what is learned.
         a share such as 0.2
-            So many items of every class are answered by the rest, from which all is learned anew, in memory.
+            This share of every class is answered by the rest, after learning again from it, in memory.
         (ids, X, labels), or what ``read_source`` gives
-            Items from elsewhere are answered by the collection as it is.
-    accuracy : how often hedged answers should be right.
+            Other items are answered by the collection as it is.
+    accuracy : required accuracy of hedged answers.
     seed : which items are held out: the same seed, the same items.
     on_progress : function of (items done, items in all), optional
     cluster : optional
-        Who asks the items about the others, as in ``ShardedIndex``: every worker has the collection at its path.
+        Workers that answer, as in ``ShardedIndex``: every worker has the collection at its path.
 
     Returns
     -------
     dict
-        As ``evaluation_summary`` gives it, with ``version`` (the event it was judged after), ``not_judged`` (how many
-        items were left out, by reason) and ``notes`` (how some of them count). With a taxonomy, ``hedging["said"]``
-        is what the hedge of the collection reaches at ``accuracy``. A collection of keywords alone has no accuracy.
+        As ``evaluation_summary`` gives it, with ``version``, ``not_judged`` (how many items were left out, by reason)
+        and ``notes`` (how some of them count). With a taxonomy, ``hedging["said"]`` is what the hedge of the collection
+        reaches at ``accuracy``. A collection of keywords only has no accuracy.
 
     How some items count: the label of an inner node ("some bird") is a class like any other, so a more specific answer
     is wrong, and a hedged one is right at that node or above. The only item of its class cannot be named by others:
@@ -87,11 +84,11 @@ def evaluation_report(
     on_progress: Progress | None = None,
     cluster: Any = None,
 ) -> dict[str, Any]:
-    """Write what ``evaluate`` gives as one HTML file to open or send, and give it as well.
+    """Write the result of ``evaluate`` as one HTML file; gives the result, too.
 
     Parameters
     ----------
-    path : where to; a file that is there is kept unless ``overwrite``.
+    path : the file; an existing one is refused unless ``overwrite``.
     pictures : path, optional
         The folder in which the paths of the items' details (``path``) begin; mistakes are then shown as pictures. By
         default the collection's setting ``pictures``, where the user has named that folder on this machine.
@@ -99,30 +96,26 @@ def evaluation_report(
     check_free(path, overwrite=overwrite)
     check_share("accuracy", accuracy, ends=True)
     judgement = Judgement.of(collection, holdout=holdout, seed=seed, on_progress=on_progress, cluster=cluster)
-    shown, asked = judgement.shown(accuracy), judgement.asked
+    shown, items = judgement.shown(accuracy), judgement.items
     folder = pictures if pictures is not None else picture_folder(collection.store, None)
-    mistakes, how = _with_pictures(shown.get("mistakes", []), asked, folder), " ".join([shown["how"], *shown["notes"]])
+    mistakes, how = _with_pictures(shown.get("mistakes", []), items, folder), " ".join([shown["how"], *shown["notes"]])
     write_report(path, {**shown, "mistakes": mistakes, "how": how}, overwrite=overwrite)
     return {name: value for name, value in shown.items() if name not in ("curve", "levels", "tables")}
 
 
-def _with_pictures(mistakes: list[dict[str, Any]], asked: KnownItems, folder: Any) -> list[dict[str, Any]]:
+def _with_pictures(mistakes: list[dict[str, Any]], items: KnownItems, folder: Any) -> list[dict[str, Any]]:
     if folder is None:
         return mistakes
-    details = dict(zip(asked.ids, asked.details, strict=True))
+    details = dict(zip(items.ids, items.details, strict=True))
     return [{**each, "picture": _picture(Path(folder), details[each["id"]] or {})} for each in mistakes]
 
 
 def _picture(folder: Path, details: dict[str, Any]) -> bytes | None:
-    """A small picture of an item, or None where there is none that can be read."""
+    """A small picture of an item; None where it has none that can be read."""
     named = details.get("path")
     if not isinstance(named, str):
         return None
     try:
-        image = seen(path_within(folder, named), at_least=PICTURE_SIDE)
+        return small_copy(path_within(folder, named), PICTURE_SIDE)
     except InputError:
         return None
-    image.thumbnail((PICTURE_SIDE, PICTURE_SIDE))
-    out = io.BytesIO()
-    image.save(out, format="PNG")
-    return out.getvalue()

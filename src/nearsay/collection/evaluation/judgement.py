@@ -1,4 +1,4 @@
-"""Answers that were heard once, and summed up at any accuracy: what ``evaluate`` gives and what the page shows.
+"""Answers about known items, computed once and summarized at any accuracy.
 
 collection ──► Judgement.of ──► answers about known items ──► summary(accuracy)   what evaluate gives
                                                           └─► shown(accuracy)     with curve, levels and tables
@@ -25,18 +25,18 @@ from nearsay.taxonomy.taxonomy import Taxonomy
 
 @dataclass(eq=False)
 class Judgement:
-    """What a collection said of items whose labels are known. It stays as it is, whatever is changed later.
+    """The answers of a collection about items whose labels are known, at one version.
 
     Attributes
     ----------
-    title : what the collection is called.
-    asked, judged : the items, and what was said of them.
-    tree : the taxonomy that hedged answers are judged by; None where there is none, or labels are not in it.
+    title : the name of the collection.
+    items, judged : the items, and the answers about them.
+    tree : the taxonomy for hedged answers; None without one, or where it lacks labels.
     notes : sentences on how some items count.
     """
 
     title: str
-    asked: KnownItems
+    items: KnownItems
     judged: Judged
     tree: Taxonomy | None
     notes: list[str] = field(default_factory=list)
@@ -52,25 +52,25 @@ class Judgement:
         cluster: Any = None,
         most_bytes: int | None = None,
     ) -> Judgement:
-        """Ask about every item; the parameters are those of ``evaluate``.
+        """Answer about every item; the parameters are those of ``evaluate``.
 
-        Where the probabilities take more than ``most_bytes``, a sample of the items of the collection is asked about.
+        Where the probabilities take more than ``most_bytes``, about a sample of them.
         """
         if holdout is not None and cluster is not None:
             raise InputError("A cluster answers all items by the others. Leave out either holdout or cluster.")
         if holdout is None:
-            asked = left_out(collection, cluster, most_bytes)
+            items = left_out(collection, cluster, most_bytes)
         elif isinstance(holdout, int | float):
-            asked = held_out(collection, holdout, seed, most_bytes)
+            items = held_out(collection, holdout, seed, most_bytes)
         else:
-            asked = brought(collection, holdout)
-        tree, said = _taxonomy(collection, asked)
-        return cls(collection.store.path.name, asked, judge(asked, on_progress), tree, [*asked.notes, *said])
+            items = brought(collection, holdout)
+        tree, tree_notes = _taxonomy(collection, items)
+        return cls(collection.store.path.name, items, judge(items, on_progress), tree, [*items.notes, *tree_notes])
 
     @property
     def version(self) -> int:
-        """The event that it was judged after."""
-        return self.asked.now.version
+        """The version of the collection."""
+        return self.items.state.version
 
     @property
     def n_bytes(self) -> int:
@@ -78,38 +78,38 @@ class Judgement:
         return self.judged.probabilities.nbytes
 
     def summary(self, accuracy: float) -> dict[str, Any]:
-        """All figures, at the accuracy that hedged answers are asked for; as ``evaluate`` gives them."""
-        asked, judged, notes = self.asked, self.judged, list(self.notes)
-        summary: dict[str, Any] = {"title": self.title, "how": asked.how, "n_items": len(asked.ids)}
-        if asked.labels is None:
+        """All figures as ``evaluate`` gives them, at this accuracy of hedged answers."""
+        items, judged, notes = self.items, self.judged, list(self.notes)
+        summary: dict[str, Any] = {"title": self.title, "how": items.how, "n_items": len(items.ids)}
+        if items.labels is None:
             if judged.keywords is not None:
                 summary["keywords"] = keyword_measures(*judged.keywords)
         else:
             summary = evaluation_summary(
-                asked.labels,
+                items.labels,
                 judged.probabilities,
-                asked.now.classifier.classes_,
+                items.state.classifier.classes_,
                 taxonomy=self.tree,
                 target=accuracy,
                 keywords=judged.keywords,
-                ids=asked.ids,
+                ids=items.ids,
                 evidence=judged.evidence,
                 title=self.title,
-                how=asked.how,
+                how=items.how,
             )
-            if self.tree is not None and asked.now.hedged is not None:
-                summary["hedging"]["said"] = _hedge_reached(asked, judged, accuracy)
-        if judged.keywords is not None and len(judged.keywords[0]) < len(asked.ids):
-            notes.append(f"Keywords were judged on the {len(judged.keywords[0]):,} items that have any.")
-        return {**summary, "version": self.version, "not_judged": asked.not_judged, "notes": notes}
+            if self.tree is not None and items.state.hedged is not None:
+                summary["hedging"]["said"] = _hedge_reached(items, judged, accuracy)
+        if judged.keywords is not None and len(judged.keywords[0]) < len(items.ids):
+            notes.append(f"Keywords were evaluated on the {len(judged.keywords[0]):,} items that have any.")
+        return {**summary, "version": self.version, "not_judged": items.not_judged, "notes": notes}
 
     def shown(self, accuracy: float) -> dict[str, Any]:
-        """The same with all that the page draws: ``curve``, ``levels`` of the tree, and ``tables`` of past cases."""
+        """The same with what the page draws: ``curve``, ``levels`` of the tree, and ``tables`` of past cases."""
         return {**self.summary(accuracy), **self._drawn}
 
     @cached_property
     def _drawn(self) -> Mapping[str, Any]:
-        labels, p, classifier = self.asked.labels, self.judged.probabilities, self.asked.now.classifier
+        labels, p, classifier = self.items.labels, self.judged.probabilities, self.items.state.classifier
         if labels is None:
             return {"curve": [], "levels": [], "tables": []}
         tree, classes = self.tree, classifier.classes_
@@ -120,31 +120,31 @@ class Judgement:
         }
 
 
-def _taxonomy(collection: LiveCollection, asked: KnownItems) -> tuple[Taxonomy | None, list[str]]:
-    """The taxonomy that hedged answers are judged by, and a word on labels that are not leaves of it."""
+def _taxonomy(collection: LiveCollection, items: KnownItems) -> tuple[Taxonomy | None, list[str]]:
+    """The taxonomy for hedged answers, and notes on labels that are not leaves of it."""
     tree = collection.taxonomy
-    if tree is None or asked.labels is None:
+    if tree is None or items.labels is None:
         return None, []
     nodes, inner_nodes = set(tree.nodes), set(tree.nodes[tree.n_leaves :])
-    unknown = [label for label in asked.now.standing.classes.tolist() if label not in nodes]
+    unknown = [label for label in items.state.voting.classes.tolist() if label not in nodes]
     if unknown:
-        return None, [f"Hedged answers were not judged: {unknown[0]!r} is not in the taxonomy."]
-    inner = [label for label in asked.labels.tolist() if label in inner_nodes]
+        return None, [f"Hedged answers were not evaluated: {unknown[0]!r} is not in the taxonomy."]
+    inner = [label for label in items.labels.tolist() if label in inner_nodes]
     if not inner:
         return tree, []
     are = "1 item is" if len(inner) == 1 else f"{len(inner):,} items are"
     return tree, [f"{are} labeled with an inner node, such as {inner[0]!r}: a more specific answer counts as wrong."]
 
 
-def _hedge_reached(asked: KnownItems, judged: Judged, accuracy: float) -> dict[str, float]:
-    """How the hedge of the collection did at the accuracy asked for: chosen before these answers were judged."""
-    hedge = asked.now.hedged
+def _hedge_reached(items: KnownItems, judged: Judged, accuracy: float) -> dict[str, float]:
+    """What the hedge of the collection reached at an accuracy; it was chosen before these answers were known."""
+    hedge = items.state.hedged
     assert hedge is not None
-    hedge = hedge.around(asked.now.classifier).set_accuracy(accuracy)
+    hedge = hedge.around(items.state.classifier).set_accuracy(accuracy)
     nodes = hedge._names[hedge._nodes(judged.probabilities)]
     tree = hedge.taxonomy_
     return {
         "asked": accuracy,
-        "accuracy": hierarchical_accuracy(asked.labels, nodes, tree),
-        "gain": information_gain(asked.labels, nodes, tree),
+        "accuracy": hierarchical_accuracy(items.labels, nodes, tree),
+        "gain": information_gain(items.labels, nodes, tree),
     }

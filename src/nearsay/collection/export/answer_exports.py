@@ -1,4 +1,4 @@
-"""What goes out: answers as tables, as sidecars beside pictures, and for the tools people label with.
+"""Export answers: as tables, as sidecars of pictures, and for labeling tools.
 
 ::
 
@@ -7,7 +7,7 @@
             ──► Label Studio  tasks with predictions                (labeling_tools.py)
             ──► FiftyOne      labels.json and data.json
 
-Every file is whole or not there, and none is replaced unless that was asked for.
+Every file is written completely or not at all, and none is replaced without ``overwrite``.
 """
 
 from __future__ import annotations
@@ -38,7 +38,7 @@ BETWEEN = "; "
 
 @dataclass(frozen=True)
 class Exported:
-    """What was written, and what could not be.
+    """The files that were written, and the answers that could not be.
 
     Attributes
     ----------
@@ -66,14 +66,14 @@ def export_answers(
     ----------
     answers : Answers
     path
-        What to write; the ending chooses the format unless ``format`` does. For ``xmp`` and ``fiftyone`` a folder.
+        The file; its ending chooses the format unless ``format`` does. For ``xmp`` and ``fiftyone`` a folder.
     format : "csv", "jsonl", "parquet", "xmp", "label-studio" or "fiftyone", optional
     overwrite : bool
-        Replace what is there already.
+        Replace existing files.
     pictures : path, optional
         The folder in which the paths of the answers begin; for ``fiftyone`` by default that of ``path``.
     beside_pictures : bool
-        Write XMP sidecars beside the pictures, instead of into a folder ``path``. One that is there is not replaced:
+        Write XMP sidecars next to the pictures, instead of into a folder ``path``. An existing one is not replaced:
         new words are added to it.
 
     >>> import tempfile
@@ -83,7 +83,7 @@ def export_answers(
     "'=1+1","owl",0.9
     >>> export_answers([], path)
     Traceback (most recent call last):
-    nearsay.errors.InputError: out.csv is there already. Pass overwrite=True to replace it, or name another file.
+    nearsay.errors.InputError: out.csv exists already. Pass overwrite=True to replace it, or name another file.
     """
     given = list(answers)
     chosen, path = format_and_path(path, format, beside_pictures)
@@ -98,22 +98,22 @@ def export_answers(
 def format_and_path(
     path: str | os.PathLike[str] | None, format: str | None, beside_pictures: bool
 ) -> tuple[str, Path | None]:
-    """What was asked for: the format, and where to; None is beside the pictures."""
+    """The format, and the path; None is next to the pictures."""
     if beside_pictures:
         if path is not None or format not in (None, "xmp"):
             raise InputError(
-                "beside_pictures=True writes XMP sidecars beside the pictures: leave path out, and format."
+                "beside_pictures=True writes XMP sidecars next to the pictures: leave path and format out."
             )
         return "xmp", None
     if path is None:
-        raise InputError("Say what to write: pass a path, or beside_pictures=True for XMP sidecars.")
+        raise InputError("Pass a path, or beside_pictures=True for XMP sidecars.")
     return format_of(Path(path), format), Path(path)
 
 
 def export_sidecars(
     answers: list[Answer], folders: list[Path | None], out: Path | None, *, overwrite: bool
 ) -> Exported:
-    """Sidecars of pictures that lie in these folders: below a folder ``out``, or beside the pictures."""
+    """Write sidecars of pictures in these folders: into a folder ``out``, or next to the pictures."""
     if out is None:
         if any(folder is None and answer.path for answer, folder in zip(answers, folders, strict=True)):
             raise InputError(
@@ -123,7 +123,7 @@ def export_sidecars(
         return Exported(*write_sidecars(answers, folders))
     if out.resolve() in {folder.resolve() for folder in set(folders) if folder is not None}:
         raise InputError(
-            f"{out} is the folder of the pictures. Name another one, or ask for sidecars beside the pictures."
+            f"{out} is the folder of the pictures. Name another one, or write the sidecars next to the pictures."
         )
     if out.exists() and not out.is_dir():
         raise InputError(f"{out.name} is a file, and sidecars are many: name a folder.")
@@ -134,7 +134,7 @@ def export_sidecars(
 
 
 def format_of(path: Path, format: str | None) -> str:
-    """The format that was asked for, or that the ending stands for."""
+    """The given format, or that of the ending."""
     chosen = format or BY_ENDING.get(path.suffix.lower())
     if chosen is None or chosen not in WRITERS:
         if format is None and path.suffix.lower() == ".xmp":
@@ -152,7 +152,7 @@ def format_of(path: Path, format: str | None) -> str:
 
 
 def write_file(path: Path, write: Callable[[IO[bytes]], Any], what: str, *, overwrite: bool) -> Exported:
-    """A file that is whole or not there; one that is there stays unless ``overwrite``."""
+    """Write a file completely or not at all; an existing one is refused unless ``overwrite``."""
     _check_free(path, overwrite)
     try:
         with replacing(path) as out:
@@ -163,7 +163,7 @@ def write_file(path: Path, write: Callable[[IO[bytes]], Any], what: str, *, over
 
 
 def write_folder(folder: Path, files: dict[str, Any], *, overwrite: bool) -> Exported:
-    """JSON files in a folder, each whole or not there."""
+    """Write JSON files into a folder, each completely or not at all."""
     _check_free(folder, overwrite)
     folder.mkdir(exist_ok=True)
     for name, content in files.items():
@@ -174,7 +174,7 @@ def write_folder(folder: Path, files: dict[str, Any], *, overwrite: bool) -> Exp
 
 def _check_free(path: Path, overwrite: bool) -> None:
     if path.exists() and not overwrite:
-        raise InputError(f"{path.name} is there already. Pass overwrite=True to replace it, or name another file.")
+        raise InputError(f"{path.name} exists already. Pass overwrite=True to replace it, or name another file.")
 
 
 def to_frame(answers: Iterable[Answer]) -> Any:
@@ -194,7 +194,7 @@ def to_frame(answers: Iterable[Answer]) -> Any:
 
 
 def flat(answer: Answer) -> dict[str, Any]:
-    """The answer as cells of a table: numbers, and texts in which several things stand side by side.
+    """The answer as cells of a table: numbers, and texts that may list several values.
 
     >>> flat(Answer("a", "owl", 0.9, {"cases": 3, "right": 2}, keywords=[("sky", 0.5), ("sun", 0.25)]))["keywords"]
     'sky; sun'
@@ -213,7 +213,7 @@ def flat(answer: Answer) -> dict[str, Any]:
         "node_probability": answer.node_probability,
         "keywords": BETWEEN.join(word for word, _ in answer.keywords),
         "keyword_scores": BETWEEN.join(f"{score:.4g}" for _, score in answer.keywords),
-        "neighbors": BETWEEN.join(said.id for said in answer.neighbors),
+        "neighbors": BETWEEN.join(neighbor.id for neighbor in answer.neighbors),
         "novelty": answer.novelty,
         "twin_of": answer.twin_of,
         "path": answer.path,
@@ -222,7 +222,7 @@ def flat(answer: Answer) -> dict[str, Any]:
 
 
 def safe_cell(value: Any) -> Any:
-    """A cell that no spreadsheet runs: an apostrophe before a text that could be a formula; numbers stay.
+    """A cell that no spreadsheet runs as a formula: such a text gets an apostrophe.
 
     >>> safe_cell("=1+1"), safe_cell(-1.5), safe_cell("owl"), safe_cell(None)
     ("'=1+1", -1.5, 'owl', '')
@@ -237,7 +237,7 @@ def _write_csv(answers: list[Answer], out: IO[bytes]) -> None:
 
 
 def write_cells(names: Iterable[str], rows: Iterable[Iterable[Any]], out: IO[bytes]) -> None:
-    """A table for spreadsheets, in which no cell is a formula."""
+    """Write a table for spreadsheets, in which no cell is a formula."""
     with as_text(out) as text:
         # In quotes, every text: Python's writer leaves a lone carriage return bare, which ends the line for readers.
         writer = csv.writer(text, lineterminator="\n", quoting=csv.QUOTE_NONNUMERIC)
@@ -251,16 +251,16 @@ def _write_jsonl(answers: list[Answer], out: IO[bytes]) -> None:
 
 
 def write_lines(values: Iterable[Any], out: IO[bytes]) -> None:
-    """A line of JSON for each value."""
+    """Write a line of JSON for each value."""
     with as_text(out) as text:
         for value in values:
             text.write(f"{as_json(value)}\n")
 
 
 def as_json(value: Any, *, indent: int | None = None) -> str:
-    """JSON in one line: texts as they are, what is no number null, and no character that some readers end lines at."""
+    """JSON in one line: not finite numbers as null, and characters that some readers take for line ends escaped."""
     written = json.dumps(_plain(value), ensure_ascii=False, allow_nan=False, indent=indent)
-    return re.sub("[\x7f\x85\u2028\u2029]", lambda found: f"\\u{ord(found[0]):04x}", written)
+    return re.sub("[\x7f\x85\u2028\u2029]", lambda match: f"\\u{ord(match[0]):04x}", written)
 
 
 def _plain(value: Any) -> Any:
@@ -277,7 +277,7 @@ def _write_parquet(answers: list[Answer], out: IO[bytes]) -> None:
     pyarrow: Any = require("pyarrow", "parquet")
     parquet: Any = require("pyarrow.parquet", "parquet")
     text, number, whole = pyarrow.string(), pyarrow.float64(), pyarrow.int64()
-    said = pyarrow.struct({"id": text, "label": text, "distance": number, "weight": number})
+    neighbor = pyarrow.struct({"id": text, "label": text, "distance": number, "weight": number})
     word = pyarrow.struct({"word": text, "score": number})
     record = pyarrow.struct({"cases": whole, "right": whole, "low": number, "high": number})
     hedge = pyarrow.struct(
@@ -297,13 +297,15 @@ def _write_parquet(answers: list[Answer], out: IO[bytes]) -> None:
         **dict.fromkeys(("record", "node_record"), record),
         "probabilities": pyarrow.map_(text, number),
         "keywords": pyarrow.list_(word),
-        "neighbors": pyarrow.list_(said),
+        "neighbors": pyarrow.list_(neighbor),
         "hedges": pyarrow.list_(hedge),
         "tree": pyarrow.list_(node),
         "version": whole,
     }
     schema = pyarrow.schema([(name, kinds[name]) for name in Answer("").to_dict()])
-    rows = [{**said, "probabilities": [*said["probabilities"].items()]} for said in map(Answer.to_dict, answers)]
+    rows = [
+        {**neighbor, "probabilities": [*neighbor["probabilities"].items()]} for neighbor in map(Answer.to_dict, answers)
+    ]
     parquet.write_table(pyarrow.Table.from_pylist(rows, schema=schema), out)
 
 
@@ -317,6 +319,6 @@ WRITERS: dict[str, Any] = {
     "jsonl": _write_jsonl,
     "parquet": _write_parquet,
     "label-studio": _write_label_studio,
-    "xmp": None,  # many files, and a folder: these write themselves
+    "xmp": None,  # several files, written elsewhere
     "fiftyone": None,
 }

@@ -1,4 +1,4 @@
-"""What a collection holds, for other programs: items with labels and keywords, in the formats that answers have."""
+"""Export the items of a collection with labels and keywords, in the formats of answers."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from nearsay.collection.export.answer_exports import (
     write_lines,
 )
 from nearsay.collection.export.labeling_tools import fiftyone_files, label_studio_tasks
-from nearsay.collection.ingest.pictures import picture_folder
+from nearsay.collection.ingest.picture_files import picture_folder
 from nearsay.collection.live import LiveCollection
 from nearsay.collection.state.item_table import COLUMNS, item_dicts
 from nearsay.data.replacing import as_text
@@ -36,7 +36,7 @@ def export_items(
     pictures: str | os.PathLike[str] | None = None,
     beside_pictures: bool = False,
 ) -> Exported:
-    """Write the items of a collection: ids, labels, keywords, whether confirmed, by whom given, and details.
+    """Write the items of a collection: ids, labels, keywords, whether confirmed, authors, and details.
 
     Parameters
     ----------

@@ -1,4 +1,4 @@
-"""Answers as the tools people label with import them: Label Studio's tasks, FiftyOne's labels."""
+"""Answers in the import formats of labeling tools: Label Studio's tasks, FiftyOne's labels."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ def label_studio_tasks(answers: Sequence[Answer], *, prefix: str = LOCAL_FILES) 
     Parameters
     ----------
     prefix : str
-        What stands before the path of a picture to make its address; that of Label Studio's local storage by default.
+        The prefix of a picture's address; by default that of Label Studio's local storage.
 
     The labels are a choice called ``label``, hedged answers a taxonomy called
     ``node``, keywords choices called ``keywords``; ``label_studio_config`` gives
@@ -68,9 +68,11 @@ def label_studio_config(answers: Sequence[Answer], labels: Iterable[str] = ()) -
     Parameters
     ----------
     labels : names, optional
-        Classes to choose from beside those that the answers name.
+        Further classes to choose from.
     """
-    chosen = {name for a in answers for name in (a.label, *a.set_, *(said.label for said in a.neighbors)) if name}
+    chosen = {
+        name for a in answers for name in (a.label, *a.set_, *(neighbor.label for neighbor in a.neighbors)) if name
+    }
     words = {word for a in answers for word, _ in a.keywords}
     paths = [a.node_path for a in answers if a.node is not None]
     shown = '<Image name="item" value="$image"/>' if _all_pictures(answers) else '<Text name="item" value="$text"/>'
@@ -138,7 +140,7 @@ def _fiftyone_label(answer: Answer) -> dict[str, Any]:
         "node_path": answer.node_path or None,
         "node_probability": answer.node_probability,
         "keywords": [word for word, _ in answer.keywords] or None,
-        "neighbors": [said.id for said in answer.neighbors] or None,
+        "neighbors": [neighbor.id for neighbor in answer.neighbors] or None,
         "novelty": answer.novelty,
         "record": answer.record,
     }

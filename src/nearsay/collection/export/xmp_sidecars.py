@@ -1,9 +1,8 @@
-"""XMP sidecars: labels and keywords beside a picture, where photo managers read them. The picture is never touched.
+"""XMP sidecars: files with the labels and keywords of a picture, for photo managers. Pictures are never changed.
 
-They are written beside the pictures where that is asked for, else into a folder
-of their own, in which the folders of the pictures come again. A sidecar that is
-there already is not written anew but added to: all bytes stay as they are,
-except that new words come into the two lists::
+They are written next to the pictures, or into a separate folder with the same
+subfolders. An existing sidecar is extended: all its bytes stay, and new words
+are added to the two lists::
 
     <dc:subject><rdf:Bag> … <rdf:li>owl</rdf:li></rdf:Bag></dc:subject>
     <lr:hierarchicalSubject><rdf:Bag> … <rdf:li>bird|owl</rdf:li></rdf:Bag></lr:hierarchicalSubject>
@@ -21,7 +20,7 @@ from xml.sax.saxutils import escape
 
 from nearsay.collection.answers import Answer
 from nearsay.collection.ingest.batches import Problem
-from nearsay.collection.ingest.picture_sources import leads_out, path_within, relative_path
+from nearsay.collection.ingest.picture_files import leads_out, path_within, relative_path
 from nearsay.data.replacing import replacing
 from nearsay.errors import InputError
 
@@ -51,8 +50,8 @@ def write_sidecars(
     answers : Answers, with the ``path`` of their picture.
     folders : the folder in which each of these paths begins; None where that is not known.
     out : folder, optional
-        Sidecars are written below it, and a picture's own sidecar is where each starts from. By default they are
-        written beside the pictures, into the picture's own sidecar where there is one (also ``NAME.xmp``).
+        Sidecars are written below it, and extend the sidecar of the picture if it has one. By default they are
+        written next to the pictures, into an existing sidecar where there is one (also ``NAME.xmp``).
 
     Gives the sidecars that now hold the answers, and a problem for each answer
     that has none: no picture, not in the folder, or a sidecar that is damaged
@@ -62,15 +61,15 @@ def write_sidecars(
     problems: list[Problem] = []
     for number, (answer, folder) in enumerate(zip(answers, folders, strict=True)):
         try:
-            own = None if folder is None else _own_sidecar(folder, answer, must_exist=out is None)
-            path = own if out is None else _below(out, folder, own, answer)
+            original = None if folder is None else _sidecar_in(folder, answer, must_exist=out is None)
+            path = original if out is None else _below(out, folder, original, answer)
             if path is None:
                 raise InputError("it is not known in which folder the picture lies")
             # Of two answers about one picture the second adds to what the first wrote.
-            there = path if path in paths else own
-            old = _content(there) if there is not None and there.exists() else None
+            source = path if path in paths else original
+            old = _content(source) if source is not None and source.exists() else None
             new = merged(EMPTY if old is None else old, *words_of(answer))
-            if new != old or there != path:
+            if new != old or source != path:
                 path.parent.mkdir(parents=True, exist_ok=True)
                 with replacing(path) as file:
                     file.write(new)
@@ -81,12 +80,12 @@ def write_sidecars(
 
 
 def _content(path: Path) -> bytes:
-    """All of a sidecar; of one that is too large as much as shows that."""
+    """The content of a sidecar; of one that is too large only enough to detect that."""
     with path.open("rb") as file:
         return file.read(MOST_BYTES + 1)
 
 
-def _own_sidecar(folder: Path, answer: Answer, *, must_exist: bool) -> Path:
+def _sidecar_in(folder: Path, answer: Answer, *, must_exist: bool) -> Path:
     """Where the sidecar of a picture in the folder is or should be."""
     name = answer.path or ""
     path = sidecar_of(path_within(folder, name) if must_exist else folder / relative_path(name))
@@ -95,10 +94,10 @@ def _own_sidecar(folder: Path, answer: Answer, *, must_exist: bool) -> Path:
     return path
 
 
-def _below(out: Path, folder: Path | None, own: Path | None, answer: Answer) -> Path:
+def _below(out: Path, folder: Path | None, original: Path | None, answer: Answer) -> Path:
     """The place below ``out`` of a picture's sidecar."""
-    if own is not None and folder is not None:
-        path = out / own.relative_to(folder)
+    if original is not None and folder is not None:
+        path = out / original.relative_to(folder)
     else:
         path = sidecar_of(out / relative_path(answer.path or ""))
     if leads_out(out, path):
@@ -111,8 +110,8 @@ def sidecar_of(picture: Path) -> Path:
 
     Two pictures of one name (a.jpg, a.png) cannot share a sidecar, so the ending is kept in the name of a new one.
     """
-    own, short = picture.with_name(f"{picture.name}.xmp"), picture.with_suffix(".xmp")
-    return short if short.exists() and not own.exists() else own
+    long, short = picture.with_name(f"{picture.name}.xmp"), picture.with_suffix(".xmp")
+    return short if short.exists() and not long.exists() else long
 
 
 def words_of(answer: Answer) -> tuple[list[str], list[str]]:
@@ -129,12 +128,12 @@ def words_of(answer: Answer) -> tuple[list[str], list[str]]:
 
 def merged(old: bytes, subjects: Iterable[str], paths: Iterable[str]) -> bytes:
     """The sidecar with these words in its two lists, each once; all else in it stays, byte by byte."""
-    found = _read(old)
+    sidecar = _read(old)
     edits = []
     missing: list[bytes] = []
     for what, words in ((FLAT, subjects), (TREE, paths)):
         clean = list(dict.fromkeys(filter(None, map(_in_one_line, words))))
-        prop = found.properties.get(what[:2])
+        prop = sidecar.properties.get(what[:2])
         if prop is None:
             if clean:
                 missing.append(_property(what, clean))
@@ -145,15 +144,15 @@ def merged(old: bytes, subjects: Iterable[str], paths: Iterable[str]) -> bytes:
         edits.append(_inside(prop.container, _items(new, prop.container.prefix)))
     if missing:
         content = b"".join(missing)
-        if found.description is None:
+        if sidecar.description is None:
             content = b'<rdf:Description xmlns:rdf="%s" rdf:about="">\n%s</rdf:Description>\n' % (RDF.encode(), content)
-        edits.append(_inside(found.description or found.rdf, content))
+        edits.append(_inside(sidecar.description or sidecar.rdf, content))
     for start, stop, content in sorted(edits, reverse=True):
         old = old[:start] + content + old[stop:]
     return old
 
 
-# ------------------------------------------------------------------ where things stand in the file
+# ------------------------------------------------------------------ positions in the file
 
 
 @dataclass
@@ -177,7 +176,7 @@ class _Element:
 
 @dataclass
 class _Property:
-    """A list of words: where it stands, and which words it holds."""
+    """A list of words: its element, and the words it holds."""
 
     container: _Element | None = None
     items: set[str] = field(default_factory=set)
@@ -191,7 +190,7 @@ class _Sidecar:
 
 
 class _Walk:
-    """Walks along the elements of a sidecar and remembers where the parts stand that may be added to.
+    """Parses a sidecar and records the positions of the parts that can be extended.
 
     In linear time, whatever the sidecar holds: of an element only the names of the two around it matter, text is
     gathered in items of a list only, and depth and the length of namespaces are limited.

@@ -1,7 +1,7 @@
-"""Vectors of pictures that were described before, by the content of the file: nothing is described twice.
+"""A cache of the vectors of pictures, by the content of their files: nothing is described twice.
 
-A cache and nothing more: it may be deleted at any time, a damaged line is described again,
-and where it cannot be opened or written to, everything is described.
+It may be deleted at any time. A damaged entry is described again, and where the cache cannot be opened or written to,
+everything is.
 """
 
 from __future__ import annotations
@@ -13,6 +13,7 @@ import sqlite3
 import zlib
 from collections.abc import Callable, Mapping
 from contextlib import closing, suppress
+from functools import cached_property
 from pathlib import Path
 from typing import Any
 
@@ -32,17 +33,18 @@ SECONDS_TO_WAIT = 1.0
 
 
 class CachedDescribe:
-    """Describes pictures, those that it has not seen before.
+    """Describes pictures, unless their vectors are in the cache.
 
     Parameters
     ----------
-    describe : what describes them.
-    folder : where the cache lies, or None for none.
-    record : what is known of how they are described; vectors of another record are not taken.
+    describe : describes the others.
+    folder : the folder of the cache, or None for no cache.
+    record : how pictures are described; vectors of another record are not used.
+    why : why they are described so, in a sentence.
     """
 
-    def __init__(self, describe: Describe, folder: Folder | None, record: Mapping[str, Any]) -> None:
-        self.name = getattr(describe, "name", "")
+    def __init__(self, describe: Describe, folder: Folder | None, record: Mapping[str, Any], why: str = "") -> None:
+        self.name, self.record, self.why = getattr(describe, "name", ""), record, why
         self.n_known = 0
         self._describe = describe
         self._folder, self._n_columns = folder, record["columns"][-1][1]
@@ -56,34 +58,34 @@ class CachedDescribe:
         X, skipped = self._describe(new) if new else (np.empty((0, 0), np.float32), [])
         gone = {Path(each.path) for each in skipped}
         fresh = iter(X)
-        rows, found = [], {}
+        rows, added = [], {}
         for path, content in zip(paths, contents, strict=True):
             if content in known:
                 rows.append(known[content])
             elif path not in gone:
                 rows.append(next(fresh))
-                found[content] = rows[-1]
+                added[content] = rows[-1]
         self.n_known += len(paths) - len(new)
-        self._keep(found)
+        self._keep(added)
         return (np.stack(rows) if rows else np.empty((0, 0), np.float32)), list(skipped)
 
     def _known(self, contents: list[str]) -> dict[str, np.ndarray]:
         known: dict[str, np.ndarray] = {}
 
         def read(database: sqlite3.Connection) -> None:
-            asked = "SELECT vector, digest FROM described WHERE content = ? AND key = ?"
+            query = "SELECT vector, digest FROM described WHERE content = ? AND key = ?"
             for content in dict.fromkeys(contents):
-                line = database.execute(asked, (content, self._key)).fetchone()
+                line = database.execute(query, (content, self._key)).fetchone()
                 if line is not None and _is_vector(line[0], self._n_columns) and zlib.crc32(line[0]) == line[1]:
                     known[content] = np.frombuffer(line[0], "<f4").astype(np.float32)
 
         self._in_cache("ro", read)
         return known
 
-    def _keep(self, found: Mapping[str, np.ndarray]) -> None:
-        if not found:
+    def _keep(self, added: Mapping[str, np.ndarray]) -> None:
+        if not added:
             return
-        lines = [(content, self._key, np.asarray(vector, "<f4").tobytes()) for content, vector in found.items()]
+        lines = [(content, self._key, np.asarray(vector, "<f4").tobytes()) for content, vector in added.items()]
 
         def write(database: sqlite3.Connection) -> None:
             database.execute("BEGIN IMMEDIATE")
@@ -96,13 +98,13 @@ class CachedDescribe:
         self._in_cache("rwc", write)
 
     def _in_cache(self, mode: str, work: Callable[[sqlite3.Connection], None]) -> None:
-        """Work with the cache, where it can be used; one that is damaged is removed, to begin again next time."""
+        """Work with the cache, where it can be used; a damaged one is removed."""
         folder = self._folder
         if folder is None or not _is_usable(folder, may_be_missing=mode != "ro"):
             return
         try:
             with closing(connected(folder.path / NAME, mode, timeout=SECONDS_TO_WAIT)) as database:
-                # No journal lies beside it, which could name other files; what a crash leaves half written is damaged.
+                # No journal file, which could name other files: what a crash leaves half written counts as damaged.
                 database.execute("PRAGMA journal_mode = MEMORY")
                 database.execute("PRAGMA synchronous = OFF")
                 if mode == "rwc" and not database.execute("SELECT count(*) FROM sqlite_master").fetchone()[0]:
@@ -117,12 +119,38 @@ class CachedDescribe:
                     folder.remove(NAME)
 
 
+class LazyDescribe:
+    """Describes pictures by a description that is loaded with the first one: an encoder takes seconds.
+
+    Parameters
+    ----------
+    load : loads the description.
+    why : why pictures are described so, in a sentence; None takes that of the description.
+    """
+
+    def __init__(self, load: Callable[[], CachedDescribe], why: str | None = None) -> None:
+        self._load, self._why = load, why
+
+    @cached_property
+    def cached(self) -> CachedDescribe:
+        """The description."""
+        return self._load()
+
+    @property
+    def why(self) -> str:
+        """Why pictures are described so."""
+        return self.cached.why if self._why is None else self._why
+
+    def __call__(self, paths: list[Path]) -> tuple[np.ndarray, list[SkippedImage]]:
+        return self.cached(paths)
+
+
 def _is_vector(stored: object, n_columns: int) -> bool:
     return isinstance(stored, bytes) and len(stored) == 4 * n_columns
 
 
 def _is_usable(folder: Folder, *, may_be_missing: bool) -> bool:
-    """Whether SQLite may open it: a plain file without anything beside it that SQLite would follow."""
+    """Whether SQLite may open it: a plain file without journals that SQLite would follow."""
     try:
         alone = all(folder.stat(NAME + side) is None for side in (JOURNAL, LOG, LOG_INDEX))
         return alone and (folder.file(NAME) is not None or may_be_missing)
@@ -131,7 +159,7 @@ def _is_usable(folder: Folder, *, may_be_missing: bool) -> bool:
 
 
 def cache_folder(path: Path) -> Folder | None:
-    """The folder in which the cache of a collection that is being made lies; None where something else has its name."""
+    """The folder for the cache of a collection that is being made; None where something else has its name."""
     path.mkdir(exist_ok=True)
     return None if path.is_symlink() else Folder.open(path)
 

@@ -1,4 +1,4 @@
-"""Pictures described by the workers of a cluster, a few by each: the vectors that one process would make."""
+"""Pictures described by the workers of a cluster: the same vectors as in one process."""
 
 from __future__ import annotations
 
@@ -32,9 +32,9 @@ class DescribedByWorkers:
         """A row for each picture that could be described, and those that could not."""
         given = {os.path.abspath(path): path for path in paths}
         tasks = [(self._record, list(given)[part]) for part in row_blocks(len(given), size=PICTURES_A_TASK)]
-        found = list(workers_of(self._cluster).each(describe_some, tasks, lambda: None))
-        skipped = [SkippedImage(given[path], reason) for _, some in found for path, reason in some]
-        rows = [X for X, _ in found if len(X)]
+        parts = list(workers_of(self._cluster).each(describe_some, tasks, lambda: None))
+        skipped = [SkippedImage(given[path], reason) for _, some in parts for path, reason in some]
+        rows = [X for X, _ in parts if len(X)]
         return (np.concatenate(rows) if rows else np.empty((0, 0), np.float32)), skipped
 
 
@@ -47,6 +47,6 @@ def describe_some(task: Task) -> tuple[np.ndarray, list[tuple[str, str]]]:
 
 @lru_cache(maxsize=2)
 def _recorded(record: str) -> Description:
-    """A description, made and checked once by each process: an encoder takes seconds to load."""
-    found = json.loads(record)
-    return Description.recorded(found, Path(found["model"]) if found.get("model") else None)
+    """A description, loaded and checked once per process: an encoder takes seconds."""
+    settings = json.loads(record)
+    return Description.recorded(settings, Path(settings["model"]) if settings.get("model") else None)

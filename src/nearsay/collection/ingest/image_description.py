@@ -1,11 +1,11 @@
-"""How the items of a collection became vectors: recorded when it is made, and checked whenever something is asked.
+"""How the pictures of a collection are turned into vectors: recorded in its settings, and checked before each use.
 
     index:  pictures ──► descriptors ──► vectors          names, metrics, files ─┐
-            a made-up picture ─────────► its vector ─────────────────────────────┴─► settings of the collection
-    ask:    the same made-up picture ──► must give the same vector, or nothing is answered
+            a test picture ────────────► its vector ─────────────────────────────┴─► settings of the collection
+    query:  the same test picture ─────► must give the same vector, or nothing is answered
 
-The made-up picture finds out whatever makes vectors differ: other weights, another
-size or crop, another version of a package.
+The test picture detects whatever makes vectors differ: other weights, another size or crop, another version of a
+package.
 """
 
 from __future__ import annotations
@@ -34,7 +34,7 @@ FAMILIES: dict[str, tuple[str, ...]] = {
     "shape": ("hog", "contour"),
     "layout": ("thumbnail", "hog"),
 }
-# What needs no package beside pillow.
+# Descriptors that need no package but pillow.
 PLAIN = ("thumbnail", "hog")
 # Of the largest number of a vector: the two runtimes of the encoder differ by 1e-4.
 SAME_WITHIN = 1e-3
@@ -42,13 +42,13 @@ SAME_WITHIN = 1e-3
 
 @dataclass(frozen=True, eq=False)
 class Description:
-    """What turns pictures into the vectors of a collection.
+    """The descriptors that turn pictures into the vectors of a collection.
 
     Attributes
     ----------
-    descriptors : those used, in the order of the columns.
-    why : a sentence that says what was chosen, and why.
-    model : the file of an encoder of the user's own, and the number of pixels a side it was told.
+    descriptors : in the order of the columns.
+    why : what was chosen and why, in a sentence.
+    model, size : the file of the user's own encoder, and the pixels a side that were given for it.
     """
 
     descriptors: tuple[ImageDescriptor, ...]
@@ -58,12 +58,12 @@ class Description:
 
     @property
     def name(self) -> str:
-        """All of them, for people."""
+        """The names of all descriptors."""
         return ", ".join(descriptor.name for descriptor in self.descriptors)
 
     @property
     def metrics(self) -> dict[str, str]:
-        """The distance that suits each."""
+        """The metric of each descriptor."""
         return {descriptor.name: descriptor.metric for descriptor in self.descriptors}
 
     def __call__(self, paths: list[Path]) -> tuple[np.ndarray, list[SkippedImage]]:
@@ -72,7 +72,7 @@ class Description:
 
     def to_settings(self) -> dict[str, Any]:
         """What is recorded with a collection, in plain values."""
-        parts = [np.asarray(descriptor(made_up_picture()), np.float64).ravel() for descriptor in self.descriptors]
+        parts = [np.asarray(descriptor(probe_picture()), np.float64).ravel() for descriptor in self.descriptors]
         stops = np.cumsum([len(part) for part in parts]).tolist()
         record: dict[str, Any] = {
             "kind": "pictures",
@@ -86,15 +86,15 @@ class Description:
         return record
 
     @classmethod
-    def asked(
+    def choose(
         cls,
         describe: Sequence[str] | None = None,
         encoder: str | None = None,
         size: int | None = None,
     ) -> Description:
-        """What the user named; an encoder where nothing was named and one is installed.
+        """The descriptors or the encoder that the user names; by default an encoder where one is installed.
 
-        >>> Description.asked(["color", "hog"]).name
+        >>> Description.choose(["color", "hog"]).name
         'rgb, hsv, lab, hog'
         """
         if describe and encoder:
@@ -107,21 +107,21 @@ class Description:
             if unknown:
                 raise unknown_name("descriptor", unknown[0], {*DESCRIPTORS, *FAMILIES})
             used = tuple(as_descriptor(name) for name in dict.fromkeys(names))
-            return cls(used, "pictures are described by " + ", ".join(d.name for d in used) + ", as asked")
+            return cls(used, "pictures are described by " + ", ".join(d.name for d in used) + ", as requested")
         network = installed_encoder()
         if network is not None:
-            return cls((network,), f"pictures are described by the network {network.name}, which tells most")
+            return cls((network,), f"pictures are described by the network {network.name}, the best one installed")
         names = list(MAKADIA if find_spec("skimage") and find_spec("pywt") else PLAIN)
         return cls(
             tuple(as_descriptor(name) for name in names),
-            f"pictures are described by {', '.join(names)}: no encoder is installed, which would tell more"
+            f"pictures are described by {', '.join(names)}: no encoder is installed, which would be better"
             ' (pip install "nearsay[images]")',
         )
 
     @classmethod
     def _encoder(cls, name: str, size: int | None) -> Description:
         if name.replace("_", "-") == ENCODER:
-            return cls((default_encoder(),), f"pictures are described by the network {ENCODER}, as asked")
+            return cls((default_encoder(),), f"pictures are described by the network {ENCODER}, as requested")
         if not name.endswith(".onnx"):
             raise InputError(f"Unknown encoder {name!r}: pass {ENCODER}, or the path of an .onnx file.")
         path = Path(name)
@@ -131,26 +131,26 @@ class Description:
 
     @classmethod
     def recorded(cls, record: Mapping[str, Any], model: Path | None) -> Description:
-        """What a collection was described by, made again and checked; an error where it would not be the same.
+        """The description that a collection records, loaded and checked; an error where vectors would differ.
 
-        ``model`` is the file of a model of the user's own, where there was one (``Remembered.model``): the record
-        itself cannot choose what is run.
+        ``model`` is the user's model file, if there is one (``UserDecisions.model``): the record itself cannot choose
+        what is run.
         """
         names = list(record["by"])
         if model is not None:
-            found = cls._encoder(str(model), record.get("size"))
+            description = cls._encoder(str(model), record.get("size"))
         elif [name.replace("_", "-") for name in names] == [ENCODER]:
-            found = cls._encoder(ENCODER, None)
+            description = cls._encoder(ENCODER, None)
         else:
-            found = cls(tuple(as_descriptor(name) for name in names), "")
-        now = found.to_settings()
-        for name, before, after in zip(names, record["probe"], now["probe"], strict=True):
+            description = cls(tuple(as_descriptor(name) for name in names), "")
+        probes = description.to_settings()["probe"]
+        for name, before, after in zip(names, record["probe"], probes, strict=True):
             if not _alike(before, after):
                 raise InputError(
-                    f"{name} gives other vectors here than it did when this collection was made, so that nothing could"
-                    " be compared. Use the versions of nearsay and its packages of that time, or index anew."
+                    f"{name} gives other vectors here than when this collection was made, so nothing can be"
+                    " compared. Use the versions of nearsay and its packages of that time, or index again."
                 )
-        return found
+        return description
 
 
 def numbers_settings(columns: Sequence[str]) -> dict[str, Any]:
@@ -181,7 +181,7 @@ def check_columns(record: Mapping[str, Any], columns: Sequence[str], source: str
     )
 
 
-def made_up_picture() -> np.ndarray:
+def probe_picture() -> np.ndarray:
     """A picture with edges, colors and textures of several sizes, always the same: (96, 128, 3) uint8."""
     y, x = np.mgrid[0:96, 0:128]
     waves = [(x * 7 + y * y // 5) % 256, (y * 11 + x * x // 9) % 256, ((x // 16 + y // 12) % 2) * 200 + (x + y) % 50]

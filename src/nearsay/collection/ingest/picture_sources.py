@@ -1,4 +1,4 @@
-"""Pictures of a folder, or named by a table: none outside the folder is opened, none too large is decoded.
+"""Pictures as sources: those of a folder, or those that a table names.
 
 The folders that pictures lie in are their labels; folders within folders are a
 taxonomy::
@@ -8,7 +8,6 @@ taxonomy::
 
 from __future__ import annotations
 
-import os
 from collections.abc import Callable, Iterable, Iterator
 from pathlib import Path
 from typing import Any
@@ -16,14 +15,15 @@ from typing import Any
 import numpy as np
 
 from nearsay.collection.ingest.batches import RawRows, Reader
+from nearsay.collection.ingest.picture_files import picture_within
 from nearsay.collection.store.validate_items import name_fault
 from nearsay.core.arrays import row_blocks
-from nearsay.data.images import IMAGE_ENDINGS, check_image_header, named_images
+from nearsay.data.images import IMAGE_ENDINGS, named_images
 from nearsay.describe.folder import SkippedImage
 from nearsay.errors import InputError
 from nearsay.taxonomy.taxonomy import Taxonomy
 
-# Described together; an encoder takes that many at once.
+# Described in one call: an encoder works in batches.
 PICTURES_AT_ONCE = 256
 ROOT = "anything"
 
@@ -32,7 +32,7 @@ Describe = Callable[[list[Path]], tuple[np.ndarray, Iterable[SkippedImage]]]
 
 
 class FolderSource:
-    """The pictures of a folder and the folders within it; they have still to be described."""
+    """The pictures of a folder and its subfolders, not described yet."""
 
     def __init__(self, folder: Path) -> None:
         self.folder = folder
@@ -49,18 +49,18 @@ class FolderSource:
         good = [folders for folders in named if all(map(_is_label, folders))]
         self.taxonomy, self._label_of = labels_of_folders(good)
         self._label_of |= {folders: folders[-1] for folders in named if folders not in self._label_of}
-        self.chosen = self._told()
+        self.chosen = self._choices()
 
-    def _told(self) -> list[str]:
+    def _choices(self) -> list[str]:
         labels = set(self._label_of.values()) - {None}
         if not labels:
             return [f"{self.n_rows} pictures without labels: they do not lie in folders"]
-        told = [f"{self.n_rows} pictures, labeled by the {len(labels)} folders they lie in"]
+        chosen = [f"{self.n_rows} pictures, labeled by the {len(labels)} folders they lie in"]
         if self.taxonomy is not None:
-            told.append(f"folders within folders are a taxonomy of depth {self.taxonomy.depths.max()}")
+            chosen.append(f"folders within folders are a taxonomy of depth {self.taxonomy.depths.max()}")
             if any("/" in str(node) for node in self.taxonomy.nodes):
-                told.append("labels are whole paths: some folders have the same name")
-        return told
+                chosen.append("labels are whole paths: some folders have the same name")
+        return chosen
 
     def __iter__(self) -> Iterator[RawRows]:
         for block in row_blocks(self.n_rows, size=PICTURES_AT_ONCE):
@@ -110,7 +110,7 @@ def labels_of_folders(
 
 
 class DescribedPictures:
-    """What a reader found, with the pictures it names described."""
+    """The rows of a reader, with the pictures that it names described."""
 
     def __init__(self, reader: Reader, folder: Path, describe: Describe) -> None:
         self._reader = reader
@@ -119,23 +119,23 @@ class DescribedPictures:
         self.chosen, self.n_rows, self.columns = reader.chosen, reader.n_rows, reader.columns
 
     def __iter__(self) -> Iterator[RawRows]:
-        for found in self._reader:
-            for block in row_blocks(len(found.ids), size=PICTURES_AT_ONCE):
-                yield self._described(_part(found, block))
+        for raw in self._reader:
+            for block in row_blocks(len(raw.ids), size=PICTURES_AT_ONCE):
+                yield self._described(_part(raw, block))
 
-    def _described(self, found: RawRows) -> RawRows:
+    def _described(self, raw: RawRows) -> RawRows:
         places: list[int] = []
         paths: list[Path] = []
-        for place, details in enumerate(found.details):
-            if place in found.refused:
+        for place, details in enumerate(raw.details):
+            if place in raw.refused:
                 continue
             try:
                 paths.append(picture_within(self._folder, details.get("path", "")))
                 places.append(place)
             except InputError as error:
-                found.refused[place] = str(error).rstrip(".")
+                raw.refused[place] = str(error).rstrip(".")
         if not paths:
-            return found
+            return raw
         X, skipped = self._describe(paths)
         reasons = {Path(each.path): each.reason for each in skipped}
         kept = [place for place, path in zip(places, paths, strict=True) if path not in reasons]
@@ -146,68 +146,23 @@ class DescribedPictures:
             )
         for place, path in zip(places, paths, strict=True):
             if path in reasons:
-                found.refused[place] = reasons[path].replace(f"{path} ", "it ").rstrip(".")
-        found.X = np.zeros((len(found.ids), X.shape[1]), dtype=np.float32)
-        found.X[kept] = X
-        return found
+                raw.refused[place] = reasons[path].replace(f"{path} ", "it ").rstrip(".")
+        raw.X = np.zeros((len(raw.ids), X.shape[1]), dtype=np.float32)
+        raw.X[kept] = X
+        return raw
 
 
-def picture_within(folder: Path, name: str) -> Path:
-    """The path of a picture that lies in the folder and is one by its first bytes; an error says what is wrong."""
-    path = path_within(folder, name)
-    try:
-        check_image_header(path)
-    except InputError as error:
-        raise InputError(str(error)[0].lower() + str(error)[1:]) from error
-    return path
-
-
-def path_within(folder: Path, name: str) -> Path:
-    """The path of a file that lies in the folder; an error says why there is none.
-
-    >>> path_within(Path("photos"), "../secret.png")
-    Traceback (most recent call last):
-    nearsay.errors.InputError: the path leaves the folder
-    """
-    path = folder / relative_path(name)
-    try:
-        if leads_out(folder, path):
-            raise InputError("the path leaves the folder, by a link")
-        if not path.is_file():
-            raise InputError("there is no such picture")
-    except OSError as error:
-        raise InputError(f"the path cannot be used ({error.strerror})") from error
-    return path
-
-
-def relative_path(name: str) -> Path:
-    """The name of a picture as a path that leaves no folder, whether there is such a picture or not."""
-    if not name:
-        raise InputError("no picture is named")
-    relative = Path(name.replace("\\", "/"))
-    if relative.is_absolute() or relative.drive or ".." in relative.parts or "\0" in name:
-        raise InputError("the path leaves the folder")
-    if not relative.name:
-        raise InputError("no picture is named")
-    return relative
-
-
-def leads_out(folder: Path, path: Path) -> bool:
-    """Whether a path within the folder leads out of it by a link."""
-    return not Path(os.path.realpath(path)).is_relative_to(os.path.realpath(folder))
-
-
-def _part(found: RawRows, block: slice) -> RawRows:
+def _part(raw: RawRows, block: slice) -> RawRows:
     start = block.start or 0
     return RawRows(
-        found.rows[block],
-        found.ids[block],
-        found.X[block],
-        found.labels[block],
-        found.keywords[block],
-        found.details[block],
-        {place - start: why for place, why in found.refused.items() if start <= place < start + len(found.ids[block])},
-        None if found.lines is None else found.lines[block],
+        raw.rows[block],
+        raw.ids[block],
+        raw.X[block],
+        raw.labels[block],
+        raw.keywords[block],
+        raw.details[block],
+        {place - start: why for place, why in raw.refused.items() if start <= place < start + len(raw.ids[block])},
+        None if raw.lines is None else raw.lines[block],
     )
 
 

@@ -1,4 +1,4 @@
-"""What comes in: files and folders as batches of rows, with a list of what was left out.
+"""Sources of items: files and folders as batches of rows, with a list of the rows that were left out.
 
 ::
 
@@ -18,25 +18,18 @@ from collections.abc import Callable, Collection, Iterator, Mapping
 from pathlib import Path, PurePosixPath
 from typing import Any
 
-from nearsay.collection.ingest.array_sources import ArraySource, ParquetSource
 from nearsay.collection.ingest.batches import Batch, Checks, Problem, RawRows, Reader
-from nearsay.collection.ingest.columns import ColumnChoices
-from nearsay.collection.ingest.picture_sources import (
-    Describe,
-    DescribedPictures,
-    FolderSource,
-    described_by,
-    picture_within,
-)
-from nearsay.collection.ingest.text_source import TextSource, id_and_labels
+from nearsay.collection.ingest.picture_files import picture_within
+from nearsay.collection.ingest.picture_sources import Describe, DescribedPictures, FolderSource, described_by
+from nearsay.collection.ingest.table_sources import ArraySource, ParquetSource, TextSource, table_of_labels
 from nearsay.collection.store.validate_items import shown_name
-from nearsay.data.tables import Column
+from nearsay.data.tables.columns import Column, ColumnChoices
 from nearsay.describe.folder import describe_paths
 from nearsay.errors import InputError
 from nearsay.taxonomy.taxonomy import Taxonomy
 
 Progress = Callable[[int, int], None]
-# What is said of a table, and is kept with the collection that is made of it.
+# How a table is read; kept with the collection that is made of it.
 READING = ("label_column", "keywords_column", "id_column", "header")
 ENDINGS = (".csv", ".tsv", ".txt", ".parquet", ".npz", ".npy")
 
@@ -47,7 +40,7 @@ class Source:
     Attributes
     ----------
     chosen : list of str
-        What was taken for what, and why: a sentence each.
+        How the source was read, and why: a sentence each.
     problems : list of Problem
         The rows that were left out in the last pass.
     taxonomy : Taxonomy or None
@@ -57,7 +50,7 @@ class Source:
     columns : list of str
         Names of the columns of numbers; empty for pictures.
     n_delivered : int
-        How many rows came through in the last pass.
+        How many rows the last pass delivered.
     """
 
     def __init__(
@@ -65,7 +58,7 @@ class Source:
         name: str,
         reader: Reader,
         *,
-        labels: _LabelsBeside | None,
+        labels: _LabelTable | None,
         known_labels: Collection[str] | None,
         taxonomy: Taxonomy | None,
         feature_groups: dict[str, slice],
@@ -91,7 +84,7 @@ class Source:
         return not self.columns
 
     def __len__(self) -> int:
-        """How many rows there are to read; of a table of text how many lines, which may be a few more."""
+        """How many rows there are; of a table of text how many lines, which may be a few more."""
         return self._reader.n_rows
 
     def __iter__(self) -> Iterator[Batch]:
@@ -104,12 +97,12 @@ class Source:
         )
         self.problems, self.n_delivered = checks.problems, 0
         done, n_columns = 0, 0
-        labels = None if self._labels is None else self._labels.afresh()
-        for found in self._reader:
+        labels = None if self._labels is None else self._labels.restarted()
+        for raw in self._reader:
             if labels is not None:
-                labels.join(found)
-            batch = checks.passed(found)
-            done += len(found.ids)
+                labels.join(raw)
+            batch = checks.passed(raw)
+            done += len(raw.ids)
             if batch is not None:
                 n_columns = n_columns or batch.X.shape[1]
                 if batch.X.shape[1] != n_columns:
@@ -143,7 +136,7 @@ def read_source(
     describe: Describe | None = None,
     on_progress: Progress | None = None,
 ) -> Source:
-    """Rows of a table, of arrays or of a folder of pictures, to be added to a collection or to be asked about.
+    """Read the rows of a table, of arrays or of a folder of pictures, to add them to a collection or to label them.
 
     Parameters
     ----------
@@ -152,22 +145,22 @@ def read_source(
             A table of numbers, with columns of labels, keywords and ids; other columns of text are kept as details.
             A table without numbers may name pictures that lie in its folder (a column ``path``, ``image``, ``file`` …).
         ``.npz``, ``.npy``
-            Arrays, as ``read_rows`` takes them; ``keywords`` may be texts, or zeros and ones beside ``words``.
+            Arrays, as ``read_rows`` takes them; ``keywords`` may be texts, or zeros and ones with an array ``words``.
         a folder
             Pictures; the folders they lie in are their labels, and folders within folders a taxonomy.
     labels : path of a table, optional
         Labels, keywords or both by id (for pictures, the path within the folder). Nothing else labels the rows then.
     label_column, keywords_column, id_column : name or number of a column, optional
-        By default they are found by name, and the label else as the last column of text.
+        By default they are recognized by name; else the label is the last column of text.
     known_labels : names, optional
         Rows with another label are left out.
     taxonomy : Taxonomy, or path of a table of parents and children, optional
         Rows whose label is not one of its nodes are left out; one of an inner node ("some bird") is kept.
     header : bool, optional
-        Tables of text: whether the first line names the columns. By default that is found out.
+        Tables of text: whether the first line names the columns. By default that is guessed.
     like : {parameter: value}, optional
-        ``label_column``, ``keywords_column``, ``id_column`` and ``header`` of another source that this one is like:
-        used where they are not given here, and columns where the table has them.
+        ``label_column``, ``keywords_column``, ``id_column`` and ``header`` of a similar source: used where they are
+        not given here, and columns where the table has them.
     strict : bool
         Stop at the first row that cannot be used, instead of leaving it out.
     describe : function of a list of paths, optional
@@ -190,21 +183,21 @@ def read_source(
     path = Path(src)
     tree = taxonomy if taxonomy is None or isinstance(taxonomy, Taxonomy) else Taxonomy.from_csv(taxonomy)
     usual = ColumnChoices(*(None if like is None else like.get(name) for name in READING))
-    asked = ColumnChoices(label_column, keywords_column, id_column, header, usual)
-    reader: Any = _reader(path, asked)
+    choices = ColumnChoices(label_column, keywords_column, id_column, header, usual)
+    reader: Any = _reader(path, choices)
     groups, folder = reader.feature_groups, path if path.is_dir() else path.parent
     if isinstance(reader, FolderSource) and labels is None and tree is None:
         tree = reader.taxonomy
     pictures = isinstance(reader, FolderSource) or not reader.columns
     if pictures:
         reader = _described(reader, folder, describe, path.name)
-    beside = (
-        None if labels is None else _LabelsBeside(Path(labels), asked.without_header(), folder if pictures else None)
-    )
+    label_table = None
+    if labels is not None:
+        label_table = _LabelTable(Path(labels), choices.without_header(), folder if pictures else None)
     return Source(
         path.resolve().name,
         reader,
-        labels=beside,
+        labels=label_table,
         known_labels=known_labels,
         taxonomy=tree,
         feature_groups=groups,
@@ -213,9 +206,9 @@ def read_source(
     )
 
 
-def _reader(path: Path, asked: ColumnChoices) -> Any:
+def _reader(path: Path, choices: ColumnChoices) -> Any:
     if path.is_dir():
-        if any(given is not None for given in (asked.label, asked.keywords, asked.id, asked.header)):
+        if any(given is not None for given in (choices.label, choices.keywords, choices.id, choices.header)):
             raise InputError(
                 f"{path} is a folder of pictures and has no columns. Pass labels=, a table of labels by path."
             )
@@ -228,10 +221,10 @@ def _reader(path: Path, asked: ColumnChoices) -> Any:
             f"Cannot read {path.name}: known are folders of pictures and the endings {', '.join(ENDINGS)}."
         )
     if ending in (".csv", ".tsv", ".txt"):
-        return TextSource(path, asked)
-    if asked.header is not None:
+        return TextSource(path, choices)
+    if choices.header is not None:
         raise InputError(f"Only a table of text may have a header or not; {path.name} is none. Leave header= out.")
-    return ParquetSource(path, asked) if ending == ".parquet" else ArraySource(path, asked)
+    return ParquetSource(path, choices) if ending == ".parquet" else ArraySource(path, choices)
 
 
 def _described(reader: Any, folder: Path, describe: Describe | None, source: str) -> DescribedPictures:
@@ -240,54 +233,54 @@ def _described(reader: Any, folder: Path, describe: Describe | None, source: str
             f"{source} has neither a column of numbers nor one that names pictures (path, image, file …)."
             " Items are compared by numbers: add them, or the pictures."
         )
-    what = "color and texture; an encoder tells more" if describe is None else described_by(describe)
+    what = "color and texture; an encoder would be better" if describe is None else described_by(describe)
     reader.chosen.append(getattr(describe, "why", None) or f"pictures are described by {what}")
     return DescribedPictures(reader, folder, describe_paths if describe is None else describe)
 
 
-class _LabelsBeside:
-    """Labels and keywords of a table beside the source, by id."""
+class _LabelTable:
+    """A separate table of labels and keywords by id."""
 
-    def __init__(self, path: Path, asked: ColumnChoices, pictures: Path | None) -> None:
+    def __init__(self, path: Path, choices: ColumnChoices, pictures: Path | None) -> None:
         if not path.exists():
             raise FileNotFoundError(f"There is no table of labels {path}.")
-        self._table = id_and_labels(path, asked)
+        self._table = table_of_labels(path, choices)
         self._pictures = pictures
-        self._told: dict[str, tuple[str | None, list[str] | None, int, int]] = {}
+        self._by_id: dict[str, tuple[str | None, list[str] | None, int, int]] = {}
         self._problems: list[Problem] = []
-        for found in self._table:
-            self._take(found)
-        self._left = set(self._told)
+        for raw in self._table:
+            self._take(raw)
+        self._left = set(self._by_id)
         self.chosen = [f"labels are those of {path.name}; what it does not list has none"]
 
-    def afresh(self) -> _LabelsBeside:
+    def restarted(self) -> _LabelTable:
         """The same for another pass."""
-        self._left = set(self._told)
+        self._left = set(self._by_id)
         return self
 
-    def _take(self, found: RawRows) -> None:
-        for place, id in enumerate(found.ids):
+    def _take(self, raw: RawRows) -> None:
+        for place, id in enumerate(raw.ids):
             name = PurePosixPath(id.replace("\\", "/")).as_posix() if self._pictures is not None and id else id
-            line = (found.lines or found.rows)[place]
-            reason = found.refused.get(place) or ("" if name else "the id is empty")
-            if not reason and name in self._told:
-                reason = f"the id {name!r} was there before, in line {self._told[name][3]}"
+            line = (raw.lines or raw.rows)[place]
+            reason = raw.refused.get(place) or ("" if name else "the id is empty")
+            if not reason and name in self._by_id:
+                reason = f"the id {name!r} was used before, in line {self._by_id[name][3]}"
             if reason:
                 shown = shown_name(name) or None
-                self._problems.append(Problem(found.rows[place], shown, reason, line, self._table.path.name))
+                self._problems.append(Problem(raw.rows[place], shown, reason, line, self._table.path.name))
             else:
-                self._told[name] = found.labels[place], found.keywords[place], found.rows[place], line
+                self._by_id[name] = raw.labels[place], raw.keywords[place], raw.rows[place], line
 
-    def join(self, found: RawRows) -> None:
+    def join(self, raw: RawRows) -> None:
         """Give the rows the labels and keywords of the table."""
-        for place, id in enumerate(found.ids):
+        for place, id in enumerate(raw.ids):
             self._left.discard(id)
-            found.labels[place], found.keywords[place] = self._told.get(id, (None, None))[:2]
+            raw.labels[place], raw.keywords[place] = self._by_id.get(id, (None, None))[:2]
 
     def unused(self) -> list[Problem]:
         """Lines of the table that could not be used, or that name nothing in the source."""
         source = self._table.path.name
-        left = [(row, id, self._why(id), line) for id, (_, _, row, line) in self._told.items() if id in self._left]
+        left = [(row, id, self._why(id), line) for id, (_, _, row, line) in self._by_id.items() if id in self._left]
         missing = [Problem(row, shown_name(id), reason, line, source) for row, id, reason, line in left]
         return sorted([*self._problems, *missing], key=lambda problem: problem.row)
 

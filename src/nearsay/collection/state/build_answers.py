@@ -1,4 +1,4 @@
-"""From one search to answers: class, record, hedged node, keywords and evidence of every query."""
+"""Build answers from one search: class, record, hedged node, keywords and evidence of every query."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 
 from nearsay.annotate.scorers.relevance import DECAY
-from nearsay.collection.answers import Answer, Keyword, SaidBy
+from nearsay.collection.answers import Answer, Keyword, NeighborVote
 from nearsay.collection.state.collection_state import CollectionState
 from nearsay.collection.state.live_items import NO_LABEL
 from nearsay.collection.state.tree_excerpt import tree_shown
@@ -18,7 +18,7 @@ from nearsay.posterior.evidence.evidence import Evidence
 
 
 def answers_of(
-    now: CollectionState,
+    state: CollectionState,
     X: np.ndarray,
     accuracy: float | None,
     n_keywords: int,
@@ -28,32 +28,32 @@ def answers_of(
     """An answer for every query, from one search."""
     if ids is not None and len(ids) != len(X):
         raise InputError(f"Got {len(ids)} ids for {len(X)} items; pass one for each.")
-    _check_hedged(now, accuracy)
-    found = now.classifier.explain(X)
-    words = answer_keywords(now, X, [said.neighbors for said in found]) if n_keywords else [[]] * len(X)
+    _check_hedged(state, accuracy)
+    evidence = state.classifier.explain(X)
+    words = answer_keywords(state, X, [each.neighbors for each in evidence]) if n_keywords else [[]] * len(X)
     names = [None] * len(X) if ids is None else list(ids)
-    return _spoken(now, names, list(found), found.probabilities, words, accuracy, n_keywords, hedges_at)
+    return _build_answers(state, names, list(evidence), evidence.probabilities, words, accuracy, n_keywords, hedges_at)
 
 
 def answers_of_rows(
-    now: CollectionState, rows: np.ndarray, accuracy: float | None, n_keywords: int, hedges_at: Sequence[float] = ()
+    state: CollectionState, rows: np.ndarray, accuracy: float | None, n_keywords: int, hedges_at: Sequence[float] = ()
 ) -> list[Answer]:
     """An answer for rows that vote, each by all others."""
-    _check_hedged(now, accuracy)
-    found: list[Evidence] = []
-    p = np.empty((len(rows), len(now.standing.classes)))
-    for part, table, p[part] in now.classifier.left_out_proba(rows):
-        found += now.classifier.evidence_of(table, p[part])
-    neighbors = [said.neighbors for said in found]
-    words = votes_of(now, neighbors) if now.words is None or not n_keywords else now.words.of_rows(rows)
-    names = [str(now.standing.ids[row]) for row in rows.tolist()]
-    return _spoken(now, names, found, p, words, accuracy, n_keywords, hedges_at)
+    _check_hedged(state, accuracy)
+    evidence: list[Evidence] = []
+    p = np.empty((len(rows), len(state.voting.classes)))
+    for part, table, p[part] in state.classifier.left_out_proba(rows):
+        evidence += state.classifier.evidence_of(table, p[part])
+    neighbors = [each.neighbors for each in evidence]
+    words = votes_of(state, neighbors) if state.words is None or not n_keywords else state.words.of_rows(rows)
+    names = [str(state.voting.ids[row]) for row in rows.tolist()]
+    return _build_answers(state, names, evidence, p, words, accuracy, n_keywords, hedges_at)
 
 
-def _check_hedged(now: CollectionState, accuracy: float | None) -> None:
+def _check_hedged(state: CollectionState, accuracy: float | None) -> None:
     if accuracy is None:
         return
-    if now.hedged is None:
+    if state.hedged is None:
         raise InputError(
             "A hedged answer needs a taxonomy, and this collection has none. Give it one with set_taxonomy"
             " and learn again, or leave accuracy out."
@@ -61,37 +61,37 @@ def _check_hedged(now: CollectionState, accuracy: float | None) -> None:
     check_share("accuracy", accuracy, ends=True)
 
 
-def _spoken(
-    now: CollectionState,
+def _build_answers(
+    state: CollectionState,
     names: Sequence[str | None],
-    found: list[Evidence],
+    evidence: list[Evidence],
     p: np.ndarray,
     words: Sequence[list[Keyword]],
     accuracy: float | None,
     n_keywords: int,
     hedges_at: Sequence[float],
 ) -> list[Answer]:
-    """Answers from what was found of each item, hedged where there is a taxonomy."""
-    nodes: list[Any] = [None] * len(found)
-    hedges: list[list[dict[str, Any]]] = [[] for _ in found]
-    trees: list[list[dict[str, Any]]] = [[] for _ in found]
-    if now.hedged is not None:
-        asked = now.hedged if accuracy is None else now.hedged.around(now.classifier).set_accuracy(accuracy)
-        nodes = list(asked.explain_proba(p, found))
+    """Answers from the evidence of each item, hedged where there is a taxonomy."""
+    nodes: list[Any] = [None] * len(evidence)
+    hedges: list[list[dict[str, Any]]] = [[] for _ in evidence]
+    trees: list[list[dict[str, Any]]] = [[] for _ in evidence]
+    if state.hedged is not None:
+        hedged = state.hedged if accuracy is None else state.hedged.around(state.classifier).set_accuracy(accuracy)
+        nodes = list(hedged.explain_proba(p, evidence))
         for each in hedges_at:
             check_share("accuracy", each, ends=True)
-            at = now.hedged.around(now.classifier).set_accuracy(each).explain_proba(p)
-            for told, node in zip(hedges, at, strict=True):
-                told.append({"accuracy": each, **_hedge(node)})
+            at = state.hedged.around(state.classifier).set_accuracy(each).explain_proba(p)
+            for listed, node in zip(hedges, at, strict=True):
+                listed.append({"accuracy": each, **_hedge(node)})
         if hedges_at:
-            p_node = now.hedged.nodes_proba(p)
+            p_node = state.hedged.nodes_proba(p)
             for line, node in enumerate(nodes):
-                trees[line] = tree_shown(asked.taxonomy_, p_node[line], _nodes_said(node, hedges[line]))
-    every = zip(names, found, nodes, words, hedges, trees, strict=True)
-    return [_answer(now, name, said, node, some[:n_keywords], *told) for name, said, node, some, *told in every]
+                trees[line] = tree_shown(hedged.taxonomy_, p_node[line], _named_nodes(node, hedges[line]))
+    every = zip(names, evidence, nodes, words, hedges, trees, strict=True)
+    return [_answer(state, name, item, node, some[:n_keywords], *listed) for name, item, node, some, *listed in every]
 
 
-def _nodes_said(node: Any, hedges: list[dict[str, Any]]) -> list[Any]:
+def _named_nodes(node: Any, hedges: list[dict[str, Any]]) -> list[Any]:
     return list(dict.fromkeys([node.node, *(hedge["node"] for hedge in hedges)]))
 
 
@@ -106,32 +106,32 @@ def _hedge(node: Any) -> dict[str, Any]:
 
 
 def _answer(
-    now: CollectionState,
+    state: CollectionState,
     name: str | None,
-    said: Evidence,
+    evidence: Evidence,
     node: Any,
     keywords: list[Keyword],
     hedges: list[dict[str, Any]],
     tree: list[dict[str, Any]],
 ) -> Answer:
-    rows, ids = said.neighbors, now.standing.ids
+    rows, ids = evidence.neighbors, state.voting.ids
     weights = _shares(len(rows))
     hedge: dict[str, Any] = {"label": None, "probability": None}
     if node is not None:
         hedge |= _hedge(node)
-    if said.label != NO_LABEL:
-        told = {name: getattr(said, name) for name in ("probability", "probabilities", "record")}
-        hedge.update(told, label=str(said.label))
+    if evidence.label != NO_LABEL:
+        known = {name: getattr(evidence, name) for name in ("probability", "probabilities", "record")}
+        hedge.update(known, label=str(evidence.label))
     return Answer(
         id=name,
         keywords=keywords,
         neighbors=[
-            SaidBy(ids[row], str(label) or None, distance, float(weight))
-            for row, label, distance, weight in zip(rows, said.labels, said.distances, weights, strict=True)
+            NeighborVote(ids[row], str(label) or None, distance, float(weight))
+            for row, label, distance, weight in zip(rows, evidence.labels, evidence.distances, weights, strict=True)
         ],
-        novelty=said.novelty,
-        twin_of=None if said.twin is None else ids[said.twin],
-        version=now.version,
+        novelty=evidence.novelty,
+        twin_of=None if evidence.twin is None else ids[evidence.twin],
+        version=state.version,
         hedges=hedges,
         tree=tree,
         **hedge,
@@ -139,19 +139,19 @@ def _answer(
 
 
 def _shares(n: int) -> np.ndarray:
-    """How much each of n neighbors counts, nearest first; together 1."""
+    """The weights of n neighbors, nearest first; they sum to 1."""
     weights: np.ndarray = DECAY ** np.arange(n)
     return weights / weights.sum() if n else weights
 
 
-def answer_keywords(now: CollectionState, X: np.ndarray, neighbors: Sequence[Sequence[int]]) -> list[list[Keyword]]:
-    """The keywords of each item: as was learned, or by a vote of these neighbors where nothing was."""
-    return votes_of(now, neighbors) if now.words is None else now.words.of_queries(X)
+def answer_keywords(state: CollectionState, X: np.ndarray, neighbors: Sequence[Sequence[int]]) -> list[list[Keyword]]:
+    """The keywords of each item: as learned, or else by a vote of these neighbors."""
+    return votes_of(state, neighbors) if state.words is None else state.words.of_queries(X)
 
 
-def votes_of(now: CollectionState, neighbors: Sequence[Sequence[int]]) -> list[list[Keyword]]:
+def votes_of(state: CollectionState, neighbors: Sequence[Sequence[int]]) -> list[list[Keyword]]:
     """The keywords of each item by the row numbers of its neighbors, nearest first."""
-    return [keywords_of([now.keywords[row] for row in rows], _shares(len(rows))) for rows in neighbors]
+    return [keywords_of([state.keywords[row] for row in rows], _shares(len(rows))) for rows in neighbors]
 
 
 def keywords_of(words: Sequence[Sequence[str] | None], weights: np.ndarray) -> list[Keyword]:

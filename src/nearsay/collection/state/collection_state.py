@@ -1,4 +1,4 @@
-"""The collection at one version, as its answers see it: rows, voters, and the classifier over them."""
+"""A collection at one version: rows, voters, and the classifier over them. It never changes."""
 
 from __future__ import annotations
 
@@ -17,14 +17,14 @@ from nearsay.neighbors.table import NeighborTable
 
 
 class CollectionState:
-    """The collection at one version, as its answers see it."""
+    """A collection at one version."""
 
     def __init__(
         self,
         left_out: Callable[[LiveViews, int], NeighborTable],
         version: int,
         learned: Learned,
-        standing: VotingState,
+        voting: VotingState,
         views: LiveViews,
         items: LiveItems,
         gives_keywords: np.ndarray | None = None,
@@ -32,7 +32,7 @@ class CollectionState:
         self._left_out = left_out
         self.version = version
         self.learned = learned
-        self.standing = standing
+        self.voting = voting
         self.views = views
         self._before: KeywordState | None = None
         self._reach_before: NeighborRadiusCache | None = None
@@ -44,37 +44,37 @@ class CollectionState:
 
     @cached_property
     def classifier(self) -> LiveClassifier:
-        """What answers."""
+        """The classifier that answers."""
         return self.learned.classifier(
             self.views,
-            self.standing.classes,
-            self.standing.ids,
+            self.voting.classes,
+            self.voting.ids,
             lambda k: self._left_out(self.views, k),
             self._reach.values,
         )
 
     @cached_property
     def _reach(self) -> NeighborRadiusCache:
-        """How far the neighbors of rows reach, those that were met."""
+        """Neighbor radii of rows, as far as they are known."""
         view, before = self.views.first, self._reach_before
         self._reach_before = None
         return NeighborRadiusCache.unknown(view) if before is None else before.following(view)
 
     @cached_property
     def words(self) -> KeywordState | None:
-        """What answers with keywords; None where none were learned."""
+        """The state that answers with keywords; None where none were learned."""
         learned = self.learned.keywords
         if learned is None:
             return None
         return KeywordState(learned, self._gives, self.keywords, self.views.all_rows, self._before)
 
     def follow(self, before: CollectionState) -> None:
-        """This is the version after another one, with the same learned: what was made for that serves here too."""
+        """Reuse what was computed for the version before this one."""
         self._before = before.__dict__.get("words", before._before)
         self._reach_before = before.__dict__.get("_reach", before._reach_before)
 
     @cached_property
     def hedged(self) -> HedgedClassifier | None:
-        """The same, hedged; None without a taxonomy, or where no item has a label."""
+        """The hedged classifier; None without a taxonomy, or where no item has a label."""
         hedge = self.learned.hedge
-        return None if hedge is None or self.standing.classes.tolist() == [NO_LABEL] else hedge.around(self.classifier)
+        return None if hedge is None or self.voting.classes.tolist() == [NO_LABEL] else hedge.around(self.classifier)

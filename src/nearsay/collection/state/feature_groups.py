@@ -1,10 +1,10 @@
-"""How the vectors of a collection are measured: all columns by one distance, or feature groups, each by its own.
+"""The metric of a collection: one distance for all columns, or feature groups with a distance each.
 
     columns of a group, by its own distance ────────────────► a view of each group, for the pool
     all groups, each divided by its mean distance ──────────► the view that shows the neighbors
 
-No group drowns another in the neighbors that are shown; how much each counts in
-an answer is learned from past cases.
+So no group dominates the neighbors that are shown; the weight of each group in an
+answer is learned from past cases.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ from nearsay.errors import InputError
 from nearsay.posterior.views.feature_group import View
 from nearsay.posterior.views.row_transforms import LearnedTransforms, LinearMap, RowTransform
 
-# Distances that are the same both ways, so that one pass says whose neighbor a new row is.
+# Symmetric distances: one pass finds the rows that have a new row as neighbor.
 METRICS = ("euclidean", "cosine", "manhattan", "correlation", "chi2", "hellinger", "jensen_shannon", "canberra")
 # Those that grow with the columns, so that groups can be divided by their mean distance.
 GROWING = ("euclidean", "manhattan")
@@ -66,19 +66,19 @@ class FeatureGroups:
 
     @classmethod
     def of_settings(cls, settings: Mapping[str, Any]) -> FeatureGroups | None:
-        """Those that a store remembers; None where all columns are measured together."""
+        """The groups in the settings of a store; None without groups."""
         columns = settings.get("feature_groups")
         if columns is None:
             return None
         return cls({name: (start, stop) for name, (start, stop) in columns.items()}, dict(settings["metric"]))
 
     def to_settings(self) -> dict[str, Any]:
-        """What a store remembers, in plain JSON."""
+        """The settings to store, in plain JSON."""
         return {"feature_groups": {name: list(ends) for name, ends in self.columns.items()}, "metric": self.metrics}
 
     @property
     def together(self) -> str:
-        """How all groups together are measured: as each of them where they agree, if that can be divided."""
+        """The metric of all groups together: their common one, if it scales with the columns."""
         shared = set(self.metrics.values())
         return shared.pop() if len(shared) == 1 and shared <= set(GROWING) else GROWING[0]
 
@@ -86,12 +86,13 @@ class FeatureGroups:
         """Fitted views: all groups together, then each by its own distance; of one group that alone."""
         views = [make(name, slice(*ends), self.metrics[name]) for name, ends in self.columns.items()]
         if len(views) > 1:
-            look = RowTransform(TOGETHER, distance=self.together)
-            views.insert(0, make("all", None, look.distance, look=look, looks=_AllGroups(self, look, X, labels)))
+            transform = RowTransform(TOGETHER, distance=self.together)
+            scaled = _AllGroups(self, transform, X, labels)
+            views.insert(0, make("all", None, transform.distance, look=transform, looks=scaled))
         return [view.fit(X, labels, n_classes) for view in views]
 
     def scales(self, X: np.ndarray) -> np.ndarray:
-        """What each column is multiplied with so that each group counts the same, and 1 is the mean distance.
+        """Factors of the columns that give each group the same weight, and all rows a mean distance of 1.
 
         Columns in no group have 0.
         """
@@ -125,18 +126,18 @@ class ScaledColumns:
 
 
 class _AllGroups(LearnedTransforms):
-    """The one look at all groups together; it knows no labels."""
+    """The transform of all groups together; it does not depend on labels."""
 
-    def __init__(self, groups: FeatureGroups, look: RowTransform, X: np.ndarray, labels: np.ndarray) -> None:
-        super().__init__([look], X, labels)
+    def __init__(self, groups: FeatureGroups, transform: RowTransform, X: np.ndarray, labels: np.ndarray) -> None:
+        super().__init__([transform], X, labels)
         self._scaled = ScaledColumns(groups.scales(X))
 
-    def whole(self, look: RowTransform) -> Any:
+    def whole(self, transform: RowTransform) -> Any:
         return self._scaled
 
 
 def check_metric(metric: Any, group: str | None = None) -> str:
-    """A metric that a living collection can use, or an error that lists them."""
+    """Check that a collection can use a metric; the error lists those that it can."""
     if not isinstance(metric, str) or metric not in METRICS:
         whose = "" if group is None else f" for the feature group {group!r}"
         groups = " Several metrics need feature_groups, one for each." if isinstance(metric, Mapping) else ""
@@ -145,7 +146,7 @@ def check_metric(metric: Any, group: str | None = None) -> str:
 
 
 def check_measurable(X: np.ndarray, settings: Mapping[str, Any]) -> np.ndarray:
-    """Rows that the distances of a collection can measure, or an error that says which group has what it cannot."""
+    """Check that the distances of a collection can measure rows; the error names the group that they cannot."""
     groups = FeatureGroups.of_settings(settings)
     if groups is None:
         as_distance(settings.get("metric", "euclidean")).check(X)
@@ -182,6 +183,6 @@ def _ends(name: Any, columns: Any, n_columns: int) -> tuple[int, int]:
 
 
 def _per_mean(distances: np.ndarray) -> float:
-    """1 / the mean of what is not 0; 1 where all are."""
+    """1 / the mean of positive distances; 1 without any."""
     positive = distances[distances > 0]
     return float(1 / positive.mean()) if len(positive) else 1.0

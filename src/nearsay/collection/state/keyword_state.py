@@ -1,4 +1,4 @@
-"""The keywords of a collection at one version: the items that have any, seen as was learned, and what they say."""
+"""The keyword answers of a collection at one version."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from nearsay.collection.state.live_views import LiveView, Voters
 
 
 class KeywordState:
-    """What answers with keywords at one version.
+    """Answers with keywords at one version.
 
     Parameters
     ----------
@@ -22,7 +22,7 @@ class KeywordState:
     keywords : the keywords of every row.
     all_rows : function that gives all rows.
     before : KeywordState of an earlier version, optional
-        What has not changed since is taken from it.
+        What did not change is reused.
     """
 
     def __init__(
@@ -34,18 +34,18 @@ class KeywordState:
         fold[:known] = learned.fold[:known]
         voters = Voters(gives, np.zeros(len(gives), np.int64), 1, fold)
         if before is None:
-            self.view = LiveView(learned.sight, all_rows(), voters)
+            self.view = LiveView(learned.transform, all_rows(), voters)
         else:
             self.view = before.view.changed(all_rows()[len(before.view.voters.votes) :], voters)
 
     def of_queries(self, X: np.ndarray) -> list[list[Keyword]]:
-        """The keywords of new items, the surest first."""
-        return self._learned.said(self.view.query(X, self._k(), None), self._keywords)
+        """The keywords of new items, the most probable first."""
+        return self._learned.ranked(self.view.query(X, self._k(), None), self._keywords)
 
     def of_rows(self, rows: np.ndarray) -> list[list[Keyword]]:
         """The same for rows that pass their keywords on, each answered by the others."""
         table = self.view.leave_one_out(self._k(), None, rows, self._all_rows)
-        return self._learned.said(table, self._keywords)
+        return self._learned.ranked(table, self._keywords)
 
     def _k(self) -> int:
         return max(1, min(self._learned.n_neighbors, int(np.count_nonzero(self.view.voters.votes))))

@@ -1,12 +1,12 @@
-"""What a collection has learned, and how it answers with that over the rows it has now.
+"""What a collection has learned, and the classifier that applies it to the current rows.
 
     learn:   rows then ──► views, k, weights of the posterior, records, hedge      kept, and named by an event
     answer:  rows now ───► neighbors in these views ──► the same weights ──► probability, record, novelty, node
 
-Rows and labels come and go without learning anew: a new row is a neighbor at once, a
-new class has its nearest members like any other. Posteriors that count past cases are
-counted again from the rows there are. What stays as it was learned is what has to be
-learned: maps, weights, the records of past answers, what is usual, and the hedge.
+Rows and labels change without learning again: a new row is a neighbor at once, and a
+new class is a class like any other. Posteriors that count past cases are counted again
+from the current rows. Maps, weights, records of past answers, usual distances and the
+hedge stay as they were learned.
 """
 
 from __future__ import annotations
@@ -48,14 +48,14 @@ from nearsay.taxonomy.taxonomy import Taxonomy
 FILE = "learned.nearsay"
 LEARN = "Learn again: it is made from the items, and nothing else is lost."
 MOST_NEIGHBORS = 1_000_000
-# So many rows are searched sooner than the table of all others of all rows is made, where it is not kept already.
+# Up to so many rows are searched one by one, if the table of all rows is not kept already.
 FEW_ROWS = 64
 
 
 class NeighborsAlone(NeighborClassifier):
-    """Asks no model beside the neighbors: what it says of a class would not follow when labels change.
+    """A classifier without companion models, which would not follow when labels change.
 
-    Where a collection has feature groups, it sees the rows in one view of all together and one of each group.
+    With feature groups it has one view of all groups together and one of each group.
     """
 
     groups: FeatureGroups | None = None
@@ -102,7 +102,7 @@ class NeighborsAlone(NeighborClassifier):
 
     def _like_this(self) -> NeighborClassifier:
         other = copy(self)
-        other.make = View  # few rows are asked here sooner than elsewhere
+        other.make = View  # few rows are faster to search here
         return other
 
 
@@ -111,24 +111,24 @@ class Learned:
 
     Attributes
     ----------
-    sights : how rows are seen; the first shows the neighbors.
+    transforms : of the views; the neighbors of the first are shown.
     n_neighbors : int
-    members : what is asked of each class, or None.
+    members : the nearest members used of each class, or None.
     posterior : with its weights; holds no labels.
-    records : what became of past answers.
-    novelty : what is usual.
+    records : of past answers.
+    novelty : usual distances.
     hedge : a HedgedClassifier without its classifier, or None without a taxonomy.
     fold : (n_rows,) the fold of each row of the store; −1 for rows that did not vote.
     n_rows : int
         How many rows voted.
     version : int
         The event that they were read after.
-    posterior_name, choices : for people.
+    posterior_name, choices : names to show.
     keywords : how keywords are passed on, or None where too few items have any.
-    asked : (posterior, n_neighbors) as ``learn`` was given them, to learn in the same way again.
+    requested : (posterior, n_neighbors) as passed to ``learn``, to learn in the same way again.
     """
 
-    sights: list[LiveTransform]
+    transforms: list[LiveTransform]
     n_neighbors: int
     members: tuple[int, ...] | None
     posterior: Any
@@ -141,7 +141,7 @@ class Learned:
     posterior_name: str
     choices: list[str]
     keywords: LearnedKeywords | None = None
-    asked: tuple[Any, Any] = ("auto", "auto")
+    requested: tuple[Any, Any] = ("auto", "auto")
 
     @classmethod
     def from_rows(
@@ -163,10 +163,10 @@ class Learned:
         classifier = NeighborsAlone.fitted(X, labels, metric, posterior, n_neighbors, groups, make)
         learned = cls()
         views = classifier._views.views
-        learned.sights = [sight_of(view) for view in views]
+        learned.transforms = [transform_of(view) for view in views]
         learned.n_neighbors, learned.members = max(1, classifier.n_neighbors_), classifier._members
         learned.n_rows, learned.version = len(X), version
-        learned.asked = (posterior, n_neighbors)
+        learned.requested = (posterior, n_neighbors)
         learned.fold = np.full(n_store_rows, -1, np.int8)
         for view in views:
             if view.knows_labels and view.looks is not None:
@@ -176,27 +176,27 @@ class Learned:
         learned.posterior = _without_labels(classifier._posterior)
         chosen = classifier.choices_.chosen if hasattr(classifier, "choices_") else None
         learned.posterior_name = str(posterior) if chosen is None else chosen.posterior
-        learned.choices = [sight.name for sight in learned.sights]
+        learned.choices = [transform.name for transform in learned.transforms]
         learned.hedge = None
         if taxonomy is not None and len(classifier.classes_) > 1:
-            found = Calibration(
+            calibration = Calibration(
                 classifier,
                 classifier.classes_[classifier.labels_],
                 classifier.leave_one_out_proba(),
                 np.bincount(classifier.labels_)[classifier.labels_] == 1,
                 rows_worth_one=LEFT_OUT_ROWS_WORTH_ONE,
             )
-            learned.hedge = _without_classifier(HedgedClassifier.calibrated(found, taxonomy))
+            learned.hedge = _without_classifier(HedgedClassifier.calibrated(calibration, taxonomy))
         return learned
 
     @property
-    def all_sights(self) -> list[LiveTransform]:
-        """How rows are seen, for labels and for keywords."""
-        return self.sights if self.keywords is None else [*self.sights, self.keywords.sight]
+    def all_transforms(self) -> list[LiveTransform]:
+        """The transforms for labels and for keywords."""
+        return self.transforms if self.keywords is None else [*self.transforms, self.keywords.transform]
 
     def learn_keywords(self, X: np.ndarray, keywords: list[list[str]], numbers: np.ndarray, n_store_rows: int) -> None:
         """Learn from the rows that have keywords how to pass them on; ``numbers`` are theirs in the store."""
-        by_itself = next((sight for sight in self.sights if not sight.without), self.sights[0])
+        by_itself = next((transform for transform in self.transforms if not transform.without), self.transforms[0])
         self.keywords = LearnedKeywords.from_rows(X, keywords, numbers, n_store_rows, by_itself)
 
     def write(self, folder: Path) -> None:
@@ -213,11 +213,13 @@ class Learned:
         return learned
 
     def check(self, n_columns: int) -> None:
-        """Refuse what was not learned from rows of so many columns: it may have been changed."""
+        """Check that this fits rows of so many columns: the file may have been changed."""
         try:
             some = np.zeros((2, n_columns), np.float32)
             usable = 1 <= self.n_neighbors <= MOST_NEIGHBORS and self.fold.dtype == np.int8 and self.fold.ndim == 1
-            usable = usable and bool(self.sights) and all(_fits(sight, some) for sight in self.all_sights)
+            usable = (
+                usable and bool(self.transforms) and all(_fits(transform, some) for transform in self.all_transforms)
+            )
         except Exception as error:
             raise SavedFileError(f"What was learned cannot be used ({error!r:.200}). {LEARN}") from error
         if not usable:
@@ -238,22 +240,22 @@ class Learned:
         left_out: Callable[[int], NeighborTable],
         known_reach: np.ndarray,
     ) -> LiveClassifier:
-        """What answers over these rows; ``left_out`` gives the nearest others of every row that votes.
+        """The classifier over these rows; ``left_out`` gives the nearest others of every row that votes.
 
         ``known_reach`` is what ``Novelty.over`` takes.
         """
         return LiveClassifier._of(self, views, classes, ids, left_out, known_reach)
 
 
-class RowsNow(PastCases):
-    """The rows that a collection has until the next change: only those that are met are asked about the others."""
+class CurrentRows(PastCases):
+    """The current rows of a collection as past cases: their nearest others are searched only when needed."""
 
     def others_of(self, rows: np.ndarray, k: int) -> NeighborTable:
         return self.asked.leave_one_out(k, rows=rows)
 
 
 class LiveClassifier(NeighborClassifier):
-    """A classifier over the rows that a collection has at one moment, with what it has learned.
+    """A classifier over the rows of a collection at one version, with what it has learned.
 
     Made by ``Learned.classifier``; it answers as every ``NeighborClassifier`` does. Rows have their numbers in the
     store, so that those that do not vote have a line, too: without neighbors, and with NaN for probabilities. Fitted
@@ -284,20 +286,20 @@ class LiveClassifier(NeighborClassifier):
         made._views = views
         made.index_ = _index_of(views.first)
         made._records = learned.records
-        made._novelty = learned.novelty.over(RowsNow(views), known_reach)
+        made._novelty = learned.novelty.over(CurrentRows(views), known_reach)
         made._left_out_of = left_out
-        made._posterior = made.posterior_ = made._posterior_now(learned.posterior)
+        made._posterior = made.posterior_ = made._current_posterior(learned.posterior)
         return made
 
-    def _posterior_now(self, posterior: Posterior) -> Posterior:
-        """What was learned, over these rows; past cases are counted again where it is made of counts."""
+    def _current_posterior(self, posterior: Posterior) -> Posterior:
+        """The learned posterior over these rows; past cases are counted again where it counts them."""
         live, n_classes = self._views.live_numbers, len(self.classes_)
         if posterior.counts_cases:
             self._place = np.full(len(self.labels_) + 1, -1)  # among the rows that vote; the last is that of −1
             self._place[live] = np.arange(len(live))
             table = self._numbered(self._others(self.n_neighbors_, live))
             with warnings.catch_warnings():
-                warnings.simplefilter("ignore")  # said when it was learned
+                warnings.simplefilter("ignore")  # given when it was learned
                 posterior = self._counted = copy(posterior).fit(table, self.labels_[live], n_classes)
         return posterior.over(self.labels_, n_classes, live)
 
@@ -306,12 +308,12 @@ class LiveClassifier(NeighborClassifier):
         return replace(table, indices=self._place[table.indices])
 
     def _others(self, k: int, rows: np.ndarray) -> NeighborTable:
-        """The nearest others of some rows; of many, from a table of all where the order of classes is not asked."""
-        few = len(rows) <= FEW_ROWS and not self._views.first.sight.without
+        """The nearest others of some rows; of many rows from the table of all, unless classes are needed."""
+        few = len(rows) <= FEW_ROWS and not self._views.first.transform.without
         if self._members is None and not few:
             return self._left_out_of(k)[rows]
-        found: NeighborTable = self._views.leave_one_out(k, self._members, rows)
-        return found
+        table: NeighborTable = self._views.leave_one_out(k, self._members, rows)
+        return table
 
     @property
     def _is_live(self) -> bool:
@@ -322,7 +324,7 @@ class LiveClassifier(NeighborClassifier):
         return checked_queries(X, self.n_features_in_) if self._is_live else super()._check_queries(X)
 
     def _seen(self, X: Any) -> Any:
-        return self._views.first.sight.seen(self._check_queries(X)) if self._is_live else super()._seen(X)
+        return self._views.first.transform.apply(self._check_queries(X)) if self._is_live else super()._seen(X)
 
     def leave_one_out_proba(self) -> np.ndarray:
         """Probabilities (n_rows, n_classes) of the rows that vote, each answered by the others; NaN for all other rows.
@@ -332,14 +334,14 @@ class LiveClassifier(NeighborClassifier):
         if not self._is_live:
             return super().leave_one_out_proba()
         p, rows = np.full((len(self.labels_), len(self.classes_)), np.nan), self._views.live_numbers
-        for part, _, said in self.left_out_proba(rows):
-            p[rows[part]] = said
+        for part, _, some in self.left_out_proba(rows):
+            p[rows[part]] = some
         return p
 
     def label_scores(self) -> LabelScores:
-        """How well the label of each row fits what the others say; ``order`` has the rows that vote alone."""
-        found = super().label_scores()
-        return replace(found, order=found.order[: len(self._views)]) if self._is_live else found
+        """How well the label of each row fits the others; ``order`` has only the rows that vote."""
+        scores = super().label_scores()
+        return replace(scores, order=scores.order[: len(self._views)]) if self._is_live else scores
 
     def left_out_proba(self, rows: np.ndarray) -> Iterator[tuple[slice, NeighborTable, np.ndarray]]:
         """Rows that vote, some at a time, with their neighbors and probabilities (n, n_classes) by all others.
@@ -350,12 +352,12 @@ class LiveClassifier(NeighborClassifier):
         for part in row_blocks(len(rows), size=ROWS_AT_ONCE):
             table = self._others(self.n_neighbors_, rows[part])
             if self._posterior.counts_cases:
-                said = self._counted.leave_one_out_proba(self._numbered(table), self._place[rows[part]])
+                p = self._counted.leave_one_out_proba(self._numbered(table), self._place[rows[part]])
             else:
-                said = self._posterior.proba(table)
+                p = self._posterior.proba(table)
             if isinstance(self._posterior, Pooled):
-                said = self._posterior.without_the_case(said, [table], rows[part])
-            yield part, table, self._answers.settled(said, table)
+                p = self._posterior.without_the_case(p, [table], rows[part])
+            yield part, table, self._answers.settled(p, table)
 
     def evidence_of(self, table: NeighborTable, p: np.ndarray) -> list[Evidence]:
         """The evidence of answers with these neighbors and probabilities, one for each line."""
@@ -372,11 +374,11 @@ class LiveClassifier(NeighborClassifier):
         )
 
 
-def _fits(sight: LiveTransform, some: np.ndarray) -> bool:
-    """Whether rows can be seen so, in whole and in each fold."""
-    if sight.columns is not None and not 0 <= sight.columns[0] < sight.columns[1] <= some.shape[1]:
+def _fits(transform: LiveTransform, some: np.ndarray) -> bool:
+    """Whether a transform fits, as a whole and in each fold."""
+    if transform.columns is not None and not 0 <= transform.columns[0] < transform.columns[1] <= some.shape[1]:
         return False
-    shapes = {replace(sight, whole=each).seen(some).shape for each in (sight.whole, *sight.without)}
+    shapes = {replace(transform, whole=each).apply(some).shape for each in (transform.whole, *transform.without)}
     return all(len(shape) == 2 and shape[0] == len(some) for shape in shapes)
 
 
@@ -387,8 +389,8 @@ def _index_of(view: LiveView) -> NeighborIndex:
     return index
 
 
-def sight_of(view: View) -> LiveTransform:
-    """How a view sees rows, as a collection keeps it."""
+def transform_of(view: View) -> LiveTransform:
+    """The transform of a view, as a collection keeps it."""
     if isinstance(view.columns, slice):
         return LiveTransform(view.name, view.distance.name, columns=(view.columns.start, view.columns.stop))
     if view.look is None or view.looks is None:
@@ -407,7 +409,7 @@ def _records(classifier: NeighborClassifier) -> Records:
 
 
 def _usual(classifier: NeighborClassifier) -> Novelty:
-    """What novelty knows of past cases, without the cases themselves."""
+    """The novelty statistics, without the past cases."""
     novelty = classifier._novelty
     if novelty.k:
         novelty._usual = novelty._learn(classifier._sureness)
@@ -421,7 +423,7 @@ def _usual(classifier: NeighborClassifier) -> Novelty:
 def _without_labels(posterior: Any) -> Any:
     bare = copy(posterior)
     bare.labels_ = np.empty(0, np.int64)
-    if "ranks_" in vars(bare):  # what is asked where no class is sure
+    if "ranks_" in vars(bare):  # the fallback where no class is sure
         bare.ranks_ = _without_labels(bare.ranks_)
     return bare
 

@@ -1,11 +1,11 @@
-"""What a collection has learned about its keywords: where items with like words are near, and how far to believe them.
+"""How a collection passes keywords on: a view in which items with similar words are near, and calibrated votes.
 
     learn:   items with keywords ──► as they are, one scale, projected to keywords ──► the view of least log loss
-             items that it has not seen, asked ──► how votes of neighbors become probabilities
+             held-out items ──► how votes of neighbors become probabilities
     answer:  the nearest items in that view now ──► their words, by distance ──► a probability each
 
-Views and weights stay as they were learned. Who the neighbors are and which words they
-have follows every change, so answers are those of a collection opened just now.
+Views and weights stay as they were learned; the neighbors and their words follow every
+change.
 """
 
 from __future__ import annotations
@@ -31,18 +31,18 @@ from nearsay.neighbors.table import NeighborTable
 from nearsay.posterior.views.row_transforms import LinearMap
 from nearsay.search.exact import ExactSearch
 
-# With fewer items that have keywords, nothing is learned, and neighbors simply vote.
+# With fewer items with keywords nothing is learned, and neighbors vote.
 FEWEST = 20
 NEIGHBORS = 20
 FOLDS = 5
-# Items that are asked, at most.
-MOST_ASKED = 2000
+# Past cases, at most.
+MOST_CASES = 2000
 # Words that rows are projected to, the most frequent of those that so many items have.
 PROJECTED_TO, OF_ITEMS = 500, 3
 # Projections hold the square of the number of columns.
 MOST_COLUMNS = 2000
-# Votes that fade slowly, and fast.
-FADING = (Relevance("distance"), Relevance("distance", sharpness=4.0))
+# Votes that decay slowly, and fast.
+DECAYS = (Relevance("distance"), Relevance("distance", sharpness=4.0))
 
 
 @dataclass(frozen=True)
@@ -51,13 +51,13 @@ class LearnedKeywords:
 
     Attributes
     ----------
-    sight : how items are seen; where keywords had a part in that, also without each fold.
+    transform : of the view; where it was learned from keywords, also without each fold.
     fold : (n_rows,) the fold of each row of the store; −1 for those it was not learned from.
     odds : from the votes of neighbors to probabilities.
     n_neighbors : how many vote.
     """
 
-    sight: LiveTransform
+    transform: LiveTransform
     fold: np.ndarray
     odds: WordOdds
     n_neighbors: int = NEIGHBORS
@@ -73,43 +73,43 @@ class LearnedKeywords:
     ) -> LearnedKeywords | None:
         """Learn from rows that have keywords; ``numbers`` are theirs in the store. None where they are too few.
 
-        ``first`` is how the collection sees its rows by itself.
+        ``first`` is the first transform of the collection.
         """
         if len(X) < FEWEST:
             return None
         known = Keywords.of([list(words) for words in keywords])
         matrix, place = known.matrix, np.arange(len(X)) % FOLDS
-        asked, share = evenly(len(X), MOST_ASKED), np.asarray(matrix.mean(axis=0)).ravel()
+        cases, share = evenly(len(X), MOST_CASES), np.asarray(matrix.mean(axis=0)).ravel()
         words = known.words.astype(np.str_)
         tried = []
         with one_blas_thread():  # the same digits on any number of threads
-            for sight in _sights(X, matrix, place, first):
-                pairs = _past_pairs(sight, X, matrix, place, asked)
+            for transform in _transforms(X, matrix, place, first):
+                pairs = _past_pairs(transform, X, matrix, place, cases)
                 odds = WordOdds.shared(pairs, words, share, len(X))
-                tried.append((odds.loss(pairs), sight, pairs, odds))
-        _, sight, pairs, odds = min(tried, key=lambda each: each[0])
+                tried.append((odds.loss(pairs), transform, pairs, odds))
+        _, transform, pairs, odds = min(tried, key=lambda each: each[0])
         fold = np.full(n_store_rows, -1, np.int8)
         fold[numbers] = place
-        return cls(sight, fold, odds.with_word_sigmoids(pairs))
+        return cls(transform, fold, odds.with_word_sigmoids(pairs))
 
-    def said(self, table: NeighborTable, keywords: Any) -> list[list[Keyword]]:
-        """The words of the neighbors of every query, and their probabilities.
+    def ranked(self, table: NeighborTable, keywords: Any) -> list[list[Keyword]]:
+        """The words of the neighbors of every query, and their probabilities, the largest first.
 
-        The largest first; of equal ones that which a nearer neighbor has. ``keywords`` are those of every row.
+        Of equal ones the word of the nearer neighbor comes first. ``keywords`` are those of every row.
         """
-        found: list[list[Keyword]] = []
+        ranking: list[list[Keyword]] = []
         for weights, neighbors in zip(_weights(table).transpose(1, 0, 2), table.indices.tolist(), strict=True):
             given = [dict.fromkeys(keywords[row] or ()) if row >= 0 else () for row in neighbors]
             number: dict[str, int] = {}
             numbers = [number.setdefault(word, len(number)) for words in given for word in words]
             if not number:
-                found.append([])
+                ranking.append([])
                 continue
             giver = np.repeat(np.arange(len(given)), [len(words) for words in given])
             votes = [np.bincount(numbers, weights=each[giver], minlength=len(number)) for each in weights]
             p = self.odds.proba(list(number), np.stack(votes, axis=1)).tolist()
-            found.append([Keyword(*pair) for pair in sorted(zip(number, p, strict=True), key=lambda each: -each[1])])
-        return found
+            ranking.append([Keyword(*pair) for pair in sorted(zip(number, p, strict=True), key=lambda each: -each[1])])
+        return ranking
 
 
 @dataclass(frozen=True)
@@ -132,8 +132,8 @@ class OneScale:
         return float(((largest + np.abs(self.center)) * self.scale).max(initial=0.0))
 
 
-def _sights(X: np.ndarray, keywords: csr_array, place: np.ndarray, first: LiveTransform) -> Iterable[LiveTransform]:
-    """The views to try: as the collection sees its rows, at one scale, and projected to keywords."""
+def _transforms(X: np.ndarray, keywords: csr_array, place: np.ndarray, first: LiveTransform) -> Iterable[LiveTransform]:
+    """The transforms to try: that of the collection, one scale, and projections to keywords."""
     yield replace(first, without=())
     standardized: Any = OneScale(*_scales(X))
     yield LiveTransform("standardized", "sqeuclidean", standardized)
@@ -145,44 +145,44 @@ def _sights(X: np.ndarray, keywords: csr_array, place: np.ndarray, first: LiveTr
 
 
 def _past_pairs(
-    sight: LiveTransform, X: np.ndarray, keywords: csr_array, place: np.ndarray, asked: np.ndarray
+    transform: LiveTransform, X: np.ndarray, keywords: csr_array, place: np.ndarray, cases: np.ndarray
 ) -> WordPairs:
-    """What neighbors of other folds say of some rows."""
-    distance = as_distance(sight.metric)
+    """The votes of neighbors in other folds for some rows."""
+    distance = as_distance(transform.metric)
     votes, words, has = [], [], []
     for fold in range(FOLDS):
-        rest, here = np.flatnonzero(place != fold), asked[place[asked] == fold]
-        search = ExactSearch().fit_checked(distance.check(sight.seen(X[rest], fold)), distance)
-        Q = distance.check(sight.seen(X[here], fold), like=search.rows_.items)
+        rest, here = np.flatnonzero(place != fold), cases[place[cases] == fold]
+        search = ExactSearch().fit_checked(distance.check(transform.apply(X[rest], fold)), distance)
+        Q = distance.check(transform.apply(X[here], fold), like=search.rows_.items)
         table = neighbor_search.nearest(search, Q, min(NEIGHBORS, len(rest)))
         starts = np.arange(len(here) + 1) * table.n_neighbors
-        said = []
+        sums = []
         for weights in _weights(table):
             by_row = csr_array((weights.ravel(), table.indices.ravel(), starts), shape=(len(here), len(rest)))
             summed = by_row @ keywords[rest]
             summed.sort_indices()
-            said.append(summed)
-        line = np.repeat(np.arange(len(here)), np.diff(said[0].indptr))
-        votes.append(np.stack([each.data for each in said], axis=1))
-        words.append(said[0].indices)
-        has.append(_holds(csr_array(keywords[here]), line, said[0].indices))
+            sums.append(summed)
+        line = np.repeat(np.arange(len(here)), np.diff(sums[0].indptr))
+        votes.append(np.stack([each.data for each in sums], axis=1))
+        words.append(sums[0].indices)
+        has.append(_holds(csr_array(keywords[here]), line, sums[0].indices))
     all_has = np.concatenate(has)
-    n_others = len(asked) * keywords.shape[1] - len(all_has)
-    n_missed = int(keywords[asked].sum()) - int(all_has.sum())
+    n_others = len(cases) * keywords.shape[1] - len(all_has)
+    n_missed = int(keywords[cases].sum()) - int(all_has.sum())
     return WordPairs(np.concatenate(votes), np.concatenate(words), all_has, n_others, n_missed)
 
 
 def _holds(keywords: csr_array, lines: np.ndarray, words: np.ndarray) -> np.ndarray:
     """Whether each line has each word."""
     n_words = keywords.shape[1]
-    there = np.repeat(np.arange(keywords.shape[0]), np.diff(keywords.indptr)) * n_words + keywords.indices
-    return np.isin(lines.astype(np.int64) * n_words + words, there)
+    known = np.repeat(np.arange(keywords.shape[0]), np.diff(keywords.indptr)) * n_words + keywords.indices
+    return np.isin(lines.astype(np.int64) * n_words + words, known)
 
 
 def _weights(table: NeighborTable) -> np.ndarray:
-    """How much each neighbor counts, by each way to fade; together 1: (n_votes, n_queries, k)."""
-    every = np.stack([fading.weights(table) for fading in FADING])
-    # One by one: a sum of several may be rounded otherwise in other company.
+    """The weight of each neighbor by each decay; they sum to 1: (n_votes, n_queries, k)."""
+    every = np.stack([decay.weights(table) for decay in DECAYS])
+    # Column by column: the rounding of a sum could depend on the other queries.
     total = np.zeros(every.shape[:2])
     for column in range(every.shape[2]):
         total += every[:, :, column]
@@ -204,7 +204,7 @@ def _projected_from_one_scale(X: np.ndarray, keywords: csr_array) -> LinearMap |
     projected = _projected((X - center) * scale, keywords)
     if projected is None:
         return None
-    # First the one, then the other, as one map: a column without scale says nothing.
+    # Both maps as one: a column without scale is constant.
     moved = np.divide(projected.center, scale, out=np.zeros_like(scale), where=scale > 0)
     return LinearMap(center + moved, scale[:, None] * projected.matrix, unit=True)
 

@@ -1,4 +1,4 @@
-"""A column of a living collection: whoever reads it keeps what was there, and a change copies a stretch of it."""
+"""An immutable column of values: a change copies only the blocks concerned."""
 
 from __future__ import annotations
 
@@ -8,13 +8,11 @@ from typing import Any
 
 from nearsay.core.arrays import row_blocks
 
-ROWS_A_STRETCH = 512
+ROWS_PER_BLOCK = 512
 
 
 class LiveColumn:
-    """Values of any kind by row number. Never changes: ``changed`` and ``appended`` give another one.
-
-    What they copy is the stretches concerned, not all rows.
+    """Values of any kind by row number; ``changed`` and ``appended`` give new columns that share unchanged blocks.
 
     >>> labels = LiveColumn(["oak", None])
     >>> later = labels.changed([1], ["elm"]).appended(["ash"])
@@ -24,41 +22,41 @@ class LiveColumn:
 
     def __init__(self, values: Iterable[Any]) -> None:
         every = list(values)
-        self._stretches = [every[part] for part in row_blocks(len(every), size=ROWS_A_STRETCH)]
+        self._blocks = [every[part] for part in row_blocks(len(every), size=ROWS_PER_BLOCK)]
 
     def __len__(self) -> int:
-        if not self._stretches:
+        if not self._blocks:
             return 0
-        return ROWS_A_STRETCH * (len(self._stretches) - 1) + len(self._stretches[-1])
+        return ROWS_PER_BLOCK * (len(self._blocks) - 1) + len(self._blocks[-1])
 
     def __getitem__(self, row: int) -> Any:
-        return self._stretches[row // ROWS_A_STRETCH][row % ROWS_A_STRETCH]
+        return self._blocks[row // ROWS_PER_BLOCK][row % ROWS_PER_BLOCK]
 
     def __iter__(self) -> Iterator[Any]:
-        for stretch in self._stretches:
-            yield from stretch
+        for block in self._blocks:
+            yield from block
 
     def changed(self, rows: Iterable[int], values: Iterable[Any]) -> LiveColumn:
         """With other values in these rows."""
         other = self._copied()
         mine: set[int] = set()
         for row, value in zip(rows, values, strict=True):
-            number, place = divmod(row, ROWS_A_STRETCH)
+            number, place = divmod(row, ROWS_PER_BLOCK)
             if number not in mine:
                 mine.add(number)
-                other._stretches[number] = other._stretches[number].copy()
-            other._stretches[number][place] = value
+                other._blocks[number] = other._blocks[number].copy()
+            other._blocks[number][place] = value
         return other
 
     def appended(self, values: Iterable[Any]) -> LiveColumn:
         """With more rows."""
         other = self._copied()
-        unfinished = len(self) % ROWS_A_STRETCH
-        last = other._stretches.pop() if unfinished else []
-        other._stretches += LiveColumn([*last, *values])._stretches
+        unfinished = len(self) % ROWS_PER_BLOCK
+        last = other._blocks.pop() if unfinished else []
+        other._blocks += LiveColumn([*last, *values])._blocks
         return other
 
     def _copied(self) -> LiveColumn:
         other = copy(self)
-        other._stretches = self._stretches.copy()
+        other._blocks = self._blocks.copy()
         return other

@@ -1,9 +1,9 @@
-"""What is known of the items of a collection, in memory: who votes, for which class, under which id.
+"""The items of a collection in memory: ids, labels, and who votes for which class.
 
     event ──► columns of the items concerned ──► voters and classes of this version
 
-Applying an event takes as long as it has items, but for a copy of the voters and
-their class numbers; nothing is read from disk again. Whoever has read a version keeps it.
+Applying an event takes time in proportion to its items, but for a copy of the voters and
+their class numbers; nothing is read from disk again. Earlier versions stay valid.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ NO_LABEL = ""
 
 @dataclass(frozen=True)
 class VotingState:
-    """Who votes, and for what, at one version.
+    """Which rows vote, for which class, at one version.
 
     Attributes
     ----------
@@ -42,31 +42,31 @@ class VotingState:
 
 
 class LiveItems:
-    """The items of a collection, changed by one event after another.
+    """The items of a collection, updated event by event.
 
     Parameters
     ----------
     items : as the store gives them.
     machines_vote : bool
-        Whether labels that nobody confirmed count too.
+        Whether unconfirmed labels vote, too.
     """
 
     def __init__(self, items: Items, *, machines_vote: bool = False) -> None:
         self.version = items.version
         self.machines_vote = machines_vote
-        # What readers keep is never written to.
+        # Never written to: readers may hold them.
         self.columns = {
             "label": LiveColumn(items.labels),
             "keywords": LiveColumn(items.keywords),
             "details": LiveColumn(items.details),
         }
         self._ids, self._alive = GrowingArray(items.ids), GrowingArray(items.alive)
-        self.number_of: dict[str, int] = {}  # labels in the order they were met
-        # No reader has these.
+        self.number_of: dict[str, int] = {}  # labels in the order of their first use
+        # Private: no reader holds these.
         self._numbers = GrowingArray(self._numbered(items.labels))
         self._confirmed = GrowingArray(items.confirmed.copy())
         self._has_words = GrowingArray(_filled(items.keywords))
-        self._standing: VotingState | None = None
+        self._voting: VotingState | None = None
         self.row_of = {id: row for row, id in enumerate(items.ids.tolist()) if items.alive[row]}
 
     def __len__(self) -> int:
@@ -82,7 +82,7 @@ class LiveItems:
         return self._numbers.values.copy(), self.alive.copy(), self._confirmed.values.copy()
 
     def apply(self, event: Event) -> None:
-        """What an event changed."""
+        """Apply an event."""
         self.version = event.number
         if not event.rows:
             return
@@ -93,7 +93,7 @@ class LiveItems:
         else:
             before = self._voted(rows)
             self._change(event, rows)
-        self._standing = self._follow(rows, before)
+        self._voting = self._follow(rows, before)
         ids, alive = self._ids.values, self.alive
         for row in event.rows:
             if alive[row]:
@@ -107,8 +107,8 @@ class LiveItems:
             self.columns[name] = column.appended(event.after.get(name, nothing))
         self._ids = self._ids.appended(_column(event.after["id"], np.dtype(object)))
         for array, name, default in (("_alive", "alive", True), ("_confirmed", "confirmed", False)):
-            said = np.array(event.after.get(name, [default] * len(event.rows)), np.bool_)
-            setattr(self, array, getattr(self, array).appended(said))
+            values = np.array(event.after.get(name, [default] * len(event.rows)), np.bool_)
+            setattr(self, array, getattr(self, array).appended(values))
         self._numbers = self._numbers.appended(self._numbered(event.after.get("label", nothing)))
         self._has_words = self._has_words.appended(_filled(event.after.get("keywords", nothing)))
 
@@ -132,13 +132,13 @@ class LiveItems:
             np.int64,
         )
 
-    # ------------------------------------------------------------ who votes
+    # ------------------------------------------------------------ votes
 
-    def standing(self) -> VotingState:
-        """Who votes now, and for what."""
-        if self._standing is None:
-            self._standing = self._counted()
-        return self._standing
+    def voting(self) -> VotingState:
+        """Which rows vote now, for which class."""
+        if self._voting is None:
+            self._voting = self._counted()
+        return self._voting
 
     def _voted(self, rows: np.ndarray | slice) -> np.ndarray:
         """The numbers of the labels that these rows vote for; −1 where one does not."""
@@ -148,7 +148,7 @@ class LiveItems:
         return np.where(counts, self._numbers.values[rows], -1)
 
     def _counted(self) -> VotingState:
-        """Counted over all rows."""
+        """Computed from all rows."""
         voted = self._voted(slice(None))
         votes = voted >= 0
         if not votes.any():
@@ -164,9 +164,9 @@ class LiveItems:
         return VotingState(votes, self._labels.values, names[order], self._ids.values)
 
     def _follow(self, rows: np.ndarray, before: np.ndarray) -> VotingState | None:
-        """Who votes after these rows have changed; None where all have to be counted again."""
-        standing, voted = self._standing, self._voted(rows)
-        if standing is None or (standing.classes == NO_LABEL).all():
+        """The votes after these rows have changed; None where all have to be counted again."""
+        voting, voted = self._voting, self._voted(rows)
+        if voting is None or (voting.classes == NO_LABEL).all():
             return None
         gone, come = before[before >= 0].tolist(), voted[voted >= 0].tolist()
         had_votes = {number: self._sizes[number] > 0 for number in (*gone, *come)}
@@ -175,21 +175,21 @@ class LiveItems:
         if any((self._sizes[number] > 0) != had for number, had in had_votes.items()):
             return None  # there is another class, or one less
         labels = self._place[voted]
-        if rows[-1] >= len(standing.votes):
+        if rows[-1] >= len(voting.votes):
             self._votes, self._labels = self._votes.appended(voted >= 0), self._labels.appended(labels)
         else:
             if not np.array_equal(voted >= 0, before >= 0):
                 self._votes = _with(self._votes, rows, voted >= 0)
             if not np.array_equal(voted, before):
                 self._labels = _with(self._labels, rows, labels)
-        return VotingState(self._votes.values, self._labels.values, standing.classes, self._ids.values)
+        return VotingState(self._votes.values, self._labels.values, voting.classes, self._ids.values)
 
     def gives_keywords(self) -> np.ndarray:
         """(n_rows,) bool: the rows that pass their keywords on."""
         return self._of_words().votes
 
     def _of_words(self) -> VotingState:
-        """Where no label counts, those that have keywords give them; they are all of one class, which is no label."""
+        """Without labels, the rows with keywords, all of one class, which is no label."""
         counts = self.alive & self._has_words.values
         if not self.machines_vote:
             counts &= self._confirmed.values

@@ -1,13 +1,12 @@
-"""The rows of a living collection as its answers see them: searched in one view or several, changed row by row.
+"""The views of a collection: rows in one or several spaces, searched exactly, changed row by row.
 
     store rows ──► map of the view ──► exact search, numbered as in the store; rows that do not vote are left out
                                           │
-             few queries ──► every row looked at, those that may count measured
+             few queries ──► every row screened, candidates measured
              many queries ─► grouped by class once, until the next change
 
-What was learned says which views there are, and does not change with the rows. A
-view that knows labels has maps that were learned without each fold, for rows that
-are asked about themselves.
+What was learned defines the views, and does not change with the rows. A view that
+depends on labels has maps that were learned without each fold, for leave-one-out.
 """
 
 from __future__ import annotations
@@ -35,11 +34,11 @@ from nearsay.search.exact import ExactSearch
 
 @dataclass(frozen=True)
 class LiveTransform:
-    """How rows are seen: some columns or all, mapped or as they are, and measured.
+    """The transform of a view: some columns or all, mapped or not, and a metric.
 
     Attributes
     ----------
-    name : for people.
+    name : to show.
     metric : the name of the distance.
     whole : the map, or None.
     without : maps learned without each fold, where the map knows labels.
@@ -52,25 +51,25 @@ class LiveTransform:
     without: tuple[LinearMap, ...] = ()
     columns: tuple[int, int] | None = None
 
-    def seen(self, rows: np.ndarray, fold: int = -1) -> np.ndarray:
-        """Rows as they are measured; with a fold, by what the others taught."""
+    def apply(self, rows: np.ndarray, fold: int = -1) -> np.ndarray:
+        """The rows in the view; with a fold, by the map that was learned without it."""
         if self.columns is not None:
             rows = np.ascontiguousarray(rows[:, slice(*self.columns)])
         mapped = self.whole if fold < 0 or not self.without else self.without[fold]
         return rows if mapped is None else mapped(rows)
 
     def out_of_range(self, rows: np.ndarray) -> np.ndarray:
-        """(n_rows,) bool: the rows that have a number beyond ``LARGEST`` as they are seen."""
+        """(n_rows,) bool: the rows that have a number beyond ``LARGEST`` in the view."""
         largest = float(np.abs(rows).max(initial=0.0))
-        # Most rows are far from that, which takes no map to know.
+        # Most rows are far from that, which a bound shows without mapping them.
         if self.whole is None or self.whole.largest_mapped(largest) <= LARGEST:
             return np.zeros(len(rows), np.bool_)
-        return np.asarray((np.abs(self.seen(rows)) > LARGEST).any(axis=1))
+        return np.asarray((np.abs(self.apply(rows)) > LARGEST).any(axis=1))
 
 
 @dataclass(frozen=True)
 class Voters:
-    """Who votes, and for what: all arrays are by row number of the store.
+    """Which rows vote for which class: all arrays are by row number of the store.
 
     Attributes
     ----------
@@ -78,7 +77,7 @@ class Voters:
     labels : (n_rows,) class numbers; 0 where a row does not vote.
     n_classes : int
     fold : (n_rows,) int
-        The fold that each row was in when the maps were learned; −1 for rows that they have not seen.
+        The fold that each row was in when the maps were learned; −1 for other rows.
     """
 
     votes: np.ndarray
@@ -90,33 +89,33 @@ class Voters:
 class LiveView:
     """The rows in one view. Never changes: ``changed`` gives another one, which shares the memory."""
 
-    def __init__(self, sight: LiveTransform, X: np.ndarray, voters: Voters) -> None:
-        self.sight = sight
+    def __init__(self, transform: LiveTransform, X: np.ndarray, voters: Voters) -> None:
+        self.transform = transform
         self.voters = voters
-        distance = as_distance(sight.metric)
-        self.search = ExactSearch().fit_checked(distance.check(sight.seen(X)), distance)
+        distance = as_distance(transform.metric)
+        self.search = ExactSearch().fit_checked(distance.check(transform.apply(X)), distance)
         if not voters.votes.all():
             self.search.remove(np.flatnonzero(~voters.votes))
 
     def changed(self, added: np.ndarray, voters: Voters) -> LiveView:
         """With more rows, and other voters."""
-        before, now = self.voters.votes, voters.votes
+        before, after = self.voters.votes, voters.votes
         n_before = len(before)
         other = object.__new__(LiveView)
-        other.sight, other.voters, other.search = self.sight, voters, self.search.snapshot()
+        other.transform, other.voters, other.search = self.transform, voters, self.search.snapshot()
         if len(added):
-            other.search.add(self.sight.seen(added))
-        gone = np.concatenate([np.flatnonzero(before > now[:n_before]), n_before + np.flatnonzero(~now[n_before:])])
+            other.search.add(self.transform.apply(added))
+        gone = np.concatenate([np.flatnonzero(before > after[:n_before]), n_before + np.flatnonzero(~after[n_before:])])
         if len(gone):
             other.search.remove(gone)
-        again = np.flatnonzero(now[:n_before] > before)
+        again = np.flatnonzero(after[:n_before] > before)
         if len(again):
             other.search.restore(again)
         return other
 
     def query(self, Q: np.ndarray, k: int, members: tuple[int, ...] | None) -> NeighborTable:
         """The nearest rows and classes of every query."""
-        Q = self.search.distance_.check(self.sight.seen(Q), like=self.search.rows_.items)
+        Q = self.search.distance_.check(self.transform.apply(Q), like=self.search.rows_.items)
         if not brute_force.serves(self.search, len(Q)) and scanned_classes.serves(
             self.search, len(Q), self.voters.n_classes
         ):
@@ -129,8 +128,8 @@ class LiveView:
         return LabeledNeighbors(self.search, self.voters.labels, self.voters.n_classes)
 
     def leave_one_out(self, k: int, members: tuple[int, ...] | None, rows: np.ndarray, all_rows: Any) -> NeighborTable:
-        """The nearest others of some rows, seen by maps that have not seen them."""
-        if not self.sight.without:
+        """The nearest others of some rows, in views that were learned without them."""
+        if not self.transform.without:
             voters, n_listed = self.voters, 0 if members is None else self.voters.n_classes
             few = scanned_classes.serves(self.search, len(rows), n_listed) and not brute_force.serves(
                 self.search, len(rows)
@@ -145,7 +144,9 @@ class LiveView:
                 labeled = self.labeled
             else:
                 distance = self.search.distance_
-                search = ExactSearch().fit_checked(distance.check(self.sight.seen(all_rows(), int(number))), distance)
+                search = ExactSearch().fit_checked(
+                    distance.check(self.transform.apply(all_rows(), int(number))), distance
+                )
                 if not self.voters.votes.all():
                     search.remove(np.flatnonzero(~self.voters.votes))
                 labeled = LabeledNeighbors(search, self.voters.labels, self.voters.n_classes)
@@ -157,9 +158,9 @@ class LiveView:
 
 
 class LiveViews:
-    """All views of the collection at one moment, asked together as ``posterior.views.Views`` is.
+    """All views of a collection at one version, with the interface of ``posterior.views.Views``.
 
-    ``kept_others`` gives the nearest others of some rows where a table of them is kept, None where none is.
+    ``kept_others`` gives the nearest others of some rows where a table of them is kept; else None.
     """
 
     kept_others: Callable[[LiveViews, int, np.ndarray], NeighborTable | None] | None = None
@@ -169,10 +170,10 @@ class LiveViews:
         self.all_rows = all_rows
 
     @classmethod
-    def of(cls, sights: Sequence[LiveTransform], voters: Voters, all_rows: Any) -> LiveViews:
+    def of(cls, transforms: Sequence[LiveTransform], voters: Voters, all_rows: Any) -> LiveViews:
         """These views of all rows."""
         X = all_rows()
-        return cls([LiveView(sight, X, voters) for sight in sights], all_rows)
+        return cls([LiveView(transform, X, voters) for transform in transforms], all_rows)
 
     def changed(self, added: np.ndarray, voters: Voters, all_rows: Any) -> LiveViews:
         """The same views of other rows."""
@@ -180,7 +181,7 @@ class LiveViews:
 
     @property
     def first(self) -> LiveView:
-        """The view that shows the neighbors."""
+        """The view whose neighbors are shown."""
         return self.views[0]
 
     @property
@@ -210,7 +211,7 @@ class LiveViews:
     def leave_one_out(
         self, k: int, members: tuple[int, ...] | None = None, rows: np.ndarray | None = None
     ) -> NeighborTable:
-        """The same for rows that are asked about the others; a line for each of ``rows``, or for every row."""
+        """The same for rows of the collection among all others: a line for each of ``rows``, or for every row."""
         rows = np.arange(len(self.labels)) if rows is None else rows
         if members is None and self.kept_others is not None:
             kept = self.kept_others(self, k, rows)

@@ -1,10 +1,10 @@
-"""How far the neighbors of rows reach, kept from one version of a collection to the next.
+"""A cache of neighbor radii (how far the k neighbors of a row reach), kept from one version to the next.
 
-    row 7 reaches 0.4 ──── a row comes or goes within 0.4 of it ────► unknown, until it is met again
-                      └─── anything else changes ───────────────────► 0.4
+    radius of row 7: 0.4 ──── a row within 0.4 of it is added or removed ────► unknown, until needed again
+                         └─── any other change ───────────────────────────────► 0.4
 
-Novelty asks for the reach of every neighbor of a query, and searching for it takes as long as the query. Labels do
-not change it.
+Novelty needs the radius of every neighbor of a query, and searching it takes as long as the query. Labels do not
+change it.
 """
 
 from __future__ import annotations
@@ -16,17 +16,17 @@ import numpy as np
 from nearsay.collection.state.live_views import LiveView
 from nearsay.neighbors.living.query_scan import QueryScan, screens
 
-# With more rows that come or go, all is unknown.
+# After more changes than this all radii are unknown.
 MOST_CHANGED = 32
 
 
 @dataclass(frozen=True, eq=False)
 class NeighborRadiusCache:
-    """What is known of one version; versions in which the same rows vote share it.
+    """The known radii of one version; versions in which the same rows vote share them.
 
     Attributes
     ----------
-    values : (n_rows,) how far the neighbors of each row reach, NaN where unknown; filled in by whoever finds out.
+    values : (n_rows,) the radius of each row, NaN where unknown; filled in when one is computed.
     votes : (n_rows,) bool, the rows that vote.
     """
 
@@ -35,19 +35,19 @@ class NeighborRadiusCache:
 
     @classmethod
     def unknown(cls, view: LiveView) -> NeighborRadiusCache:
-        """Nothing is known yet."""
+        """An empty cache."""
         return cls(np.full(len(view.voters.votes), np.nan), view.voters.votes)
 
     def following(self, view: LiveView) -> NeighborRadiusCache:
-        """What is still known where other rows vote."""
-        before, now = self.votes, view.voters.votes
-        if before is now or np.array_equal(before, now):
+        """The cache of the next version."""
+        before, after = self.votes, view.voters.votes
+        if before is after or np.array_equal(before, after):
             return self
-        changed = np.flatnonzero(now != np.concatenate([before, np.zeros(len(now) - len(before), np.bool_)]))
-        # Maps that were learned without a row see it in another way.
-        if len(changed) > MOST_CHANGED or view.sight.without or not screens(view.search):
+        changed = np.flatnonzero(after != np.concatenate([before, np.zeros(len(after) - len(before), np.bool_)]))
+        # Views with a map for each fold place a row differently in each.
+        if len(changed) > MOST_CHANGED or view.transform.without or not screens(view.search):
             return self.unknown(view)
-        values = np.concatenate([self.values, np.full(len(now) - len(before), np.nan)])
-        for look in QueryScan.each(view.search, view.search.rows_.take(changed)):
-            values[look.may_be_within(np.where(np.isnan(values), -1.0, values))] = np.nan
-        return NeighborRadiusCache(values, now)
+        values = np.concatenate([self.values, np.full(len(after) - len(before), np.nan)])
+        for scan in QueryScan.each(view.search, view.search.rows_.take(changed)):
+            values[scan.may_be_within(np.where(np.isnan(values), -1.0, values))] = np.nan
+        return NeighborRadiusCache(values, after)

@@ -1,4 +1,4 @@
-"""What a collection can say about itself: likely mistakes, near-duplicates, and what to label next."""
+"""Suggestions for a collection: likely mistakes, near-duplicates, and what to label next."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 
-from nearsay.collection.answers import SaidBy
+from nearsay.collection.answers import NeighborVote
 from nearsay.collection.state.collection_state import CollectionState
 from nearsay.errors import InputError, unknown_name
 from nearsay.neighbors import neighbor_search
@@ -16,10 +16,10 @@ from nearsay.neighbors.table import NeighborTable
 from nearsay.posterior.evidence.label_scores import LabelScores
 from nearsay.search.exact import ExactSearch
 
-# Neighbors that are looked at first for duplicates; where all of them are near enough, twice as many are.
-FIRST_LOOK = 4
+# Neighbors checked first for duplicates; where all of them are near enough, twice as many are.
+FIRST_K = 4
 EVIDENCE_SHOWN = 5
-# Of the items without a vote so many, the most uncertain, are looked at to be spread out.
+# The most uncertain items, among which distant ones are picked.
 CANDIDATES = 2000
 
 
@@ -43,7 +43,7 @@ class Mistake:
     suggested: str
     probability: float
     suggested_probability: float
-    neighbors: list[SaidBy]
+    neighbors: list[NeighborVote]
 
     def __str__(self) -> str:
         return (
@@ -81,7 +81,7 @@ class Duplicate:
 
 @dataclass(frozen=True)
 class ToLabel:
-    """An item that would teach much if it had a label: the guess so far, how sure it is, and how unusual the item is.
+    """An item worth labeling: its predicted label, the probability, and how unusual it is.
 
     >>> print(ToLabel("7", "cat", 0.41, 0.9))
     7: perhaps 'cat' (0.41), novelty 0.90.
@@ -101,111 +101,115 @@ class ToLabel:
         return {**asdict(self), "text": str(self)}
 
 
-def likely_mistakes(now: CollectionState, n: int | None, said_right: Collection[int] = ()) -> list[Mistake]:
+def likely_mistakes(state: CollectionState, n: int | None, confirmed_again: Collection[int] = ()) -> list[Mistake]:
     """Items whose label is not the most probable by all others, the clearest first; at most ``n``.
 
-    Rows whose label is ``said_right`` by a person are left out.
+    Rows whose label a person ``confirmed_again`` are left out.
     """
-    rows, right = np.flatnonzero(now.standing.votes), np.array(sorted(said_right), np.int64)
-    truth, classes = now.standing.labels, now.standing.classes
-    found: list[tuple[np.ndarray, ...]] = []
-    for part, table, p in now.classifier.left_out_proba(rows):
+    rows, right = np.flatnonzero(state.voting.votes), np.array(sorted(confirmed_again), np.int64)
+    truth, classes = state.voting.labels, state.voting.classes
+    parts: list[tuple[np.ndarray, ...]] = []
+    for part, table, p in state.classifier.left_out_proba(rows):
         scores = LabelScores.from_probabilities(p, truth[rows[part]], classes)
         doubted = np.flatnonzero((scores.margin < 0) & ~np.isin(rows[part], right))
-        own, rival = scores.probability[doubted], p[doubted].max(axis=1, initial=0.0)
+        given, rival = scores.probability[doubted], p[doubted].max(axis=1, initial=0.0)
         n_others = np.count_nonzero(table.indices[doubted] >= 0, axis=1)
         shown = table.indices[doubted, :EVIDENCE_SHOWN], table.distances[doubted, :EVIDENCE_SHOWN]
-        found.append((rows[part][doubted], own, rival, scores.suggested[doubted], n_others, *shown))
-    if not found:
+        parts.append((rows[part][doubted], given, rival, scores.suggested[doubted], n_others, *shown))
+    if not parts:
         return []
-    doubted, own, rival, suggested, n_others, numbers, far = (np.concatenate(each) for each in zip(*found, strict=True))
-    first = np.lexsort((doubted, own / (own + rival)))[:n]
+    doubted, given, rival, suggested, n_others, numbers, far = (
+        np.concatenate(each) for each in zip(*parts, strict=True)
+    )
+    first = np.lexsort((doubted, given / (given + rival)))[:n]
     doubted, numbers = doubted[first], numbers[first]
-    ids = now.standing.ids
-    told = (ids[numbers], classes[truth[numbers]], far[first], numbers >= 0)
+    ids = state.voting.ids
+    evidence = (ids[numbers], classes[truth[numbers]], far[first], numbers >= 0)
     neighbors = [
         _neighbors(1 / max(n_near, 1), *each)
-        for n_near, *each in zip(n_others[first].tolist(), *(column.tolist() for column in told), strict=True)
+        for n_near, *each in zip(n_others[first].tolist(), *(column.tolist() for column in evidence), strict=True)
     ]
-    columns = (ids[doubted], classes[truth[doubted]], suggested[first], own[first], rival[first])
+    columns = (ids[doubted], classes[truth[doubted]], suggested[first], given[first], rival[first])
     return list(map(Mistake, *(column.tolist() for column in columns), neighbors))
 
 
-def _neighbors(share: float, ids: list[str], labels: list[str], far: list[float], there: list[bool]) -> list[SaidBy]:
+def _neighbors(
+    share: float, ids: list[str], labels: list[str], far: list[float], exists: list[bool]
+) -> list[NeighborVote]:
     """The nearest of several neighbors that count alike, as evidence."""
-    told = zip(ids, labels, far, there, strict=True)
-    return [SaidBy(id, label, distance, share) for id, label, distance, is_there in told if is_there]
+    columns = zip(ids, labels, far, exists, strict=True)
+    return [NeighborVote(id, label, distance, share) for id, label, distance, is_one in columns if is_one]
 
 
 def near_duplicates(
-    now: CollectionState, distance: float | None, across: str | Callable[[dict[str, Any]], Any] | None
+    state: CollectionState, distance: float | None, across: str | Callable[[dict[str, Any]], Any] | None
 ) -> list[Duplicate]:
     """Pairs of items up to a distance apart, found exactly; nearest first, then by row number."""
     if distance is not None and not distance >= 0:
         raise InputError(f"distance must be a number of at least 0; got {distance!r}.")
     if isinstance(across, str):
-        across = _detail(now, across)
-    view = now.views.first
-    search = ExactSearch().fit_checked(view.search.rows_.between(0, len(now.alive)), view.search.distance_)
-    if not now.alive.all():
-        search.remove(np.flatnonzero(~now.alive))
-    rows, n_live = np.flatnonzero(now.alive), int(np.count_nonzero(now.alive))
+        across = _detail(state, across)
+    view = state.views.first
+    search = ExactSearch().fit_checked(view.search.rows_.between(0, len(state.alive)), view.search.distance_)
+    if not state.alive.all():
+        search.remove(np.flatnonzero(~state.alive))
+    rows, n_live = np.flatnonzero(state.alive), int(np.count_nonzero(state.alive))
     pairs: dict[tuple[int, int], float] = {}
-    k, most = FIRST_LOOK, max(n_live - 1, 0)
+    k, most = FIRST_K, max(n_live - 1, 0)
     while len(rows) and most:
         k = min(k, most)
         table = neighbor_search.leave_one_out(search, k, rows)
-        limit = _twin_limits(now, table) if distance is None else np.full((len(rows), 1), distance)
+        limit = _twin_limits(state, table) if distance is None else np.full((len(rows), 1), distance)
         near = (table.distances <= limit) & (table.indices >= 0)
         for line, place in np.argwhere(near):
             first, second = sorted((int(rows[line]), int(table.indices[line, place])))
             pairs[first, second] = float(table.distances[line, place])
         rows = rows[near[:, -1]] if k < most else rows[:0]
         k *= 2
-    ids, labels = now.standing.ids, now.all_labels
+    ids, labels = state.voting.ids, state.all_labels
     return [
         Duplicate(ids[a], ids[b], far, labels[a], labels[b])
         for (a, b), far in sorted(pairs.items(), key=lambda pair: (pair[1], pair[0]))
-        if across is None or across(now.details[a] or {}) != across(now.details[b] or {})
+        if across is None or across(state.details[a] or {}) != across(state.details[b] or {})
     ]
 
 
-def _detail(now: CollectionState, name: str) -> Callable[[dict[str, Any]], Any]:
-    """A function that gives this detail of an item; an error where no item has one of that name."""
-    known = {each for row in np.flatnonzero(now.alive).tolist() for each in now.details[row] or ()}
+def _detail(state: CollectionState, name: str) -> Callable[[dict[str, Any]], Any]:
+    """A function that gives this detail of an item; an error where no item has it."""
+    known = {each for row in np.flatnonzero(state.alive).tolist() for each in state.details[row] or ()}
     if not known:
         raise InputError(
-            f"There is no column {name!r}: the items of this collection came with no other columns. Columns of text"
-            " beside label, keywords and id are kept when a table is indexed."
+            f"There is no column {name!r}: the items of this collection have no further columns. Columns of text"
+            " other than label, keywords and id are kept when a table is indexed."
         )
     if name not in known:
         raise unknown_name("column", name, known)
     return lambda details: details.get(name)
 
 
-def _twin_limits(now: CollectionState, table: NeighborTable) -> np.ndarray:
-    """How near a row has to be to be a twin: far nearer than rows here usually are to their neighbors."""
+def _twin_limits(state: CollectionState, table: NeighborTable) -> np.ndarray:
+    """The largest distance of a twin: far smaller than usual distances to neighbors."""
     usual = table.distances[:, -1:]
-    share = now.learned.novelty.twin_share if now.learned.novelty.k else 0.0
+    share = state.learned.novelty.twin_share if state.learned.novelty.k else 0.0
     return np.where(np.isfinite(usual), share * usual, 0.0)
 
 
-def label_next(now: CollectionState, n: int) -> list[ToLabel]:
+def label_next(state: CollectionState, n: int) -> list[ToLabel]:
     """Items without a vote: uncertain, unusual, and far from those already picked; at most ``n``."""
     if n < 1:
         raise InputError(f"n must be a whole number of at least 1; got {n!r}.")
-    rows = np.flatnonzero(now.alive & ~now.standing.votes)
+    rows = np.flatnonzero(state.alive & ~state.voting.votes)
     if not len(rows):
         return []
-    X = now.views.all_rows()
-    found = now.classifier.explain(X[rows])
-    sure = np.array([each.probability for each in found])
-    unusual = np.array([0.0 if each.novelty is None else each.novelty for each in found])
+    X = state.views.all_rows()
+    evidence = state.classifier.explain(X[rows])
+    sure = np.array([each.probability for each in evidence])
+    unusual = np.array([0.0 if each.novelty is None else each.novelty for each in evidence])
     worth = (1 - sure) + unusual
     few = np.argsort(-worth, kind="stable")[:CANDIDATES]
-    sight, distance = now.views.first.sight, now.views.first.search.distance_
-    mapped = distance.check(sight.seen(X[rows[few]]))
-    usual = float(np.median([found[place].distances[0] for place in few])) or 1.0
+    transform, distance = state.views.first.transform, state.views.first.search.distance_
+    mapped = distance.check(transform.apply(X[rows[few]]))
+    usual = float(np.median([evidence[place].distances[0] for place in few])) or 1.0
     apart = np.full(len(few), np.inf)
     picked: list[int] = []
     for _ in range(min(n, len(few))):
@@ -213,6 +217,6 @@ def label_next(now: CollectionState, n: int) -> list[ToLabel]:
         picked.append(best)
         apart = np.minimum(apart, distance.block(mapped[best : best + 1], mapped)[0])
     return [
-        ToLabel(now.standing.ids[rows[one]], str(found[one].label), float(sure[one]), found[one].novelty)
+        ToLabel(state.voting.ids[rows[one]], str(evidence[one].label), float(sure[one]), evidence[one].novelty)
         for one in few[picked]
     ]

@@ -1,4 +1,4 @@
-"""The part of a taxonomy that is worth showing beside an answer: the way to it, and what else is probable."""
+"""The relevant part of a taxonomy for an answer: the path to it, and other probable nodes."""
 
 from __future__ import annotations
 
@@ -9,17 +9,17 @@ import numpy as np
 
 from nearsay.taxonomy.taxonomy import Taxonomy
 
-# Nodes that are shown at most, beside those that must be, and how probable they are at least.
+# The number of further nodes, and their least probability.
 MOST, LEAST = 14, 0.02
 
 
 def tree_shown(taxonomy: Taxonomy, p_node: np.ndarray, answers: Iterable[Any] = ()) -> list[dict[str, Any]]:
-    """Nodes worth showing, a parent before its children and these side by side, each with its probability.
+    """The relevant nodes, a parent before its children, each with its probability.
 
     Parameters
     ----------
     p_node : (n_nodes,) how probable each node is.
-    answers : nodes that are shown with the whole way to them, however probable.
+    answers : nodes that are shown with the whole path to them, however probable.
 
     >>> pets = Taxonomy.from_nested({"pet": {"dog": ["corgi", "poodle"], "cat": {}, "fish": {}}})
     >>> for node in tree_shown(pets, np.array([0.6, 0.2, 0.2, 0.0, 0.8, 1.0])):
@@ -37,9 +37,9 @@ def tree_shown(taxonomy: Taxonomy, p_node: np.ndarray, answers: Iterable[Any] = 
     # Among equals the higher number first: a parent has a higher one than its children.
     for node in worth[np.lexsort((-worth, -p_node[worth]))][:MOST].tolist():
         shown.update(_way(taxonomy, node))
-    told: list[dict[str, Any]] = []
-    _tell(taxonomy, p_node, taxonomy.n_nodes - 1, 0, shown, told)
-    return told
+    lines: list[dict[str, Any]] = []
+    _add_lines(taxonomy, p_node, taxonomy.n_nodes - 1, 0, shown, lines)
+    return lines
 
 
 def _way(taxonomy: Taxonomy, node: int) -> list[int]:
@@ -50,12 +50,12 @@ def _way(taxonomy: Taxonomy, node: int) -> list[int]:
     return way
 
 
-def _tell(
-    taxonomy: Taxonomy, p_node: np.ndarray, node: int, depth: int, shown: set[int], told: list[dict[str, Any]]
+def _add_lines(
+    taxonomy: Taxonomy, p_node: np.ndarray, node: int, depth: int, shown: set[int], lines: list[dict[str, Any]]
 ) -> None:
     name = taxonomy.nodes[node]
     parents = taxonomy.parents[node]
-    told.append(
+    lines.append(
         {
             "node": name,
             "word": taxonomy.node_words[name],
@@ -66,4 +66,4 @@ def _tell(
     )
     below = [child for child in taxonomy.children[node] if child in shown and taxonomy.parents[child][0] == node]
     for child in sorted(below, key=lambda child: -p_node[child]):
-        _tell(taxonomy, p_node, child, depth + 1, shown, told)
+        _add_lines(taxonomy, p_node, child, depth + 1, shown, lines)

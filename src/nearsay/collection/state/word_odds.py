@@ -1,6 +1,6 @@
 """The probability that an item has a word that some of its neighbors have, learned from past cases.
 
-    votes of neighbors, fading slowly and fast ─► two columns each ─┐
+    votes of neighbors, decaying slowly and fast ► two columns each ┐
     how frequent the word is ────────────────────────────────────────┼─► one sigmoid ─► a slope and a shift a word
     1 ───────────────────────────────────────────────────────────────┘
 
@@ -18,7 +18,7 @@ from scipy.special import expit, xlogy
 
 from nearsay.annotate.sigmoid_fit import FAINT, RIDGE, Evaluation, least_log_loss, word_sigmoids
 
-# A word that was not known when this was learned is taken to be as rare as one that a single item has.
+# A word that was unknown when this was learned counts as a word that a single item has.
 NEW = -1
 
 

@@ -1,8 +1,8 @@
-"""A copy of a collection in a new folder: the database by ``VACUUM INTO``, then every file that the copy names.
+"""Back up a collection into a new folder: the database by ``VACUUM INTO``, then every file that it names.
 
 .NAME.9f….part/          locked by the process that makes it
     owner.lock
-    NAME/ ─────────────► NAME/, when it is whole and synced
+    NAME/ ─────────────► NAME/, when it is complete and synced
 """
 
 from __future__ import annotations
@@ -25,15 +25,15 @@ from nearsay.errors import InputError, StorageError
 
 LOCK = ".lock"
 TRIES = 10
-SEE = "See faults() for all that is wrong."
+SEE = "See faults() for all faults."
 
 
 def back_up(database: Database, collection: Folder, to: Path) -> None:
-    """Copy the collection as it is at this moment; ``to`` appears when the copy is whole and on the disk.
+    """Copy the collection as it is at this moment; ``to`` appears when the copy is complete and on the disk.
 
     Files that are named never change, so the copy of the database says which
-    ones belong to it, whatever a writer adds meanwhile. Learned state may go, when
-    a newer one has been there for a while: it is copied first.
+    ones belong to it, whatever a writer adds meanwhile. Old learned state may be
+    removed: it is copied first.
     """
     check_new_folder(to)
     with storage_errors(f"back up to {to}"), new_folder(to) as part:
@@ -49,15 +49,15 @@ def back_up(database: Database, collection: Folder, to: Path) -> None:
 
 
 def _copy_named(database: Database, collection: Folder, to: Path) -> None:
-    """Copy what the database names; a name that is not one of ours is refused before anything of it is made."""
+    """Copy the files that the database names; a name that is not ours is refused first."""
     for name in (shard_files.FOLDER, learned_files.FOLDER):
         (to / name).mkdir()
     for state in learned_files.all_kept(database):
         for name, (folder, file) in learned_files.kept_files(collection, state).items():
             _copy(folder, file, to / learned_files.FOLDER / state["folder"] / name, state["files"][name])
     sealed = collection.folder(shard_files.FOLDER)
-    for found in database.all("SELECT * FROM shards"):
-        shard = ShardFile(*found)
+    for stored in database.all("SELECT * FROM shards"):
+        shard = ShardFile(*stored)
         if sealed is None or sealed.file(shard.file) is None:
             raise StorageError(f"Cannot back up: {collection.path / shard_files.FOLDER / shard.file} is missing. {SEE}")
         _copy(sealed, shard.file, to / shard_files.FOLDER / shard.file, shard.sha256)
@@ -77,7 +77,7 @@ def _copy(folder: Folder, name: str, target: Path, sha256: str) -> None:
 
 
 def check_new_folder(path: Path) -> None:
-    """A folder that a collection may be put at: its parent is there, and it is empty or not there."""
+    """Check that a collection can be made here: the parent exists, and the folder is empty or missing."""
     if not path.parent.is_dir():
         raise InputError(f"The folder {path.parent} does not exist. Create it first.")
     if path.exists() and not (path.is_dir() and not any(path.iterdir())):
@@ -86,10 +86,10 @@ def check_new_folder(path: Path) -> None:
 
 @contextmanager
 def new_folder(path: Path) -> Iterator[Path]:
-    """Give a path to make a folder at, which becomes ``path`` when, and only when, the block ends well.
+    """Give a path for a new folder, which becomes ``path`` if, and only if, the block ends without an error.
 
-    It is a hidden one beside ``path``, ``.NAME.….part``, and this process holds the lock ``.NAME.….lock``. What was
-    left for this ``path`` by processes that were killed is removed first.
+    It is a hidden sibling of ``path``, ``.NAME.….part``, and this process holds the lock ``.NAME.….lock``. What killed
+    processes left for this ``path`` is removed first.
     """
     _remove_abandoned(path)
     part, lock = _hidden(path)
@@ -101,7 +101,7 @@ def new_folder(path: Path) -> Iterator[Path]:
 
 
 def put_in_place(part: Path, path: Path) -> None:
-    """Sync all of a folder that is ready, and give it its name."""
+    """Sync a folder and rename it to ``path``."""
     sync_tree(part)
     if path.exists():
         path.rmdir()
@@ -116,19 +116,19 @@ def _hidden(path: Path) -> tuple[Path, int]:
         lock = locked(part.with_suffix(LOCK), os.O_CREAT | os.O_EXCL)
         if lock is not None:
             return part, lock
-        # Another process took it for one that was left, before it was locked.
+        # Another process took it for an abandoned one, before it was locked.
         part.with_suffix(LOCK).unlink(missing_ok=True)
-    raise StorageError(f"Cannot make {path}: no file in {path.parent} can be locked. Name a folder on another disk.")
+    raise StorageError(f"Cannot make {path}: files in {path.parent} cannot be locked. Name a folder on another disk.")
 
 
 def _remove_abandoned(path: Path) -> None:
-    """Remove hidden folders for this path whose process is gone: nobody holds their lock."""
+    """Remove hidden folders for this path whose process is gone: their locks are free."""
     name, token = re.escape(path.name), r"\.[0-9a-f]{8}"
     # ``index_source`` makes a folder in which a store is made in turn.
     made = re.compile(rf"\.({name}|\.{name}{token}\.part){token}\{LOCK}")
     for file in sorted(path.parent.iterdir()):
         if made.fullmatch(file.name) and file.is_file():
-            with suppress(OSError):  # what cannot be removed harms nobody
+            with suppress(OSError):  # harmless if it stays
                 lock = locked(file, getattr(os, "O_NOFOLLOW", 0))
                 if lock is not None:
                     _remove(file.with_suffix(".part"), lock)

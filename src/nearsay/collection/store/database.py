@@ -1,8 +1,8 @@
 """The SQLite file of a collection: its tables, its settings, and transactions that are all or nothing.
 
-    about       n_columns, settings, taxonomy, …          what holds for the whole collection now
+    about       n_columns, settings, taxonomy, …          current values of the whole collection
     events      number, kind, at, by, who, undoes, …      the log: append-only, each with a digest over all before
-    items       row, id, label, keywords, …, alive        what the events add up to; read by row, found by id
+    items       row, id, label, keywords, …, alive        the sum of all events; indexed by row and id
     tail        row, vector                               vectors not sealed yet
     shards      first, n_rows, file, sha256               vectors sealed in .npy files, by their first row
 
@@ -68,7 +68,7 @@ CREATE TABLE shards (first INTEGER PRIMARY KEY, n_rows INTEGER NOT NULL, file TE
 
 
 class database_errors:
-    """Say in plain words what SQLite found wrong."""
+    """Turns errors of SQLite into StorageError with advice."""
 
     def __init__(self, file: Path) -> None:
         self._file = file
@@ -81,18 +81,18 @@ class database_errors:
             raise StorageError(f"The collection refused a change: {error}. Nothing was changed.") from error
         if not isinstance(error, sqlite3.DatabaseError):
             return
-        said = " ".join(str(error).split())[:300]
-        if said == "interrupted":
+        message = " ".join(str(error).split())[:300]
+        if message == "interrupted":
             raise_interruption()
-        if "full" in said:
+        if "full" in message:
             advice = "Free some space and try again; the collection is as it was before."
-        elif "malformed" in said or "not a database" in said:
+        elif "malformed" in message or "not a database" in message:
             advice = "The file is damaged. Restore the collection from a backup."
-        elif "readonly" in said:
+        elif "readonly" in message:
             advice = "The file or its folder cannot be written to. Open the collection with read_only=True to read it."
         else:
             advice = "The collection is as it was before."
-        raise StorageError(f"{self._file}: {said}. {advice}") from error
+        raise StorageError(f"{self._file}: {message}. {advice}") from error
 
 
 class Database:
@@ -117,9 +117,9 @@ class Database:
 
     @classmethod
     def open(cls, folder: Folder, *, read_only: bool) -> Database:
-        """The database of a collection, after a look at whose it is, how new, and whether its tables are ours.
+        """Open the database of a collection, after checks of its application, format and tables.
 
-        SQLite opens files by path. So what lies there is looked at before, and once more when SQLite has it open.
+        SQLite opens files by path, so the file is checked before, and again when SQLite has it open.
         """
         file = folder.path / NAME
         if not folder.watches(NAME) and not folder.watch(NAME):
@@ -132,7 +132,7 @@ class Database:
         if folder.stat(NAME + JOURNAL) is not None:
             # SQLite would undo changes by it, and may remove a file that it names.
             raise StorageError(
-                f"{folder.path / (NAME + JOURNAL)} is no file of a collection, and SQLite would do what it says."
+                f"{folder.path / (NAME + JOURNAL)} is no file of a collection, and SQLite would apply it."
                 " Remove it if you know where it comes from, else restore the collection from a backup."
             )
         database = cls(_reading(folder, file) if read_only else _connected(file, "rw"), file)
@@ -154,7 +154,7 @@ class Database:
         ((application,),) = self.execute("PRAGMA application_id").fetchall()
         ((version,),) = self.execute("PRAGMA user_version").fetchall()
         if application != APPLICATION:
-            raise InputError(f"{self.file} is a database of something else, not a collection of nearsay.")
+            raise InputError(f"{self.file} is a database of another application, not a collection of nearsay.")
         if version < 1:
             raise StorageError(f"{self.file} has format {version}, which no nearsay writes. Restore it from a backup.")
         if version > FORMAT:
@@ -167,7 +167,7 @@ class Database:
         self.connection.executescript("".join(f"PRAGMA {name} = {value};" for name, value in PRAGMAS.items()))
 
     def execute(self, statement: str, values: Any = ()) -> sqlite3.Cursor:
-        """Run a statement as it is; errors of SQLite are translated by whoever holds the transaction."""
+        """Run a statement; the holder of the transaction translates errors of SQLite."""
         return self.connection.execute(statement, values)
 
     def execute_many(self, statement: str, values: Any) -> None:
@@ -177,22 +177,22 @@ class Database:
     def one(self, statement: str, values: Any = ()) -> Any:
         """The only value of the only row, or None where there is none."""
         with self.turn, database_errors(self.file):
-            found = self.execute(statement, values).fetchone()
-        return None if found is None else found[0]
+            row = self.execute(statement, values).fetchone()
+        return None if row is None else row[0]
 
     def all(self, statement: str, values: Any = ()) -> list[tuple[Any, ...]]:
-        """All rows found."""
+        """All rows of the result."""
         with self.turn, database_errors(self.file):
             return self.execute(statement, values).fetchall()
 
     @contextmanager
     def transaction(self) -> Iterator[None]:
-        """All that is written within is durable together at the end, or nothing of it ever was."""
+        """All writes within are durable together at the end, or none is."""
         with self.turn, database_errors(self.file):
             self.execute("BEGIN IMMEDIATE")
             try:
                 yield
-                if self._folder is not None:  # what is written to a file that has lost its name is gone
+                if self._folder is not None:  # writes to a file that lost its name would be lost
                     self._folder.check_watched()
                 self.execute("COMMIT")
             except BaseException:
@@ -201,7 +201,7 @@ class Database:
 
     @contextmanager
     def one_state(self) -> Iterator[None]:
-        """All that is read within is of one moment, whatever a writer does meanwhile."""
+        """All reads within see one state, whatever a writer does meanwhile."""
         with self.turn, database_errors(self.file):
             if self.connection.in_transaction:
                 yield
@@ -213,10 +213,10 @@ class Database:
                 self._roll_back()
 
     def copy_into(self, file: Path) -> None:
-        """Write all that there is at this moment to a new file; a reader may too."""
+        """Write the current content to a new file; works for readers, too."""
         with self.turn, database_errors(self.file):
             ((only_reads,),) = self.execute("PRAGMA query_only").fetchall()
-            # Said to a reader, this forbids the copy as well; the file itself is opened for reading alone.
+            # For a reader this would forbid the copy; the file itself is opened read-only.
             self.execute("PRAGMA query_only = OFF")
             try:
                 self.execute("VACUUM INTO ?", (str(file),))
@@ -228,7 +228,7 @@ class Database:
             self.execute("ROLLBACK")
 
     def close(self) -> None:
-        """Give the file back; the last writer moves what is in the write-ahead log into it."""
+        """Close the file; the last writer moves the write-ahead log into it."""
         with self.turn, database_errors(self.file):
             self.connection.close()
 
@@ -242,7 +242,7 @@ def _reading(folder: Folder, file: Path) -> sqlite3.Connection:
     """A connection that only reads, in a folder that may be read-only too.
 
     Readers of a write-ahead log share an index in the folder. Where they cannot
-    write it and there is no log, nobody is writing, and the file alone is all.
+    write it and there is no log, nobody is writing, and the file is complete.
     """
     connection = _connected(file, "ro")
     try:
@@ -259,5 +259,5 @@ def _reading(folder: Folder, file: Path) -> sqlite3.Connection:
             ) from error
         return _connected(file, "ro", "&immutable=1")
     except sqlite3.DatabaseError:
-        pass  # said in words when the format is looked at
+        pass  # reported when the format is checked
     return connection

@@ -1,4 +1,4 @@
-"""What an event changed, in a few words for people: "relabel 3 items 'owl' → 'chick'"."""
+"""A short description of an event: "relabel 3 items 'owl' → 'chick'"."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ from collections import Counter
 from collections.abc import Sequence
 from typing import Any
 
-# So many different changes of labels are named; the rest is counted.
+# Different changes of labels that are listed; the rest is counted.
 NAMED = 2
 
 
@@ -23,7 +23,7 @@ def label_changes(n_items: int, before: dict[str, Any], after: dict[str, Any]) -
 
 
 def event_in_words(kind: str, n_items: int, before: dict[str, Any], after: dict[str, Any], undoes: int | None) -> str:
-    """What happened, without when and by whom.
+    """The change, without time and author.
 
     >>> event_in_words("relabel", 2, {"label": ["owl", "owl"]}, {"label": ["chick", "chick"]}, None)
     "relabel 2 items 'owl' → 'chick'"
@@ -37,16 +37,18 @@ def event_in_words(kind: str, n_items: int, before: dict[str, Any], after: dict[
         return f"undo of event {undoes}"
     if kind == "relabel":
         changes = label_changes(n_items, before, after)
-        told = [f"{_name(old)} → {_name(new)}" if old != new else f"still {_name(new)}" for old, new, _ in changes]
+        changes_in_words = [
+            f"{_name(old)} → {_name(new)}" if old != new else f"still {_name(new)}" for old, new, _ in changes
+        ]
         words = _words(after)
         besides = "" if "keywords" not in after else f", keywords: {words}" if words else " and set their keywords"
-        return f"relabel {items} {_named(told, [n for *_, n in changes])}{besides}"
+        return f"relabel {items} {_named(changes_in_words, [n for *_, n in changes])}{besides}"
     if kind == "add":
         counts = Counter(after.get("label", []))
         if not any(counts):
             return f"add {items} without a label"
-        found = counts.most_common()
-        return f"add {items}: {_counted([_name(label) for label, _ in found], [n for _, n in found])}"
+        labels = counts.most_common()
+        return f"add {items}: {_counted([_name(label) for label, _ in labels], [n for _, n in labels])}"
     if kind == "keywords":
         words = _words(after)
         return f"set keywords of {items}" + (f": {words}" if words else "")
@@ -56,7 +58,7 @@ def event_in_words(kind: str, n_items: int, before: dict[str, Any], after: dict[
     if kind == "taxonomy":
         tree = after["taxonomy"]
         edges = tree["edges"] if isinstance(tree, dict) else tree  # with the words of its nodes, or without
-        return "take the taxonomy away" if edges is None else f"put a taxonomy of {len(edges):,} edges over the labels"
+        return "remove the taxonomy" if edges is None else f"set a taxonomy of {len(edges):,} edges"
     if kind == "keep":
         return "learn" if after["keep"]["kind"] == "learned" else f"keep {after['keep']['kind']}"
     return f"{kind} {items}"
@@ -68,15 +70,15 @@ def _name(label: Any) -> str:
 
 def _words(after: dict[str, Any]) -> str:
     """The keywords that all items got; empty where they differ."""
-    told = {", ".join(words or []) or "none" for words in after.get("keywords", [])}
-    return told.pop() if len(told) == 1 else ""
+    texts = {", ".join(words or []) or "none" for words in after.get("keywords", [])}
+    return texts.pop() if len(texts) == 1 else ""
 
 
-def _named(told: Sequence[str], counts: Sequence[int]) -> str:
-    return told[0] if len(told) == 1 else f"({_counted(told, counts)})"
+def _named(names: Sequence[str], counts: Sequence[int]) -> str:
+    return names[0] if len(names) == 1 else f"({_counted(names, counts)})"
 
 
-def _counted(told: Sequence[str], counts: Sequence[int]) -> str:
-    shown = [f"{n:,} {each}" for each, n in zip(told[:NAMED], counts, strict=False)]
+def _counted(names: Sequence[str], counts: Sequence[int]) -> str:
+    shown = [f"{n:,} {each}" for each, n in zip(names[:NAMED], counts, strict=False)]
     rest = sum(counts[NAMED:])
     return ", ".join([*shown, *([f"{rest:,} more"] if rest else [])])

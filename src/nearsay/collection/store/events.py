@@ -1,12 +1,12 @@
-"""The log of a collection: what changed, when, by whom, and what stood there before.
+"""The event log of a collection: every change, with time, author, and the values before and after.
 
     rows        [7, 9]                              the items concerned
     before      {"label": ["oak", None]}            their columns as they were …
     after       {"label": ["elm", "elm"]}           … and as they became
 
-Every event says both, so a version of the collection can be reached from either
-side: forward by replaying, backward by putting back. The digest of an event
-covers all events before it, so it names one history and no other.
+Every event has both, so a version of the collection can be reached from either
+side: forward by replaying, backward by undoing. The digest of an event covers all
+events before it, so it identifies the whole history.
 """
 
 from __future__ import annotations
@@ -38,18 +38,18 @@ class Event:
     when : str
         Time in UTC, ISO 8601.
     by, who : str
-        What kind of author (``person``, ``machine``, ``import``), and which one.
+        The kind of author (``person``, ``machine``, ``import``), and their name.
     rows : list of int
         Row numbers of the items concerned; empty where the event is about the whole collection.
     before, after : dict
         Columns of these items, a list in the order of ``rows`` each; for settings, taxonomy and learned state
-        the value itself, under that name. What an added item was before is only that it was not alive.
+        the value itself, under that name. Before an ``add`` the items were not alive.
     undoes : int or None
-        The event whose change an ``undo`` took back.
+        The event that an ``undo`` undid.
     vectors : str or None
         SHA-256 of the vectors an ``add`` brought.
     undone_by : int or None
-        The undo that has taken this event back, at the time of asking; only ``LiveCollection.history`` says so.
+        The undo that undid this event, in ``LiveCollection.history``.
 
     >>> print(Event(12, "relabel", "2026-03-04T05:06:07.8+00:00", "person", "ada", [3, 4],
     ...             {"label": ["owl", "owl"]}, {"label": ["chick", "chick"]}, undone_by=14))
@@ -75,7 +75,7 @@ class Event:
 
     @property
     def text(self) -> str:
-        """What happened, in a few words."""
+        """A short description."""
         return event_in_words(self.kind, len(self.rows), self.before, self.after, self.undoes)
 
     def __str__(self) -> str:
@@ -84,10 +84,7 @@ class Event:
         return f"{self.number}  {when}  {self.who or self.by}  {self.text}{undone}"
 
     def to_dict(self) -> dict[str, Any]:
-        """What people want to know, as values that ``json.dumps`` takes.
-
-        What stood in each of the items before and after, which may be long, is in ``before`` and ``after`` alone.
-        """
+        """A summary as values that ``json.dumps`` takes; ``before`` and ``after``, which may be long, are left out."""
         changes = label_changes(len(self.rows), self.before, self.after) if self.changes_items else []
         return {
             **{name: getattr(self, name) for name in ("number", "kind", "when", "by", "who", "undoes", "undone_by")},
@@ -98,7 +95,7 @@ class Event:
 
 
 def append_event(database: Database, event: Event) -> None:
-    """Write the event behind the last one, within the transaction that the caller holds."""
+    """Append an event, within the transaction that the caller holds."""
     stored = _stored(event)
     last = database.execute("SELECT digest FROM events ORDER BY number DESC LIMIT 1").fetchone()
     digest = _digest("" if last is None else last[0], stored)
@@ -110,12 +107,12 @@ def read_event(database: Database, number: int) -> Event | None:
     """One event, or None where there is none of that number."""
     if not 0 < number < 2**63:  # SQLite's integers end there
         return None
-    found = database.all(f"SELECT {COLUMNS} FROM events WHERE number = ?", (number,))
-    return _event(found[0]) if found else None
+    stored = database.all(f"SELECT {COLUMNS} FROM events WHERE number = ?", (number,))
+    return _event(stored[0]) if stored else None
 
 
 def read_events(database: Database, after: int = 0, *, newest_first: bool = False) -> Iterator[Event]:
-    """All events after a number, a page at a time: a reader of a long log holds up nobody."""
+    """All events after a number, a page at a time, so that reading a long log blocks nobody."""
     before = None
     while True:
         if newest_first:
@@ -137,27 +134,26 @@ def _page(database: Database, which: str, values: tuple[int, ...]) -> list[tuple
     page: list[tuple[Any, ...]] = []
     size = 0
     with database.turn, database_errors(database.file):
-        found = database.execute(f"SELECT {COLUMNS} FROM events WHERE {which} LIMIT {PAGE}", values)
-        for stored in found:
+        cursor = database.execute(f"SELECT {COLUMNS} FROM events WHERE {which} LIMIT {PAGE}", values)
+        for stored in cursor:
             page.append(stored)
-            size += sum(len(said) for said in stored if isinstance(said, str))
+            size += sum(len(field) for field in stored if isinstance(field, str))
             if size > PAGE_SIZE:
                 break
-        found.close()
+        cursor.close()
     return page
 
 
 def rows_changed(database: Database, after: int) -> set[int]:
     """Numbers of the rows that events after a number are about."""
-    found = database.all("SELECT number, rows FROM events WHERE number > ?", (after,))
-    return {row for number, rows in found for row in check_rows(f"event {number}", from_json(rows, f"event {number}"))}
+    events = database.all("SELECT number, rows FROM events WHERE number > ?", (after,))
+    return {row for number, rows in events for row in check_rows(f"event {number}", from_json(rows, f"event {number}"))}
 
 
 def undone_events(database: Database) -> dict[int, int]:
-    """The events that are taken back at present, and by which undo.
+    """The events that are undone at present, and by which undo.
 
-    An undo that was undone itself counts for nothing, so the newest are heard
-    first: nobody can have taken those back yet.
+    An undo that was undone itself does not count, so the newest are taken first.
     """
     undone: dict[int, int] = {}
     undos = "SELECT number, undoes FROM events WHERE undoes IS NOT NULL ORDER BY number DESC"
@@ -167,8 +163,8 @@ def undone_events(database: Database) -> dict[int, int]:
     return undone
 
 
-def rows_said_right(database: Database, machines_vote: bool) -> set[int]:
-    """Rows whose label a person confirmed although it counted already, and that have had no other label since.
+def rows_confirmed_again(database: Database, machines_vote: bool) -> set[int]:
+    """Rows whose label a person confirmed although it counted already, and that kept this label since.
 
     An unconfirmed label counts where ``machines_vote``.
     """
@@ -189,29 +185,29 @@ def rows_said_right(database: Database, machines_vote: bool) -> set[int]:
 
 
 def digest_faults(database: Database) -> list[str]:
-    """What is wrong with the log itself: numbers left out, or an event that is not what was once written."""
+    """Faults of the log: missing numbers, or events that do not match their digests."""
     faults, last, digest = [], 0, ""
     while page := _page(database, "number > ? ORDER BY number", (last,)):
-        for *stored, said in page:
+        for *stored, expected in page:
             if stored[0] != last + 1:
                 faults.append(f"Events {last + 1} to {stored[0] - 1} are missing from the log.")
             digest = _digest(digest, stored)
-            if digest != said:
-                faults.append(f"Event {stored[0]} is not as it was written: its digest does not match.")
-                digest = said
+            if digest != expected:
+                faults.append(f"Event {stored[0]} was changed: its digest does not match.")
+                digest = expected
             last = stored[0]
     return faults
 
 
 def last_digest(database: Database) -> str:
-    """The digest of the last event: it names the whole history."""
+    """The digest of the last event, which identifies the whole history."""
     return database.one("SELECT digest FROM events ORDER BY number DESC LIMIT 1") or ""
 
 
 def _stored(event: Event) -> list[Any]:
     columns = [_shortened(side, len(event.rows)) for side in (event.before, event.after)]
-    told = (event.number, event.kind, event.when, event.by, event.who, event.undoes)
-    return [*told, _json(event.rows), *map(_json, columns), event.vectors]
+    head = (event.number, event.kind, event.when, event.by, event.who, event.undoes)
+    return [*head, _json(event.rows), *map(_json, columns), event.vectors]
 
 
 def _event(stored: tuple[Any, ...]) -> Event:
@@ -223,26 +219,26 @@ def _event(stored: tuple[Any, ...]) -> Event:
 
 
 def _shortened(columns: dict[str, Any], n: int) -> dict[str, Any]:
-    """Columns that say the same of every row say it once: an import of many items is one ``by``, not thousands."""
+    """Columns with one value for all rows store it once."""
     if n < 2:
         return columns
-    return {name: said[:1] if says_one_thing(said) else said for name, said in columns.items()}
+    return {name: values[:1] if is_one_value(values) else values for name, values in columns.items()}
 
 
-def says_one_thing(values: list[Any]) -> bool:
-    """Whether all are one object: 1 and True are equal, and yet they are not the same."""
+def is_one_value(values: list[Any]) -> bool:
+    """Whether all are one object: 1 and True are equal, but not the same."""
     return values[0] is values[-1] and len(set(map(id, values))) == 1
 
 
 def _lengthened(columns: dict[str, Any], n: int) -> dict[str, Any]:
     if n < 2:
         return columns
-    return {name: said * n if len(said) == 1 else said for name, said in columns.items()}
+    return {name: values * n if len(values) == 1 else values for name, values in columns.items()}
 
 
 def _digest(before: str, stored: list[Any]) -> str:
-    """Over the digest before and each field; long texts by digests of their own, which is quicker than joining them."""
-    short = [hashlib.sha256(said.encode()).hexdigest() if isinstance(said, str) else said for said in stored]
+    """Digest of the previous digest and all fields; long texts by their own digests, which is faster than joining."""
+    short = [hashlib.sha256(field.encode()).hexdigest() if isinstance(field, str) else field for field in stored]
     return hashlib.sha256(_json([before, *short]).encode()).hexdigest()
 
 

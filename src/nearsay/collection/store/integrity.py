@@ -1,4 +1,4 @@
-"""All that can be wrong with a collection on disk, looked for by reading everything.
+"""Check the integrity of a collection on disk, by reading everything.
 
 SQLite's own check ─ digests of the log ─ items against the log replayed ─ vectors against the digests of their adds
 shards and learned state against their checksums ─ rows without a gap ─ files that nothing names
@@ -29,23 +29,25 @@ NAMED = 5
 
 
 def find_faults(database: Database, vectors: Shards, collection: Folder) -> list[str]:
-    """Everything that is wrong, in words; empty where nothing is."""
-    # Looked at first: a file that a writer is about to name would seem to be garbage if the names came first.
-    found = find_damage(database, vectors, collection)
+    """All faults, in sentences."""
+    # Damage first: with the names first, a file that a writer is about to name would count as garbage.
+    faults = find_damage(database, vectors, collection)
     with suppress(StorageError):  # named already, as damage
         left = [folder.path / name for folder, name in unnamed_files(database, collection)]
-        found += [f"{path} is named by nothing: it was left behind and can go." for path in left]
-    found += [f"{path} is named by nothing, and nearsay did not make it." for path in _strangers(collection)]
-    return found
+        faults += [f"{path} is a leftover that nothing refers to: it can be removed." for path in left]
+    faults += [
+        f"{path} does not belong to the collection, and nearsay did not make it." for path in _strangers(collection)
+    ]
+    return faults
 
 
 def find_damage(database: Database, vectors: Shards, collection: Folder) -> list[str]:
-    """The same without files that nothing names, which harm nothing."""
-    found: list[str] = []
+    """The same without leftover files, which are harmless."""
+    faults: list[str] = []
     with database.one_state():
-        for look in (
+        for check in (
             lambda: entry_faults(collection),
-            lambda: [f"SQLite: {said}" for (said,) in database.all("PRAGMA integrity_check") if said != "ok"],
+            lambda: [f"SQLite: {message}" for (message,) in database.all("PRAGMA integrity_check") if message != "ok"],
             lambda: _schema_faults(database),
             lambda: digest_faults(database),
             lambda: _about_faults(database),
@@ -55,21 +57,21 @@ def find_damage(database: Database, vectors: Shards, collection: Folder) -> list
             lambda: _kept_faults(database, collection),
         ):
             try:
-                new = look()
+                new = check()
             except (StorageError, ValueError, KeyError, IndexError, TypeError) as error:
                 new = [str(error) if isinstance(error, StorageError) else f"The database cannot be read: {error!r}"]
-            found += [fault for fault in new if fault not in found]
-    return found
+            faults += [fault for fault in new if fault not in faults]
+    return faults
 
 
 def entry_faults(collection: Folder) -> list[str]:
     """Links, pipes and second names where files of the collection should be."""
-    found = collection.faults()
+    faults = collection.faults()
     for name in FOLDERS:
-        if not any(fault.startswith(f"{collection.path / name} ") for fault in found):
+        if not any(fault.startswith(f"{collection.path / name} ") for fault in faults):
             folder = collection.folder(name)
-            found += _entry_faults_below(folder) if folder is not None else []
-    return found
+            faults += _entry_faults_below(folder) if folder is not None else []
+    return faults
 
 
 def _entry_faults_below(folder: Folder) -> list[str]:
@@ -78,12 +80,12 @@ def _entry_faults_below(folder: Folder) -> list[str]:
 
 
 def _is_folder(folder: Folder, name: str) -> bool:
-    found = folder.stat(name)
-    return found is not None and stat.S_ISDIR(found.st_mode)
+    entry = folder.stat(name)
+    return entry is not None and stat.S_ISDIR(entry.st_mode)
 
 
 def _strangers(collection: Folder) -> list[Path]:
-    """What lies among the shards and the learned state and is not ours; beside them a user may put anything."""
+    """Unknown files among the shards and the learned state; elsewhere a user may put anything."""
     folders = []
     for name in FOLDERS[:2]:
         with suppress(OSError):
@@ -92,7 +94,7 @@ def _strangers(collection: Folder) -> list[Path]:
 
 
 def _schema_faults(database: Database) -> list[str]:
-    """Tables and triggers are as they were made; without its triggers the log would be unprotected."""
+    """Changed tables or triggers: without its triggers the log would be unprotected."""
     check_schema(database.connection, SCHEMA, database.file)
     return []
 
@@ -116,8 +118,8 @@ def _about_faults(database: Database) -> list[str]:
     check_taxonomy(about["taxonomy"])
     logged = {"settings": about["first_settings"], "taxonomy": None}
     for event in read_events(database):
-        logged |= {name: said for name, said in event.after.items() if name in logged}
-    return [f"The {name} are not what the log says." for name, said in logged.items() if about[name] != said]
+        logged |= {name: value for name, value in event.after.items() if name in logged}
+    return [f"The {name} are not what the log says." for name, value in logged.items() if about[name] != value]
 
 
 def _item_faults(database: Database) -> list[str]:

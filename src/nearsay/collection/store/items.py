@@ -1,11 +1,11 @@
-"""The items of a collection at one version: read as they are now, and put back to what they were.
+"""The items of a collection at any version: the current ones, with later events undone.
 
     items now ──── newest event ──── … ──── event v + 1 ────► items at version v
                    its ``before``           its ``before``
 
-Putting back costs as much as happened since, so recent versions come quickly.
-``replayed`` goes the other way, from nothing and forward, and must end at the
-same items: that is how a damaged table is found.
+The cost is proportional to the events since, so recent versions are fast.
+``replayed`` goes forward from nothing and must end at the same items, which
+detects a damaged table.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ from typing import Any
 import numpy as np
 
 from nearsay.collection.store.database import Database
-from nearsay.collection.store.events import Event, read_events, says_one_thing
+from nearsay.collection.store.events import Event, is_one_value, read_events
 from nearsay.collection.store.stored_values import all_from_json, check_column, not_as_written
 
 # Columns of an item that events change. ``id`` is given once, with the row.
@@ -32,7 +32,7 @@ AS_BOOL = ("confirmed", "alive")
 
 @dataclass(frozen=True, eq=False)
 class Items:
-    """Everything known about the items but their vectors, by row number.
+    """The items without their vectors, by row number.
 
     Attributes
     ----------
@@ -41,15 +41,15 @@ class Items:
     labels : (n_rows,) object
         A string, or None where there is none.
     keywords, details : (n_rows,) object
-        A list of strings; a dict; None where nothing was said.
+        A list of strings; a dict; None without any.
     confirmed : (n_rows,) bool
-        Whether a label may count: a guess of a machine does not, before a person has agreed.
+        Whether a label may count: a machine's guess has to be confirmed by a person first.
     by : (n_rows,) object
-        Who gave the label: ``person``, ``machine`` or ``import``.
+        The author of the label: ``person``, ``machine`` or ``import``.
     alive : (n_rows,) bool
         False for rows that were forgotten. Their numbers are never used again.
     version : int
-        The last event that is counted in.
+        The last event that is included.
     """
 
     ids: np.ndarray
@@ -67,17 +67,17 @@ class Items:
 
 def items_at(database: Database, version: int) -> Items:
     """The items right after an event; the caller holds one state of the database."""
-    columns = _columns_now(database)
+    columns = _current_columns(database)
     for event in read_events(database, version, newest_first=True):
         if event.kind == "add":
-            columns = {name: said[: event.rows[0]] for name, said in columns.items()}
+            columns = {name: values[: event.rows[0]] for name, values in columns.items()}
         else:
             _put(columns, event, event.before)
     return _as_items(columns, version)
 
 
 def replayed(events: Iterable[Event]) -> Items:
-    """The items that all these events, from the first on, add up to."""
+    """The items after all these events, from the first on."""
     columns: dict[str, list[Any]] = {name: [] for name in ("id", *CHANGING)}
     version = 0
     for event in events:
@@ -85,8 +85,8 @@ def replayed(events: Iterable[Event]) -> Items:
             n = len(columns["id"])
             if event.rows[0] != n:
                 raise not_as_written(f"event {event.number}", f"it adds row {event.rows[0]}, and the next one is {n}")
-            for name, said in columns.items():
-                said += event.after[name]
+            for name, values in columns.items():
+                values += event.after[name]
         else:
             _put(columns, event, event.after)
         version = event.number
@@ -94,13 +94,13 @@ def replayed(events: Iterable[Event]) -> Items:
 
 
 def check_reach(event: Event, n_rows: int) -> None:
-    """Refuse an event about rows that are not there."""
+    """Refuse an event about rows that do not exist."""
     if event.rows and max(event.rows) >= n_rows:
         raise not_as_written(f"event {event.number}", f"it is about row {max(event.rows)}, and there are {n_rows:,}")
 
 
 def different(ours: Items, theirs: Items) -> list[int]:
-    """Rows that the two do not agree on, those that only one has included."""
+    """Rows that differ, including those that only one has."""
     n = min(len(ours), len(theirs))
     names = ("ids", "labels", "keywords", "details", "confirmed", "by", "alive")
     pairs = [(getattr(ours, name), getattr(theirs, name)) for name in names]
@@ -110,21 +110,21 @@ def different(ours: Items, theirs: Items) -> list[int]:
 
 def add_items(database: Database, rows: list[int], columns: dict[str, list[Any]]) -> None:
     """Write new items, within the transaction that the caller holds."""
-    stored = {"row": rows, **{name: _stored(name, said) for name, said in columns.items()}}
-    # Many rows per statement, and one value for a column that says the same of all: four times as fast.
-    shared = {name: said[0] for name, said in stored.items() if says_one_thing(said)}
-    own = {name: said for name, said in stored.items() if name not in shared}
-    marks = ", ".join([*(f"?{number}" for number in range(1, len(shared) + 1)), *("?" for _ in own)])
+    stored = {"row": rows, **{name: _stored(name, values) for name, values in columns.items()}}
+    # Many rows per statement, and a constant column once: four times as fast.
+    shared = {name: values[0] for name, values in stored.items() if is_one_value(values)}
+    varying = {name: values for name, values in stored.items() if name not in shared}
+    marks = ", ".join([*(f"?{number}" for number in range(1, len(shared) + 1)), *("?" for _ in varying)])
     for start in range(0, len(rows), AT_ONCE):
-        some = zip(*(said[start : start + AT_ONCE] for said in own.values()), strict=True)
+        some = zip(*(values[start : start + AT_ONCE] for values in varying.values()), strict=True)
         values = [*shared.values(), *(value for row in some for value in row)]
         lines = "), (".join([marks] * len(rows[start : start + AT_ONCE]))
-        database.execute(f"INSERT INTO items ({', '.join([*shared, *own])}) VALUES ({lines})", values)
+        database.execute(f"INSERT INTO items ({', '.join([*shared, *varying])}) VALUES ({lines})", values)
 
 
 def change_items(database: Database, rows: list[int], columns: dict[str, list[Any]]) -> None:
     """Give items new values, within the transaction that the caller holds."""
-    values = zip(*(_stored(name, said) for name, said in columns.items()), rows, strict=True)
+    values = zip(*(_stored(name, column) for name, column in columns.items()), rows, strict=True)
     setting = ", ".join(f"{name} = ?" for name in columns)
     database.execute_many(f"UPDATE items SET {setting} WHERE row = ?", values)
 
@@ -133,26 +133,26 @@ def columns_of(database: Database, rows: list[int], names: Iterable[str]) -> dic
     """Columns of some items as they are now, in the order of ``rows``."""
     names = list(names)
     statement = f"SELECT {', '.join(names)} FROM items WHERE row = ?"
-    found = [database.execute(statement, (row,)).fetchone() for row in rows]
-    if None in found:
-        raise not_as_written("the table 'items'", f"row {rows[found.index(None)]} is missing")
-    return {name: _read(name, [said[place] for said in found]) for place, name in enumerate(names)}
+    lines = [database.execute(statement, (row,)).fetchone() for row in rows]
+    if None in lines:
+        raise not_as_written("the table 'items'", f"row {rows[lines.index(None)]} is missing")
+    return {name: _read(name, [line[place] for line in lines]) for place, name in enumerate(names)}
 
 
-def _columns_now(database: Database) -> dict[str, list[Any]]:
+def _current_columns(database: Database) -> dict[str, list[Any]]:
     columns: dict[str, list[Any]] = {name: [] for name in ("id", *CHANGING)}
-    found = database.execute(f"SELECT {', '.join(columns)} FROM items ORDER BY row")
-    while some := found.fetchmany(READ_AT_ONCE):
+    cursor = database.execute(f"SELECT {', '.join(columns)} FROM items ORDER BY row")
+    while some := cursor.fetchmany(READ_AT_ONCE):
         for column, values in zip(columns.values(), zip(*some, strict=True), strict=True):
             column.extend(values)
-    return {name: _read(name, said) for name, said in columns.items()}
+    return {name: _read(name, column_values) for name, column_values in columns.items()}
 
 
-def _put(columns: dict[str, list[Any]], event: Event, said: dict[str, Any]) -> None:
+def _put(columns: dict[str, list[Any]], event: Event, columns_before: dict[str, Any]) -> None:
     if not event.rows:
         return
     check_reach(event, len(columns["id"]))
-    for name, values in said.items():
+    for name, values in columns_before.items():
         column = columns[name]
         for row, value in zip(event.rows, values, strict=True):
             column[row] = value

@@ -1,12 +1,11 @@
-"""Learned state beside the items: a folder of files for each time something was learned, named by an event.
+"""Learned state on disk: a folder of files for each time something was learned, named by an event.
 
     kept/000000000042-metric-9f…/…      written by the caller, synced, and only then named with its checksums
 
-Nothing is overwritten. Of each kind the latest that counts stays, and the one
-before it, so that learning can be undone once. Who opens the collection for
-writing lets go of what is older: that is written down first (``let_go`` in
-``about``), then the folders are removed as everything is that nothing names. An
-undo that would need one of them is refused.
+Nothing is overwritten. Of each kind the last two that count are kept, so that
+learning can be undone once. The next writer drops older ones: that is recorded
+first (``let_go`` in ``about``), then their folders are removed like all files
+that nothing names. An undo that would need one of them is refused.
 """
 
 from __future__ import annotations
@@ -48,7 +47,7 @@ def write_kept(collection: Folder, kind: str, number: int, write: Callable[[Path
 
 def kept_files(collection: Folder, state: dict[str, Any]) -> dict[str, tuple[Folder, str]]:
     """Every file of what is kept: {path within its folder: (the folder it lies in, its name there)}."""
-    found: dict[str, tuple[Folder, str]] = {}
+    files: dict[str, tuple[Folder, str]] = {}
     for path in state["files"]:
         folder: Folder | None = collection
         *above, name = str(path).split("/")
@@ -57,8 +56,8 @@ def kept_files(collection: Folder, state: dict[str, Any]) -> dict[str, tuple[Fol
         if folder is None:
             missing = collection.path / FOLDER / state["folder"] / path
             raise StorageError(f"The file {missing} is missing. Learn again: it is made from the items.")
-        found[path] = folder, name
-    return found
+        files[path] = folder, name
+    return files
 
 
 def latest_kept(database: Database, kind: str) -> tuple[int, dict[str, Any]] | None:
@@ -72,35 +71,37 @@ def latest_kept(database: Database, kind: str) -> tuple[int, dict[str, Any]] | N
 
 
 def all_kept(database: Database) -> list[dict[str, Any]]:
-    """What events of the log kept and is still there, those taken back included."""
-    gone = _let_go(database)
+    """The states that are still kept, including those of undone events."""
+    gone = _dropped(database)
     return [state for number, state in _every_keep(database) if number >= gone.get(state["kind"], 0)]
 
 
-def let_go_of_old(database: Database) -> list[dict[str, Any]]:
-    """Write down that what was kept before the last two of its kind that count is no longer needed; gives the rest."""
+def drop_old(database: Database) -> list[dict[str, Any]]:
+    """Record that states before the last two of their kind are dropped; gives the others."""
     keeps = _every_keep(database)
     if not keeps:
         return []
-    gone, undone = _let_go(database), undone_events(database)
+    gone, undone = _dropped(database), undone_events(database)
     counting: dict[str, list[int]] = {}
     for number, state in keeps:
         if number not in undone:
             counting.setdefault(state["kind"], []).append(number)
-    now = gone | {kind: max(numbers[-2], gone.get(kind, 0)) for kind, numbers in counting.items() if len(numbers) > 1}
-    if now != gone:
+    dropped = gone | {
+        kind: max(numbers[-2], gone.get(kind, 0)) for kind, numbers in counting.items() if len(numbers) > 1
+    }
+    if dropped != gone:
         with database.transaction():
-            database.execute("INSERT OR REPLACE INTO about VALUES (?, ?)", (LET_GO, json.dumps(now)))
-    return [state for number, state in keeps if number >= now.get(state["kind"], 0)]
+            database.execute("INSERT OR REPLACE INTO about VALUES (?, ?)", (LET_GO, json.dumps(dropped)))
+    return [state for number, state in keeps if number >= dropped.get(state["kind"], 0)]
 
 
-def check_there(database: Database, number: int) -> None:
-    """Refuse the undo of an event after which the latest state of a kind would be one that is gone."""
-    for kind, first in _let_go(database).items():
+def check_not_dropped(database: Database, number: int) -> None:
+    """Refuse an undo after which the latest state of a kind would be a dropped one."""
+    for kind, first in _dropped(database).items():
         latest = latest_kept(database, kind)
         if latest is not None and latest[0] < first:
             raise InputError(
-                f"Event {number} cannot be undone: what was kept before it, in event {latest[0]}, is no longer there."
+                f"Event {number} cannot be undone: what was learned before it, in event {latest[0]}, is no longer kept."
                 " Of what was learned the last two are kept. Learn again instead."
             )
 
@@ -111,12 +112,12 @@ def _every_keep(database: Database) -> list[tuple[int, dict[str, Any]]]:
     return [(event.number, event.after["keep"]) for event in events if event is not None]
 
 
-def _let_go(database: Database) -> dict[str, int]:
+def _dropped(database: Database) -> dict[str, int]:
     """By kind, the first event whose state is still there."""
-    said = database.one("SELECT value FROM about WHERE name = ?", (LET_GO,))
-    if said is None:
+    text = database.one("SELECT value FROM about WHERE name = ?", (LET_GO,))
+    if text is None:
         return {}
-    found = from_json(said, f"{LET_GO!r}")
-    if not isinstance(found, dict) or not {*map(type, found.values())} <= {int}:
+    first_kept = from_json(text, f"{LET_GO!r}")
+    if not isinstance(first_kept, dict) or not {*map(type, first_kept.values())} <= {int}:
         raise not_as_written(f"{LET_GO!r}", "it is not numbers of events")
-    return found
+    return first_kept

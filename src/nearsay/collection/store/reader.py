@@ -1,4 +1,4 @@
-"""What a store tells without changing anything; all of it works beside a writer in another process."""
+"""The reading half of a store; all of it works while another process writes."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ import numpy as np
 
 from nearsay.collection.store import backup, integrity, learned_files, snapshot
 from nearsay.collection.store.database import Database
-from nearsay.collection.store.events import Event, read_events, rows_changed, rows_said_right, undone_events
+from nearsay.collection.store.events import Event, read_events, rows_changed, rows_confirmed_again, undone_events
 from nearsay.collection.store.files.folder import Folder
 from nearsay.collection.store.items import CHANGING, Items, columns_of, items_at
 from nearsay.collection.store.shard_files import Shards
@@ -25,12 +25,30 @@ from nearsay.collection.store.stored_values import (
 )
 from nearsay.collection.store.user_decisions import UserDecisions
 from nearsay.errors import InputError, StorageError
+from nearsay.taxonomy.taxonomy import Taxonomy
 
-# One end at a time: asked for both, SQLite would read the table.
+# One end at a time: for both at once, SQLite would read the table.
 ROW_NUMBERS = """
 SELECT (SELECT min(row) FROM items), (SELECT max(row) FROM items), (SELECT min(row) FROM tail),
        (SELECT max(row) FROM tail), (SELECT first + n_rows FROM shards ORDER BY first DESC LIMIT 1)
 """
+
+
+class _Taxonomy:
+    """A taxonomy as it is stored, parsed once."""
+
+    def __init__(self, text: str | None) -> None:
+        self.text = text
+        stored = from_json(text, "'taxonomy'")
+        check_taxonomy(stored)
+        edges = stored["edges"] if isinstance(stored, dict) else stored
+        self.edges = None if edges is None else [(parent, child) for parent, child in edges]
+        self.words: dict[str, str] = dict(stored["words"]) if isinstance(stored, dict) else {}
+        self.nodes = frozenset(node for edge in self.edges or () for node in edge)
+
+    @cached_property
+    def tree(self) -> Taxonomy | None:
+        return None if self.edges is None else Taxonomy.from_edges(self.edges).with_words(self.words)
 
 
 class ReadableStore:
@@ -39,14 +57,15 @@ class ReadableStore:
     def __init__(self, folder: Folder, database: Database) -> None:
         self.path, self.folder, self._database = folder.path, folder, database
         self._checked: dict[str, str] = {}
+        self._taxonomy: _Taxonomy | None = None
         self._rows_checked = False
         self.n_columns: int = check_n_columns(self._about("n_columns"))
         self._shards = Shards(database, folder, self.n_columns)
 
     def check_row_numbers(self) -> None:
-        """The first and the last row of the items, the shards and the newest rows fit together; this reads no table.
+        """Check that the first and last rows of the items, the shards and the newest rows fit together.
 
-        Looked at once, before anything goes by row numbers.
+        Done once, before anything uses row numbers; it reads no table.
         """
         if self._rows_checked:
             return
@@ -73,15 +92,13 @@ class ReadableStore:
 
     @property
     def n_items(self) -> int:
-        """The items there are, forgotten ones not counted."""
-        found: int = self._database.one("SELECT count(*) FROM items WHERE alive")
-        return found
+        """The number of items, without forgotten ones."""
+        return int(self._database.one("SELECT count(*) FROM items WHERE alive"))
 
     def n_labeled(self, *, confirmed: bool) -> int:
-        """The items that have a label; with ``confirmed``, one that may count."""
-        asked = "alive AND label IS NOT NULL" + (" AND confirmed" if confirmed else "")
-        found: int = self._database.one(f"SELECT count(*) FROM items WHERE {asked}")
-        return found
+        """The number of items with a label; with ``confirmed``, a confirmed one."""
+        which = "alive AND label IS NOT NULL" + (" AND confirmed" if confirmed else "")
+        return int(self._database.one(f"SELECT count(*) FROM items WHERE {which}"))
 
     @property
     def version(self) -> int:
@@ -90,29 +107,37 @@ class ReadableStore:
 
     @property
     def settings(self) -> dict[str, Any]:
-        """What was set for the collection as a whole."""
-        found: dict[str, Any] = self._about("settings", check_settings)
-        return found
+        """The settings of the collection."""
+        settings: dict[str, Any] = self._about("settings", check_settings)
+        return settings
 
     @cached_property
     def remembered(self) -> UserDecisions:
-        """What the user named for this collection on this machine."""
+        """The paths that the user named for this collection on this machine."""
         text = self._database.one("SELECT value FROM about WHERE name = 'id'")
-        found = None if text is None else from_json(text, "'id'")
-        return UserDecisions.of(self.path, found if isinstance(found, str) else "")
+        id = None if text is None else from_json(text, "'id'")
+        return UserDecisions.of(self.path, id if isinstance(id, str) else "")
 
     @property
     def taxonomy(self) -> list[tuple[str, str]] | None:
         """(parent, child) pairs, or None where there is no taxonomy."""
-        kept = self._about("taxonomy", check_taxonomy)
-        edges = kept["edges"] if isinstance(kept, dict) else kept
-        return None if edges is None else [(parent, child) for parent, child in edges]
+        return self._stored_taxonomy().edges
 
     @property
     def taxonomy_words(self) -> dict[str, str]:
-        """{node: word}, what nodes of the taxonomy are called where they have words."""
-        kept = self._about("taxonomy", check_taxonomy)
-        return dict(kept["words"]) if isinstance(kept, dict) else {}
+        """{node: word}, the words of the nodes that have one."""
+        return self._stored_taxonomy().words
+
+    @property
+    def tree(self) -> Taxonomy | None:
+        """The taxonomy, or None."""
+        return self._stored_taxonomy().tree
+
+    def _stored_taxonomy(self) -> _Taxonomy:
+        text = self._database.one("SELECT value FROM about WHERE name = 'taxonomy'")
+        if self._taxonomy is None or self._taxonomy.text != text:
+            self._taxonomy = _Taxonomy(text)
+        return self._taxonomy
 
     def items(self, version: int | None = None) -> Items:
         """Ids, labels and all else but the vectors, by row number: as they are, or right after an event."""
@@ -129,61 +154,61 @@ class ReadableStore:
         row: int | None = self._database.one("SELECT row FROM items WHERE id = ? AND alive", (id,))
         if row is None:
             known = self._database.one("SELECT count(*) FROM items WHERE id = ?", (id,))
-            why = " It was forgotten; undo that event, or add it anew." if known else ""
+            why = " It was forgotten: undo that event, or add it again." if known else ""
             raise InputError(f"No item of {self.path.name} is called {id!r}.{why}")
         return row
 
     def item(self, id: str) -> dict[str, Any]:
-        """All that is known of a living item but its vector: id, row, label, keywords, details, confirmed, by."""
+        """A living item without its vector: id, row, label, keywords, details, confirmed, by."""
         with self._database.one_state():
             row = self.row_of(id)
-            found = columns_of(self._database, [row], [name for name in CHANGING if name != "alive"])
-        return {"id": id, "row": row, **{name: values[0] for name, values in found.items()}}
+            columns = columns_of(self._database, [row], [name for name in CHANGING if name != "alive"])
+        return {"id": id, "row": row, **{name: values[0] for name, values in columns.items()}}
 
     def page(
         self, after: int = -1, n: int = 100, *, labels: Sequence[str] | None = None, confirmed: bool | None = None
     ) -> list[dict[str, Any]]:
         """The next living items behind a row number, in the order of rows; some labels or any, confirmed or not."""
-        asked: list[str] = ["alive", "row > ?"]
+        conditions: list[str] = ["alive", "row > ?"]
         values: list[Any] = [after]
         if labels is not None:
-            asked.append(f"label IN ({', '.join('?' * len(labels))})")
+            conditions.append(f"label IN ({', '.join('?' * len(labels))})")
             values += labels
         if confirmed is not None:
-            asked.append(f"{'' if confirmed else 'NOT '}confirmed AND label IS NOT NULL")
+            conditions.append(f"{'' if confirmed else 'NOT '}confirmed AND label IS NOT NULL")
         with self._database.one_state():
             self.check_row_numbers()
-            chosen = f"SELECT id, row FROM items WHERE {' AND '.join(asked)} ORDER BY row LIMIT ?"
+            chosen = f"SELECT id, row FROM items WHERE {' AND '.join(conditions)} ORDER BY row LIMIT ?"
             lines = self._database.all(chosen, (*values, n))
-            return self._told(lines)
+            return self._item_dicts(lines)
 
     def items_of(self, rows: Sequence[int]) -> list[dict[str, Any]]:
-        """The living items of some rows, in the order asked for; those that were forgotten are left out."""
+        """The living items of some rows, in the given order; forgotten ones are left out."""
         with self._database.one_state():
             self.check_row_numbers()
             lines = [self._database.all("SELECT id, row FROM items WHERE row = ? AND alive", (row,)) for row in rows]
-            return self._told([line for found in lines for line in found])
+            return self._item_dicts([line for some in lines for line in some])
 
-    def _told(self, lines: list[Any]) -> list[dict[str, Any]]:
+    def _item_dicts(self, lines: list[Any]) -> list[dict[str, Any]]:
         names = [name for name in CHANGING if name != "alive"]
-        found = columns_of(self._database, [row for _, row in lines], names)
+        columns = columns_of(self._database, [row for _, row in lines], names)
         return [
-            {"id": id, "row": row, **{name: found[name][place] for name in names}}
+            {"id": id, "row": row, **{name: columns[name][place] for name in names}}
             for place, (id, row) in enumerate(lines)
         ]
 
     def find(self, text: str, n: int = 10) -> list[str]:
         """Ids of living items that start with a text, then those that hold it elsewhere; in order, at most ``n``."""
         first = "SELECT id FROM items WHERE alive AND id >= ? AND id < ? ORDER BY id LIMIT ?"
-        found = [id for (id,) in self._database.all(first, (text, text + chr(0x10FFFF), n))]
-        if text and len(found) < n:
+        ids = [id for (id,) in self._database.all(first, (text, text + chr(0x10FFFF), n))]
+        if text and len(ids) < n:
             elsewhere = "SELECT id FROM items WHERE alive AND instr(id, ?) > 1 ORDER BY id LIMIT ?"
             more = [id for (id,) in self._database.all(elsewhere, (text, 2 * n)) if not id.startswith(text)]
-            found += more[: n - len(found)]
-        return found
+            ids += more[: n - len(ids)]
+        return ids
 
     def vectors(self, rows: Sequence[int] | np.ndarray) -> np.ndarray:
-        """The vectors of some rows, forgotten ones too, in the order asked for; float32."""
+        """The vectors of some rows, forgotten ones too, in the given order; float32."""
         wanted = np.asarray(rows)
         n_rows = self.n_rows
         if wanted.ndim != 1 or (wanted.size and wanted.dtype.kind not in "iu"):
@@ -212,20 +237,20 @@ class ReadableStore:
         """The events that are taken back at present, and by which undo."""
         return undone_events(self._database)
 
-    def said_right(self) -> set[int]:
-        """Rows whose label a person confirmed although it counted already, and that have had no other label since."""
-        return rows_said_right(self._database, bool(self.settings.get("machines_vote", False)))
+    def confirmed_again(self) -> set[int]:
+        """Rows whose label a person confirmed although it counted already, and that kept this label since."""
+        return rows_confirmed_again(self._database, bool(self.settings.get("machines_vote", False)))
 
     def kept(self, kind: str) -> tuple[int, Path] | None:
         """The event that kept the latest state of a kind, and its folder; None where there is none."""
-        found = learned_files.latest_kept(self._database, kind)
-        if found is None:
+        latest = learned_files.latest_kept(self._database, kind)
+        if latest is None:
             return None
-        # Readers take a path: what they will find there is looked at first.
-        for folder, name in learned_files.kept_files(self.folder, found[1]).values():
+        # Readers are given a path, so its files are checked first.
+        for folder, name in learned_files.kept_files(self.folder, latest[1]).values():
             if folder.file(name) is None:
                 raise StorageError(f"The file {folder.path / name} is missing. Learn again: it is made from the items.")
-        return found[0], self.path / learned_files.FOLDER / found[1]["folder"]
+        return latest[0], self.path / learned_files.FOLDER / latest[1]["folder"]
 
     def backup(self, to: str | os.PathLike[str]) -> None:
         """Copy the collection as it is into a new folder, checking every file; also while it is written to."""
@@ -235,31 +260,30 @@ class ReadableStore:
     def snapshot(self, path: str | os.PathLike[str]) -> Path:
         """Write a JSON file that tells other machines where the vectors are; see ``Snapshot``.
 
-        Rows not sealed yet are written beside it as a shard of the snapshot
-        alone, so this works for a reader too and leaves the collection alone.
+        Rows not sealed yet are written next to it as a shard of the snapshot,
+        so this works for a reader too and does not change the collection.
         """
         self.check_row_numbers()
         return snapshot.write_snapshot(self._database, self._shards, Path(os.path.abspath(path)))
 
     def faults(self) -> list[str]:
-        """All that is wrong with the files, the log and the items; empty where nothing is. Reads everything."""
+        """All faults of the files, the log and the items. Reads everything."""
         return integrity.find_faults(self._database, self._shards, self.folder)
 
     def damage(self) -> list[str]:
-        """The same without files that were left behind, which harm nothing and go when the next writer comes."""
+        """The same without leftover files, which are harmless, and which the next writer removes."""
         return integrity.find_damage(self._database, self._shards, self.folder)
 
     @property
     def format(self) -> int:
         """The number of the format that the collection is written in."""
-        found: int = self._database.one("PRAGMA user_version")
-        return found
+        return int(self._database.one("PRAGMA user_version"))
 
     def _about(self, name: str, check: Callable[[Any], None] | None = None) -> Any:
-        """A value that holds for the whole collection; each text is checked once."""
+        """A value about the whole collection; each text is checked once."""
         text = self._database.one("SELECT value FROM about WHERE name = ?", (name,))
-        found = from_json(text, f"{name!r}")
+        value = from_json(text, f"{name!r}")
         if check is not None and self._checked.get(name) != text:
-            check(found)
+            check(value)
             self._checked[name] = text
-        return found
+        return value

@@ -71,7 +71,7 @@ class Shards:
 
     def sealed(self) -> list[ShardFile]:
         """All shards, first rows first, one behind the other."""
-        shards = [ShardFile(*found) for found in self.database.all("SELECT * FROM shards ORDER BY first")]
+        shards = [ShardFile(*stored) for stored in self.database.all("SELECT * FROM shards ORDER BY first")]
         end = 0
         for shard in shards:
             whole = all(type(number) is int and 0 <= number < LARGEST_ROW for number in (shard.first, shard.n_rows))
@@ -89,14 +89,14 @@ class Shards:
         return shards
 
     def sealed_end(self) -> int:
-        """The number of rows that are sealed; the tail starts here."""
+        """The number of sealed rows; the tail starts here."""
         return self.database.one("SELECT first + n_rows FROM shards ORDER BY first DESC LIMIT 1") or 0
 
     def tail(self) -> np.ndarray:
         """The rows not sealed yet."""
-        found = self.database.all("SELECT vector FROM tail ORDER BY row")
-        rows = b"".join(self._of_its_size(vector) for (vector,) in found)
-        return np.frombuffer(rows, dtype="<f4").reshape(len(found), self.n_columns)
+        stored = self.database.all("SELECT vector FROM tail ORDER BY row")
+        rows = b"".join(self._of_its_size(vector) for (vector,) in stored)
+        return np.frombuffer(rows, dtype="<f4").reshape(len(stored), self.n_columns)
 
     def _of_its_size(self, vector: Any) -> bytes:
         if not isinstance(vector, bytes) or len(vector) != self.n_columns * BYTES_PER_VALUE:
@@ -115,24 +115,24 @@ class Shards:
         return [*blocks, tail] if len(tail) else blocks
 
     def rows(self, numbers: Sequence[int] | np.ndarray) -> np.ndarray:
-        """Some rows, in the order asked for."""
+        """Some rows, in the given order."""
         wanted = np.asarray(numbers, dtype=np.int64)
         with self.database.one_state():
             shards = self.sealed()
             end = shards[-1].end if shards else 0
             newest = np.flatnonzero(wanted >= end)
-            asked = "SELECT vector FROM tail WHERE row = ?"
-            vectors = [self._of_its_size(self.database.one(asked, (int(wanted[place]),))) for place in newest]
+            query = "SELECT vector FROM tail WHERE row = ?"
+            vectors = [self._of_its_size(self.database.one(query, (int(wanted[place]),))) for place in newest]
         of = np.searchsorted([shard.first for shard in shards], wanted, side="right") - 1
         of[newest] = -1
-        # Room is made when the files are known to be as long as they should be.
+        # Memory is allocated when the files are known to be as long as they should be.
         opened = {number: self.opened(shards[number]) for number in np.unique(of[of >= 0]).tolist()}
-        found = np.empty((len(wanted), self.n_columns), np.float32)
+        X = np.empty((len(wanted), self.n_columns), np.float32)
         for place, vector in zip(newest, vectors, strict=True):
-            found[place] = np.frombuffer(vector, dtype="<f4")
+            X[place] = np.frombuffer(vector, dtype="<f4")
         for number, rows in opened.items():
-            found[of == number] = rows[wanted[of == number] - shards[number].first]
-        return found
+            X[of == number] = rows[wanted[of == number] - shards[number].first]
+        return X
 
     def opened(self, shard: ShardFile) -> np.ndarray:
         """A shard as a read-only memory map; refused where the file cannot be the one that was written."""
@@ -153,7 +153,7 @@ class Shards:
             return checksum(file)
 
     def write(self, first: int, parts: list[np.ndarray]) -> list[ShardFile]:
-        """Write rows from ``first`` on as new shards, on the disk when this returns, and named by nobody yet."""
+        """Write rows from ``first`` on as new shards, on the disk when this returns, but not recorded yet."""
         rows, written = sum(len(part) for part in parts), []
         with storage_errors(f"seal {rows:,} rows in {self.folder}"):
             folder = self._collection.made(FOLDER)
@@ -166,7 +166,7 @@ class Shards:
         return written
 
     def name(self, shards: list[ShardFile]) -> None:
-        """Let shards count, within the transaction that the caller holds; their rows leave the tail."""
+        """Record shards, within the transaction that the caller holds, and remove their rows from the tail."""
         values = [(shard.first, shard.n_rows, shard.file, shard.sha256) for shard in shards]
         self.database.execute_many("INSERT INTO shards VALUES (?, ?, ?, ?)", values)
         self.database.execute("DELETE FROM tail WHERE row < ?", (shards[-1].end,))
@@ -191,7 +191,7 @@ def open_shard(path: Path, n_rows: int, n_columns: int) -> np.ndarray:
 
 
 def opened_shard(open_file: Callable[[], BinaryIO], path: Path, n_rows: int, n_columns: int) -> np.ndarray:
-    """A sealed file as a read-only memory map, after a look at its length and its header."""
+    """A sealed file as a read-only memory map, after a check of its length and header."""
     header = npy_header((n_rows, n_columns))
     expected = len(header) + n_rows * n_columns * BYTES_PER_VALUE
     advice = "Restore it from a backup."

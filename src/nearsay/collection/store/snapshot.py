@@ -1,4 +1,4 @@
-"""What other machines read instead of SQLite: one JSON file that says where all vectors are, at one version.
+"""Snapshots for other machines: a JSON file with the paths of all vectors at one version, instead of SQLite.
 
     {"format": 1, "kind": "nearsay snapshot", "event": 42, "digest": "…", "n_rows": 70000, "n_columns": 128,
      "shards": [{"file": "../leaves/shards/000000000000-….npy", "first": 0, "n_rows": 65536, "sha256": "…"},
@@ -6,8 +6,8 @@
      "forgotten": [17, 4711]}
 
 Paths are relative to the file itself. The last shard holds the rows that were
-not sealed yet; it lies beside the snapshot and belongs to it alone. Rows in
-``forgotten`` are in the shards and must not be found.
+not sealed yet; it lies next to the snapshot and belongs to it. Rows in
+``forgotten`` are in the shards, but no longer in the collection.
 """
 
 from __future__ import annotations
@@ -62,25 +62,32 @@ class Snapshot:
         """Read the JSON alone; nothing is opened or checked beyond it."""
         path = Path(os.path.abspath(path))
         try:
-            said: dict[str, Any] = json.loads(path.read_text(encoding="utf-8"))
-            known = said["kind"] == KIND
+            content: dict[str, Any] = json.loads(path.read_text(encoding="utf-8"))
+            known = content["kind"] == KIND
         except (ValueError, KeyError, TypeError) as error:
             raise InputError(f"{path} is not a snapshot of a collection ({error!r}).") from error
         if not known:
             raise InputError(f"{path} is not a snapshot of a collection.")
-        if said.get("format") != FORMAT:
+        if content.get("format") != FORMAT:
             raise InputError(
-                f"The snapshot {path} has format {said.get('format')!r}; this version of nearsay reads {FORMAT}."
+                f"The snapshot {path} has format {content.get('format')!r}; this version of nearsay reads {FORMAT}."
                 " Install a newer nearsay to read it."
             )
         try:
-            shards = [_shard(path, **one) for one in said["shards"]]
-            numbers = (said["event"], said["n_rows"], said["n_columns"], *said["forgotten"])
-            if not all(type(each) is int and each >= 0 for each in numbers) or type(said["digest"]) is not str:
+            shards = [_shard(path, **one) for one in content["shards"]]
+            numbers = (content["event"], content["n_rows"], content["n_columns"], *content["forgotten"])
+            if not all(type(each) is int and each >= 0 for each in numbers) or type(content["digest"]) is not str:
                 raise ValueError("a number is none")
-            return cls(said["event"], said["digest"], said["n_rows"], said["n_columns"], shards, said["forgotten"])
+            return cls(
+                content["event"],
+                content["digest"],
+                content["n_rows"],
+                content["n_columns"],
+                shards,
+                content["forgotten"],
+            )
         except (KeyError, TypeError, ValueError) as error:
-            raise InputError(f"The snapshot {path} is not as nearsay writes them ({error}). Make it again.") from error
+            raise InputError(f"The snapshot {path} is damaged ({error}). Make it again.") from error
 
     def blocks(self) -> list[np.ndarray]:
         """All rows in order, as read-only memory maps; a file that is missing or of another size is refused."""
@@ -95,7 +102,7 @@ class Snapshot:
 
 
 def write_snapshot(database: Database, vectors: Shards, path: Path) -> Path:
-    """Write the snapshot, and beside it the rows not sealed yet; both are on the disk when this returns."""
+    """Write the snapshot, and next to it the rows not sealed yet; both are on the disk when this returns."""
     with database.one_state():
         shards, tail = vectors.sealed(), vectors.tail()
         event = database.one("SELECT max(number) FROM events") or 0
@@ -106,7 +113,7 @@ def write_snapshot(database: Database, vectors: Shards, path: Path) -> Path:
     with storage_errors(f"write the snapshot {path}"):
         if len(tail):
             files.append(_write_tail(tail, first, path))
-        said = {
+        content = {
             "format": FORMAT,
             "kind": KIND,
             "event": event,
@@ -117,7 +124,7 @@ def write_snapshot(database: Database, vectors: Shards, path: Path) -> Path:
             "forgotten": forgotten,
         }
         with replacing(path) as out:
-            out.write(json.dumps(said, indent=1).encode())
+            out.write(json.dumps(content, indent=1).encode())
         sync_folder(path.parent)
     return path
 
@@ -135,7 +142,7 @@ def _write_tail(tail: np.ndarray, first: int, path: Path) -> dict[str, Any]:
 
 
 def _shard(snapshot: Path, file: str, first: int, n_rows: int, sha256: str) -> ShardFile:
-    """A shard as the snapshot describes it; it lies where the snapshot says, seen from there."""
+    """A shard as the snapshot describes it; its path is relative to the snapshot."""
     if not (type(file) is type(sha256) is str and type(first) is type(n_rows) is int and min(first, n_rows) >= 0):
         raise ValueError("a shard is described otherwise")
     if os.path.isabs(file):

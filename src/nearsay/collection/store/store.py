@@ -1,16 +1,16 @@
-"""A collection in a folder, and the one place where it changes.
+"""The store: a collection in a folder, and all changes to it.
 
     COLLECTION/
         collection.sqlite      ids, labels, keywords, settings, taxonomy, the log of events: the only commit point
         shards/                sealed vectors, .npy files that never change
         kept/                  learned state, a folder for each time something was learned
-        writer.lock            who is writing
+        writer.lock            the process that writes
 
     check ──► write and sync new files ──► one transaction: event + items + names of the files ──► event number
               (bulk, seal, keep)           synced before it returns
 
-Whatever a call wrote before its transaction is garbage until the transaction
-is through: a crash at any moment leaves all of the change or nothing of it.
+Files that were written before the transaction are garbage until it is committed:
+a crash at any moment leaves all of the change or nothing of it.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ import json
 import os
 import secrets
 import sqlite3
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from datetime import UTC, datetime
 from pathlib import Path
@@ -62,7 +62,7 @@ class Store(ReadableStore):
 
     Every change is an event, and it is durable when its number is returned.
     Make one with ``Store.create`` or ``Store.open``, and close it or use it in
-    a ``with`` statement. One process may write, any number may read beside it.
+    a ``with`` statement. One process may write, any number may read meanwhile.
     Threads of one process may share a store.
 
     Attributes
@@ -92,16 +92,16 @@ class Store(ReadableStore):
         self._lock, self.read_only = lock, lock is None
         if lock is not None:
             states = None
-            with suppress(StorageError):  # on a full disk it waits for the next time
-                states = learned_files.let_go_of_old(database)
+            with suppress(StorageError):  # on a full disk the next writer does it
+                states = learned_files.drop_old(database)
             remove_garbage(database, folder, states)
 
     @classmethod
     def create(cls, path: str | os.PathLike[str], n_columns: int, settings: dict[str, Any] | None = None) -> Self:
         """Make an empty collection and open it for writing; the folder must be empty or not exist yet.
 
-        It is made under another name beside ``path`` and renamed when it is
-        whole, so there is never half a collection.
+        It is made under another name next to ``path`` and renamed when it is
+        whole, so there is never an incomplete collection.
         """
         path = Path(os.path.abspath(path))
         if not isinstance(n_columns, int | np.integer) or isinstance(n_columns, bool) or n_columns < 1:
@@ -120,10 +120,10 @@ class Store(ReadableStore):
 
     @classmethod
     def open(cls, path: str | os.PathLike[str], *, read_only: bool = False) -> Self:
-        """Open a collection; nothing but counts is read.
+        """Open a collection; only counts are read.
 
         A second writer is refused with ``CollectionBusy``. With ``read_only``
-        nothing is ever written, and a writer may be at work beside it.
+        nothing is ever written, and another process may write.
         """
         path = Path(os.path.abspath(path))
         folder = opened_folder(path)
@@ -141,7 +141,7 @@ class Store(ReadableStore):
             raise
 
     def close(self) -> None:
-        """Give the collection back; a second time does nothing."""
+        """Close the collection; a second call does nothing."""
         self._database.close()
         if self._lock is not None:
             self._lock.release()
@@ -153,7 +153,7 @@ class Store(ReadableStore):
     def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, at: TracebackType | None) -> None:
         self.close()
 
-    # What changes it: one event each, durable when its number is returned
+    # ------------------------------------------------------------ changes: one event each, durable on return
 
     def add(
         self,
@@ -178,9 +178,9 @@ class Store(ReadableStore):
         labels, keywords, details
             One per item, or None: a string; a list of strings; a dict of JSON values such as a path.
         by : "person", "machine" or "import"
-            Who says so; ``who`` may name them.
+            The kind of author; ``who`` may name them.
         confirmed : bool
-            False for a machine's guess that a person has yet to agree to.
+            False for a machine's guess that a person has to confirm first.
         """
         ids = checked_ids(ids)
         n = len(ids)
@@ -219,10 +219,7 @@ class Store(ReadableStore):
         who: str = "",
         confirmed: bool = True,
     ) -> int:
-        """Give items other labels, and in the same event other keywords where they are given.
-
-        None takes a label, or the keywords of an item, away.
-        """
+        """Set the labels of items, and in the same event their keywords where they are given; None removes them."""
         ids = checked_ids(ids)
         by, who = checked_author(by, who)
         n = len(ids)
@@ -244,9 +241,9 @@ class Store(ReadableStore):
         who: str = "",
         confirmed: bool | None = None,
     ) -> int:
-        """Give items other keywords; None takes them away.
+        """Set the keywords of items; None removes them.
 
-        Who gave the label, and whether it is confirmed, stays unless ``confirmed`` is given.
+        The author of the label, and whether it is confirmed, stays unless ``confirmed`` is given.
         """
         ids = checked_ids(ids)
         by, who = checked_author(by, who)
@@ -256,31 +253,31 @@ class Store(ReadableStore):
         return self._change("keywords", ids, after, by, who)
 
     def confirm(self, ids: Sequence[str], *, by: str = "person", who: str = "") -> int:
-        """Agree to the labels that items have: from now on they count."""
+        """Confirm the labels of items, so that they count."""
         ids = checked_ids(ids)
         by, who = checked_author(by, who)
         return self._change("confirm", ids, {"confirmed": [True] * len(ids)}, by, who)
 
     def forget(self, ids: Sequence[str], *, by: str = "person", who: str = "") -> int:
-        """Take items out; their rows stay as tombstones, and their numbers are never used again."""
+        """Remove items; their rows stay as tombstones, and their numbers are never used again."""
         ids = checked_ids(ids)
         by, who = checked_author(by, who)
         return self._change("forget", ids, {"alive": [False] * len(ids)}, by, who)
 
     def undo(self, event: int | None = None, *, sure: bool = False, by: str = "person", who: str = "") -> int:
-        """Take an event back: the one asked for, or the last that is neither an undo nor taken back.
+        """Undo an event: the given one, or the last that is neither an undo nor undone.
 
-        What was learned (``keep``) is no such change: it is taken back by its number alone, and what was learned
-        before it counts again. Only the last two are there for that.
+        Learning (``keep``) is undone by its number only, and what was learned before it counts again. Only the last two
+        are kept for that.
 
-        Refused where something it changed was changed again since, and where it would take items out (of an ``add``)
-        that later events changed. To undo an undo is to do the thing again.
+        Refused where something it changed was changed again since, and where it would remove items (of an ``add``)
+        that later events changed. To undo an undo is to redo the change.
 
         Parameters
         ----------
         event : its number, optional
         sure : bool
-            Said of an undo that takes more than one item out; ``NotSure`` otherwise.
+            Needed for an undo that removes more than one item; ``NotSure`` otherwise.
         """
         by, who = checked_author(by, who)
         with self._writing(), self._database.transaction():
@@ -293,7 +290,7 @@ class Store(ReadableStore):
                 self._set_about(name, after[name])
             number = self._append("undo", by, who, undone.rows, before, after, undoes=undone.number)
             if not undone.changes_items:
-                learned_files.check_there(self._database, undone.number)
+                learned_files.check_not_dropped(self._database, undone.number)
             return number
 
     def set_settings(self, settings: dict[str, Any], *, by: str = "person", who: str = "") -> int:
@@ -314,9 +311,9 @@ class Store(ReadableStore):
         by: str = "person",
         who: str = "",
     ) -> int:
-        """Give the collection a tree of labels, as (parent, child) pairs; None takes it away.
+        """Set the taxonomy, as (parent, child) pairs; None removes it.
 
-        ``words`` is what nodes are called, {node: word}; any may be left out. Every label of an item must be a node.
+        ``words`` are the words of nodes, {node: word}; any may be left out. Every label of an item must be a node.
         """
         pairs, named = checked_edges(edges), checked_words(words, edges)
         new = {"edges": pairs, "words": named} if named else pairs
@@ -325,7 +322,7 @@ class Store(ReadableStore):
     def keep(self, kind: str, write: Callable[[Path], Any], *, by: str = "machine", who: str = "") -> int:
         """Keep learned state: ``write`` is given a new, empty folder to fill, which no later call ever changes.
 
-        Of a kind the last two are kept; who next opens the collection for writing lets go of older ones.
+        The last two of a kind are kept; the next writer removes older ones.
         """
         by, who = checked_author(by, who)
         with self._writing(new_files=True):
@@ -333,7 +330,7 @@ class Store(ReadableStore):
             with self._database.transaction():
                 return self._append("keep", by, who, [], {}, {"keep": state})
 
-    # What changes nothing that is known
+    # ------------------------------------------------------------ changes of the files only
 
     def seal(self, min_rows: int = shard_files.SHARD_ROWS) -> int:
         """Move the newest rows from the database into an immutable file if there are ``min_rows``; returns how many.
@@ -351,7 +348,7 @@ class Store(ReadableStore):
             return sealed[-1].end - first
 
     def _change(self, kind: str, ids: list[str], after: dict[str, list[Any]], by: str, who: str) -> int:
-        """Give columns of living items new values, in one event."""
+        """Set columns of living items, in one event."""
         with self._writing(), self._database.transaction():
             rows = [self.row_of(id) for id in ids]
             before = columns_of(self._database, rows, after)
@@ -389,34 +386,40 @@ class Store(ReadableStore):
         """Refuse a change, before its transaction ends, after which items have labels that the taxonomy lacks."""
         if not after.keys() & {"taxonomy", "label", "alive"}:
             return
-        edges = self.taxonomy
-        if edges is None:
+        stored = self._stored_taxonomy()
+        if stored.edges is None:
             return
         if "taxonomy" in after:
-            found = self._database.all("SELECT DISTINCT label FROM items WHERE alive")
-            labels = {label for (label,) in found}
+            labels = {label for (label,) in self._database.all("SELECT DISTINCT label FROM items WHERE alive")}
         elif "label" in after:
             labels = set(after["label"])
         else:
-            now = columns_of(self._database, rows, ("label", "alive"))
-            labels = {label for label, alive in zip(now["label"], now["alive"], strict=True) if alive}
-        missing = sorted(labels - {None} - {node for edge in edges for node in edge})
+            columns = columns_of(self._database, rows, ("label", "alive"))
+            labels = {label for label, alive in zip(columns["label"], columns["alive"], strict=True) if alive}
+        missing = sorted(labels - {None} - stored.nodes)
         if not missing:
             return
         if kind == "taxonomy":
             raise InputError(
-                f"The taxonomy lacks labels that items have: {few(missing)}. Add them to it, or give these items other"
-                " labels first."
+                f"The taxonomy lacks labels that items have: {few(missing)}. Add them to it, or give these"
+                " items other labels first."
             )
         if kind == "undo":
             raise InputError(
-                f"This cannot be undone: the taxonomy would lack labels that items have: {few(missing)}. Put one that"
-                " has them over the labels first, or give these items other labels."
+                f"This cannot be undone: the taxonomy would lack labels that items have: {few(missing)}. Set one"
+                " that has them first, or give these items other labels."
             )
-        raise InputError(
-            f"{few(missing)} {'is' if len(missing) == 1 else 'are'} not in the taxonomy of this collection. Use its"
-            " nodes as labels, or put another taxonomy over them with set_taxonomy."
-        )
+        self.check_labels(missing)
+
+    def check_labels(self, labels: Iterable[str | None]) -> None:
+        """Refuse labels that are not in the taxonomy."""
+        stored = self._stored_taxonomy()
+        missing = [] if stored.edges is None else sorted({label for label in labels if label} - stored.nodes)
+        if missing:
+            raise InputError(
+                f"{few(missing)} {'is' if len(missing) == 1 else 'are'} not in the taxonomy of this collection. Use"
+                " its nodes as labels, or set another taxonomy with set_taxonomy."
+            )
 
     def _add_items(self, rows: list[int], columns: dict[str, list[Any]]) -> None:
         try:
@@ -432,15 +435,15 @@ class Store(ReadableStore):
 
     @contextmanager
     def _writing(self, *, new_files: bool = False) -> Iterator[None]:
-        """One change at a time; new files that a change could not come to name are removed."""
+        """One change at a time; the new files of a change that failed are removed."""
         if self.read_only:
-            raise InputError(f"The collection {self.path} is open for reading only. Open it without read_only=True.")
+            raise InputError(f"The collection {self.path} is open read-only. Open it without read_only=True.")
         with self._database.turn:
             self.check_row_numbers()
             try:
                 yield
             except BaseException as error:
-                # After a sync that failed nobody knows what is on the disk: files stay until that was read again.
+                # After a failed sync it is unknown what is on the disk: files stay until it was read again.
                 if new_files and getattr(error.__cause__, "sqlite_errorname", "") != "SQLITE_IOERR_FSYNC":
                     with suppress(StorageError):
                         remove_garbage(self._database, self.folder)
@@ -448,7 +451,7 @@ class Store(ReadableStore):
 
 
 def _usable(settings: dict[str, Any]) -> dict[str, Any]:
-    """Settings, where those that nearsay uses itself are what it takes."""
+    """The settings, after a check of those that nearsay uses."""
     try:
         check_settings(settings)
     except StorageError as error:

@@ -1,8 +1,8 @@
-"""What a database holds, checked as it is read: another program may have written there.
+"""Checks of stored values as they are read: another program may have changed the database.
 
-Every value is of the type and within the bounds that this program writes, or the error names the place::
+Every value has a type and range that this program writes, or the error names the place::
 
-    collection.sqlite: the setting 'feature_groups' is not as nearsay writes it (…). Restore the collection …
+    collection.sqlite: the setting 'feature_groups' is invalid (…). It was changed by something else …
 """
 
 from __future__ import annotations
@@ -15,13 +15,13 @@ from typing import Any
 from nearsay.collection.store.validate_items import AUTHORS
 from nearsay.errors import StorageError
 
-ADVICE = "It was changed by something else: nearsay doctor names all that is wrong, a backup brings it back."
+ADVICE = "It was changed by another program: nearsay doctor lists all faults; restore it from a backup."
 MOST_COLUMNS = 1 << 20
 NONE = type(None)
 # The value at the start of a JSON text, and where it ends.
 FIRST_VALUE = json.JSONDecoder().raw_decode
 
-# What settings of the program itself may be; others are a user's own.
+# Types of the settings that nearsay uses; others are the user's.
 SETTINGS: dict[str, tuple[type, ...]] = {
     "metric": (str, dict),
     "feature_groups": (dict, NONE),
@@ -39,7 +39,7 @@ FLAGS = ("confirmed", "alive")
 
 def not_as_written(place: str, why: str) -> StorageError:
     """The error for a value that this program did not write."""
-    return StorageError(f"collection.sqlite: {place} is not as nearsay writes it ({why}). {ADVICE}")
+    return StorageError(f"collection.sqlite: {place} is invalid ({why}). {ADVICE}")
 
 
 def from_json(text: Any, place: str) -> Any:
@@ -60,7 +60,7 @@ def all_from_json(texts: list[Any], place: str) -> list[Any]:
 
 
 def _quickly(text: str) -> Any:
-    """What ``json.loads`` gives for a text without blanks around it, in two thirds of the time; else an error."""
+    """Like ``json.loads`` for a text without blanks around it, in two thirds of the time; else an error."""
     value, end = FIRST_VALUE(text)
     if end != len(text):
         raise ValueError
@@ -170,7 +170,7 @@ def check_column(name: str, values: list[Any]) -> None:
 
 def _are_texts(values: Iterable[Any]) -> bool:
     try:
-        return {*map(type, {*values})} <= {str}  # no text equals anything else, so each needs a look but once
+        return {*map(type, {*values})} <= {str}  # no text equals anything else, so each is checked once
     except TypeError:  # a list or an object, which no set takes
         return False
 
@@ -202,11 +202,11 @@ def check_event(number: Any, texts: Sequence[Any], undoes: Any, rows: Any, sides
     if kind == "keep":
         check_keep(place, sides["after"].get("keep"))
     for about, check in (("settings", check_settings), ("taxonomy", check_taxonomy)):
-        for side, said in sides.items():
-            if kind == about and about not in said:
+        for side, columns in sides.items():
+            if kind == about and about not in columns:
                 raise not_as_written(place, f"it does not say what the {about} were {side} it")
-            if not rows and about in said:
-                check(said[about])
+            if not rows and about in columns:
+                check(columns[about])
 
 
 def check_rows(place: str, rows: Any) -> list[int]:

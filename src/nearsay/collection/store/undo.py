@@ -1,8 +1,8 @@
-"""Taking an event back: an event of its own, which puts back what stood there before.
+"""Undo an event, by a new event that restores the values before it.
 
-An event can be taken back as long as everything it changed still is as it left
-it. Taking back an undo is doing the thing again. What takes items out is refused
-while later events changed these items, and asks first where it takes several.
+An event can be undone as long as everything it changed is as it left it. To undo
+an undo is to redo the change. An undo that removes items is refused while later
+events changed these items, and needs a confirmation where it removes several.
 """
 
 from __future__ import annotations
@@ -14,37 +14,37 @@ from nearsay.collection.store.events import Event, read_event, read_events, undo
 from nearsay.collection.store.items import columns_of
 from nearsay.errors import InputError, NotSure
 
-# So many of the events that stand in the way are named; the rest is counted.
+# Conflicting events that are listed; the rest is counted.
 NAMED = 5
 
 
 def event_to_undo(database: Database, number: int | None) -> Event:
-    """The event asked for, or the last one that is neither an undo nor taken back; learning again is no such change."""
+    """The given event, or the last one that is neither an undo, nor undone, nor learning."""
     undone = undone_events(database)
     if number is None:
-        for event in read_events(database, newest_first=True):
-            if event.kind not in ("undo", "keep") and event.number not in undone:
-                return event
-        raise InputError("There is nothing to undo. To do again what was undone, name the undo's event number.")
-    found = read_event(database, number)
-    if found is None:
+        for each in read_events(database, newest_first=True):
+            if each.kind not in ("undo", "keep") and each.number not in undone:
+                return each
+        raise InputError("There is nothing to undo. To redo what was undone, name the event number of the undo.")
+    event = read_event(database, number)
+    if event is None:
         raise InputError(f"There is no event {number!r}; see events() for the log.")
     if number in undone:
         by = undone[number]
-        raise InputError(f"Event {number} is undone already, by event {by}. To do it again, undo event {by}.")
-    return found
+        raise InputError(f"Event {number} is undone already, by event {by}. To redo it, undo event {by}.")
+    return event
 
 
 def turned_back(
     database: Database, event: Event, about: dict[str, Any], *, sure: bool
 ) -> tuple[dict[str, Any], dict[str, Any]]:
-    """``before`` and ``after`` of the undo, where nothing that came later stands in the way.
+    """``before`` and ``after`` of the undo; an error where later events conflict with it.
 
-    ``NotSure`` where it takes several items out and nobody said that they are ``sure``.
+    ``NotSure`` where it removes several items and the caller is not ``sure``.
     """
     if not event.changes_items:
-        changed = {name: said for name, said in event.after.items() if name in about}
-        if any(about[name] != said for name, said in changed.items()):
+        changed = {name: value for name, value in event.after.items() if name in about}
+        if any(about[name] != value for name, value in changed.items()):
             raise InputError(
                 f"Event {event.number} ({event.kind}) cannot be undone: {' and '.join(changed)} changed again since."
                 " Undo the later events first, newest first."
@@ -53,25 +53,25 @@ def turned_back(
     after, before = ({"alive": side} for side in ([True] * len(event.rows), [False] * len(event.rows)))
     if event.kind != "add":
         after, before = event.after, event.before
-    taken_out = {
+    removed = {
         row for row, lives in zip(event.rows, before.get("alive", [True] * len(event.rows)), strict=True) if not lives
     }
-    if taken_out:
-        _check_nothing_depends(database, event, taken_out)
-    now = columns_of(database, event.rows, ("id", "alive", *(name for name in after if name != "alive")))
-    _check_unchanged(database, event, after, now)
+    if removed:
+        _check_nothing_depends(database, event, removed)
+    current = columns_of(database, event.rows, ("id", "alive", *(name for name in after if name != "alive")))
+    _check_unchanged(database, event, after, current)
     if "alive" in before:
-        _check_ids_are_free(database, event, before["alive"], now)
-    if len(taken_out) > 1 and not sure:
-        what = f"Undoing event {event.number} ({event.text}) takes {len(taken_out):,} items out of the collection."
-        raise NotSure(what, event.number, len(taken_out))
+        _check_ids_are_free(database, event, before["alive"], current)
+    if len(removed) > 1 and not sure:
+        what = f"Undoing event {event.number} ({event.text}) removes {len(removed):,} items from the collection."
+        raise NotSure(what, event.number, len(removed))
     return after, before
 
 
 def _check_nothing_depends(database: Database, event: Event, rows: set[int]) -> None:
-    """Items that would go must not have been changed since by anything that still counts."""
+    """Items that would be removed must not have been changed since by an event that counts."""
     undone = undone_events(database)
-    # An undo that counts and the event it took back leave an item as it was; of any other pair the event is listed.
+    # An undo that counts and the event it undid leave an item as it was; of any other pair the event is listed.
     later = [
         each
         for each in read_events(database, event.number)
@@ -86,25 +86,25 @@ def _check_nothing_depends(database: Database, event: Event, rows: set[int]) -> 
         )
 
 
-def _check_unchanged(database: Database, event: Event, after: dict[str, Any], now: dict[str, Any]) -> None:
+def _check_unchanged(database: Database, event: Event, after: dict[str, Any], current: dict[str, Any]) -> None:
     for place, row in enumerate(event.rows):
-        changed = [name for name in after if now[name][place] != after[name][place]]
-        # What is forgotten cannot be changed, by an undo no more than otherwise.
-        if "alive" not in after and not now["alive"][place]:
+        changed = [name for name in after if current[name][place] != after[name][place]]
+        # Forgotten items cannot be changed, not even by an undo.
+        if "alive" not in after and not current["alive"][place]:
             changed = ["alive"]
         if changed:
             later = _last_change(database, event.number, row, changed)
             raise InputError(
-                f"Event {event.number} ({event.kind}) cannot be undone: event {later} changed {now['id'][place]!r}"
+                f"Event {event.number} ({event.kind}) cannot be undone: event {later} changed {current['id'][place]!r}"
                 " since. Undo the later events first, newest first."
             )
 
 
-def _check_ids_are_free(database: Database, event: Event, alive: list[bool], now: dict[str, Any]) -> None:
-    for id, lives in zip(now["id"], alive, strict=True):
+def _check_ids_are_free(database: Database, event: Event, alive: list[bool], current: dict[str, Any]) -> None:
+    for id, lives in zip(current["id"], alive, strict=True):
         if lives and database.one("SELECT row FROM items WHERE id = ? AND alive", (id,)) is not None:
             raise InputError(
-                f"Event {event.number} ({event.kind}) cannot be undone: {id!r} was added anew since."
+                f"Event {event.number} ({event.kind}) cannot be undone: {id!r} was added again since."
                 " Forget that one first."
             )
 

@@ -1,13 +1,13 @@
-"""What the user named for a collection on this machine, remembered outside of it: where its pictures lie, its model.
+"""The paths that the user trusts for a collection on this machine: folders of pictures, and models.
 
     nearsay index photos/ -o birds ──► CONFIG/collections/3f….json   {"path": "…/birds", "id": "…",
     nearsay serve birds --pictures photos                             "pictures": {"photos as recorded": "…/photos"},
                                                                       "models": {"model as recorded": ["…", sha256]}}
 
 A collection records such paths too, but it may come from a stranger, who could record any path of this machine: a
-folder whose pictures are then shown, or a model that is then run. So what it records is no more than a name. It is used
-where it lies in the collection's own folder (pictures), or where the user has named it here. An entry is good for one
-collection (its ``id``) at one path: a copy from elsewhere is asked about once.
+folder whose pictures are then shown, or a model that is then run. So a recorded path is used only if it lies in the
+collection's own folder (pictures), or if the user has named it here. An entry is valid for one collection (its ``id``)
+at one path: for a copy from elsewhere the user is asked once.
 """
 
 from __future__ import annotations
@@ -31,11 +31,11 @@ LONGEST_ENTRY = 1 << 20
 
 @dataclass
 class UserDecisions:
-    """What the user named for one collection.
+    """The paths that the user named for one collection.
 
     Attributes
     ----------
-    path, id : which collection this is good for.
+    path, id : the collection.
     pictures : {folder as the collection records it: folder on this machine}
     models : {model as the collection records it: (its path on this machine, the SHA-256 it had when it was named)}
     """
@@ -47,27 +47,29 @@ class UserDecisions:
 
     @classmethod
     def of(cls, path: Path, id: str) -> UserDecisions:
-        """What was named before; nothing where there is no entry, or one that cannot be read."""
-        found = cls(Path(os.path.realpath(path)), id)
+        """The stored entry; an empty one where there is none that can be read."""
+        decisions = cls(Path(os.path.realpath(path)), id)
         with suppress(OSError, ValueError, KeyError, TypeError, AttributeError):
-            with open(found._file, "rb") as file:
-                said = json.loads(file.read(LONGEST_ENTRY))
-            if said["path"] == str(found.path) and said["id"] == id and id:
-                found.pictures = {str(name): str(folder) for name, folder in said["pictures"].items()}
-                found.models = {str(name): (str(file), str(sha256)) for name, (file, sha256) in said["models"].items()}
-        return found
+            with open(decisions._file, "rb") as file:
+                stored = json.loads(file.read(LONGEST_ENTRY))
+            if stored["path"] == str(decisions.path) and stored["id"] == id and id:
+                decisions.pictures = {str(name): str(folder) for name, folder in stored["pictures"].items()}
+                decisions.models = {
+                    str(name): (str(file), str(sha256)) for name, (file, sha256) in stored["models"].items()
+                }
+        return decisions
 
     @property
     def _file(self) -> Path:
         return config_folder() / "collections" / f"{hashlib.sha256(os.fsencode(self.path)).hexdigest()[:32]}.json"
 
     def name_pictures(self, recorded: str | None, folder: str | os.PathLike[str]) -> None:
-        """Pictures that the collection records in one folder lie in another one, or the same, on this machine."""
+        """The folder on this machine of pictures that the collection records in another one, or the same."""
         real = os.path.realpath(folder)
         if not os.path.isdir(real):
             raise InputError(f"There is no folder {os.fspath(folder)}. Name the folder of the collection's pictures.")
         self.pictures[real] = real
-        # What was named before stays while it is there: items that were added later may lie in a second folder.
+        # An earlier folder stays while it exists: items that were added later may lie in a second one.
         if recorded and not os.path.isdir(self.pictures.get(recorded, "")):
             self.pictures[recorded] = real
 
@@ -79,7 +81,7 @@ class UserDecisions:
         self.models[recorded] = (real, content_hash(real))
 
     def name_recorded(self, settings: Mapping[str, Any]) -> None:
-        """The user makes the collection here, with these settings: what they record is named by that."""
+        """Trust the paths in the settings of a collection that the user makes here."""
         if isinstance(settings.get("pictures"), str) and os.path.isdir(settings["pictures"]):
             self.name_pictures(settings["pictures"], settings["pictures"])
         record = settings.get("described")
@@ -88,17 +90,17 @@ class UserDecisions:
             self.name_model(model, model)
 
     def save(self) -> None:
-        """Write it down; where that is impossible, the user is asked again next time."""
+        """Store the entry; where that fails, the user is asked again next time."""
         if not self.pictures and not self.models:
             return
-        said = {"path": str(self.path), "id": self.id, "pictures": self.pictures, "models": self.models}
+        stored = {"path": str(self.path), "id": self.id, "pictures": self.pictures, "models": self.models}
         with suppress(OSError, InputError):
             self._file.parent.mkdir(parents=True, exist_ok=True)
             with replacing(self._file) as out:
-                out.write(json.dumps(said, indent=1).encode())
+                out.write(json.dumps(stored, indent=1).encode())
 
     def picture_folder(self, recorded: Any) -> Path | None:
-        """Where pictures of a folder that the collection records lie; None where the user has not named it."""
+        """The folder for one that the collection records; None where the user has not named it."""
         if not isinstance(recorded, str) or "\0" in recorded:
             return None
         if recorded in self.pictures:
@@ -107,7 +109,7 @@ class UserDecisions:
         return real if real != self.path and real.is_relative_to(self.path) else None
 
     def model(self, record: Mapping[str, Any]) -> Path | None:
-        """The model that described a collection's pictures; None where none did, an error where it was not named."""
+        """The model that described a collection's pictures, if any; an error where the user has not named it."""
         recorded = record.get("model")
         if recorded is None:
             return None
@@ -119,18 +121,18 @@ class UserDecisions:
         path, sha256 = self.models[recorded]
         if not os.path.isfile(path):
             raise InputError(
-                f"The pictures of this collection were described by the model {path}, which is not there. Put it back,"
+                f"The pictures of this collection were described by the model {path}, which is missing. Restore it,"
                 " or pass encoder=, its path."
             )
         if not content_hash(path) == sha256 == record.get("content"):
             raise InputError(
-                f"The model {path} is another one than when this collection was made. Put that back, or index anew."
+                f"The model {path} has changed since this collection was made. Restore it, or index again."
             )
         return Path(path)
 
 
 def config_folder() -> Path:
-    """Where nearsay keeps what the user decided: NEARSAY_CONFIG, or the place that the system has for that."""
+    """The folder for the user's decisions: NEARSAY_CONFIG, or the usual one of the system."""
     named = os.environ.get("NEARSAY_CONFIG")
     if named:
         return Path(named)

@@ -1,8 +1,8 @@
-"""What may go into a collection: ids, labels, keywords, details and vectors, checked before a byte is written.
+"""Checks of new items before anything is written: ids, labels, keywords, details and vectors.
 
 Ids, labels, keywords, nodes and authors are *names*, and one rule holds for all of them (``name_fault``): text of at
-most 4,096 characters without control characters. These would be lost in arrays of numpy, which end a text at its last
-character that is not NUL, and could change what a terminal shows. An empty label is no label.
+most 4,096 characters without control characters, which numpy arrays can lose and terminals may obey. An empty label is
+no label.
 """
 
 from __future__ import annotations
@@ -18,12 +18,12 @@ from nearsay.core.arrays import as_rows
 from nearsay.errors import InputError, unknown_name
 
 AUTHORS = ("person", "machine", "import")
-# The largest number of a vector. Up to 1e38 fits into float32, but a number so large mostly marks a missing value,
-# and views that are learned multiply.
+# The largest number of a vector. float32 holds up to 1e38, but such a number mostly marks a missing value, and learned
+# maps multiply.
 LARGEST = 1e30
 # In characters. Arrays of names are as wide as the longest one.
 LONGEST_NAME = 4096
-# Of a name that cannot be kept so much is repeated in the error.
+# Characters of an invalid name that the error repeats.
 NAME_SHOWN = 40
 CONTROL = re.compile("[\x00-\x1f\x7f-\x9f]")
 
@@ -38,8 +38,8 @@ def name_fault(name: str) -> str | None:
         return f"has {len(name):,} characters; at most {LONGEST_NAME:,} are kept"
     if name.isprintable():
         return None
-    if (found := CONTROL.search(name)) is not None:
-        return f"holds the control character U+{ord(found[0]):04X}"
+    if (match := CONTROL.search(name)) is not None:
+        return f"holds the control character U+{ord(match[0]):04X}"
     try:
         name.encode()
     except UnicodeEncodeError:
@@ -56,23 +56,23 @@ def checked_ids(ids: Any) -> list[str]:
     """A list of different strings, at least one."""
     if isinstance(ids, str):
         raise InputError(f"ids must be a list of strings; got the string {ids!r}. For one item pass [{ids!r}].")
-    found = [_text(one, "An id") for one in _listed(ids, "ids")]
-    if not found:
+    checked = [_text(one, "An id") for one in _listed(ids, "ids")]
+    if not checked:
         raise InputError("ids is empty; at least one item is needed.")
-    if not all(map(str.strip, found)):
-        empty = next(place for place, one in enumerate(found) if not one.strip())
+    if not all(map(str.strip, checked)):
+        empty = next(place for place, one in enumerate(checked) if not one.strip())
         raise InputError(f"An id must not be empty; that of item {empty} is.")
-    if len(set(found)) < len(found):
-        seen: set[str] = set()
-        twice = next(one for one in found if one in seen or seen.add(one))  # type: ignore[func-returns-value]
+    if len(set(checked)) < len(checked):
+        earlier: set[str] = set()
+        twice = next(one for one in checked if one in earlier or earlier.add(one))  # type: ignore[func-returns-value]
         raise InputError(f"The id {twice!r} is given twice. Each item can be named once per call.")
-    return found
+    return checked
 
 
 def checked_labels(labels: Any, n: int) -> list[str | None]:
     """A string or None for each of ``n`` items; an empty label is None."""
-    found = (None if one is None else _text(one, "A label") for one in _aligned(labels, n, "labels"))
-    return [one if one and one.strip() else None for one in found]
+    texts = (None if one is None else _text(one, "A label") for one in _aligned(labels, n, "labels"))
+    return [one if one and one.strip() else None for one in texts]
 
 
 def checked_keywords(keywords: Any, n: int) -> list[list[str] | None]:
@@ -81,8 +81,8 @@ def checked_keywords(keywords: Any, n: int) -> list[list[str] | None]:
     for words in _aligned(keywords, n, "keywords") if keywords is not None else ():
         if isinstance(words, str):
             raise InputError(f"The keywords of an item must be a list of strings; got the string {words!r}.")
-        found = None if words is None else [_text(word, "A keyword") for word in _listed(words, "keywords")]
-        checked.append(None if found is None else [word for word in found if word.strip()])
+        texts = None if words is None else [_text(word, "A keyword") for word in _listed(words, "keywords")]
+        checked.append(None if texts is None else [word for word in texts if word.strip()])
     return checked or [None] * n
 
 
@@ -129,7 +129,7 @@ def checked_author(by: str, who: str) -> tuple[str, str]:
 
 
 def checked_flag(confirmed: Any) -> bool:
-    """True or False, and nothing that only looks like it: "no" would be true."""
+    """True or False only: the text "no" would be true."""
     if not isinstance(confirmed, bool | np.bool_):
         raise InputError(f"confirmed must be True or False; got {confirmed!r}.")
     return bool(confirmed)
@@ -153,7 +153,7 @@ def checked_words(words: Any, edges: Any) -> dict[str, str]:
     if words is None:
         return {}
     if not isinstance(words, Mapping) or (words and edges is None):
-        raise InputError(f"The words of a taxonomy are a dict {{node: word}} beside its edges; got {words!r}.")
+        raise InputError(f"The words of a taxonomy are a dict {{node: word}} in addition to its edges; got {words!r}.")
     return {_text(node, "A node"): _text(word, "A word") for node, word in words.items()}
 
 
@@ -179,14 +179,14 @@ def _aligned(values: Any, n: int, name: str) -> list[Any]:
     """One for each item; nothing given is None for all."""
     if values is None:
         return [None] * n
-    found = _listed(values, name)
-    if len(found) != n:
-        raise InputError(f"{name} must be as many as ids: {n:,}; got {len(found):,}.")
-    return found
+    listed = _listed(values, name)
+    if len(listed) != n:
+        raise InputError(f"{name} must be as many as ids: {n:,}; got {len(listed):,}.")
+    return listed
 
 
 def _text(value: Any, what: str) -> str:
-    if type(value) is str and value.isprintable() and len(value) <= LONGEST_NAME:  # most are, and there may be millions
+    if type(value) is str and value.isprintable() and len(value) <= LONGEST_NAME:  # the fast path
         return value
     if not isinstance(value, str):
         raise InputError(f"{what} must be a string; got {value!r} ({type(value).__name__}). Write it with str().")

@@ -1,23 +1,16 @@
-"""What the fields of saved objects may hold: a small language of kinds, checked before anything is made of a file.
+"""Checks the content of a saved file against the declared fields, before any object is made from it.
 
-    labels_=ints("rows", below="classes")    an array of whole numbers, one for each row, each 0 … classes − 1
-    n_classes_=count("classes")              a number that is that size
-    index_=of("NeighborIndex", "rows")       an object of this class, whose rows are as many as ours
-    further=NONE | floats("columns more")    nothing, or an array
+A JSON value has one *tag* (``int``, ``list``, ``array``, ``object`` …), and a kind (``field_kinds.py``) has a check for
+each tag that it accepts. So no alternatives have to be tried, and checking takes time in proportion to the file.
 
-A *size* is a name for a number: the fields of an object that use the same name must agree, and what an object shares
-with the one that holds it must agree with that, too. So a file cannot hold a row number past the last row, or labels
-for more rows than there are: compiled loops do not look for the ends of their arrays.
-
-A JSON value has one *tag* (``int``, ``list``, ``array``, ``object`` …), and a kind is a table of the tags it takes. So
-``|`` needs no trying, and a check takes time in proportion to the file.
+A *size* is a named number: fields of an object that use the same name must agree, and so must the sizes that an object
+shares with the one that holds it. So a file cannot hold a row number past the last row, or labels for more rows than
+there are: compiled loops do not check the bounds of their arrays.
 """
 
 from __future__ import annotations
 
 import itertools
-import math
-import re
 from collections import defaultdict
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
@@ -26,18 +19,10 @@ from typing import Any
 
 import numpy as np
 
-from nearsay.data.saved.saved_file import SAVED_KINDS
-
-# Objects in objects, lists in lists: what nearsay saves is about forty deep.
+# Nested objects and lists: what nearsay saves is about forty levels deep.
 DEEPEST = 100
-MOST_ROWS = 2**31 - 1
-# Columns that a sparse matrix may have, however few numbers it holds; beyond, as many as bytes of it are in the file.
-SPARSE_COLUMNS = 1 << 16
-WHOLE = 1 << 63
-NOT_FINITE = ("nan", "inf", "-inf")
-SPARSE = ("csr_array", "csr_matrix", "csc_array", "csc_matrix", "coo_array", "coo_matrix")
 
-# The keys of an entry that stands for something JSON does not have, in any order, and the tag of it.
+# The tag of a JSON object that stands for something JSON does not have, by its keys in any order.
 ENTRIES: dict[tuple[str, ...], str] = {
     keys: tag
     for tag, names in {
@@ -69,7 +54,7 @@ PLAIN_TAGS: dict[type, str] = {
 
 
 class Mismatch(Exception):
-    """A file does not hold what is declared; the message says where, what is there and what should be."""
+    """A file does not hold what is declared; the message says where, what it holds and what was expected."""
 
 
 @dataclass(frozen=True)
@@ -78,16 +63,21 @@ class Savable:
 
     Attributes
     ----------
-    where : module and name of the class; looked at when an object of it is made.
-    fields : the kind of every field by name; ``optional`` kinds may be missing.
-    others : the kind of fields that are not named, for classes of other packages; None if there are none.
-    rule : whether sizes fit together, where that is more than being equal; sizes that are not known are 0.
+    where : ``module:class``, imported when an object of it is made.
+    fields : the kind of every field by name; those of ``optional`` kinds may be missing.
+    others : the kind of all other fields, for classes of other packages; None allows none.
+    rule : a further condition on the sizes; unknown sizes are 0.
     """
 
     where: str
     fields: Mapping[str, Kind]
     others: Kind | None = None
     rule: Callable[[Mapping[str, int]], bool] | None = None
+
+    @property
+    def name(self) -> str:
+        """The name of the class."""
+        return self.where.partition(":")[2]
 
     @cached_property
     def required(self) -> frozenset[str]:
@@ -97,21 +87,22 @@ class Savable:
 
 @dataclass
 class FieldSizes:
-    """The sizes that one object and its fields agree on."""
+    """The sizes of one object, on which its fields agree."""
 
     known: dict[str, int] = field(default_factory=dict)
-    least: dict[str, int] = field(default_factory=dict)  # a number in the file needs as much
+    least: dict[str, int] = field(default_factory=dict)  # required by numbers in the file
 
     def be(self, name: str, size: int, where: str) -> None:
-        """Note that a size is this."""
+        """Record a size; an error where it is another one already."""
         if self.known.setdefault(name, size) != size:
             raise Mismatch(f"{where} is made for {size:,} {name}, and others are for {self.known[name]:,}")
 
     def need(self, name: str, size: int) -> None:
-        """Note that a size must be at least this."""
+        """Record that a size must be at least this."""
         self.least[name] = max(size, self.least.get(name, 0))
 
     def check(self, where: str) -> None:
+        """Every size is as large as required."""
         for name, size in self.least.items():
             if name in self.known and size > self.known[name]:
                 raise Mismatch(f"{where} has the number {size - 1:,} where there are {self.known[name]:,} {name}")
@@ -121,7 +112,7 @@ Check = Callable[[Any, str, "Contents", FieldSizes], None]
 
 
 class Contents:
-    """The JSON and the arrays of a file, while they are checked against the table of savable classes."""
+    """The JSON and the arrays of a file, checked against the table of savable classes."""
 
     def __init__(self, table: Mapping[str, Savable], arrays: Mapping[str, np.ndarray]) -> None:
         self.table = table
@@ -133,7 +124,7 @@ class Contents:
         """Raise a Mismatch unless ``value`` is of this kind."""
         tag = PLAIN_TAGS.get(type(value)) or tag_of(value, where)
         check = kind.checks.get(tag)
-        if check is _fine:
+        if check is accept:
             return
         if check is None:
             raise Mismatch(f"{where} is {_shown(tag, value)}; expected {' or '.join(sorted(kind.checks))}")
@@ -159,7 +150,7 @@ class Contents:
         return int(array[()])
 
     def checked_object(self, value: dict[str, Any], where: str) -> tuple[str, FieldSizes]:
-        """The class of an object, whose fields are as declared, and its sizes."""
+        """Check the fields of an object; gives its class and its sizes."""
         number, name, fields = value["object"], value["class"], value["fields"]
         if type(number) is not int or number in self._objects or not isinstance(fields, dict):
             raise Mismatch(f"{where} is not written as an object is")
@@ -175,7 +166,9 @@ class Contents:
                 kind = declared.others
                 if kind is None or not (each.isidentifier() and not each.startswith("__")):
                     raise Mismatch(f"{where}, {name}, has no field {each[:60]!r}")
-            if kind.checks.get(PLAIN_TAGS.get(type(held), "")) is not _fine:  # most fields are plain, and need no place
+            if (
+                kind.checks.get(PLAIN_TAGS.get(type(held), "")) is not accept
+            ):  # most fields are plain: this saves building the path
                 self.check(held, kind, f"{where}.{each}", sizes)
         sizes.check(where)
         if declared.rule is not None and not declared.rule(defaultdict(int, sizes.known)):
@@ -218,367 +211,5 @@ def _shown(tag: str, value: Any) -> str:
     return f"a value of the kind {tag!r}"
 
 
-def may(kind: Kind) -> Kind:
-    """A field that may be missing."""
-    return Kind(kind.checks, optional=True)
-
-
-# ------------------------------------------------------------------ numbers and texts
-
-
-def _fine(value: Any, where: str, contents: Contents, sizes: FieldSizes) -> None:
-    """Nothing more to look at."""
-
-
-def _scalar(kinds: str) -> Check:
-    def check(value: Any, where: str, contents: Contents, sizes: FieldSizes) -> None:
-        array = contents.array(value["scalar"], where)
-        if array.ndim or array.dtype.kind not in kinds:
-            raise Mismatch(f"{where} is an array of {array.dtype} and shape {array.shape}; expected one number")
-
-    return check
-
-
-def _whole(least: int, most: int) -> Kind:
-    def check(value: Any, where: str, contents: Contents, sizes: FieldSizes) -> None:
-        number = contents.whole(value, where)
-        if not least <= number <= most:
-            raise Mismatch(f"{where} is too small or too large; expected {least} to {most}")
-
-    return Kind({"int": check, "scalar": check})
-
-
-def _not_finite(value: Any, where: str, contents: Contents, sizes: FieldSizes) -> None:
-    if value["float"] not in NOT_FINITE:
-        raise Mismatch(f"{where} is not one of {', '.join(NOT_FINITE)}")
-
-
-def _finite(value: Any, where: str, contents: Contents, sizes: FieldSizes) -> None:
-    if isinstance(value, dict):
-        _scalar("iuf")(value, where, contents, sizes)
-        if not np.isfinite(contents.array(value["scalar"], where)):
-            raise Mismatch(f"{where} is not finite")
-    elif not math.isfinite(value):
-        raise Mismatch(f"{where} is not finite")
-
-
-NONE = Kind({"none": _fine})
-BOOL = Kind({"bool": _fine}) | Kind({"scalar": _scalar("b")})
-INT = _whole(-WHOLE, WHOLE)
-FLOAT = Kind({"int": _whole(-WHOLE, WHOLE).checks["int"], "float": _fine, "not finite": _not_finite}) | Kind(
-    {"scalar": _scalar("iuf")}
-)
-FINITE = Kind({"int": _whole(-WHOLE, WHOLE).checks["int"], "float": _finite, "scalar": _finite})
-TEXT = Kind({"text": _fine})
-# Threads to use; below zero as in scikit-learn.
-JOBS = NONE | _whole(-4096, 4096)
-
-
-def count(name: str = "", *, most: int = MOST_ROWS, at_most: str = "") -> Kind:
-    """How many: a whole number that is a size, or no more than a size."""
-
-    def check(value: Any, where: str, contents: Contents, sizes: FieldSizes) -> None:
-        plain.checks["int" if type(value) is int else "scalar"](value, where, contents, sizes)
-        number = contents.whole(value, where)
-        if name:
-            sizes.be(name, number, where)
-        if at_most:
-            sizes.need(at_most, number)
-
-    plain = _whole(0, most)
-    return Kind({"int": check, "scalar": check})
-
-
-# ------------------------------------------------------------------ arrays
-
-
-def _array(kinds: str, sides: str, below: str = "", least: int = 0, *, steps: bool = False) -> Kind:
-    """An array of these kinds of numbers; ``sides`` names its sizes ("rows columns"), with _ for any.
-
-    ``a|b c`` takes arrays of one or of two sides. Every number lies from ``least`` to what ``below`` names, less one.
-    ``steps``: starts of stretches, which begin at 0 and never fall; the last is the size that ``below`` names.
-    """
-    named = {len(one.split()): one.split() for one in sides.split("|")}
-
-    def check(value: Any, where: str, contents: Contents, sizes: FieldSizes) -> None:
-        array = contents.array(value["array"], where)
-        if value.get("order", "C") not in ("C", "F"):
-            raise Mismatch(f"{where} is in no order of memory")
-        if array.dtype.kind not in kinds or array.ndim not in named:
-            raise Mismatch(
-                f"{where} is an array of {array.dtype} with {array.ndim} sides;"
-                f" expected {' or '.join(map(str, named))} sides and one of the kinds {kinds}"
-            )
-        for name, size in zip(named[array.ndim], array.shape, strict=True):
-            _side(name, size, where, sizes)
-        if not below or not array.size:
-            return
-        if array.dtype.kind == "i" and array.min() < least:
-            raise Mismatch(f"{where} holds {int(array.min()):,}; expected {least} or more")
-        if steps:
-            if array[0] != 0 or (np.diff(array) < 0).any():
-                raise Mismatch(f"{where} does not rise from 0")
-            sizes.be(below, int(array[-1]), where)
-        else:
-            sizes.need(below, int(array.max()) + 1)
-
-    return Kind({"array": check})
-
-
-def _side(name: str, size: int, where: str, sizes: FieldSizes) -> None:
-    """One side of an array: ``name``, ``name+1``, a number or _."""
-    if name.isdigit():
-        if size != int(name):
-            raise Mismatch(f"{where} has a side of {size:,}; expected {name}")
-    elif name != "_":
-        name, _, more = name.partition("+")
-        if size < int(more or 0):
-            raise Mismatch(f"{where} has a side of {size:,}; expected {more} or more")
-        sizes.be(name, size - int(more or 0), where)
-
-
-def floats(sides: str) -> Kind:
-    """An array of floating-point numbers."""
-    return _array("f", sides)
-
-
-def ints(sides: str, below: str = "", *, least: int = 0) -> Kind:
-    """An array of whole numbers; with ``below`` they number something: ``least`` to one less than that size."""
-    return _array("iu", sides, below, least)
-
-
-def starts(sides: str, of: str) -> Kind:
-    """Where stretches begin and the last one ends: from 0 to the size ``of``, never falling."""
-    return _array("iu", sides, of, steps=True)
-
-
-def numbers(sides: str) -> Kind:
-    """An array of any numbers."""
-    return _array("biuf", sides)
-
-
-def bools(sides: str) -> Kind:
-    """An array of truth values."""
-    return _array("b", sides)
-
-
-def texts(sides: str) -> Kind:
-    """An array of texts."""
-    return _array("U", sides)
-
-
-def values(side: str) -> Kind:
-    """Labels, ids or names: one array of numbers, texts or dates, or of plain Python values."""
-
-    def check(value: Any, where: str, contents: Contents, sizes: FieldSizes) -> None:
-        _objects(value, where, contents, sizes)
-        if len(value["shape"]) != 1:
-            raise Mismatch(f"{where} has {len(value['shape'])} sides; expected 1")
-        _side(side, value["shape"][0], where, sizes)
-
-    return _array(SAVED_KINDS.replace("c", ""), side) | Kind({"objects": check})
-
-
-def _objects(value: Any, where: str, contents: Contents, sizes: FieldSizes) -> None:
-    """An array of Python values, as many as its shape says."""
-    items, shape = value["objects"], value["shape"]
-    if not isinstance(items, list) or not _is_shape(shape) or math.prod(shape) != len(items):
-        raise Mismatch(f"{where} holds {len(items) if isinstance(items, list) else 'no'} values, not what it says")
-    for item in items:
-        contents.check(item, PLAIN, f"{where}[…]", sizes)
-
-
-def _is_shape(shape: Any) -> bool:
-    return (
-        isinstance(shape, list)
-        and len(shape) <= 8
-        and all(type(side) is int and 0 <= side <= MOST_ROWS for side in shape)
-    )
-
-
-def sparse_matrix(rows: str, columns: str) -> Kind:
-    """A sparse matrix of numbers."""
-
-    def check(value: Any, where: str, contents: Contents, sizes: FieldSizes) -> None:
-        parts, shape = value["sparse"], value["shape"]
-        if value["class"] not in SPARSE or not isinstance(parts, list) or len(parts) != 3:
-            raise Mismatch(f"{where} is not written as a sparse matrix is")
-        data, indices, indptr = (contents.array(part, where) for part in parts)
-        if data.dtype.kind not in "biuf" or indices.dtype.kind != "i" or indptr.dtype.kind != "i":
-            raise Mismatch(f"{where} is a sparse matrix of {data.dtype}")
-        if not _is_shape(shape) or len(shape) != 2 or not data.ndim == indices.ndim == indptr.ndim == 1:
-            raise Mismatch(f"{where} is a sparse matrix of an odd shape")
-        there = data.nbytes + indices.nbytes + indptr.nbytes
-        if len(indptr) != shape[0] + 1 or shape[1] > max(SPARSE_COLUMNS, there):
-            raise Mismatch(f"{where} is a sparse matrix of shape {tuple(shape)}, which {there:,} bytes cannot fill")
-        within = not len(indices) or (indices.min() >= 0 and indices.max() < shape[1])
-        rising = indptr[0] == 0 and (np.diff(indptr) >= 0).all() and indptr[-1] == len(indices) == len(data)
-        if not within or not rising:
-            raise Mismatch(f"{where} is a sparse matrix whose parts do not fit together")
-        _side(rows, shape[0], where, sizes)
-        _side(columns, shape[1], where, sizes)
-
-    return Kind({"sparse": check})
-
-
-def chunks(rows: str, columns: str) -> Kind:
-    """Rows in several arrays, one after the other."""
-
-    def check(value: Any, where: str, contents: Contents, sizes: FieldSizes) -> None:
-        if not value:
-            raise Mismatch(f"{where} is empty")
-        for chunk in value:
-            contents.check(chunk, numbers(f"_ {columns}"), where, sizes)
-        _side(rows, sum(len(contents.array(chunk["array"], where)) for chunk in value), where, sizes)
-
-    return Kind({"list": check})
-
-
-def _random_state(value: Any, where: str, contents: Contents, sizes: FieldSizes) -> None:
-    contents.check(value["random_state"], dict_of(TEXT, PLAIN), where, sizes)
-
-
-RANDOM_STATE = Kind({"random state": _random_state})
-
-
-# ------------------------------------------------------------------ containers
-
-
-def _each(tag: str, kind: Kind, side: str = "_", most: int = -1) -> Kind:
-    def check(value: Any, where: str, contents: Contents, sizes: FieldSizes) -> None:
-        items = value if tag == "list" else value[tag]
-        if not isinstance(items, list):
-            raise Mismatch(f"{where} is a {tag} without a list")
-        if side:
-            _side(side, len(items), where, sizes)
-        for place, item in enumerate(items):
-            contents.check(item, kind, f"{where}[{place}]", sizes)
-
-    return Kind({tag: check})
-
-
-def list_of(kind: Kind, side: str = "_") -> Kind:
-    """A list of things of one kind."""
-    return _each("list", kind, side)
-
-
-def tuple_of(kind: Kind, side: str = "_") -> Kind:
-    """A tuple of things of one kind."""
-    return _each("tuple", kind, side)
-
-
-def members_of(side: str = "_") -> Kind:
-    """How many nearest members of a class are looked at: a tuple of rising numbers."""
-
-    def check(value: Any, where: str, contents: Contents, sizes: FieldSizes) -> None:
-        tuple_of(count(most=1 << 20), side).checks["tuple"](value, where, contents, sizes)
-        rising = [contents.whole(item, where) for item in value["tuple"]]
-        if any(before >= after for before, after in itertools.pairwise(rising)):
-            raise Mismatch(f"{where} does not rise")
-
-    return Kind({"tuple": check})
-
-
-def pair_of(*kinds: Kind) -> Kind:
-    """A tuple of a thing of each kind."""
-
-    def check(value: Any, where: str, contents: Contents, sizes: FieldSizes) -> None:
-        items = value["tuple"]
-        if not isinstance(items, list) or len(items) != len(kinds):
-            raise Mismatch(f"{where} is not a tuple of {len(kinds)}")
-        for kind, item in zip(kinds, items, strict=True):
-            contents.check(item, kind, where, sizes)
-
-    return Kind({"tuple": check})
-
-
-def dict_of(key: Kind, value_kind: Kind) -> Kind:
-    """A dict."""
-
-    def check(value: Any, where: str, contents: Contents, sizes: FieldSizes) -> None:
-        pairs = value["dict"]
-        if not isinstance(pairs, list) or not all(isinstance(pair, list) and len(pair) == 2 for pair in pairs):
-            raise Mismatch(f"{where} is a dict without a list of pairs")
-        for name, held in pairs:
-            contents.check(name, key, f"{where} (a key)", sizes)
-            contents.check(held, value_kind, f"{where}[{name!r:.40}]", sizes)
-
-    return Kind({"dict": check})
-
-
-def _slice(value: Any, where: str, contents: Contents, sizes: FieldSizes) -> None:
-    ends = value["slice"]
-    if not isinstance(ends, list) or len(ends) != 3:
-        raise Mismatch(f"{where} is not a slice")
-    for end in ends:
-        contents.check(end, NONE | INT, where, sizes)
-    if ends[2] == 0:
-        raise Mismatch(f"{where} is a slice of step 0")
-
-
-SLICE = Kind({"slice": _slice})
-
-# What a dict or a set can look up.
-_SCALAR = Kind({"scalar": _scalar(SAVED_KINDS)})
-SIMPLE = NONE | Kind({"bool": _fine, "int": _fine, "float": _fine, "not finite": _not_finite, "text": _fine}) | _SCALAR
-KEY = SIMPLE | tuple_of(SIMPLE)
-
-
-def plain_with(objects: Kind | None = None) -> Kind:
-    """Data of any kind, in containers too; of objects these alone."""
-    found = dict(_PLAIN)
-    kind = Kind(found)
-    found |= {
-        **_each("list", kind).checks,
-        **_each("tuple", kind).checks,
-        **_each("set", KEY).checks,
-        **dict_of(KEY, kind).checks,
-        **({} if objects is None else objects.checks),
-    }
-    return kind
-
-
-_PLAIN = {
-    **SIMPLE.checks,
-    **_array(SAVED_KINDS, "|_|_ _|_ _ _|_ _ _ _").checks,
-    "objects": _objects,
-    **SLICE.checks,
-    **RANDOM_STATE.checks,
-    **sparse_matrix("_", "_").checks,
-}
-# What settings hold.
-PLAIN = plain_with()
-
-
-# ------------------------------------------------------------------ objects
-
-
-def of(classes: str, shared: str = "") -> Kind:
-    """An object of one of these classes; ``shared`` names sizes that are ours, too (``rows:here``: its rows)."""
-    names = frozenset(classes.split())
-    pairs = [(theirs, ours or theirs) for theirs, _, ours in (each.partition(":") for each in shared.split())]
-
-    def share(name: str, theirs: FieldSizes, where: str, sizes: FieldSizes) -> None:
-        if name not in names:
-            raise Mismatch(f"{where} is a {name}; expected {' or '.join(sorted(names))}")
-        for their_name, our_name in pairs:
-            if their_name in theirs.known:
-                sizes.be(our_name, theirs.known[their_name], where)
-            if their_name in theirs.least:
-                sizes.need(our_name, theirs.least[their_name])
-
-    def check(value: Any, where: str, contents: Contents, sizes: FieldSizes) -> None:
-        if value["class"] not in names:
-            raise Mismatch(f"{where} is a {str(value['class'])[:60]}; expected {' or '.join(sorted(names))}")
-        share(*contents.checked_object(value, where), where, sizes)
-
-    def check_again(value: Any, where: str, contents: Contents, sizes: FieldSizes) -> None:
-        share(*contents.object_before(value["again"], where), where, sizes)
-
-    def check_snapshot(value: Any, where: str, contents: Contents, sizes: FieldSizes) -> None:
-        name, theirs = contents.object_before(value["snapshot"], where)
-        if not re.fullmatch(r"\w+Search", name):
-            raise Mismatch(f"{where} is the snapshot of a {name}, which has none")
-        share(name, theirs, where, sizes)
-
-    return Kind({"object": check, "again": check_again, "snapshot": check_snapshot})
+def accept(value: Any, where: str, contents: Contents, sizes: FieldSizes) -> None:
+    """The check of a value whose tag says enough."""

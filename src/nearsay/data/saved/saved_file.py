@@ -1,4 +1,4 @@
-"""The one file format of everything nearsay saves: arrays and JSON, versioned, with checksums, never pickle.
+"""The format of saved files: arrays and JSON, versioned, with checksums, never pickle.
 
 A saved file is an ordinary zip archive without compression::
 
@@ -71,10 +71,10 @@ def save_state(
     *,
     is_plain: bool = False,
 ) -> None:
-    """Write one file that ``open_state`` gives back, all of it or nothing: an older file stays until the new is whole.
+    """Write a file that ``open_state`` reads, completely or not at all: an older file stays until then.
 
     ``header`` holds plain JSON values (numpy scalars become plain ones, tuples
-    become lists; where it ``is_plain``, that is not looked at); ``arrays`` any
+    become lists; where it ``is_plain``, it is not checked); ``arrays`` any
     shape of numbers, texts or dates. Arrays are written block by block, so
     memory-mapped ones need not fit in memory.
 
@@ -94,10 +94,9 @@ def save_state(
 
 
 def open_state(path: str | os.PathLike[str], kind: str, newest: int) -> State:
-    """Read what ``save_state`` wrote, every byte checked, or raise SavedFileError saying what is wrong and what to do.
+    """Read what ``save_state`` wrote, every byte checked; SavedFileError says what is wrong and what to do.
 
-    ``newest`` is the newest version of this kind that the caller understands;
-    the caller looks at ``State.version`` to read older ones.
+    ``newest`` is the newest version of this kind that the caller understands.
     """
     with open(path, "rb") as file:
         _check_is_archive(file, path)
@@ -297,7 +296,7 @@ def _check_readable(contents: dict[str, Any], kind: str, newest: int, path: str 
         raise _Damage(f"{CONTENTS} holds no version")
     if contents["kind"] != kind:
         held = in_one_line(contents["kind"], 60)
-        raise SavedFileError(f"{place} holds a saved {held!r}; a {kind!r} was asked for.")
+        raise SavedFileError(f"{place} holds a saved {held!r}; a {kind!r} was expected.")
     if contents["version"] > newest:
         raise SavedFileError(
             f"{place} holds version {contents['version']} of a saved {kind!r}; this nearsay reads versions up to"
@@ -345,11 +344,11 @@ def _listed_type(listed: Any, member: zipfile.ZipInfo) -> tuple[np.dtype[Any], t
 
 
 def _check_values(array: np.ndarray, member: zipfile.ZipInfo) -> None:
-    """Truth values are 0 or 1, and characters are those there are: numpy relies on both, and looks at neither."""
+    """Booleans are 0 or 1, and characters exist in Unicode: numpy relies on both and checks neither."""
     kind = array.dtype.kind
     if kind not in "bU" or not array.size:
         return
     if kind == "b" and array.view(np.uint8).max() > 1:
-        raise _Damage(f"{member.filename} holds truth values that are neither true nor false")
+        raise _Damage(f"{member.filename} holds booleans that are neither true nor false")
     if kind == "U" and array.reshape(-1).view(np.uint32).max() > LAST_CHARACTER:
         raise _Damage(f"{member.filename} holds characters that do not exist")

@@ -1,14 +1,13 @@
-"""Fitted estimators in files: every object is written down as arrays and JSON, and made again from them, never pickle.
+"""Save and load fitted estimators: objects as arrays and JSON, never pickle.
 
     NeighborClassifier ──► {"object": 0, "class": "NeighborClassifier", "fields": {…}}
       ├ settings               what JSON holds, as it is
       ├ arrays                 {"array": 3} ──► arrays/3.npy
-      └ objects                the same again; what two of them share is written once: {"again": 7}
+      └ objects                the same again; shared ones are written once: {"again": 7}
 
-A file may come from anyone. It names classes by short names of one table (``savable.py``), which says what the fields
-of each may hold; both are checked before a class is imported or an object made. Containers are made of JSON lists
-alone. A class that can do better than to list its attributes says so: ``_to_saved`` gives what is written down, and
-the classmethod ``_from_saved`` makes an object of it.
+A file may come from anyone. It names classes by the names of one table (``savable.py``), which declares the fields of
+each; both are checked before a class is imported or an object made. Containers are JSON lists only. A class that needs
+more than its attributes has ``_to_saved``, which gives the fields to write, and the classmethod ``_from_saved``.
 """
 
 from __future__ import annotations
@@ -23,8 +22,9 @@ from typing import Any
 import numpy as np
 from scipy import sparse
 
+from nearsay.data.saved.field_kinds import of
 from nearsay.data.saved.savable import ROWS_ELSEWHERE, SAVABLE
-from nearsay.data.saved.saved_fields import Contents, FieldSizes, Mismatch, of, tag_of
+from nearsay.data.saved.saved_fields import Contents, FieldSizes, Mismatch, tag_of
 from nearsay.data.saved.saved_file import State, in_one_line, open_state, save_state
 from nearsay.errors import InputError, MissingExtra, SavedFileError
 
@@ -74,13 +74,13 @@ def save(thing: Any, path: str | os.PathLike[str]) -> None:
 def load(path: str | os.PathLike[str], *, expect: str | None = None) -> Any:
     """Read what ``save`` wrote, as the kind of object it was.
 
-    The file may come from anyone: nothing in it is run, no other file is opened and no machine is asked, and it takes
-    memory in proportion to its size. What it answers is as right as who made it.
+    The file may come from anyone: nothing in it is run, no other file or connection is opened, and loading takes
+    memory in proportion to its size.
 
     Parameters
     ----------
     expect : names of classes, optional
-        Refuse a file that holds another object than one of these ("NeighborIndex", "Learned Sight").
+        Refuse a file that holds another object than one of these ("NeighborIndex", "Learned LiveTransform").
     """
     state = open_state(path, KIND, newest=VERSION)
     root = state.header.get("root")
@@ -111,11 +111,11 @@ def _check(root: Any, arrays: Mapping[str, np.ndarray], expect: str | None, wher
 
 
 class _Writer:
-    """Turns objects into JSON values, and puts their arrays aside. What was seen before is only referred to."""
+    """Turns objects into JSON values and arrays. An object that comes again is a reference."""
 
     def __init__(self) -> None:
         self.arrays: dict[str, np.ndarray] = {}
-        self._seen: dict[int, int] = {}
+        self._numbers: dict[int, int] = {}
         self._kept: list[Any] = []  # so that no two objects have the same id
 
     def write(self, value: Any, where: str) -> Any:
@@ -130,20 +130,20 @@ class _Writer:
         if value.dtype == object:
             items = [self.write(item, f"{where}[{place}]") for place, item in enumerate(value.ravel())]
             return {"objects": items, "shape": list(value.shape)}
-        if id(value) not in self._seen:
-            self._seen[id(value)] = len(self.arrays)
+        if id(value) not in self._numbers:
+            self._numbers[id(value)] = len(self.arrays)
             self._kept.append(value)
             self.arrays[str(len(self.arrays))] = value
         # A product of the same numbers in another order of memory may be rounded otherwise.
         by_columns = value.flags.f_contiguous and not value.flags.c_contiguous
-        return {"array": self._seen[id(value)], **({"order": "F"} if by_columns else {})}
+        return {"array": self._numbers[id(value)], **({"order": "F"} if by_columns else {})}
 
     def _object(self, value: Any, where: str) -> dict[str, Any]:
         kind = type(value)
-        if id(value) in self._seen:
-            return {"again": self._seen[id(value)]}
-        if hasattr(kind, "snapshot") and id(vars(value)) in self._seen:
-            return {"snapshot": self._seen[id(vars(value))]}
+        if id(value) in self._numbers:
+            return {"again": self._numbers[id(value)]}
+        if hasattr(kind, "snapshot") and id(vars(value)) in self._numbers:
+            return {"snapshot": self._numbers[id(vars(value))]}
         name = NAMES.get(_name_of(kind))
         if _name_of(kind) in ROWS_ELSEWHERE:
             raise InputError(
@@ -152,21 +152,21 @@ class _Writer:
             )
         if name is None:
             raise InputError(
-                f"{where} is {_told(value)}, which is not data and cannot be saved."
+                f"{where} is {_in_words(value)}, which is not data and cannot be saved."
                 " Save the rows instead, and fit again after reading them."
             )
-        number = self._seen[id(value)] = self._seen[id(vars(value))] = len(self._seen)
+        number = self._numbers[id(value)] = self._numbers[id(vars(value))] = len(self._numbers)
         self._kept.append(value)
         fields = {each: self.write(held, f"{where}.{each}") for each, held in _fields(value).items()}
         return {"object": number, "class": name, "fields": fields}
 
 
 def _fields(value: Any) -> dict[str, Any]:
-    """What is written down of an object."""
+    """The fields of an object to save."""
     kind: Any = type(value)
     if hasattr(kind, "_to_saved"):
         return dict(value._to_saved())
-    return dict(value.__getstate__() if "__getstate__" in _own(kind) else vars(value))
+    return dict(value.__getstate__() if "__getstate__" in _defined_by(kind) else vars(value))
 
 
 def _write_float(writer: _Writer, value: float, where: str) -> Any:
@@ -217,20 +217,20 @@ WRITTEN: list[tuple[Any, Callable[[_Writer, Any, str], Any]]] = [
 
 
 @cache
-def _own(kind: type) -> set[str]:
-    """What a class and its bases define, but for what every object has and what scikit-learn does for pickle."""
+def _defined_by(kind: type) -> set[str]:
+    """The names that a class and its bases in nearsay define."""
     return {name for base in kind.__mro__ if base.__module__.startswith("nearsay") for name in vars(base)}
 
 
 def _name_of(kind: type) -> str:
-    """Where a class is; one of scikit-learn by the public module, which stays."""
+    """``module:class``; of scikit-learn the public module, which does not change."""
     module = kind.__module__
     if module.startswith("sklearn."):
         module = module.partition("._")[0]
     return f"{module}:{kind.__qualname__}"
 
 
-def _told(value: Any) -> str:
+def _in_words(value: Any) -> str:
     if callable(value) and hasattr(value, "__qualname__"):
         return f"the function {value.__qualname__}"
     return f"a {type(value).__module__}.{type(value).__qualname__}"
@@ -240,7 +240,7 @@ def _told(value: Any) -> str:
 
 
 class _Reader:
-    """Makes objects again from what a _Writer wrote, once it has been checked."""
+    """Makes objects from what a _Writer wrote, once it has been checked."""
 
     def __init__(self, state: State) -> None:
         self._arrays = state.arrays
@@ -265,7 +265,7 @@ class _Reader:
             made = kind._from_saved(fields)
         else:
             made = object.__new__(kind)
-            if "__setstate__" in _own(kind):
+            if "__setstate__" in _defined_by(kind):
                 made.__setstate__(fields)
             else:
                 vars(made).update(fields)
@@ -307,6 +307,6 @@ READ: dict[str, Callable[[_Reader, Any], Any]] = {
 
 @cache
 def _class_named(name: str) -> Any:
-    """The class of this name; it has been looked up in the table before."""
+    """The class of this name, which is in the table."""
     module, _, kind = SAVABLE[name].where.partition(":")
     return getattr(import_module(module), kind)

@@ -54,7 +54,7 @@ def map_of(collection: LiveCollection, layout: str = "components") -> np.ndarray
     blocks = _living(collection.store.blocks(), alive)
     points = components(blocks, collection.n_columns, columns, euclidean_form(collection.store.settings))
     if layout == "neighbors" and len(rows) > 2:
-        view = collection.now().views.first
+        view = collection.state().views.first
         search = ExactSearch().fit_checked(view.search.rows_.between(0, len(alive)), view.search.distance_)
         if not alive.all():
             search.remove(np.flatnonzero(~alive))

@@ -29,7 +29,7 @@ class PageCaches:
             alive = row_labels(collection).alive
             return len(alive), hashlib.sha256(alive.tobytes()).digest()
 
-        self.doubts = BackgroundCache(version, lambda: label_doubts(collection.now()))
+        self.doubts = BackgroundCache(version, lambda: label_doubts(collection.state()))
         self.mistakes = BackgroundCache(version, lambda: collection.likely_mistakes(MOST))
         self.duplicates = BackgroundCache(version, lambda: _counted(collection.near_duplicates()))
         self.next = BackgroundCache(version, lambda: collection.label_next(TO_LABEL))

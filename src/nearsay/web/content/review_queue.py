@@ -58,7 +58,7 @@ def to_review(collection: LiveCollection, ids: Sequence[str] | None = None, n: i
         n_waiting, n_done = len(waiting), len(kept) - len(waiting)
     queried = [item["id"] for item in waiting]
     # While nothing votes there are no answers, and what is confirmed here is the first that does.
-    votes = bool(queried) and bool(collection.items.standing().votes.any())
+    votes = bool(queried) and bool(collection.items.voting().votes.any())
     answers = collection.label_items(queried) if votes else [Answer(id) for id in queried]
     lines = [{**review_line(a, item["label"]), "item": item} for item, a in zip(waiting, answers, strict=True)]
     return {"items": least_sure(lines)[:n], "n_waiting": n_waiting, "n_done": n_done}
@@ -139,4 +139,4 @@ def exported(answers: Sequence[Answer], format: str) -> bytes:
 def check_label(collection: LiveCollection, label: str) -> None:
     """Raise InputError where an item of the collection could not have this label."""
     checked_labels([label], 1)
-    collection._check_labels([label])
+    collection.store.check_labels([label])

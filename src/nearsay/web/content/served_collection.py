@@ -19,7 +19,8 @@ import numpy as np
 
 from nearsay.collection.answers import Answer
 from nearsay.collection.ingest.image_description import SETTING, Description
-from nearsay.collection.live import LEARNED, LiveCollection
+from nearsay.collection.live import LiveCollection
+from nearsay.collection.state.state_tracker import LEARNED
 from nearsay.errors import InputError, NearsayError
 from nearsay.taxonomy.taxonomy import Taxonomy
 from nearsay.web.content.batched_questions import QuestionBatcher
@@ -123,10 +124,10 @@ class ServedCollection:
 
         def read() -> None:
             try:
-                state = collection.now()
+                state = collection.state()
                 for row in state.views.live_numbers[:QUESTIONS_TO_WARM_UP]:
                     collection.label(state.views.all_rows()[row][None])
-                    collection.label_items([state.standing.ids[row]])
+                    collection.label_items([state.voting.ids[row]])
             except Exception as error:  # the first query raises it again
                 logging.getLogger("nearsay.web").debug("not read beforehand: %s", error)
             finally:
@@ -161,7 +162,7 @@ class ServedCollection:
         """Labels that an item may get: nodes of the tree, or the labels of other items."""
         if self.taxonomy is not None:
             return sorted(str(node) for node in self.taxonomy.nodes if node != self.taxonomy.root)
-        return sorted(label for label in self.collection.now().standing.classes.tolist() if label)
+        return sorted(label for label in self.collection.state().voting.classes.tolist() if label)
 
     def labels_like(self, text: str, n: int = 20) -> list[str]:
         """Labels that start with a text, then those that contain it, or whose word does; at most ``n``."""
@@ -219,7 +220,7 @@ class ServedCollection:
         return [as_shown(answer) for answer in self.collection.label(np.vstack(queries), **self._options(*options))]
 
     def _options(self, accuracy: float, slider: bool) -> dict[str, Any]:
-        if self.collection.now().hedged is None:
+        if self.collection.state().hedged is None:
             return {}
         return {"accuracy": accuracy, "hedges_at": ACCURACIES if slider else ()}
 

@@ -9,17 +9,18 @@ from __future__ import annotations
 import shutil
 import zipfile
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from pathlib import Path, PurePosixPath
 from typing import Any
 
 import numpy as np
 
 from nearsay.collection.answers import Answer
-from nearsay.collection.indexing import asked_source
-from nearsay.collection.ingest.batches import Problem
+from nearsay.collection.indexing import new_rows, query_source
+from nearsay.collection.ingest.batches import Batch, Problem
 from nearsay.collection.ingest.image_description import Description
-from nearsay.collection.ingest.pictures import small_copy
+from nearsay.collection.ingest.picture_files import small_copy
+from nearsay.collection.labeling import label_batches
 from nearsay.collection.live import LiveCollection
 from nearsay.collection.store.files.durable_files import storage_errors, sync_folder
 from nearsay.collection.store.files.folder import UPLOADS
@@ -172,39 +173,29 @@ def read_rows(collection: LiveCollection, path: Path) -> Upload:
     if ending == ".npz":
         _check_unpacked(path)
     try:
-        source = asked_source(collection, path)
+        source = query_source(collection, path)
         if source.of_pictures:
             raise InputError(f"{path.name} has no column of numbers.")
         if len(source) > MOST_ROWS:
             raise InputError(f"{path.name} has {len(source):,} rows; at most {MOST_ROWS:,} are accepted at once.")
-        batches = list(source)
+        rows = new_rows(collection, path, source)
     except (InputError, SavedFileError) as error:  # a damaged file is the sender's, not one of the collection
         raise InputError(str(error).replace(f"{path.parent}/", "")) from None
-    known, problems = collection.items.row_of, list(source.problems)
-    ids: list[str] = []
-    parts: list[np.ndarray] = []
-    for batch in batches:
-        left_out = collection.unfit(batch.X) | {
-            place: "the collection has this id already" for place, id in enumerate(batch.ids) if id in known
-        }
-        problems += [
-            Problem(batch.rows[place], batch.ids[place], reason, source=source.name)
-            for place, reason in left_out.items()
-        ]
-        new = [place for place in range(len(batch)) if place not in left_out]
-        ids += [batch.ids[place] for place in new]
-        parts.append(batch.X[new])
-    X = np.concatenate(parts) if parts else np.empty((0, collection.n_columns), np.float32)
-    return Upload(ids, X, sorted(problems, key=lambda problem: problem.row))
+    X = rows.X if len(rows) else np.empty((0, collection.n_columns), np.float32)
+    return Upload(rows.ids, X, source.problems)
 
 
 def answer_upload(collection: LiveCollection, upload: Upload, on_progress: Progress | None = None) -> None:
     """Answer each item."""
-    for part in row_blocks(len(upload.ids), size=ANSWERED_AT_ONCE):
-        upload.answers += collection.label(upload.X[part], ids=upload.ids[part])
+    paths = [{"path": upload.names[id]} if id in upload.names else {} for id in upload.ids]
+    batches = (
+        Batch([], upload.ids[part], upload.X[part], [], [], paths[part])
+        for part in row_blocks(len(upload.ids), size=ANSWERED_AT_ONCE)
+    )
+    for answers in label_batches(collection, batches):
+        upload.answers += answers
         if on_progress is not None:
-            on_progress(part.stop, len(upload.ids))
-    upload.answers = [replace(answer, path=upload.names.get(str(answer.id))) for answer in upload.answers]
+            on_progress(len(upload.answers), len(upload.ids))
 
 
 def keep_upload(collection: LiveCollection, upload: Upload, who: str = "") -> int | None:

@@ -13,7 +13,7 @@ from starlette.datastructures import UploadFile
 from starlette.requests import Request
 from starlette.responses import RedirectResponse, Response
 
-from nearsay.collection.ingest.pictures import picture_path, small_copy
+from nearsay.collection.ingest.picture_files import picture_path, small_copy
 from nearsay.collection.state.live_views import checked_queries
 from nearsay.errors import InputError
 from nearsay.web.content.drawings import spark, tree_drawing

@@ -1,4 +1,4 @@
-"""Files that are on the disk when a function returns: written and synced, and the folder that names them too.
+"""Durable files: written, synced, and named in a synced folder when a function returns.
 
 A name in a folder is data of the folder. A file that was synced while its
 folder was not can be gone after a power cut, so every new file needs both.
@@ -81,7 +81,7 @@ def write_array(folder: Folder, name: str, parts: list[np.ndarray]) -> str:
 
 
 def npy_header(shape: tuple[int, int]) -> bytes:
-    """What stands before the float32 rows of an ``.npy`` file; rows start at a multiple of 64 bytes."""
+    """The header of an ``.npy`` file of float32 rows, which start at a multiple of 64 bytes."""
     text = f"{{'descr': '<f4', 'fortran_order': False, 'shape': ({shape[0]}, {shape[1]}), }}"
     length = -(-(10 + len(text) + 1) // 64) * 64 - 10
     return b"\x93NUMPY\x01\x00" + length.to_bytes(2, "little") + (text.ljust(length - 1) + "\n").encode()
@@ -116,7 +116,7 @@ def copy_file(folder: Folder, name: str, target: Path) -> str:
 
 def sync_tree(folder: Path) -> dict[str, str]:
     """Sync every file and folder below ``folder``, and itself; returns the SHA-256 of every file by its path within."""
-    found: dict[str, str] = {}
+    checksums: dict[str, str] = {}
     for path in sorted(folder.rglob("*")):
         if path.is_dir() and not path.is_symlink():
             sync_folder(path)
@@ -127,9 +127,9 @@ def sync_tree(folder: Path) -> dict[str, str]:
                 sync_file(descriptor)
             finally:
                 os.close(descriptor)
-            found[path.relative_to(folder).as_posix()] = checksum(path)
+            checksums[path.relative_to(folder).as_posix()] = checksum(path)
     sync_folder(folder)
-    return found
+    return checksums
 
 
 def _write_all(file: Any, data: memoryview) -> None:

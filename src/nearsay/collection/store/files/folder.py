@@ -1,4 +1,4 @@
-"""The only way to the files of a collection: an open folder, and names that this program writes.
+"""Access to the files of a collection: an open folder, and only names that this program writes.
 
     Folder.open(path) ──► descriptor of the folder ──► a name of the table ──► no link ──► a plain file with one name
                                                        else: left alone        else: StorageError
@@ -8,8 +8,8 @@ a file elsewhere; a second name (a hard link) does the same, and opening a pipe 
 relative to the folder's descriptor and without following links, and only plain files with one name and real folders
 are used. Whatever has a name that is not in the table is never opened, and never removed.
 
-Where the system has no such descriptors (Windows) the same is looked at by path, before and after opening. SQLite and
-``saved_objects`` open files by path too: they are given one that was looked at just before (``path_of``). That stops
+Where the system has no such descriptors (Windows) the same is checked by path, before and after opening. SQLite and
+``saved_objects`` open files by path too: they are given one that was checked just before (``path_of``). That stops
 whatever came with the folder; it does not stop somebody who may write to the folder and changes it at that very moment,
 against whom nothing here protects (they could write to the collection itself).
 """
@@ -29,7 +29,7 @@ from nearsay.errors import StorageError
 
 DATABASE, LOCK, CACHE = "collection.sqlite", "writer.lock", "described.sqlite"
 SHARDS, KEPT, UPLOADS = FOLDERS = "shards", "kept", "pictures"
-# What SQLite writes beside a database. A journal is none of ours: a collection has a write-ahead log instead.
+# Files that SQLite writes next to a database. A journal is not ours: a collection has a write-ahead log instead.
 LOG, LOG_INDEX, JOURNAL = "-wal", "-shm", "-journal"
 
 WORD = r"\w[\w.-]{0,63}"
@@ -43,7 +43,7 @@ NAMES = {
 }
 LARGE = 1 << 30  # bytes; below that a file of holes does no harm
 DEEPEST = 8  # folders below one of ``kept``
-# Without these a name is looked at by path instead.
+# Without these a name is checked by path instead.
 BY_DESCRIPTOR = {os.open, os.stat, os.mkdir, os.unlink, os.rmdir} <= os.supports_dir_fd and hasattr(os, "O_NOFOLLOW")
 # Pipes and devices must not make anybody wait before they are refused.
 NOFOLLOW = getattr(os, "O_NOFOLLOW", 0)
@@ -71,7 +71,7 @@ class Folder:
 
     @classmethod
     def open(cls, path: Path) -> Folder:
-        """The folder of a collection. Its own path may lead over links: whoever gives it knows where they lead."""
+        """The folder of a collection. Its own path may contain links: the caller knows where they lead."""
         return cls(path, "", os.open(path, FOLDER_FLAGS & ~NOFOLLOW) if BY_DESCRIPTOR else None)
 
     def close(self) -> None:
@@ -90,7 +90,7 @@ class Folder:
     # ------------------------------------------------------------ looking
 
     def stat(self, name: str) -> os.stat_result | None:
-        """What stands under a name, without following links; None where there is nothing."""
+        """The entry of a name, without following links; None where there is none."""
         if not isinstance(name, str) or self._ours(name) is None:
             raise StorageError(
                 f"The collection names a file {name!r} in {self.path}, which no version of nearsay writes."
@@ -103,11 +103,11 @@ class Folder:
 
     def file(self, name: str) -> os.stat_result | None:
         """A plain file; None where there is none, and ``StorageError`` where there is anything else."""
-        found = self.stat(name)
-        fault = None if found is None else _fault_of_file(found)
+        entry = self.stat(name)
+        fault = None if entry is None else _fault_of_file(entry)
         if fault is not None:
             raise StorageError(f"{self.path / name} is {fault}. {ADVICE}")
-        return found
+        return entry
 
     def path_of(self, name: str) -> Path:
         """The path of a plain file, or of one that is not there yet, for what takes paths alone."""
@@ -116,14 +116,14 @@ class Folder:
 
     def names(self) -> list[str]:
         """Plain files and folders with names that this program writes, in order; all else is left alone."""
-        return [name for name, found in self._entries() if self._ours(name) and self._fault(name, found) is None]
+        return [name for name, entry in self._entries() if self._ours(name) and self._fault(name, entry) is None]
 
     def faults(self) -> list[str]:
         """Entries with names that this program writes, but that it never made: links, pipes, second names."""
         return [
-            f"{self.path / name} is {self._fault(name, found)}. {ADVICE}"
-            for name, found in self._entries()
-            if self._ours(name) and self._fault(name, found) is not None
+            f"{self.path / name} is {self._fault(name, entry)}. {ADVICE}"
+            for name, entry in self._entries()
+            if self._ours(name) and self._fault(name, entry) is not None
         ]
 
     def strangers(self) -> list[Path]:
@@ -132,11 +132,11 @@ class Folder:
 
     def n_bytes(self, name: str) -> int:
         """The size of a file, or of all files in a folder."""
-        found = self.stat(name)
-        if found is None or self._fault(name, found) is not None:
+        entry = self.stat(name)
+        if entry is None or self._fault(name, entry) is not None:
             return 0
-        if not stat.S_ISDIR(found.st_mode):
-            return found.st_size
+        if not stat.S_ISDIR(entry.st_mode):
+            return entry.st_size
         folder = self.folder(name)
         return 0 if folder is None else sum(map(folder.n_bytes, folder.names()))
 
@@ -147,13 +147,13 @@ class Folder:
         known = self._folders.get(name)
         if known is not None:
             return known
-        found = self.stat(name)
-        if found is None:
+        entry = self.stat(name)
+        if entry is None:
             if not make:
                 return None
             os.mkdir(self._at(name), dir_fd=self._descriptor)
-        elif not stat.S_ISDIR(found.st_mode) or _is_link(found):
-            raise StorageError(f"{self.path / name} is {_fault_of_file(found) or 'a file'}, and no folder. {ADVICE}")
+        elif not stat.S_ISDIR(entry.st_mode) or _is_link(entry):
+            raise StorageError(f"{self.path / name} is {_fault_of_file(entry) or 'a file'}, and no folder. {ADVICE}")
         if self._depth > DEEPEST:
             raise StorageError(f"{self.path / name} lies deeper than {DEEPEST} folders. {ADVICE}")
         within = name if not self._within else f"{KEPT}/*"
@@ -169,7 +169,7 @@ class Folder:
         return folder
 
     def descriptor_of(self, name: str, flags: int = os.O_RDONLY) -> int:
-        """Open a plain file; whoever asks closes the descriptor."""
+        """Open a plain file; the caller closes the descriptor."""
         before = self.file(name)
         if before is None and not flags & os.O_CREAT:
             raise FileNotFoundError(errno.ENOENT, os.strerror(errno.ENOENT), str(self.path / name))
@@ -189,10 +189,10 @@ class Folder:
 
     def remove(self, name: str) -> None:
         """Remove a file, or a folder with what this program can have put into it; anything else stays where it is."""
-        found = self.stat(name)
-        if found is None or self._fault(name, found) is not None:
+        entry = self.stat(name)
+        if entry is None or self._fault(name, entry) is not None:
             return
-        if not stat.S_ISDIR(found.st_mode):
+        if not stat.S_ISDIR(entry.st_mode):
             os.unlink(self._at(name), dir_fd=self._descriptor)
             return
         folder = self.folder(name)
@@ -210,15 +210,15 @@ class Folder:
 
     # ------------------------------------------------------------ is it still the same?
 
-    def watch(self, name: str, found: os.stat_result | None = None) -> bool:
+    def watch(self, name: str, entry: os.stat_result | None = None) -> bool:
         """From now on ``check_watched`` asks whether this file is still the one under its name; False without one.
 
-        ``found`` is what whoever opened the file has seen of it.
+        ``entry`` is the status of the file as it was opened.
         """
-        found = found or self.file(name)
-        if found is not None:
-            self._watched[name] = _identity(found)
-        return found is not None
+        entry = entry or self.file(name)
+        if entry is not None:
+            self._watched[name] = _identity(entry)
+        return entry is not None
 
     def watches(self, name: str) -> bool:
         """Whether ``check_watched`` asks about this file."""
@@ -246,40 +246,40 @@ class Folder:
     def _at(self, name: str) -> str | Path:
         return self.path / name if self._descriptor is None else name
 
-    def _fault(self, name: str, found: os.stat_result) -> str | None:
+    def _fault(self, name: str, entry: os.stat_result) -> str | None:
         """Why an entry with a name of ours is not what this program puts there; None where it is."""
-        a_folder = stat.S_ISDIR(found.st_mode) and not _is_link(found)
+        a_folder = stat.S_ISDIR(entry.st_mode) and not _is_link(entry)
         if not self._within:
             may_be_folder, may_be_file = name in FOLDERS, name not in FOLDERS
         else:
             may_be_folder, may_be_file = self._within not in (SHARDS, UPLOADS), self._within != KEPT
         if a_folder:
             return None if may_be_folder else "a folder"
-        return _fault_of_file(found) or (None if may_be_file else "a file, and no folder")
+        return _fault_of_file(entry) or (None if may_be_file else "a file, and no folder")
 
     def _entries(self) -> list[tuple[str, os.stat_result]]:
-        with os.scandir(self.path if self._descriptor is None else self._descriptor) as found:
-            return sorted((entry.name, entry.stat(follow_symlinks=False)) for entry in found)
+        with os.scandir(self.path if self._descriptor is None else self._descriptor) as entries:
+            return sorted((entry.name, entry.stat(follow_symlinks=False)) for entry in entries)
 
 
-def _identity(found: os.stat_result) -> tuple[int, int]:
-    return found.st_dev, found.st_ino
+def _identity(entry: os.stat_result) -> tuple[int, int]:
+    return entry.st_dev, entry.st_ino
 
 
-def _is_link(found: os.stat_result) -> bool:
-    """A link, or what Windows has beside them: a junction, a mount point."""
-    return stat.S_ISLNK(found.st_mode) or bool(getattr(found, "st_reparse_tag", 0))
+def _is_link(entry: os.stat_result) -> bool:
+    """A link; on Windows also a junction or a mount point."""
+    return stat.S_ISLNK(entry.st_mode) or bool(getattr(entry, "st_reparse_tag", 0))
 
 
-def _fault_of_file(found: os.stat_result) -> str | None:
-    if _is_link(found):
+def _fault_of_file(entry: os.stat_result) -> str | None:
+    if _is_link(entry):
         return "a link"
-    if stat.S_ISDIR(found.st_mode):
+    if stat.S_ISDIR(entry.st_mode):
         return "a folder"
-    if not stat.S_ISREG(found.st_mode):
+    if not stat.S_ISREG(entry.st_mode):
         return "no plain file (a pipe, a socket or a device)"
-    if found.st_nlink > 1:
-        return f"a file with {found.st_nlink} names (hard links)"
+    if entry.st_nlink > 1:
+        return f"a file with {entry.st_nlink} names (hard links)"
     # A file of holes takes no room until it is read or copied. Disks that compress hold less than a file's size, too.
-    hollow = found.st_size > LARGE and getattr(found, "st_blocks", found.st_size) * 512 * 1000 < found.st_size
-    return f"a file of {found.st_size:,} bytes that holds next to nothing" if hollow else None
+    hollow = entry.st_size > LARGE and getattr(entry, "st_blocks", entry.st_size) * 512 * 1000 < entry.st_size
+    return f"a file of {entry.st_size:,} bytes that holds next to nothing" if hollow else None

@@ -1,10 +1,10 @@
-"""SQLite files that may come from a stranger: what is set before anything in them is read.
+"""Opening SQLite files that may come from a stranger.
 
-    connect ──► no trust in the schema, limits, a handler that hears Ctrl-C ──► the schema is ours, word by word ──► use
+    connect ──► untrusted schema, limits, a handler for Ctrl-C ──► the schema is ours, word by word ──► use
 
-Tables could be views that never end, or triggers that run with each change, so nothing is asked of them before all that
-the file defines is found to be what this program makes. SQLite does not look at signals while it works. Every so many
-of its steps it asks here, where Python does, and ``stopping`` too.
+Tables could be endless views, or triggers that run with each change, so nothing is queried before the schema is found
+to be ours. SQLite does not handle signals while it works: every so many steps it calls back here, where Python does,
+and where cancellation is checked.
 """
 
 from __future__ import annotations
@@ -76,12 +76,12 @@ def _is_to_stop() -> int:
 def check_schema(connection: sqlite3.Connection, script: str, file: Path) -> None:
     """Refuse a file that defines anything but what this script does."""
     try:
-        found, made = connection.execute(DEFINED).fetchall(), _schema_of(script)
+        stored, made = connection.execute(DEFINED).fetchall(), _schema_of(script)
     except UnicodeDecodeError as error:
         raise StorageError(f"{file}: the names of its tables are no text. Restore it from a backup.") from error
-    if found == made:
+    if stored == made:
         return
-    defined, expected = _in_words(found), _in_words(made)  # in another order, or spaced otherwise
+    defined, expected = _in_words(stored), _in_words(made)  # in another order, or spaced otherwise
     if len(defined) != len(expected) or set(defined) != set(expected):
         changed = sorted({name for _, name, *_ in set(defined) ^ set(expected)})
         raise StorageError(

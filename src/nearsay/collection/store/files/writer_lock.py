@@ -1,8 +1,8 @@
-"""One writer at a time: a lock of the operating system, and a word on who holds it.
+"""The writer lock: one writer at a time, by a lock of the operating system.
 
-The system gives the lock back when a process ends, however it ends, so a crash
-never leaves a collection locked. What stands in the file is for people: it is
-read only where the lock is taken.
+The system releases the lock when a process ends, however it ends, so a crash
+never leaves a collection locked. The text in the file names the holder; it is
+read only to report that the lock is taken.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ from nearsay.errors import CollectionBusy, StorageError
 NAME = LOCK
 # Windows locks bytes, and nobody else may read those: one far behind the text is taken.
 LOCKED_BYTE = 1 << 20
-# The text is shorter; whatever is longer was not written here.
+# Longer texts were not written here.
 LONGEST_TEXT = 4096
 
 
@@ -51,14 +51,14 @@ class WriterLock:
     def _write_holder(self) -> None:
         since = datetime.now(UTC).isoformat(timespec="seconds")
         text = json.dumps({"pid": os.getpid(), "host": socket.gethostname(), "since": since}).encode()
-        # On a full disk the lock holds all the same; only the word on who has it is missing.
+        # On a full disk the lock holds all the same; only the name of its holder is missing.
         with suppress(OSError):
             os.ftruncate(self._descriptor, 0)
             os.lseek(self._descriptor, 0, os.SEEK_SET)
             os.write(self._descriptor, text)
 
     def release(self) -> None:
-        """Let the next writer in; a second time does nothing."""
+        """Release the lock; a second call does nothing."""
         if self._descriptor >= 0:
             with suppress(OSError):
                 os.ftruncate(self._descriptor, 0)
@@ -82,10 +82,10 @@ def _taken(descriptor: int) -> int | None:
 
 
 def holder_of(folder: Folder) -> str | None:
-    """Who has the collection open for writing, in words; None where nobody has.
+    """The process that has the collection open for writing, in words; None without one.
 
-    The lock itself is not touched, since a writer that comes at that moment would be refused: what a writer wrote
-    down is believed unless its process is gone.
+    The lock itself is not tried, since a writer that starts at that moment would be refused: the text in the file is
+    believed unless its process is gone.
     """
     holder = _holder_in(folder)
     if holder is None or (holder["host"] == socket.gethostname() and not _runs(holder["pid"])):
@@ -94,7 +94,7 @@ def holder_of(folder: Folder) -> str | None:
 
 
 def _holder_in(folder: Folder) -> dict[str, Any] | None:
-    """What the one who has the lock wrote down; None where that is nothing: it is emptied when a writer closes."""
+    """The holder that the file names; None where it is empty, as it is after a writer closes."""
     try:
         with folder.reading(NAME) as file:
             holder = json.loads(file.read(LONGEST_TEXT))

@@ -1,0 +1,89 @@
+"""Label the items of a source: read it in batches, answer, and write the answers or add the items."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass, field, replace
+from pathlib import Path
+from typing import Any
+
+from nearsay.collection.answers import Answer
+from nearsay.collection.export.answer_exports import Exported, export_answers
+from nearsay.collection.indexing import new_rows, query_source
+from nearsay.collection.ingest.batches import Batch, Problem
+from nearsay.collection.live import LiveCollection
+
+
+@dataclass(frozen=True)
+class LabeledSource:
+    """The answers about a source.
+
+    Attributes
+    ----------
+    answers : one for each row that could be used.
+    problems : the rows that were left out.
+    exported : the files that were written, and answers that could not be.
+    """
+
+    answers: list[Answer]
+    problems: list[Problem]
+    exported: Exported = field(default_factory=lambda: Exported([]))
+
+
+def label_source(
+    collection: LiveCollection,
+    src: str | os.PathLike[str],
+    out: str | os.PathLike[str] | None = None,
+    *,
+    accuracy: float | None = None,
+    n_keywords: int = 5,
+    format: str | None = None,
+    overwrite: bool = False,
+    beside_pictures: bool = False,
+    add: bool = False,
+    who: str = "",
+    **reading: Any,
+) -> LabeledSource:
+    """Answer about every row of a table, of arrays or of a folder of pictures.
+
+    Parameters
+    ----------
+    src : as in ``read_source``; its rows are described as the items of the collection were.
+    out, format, overwrite, beside_pictures : where to write the answers, as in ``export_answers``; optional.
+    accuracy, n_keywords : as in ``LiveCollection.label``.
+    add : whether to add the rows, in one event, with labels that wait to be confirmed.
+    who : author recorded in the history.
+    reading : further arguments of ``read_source``.
+    """
+    source = query_source(collection, src, **reading)
+    batches: Iterable[Batch] = source
+    if add:
+        batches = [new_rows(collection, src, source, strict=bool(reading.get("strict")))]
+    answers: list[Answer] = []
+    for some in label_batches(collection, batches, accuracy=accuracy, n_keywords=n_keywords):
+        answers += some
+    labeled = LabeledSource(answers, source.problems)
+    if out is not None or beside_pictures:
+        src = Path(src)
+        exported = export_answers(
+            answers, out, format=format, overwrite=overwrite, beside_pictures=beside_pictures,
+            pictures=src if src.is_dir() else src.parent,
+        )  # fmt: skip
+        labeled = replace(labeled, exported=exported)
+    for rows in batches if add and answers else ():
+        words = [[keyword.word for keyword in answer.keywords] or None for answer in answers]
+        labels = [answer.label for answer in answers]
+        collection.add(rows.ids, rows.X, labels, words, details=rows.details, by="machine", who=who)
+    return labeled
+
+
+def label_batches(
+    collection: LiveCollection, batches: Iterable[Batch], *, accuracy: float | None = None, n_keywords: int = 5
+) -> Iterator[list[Answer]]:
+    """The answers about each batch, with the paths of pictures."""
+    for batch in batches:
+        if len(batch):
+            answers = collection.label(batch.X, accuracy=accuracy, n_keywords=n_keywords, ids=batch.ids)
+            paths = (details.get("path") for details in batch.details)
+            yield [replace(answer, path=path) for answer, path in zip(answers, paths, strict=True)]

@@ -1,0 +1,1 @@
+"""Readers and writers of tables: text (csv, tsv), parquet, and numpy arrays."""
