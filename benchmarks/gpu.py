@@ -1,4 +1,4 @@
-"""Exact search on a graphics card: ours beside torch's product and topk, each with its two floors and an audit.
+"""Exact search on a GPU: ours beside torch's product and topk, each with its two floors and an audit.
 
     python -m benchmarks.gpu              the table
     python -m benchmarks.gpu --steps      how long each step takes, with the sizes of kernels that are fastest here
@@ -6,7 +6,7 @@
     python -m benchmarks.gpu --hard       those among hard rows alone: heavy tails, duplicates, zeros, extreme scales
     python -m benchmarks.gpu --sizes      the time against the number of rows
     python -m benchmarks.gpu --classes    the search by class, step by step, and class probabilities
-    python -m benchmarks.gpu --learning   a learned metric, its impostors listed on the card
+    python -m benchmarks.gpu --learning   a learned metric, its impostors listed on the GPU
 
 Times are medians of ten by CUDA events, after a warm-up, with other queries each time. A query counts as wrong where a
 row, its place or one bit of its distance differs from the double loop's.
@@ -48,9 +48,9 @@ from nearsay.neighbors import neighbor_search
 from nearsay.neighbors.index import NeighborIndex
 from nearsay.search.exact import ExactSearch
 from nearsay.search.gpu import blocks as gpu_blocks
-from nearsay.search.gpu.collection import DeviceCollection
+from nearsay.search.gpu.collection import GpuCollection
 from nearsay.search.gpu.gpu_search import GpuSearch
-from nearsay.search.gpu.rows import bytes_on_card
+from nearsay.search.gpu.rows import gpu_bytes
 
 # (rows, columns, queries, neighbors, kind)
 CASES = [
@@ -76,7 +76,7 @@ TINY_CASES = [(2000, 16, 40, 5, "normal"), (1500, 20, 30, 5, "clustered")]
 Search = Callable[[Any], tuple[Any, Any]]
 
 
-def ours(collection: DeviceCollection, k: int) -> Search:
+def ours(collection: GpuCollection, k: int) -> Search:
     def search(Q: Any) -> tuple[Any, Any]:
         found = collection.nearest(Q, np.empty(0, np.int64), k)
         return found.numbers, found.distances
@@ -111,13 +111,13 @@ def flashlib(X: Any, k: int) -> Search | None:
 
     try:
         search(X[:256])
-    except Exception as error:  # nothing of ours: it may not know this card or this many neighbors
+    except Exception as error:  # nothing of ours: it may not know this GPU or this many neighbors
         print(f"FlashLib: {type(error).__name__} {str(error)[:80]}", flush=True)
         return None
     return search
 
 
-def rivals_of(torch: Any, X: Any, collection: DeviceCollection, k: int) -> dict[str, Search]:
+def rivals_of(torch: Any, X: Any, collection: GpuCollection, k: int) -> dict[str, Search]:
     rivals = {
         "ours": ours(collection, k),
         "torch float32 + topk": torch_topk(torch, X, k, tf32=False),
@@ -241,9 +241,9 @@ def audit(torch: Any, device: str, tiny: bool) -> Rows:
         k = (10, 1, 37)[number % 3]
         X, Q = (made_up(torch, kind, many, d, seed, device) for many, seed in ((n, 1), (n_queries, 2)))
         Q[::5] = X[: len(Q[::5])]  # a fifth of the queries are rows
-        too_few = bytes_on_card(X.cpu().numpy()) // 2 if "blocks" in kind else sys.maxsize
+        too_few = gpu_bytes(X.cpu().numpy()) // 2 if "blocks" in kind else sys.maxsize
         with patch.object(gpu_blocks, "free_bytes", return_value=too_few), warnings.catch_warnings():
-            warnings.simplefilter("ignore")  # that rows pass over the card in blocks
+            warnings.simplefilter("ignore")  # that rows pass over the GPU in blocks
             search, collection = fitted(X, device)
         open_still = collection.nearest(Q, np.empty(0, np.int64), k).undecided.nonzero()[:, 0]
         whole = neighbor_search.nearest(search, Q.cpu().numpy(), k)
@@ -276,11 +276,11 @@ def hard(torch: Any, device: str, tiny: bool, n: int = 200_000, n_queries: int =
     """Queries among hard rows, for every number of neighbors in turn, against the double loop."""
     lines: Rows = []
     n, d, n_queries = (400, 5, 12) if tiny else (n, 20, n_queries)
-    for number, family in enumerate(list(FAMILIES)[::8] if tiny else FAMILIES):  # tests try all, without a card
+    for number, family in enumerate(list(FAMILIES)[::8] if tiny else FAMILIES):  # tests try all, without a GPU
         k, dtype = min(NEIGHBORS[number % (len(NEIGHBORS) - 1)], n), DTYPES[number % 2]
         X, Q = rows_and_queries(family, dtype, n, d, n_queries, np.random.default_rng(number))
         search = GpuSearch(device=device).fit(X)
-        open_still = search.on_device().nearest(torch.from_numpy(Q).to(device), neighbor_search.NOBODY, k).undecided
+        open_still = search.on_gpu().nearest(torch.from_numpy(Q).to(device), neighbor_search.NOBODY, k).undecided
         start = time.perf_counter()
         whole = neighbor_search.nearest(search, Q, k)
         taken = time.perf_counter() - start
@@ -322,7 +322,7 @@ def unlike_the_cpu(torch: Any, device: str, tiny: bool, metric: Any, dtype: str,
 
 def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--tiny", action="store_true", help="sizes that only show that it works, without a card too")
+    parser.add_argument("--tiny", action="store_true", help="sizes that only show that it works, without a GPU too")
     parser.add_argument("--steps", action="store_true", help="the time of each step")
     parser.add_argument("--audit", action="store_true", help="100,000 queries against a double loop in float64")
     parser.add_argument("--hard", action="store_true", help="100,000 queries among hard rows")
@@ -340,7 +340,7 @@ def main() -> int:
 
     device = "cuda" if torch.cuda.is_available() else "cpu"
     if device == "cpu" and not given.tiny:
-        print("No card that CUDA can use: nothing measured. --tiny takes the same steps on the CPU.")
+        print("No GPU that CUDA can use: nothing measured. --tiny takes the same steps on the CPU.")
         return 0
     if given.cases is not None:
         CASES[:] = [CASES[number] for number in given.cases]

@@ -1,10 +1,11 @@
-"""Classes on a graphics card: the search by class, its steps, and class probabilities, beside the search for rows.
+"""Classes on a GPU: the search by class, its steps, and class probabilities, beside the search for rows.
 
 ``python -m benchmarks.gpu --classes`` prints it. An audit compares order, means and bits with the processor's.
 """
 
 from __future__ import annotations
 
+import copy
 import time
 from collections.abc import Callable
 from dataclasses import replace
@@ -22,7 +23,7 @@ from nearsay.neighbors.index import NeighborIndex
 from nearsay.neighbors.table import NeighborTable
 from nearsay.search.exact import ExactSearch
 from nearsay.search.gpu.class_triton import KernelSizes, TritonClassSteps
-from nearsay.search.gpu.classes import DeviceClasses, nearest_classes
+from nearsay.search.gpu.classes import GpuRowsByClass, nearest_classes
 from nearsay.search.gpu.gpu_search import GpuSearch
 
 # What the pooled posterior asks for: means of so many nearest members, of the 16 nearest classes.
@@ -49,7 +50,7 @@ def measured(torch: Any, device: str, tiny: bool, kind: str) -> dict[str, Any]:
     labels = np.random.default_rng(0).integers(0, n_classes, size=n)
     line: dict[str, Any] = {"rows": f"{n}×{d} {kind}", "queries": n_queries, "classes": n_classes}
     index, on_cpu = (NeighborIndex(search=way()).fit(X) for way in (partial(GpuSearch, device=device), ExactSearch))
-    line |= on_the_card(torch, device, index.search_, Q, labels, n_classes, members)
+    line |= on_gpu_alone(torch, device, index.search_, Q, labels, n_classes, members)
     print(line, flush=True)
     labeled = index.with_labels(labels, n_classes)
     line["nearest rows, numpy, ms"] = wall_milliseconds(lambda run: index.query(Q, 10), device, 5)
@@ -66,28 +67,30 @@ def measured(torch: Any, device: str, tiny: bool, kind: str) -> dict[str, Any]:
     return line
 
 
-def on_the_card(
+def on_gpu_alone(
     torch: Any, device: str, search: Any, Q: np.ndarray, labels: np.ndarray, n_classes: int, members: tuple[int, ...]
 ) -> dict[str, Any]:
-    """Milliseconds of the search for rows, of that by class, and of its steps; queries and results stay there."""
-    collection = search.on_device()
+    """Milliseconds of the search for rows, of that by class, and of its steps; queries and results stay on the GPU."""
+    collection = search.on_gpu()
     asked = torch.from_numpy(Q).to(device)
 
     def timed(work: Callable[[], object]) -> float:
         return round(milliseconds(torch, lambda run: work(), device, 5), 3)
 
-    def all_of_it(there: DeviceClasses, members: tuple[int, ...]) -> None:
-        for _ in there.found(asked, neighbor_search.NOBODY, 10, members, NEAR):
+    def all_of_it(there: GpuRowsByClass, members: tuple[int, ...]) -> None:
+        for _ in there.results(asked, neighbor_search.NOBODY, 10, members, NEAR):
             pass
 
     for size in OTHER_SIZES:
-        there = DeviceClasses(collection, labels, n_classes, size=size)
+        resized = copy.copy(collection)
+        resized.limits = replace(collection.limits, group_size=size)
+        there = GpuRowsByClass(resized, labels, n_classes)
         print(f"  groups of {size}: {timed(partial(all_of_it, there, members))} ms", flush=True)
-    there = DeviceClasses(collection, labels, n_classes)
+    there = GpuRowsByClass(collection, labels, n_classes)
     kind, steps, nobody = collection.kind, there.steps, asked[:0, 0].long()
     rows = timed(lambda: collection.nearest(asked, neighbor_search.NOBODY, 10))
     line: dict[str, Any] = {"nearest rows, ms": rows, "by class, ms": timed(lambda: all_of_it(there, members))}
-    line["over nearest rows, there"] = round(line["by class, ms"] / rows, 2)
+    line["over nearest rows, on the GPU"] = round(line["by class, ms"] / rows, 2)
     line["order alone, ms"] = timed(lambda: all_of_it(there, ()))
     queries, exact = collection._queries(asked), collection._measurable(asked)
     keyed, in_float64 = queries.with_keys(there.size), exact.double()
@@ -95,8 +98,8 @@ def on_the_card(
     keys = collection.steps.group_lows(queries, there.rows, there.size)
     line["rows of all"] = timed(lambda: there._nearest_rows(keyed, exact, keys[0], nobody, 10))
     line["nearest"] = timed(lambda: steps.nearest_of_classes(keys, keyed, there, nobody))
-    _, places, those = steps.nearest_of_classes(keys, keyed, there, nobody)
-    pairs, others = those()
+    _, places, all_others = steps.nearest_of_classes(keys, keyed, there, nobody)
+    pairs, others = all_others()
     line["others a pair"] = round(len(pairs) / len(places), 4)
     line["groups a pair"] = round(int((others < -1).sum()) / len(places), 4)
     line["measure"] = timed(lambda: steps.measure_pairs(kind, in_float64, there, None, places))
@@ -122,7 +125,7 @@ def on_the_card(
             steps.sizes = replace(KernelSizes(), **given)
             try:
                 print(f"  {given}: {timed(works[name])} ms", flush=True)
-            except Exception as error:  # too large for this card: the next one may fit
+            except Exception as error:  # too large for this GPU: the next one may fit
                 print(f"  {given}: {type(error).__name__}", flush=True)
         steps.sizes = KernelSizes()
     return line

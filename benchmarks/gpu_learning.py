@@ -1,4 +1,4 @@
-"""A learned metric (LMNN) with its impostors listed on a graphics card, beside the processor's lists.
+"""A learned metric (LMNN) with its impostors listed on a GPU, beside the processor's lists.
 
 ``python -m benchmarks.gpu --learning`` prints it. What is learned must be the same to the last bit.
 """
@@ -31,12 +31,12 @@ def learned(device: str, n: int, d: int, n_classes: int, n_steps: int) -> dict[s
     labels = rng.integers(0, n_classes, size=n)
     X = 0.6 * rng.normal(size=(n_classes, d))[labels] + rng.normal(size=(n, d))
     seconds, maps = {}, {}
-    for way, least in (("on the processor", 1 << 62), ("on the card", 0)):
+    for way, least in (("on the processor", 1 << 62), ("on the GPU", 0)):
         with (
             warnings.catch_warnings(),
             patch.object(impostors, "CARD_FROM", least),
             patch.object(impostors, "CARD", device),
-            patch.object(impostors, "card_holds", lambda X: True),
+            patch.object(impostors, "fits_gpu", lambda X: True),
         ):
             warnings.simplefilter("ignore")  # that it stopped with the loss still falling
             ns.LMNN(max_iter=1).fit(X[: n // 10], labels[: n // 10])
@@ -46,7 +46,7 @@ def learned(device: str, n: int, d: int, n_classes: int, n_steps: int) -> dict[s
     here, there = maps.values()
     line: dict[str, Any] = {"rows": f"{n}×{d}", "classes": n_classes, "steps": n_steps}
     line |= {f"{way}, s": taken for way, taken in seconds.items()}
-    line["times as fast"] = seconds["on the processor"] / seconds["on the card"]
+    line["times as fast"] = seconds["on the processor"] / seconds["on the GPU"]
     line["unlike the CPU"] = int((here != there).sum())
     print(line, flush=True)
     return line

@@ -1,4 +1,4 @@
-"""For the benchmark of search on a card: rows of several kinds, a double loop in float64, times by events."""
+"""For the benchmark of search on a GPU: rows of several kinds, a double loop in float64, times by events."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 
 from nearsay.search.gpu.class_steps import square_root
-from nearsay.search.gpu.collection import DeviceCollection
+from nearsay.search.gpu.collection import GpuCollection
 from nearsay.search.gpu.gpu_search import GpuSearch
 
 # What one H200 was seen to do: float16 products, in operations, and copies, in bytes, a second.
@@ -39,9 +39,9 @@ def made_up(torch: Any, kind: str, n: int, d: int, seed: int, device: str) -> An
     return X
 
 
-def fitted(X: Any, device: str) -> tuple[GpuSearch, DeviceCollection]:
+def fitted(X: Any, device: str) -> tuple[GpuSearch, GpuCollection]:
     search = GpuSearch(device=device).fit(X.cpu().numpy())
-    return search, search.on_device()
+    return search, search.on_gpu()
 
 
 # ---------------------------------------------------------------- the double loop
@@ -97,7 +97,7 @@ def milliseconds(torch: Any, work: Callable[[int], object], device: str, repeats
 
 
 def wall_milliseconds(work: Callable[[int], object], device: str, repeats: int = REPEATS) -> float:
-    """The same by the clock on the wall; without a card, where nothing is measured, of one run."""
+    """The same by the clock on the wall; without a GPU, where nothing is measured, of one run."""
     times = []
     for run in range(1 if device == "cpu" else repeats + 2):
         start = time.perf_counter()

@@ -1,4 +1,4 @@
-"""How long each step of a search on a card takes, and which sizes of its kernels suit the card."""
+"""How long each step of a GPU search takes, and which kernel sizes suit the GPU."""
 
 from __future__ import annotations
 
@@ -9,14 +9,14 @@ import numpy as np
 
 from benchmarks.gpu_measured import milliseconds
 from nearsay.search.gpu.bounds import ROW_SCALE
-from nearsay.search.gpu.collection import DeviceCollection, Room
+from nearsay.search.gpu.collection import GpuCollection
+from nearsay.search.gpu.limits import Room
 from nearsay.search.gpu.rows import by_group
 from nearsay.search.gpu.triton import SHORT, Launch, Tiling
 
 # Sizes worth trying: of tiles for short rows and for long ones, and of kernels that serve one query a program.
-SHORT_TILINGS = [
-    Tiling(64, 256, 4, stages, 1024, rows_stay=True, copied=copied) for stages in (2, 3) for copied in (True, False)
-] + [Tiling(64, 128, 4, 2, 1024, rows_stay=True, copied=True), Tiling(128, 256, 8, 3, copied=True)]
+SHORT_TILINGS = [Tiling(64, 256, 4, stages, copied=copied) for stages in (2, 3) for copied in (True, False)]
+SHORT_TILINGS.append(Tiling(64, 128, 4, 2, copied=True))
 LONG_TILINGS = [
     Tiling(lines, rows, warps, stages, copied=True)
     for lines, rows, warps, stages in [
@@ -24,17 +24,17 @@ LONG_TILINGS = [
         *((256, 128, 8, 3), (64, 256, 4, 2), (64, 256, 4, 4)),
     ]
 ]
-LISTINGS = [Launch(1024, 4, 3), Launch(1024, 4), Launch(1024, 1), Launch(2048, 4, 3), Launch(1024, 2, 3)]
-LOOKINGS = [Launch(64, 4), Launch(64, 2), Launch(128, 4), Launch(128, 8)]
+LIST_GROUPS = [Launch(1024, 4, 3), Launch(1024, 4), Launch(1024, 1), Launch(2048, 4, 3), Launch(1024, 2, 3)]
+LIST_ROWS = [Launch(64, 4), Launch(64, 2), Launch(128, 4), Launch(128, 8)]
 
 
 class Timed:
     """A collection and several sets of queries, and what each step needs of the ones before."""
 
-    def __init__(self, torch: Any, collection: DeviceCollection, queries: list[Any], k: int, device: str) -> None:
+    def __init__(self, torch: Any, collection: GpuCollection, queries: list[Any], k: int, device: str) -> None:
         self.torch, self.device, self.k = torch, device, k
         self.collection, self.steps, self.rows = collection, collection.steps, collection.parts[0]
-        self.room, self.queries = Room.first_look(k), queries
+        self.room, self.queries = Room.for_k(k), queries
         self.prepared = [collection._queries(Q) for Q in queries]
         self.limits = torch.full((len(queries[0]),), np.inf, dtype=torch.float32, device=device)
 
@@ -49,7 +49,7 @@ class Timed:
         return self.steps.list_groups(minima, self.prepared[run], self.rows, size, self.k, self.limits, room)
 
     def kept(self, run: int, listed: Any) -> Any:
-        return self.steps.look(self.prepared[run], self.rows, self.room.size, *listed, self.room.rows)
+        return self.steps.list_rows(self.prepared[run], self.rows, self.room.size, *listed, self.room.rows)
 
     def each(self) -> dict[str, Any]:
         """Milliseconds of every step, and how much is left after it."""
@@ -57,11 +57,11 @@ class Timed:
         times: dict[str, Any] = {"prepare": self.time(lambda run: collection._queries(self.queries[run]))}
         times["minima"] = self.time(self.minima)
         minima = [self.minima(run) for run in runs]
-        times["list"] = self.time(lambda run: self.listed(run, minima[run]))
+        times["list groups"] = self.time(lambda run: self.listed(run, minima[run]))
         listed = [self.listed(run, minima[run]) for run in runs]
         minima.clear()
         times["groups"] = _counted(listed[0][1])
-        times["look"] = self.time(lambda run: self.kept(run, listed[run]))
+        times["list rows"] = self.time(lambda run: self.kept(run, listed[run]))
         kept = [self.kept(run, listed[run]) for run in runs]
         times["kept"] = _counted(kept[0][1])
         kind, exact = collection.kind or "euclidean", [collection._measurable(Q) for Q in self.queries]
@@ -76,9 +76,9 @@ class Timed:
         short = self.rows.halves.shape[1] <= SHORT
         self._fastest("short" if short else "long", SHORT_TILINGS if short else LONG_TILINGS, self.minima)
         minima = [self.minima(run) for run in range(len(self.queries))]
-        self._fastest("listing", LISTINGS, lambda run: self.listed(run, minima[run]))
+        self._fastest("list_groups_launch", LIST_GROUPS, lambda run: self.listed(run, minima[run]))
         listed = [self.listed(run, minima[run]) for run in range(len(self.queries))]
-        self._fastest("looking", LOOKINGS, lambda run: self.kept(run, listed[run]))
+        self._fastest("list_rows_launch", LIST_ROWS, lambda run: self.kept(run, listed[run]))
 
     def _fastest(self, name: str, sizes: list[Any], work: Callable[[int], Any]) -> None:
         taken = {}
@@ -86,7 +86,7 @@ class Timed:
             setattr(self.steps, name, size)
             try:
                 taken[size] = self.time(work)
-            except Exception as error:  # too large for this card: the next one may fit
+            except Exception as error:  # too large for this GPU: the next one may fit
                 print(f"  {name} {size}: {type(error).__name__}", flush=True)
         setattr(self.steps, name, min(taken, key=taken.__getitem__))
         said = "; ".join(f"{_short(size)} {ms:.3f}" for size, ms in taken.items())
@@ -101,8 +101,8 @@ def _counted(counts: Any) -> str:
     return f"{counts.float().mean().item():.1f} (most {counts.max().item()})"
 
 
-def share_of_bound(torch: Any, collection: DeviceCollection, Q: Any) -> float:
-    """The largest error of a score of the card, as a share of its bound: of some rows and queries, by float64."""
+def share_of_bound(torch: Any, collection: GpuCollection, Q: Any) -> float:
+    """The largest error of a score of the GPU, as a share of its bound: of some rows and queries, by float64."""
     rows, size = collection.parts[0], 16
     n_rows = min(4096, rows.n) // (4 * size) * (4 * size)
     n_groups = n_rows // size

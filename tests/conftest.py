@@ -13,9 +13,8 @@ import pytest
 from hypothesis import settings
 
 from nearsay.core import compiling
-from nearsay.search.by_class import small
-from nearsay.search.screening import screen
-from nearsay.search.screening.products import Int8Products
+from nearsay.search.exact import ExactSearch
+from tests.exact_searches import PASSES
 
 matplotlib.use("Agg")
 settings.register_profile("nearsay", deadline=None, max_examples=30)
@@ -46,30 +45,17 @@ def pytest_runtest_protocol(item):
         return (yield)
 
 
-@pytest.fixture
-def block_by_block(monkeypatch):
-    """Search small collections as large ones are: 8-bit products first, over blocks of rows."""
-    monkeypatch.setattr(small, "SMALL", 0)
-    monkeypatch.setattr(screen, "FEW_PRODUCTS", 0)
-    monkeypatch.setattr(screen, "FEW_QUERIES", 0)
-    monkeypatch.setattr(screen, "MANY_PRODUCTS", 0)
-    monkeypatch.setattr(screen, "fastest_products", lambda n_columns: Int8Products())
+@pytest.fixture(params=PASSES)
+def compiled_search(request):
+    """Makes an exact search, for both passes over the rows that are compiled."""
+    return PASSES[request.param]
 
 
-@pytest.fixture(params=["at a glance", "block by block"])
-def compiled_way_of_looking(request):
-    """Both ways in which compiled loops go over the rows."""
-    if request.param == "block by block":
-        request.getfixturevalue("block_by_block")
-
-
-@pytest.fixture(params=["at a glance", "block by block", "without compiling"])
-def way_of_looking(request):
-    """All ways in which exact search goes over the rows."""
-    if request.param == "block by block":
-        request.getfixturevalue("block_by_block")
-    with compiling.forced(request.param != "without compiling"):
-        yield
+@pytest.fixture(params=[*PASSES, "uncompiled"])
+def exact_search(request):
+    """Makes an exact search, for all its passes over the rows."""
+    with compiling.forced(request.param != "uncompiled"):
+        yield PASSES.get(request.param, ExactSearch)
 
 
 @pytest.fixture

@@ -17,7 +17,7 @@ import pytest
 import nearsay as ns
 from nearsay.core import compiling
 from nearsay.distances import vector_kernels
-from nearsay.neighbors.glance_kernels import nearest_at_a_glance
+from nearsay.neighbors.few_queries_kernels import nearest_of_few_queries
 
 ROOT = Path(__file__).parents[2]
 
@@ -83,7 +83,7 @@ def compiled_loops():
 @pytest.mark.usefixtures("compiled_loops")
 def test_queries_in_any_order_of_memory_compile_nothing_more():
     X = np.random.default_rng(0).integers(0, 9, (700, 4)).astype(float)
-    index, loops = ns.NeighborIndex(search="exact").fit(X), [vector_kernels.measure_euclidean, nearest_at_a_glance]
+    index, loops = ns.NeighborIndex(search="exact").fit(X), [vector_kernels.measure_euclidean, nearest_of_few_queries]
 
     def kinds():
         return [len(loop.machine_code.signatures) for loop in loops]

@@ -21,6 +21,7 @@ from nearsay.core.arrays import GrowingArray
 from nearsay.core.parallel import _blas, in_parallel, one_blas_thread, thread_count
 from nearsay.errors import InputError
 from nearsay.search.approximate import ApproximateSearch
+from nearsay.search.screening.screen import ScreenLimits
 
 SECONDS = float(os.environ.get("NEARSAY_SOAK", "1.5"))
 READERS = 8
@@ -108,9 +109,7 @@ def test_every_answer_is_that_of_some_version(search, batch):
 @pytest.mark.parametrize("kind", ["hnsw", "ivf"])
 def test_every_approximate_answer_names_rows_of_one_version(kind, monkeypatch):
     pytest.importorskip("faiss", reason='needs faiss: pip install "nearsay[faiss]"')
-    monkeypatch.setattr(
-        "nearsay.search.static_index.BESIDE_ROOM", 64
-    )  # so that structures grow and are built anew often
+    monkeypatch.setattr("nearsay.search.static_index.LATE_ROOM", 64)  # so that structures grow and are built anew often
     monkeypatch.setattr("nearsay.search.static_index.REMOVED_ROOM", 64)
     rows = np.random.default_rng(0).normal(size=(6000, N_COLUMNS))
     index = ns.NeighborIndex(search=ApproximateSearch(kind=kind, recall=0.9)).fit(rows[:2100])
@@ -162,8 +161,8 @@ def told(index: ns.NeighborIndex, Q: np.ndarray) -> list:
 @pytest.mark.parametrize("change", ["add", "remove", "add many"])
 @pytest.mark.parametrize("search", BACKENDS)
 def test_in_the_middle_of_a_change_the_collection_is_as_before_or_after(search, change, monkeypatch):
-    monkeypatch.setattr("nearsay.search.static_index.BESIDE_ROOM", 10)
-    monkeypatch.setattr("nearsay.search.screening.screen.FEW_PRODUCTS", 0)
+    monkeypatch.setattr("nearsay.search.static_index.LATE_ROOM", 10)
+    monkeypatch.setattr("nearsay.search.exact.LIMITS", ScreenLimits(few_products=0))
     n = 2050 if search in ("hnsw", "ivf") else 300
     index, X = small_index(search, n)
     index.add(X[n : n + 5])
@@ -184,7 +183,7 @@ def test_in_the_middle_of_a_change_the_collection_is_as_before_or_after(search, 
 @pytest.mark.parametrize("n_queries", [3, 40])
 @pytest.mark.parametrize("search", BACKENDS)
 def test_a_change_in_the_middle_of_a_search_does_not_show_in_half(search, n_queries, monkeypatch):
-    monkeypatch.setattr("nearsay.search.screening.screen.FEW_PRODUCTS", 0)
+    monkeypatch.setattr("nearsay.search.exact.LIMITS", ScreenLimits(few_products=0))
     n = 2050 if search in ("hnsw", "ivf") else 1200
     index, X = small_index(search, n)
     Q, answer = X[n : n + n_queries], []

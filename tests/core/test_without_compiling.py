@@ -21,8 +21,8 @@ from nearsay.core import compiling
 from nearsay.distances.named import DISTANCES, as_distance
 from nearsay.distances.vectors import VectorDistance
 from nearsay.neighbors.by_class import labeled as labeled_neighbors
+from nearsay.neighbors.by_class.labeled import LabeledNeighbors
 from nearsay.neighbors.living.living_table import LivingTable
-from nearsay.neighbors.living.scanned_classes import scanned
 from nearsay.posterior.methods.named import POSTERIORS
 from nearsay.posterior.methods.weighted import Weighted
 from nearsay.web.content.map_layout import neighbor_layout
@@ -244,7 +244,7 @@ def call_loops(monkeypatch: pytest.MonkeyPatch, X: np.ndarray, y: np.ndarray) ->
     for metric, k in (("euclidean", 5), ("cosine", 70), ("manhattan", 3)):
         asked(ns.NeighborIndex(metric).fit(X[:100]), y[:100] % 9, X[:5] + 0.1, k, (1, 2))
     search = ns.search.ExactSearch().fit(X[:60])
-    scanned(search, y[:60] % 9, 9, X[:2] + 0.1, 5, (1, 4))
+    LabeledNeighbors(search, y[:60] % 9, 9).query(X[:2] + 0.1, 5, (1, 4))
     neighbor_layout(np.arange(12).reshape(6, 2) % 6, X[:6, :2])
     living = LivingTable(search, k=3, spare=1)
     living.appear(search, search.add(X[60:62]))

@@ -366,13 +366,13 @@ def test_a_scheduler_that_is_lost_in_the_middle_is_asked_again_and_nothing_is_do
 def test_a_cluster_that_goes_away_is_told_in_words_and_what_was_done_is_kept(files, tmp_path, processes, monkeypatch):
     ShardedIndex(cluster=processes.address).fit(files).query(X[:2], 1)  # when both are there
     monkeypatch.setattr(dask_cluster, "PATIENCE", 2.0)
-    monkeypatch.setattr(dask_queue, "LOOK_EVERY", 0.5)
+    monkeypatch.setattr(dask_queue, "CHECK_EVERY", 0.5)
     monkeypatch.setattr(dask_cluster, "TRIES", 2)
     work = tmp_path / "work"
     index = ShardedIndex(cluster=processes.address, work_folder=work).fit(files)
     index.on_progress = lambda done, total: processes.kill(*list(processes.running)) if done >= 2 else None
     Q = np.vstack([X] * 4)
-    with pytest.raises(ClusterError, match=r"went away|No Dask scheduler answers"):
+    with pytest.raises(ClusterError, match=r"was lost|No Dask scheduler answers"):
         index.query(Q, 5)
     kept = {path.name: path.stat().st_mtime_ns for path in work.iterdir()}
     assert kept

@@ -165,7 +165,7 @@ def test_every_public_method_that_takes_rows_is_asked_here():
 
 @asked
 @named
-def test_rows_can_be_named_in_any_way_that_names_rows(who, name, way_of_looking):
+def test_rows_can_be_named_in_any_way_that_names_rows(who, name):
     ask = ASKED[who]()
     rows, numbers = NAMED[name]
     everything = list(ask(None))

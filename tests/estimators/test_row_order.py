@@ -259,7 +259,7 @@ FINDERS = {
 
 @pytest.mark.parametrize("name", FINDERS)
 def test_neighbors_learned_from_keywords_do_not_depend_on_the_order_of_rows(name, monkeypatch):
-    monkeypatch.setattr("nearsay.neighbors.joint.feature_spaces.SEEN_FROM", 20)
+    monkeypatch.setattr("nearsay.neighbors.joint.feature_spaces.REFERENCE_ROWS", 20)
     X, Y = annotated(100, 20)
     Q = clouds(40, 21)[0]
     there, again = ((o, FINDERS[name].fit(X[o], Y[o]).neighbors(Q, 6)) for o in two_orders(100))

@@ -1,6 +1,6 @@
-"""Search on a graphics card, its steps taken on the CPU: the same rows, places and bits as exact search.
+"""GPU search, its steps run on the CPU: the same rows, order and bits as exact search.
 
-``python -m benchmarks.gpu --audit`` runs the same comparisons on a card.
+``python -m benchmarks.gpu --audit`` runs the same comparisons on a GPU.
 """
 
 from __future__ import annotations
@@ -20,12 +20,11 @@ from nearsay.distances.named import as_distance
 from nearsay.neighbors import neighbor_search
 from nearsay.search import choose
 from nearsay.search.exact import ExactSearch
-from nearsay.search.gpu import blocks as gpu_blocks
 from nearsay.search.gpu import bounds as gpu_bounds
 from nearsay.search.gpu import collection as gpu_collection
 from nearsay.search.gpu import rows as gpu_rows
-from nearsay.search.gpu.collection import Room
 from nearsay.search.gpu.gpu_search import GpuSearch
+from nearsay.search.gpu.limits import GpuLimits, Room
 from tests.reference import neighbors as reference
 from tests.search.test_search import worst_rows
 
@@ -37,8 +36,9 @@ METRICS = ["euclidean", "sqeuclidean", "cosine", "correlation", "hellinger", ("m
 ROOMS = [Room(64, 256, 64), Room(16, 256, 64), Room(4, 8, 16), Room(2, 3, 4)]
 
 
-def on_cpu(metric: object = "euclidean") -> GpuSearch:
-    return GpuSearch(metric, device="cpu")
+def on_cpu(metric: object = "euclidean", **limits: object) -> GpuSearch:
+    """A GPU search whose steps run on the CPU."""
+    return GpuSearch(metric, device="cpu", limits=GpuLimits(**limits))
 
 
 def assert_same(one: ns.NeighborTable, other: ns.NeighborTable) -> None:
@@ -81,11 +81,10 @@ def test_the_same_rows_places_and_bits_as_exact_search(metric, given_rows, data)
     k = data.draw(st.integers(1, len(X)))
     room = data.draw(st.sampled_from(ROOMS))
     wide = data.draw(st.sampled_from([8, 4096]))
-    with mock.patch.object(Room, "first_look", return_value=room), mock.patch.object(gpu_collection, "WIDE", wide):
-        here, there = ExactSearch(metric).fit(X), on_cpu(metric).fit(X)
-        assert_same(neighbor_search.nearest(there, Q, k), neighbor_search.nearest(here, Q, k))
-        k = min(k, len(X) - 1)
-        assert_same(neighbor_search.leave_one_out(there, k), neighbor_search.leave_one_out(here, k))
+    here, there = ExactSearch(metric).fit(X), on_cpu(metric, room=room, wide=wide).fit(X)
+    assert_same(neighbor_search.nearest(there, Q, k), neighbor_search.nearest(here, Q, k))
+    k = min(k, len(X) - 1)
+    assert_same(neighbor_search.leave_one_out(there, k), neighbor_search.leave_one_out(here, k))
 
 
 @given(given_rows=rows_and_queries(), data=st.data())
@@ -121,7 +120,7 @@ def test_rows_of_any_type(dtype, metric):
 def test_scores_lie_within_their_bound(given_rows, size):
     torch = importlib.import_module("torch")
     X, Q = given_rows
-    there = on_cpu().fit(X).on_device()
+    there = on_cpu().fit(X).on_gpu()
     queries, rows = there._queries(Q), there.parts[0]
     found = there.steps.group_minima(queries, rows, size).double()
     y, z = there.space.moved(X), there.space.moved(Q)
@@ -156,8 +155,8 @@ def test_a_far_row_makes_no_other_less_certain():
     kept = []
     for far in (1, 1000):
         X[0] *= far
-        there = on_cpu().fit(X).on_device()
-        ((_, _, counts),) = there._kept(there._queries(Q), 10, Room.first_look(10))
+        there = on_cpu().fit(X).on_gpu()
+        ((_, _, counts),) = there._kept(there._queries(Q), 10, Room.for_k(10))
         kept.append(int(counts.sum()))
     assert kept[1] < 1.1 * kept[0]
 
@@ -165,8 +164,8 @@ def test_a_far_row_makes_no_other_less_certain():
 def test_most_rows_are_ruled_out_and_most_queries_decided():
     rng = np.random.default_rng(0)
     X, Q = (rng.normal(size=(n, 64)).astype(np.float32) for n in (20_000, 50))
-    there = on_cpu().fit(X).on_device()
-    queries, room = there._queries(Q), Room.first_look(10)
+    there = on_cpu().fit(X).on_gpu()
+    queries, room = there._queries(Q), Room.for_k(10)
     ((_, _, counts),) = there._kept(queries, 10, room)
     assert counts.max() < 20
     assert not there.nearest(Q, np.empty(0, np.int64), 10).undecided.any()
@@ -211,27 +210,21 @@ def test_answers_do_not_depend_on_how_many_queries_are_asked_at_once(bytes_at_on
     X, Q = (rng.integers(0, 3, size=(n, 5)).astype(np.float32) for n in (700, 600))
     there = on_cpu().fit(X)
     whole = neighbor_search.nearest(there, Q, 9)
-    with (
-        mock.patch.object(gpu_collection, "MINIMA_BYTES", bytes_at_once),
-        mock.patch.object(gpu_collection, "QUERIES_AT_ONCE", queries_at_once),
-    ):
-        assert_same(neighbor_search.nearest(there, Q, 9), whole)
+    other = on_cpu(minima_bytes=bytes_at_once, queries_at_once=queries_at_once).fit(X)
+    assert_same(neighbor_search.nearest(other, Q, 9), whole)
 
 
 @given(data=st.data(), given_rows=rows_and_queries(), metric=st.sampled_from(["euclidean", ("mahalanobis", {"L": L})]))
 @settings(max_examples=20)
-def test_rows_that_do_not_fit_pass_over_the_card_in_blocks(data, given_rows, metric):
+def test_rows_that_do_not_fit_are_copied_to_the_gpu_in_blocks(data, given_rows, metric):
     X, Q = np.concatenate([given_rows[0]] * 9), given_rows[1]
     k = data.draw(st.integers(1, 40))
     here = ExactSearch(metric).fit(X)
-    with mock.patch.object(gpu_blocks, "free_bytes", return_value=gpu_rows.bytes_on_card(X) // 2):
-        there = on_cpu(metric).fit(X)
-        if len(X) > gpu_rows.TILE:
-            with pytest.warns(UserWarning, match="pass over the card in [2-9] blocks"):
-                there.on_device()
-            assert len(there.on_device().parts) > 1
-        else:
-            there.on_device()
+    there = on_cpu(metric, free_bytes=gpu_rows.gpu_bytes(X) // 2).fit(X)
+    if len(X) > gpu_rows.TILE:
+        with pytest.warns(UserWarning, match="copied to the GPU in [2-9] blocks"):
+            there.on_gpu()
+        assert len(there.on_gpu().parts) > 1
     k = min(k, len(X) - 1)
     assert_same(neighbor_search.nearest(there, Q, k), neighbor_search.nearest(here, Q, k))
     assert_same(
@@ -244,7 +237,7 @@ def test_no_queries_have_no_neighbors():
     assert table.indices.shape == table.distances.shape == (0, 2)
 
 
-def test_more_neighbors_than_a_card_lists_are_found_by_the_cpu():
+def test_more_neighbors_than_a_gpu_lists_are_found_by_the_cpu():
     X = np.random.default_rng(0).normal(size=(1500, 3))
     there = on_cpu().fit(X)
     assert not there.serves(5, gpu_collection.MOST_NEIGHBORS)

@@ -1,4 +1,4 @@
-"""Classes found on a graphics card, its steps taken on the CPU: the same order, means and bits as exact search."""
+"""Classes found by a GPU search, its steps run on the CPU: the same order, means and bits as exact search."""
 
 from __future__ import annotations
 
@@ -13,15 +13,13 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import nearsay as ns
-from nearsay.neighbors.by_class import class_order_on_gpu, class_search, classes_from_gpu
+from nearsay.neighbors.by_class import class_order_on_gpu, class_search
 from nearsay.posterior.methods import pooled
 from nearsay.search import choose
 from nearsay.search.exact import ExactSearch
 from nearsay.search.gpu import bounds, rows, steps
 from nearsay.search.gpu import class_steps as gpu_class_steps
-from nearsay.search.gpu import classes as gpu_classes
-from nearsay.search.gpu import collection as gpu_collection
-from nearsay.search.gpu.collection import Room
+from nearsay.search.gpu.limits import Room
 from tests.gpu.test_gpu import METRICS, assert_same, on_cpu, rows_and_queries, usable
 
 pytestmark = pytest.mark.skipif(not importlib.util.find_spec("torch"), reason="needs torch")
@@ -34,10 +32,10 @@ def assert_same_classes(one: ns.NeighborTable, other: ns.NeighborTable) -> None:
         np.testing.assert_array_equal(mine, theirs)
 
 
-def both_ways(X, labels, n_classes, metric="euclidean", gone=()):
+def both_ways(X, labels, n_classes, metric="euclidean", gone=(), **limits):
     return [
         ns.NeighborIndex(metric, search=search).fit(X).remove(list(gone)).with_labels(labels, n_classes)
-        for search in (ExactSearch(metric), on_cpu(metric))
+        for search in (ExactSearch(metric), on_cpu(metric, **limits))
     ]
 
 
@@ -52,13 +50,12 @@ def test_the_same_classes_in_order_and_means_as_exact_search(data, given_rows, m
     gone = data.draw(st.lists(st.integers(0, len(X) - 2), max_size=3, unique=True))
     members = data.draw(st.sampled_from([(), (1,), (2,), (1, 4, 16), (1, 200)]))
     k = data.draw(st.sampled_from([1, 2, 40]))
-    here, there = both_ways(X, labels, n_classes, metric, gone)
+    here, there = both_ways(X, labels, n_classes, metric, gone, wide=64)
     assert_same(there.query_by_class(Q), here.query_by_class(Q))
-    with mock.patch.object(gpu_collection, "WIDE", 64):
-        assert_same_classes(there.query(Q, k, members), here.query(Q, k, members))
-        assert_same_classes(there.leave_one_out(k, members), here.leave_one_out(k, members))
-        some = np.array([len(X) - 1, 0, 0, 2])
-        assert_same_classes(there.leave_one_out(k, members, some), here.leave_one_out(k, members, some))
+    assert_same_classes(there.query(Q, k, members), here.query(Q, k, members))
+    assert_same_classes(there.leave_one_out(k, members), here.leave_one_out(k, members))
+    some = np.array([len(X) - 1, 0, 0, 2])
+    assert_same_classes(there.leave_one_out(k, members, some), here.leave_one_out(k, members, some))
 
 
 def many_classes(n_rows=3000, n_queries=20, n_classes=300, *, far=True):
@@ -72,11 +69,11 @@ def many_classes(n_rows=3000, n_queries=20, n_classes=300, *, far=True):
 
 
 @pytest.mark.parametrize("step", ["nearest_of_classes", "members_of_lines"])
-def test_many_classes_are_found_and_averaged_on_the_card(step):
+def test_many_classes_are_found_and_averaged_on_the_gpu(step):
     X, Q, labels = many_classes(far=False)
     here, there = both_ways(X, labels, 300)
     really = getattr(gpu_class_steps.ClassSteps, step)
-    not_here = AssertionError("the processor averaged")
+    not_here = AssertionError("the CPU averaged")
     with (
         mock.patch.object(gpu_class_steps.ClassSteps, step, autospec=True, side_effect=really) as asked,
         mock.patch.object(class_search, "fill_means", side_effect=not_here),
@@ -89,18 +86,17 @@ def test_many_classes_are_found_and_averaged_on_the_card(step):
     assert_same_classes(there.leave_one_out(5, (1, 4), rows), here.leave_one_out(5, (1, 4), rows))
 
 
-@pytest.mark.parametrize(("most", "on_card"), [(300, True), (299, False)])
-def test_more_classes_than_a_card_numbers_are_left_to_the_processor(most, on_card):
+@pytest.mark.parametrize(("most", "on_gpu"), [(300, True), (299, False)])
+def test_more_classes_than_a_gpu_numbers_are_left_to_the_cpu(most, on_gpu):
     X, Q, labels = many_classes(far=False)
-    here, there = both_ways(X, labels, 300)
-    with mock.patch.object(gpu_classes, "MOST_CLASSES", most):
-        found = there.query(Q, 5, (1, 4))
-    assert isinstance(found.classes, class_order_on_gpu.ClassesThere) == on_card
+    here, there = both_ways(X, labels, 300, most_classes=most)
+    found = there.query(Q, 5, (1, 4))
+    assert isinstance(found.classes, class_order_on_gpu.ClassesOnGpu) == on_gpu
     assert_same_classes(found, here.query(Q, 5, (1, 4)))
 
 
 @pytest.mark.parametrize("ties", [False, True])
-def test_classes_of_many_rows_and_of_few_are_averaged_on_the_card(ties):
+def test_classes_of_many_rows_and_of_few_are_averaged_on_the_gpu(ties):
     X, Q, labels = many_classes(n_classes=5)
     if ties:
         X, Q = np.round(X), np.round(Q)
@@ -108,7 +104,7 @@ def test_classes_of_many_rows_and_of_few_are_averaged_on_the_card(ties):
     labels[5::9] = 5  # one of 300
     labels[:2] = 6  # and one of two
     here, there = both_ways(X, labels, 8)
-    with mock.patch.object(class_search, "fill_means", side_effect=AssertionError("the processor averaged")):
+    with mock.patch.object(class_search, "fill_means", side_effect=AssertionError("the CPU averaged")):
         found = there.query(Q[4:], 5, (1, 4, 64))
     assert_same_classes(found, here.query(Q[4:], 5, (1, 4, 64)))
     some = np.arange(0, len(X), 60)
@@ -129,7 +125,7 @@ def test_where_most_members_are_equal_all_are_measured(middle):
 
 
 def test_keys_that_lost_their_digits_are_not_believed():
-    """A card may take the smallest numbers for 0: then the place in the last digits is gone, here for all but one."""
+    """A GPU may take the smallest numbers for 0: then the place in the last digits is gone, here for all but one."""
     far = np.random.default_rng(0).integers(1, 9, size=(100, 4))
     X = np.vstack([far, -far, np.zeros((3, 4))]).astype(np.float32)  # of each class one is in the middle: a score of 0
     here, there = both_ways(X, np.arange(203) % 3, 3)
@@ -172,32 +168,28 @@ def test_answers_do_not_depend_on_how_many_queries_are_asked_at_once():
     labels = rng.integers(0, 20, size=len(X))
     _, there = both_ways(X, labels, 20)
     whole, others = there.query(Q, 9, (1, 4)), there.leave_one_out(9, (1, 4))
-    with (
-        mock.patch.object(gpu_classes, "QUERIES_AT_ONCE", 256),
-        mock.patch.object(gpu_classes, "MEMBER_BYTES", 1 << 16),
-        mock.patch.object(gpu_class_steps, "AT_ONCE", 1 << 12),
-    ):
-        assert_same_classes(there.query(Q, 9, (1, 4)), whole)
-        assert_same_classes(there.leave_one_out(9, (1, 4)), others)
+    _, other = both_ways(X, labels, 20, queries_at_once=256, member_bytes=1 << 16)
+    with mock.patch.object(gpu_class_steps, "AT_ONCE", 1 << 12):
+        assert_same_classes(other.query(Q, 9, (1, 4)), whole)
+        assert_same_classes(other.leave_one_out(9, (1, 4)), others)
 
 
 def test_queries_whose_lists_are_too_short_are_asked_again():
     X, Q, labels = many_classes()
-    here, there = both_ways(X, labels, 300)
-    with mock.patch.object(Room, "first_look", return_value=Room(64, 4, 4)):
-        assert_same_classes(there.query(Q, 9, (1, 4)), here.query(Q, 9, (1, 4)))
-        assert_same_classes(there.leave_one_out(9, (), [1, 2]), here.leave_one_out(9, (), [1, 2]))
+    here, there = both_ways(X, labels, 300, room=Room(64, 4, 4))
+    assert_same_classes(there.query(Q, 9, (1, 4)), here.query(Q, 9, (1, 4)))
+    assert_same_classes(there.leave_one_out(9, (), [1, 2]), here.leave_one_out(9, (), [1, 2]))
 
 
 @pytest.mark.parametrize("ask", [lambda it, Q: it.query(Q, 2, (1, 4)), lambda it, Q: it.query_by_class(Q)])
-def test_a_card_that_runs_out_of_memory_leaves_classes_to_the_processor(ask):
+def test_a_gpu_that_runs_out_of_memory_leaves_classes_to_the_cpu(ask):
     torch = importlib.import_module("torch")
     X, Q, labels = many_classes()
     here, there = both_ways(X, labels, 300)
     full = torch.OutOfMemoryError("Tried to allocate 2.00 GiB. GPU 0 has …")
     with (
         mock.patch.object(gpu_class_steps.ClassSteps, "nearest_of_classes", side_effect=full),
-        pytest.warns(UserWarning, match="so the processor answers"),
+        pytest.warns(UserWarning, match="so the CPU searches"),
     ):
         found = ask(there, Q)
     assert_same(found, ask(here, Q))
@@ -221,7 +213,7 @@ def ties_in_many_classes():
 
 @pytest.mark.parametrize("made", [many_classes, ties_in_many_classes])
 @pytest.mark.parametrize("metric", ["euclidean", "sqeuclidean"])
-def test_the_pool_says_the_same_on_the_card(made, metric):
+def test_the_pool_says_the_same_on_the_gpu(made, metric):
     X, Q, labels = made()
     here, there = (fitted(X, labels, search, metric=metric) for search in (ExactSearch(metric), on_cpu(metric)))
     np.testing.assert_array_equal(there.posterior_.weights_, here.posterior_.weights_)  # past cases are the same
@@ -239,7 +231,7 @@ def test_the_pool_says_the_same_on_the_card(made, metric):
 
 
 @pytest.mark.parametrize("given", [{"priors": "uniform"}, {"n_jobs": 2}, {"tie_break": "random"}])
-def test_other_ways_to_answer_are_the_same_on_the_card(given):
+def test_other_ways_to_answer_are_the_same_on_the_gpu(given):
     X, Q, labels = ties_in_many_classes()
     here, there = (fitted(X, labels, search, **given) for search in (ExactSearch(), on_cpu()))
     p = there.predict_proba(Q)
@@ -253,11 +245,11 @@ def test_a_class_that_has_lost_its_rows_stands_where_the_others_do():
     pool = fitted(X, labels, ExactSearch()).posterior_
     gone = np.flatnonzero(labels == 5)
     tables = [labeled.query(Q, 5, tuple(pool.members_)) for labeled in both_ways(X, labels, 40, gone=gone)]
-    assert isinstance(tables[1].classes, class_order_on_gpu.ClassesThere)
+    assert isinstance(tables[1].classes, class_order_on_gpu.ClassesOnGpu)
     np.testing.assert_allclose(pool.proba(tables[1]), pool.proba(tables[0]), rtol=1e-10)
 
 
-def test_what_stays_on_the_card_can_be_read_cut_copied_and_written_to():
+def test_what_stays_on_the_gpu_can_be_read_cut_copied_and_written_to():
     X, Q, labels = ties_in_many_classes()
     expected, table = (labeled.query(Q, 5, (1, 2)) for labeled in both_ways(X, labels, 40))
     lines = np.array([5, 3, 3])
@@ -282,10 +274,8 @@ def test_copied_and_saved_classifiers_answer_alike(tmp_path, monkeypatch):
         np.testing.assert_array_equal(one.predict_proba(Q), p)
 
 
-def test_more_than_the_card_should_keep_comes_in_arrays():
+def test_more_than_the_gpu_should_keep_comes_in_arrays():
     X, Q, labels = ties_in_many_classes()
-    expected, _ = (labeled.query(Q, 5, (1, 2)) for labeled in both_ways(X, labels, 40))
-    with mock.patch.object(classes_from_gpu, "KEPT_THERE", 100):
-        table = both_ways(X, labels, 40)[1].query(Q, 5, (1, 2))
-    assert not isinstance(table.classes, class_order_on_gpu.ClassesThere)
+    expected, table = (labeled.query(Q, 5, (1, 2)) for labeled in both_ways(X, labels, 40, kept_bytes=100))
+    assert not isinstance(table.classes, class_order_on_gpu.ClassesOnGpu)
     assert_same_classes(table, expected)

@@ -1,4 +1,4 @@
-"""The kernels of a card, run by numpy: the same rows, classes and bits as exact search, and nothing past an end."""
+"""The GPU kernels, run by numpy: the same rows, classes and bits as exact search, and no access out of bounds."""
 
 from __future__ import annotations
 
@@ -14,19 +14,16 @@ from nearsay.neighbors import neighbor_search
 from nearsay.neighbors.by_class import class_search
 from nearsay.posterior.methods import pooled_on_gpu
 from nearsay.search.exact import ExactSearch
-from nearsay.search.gpu import class_steps as gpu_class_steps
-from nearsay.search.gpu import class_triton as gpu_class_triton
-from nearsay.search.gpu import classes as gpu_classes
-from nearsay.search.gpu import collection as gpu_collection
-from nearsay.search.gpu import gpu_search
-from nearsay.search.gpu.collection import Room
+from nearsay.search.gpu.class_triton import KernelSizes
+from nearsay.search.gpu.gpu_search import GpuSearch
 from nearsay.search.gpu.kernels import class_kernels as gpu_class_kernels
 from nearsay.search.gpu.kernels import jit as gpu_jit
 from nearsay.search.gpu.kernels import pool_kernels as gpu_pool_kernels
 from nearsay.search.gpu.kernels import product_kernels as gpu_product_kernels
 from nearsay.search.gpu.kernels import selection_kernels as gpu_selection_kernels
+from nearsay.search.gpu.limits import GpuLimits, Room
 from nearsay.search.gpu.triton import Tiling, TritonSteps
-from tests.gpu.test_gpu import assert_same, on_cpu
+from tests.gpu.test_gpu import assert_same
 from tests.gpu.test_gpu_classes import assert_same_classes
 from tests.triton_in_numpy import kernels_by_numpy
 
@@ -34,7 +31,7 @@ pytestmark = [
     pytest.mark.skipif(not importlib.util.find_spec("torch"), reason="needs torch"),
     pytest.mark.skipif(gpu_jit.tl is not None, reason="Triton is here: benchmarks/gpu.py --audit runs the kernels"),
 ]
-SHORT, LONG = Tiling(32, 64, 4, 2, 1024, rows_stay=True), Tiling(32, 64, 4, 2)
+SHORT = LONG = Tiling(32, 64, 4, 2)
 
 
 def poisoned(make):
@@ -47,15 +44,20 @@ def poisoned(make):
     return make_poisoned
 
 
+def on_cpu(metric="euclidean", sizes=None, **limits):
+    """A GPU search whose kernels numpy runs."""
+    steps = TritonSteps(importlib.import_module("torch"), SHORT, LONG, sizes)
+    return GpuSearch(metric, device="cpu", limits=GpuLimits(**limits), steps=steps)
+
+
 @pytest.fixture(autouse=True)
 def by_kernels():
-    """Searches on the "card" launch the kernels, and numpy runs them, in memory that is poisoned."""
+    """Numpy runs the kernels, in memory that is poisoned."""
     torch = importlib.import_module("torch")
     with (
         mock.patch.object(torch, "empty", poisoned(torch.empty)),
         mock.patch.object(torch, "empty_like", poisoned(torch.empty_like)),
         kernels_by_numpy(gpu_class_kernels, gpu_pool_kernels, gpu_product_kernels, gpu_selection_kernels),
-        mock.patch.object(gpu_search, "steps_for", lambda torch, device: TritonSteps(torch, SHORT, LONG)),
     ):
         yield
 
@@ -83,17 +85,16 @@ def test_the_nearest_rows(metric):
 
 @pytest.mark.parametrize("room", [Room(16, 3, 16), Room(16, 512, 16), Room(4, 8, 256)], ids=str)
 @pytest.mark.parametrize("family", FAMILIES)
-def test_hard_rows_whose_lists_overflow(family, room, monkeypatch):
-    """Lists of groups, of rows, or both: what does not fit is left to the processor, and no place is read unwritten."""
-    monkeypatch.setattr(Room, "first_look", lambda k: room)
-    monkeypatch.setattr(gpu_collection, "WIDE", 32)
+def test_hard_rows_whose_lists_overflow(family, room):
+    """Lists of groups, of rows, or both: what does not fit is left to the CPU, and no unwritten entry is read."""
+    limits = {"room": room, "wide": 32}
     X, Q = rows_and_queries(family, "float32", 300, 5, 9, np.random.default_rng(0))
     linear_map = np.ones((2, 5)) + np.eye(2, 5)
     for metric, k in (("euclidean", 1), ("euclidean", 12), (("mahalanobis", {"L": linear_map}), 3)):
-        here, there = ExactSearch(metric).fit(X), on_cpu(metric).fit(X)
+        here, there = ExactSearch(metric).fit(X), on_cpu(metric, **limits).fit(X)
         assert_same(neighbor_search.nearest(there, Q, k), neighbor_search.nearest(here, Q, k))
-    labels = np.arange(300) % 4
-    here, there = (ns.NeighborIndex(search=search).fit(X).with_labels(labels) for search in (ExactSearch(), on_cpu()))
+    labels, searches = np.arange(300) % 4, (ExactSearch(), on_cpu(**limits))
+    here, there = (ns.NeighborIndex(search=search).fit(X).with_labels(labels) for search in searches)
     assert_same_classes(there.query(Q, 3, (1, 4)), here.query(Q, 3, (1, 4)))
 
 
@@ -107,12 +108,11 @@ def test_rows_too_long_to_stay():
 @pytest.mark.parametrize(
     ("metric", "members", "size"), [("euclidean", (1, 4), 32), ("sqeuclidean", (), 8), ("hellinger", (3, 100), 4)]
 )
-def test_classes_in_order_and_means(metric, members, size, monkeypatch):
-    monkeypatch.setitem(gpu_classes.DeviceClasses.__init__.__kwdefaults__, "size", size)
+def test_classes_in_order_and_means(metric, members, size):
     X, labels = rows_and_labels()
     here, there = (
         ns.NeighborIndex(metric, search=search).fit(X).remove([4, 9]).with_labels(labels, 7)
-        for search in (ExactSearch(metric), on_cpu(metric))
+        for search in (ExactSearch(metric), on_cpu(metric, group_size=size))
     )
     Q = np.vstack([X[:20] + np.float32(0.5), X[40:50]])
     assert_same_classes(there.query(Q, 3, members), here.query(Q, 3, members))
@@ -120,26 +120,21 @@ def test_classes_in_order_and_means(metric, members, size, monkeypatch):
     assert_same_classes(there.leave_one_out(3, members, some), here.leave_one_out(3, members, some))
 
 
-def test_more_members_than_lanes(monkeypatch):
-    monkeypatch.setattr(gpu_class_triton, "LANES_OF_LINE", 32)
-    monkeypatch.setitem(gpu_classes.DeviceClasses.__init__.__kwdefaults__, "size", 4)
+def test_more_members_than_lanes():
     X, labels = rows_and_labels(n_classes=4)
     labels[::8] = 3
-    here, there = (
-        ns.NeighborIndex(search=search).fit(X).with_labels(labels, 5) for search in (ExactSearch(), on_cpu())
-    )
-    with mock.patch.object(class_search, "fill_means", side_effect=AssertionError("the processor averaged")):
+    searches = ExactSearch(), on_cpu(sizes=KernelSizes(line_lanes=32), group_size=4)
+    here, there = (ns.NeighborIndex(search=search).fit(X).with_labels(labels, 5) for search in searches)
+    with mock.patch.object(class_search, "fill_means", side_effect=AssertionError("the CPU averaged")):
         found, others = there.query(X[:20] + 1, 3, (1, 4)), there.leave_one_out(3, (1, 4), [7, 3, 8])
     assert_same_classes(found, here.query(X[:20] + 1, 3, (1, 4)))
     assert_same_classes(others, here.leave_one_out(3, (1, 4), [7, 3, 8]))
 
 
-def test_more_groups_and_rows_than_there_was_room_for(monkeypatch):
-    monkeypatch.setattr(gpu_class_triton, "AT_LEAST", 1)
-    monkeypatch.setattr(gpu_class_triton, "PAIRS_A_PLACE", 1 << 30)
+def test_more_groups_and_rows_than_there_was_room_for():
     X = np.zeros((400, 3), np.float32)  # every row is as near as every other
-    labels = np.arange(400) % 3
-    here, there = (ns.NeighborIndex(search=search).fit(X).with_labels(labels) for search in (ExactSearch(), on_cpu()))
+    labels, searches = np.arange(400) % 3, (ExactSearch(), on_cpu(sizes=KernelSizes(room=1)))
+    here, there = (ns.NeighborIndex(search=search).fit(X).with_labels(labels) for search in searches)
     assert_same_classes(there.query(X[:4], 3, (1, 4)), here.query(X[:4], 3, (1, 4)))
     assert_same_classes(there.leave_one_out(3, (1, 4), [5]), here.leave_one_out(3, (1, 4), [5]))
 
@@ -159,16 +154,3 @@ def test_the_pool_in_one_pass(members):
         found = pooled_on_gpu.by_kernel(torch, near, *learned)
         np.testing.assert_allclose(found.numpy(), expected.numpy(), rtol=1e-13)
         np.testing.assert_allclose(found.numpy().sum(axis=1), 1)
-
-
-@pytest.mark.parametrize("widest", [44, 45])
-def test_the_lowest_of_a_line(widest, monkeypatch):
-    monkeypatch.setattr(gpu_class_triton, "WIDEST_LINE", widest)
-    torch = importlib.import_module("torch")
-    rng = np.random.default_rng(0)
-    far = torch.from_numpy(rng.integers(0, 6, size=(30, 45)) / 3)
-    far[::2, 5:] = torch.inf
-    far[3] = torch.inf
-    for m in (1, 7, 45):
-        expected = gpu_class_steps.ClassSteps(torch).lowest(far, m)
-        assert torch.equal(gpu_class_triton.TritonClassSteps(torch).lowest(far, m), expected)

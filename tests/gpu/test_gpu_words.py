@@ -1,4 +1,4 @@
-"""Around search on a graphics card: tensors in and out, what "auto" and the doctor make of it, and what is said."""
+"""Around GPU search: tensors in and out, what "auto" chooses, what the doctor reports, and error messages."""
 
 from __future__ import annotations
 
@@ -17,7 +17,6 @@ from nearsay.errors import InputError, MissingExtra
 from nearsay.neighbors import neighbor_search
 from nearsay.search import choose
 from nearsay.search.exact import ExactSearch
-from nearsay.search.gpu import collection as gpu_collection
 from nearsay.search.gpu import gpu_search
 from nearsay.search.gpu import steps as gpu_steps
 from nearsay.search.gpu.gpu_search import GpuSearch
@@ -36,8 +35,8 @@ pytestmark = pytest.mark.skipif(not importlib.util.find_spec("torch"), reason="n
 @pytest.mark.parametrize("dtype", ["float32", "uint8"])
 def test_tensors_are_answered_by_tensors(metric, search, k, dtype, monkeypatch):
     torch = importlib.import_module("torch")
-    monkeypatch.setitem(choose.SEARCHES, "gpu", lambda distance, recall: on_cpu(distance))
-    monkeypatch.setattr(gpu_collection, "WIDE", 64)  # some queries are left to the CPU
+    # Some queries are left to the CPU.
+    monkeypatch.setitem(choose.SEARCHES, "gpu", lambda distance, recall: on_cpu(distance, wide=64))
     X = np.random.default_rng(0).integers(1, 4, size=(300, 5)).astype(dtype)
     index = ns.NeighborIndex(metric, search=search).fit(X)
     table = index.query(X[:50], k)
@@ -93,13 +92,13 @@ def test_without_torch_the_extra_is_named(monkeypatch):
 
 
 class Torch:
-    """A torch of which only what is asked about cards is there."""
+    """A torch of which only what is asked about GPUs is there."""
 
     __version__ = "9.9"
 
-    def __init__(self, cuda, cards):
+    def __init__(self, cuda, n_gpus):
         self.version = mock.Mock(cuda=cuda)
-        self.cuda = mock.Mock(is_available=lambda: cards > 0, device_count=lambda: cards)
+        self.cuda = mock.Mock(is_available=lambda: n_gpus > 0, device_count=lambda: n_gpus)
 
 
 @pytest.mark.parametrize(
@@ -110,31 +109,31 @@ class Torch:
         (Torch("13.0", 1), "cuda:1", "There is no 'cuda:1'"),
     ],
 )
-def test_what_keeps_a_card_from_serving_is_said(torch, device, words):
+def test_what_keeps_a_gpu_from_serving_is_said(torch, device, words):
     with pytest.raises(InputError, match=words):
-        gpu_search.check_device(torch, device)
+        gpu_search.check_gpu(torch, device)
 
 
 @pytest.mark.parametrize("metric", ["euclidean", "hellinger"])
-def test_a_card_that_runs_out_of_memory_leaves_the_answer_to_the_processor_and_says_so(metric):
+def test_a_gpu_that_runs_out_of_memory_leaves_the_answer_to_the_cpu_and_says_so(metric):
     torch = importlib.import_module("torch")
     X = np.random.default_rng(0).random((300, 4))
     there = on_cpu(metric).fit(X)
     full = torch.OutOfMemoryError("Tried to allocate 2.00 GiB. GPU 0 has …")
     with (
         mock.patch.object(gpu_steps.PlainSteps, "group_minima", side_effect=full),
-        pytest.warns(UserWarning, match="Tried to allocate 2.00 GiB.*so the processor answers"),
+        pytest.warns(UserWarning, match="Tried to allocate 2.00 GiB.*so the CPU searches"),
     ):
         found = neighbor_search.nearest(there, X[:20], 3)
     assert_same(found, neighbor_search.nearest(ExactSearch(metric).fit(X), X[:20], 3))
     assert_same(neighbor_search.nearest(there, X[:20], 3), found)
 
 
-@pytest.mark.parametrize("missing", ["card", "torch"])
-def test_a_saved_index_opens_without_a_card_and_the_processor_answers(tmp_path, monkeypatch, missing):
+@pytest.mark.parametrize("missing", ["GPU", "torch"])
+def test_a_saved_index_opens_without_a_gpu_and_the_cpu_searches(tmp_path, monkeypatch, missing):
     monkeypatch.setitem(choose.SEARCHES, "gpu", lambda distance, recall: GpuSearch(distance))
     X = np.random.default_rng(0).normal(size=(300, 3))
-    with mock.patch.object(gpu_search, "check_device"):
+    with mock.patch.object(gpu_search, "check_gpu"):
         index = ns.NeighborIndex(search="gpu").fit(X)
         index.remove([3])
         index.save(tmp_path / "index.nearsay")
@@ -142,10 +141,10 @@ def test_a_saved_index_opens_without_a_card_and_the_processor_answers(tmp_path, 
     if missing == "torch":
         monkeypatch.setattr(gpu_search, "require", mock.Mock(side_effect=MissingExtra("no torch")))
     words = "no torch" if missing == "torch" else "CUDA"
-    with pytest.warns(UserWarning, match=f"processor answers.*{words}"):
+    with pytest.warns(UserWarning, match=f"CPU searches.*{words}"):
         opened = ns.NeighborIndex.open(tmp_path / "index.nearsay")
     exact = ns.NeighborIndex(search="exact").fit(X).remove([3])
-    monkeypatch.setattr(gpu_search, "WORTH_THE_TRIP", 1)
+    monkeypatch.setattr(gpu_search, "LEAST_PRODUCTS", 1)
     with warnings.catch_warnings():
         warnings.simplefilter("error")  # it has been said
         assert_same(opened.query(X[:20], 4), exact.query(X[:20], 4))
@@ -154,19 +153,19 @@ def test_a_saved_index_opens_without_a_card_and_the_processor_answers(tmp_path, 
         found = opened.with_labels(labels).query(X[:20], 4, (1, 2))
         assert_same(found, exact.with_labels(labels).query(X[:20], 4, (1, 2)))
     from_elsewhere = pickle.loads(copied)
-    with pytest.warns(UserWarning, match="processor answers"):
+    with pytest.warns(UserWarning, match="CPU searches"):
         assert_same(from_elsewhere.query(X[:20], 4), exact.query(X[:20], 4))
     opened.save(tmp_path / "again.nearsay")
-    with mock.patch.object(gpu_search, "check_device"), mock.patch.object(gpu_search, "require"):
-        assert ns.NeighborIndex.open(tmp_path / "again.nearsay").search_.serves(20, 4)  # where there is a card again
+    with mock.patch.object(gpu_search, "check_gpu"), mock.patch.object(gpu_search, "require"):
+        assert ns.NeighborIndex.open(tmp_path / "again.nearsay").search_.serves(20, 4)  # where there is a GPU again
 
 
 def test_kernels_can_be_read_without_triton():
     assert callable(gpu_selection_kernels.groups_below)
 
 
-class Card(Torch):
-    """A torch that finds one card, with so much memory free."""
+class Gpu(Torch):
+    """A torch that finds one GPU, with so much memory free."""
 
     def __init__(self, free):
         super().__init__("13.0", 1)
@@ -177,11 +176,11 @@ class Card(Torch):
 
 
 @pytest.fixture
-def card_here(monkeypatch, tmp_path):
-    """A machine with a driver, and a card with half a gigabyte free."""
+def gpu_here(monkeypatch, tmp_path):
+    """A machine with a driver, and a GPU with half a gigabyte free."""
     (tmp_path / "version").write_text("NVRM")
     monkeypatch.setattr(gpu_search, "DRIVER", str(tmp_path / "version"))
-    monkeypatch.setattr(gpu_search, "require", lambda module, extra: Card(512 << 20))
+    monkeypatch.setattr(gpu_search, "require", lambda module, extra: Gpu(512 << 20))
 
 
 def shaped(n: int, d: int) -> np.ndarray:
@@ -189,8 +188,8 @@ def shaped(n: int, d: int) -> np.ndarray:
     return np.broadcast_to(np.float32(0), (n, d))
 
 
-@pytest.mark.usefixtures("card_here")
-def test_auto_takes_the_card_for_many_rows_that_fit_on_it():
+@pytest.mark.usefixtures("gpu_here")
+def test_auto_takes_the_gpu_for_many_rows_that_fit_on_it():
     euclidean = as_distance("euclidean")
     assert choose.choose("auto", euclidean, shaped(400_000, 128)).name == "gpu"
     assert "400000 × 128" in choose.choose("auto", euclidean, shaped(400_000, 128)).why
@@ -200,15 +199,15 @@ def test_auto_takes_the_card_for_many_rows_that_fit_on_it():
     assert choose.choose("auto", euclidean, shaped(1_000_000, 4)).name == "trees"
 
 
-def test_auto_takes_no_card_where_there_is_none(monkeypatch):
+def test_auto_takes_no_gpu_where_there_is_none(monkeypatch):
     monkeypatch.setattr(gpu_search, "DRIVER", "/nowhere")
-    assert gpu_search.card() is None
+    assert gpu_search.gpu_info() is None
     assert choose.choose("auto", as_distance("euclidean"), shaped(400_000, 128)).name == "exact"
 
 
-@pytest.mark.usefixtures("card_here")
-def test_the_doctor_names_the_card():
-    found = gpu_search.card()
+@pytest.mark.usefixtures("gpu_here")
+def test_the_doctor_names_the_gpu():
+    found = gpu_search.gpu_info()
     assert (found["memory_gib"], found["compute_capability"], found["torch"]) == (139.0, "9.0", "9.9")
     assert "139.0 GiB, compute capability 9.0" in judging._card(found)
     assert "none that torch and CUDA can use" in judging._card(None)

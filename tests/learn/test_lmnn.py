@@ -158,7 +158,7 @@ def test_lists_made_on_a_card_change_no_bit(monkeypatch, far):
     expected = LMNN(max_iter=5).fit(X, y)
     monkeypatch.setattr(impostors, "CARD_FROM", 0)
     monkeypatch.setattr(impostors, "CARD", "cpu")
-    monkeypatch.setattr(impostors, "card_holds", lambda X: True)
+    monkeypatch.setattr(impostors, "fits_gpu", lambda X: True)
     asked = mock.Mock(wraps=impostors.ImpostorsThere)
     monkeypatch.setattr(impostors, "ImpostorsThere", asked)
     there = LMNN(max_iter=5).fit(X, y)

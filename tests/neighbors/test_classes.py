@@ -14,12 +14,9 @@ from nearsay.errors import InputError
 from nearsay.neighbors import neighbor_search
 from nearsay.neighbors.by_class import labeled
 from nearsay.neighbors.table import NeighborTable
-from nearsay.search.by_class import grouped
-from nearsay.search.by_class import small as small_collections
 from nearsay.search.exact import ExactSearch
-from nearsay.search.screening import screen
-from nearsay.search.screening.products import Float32Products, Int8Products
 from tests.labeled import letters_apart
+from tests.neighbors.test_ways_by_class import only
 from tests.reference import neighbors as reference
 
 N_CLASSES = 5  # one more than the labels use: it stays empty
@@ -127,31 +124,22 @@ def test_cosine_precomputed_and_own_distances_list_the_classes_of_a_loop(data, k
 @with_fixtures
 def test_of_many_classes_those_met_among_the_nearest_rows_are_listed(monkeypatch, distance, data, k, m, at_least):
     monkeypatch.setattr(labeled, "LIST_ALL_UP_TO", 1)
-    monkeypatch.setattr(labeled, "ROWS_ASKED", at_least)
+    monkeypatch.setattr(labeled, "ROWS_WITH_CLASSES", at_least)
     X, labels, removed = data
     index = ns.NeighborIndex(distance).fit(X).remove(removed)
     check_against_loops(index, X, labels, removed, X + 0.5, k, m, getattr(reference, distance), max(k, at_least))
 
 
-@pytest.fixture(params=["float32", "8-bit"])
-def way_of_multiplying(request, monkeypatch):
-    """Both kinds of product, whatever is faster on this machine."""
-    monkeypatch.setattr(screen, "MANY_PRODUCTS", 0)
-    kind = Int8Products if request.param == "8-bit" else Float32Products
-    monkeypatch.setattr(grouped, "fastest_products", lambda n_columns: kind())
-
-
-@pytest.mark.usefixtures("way_of_multiplying")
-@pytest.mark.parametrize("small", [0, 2048])
+@pytest.mark.parametrize("products", ["float32", "int8"])
+@pytest.mark.parametrize("way", ["small", "products"])
 @pytest.mark.parametrize("dtype", [np.float32, np.float64, np.uint8])
 @pytest.mark.parametrize("members", [(), (1,), (1, 3), (2, 64)])
-def test_many_blocks_and_near_ties_change_nothing(monkeypatch, small, dtype, members):
-    monkeypatch.setattr(small_collections, "SMALL", small)
+def test_many_blocks_and_near_ties_change_nothing(products, way, dtype, members):
     rng = np.random.default_rng(5)
     X = rng.integers(0, 3, size=(1300, 6)).astype(dtype)
     labels = np.where(np.arange(1300) < 1150, rng.integers(0, 3, 1300), rng.integers(3, 60, 1300))
-    index = ns.NeighborIndex(search="exact").fit(X).remove([3, 700])
-    table = index.with_labels(labels, 61).leave_one_out(7, members)
+    index = ns.NeighborIndex(search=ExactSearch(products=products)).fit(X).remove([3, 700])
+    table = labeled.LabeledNeighbors(index.search_, labels, 61, make_plan=only(way)).leave_one_out(7, members)
     plain = index.leave_one_out(7)
     np.testing.assert_array_equal(table.indices, plain.indices)
     np.testing.assert_array_equal(table.distances, plain.distances)
@@ -163,12 +151,12 @@ def test_many_blocks_and_near_ties_change_nothing(monkeypatch, small, dtype, mem
     assert_same_classes(table, some, expected)
 
 
-@pytest.mark.usefixtures("way_of_multiplying")
+@pytest.mark.parametrize("products", ["float32", "int8"])
 @pytest.mark.parametrize("members", [(), (1,), (1, 4, 64)])
-def test_spread_out_rows_are_told_apart_exactly(members):
+def test_spread_out_rows_are_told_apart_exactly(products, members):
     rng = np.random.default_rng(9)
     X, labels = rng.normal(size=(2300, 12)), rng.integers(0, 4, 2300)
-    index = ns.NeighborIndex(search="exact").fit(X)
+    index = ns.NeighborIndex(search=ExactSearch(products=products)).fit(X)
     table = index.with_labels(labels).query(X[:25] + 0.1, 6, members)
     plain = index.query(X[:25] + 0.1, 6)
     np.testing.assert_array_equal(table.indices, plain.indices)
@@ -176,19 +164,18 @@ def test_spread_out_rows_are_told_apart_exactly(members):
     assert_same_classes(table, slice(None), expected)
 
 
-@pytest.mark.parametrize("small", [0, 2048])
+@pytest.mark.parametrize("way", ["small", "products, members afterward", "scan"])
 @pytest.mark.parametrize("members", [(), (1,), (1, 4, 64)])
-def test_of_the_sixteen_nearest_classes_all_means_are_told_and_of_others_the_first_member(monkeypatch, small, members):
-    monkeypatch.setattr(small_collections, "SMALL", small)
+def test_the_sixteen_nearest_classes_have_all_means_and_others_the_first(way, members):
     rng = np.random.default_rng(10)
     X, labels = rng.normal(size=(500, 3)), rng.integers(0, 100, 500)
     X[::7] = X[:72]  # duplicates in other classes
-    index = ns.NeighborIndex(search="exact").fit(X)
-    table = index.with_labels(labels, 100).leave_one_out(5, members)
+    rows = labeled.LabeledNeighbors(ExactSearch().fit(X), labels, 100, make_plan=only(way))
+    table = rows.leave_one_out(5, members)
     some = list(range(0, 500, 23))
     expected = reference.nearest_classes(X, labels, X[some], members, reference.euclidean, n_listed=100, left_out=some)
     assert_same_classes(table, some, expected)
-    asked = index.with_labels(labels, 100).query(X[some], 5, members)
+    asked = rows.query(X[some], 5, members)
     expected = reference.nearest_classes(X, labels, X[some], members, reference.euclidean, n_listed=100)
     assert_same_classes(asked, slice(None), expected)
 

@@ -13,7 +13,6 @@ from hypothesis import strategies as st
 import nearsay as ns
 from nearsay.core.parallel import thread_count
 from nearsay.neighbors.by_class import labeled as labeled_search
-from nearsay.search.by_class import small as small_collections
 from tests.reference import neighbors as reference
 
 # What it can be asked: the nearest rows, with the classes in order, with members of each, and members by class.
@@ -27,8 +26,6 @@ ASKED = {
     ],
     "by class": lambda both, Q: [both.query_by_class(Q, 2), both.leave_one_out_by_class(2)],
 }
-# Many classes and few; a small collection, of which all products are taken at once, and one that counts as large.
-WAYS = [(3, 2048), (3, 0), (300, 2048)]
 
 
 def arrays(tables: list[Any]) -> list[np.ndarray]:
@@ -45,13 +42,7 @@ def assert_equal(some: list[Any], others: list[Any]) -> None:
         np.testing.assert_array_equal(one, other)
 
 
-@pytest.fixture(params=WAYS, ids=str)
-def n_classes(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> int:
-    count, small = request.param
-    monkeypatch.setattr(small_collections, "SMALL", small)
-    return int(count)
-
-
+@pytest.mark.parametrize("n_classes", [3, 20, 300])
 @pytest.mark.parametrize("metric", ["euclidean", "manhattan"])
 @pytest.mark.parametrize("search", ["exact", "kd"])
 @pytest.mark.parametrize("prepared", [True, False], ids=["asked before", "not asked before"])
@@ -76,6 +67,7 @@ def test_a_labeled_search_answers_for_the_rows_and_labels_it_was_made_for(n_clas
     assert len(before) == 50
 
 
+@pytest.mark.parametrize("n_classes", [3, 20, 300])
 @pytest.mark.parametrize("ask", ASKED.values(), ids=ASKED)
 def test_a_new_labeled_search_knows_every_change(n_classes, ask):
     rng = np.random.default_rng(8)
@@ -165,9 +157,9 @@ def test_one_query_among_many_rows_reads_no_label_but_those_of_its_neighbors(mem
             assert np.size(found) < 100
             return found
 
-    monkeypatch.setattr(labeled_search, "LIST_ALL_UP_TO", 128)
     X = np.random.default_rng(1).normal(size=(3000, 3))
     labeled = ns.NeighborIndex(search="kd").fit(X).with_labels(np.arange(3000) % 300)
+    labeled.lists_all = False
     expected = labeled.query(X[:1], 5, members)
     labeled.labels = labeled.labels.view(Watched)
     counted: list[int] = []

@@ -10,13 +10,13 @@ import pytest
 
 import nearsay as ns
 from nearsay.metrics.probability import accuracy, mean_log_posterior
-from nearsay.neighbors.by_class import class_means, class_search, labeled
+from nearsay.neighbors.by_class import class_means, grouped_rows, ways
+from nearsay.neighbors.by_class.labeled import LabeledNeighbors
 from nearsay.neighbors.class_order import classes_in_order
 from nearsay.neighbors.table import NeighborTable
 from nearsay.posterior.past_cases import FEWEST, LISTING, MAX_PAST_CASES, SEARCHES, PastCases, rows_judged
-from nearsay.search.by_class import grouped
-from nearsay.search.screening import screen
-from nearsay.search.screening.products import Float32Products, Int8Products
+from nearsay.search.exact import ExactSearch
+from tests.neighbors.test_ways_by_class import only
 from tests.reference import neighbors as reference
 
 MEMBERS = (1, 4, 16, 64)
@@ -40,15 +40,13 @@ def check_lines(
         np.testing.assert_array_equal(found, by_loop)
 
 
-@pytest.mark.parametrize("kind", [Float32Products, Int8Products])
+@pytest.mark.parametrize("products", ["float32", "int8"])
 @pytest.mark.parametrize("dtype", [np.float32, np.float64, np.uint8])
 @pytest.mark.parametrize("n_classes", [129, 700])
-def test_what_is_told_of_many_classes_is_what_a_loop_finds_to_the_last_digit(monkeypatch, kind, dtype, n_classes):
-    monkeypatch.setattr(screen, "MANY_PRODUCTS", 0)
-    monkeypatch.setattr(grouped, "fastest_products", lambda n_columns: kind())
+def test_what_is_told_of_many_classes_is_what_a_loop_finds_to_the_last_digit(products, dtype, n_classes):
     X, labels = many_classes(0, 2300, n_classes)
     removed = [3, 700, 2299]
-    index = ns.NeighborIndex(search="exact").fit(X.astype(dtype)).remove(removed)
+    index = ns.NeighborIndex(search=ExactSearch(products=products)).fit(X.astype(dtype)).remove(removed)
     table = index.with_labels(labels, n_classes).leave_one_out(7, MEMBERS)
     plain = index.leave_one_out(7)
     np.testing.assert_array_equal(table.indices, plain.indices)
@@ -57,26 +55,18 @@ def test_what_is_told_of_many_classes_is_what_a_loop_finds_to_the_last_digit(mon
 
 
 @pytest.mark.parametrize("spread", [1.0, 0.1, 1e-2, 1e-3, 1e-5, 1e-7])
-def test_rows_of_a_class_closer_than_eight_bits_can_tell_are_told_apart(monkeypatch, spread):
+def test_rows_of_a_class_closer_than_eight_bits_can_tell_are_told_apart(spread):
     """The row that eight bits put first is often not the nearest, and sometimes nearly as far off as they allow."""
-    monkeypatch.setattr(screen, "MANY_PRODUCTS", 0)
-    monkeypatch.setattr(grouped, "fastest_products", lambda n_columns: Int8Products())
     rng = np.random.default_rng(5)
     centers, labels = rng.normal(size=(150, 16)), np.arange(3000) % 150
     X = centers[labels] + spread * rng.normal(size=(3000, 16))
     Q = centers[:20] + spread * rng.normal(size=(20, 16))
-    classes = ns.NeighborIndex(search="exact").fit(X).with_labels(labels).query(Q, 3, (1, 4)).classes
+    index = ns.NeighborIndex(search=ExactSearch(products="int8")).fit(X)
+    rows = LabeledNeighbors(index.search_, labels, 150, make_plan=only("products, members afterward"))
+    classes = rows.query(Q, 3, (1, 4)).classes
     expected = reference.nearest_classes(X, labels, Q, (1, 4), reference.euclidean, n_listed=150)
     for found, by_loop in zip(classes.arrays, expected, strict=True):
         np.testing.assert_array_equal(found, by_loop)
-
-
-@pytest.mark.parametrize("n_classes", [3, 16, 17, 129])
-def test_the_mean_of_one_member_takes_no_second_look(monkeypatch, n_classes):
-    monkeypatch.delattr(class_means, "_distances")
-    X, labels = many_classes(4, 2200, n_classes + 10)
-    classes = ns.NeighborIndex(search="exact").fit(X).with_labels(labels % n_classes).leave_one_out(3, (1,)).classes
-    np.testing.assert_array_equal(classes.means[:, :, 0], classes.nearest[:, :16])
 
 
 @pytest.mark.parametrize("n_members", [2, 4, 10])
@@ -110,19 +100,19 @@ def test_other_distances_and_searches_list_many_classes_as_a_loop_does(distance,
         np.testing.assert_allclose(found, by_loop, rtol=1e-12)
 
 
-WAYS: list[tuple[Any, str, int]] = [
-    (grouped, "QUERIES_BY_CLASS", 7),
-    (class_search, "MEMBER_BYTES", 1 << 16),
+SIZES: list[tuple[Any, str, int]] = [
+    (grouped_rows, "QUERIES_BY_CLASS", 7),
+    (ways, "MEMBER_BYTES", 1 << 16),
     (class_means, "MEASURE_ALL_UP_TO", 64),
     (class_means, "MEASURE_ALL_UP_TO", 1000),
     (class_means, "WORTH_SEARCHING", 0),
     (class_means, "PAIRS_A_TASK", 9),
     (class_means, "DISTANCES_AT_ONCE", 1),
-    (grouped, "KEEP_UP_TO", 0),
+    (grouped_rows, "KEEP_UP_TO", 0),
 ]
 
 
-@pytest.mark.parametrize(("module", "name", "value"), WAYS)
+@pytest.mark.parametrize(("module", "name", "value"), SIZES)
 def test_neither_threads_nor_blocks_nor_ways_of_measuring_change_a_digit(monkeypatch, module, name, value):
     X, labels = many_classes(2, 1100, 200)
     X += np.random.default_rng(3).normal(size=X.shape)  # sums whose last digit shows the order of adding
@@ -177,13 +167,14 @@ def test_classes_are_put_in_order_by_distance_and_then_by_row(distances, n_class
 
 
 @pytest.mark.parametrize("distance", ["euclidean", "manhattan"])
-def test_classes_met_among_the_nearest_rows_are_the_first_of_all_classes(monkeypatch, distance):
+def test_classes_met_among_the_nearest_rows_are_the_first_of_all_classes(distance):
     """What a collection with more classes than can be listed says is part of what one with all of them listed says."""
     X, labels = many_classes(6, 700, 150)
     index = ns.NeighborIndex(distance).fit(X)
     full = index.with_labels(labels, 150).leave_one_out(4, MEMBERS)
-    monkeypatch.setattr(labeled, "LIST_ALL_UP_TO", 149)
-    met = index.with_labels(labels, 150).leave_one_out(4, MEMBERS)
+    rows = index.with_labels(labels, 150)
+    rows.lists_all = False
+    met = rows.leave_one_out(4, MEMBERS)
     np.testing.assert_array_equal(met.indices, full.indices)
     for line in range(0, 700, 7):
         n = int((met.classes.numbers[line] >= 0).sum())

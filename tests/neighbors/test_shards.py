@@ -122,7 +122,7 @@ def test_partial_answers_merge_in_any_order_and_grouping(case, k, data):
         asked = {"labels": labels, "n_classes": 5}
         parts = [task.answer() for task in shard_tasks(rows, X, k, **asked)]
         near = np.tile(np.arange(5), (len(X), 1))
-        parts_far = [task.answer() for task in shard_tasks(rows, X, 0, asked=near, n_members=3, **asked)]
+        parts_far = [task.answer() for task in shard_tasks(rows, X, 0, near=near, n_members=3, **asked)]
     whole = merge(parts).arrays() | merge(parts_far).arrays()
     order = data.draw(st.permutations(range(len(parts))))
     split = data.draw(st.integers(0, len(parts)))

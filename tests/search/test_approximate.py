@@ -117,7 +117,7 @@ def test_an_added_row_is_found_at_once_and_a_removed_one_never(kind):
 
 @every_kind
 def test_recall_holds_after_rows_were_taken_in_and_after_many_were_removed(kind, monkeypatch):
-    monkeypatch.setattr(beside, "BESIDE_ROOM", 100)
+    monkeypatch.setattr(beside, "LATE_ROOM", 100)
     search = ApproximateSearch(kind=kind, recall=0.9).fit(X[:2500])
     for start in range(2500, N, 500):
         search.add(X[start : start + 500])

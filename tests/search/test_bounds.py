@@ -31,6 +31,7 @@ from nearsay.search.screening.packed_rows import PackedRows
 from nearsay.search.screening.prepared_rows import ROWS_AT_ONCE, Geometry, PlainView, PreparedView, RowsForProducts
 from nearsay.search.screening.products import PRODUCTS, Float32Products, Int8Products
 from nearsay.search.trees import TreeSearch
+from tests import exact_searches
 
 KINDS = list(PRODUCTS)
 
@@ -191,12 +192,12 @@ def on_both_sides(n: int, d: int) -> np.ndarray:
 
 
 # Rows, queries, kind of product, distance, and how a screen goes over the rows.
-GLANCE, BLOCKS, ALONE = "at a glance", "block by block", "one by one"
+ALL_PRODUCTS, BLOCKS, ALONE = "all products", "blocks of rows", "one by one"
 SEARCHES = {
-    ("summing", GLANCE): (near_twins(1e-7).astype(np.float32), near_twins(1e-7)[:5], "float32", "euclidean"),
+    ("summing", ALL_PRODUCTS): (near_twins(1e-7).astype(np.float32), near_twins(1e-7)[:5], "float32", "euclidean"),
     ("summing", BLOCKS): (near_twins(1e-7), near_twins(1e-7)[:40], "float32", "euclidean"),
     ("summing", ALONE): (*[near_twins(1e-7).astype(np.float32)] * 2, "float32", "euclidean"),
-    ("flushing", GLANCE): (normal(200, 32, 1e-22), normal(25, 32, 1e-22), "float32", "euclidean"),
+    ("flushing", ALL_PRODUCTS): (normal(200, 32, 1e-22), normal(25, 32, 1e-22), "float32", "euclidean"),
     ("flushing", ALONE): (normal(200, 32, 1e-22), normal(25, 32, 1e-22), "float32", "euclidean"),
     ("rounding_rows", BLOCKS): (both_ways(bytes_beside(400, 0.45)), np.full((1, 256), 0.5), "int8", "euclidean"),
     ("rounding_queries", BLOCKS): (
@@ -205,7 +206,7 @@ SEARCHES = {
         "int8",
         "euclidean",
     ),
-    ("measuring", GLANCE): (one_way(50, 0.02) - [1, 0], np.array([[1e10, 0.0]]), "float32", "euclidean"),
+    ("measuring", ALL_PRODUCTS): (one_way(50, 0.02) - [1, 0], np.array([[1e10, 0.0]]), "float32", "euclidean"),
     ("measuring", ALONE): (one_way(50, 0.02) - [1, 0], np.array([[1e10, 0.0]]), "float32", "euclidean"),
     ("measuring", BLOCKS): (
         np.tile([[1], [-1]], (25, 1)) * one_way(50, 1e-4),
@@ -213,22 +214,20 @@ SEARCHES = {
         "int8",
         "euclidean",
     ),
-    ("taking_form", GLANCE): (one_way(50, 1e-9), one_way(3, 1e-9), "float32", "cosine"),
+    ("taking_form", ALL_PRODUCTS): (one_way(50, 1e-9), one_way(3, 1e-9), "float32", "cosine"),
     ("taking_form", BLOCKS): (one_way(50, 1e-9), one_way(3, 1e-9), "int8", "cosine"),
     ("squaring", BLOCKS): (normal(400, 30, 1.0), normal(400, 30, 1.0)[:60] * np.float32(1e7), "int8", "euclidean"),
     ("screenable", BLOCKS): (one_way(300, 1e-162), one_way(5, 1e-162), "float32", "euclidean"),
-    ("farthest", GLANCE): (on_both_sides(60, 3), np.full((1, 3), 1e60), "float32", "euclidean"),
+    ("farthest", ALL_PRODUCTS): (on_both_sides(60, 3), np.full((1, 3), 1e60), "float32", "euclidean"),
     ("farthest", ALONE): (normal(60, 3, 1.0), np.full((1, 3), 3e38, np.float32), "float32", "euclidean"),
 }
 
 
 @pytest.mark.filterwarnings("ignore:overflow", "ignore:invalid value")  # where nothing is out of reach
 @pytest.mark.parametrize(("term", "way"), SEARCHES)
-def test_a_search_is_exact_with_every_term_and_not_without_it(monkeypatch, request, term, way):
+def test_a_search_is_exact_with_every_term_and_not_without_it(monkeypatch, term, way):
     X, Q, products, distance = SEARCHES[term, way]
-    if way == BLOCKS:
-        request.getfixturevalue("block_by_block")
-    search = ExactSearch(distance, products=products)
+    search = ExactSearch(distance, products=products, limits=exact_searches.BLOCKS if way == BLOCKS else None)
     together = [Q] if way != ALONE else Q[:, None]
 
     def found() -> np.ndarray:

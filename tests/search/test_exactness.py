@@ -19,6 +19,7 @@ from nearsay.distances.vectors import VectorDistance
 from nearsay.errors import InputError
 from nearsay.neighbors.neighbor_search import leave_one_out, nearest
 from nearsay.search.exact import ExactSearch
+from tests.exact_searches import MakeSearch
 from tests.reference import neighbors as reference
 
 # From the table itself, so that a new distance cannot be forgotten.
@@ -34,11 +35,11 @@ def parameters(name: str, d: int) -> dict[str, Any]:
     return {"minkowski": {"p": 3.0}, "mahalanobis": {"L": L}}.get(name, {})
 
 
-def both(name: str, d: int) -> tuple[ExactSearch, Callable]:
+def both(name: str, d: int, make_search: MakeSearch = ExactSearch) -> tuple[ExactSearch, Callable]:
     """The search to test, and the slow distance to test it with."""
     given = parameters(name, d)
     slow = lru_cache(maxsize=None)(partial(getattr(reference, name), **given))
-    return ExactSearch(as_distance(name, **given)), lambda a, b: slow(tuple(a.tolist()), tuple(b.tolist()))
+    return make_search(as_distance(name, **given)), lambda a, b: slow(tuple(a.tolist()), tuple(b.tolist()))
 
 
 def proper(name: str, X: np.ndarray) -> np.ndarray:
@@ -107,14 +108,13 @@ def test_a_single_row_is_everyones_neighbor(name):
     assert_same(nearest(search.fit(X), Q, 1), reference.nearest(X, Q, 1, slow))
 
 
-@pytest.mark.usefixtures("way_of_looking")
 @every_distance
 @pytest.mark.parametrize("dtype", [np.float32, np.float64])
-def test_a_large_common_offset_hides_no_neighbor(name, dtype):
+def test_a_large_common_offset_hides_no_neighbor(name, dtype, exact_search):
     rng = np.random.default_rng(0)
     X = (1e4 + rng.normal(scale=0.01, size=(80, 6))).astype(dtype)
     Q = (1e4 + rng.normal(scale=0.01, size=(5, 6))).astype(dtype)
-    search, slow = both(name, 6)
+    search, slow = both(name, 6, exact_search)
     search.fit(X)
     assert_same(nearest(search, Q, 9), reference.nearest(X, Q, 9, slow))
     assert_same(leave_one_out(search, 9)[:5], reference.nearest(X, X[:5], 9, slow, leave_out_itself=True))
@@ -138,23 +138,21 @@ def crowd_and_neighbors(name: str, crowd: str) -> tuple[np.ndarray, np.ndarray, 
     return X, Q, reference.nearest(X, Q, 150, both(name, X.shape[1])[1])
 
 
-@pytest.mark.usefixtures("way_of_looking")
 @every_distance
 @pytest.mark.parametrize("crowd", CROWDS)
-def test_thousands_of_rows_and_near_ties_are_searched_exactly(name, crowd):
+def test_thousands_of_rows_and_near_ties_are_searched_exactly(name, crowd, exact_search):
     X, Q, (indices, distances) = crowd_and_neighbors(name, crowd)
-    search = both(name, X.shape[1])[0].fit(X)
+    search = both(name, X.shape[1], exact_search)[0].fit(X)
     for k in (1, 12, 150):
         assert_same(nearest(search, Q, k), ([line[:k] for line in indices], [line[:k] for line in distances]))
 
 
-@pytest.mark.usefixtures("compiled_way_of_looking")
 @every_distance
 @pytest.mark.parametrize("crowd", CROWDS)
-def test_results_depend_neither_on_threads_nor_on_the_batch(name, crowd):
+def test_results_depend_neither_on_threads_nor_on_the_batch(name, crowd, compiled_search):
     X = proper(name, CROWDS[crowd](np.random.default_rng(1)))
     Q = X[100:170]
-    search = both(name, X.shape[1])[0].fit(X)
+    search = both(name, X.shape[1], compiled_search)[0].fit(X)
     with ns.threads(1):
         one_thread = nearest(search, Q, 7)
     with ns.threads(2):

@@ -7,24 +7,18 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from nearsay.core import compiling
 from nearsay.errors import InputError
 from nearsay.neighbors import neighbor_search
 from nearsay.search.exact import ExactSearch
-from nearsay.search.screening import screen
 from nearsay.search.screening.packed_rows import PackedRows
+from nearsay.search.screening.screen import ScreenLimits
 
 POINTS = st.lists(st.tuples(*[st.integers(0, 3)] * 3), min_size=1, max_size=7)
 
 CHANGES = ["add", "remove", "restore"]
 
 
-@pytest.fixture(autouse=True)
-def _few_rows_in_eight_bits(monkeypatch):
-    monkeypatch.setattr(screen, "FEWEST_NUMBERS", 0)
-    monkeypatch.setattr(screen, "LOOK_EVERY", 2)
-    with compiling.forced(True):
-        yield
+LIMITS = ScreenLimits(fewest_numbers=0, check_every=2)  # few rows in eight bits
 
 
 def check_scores(search: ExactSearch, Q: np.ndarray) -> None:
@@ -48,7 +42,7 @@ def test_scores_are_certain_to_half_their_slack(metric, dtype, first, changes, a
     def rows(points, scale=1):
         return (np.array(points) * 0.37 * scale + at).astype(dtype)
 
-    search = ExactSearch(metric).fit(rows(first))
+    search = ExactSearch(metric, limits=LIMITS).fit(rows(first))
     for what, points, scale in changes:
         if what == "add":
             search.add(rows(points, scale))  # longer ones, for which all are prepared again
@@ -61,7 +55,7 @@ def test_scores_are_certain_to_half_their_slack(metric, dtype, first, changes, a
 
 def test_rows_in_eight_bits_follow_and_are_not_prepared_again(monkeypatch):
     X = np.random.default_rng(0).normal(size=(200, 20)).astype(np.float32)
-    search = ExactSearch().fit(X[:150])
+    search = ExactSearch(limits=LIMITS).fit(X[:150])
     prepared = []
     block = PackedRows._block
     monkeypatch.setattr(PackedRows, "_block", lambda *given: prepared.append(given[1:]) or block(*given))
@@ -81,7 +75,7 @@ def test_rows_that_eight_bits_cannot_tell_apart_are_multiplied_as_they_are(monke
     monkeypatch.setattr("nearsay.search.screening.rough_scores.MEASURED_UP_TO", 10)
     rng = np.random.default_rng(0)
     X = (rng.normal(size=(300, 5)) * 1e-3 + rng.choice([-1, 1], (300, 1))).astype(np.float32)
-    search = ExactSearch().fit(X)
+    search = ExactSearch(limits=LIMITS).fit(X)
     for _ in range(4):
         rough = search.rough_scores(X[:1])
     assert rough.scale == 1.0
@@ -91,7 +85,7 @@ def test_rows_that_eight_bits_cannot_tell_apart_are_multiplied_as_they_are(monke
 
 def test_other_products_that_were_asked_for_stay():
     X = 5 * np.eye(9, dtype=np.float32)
-    search = ExactSearch(products="float32").fit(X)
+    search = ExactSearch(products="float32", limits=LIMITS).fit(X)
     search.add(X)
     for _ in range(5):
         assert search.rough_scores(X[:1]).scale == 1.0
@@ -100,7 +94,7 @@ def test_other_products_that_were_asked_for_stay():
 @pytest.mark.parametrize("metric", ["euclidean", "cosine", "manhattan"])
 def test_rows_that_were_removed_are_found_again_under_their_numbers(metric):
     X = np.random.default_rng(0).integers(1, 5, (50, 4)).astype(np.float32)
-    search, always = ExactSearch(metric).fit(X), ExactSearch(metric).fit(X)
+    search, always = ExactSearch(metric, limits=LIMITS).fit(X), ExactSearch(metric, limits=LIMITS).fit(X)
     before = search.snapshot()
     search.remove([3, 4, 20])
     while_gone = search.snapshot()

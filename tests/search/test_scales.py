@@ -16,6 +16,7 @@ from nearsay.errors import InputError
 from nearsay.neighbors.neighbor_search import leave_one_out, nearest
 from nearsay.search.exact import ExactSearch
 from nearsay.search.screening.products import PRODUCTS, Int8Products, fastest_products
+from tests.exact_searches import BLOCKS
 
 WIDEST_INT8 = Int8Products().most_columns
 
@@ -36,14 +37,13 @@ def double_loop(X: np.ndarray, Q: np.ndarray, k: int, *, itself: bool = True) ->
 # ---------------------------------------------------------------- width
 
 
-@pytest.mark.usefixtures("block_by_block")
 @pytest.mark.parametrize("n_columns", [1, 2, 15, 16, 17, 1000, WIDEST_INT8, WIDEST_INT8 + 1, 140_000, 200_000])
 @pytest.mark.parametrize("products", ["auto", "int8", "float32"])
 def test_rows_of_any_width_have_their_true_neighbors(n_columns, products):
     """Rows of 0 and 1 and their opposites are all ±127 in 8 bits: a row's product with itself is the largest sum."""
     halves = np.random.default_rng(n_columns).integers(0, 2, size=(6, n_columns)).astype(np.float32)
     X = np.concatenate([halves, 1 - halves])
-    table = nearest(ExactSearch(products=products).fit(X), X[:5], 4)
+    table = nearest(ExactSearch(products=products, limits=BLOCKS).fit(X), X[:5], 4)
     squares = ((X[:5, None] - X[None]) ** 2).sum(axis=2, dtype=np.float64)  # of whole numbers: exact in any order
     np.testing.assert_array_equal(table.indices, np.argsort(squares, axis=1, kind="stable")[:, :4])
 
@@ -84,9 +84,8 @@ def cannot_be_squared(X: np.ndarray) -> bool:
     return bool(X.any()) and np.linalg.norm(X, axis=1).max() < 1e-140
 
 
-@pytest.mark.usefixtures("way_of_looking")
 @pytest.mark.parametrize("dtype", TYPES)
-def test_rows_of_any_scale_have_their_true_neighbors_or_are_refused(dtype):
+def test_rows_of_any_scale_have_their_true_neighbors_or_are_refused(dtype, exact_search):
     rng = np.random.default_rng(0)
     shapes = rng.integers(-4, 5, size=(40, 3)) / 4 + rng.normal(size=3)
     for scale in SCALES:
@@ -94,44 +93,46 @@ def test_rows_of_any_scale_have_their_true_neighbors_or_are_refused(dtype):
             X = (shapes * scale).astype(dtype)
         if cannot_be_squared(X):
             with pytest.raises(InputError, match=r"square|finite"):
-                ns.nearest(X, X[:9], k=5)
+                ns.nearest(X, X[:9], k=5, search=exact_search())
             continue
-        table, others = ns.nearest(X, X[:9], k=5), ns.leave_one_out(X, k=5)
+        table, others = (
+            ns.nearest(X, X[:9], k=5, search=exact_search()),
+            ns.leave_one_out(X, k=5, search=exact_search()),
+        )
         np.testing.assert_array_equal(table.indices, double_loop(X, X[:9], 5), err_msg=f"{scale}")
         np.testing.assert_array_equal(others.indices, double_loop(X, X, 5, itself=False), err_msg=f"{scale}")
 
 
-@pytest.mark.usefixtures("way_of_looking")
 @pytest.mark.parametrize("dtype", [np.int8, np.uint8, np.int16, np.int32, np.uint32, np.int64, np.uint64])
-def test_integers_up_to_the_largest_of_their_type_have_their_true_neighbors(dtype):
+def test_integers_up_to_the_largest_of_their_type_have_their_true_neighbors(dtype, exact_search):
     limits = np.iinfo(dtype)
     rng = np.random.default_rng(1)
     for largest in (1, 7, limits.max // 2, limits.max):
         X = rng.integers(max(limits.min, -largest), largest, size=(40, 3), dtype=dtype, endpoint=True)
-        np.testing.assert_array_equal(ns.nearest(X, X[:9], k=5).indices, double_loop(X, X[:9], 5))
+        np.testing.assert_array_equal(
+            ns.nearest(X, X[:9], k=5, search=exact_search()).indices, double_loop(X, X[:9], 5)
+        )
 
 
-@pytest.mark.usefixtures("way_of_looking")
 @pytest.mark.parametrize("n_queries", [1, 5, 40])
 @pytest.mark.parametrize("dtype", [np.float32, np.float64])
-def test_a_query_of_any_scale_has_its_true_neighbors(dtype, n_queries):
+def test_a_query_of_any_scale_has_its_true_neighbors(dtype, n_queries, exact_search):
     rng = np.random.default_rng(2)
     X = rng.integers(-4, 5, size=(60, 3)).astype(dtype)
     for scale in (1e-320, 1e-161, 1e-45, 1e-10, 1.0, 1e10, 1e16, 1e20, 1e39, 1e60, 1e139):
         Q = rng.normal(size=(n_queries, 3)) * scale
-        table = ns.nearest(X, Q, k=4)
+        table = ns.nearest(X, Q, k=4, search=exact_search())
         np.testing.assert_array_equal(table.indices, double_loop(X, Q, 4), err_msg=f"{scale}")
         assert np.isfinite(table.distances).all()
 
 
-@pytest.mark.usefixtures("way_of_looking")
 @given(
     powers=st.lists(st.sampled_from(POWERS), min_size=2, max_size=3),
     small=st.lists(st.tuples(*[st.integers(-2, 2)] * 3), min_size=2, max_size=12),
     dtype=st.sampled_from([np.float32, np.float64]),
 )
 @settings(max_examples=40)
-def test_columns_of_different_scales_lose_nothing(powers, small, dtype):
+def test_columns_of_different_scales_lose_nothing(powers, small, dtype, exact_search):
     """Where one column is large, differences in a tiny one vanish, in the screen as in the loop."""
     with np.errstate(over="ignore", under="ignore"):
         X = (np.array(small, float)[:, : len(powers)] * 10.0 ** np.array(powers)).astype(dtype)

@@ -16,15 +16,13 @@ from hypothesis import strategies as st
 import nearsay as ns
 from nearsay.errors import InputError
 from nearsay.neighbors import neighbor_search
-from nearsay.neighbors.neighbor_search import leave_one_out, nearest, takes_all_at_once
+from nearsay.neighbors.neighbor_search import leave_one_out, nearest
 from nearsay.search import row_store as held
-from nearsay.search.by_class import small
 from nearsay.search.exact import ExactSearch
 from nearsay.search.screening import prepared_rows as views
-from nearsay.search.screening.prepared_rows import Geometry
 from nearsay.search.screening.products import PRODUCTS
-from nearsay.search.screening.screen import Screen
 from nearsay.search.screening.shortlist_kernels import Shortlists
+from tests.exact_searches import BLOCKS
 from tests.public import ROOMS
 from tests.reference import neighbors as reference
 
@@ -88,14 +86,14 @@ with_every_product = pytest.mark.parametrize("products", PRODUCTS)
 
 
 @with_every_product
-@pytest.mark.usefixtures("way_of_looking")
+@pytest.mark.parametrize("limits", [None, BLOCKS], ids=["few products", "blocks of rows"])
 @pytest.mark.parametrize("kind", worst_rows())
 @pytest.mark.parametrize("n_queries", [3, 60])
-def test_hard_rows_are_searched_exactly(kind, n_queries, products):
+def test_hard_rows_are_searched_exactly(kind, n_queries, products, limits):
     X = worst_rows()[kind]
     Q = np.vstack([X[:: len(X) // n_queries], X[:2].astype(np.float64) * 1e12])
     expected = exactly(X, Q, 20)
-    search = ExactSearch(products=products)
+    search = ExactSearch(products=products, limits=limits)
     np.testing.assert_array_equal(ns.NeighborIndex(search=search).fit(X).query(Q, 20).indices, expected)
 
 
@@ -164,11 +162,10 @@ def test_products_lie_within_the_errors_they_state(products, shape):
 
 
 @with_every_product
-@pytest.mark.usefixtures("block_by_block")
 def test_changed_rows_are_seen_by_prepared_products(products):
     rng = np.random.default_rng(0)
     X, Q = rng.normal(size=(500, 8)), rng.normal(size=(50, 8))
-    search = ExactSearch(products=products).fit(X)
+    search = ExactSearch(products=products, limits=BLOCKS).fit(X)
     search.candidates(Q, 5)
     search.add(100 * Q)
     search.remove(np.arange(0, 400, 2))
@@ -218,23 +215,20 @@ def test_many_candidates_in_any_order_are_put_in_order_by_distance_and_row(sprea
         assert (table.indices[q, len(expected) :] == -1).all()
 
 
-@pytest.mark.usefixtures("way_of_looking")
-def test_the_screen_alone_misses_nothing_that_it_does_not_give_up():
+def test_the_screen_alone_misses_nothing_that_it_does_not_give_up(compiled_search):
     for X in worst_rows().values():
-        search = ExactSearch().fit(X)
-        found, undecided = Screen(Geometry(search.distance_, search.rows_)).candidates(X[:50], 10)
+        found, undecided = compiled_search().fit(X)._screen.candidates(X[:50], 10)
         decided = np.setdiff1d(np.arange(50), undecided)
         for query, rows in zip(decided, exactly(X, X[decided], 10), strict=True):
             assert set(rows) <= set(found[query].tolist())
 
 
-@pytest.mark.usefixtures("way_of_looking")
-def test_a_collection_too_large_to_keep_its_norms_is_searched_exactly_too(monkeypatch):
+def test_a_collection_too_large_to_keep_its_norms_is_searched_exactly_too(monkeypatch, exact_search):
     monkeypatch.setattr(views, "NORMS_UP_TO", 45)
     rng = np.random.default_rng(0)
     X, Q = rng.integers(0, 4, size=(60, 3)).astype(float), rng.integers(0, 4, size=(40, 3)).astype(float)
     for n in (40, 50):  # the first grows past the limit, the second is past it from the start
-        search = ExactSearch().fit(X[:n])
+        search = exact_search().fit(X[:n])
         search.add(X[n:])
         np.testing.assert_array_equal(nearest(search, Q, 7).indices, exactly(X, Q, 7))
         search.remove([0, 59])
@@ -249,11 +243,11 @@ def test_more_rows_than_can_be_numbered_are_refused(monkeypatch):
     assert search.rows_.n_live == 3
 
 
-@pytest.mark.usefixtures("way_of_looking")
-def test_ordinary_rows_never_need_the_slow_scan(monkeypatch):
+@pytest.mark.parametrize("limits", [None, BLOCKS], ids=["few products", "blocks of rows"])
+def test_ordinary_rows_never_need_the_slow_scan(monkeypatch, limits):
     rng = np.random.default_rng(0)
     for X in (rng.normal(size=(5000, 32)), rng.normal(size=(5000, 32)).astype(np.float32) + 100):
-        search = ExactSearch(products="int8").fit(X)
+        search = ExactSearch(products="int8", limits=limits).fit(X)
         monkeypatch.setattr(search, "_scan", lambda *_: pytest.fail("scanned"))
         search.candidates(X[:100], 10)
 
@@ -296,57 +290,3 @@ def test_leaving_one_out_finds_the_others_that_a_loop_finds(distance, data, n, k
         (expected,), (far,) = reference.nearest(X[others], [X[row]], k, getattr(reference, distance))
         assert table.indices[row].tolist() == [others[i] for i in expected] + [-1] * (k - len(expected))
         np.testing.assert_allclose(table.distances[row], far + [np.inf] * (k - len(far)), rtol=1e-12)
-
-
-@pytest.mark.parametrize("rows", ["spread out", "near ties", "all equal"])
-@pytest.mark.parametrize("k", [3, 40])
-def test_all_rows_at_once_or_one_by_one_have_the_same_neighbors(monkeypatch, rows, k):
-    rng = np.random.default_rng(12)
-    X = {
-        "spread out": rng.normal(size=(700, 9)),
-        "near ties": rng.integers(0, 3, size=(700, 5)) * 1e-4 + 1e3,
-        "all equal": np.ones((700, 2)),
-    }[rows]
-    search, tables = ExactSearch().fit(X), []
-    search.remove([5, 699])
-    for many in (700, 701):
-        monkeypatch.setattr(neighbor_search, "MANY_ROWS", many)
-        assert takes_all_at_once(search) == (many == 700)
-        for count in (1, 2):
-            with ns.threads(count):
-                tables.append(leave_one_out(search, k))
-    for table in tables[1:]:
-        np.testing.assert_array_equal(table.indices, tables[0].indices)
-        np.testing.assert_array_equal(table.distances, tables[0].distances)
-
-
-@pytest.mark.parametrize("shape", [(999, 100), (1000, 2), (400, 250), (400, 249), (2048, 3), (2049, 3)])
-def test_when_all_rows_are_multiplied_at_once(shape):
-    n, d = shape
-    assert takes_all_at_once(ExactSearch().fit(np.zeros(shape))) == ((n >= 1000 or n * d >= 100_000) and n <= 2048)
-
-
-@pytest.mark.parametrize("rows", ["spread out", "near ties", "all equal"])
-@pytest.mark.parametrize("n_classes", [16, 17])
-@pytest.mark.parametrize("members", [(), (1,), (1, 2)])
-def test_classes_all_at_once_or_block_by_block_are_the_same(monkeypatch, rows, n_classes, members):
-    """More than one member of up to 16 classes is found block by block in any case."""
-    rng = np.random.default_rng(12)
-    X = {
-        "spread out": rng.normal(size=(700, 9)),
-        "near ties": rng.integers(0, 3, size=(700, 5)) * 1e-4 + 1e3,
-        "all equal": np.ones((700, 2)),
-    }[rows]
-    labels = rng.permutation(700) % n_classes
-    tables = []
-    for most in (0, 2048):
-        monkeypatch.setattr(small, "SMALL", most)
-        for count in (1, 2):
-            with ns.threads(count):
-                labeled = ns.NeighborIndex(search="exact").fit(X).with_labels(labels)
-                tables.append(labeled.leave_one_out(40, members))
-    for table in tables[1:]:
-        np.testing.assert_array_equal(table.indices, tables[0].indices)
-        np.testing.assert_array_equal(table.distances, tables[0].distances)
-        for found, expected in zip(table.classes.arrays, tables[0].classes.arrays, strict=True):
-            np.testing.assert_array_equal(found, expected)

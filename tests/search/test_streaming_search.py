@@ -132,7 +132,7 @@ def test_rows_that_come_and_go_during_a_rebuild_are_found_and_not_found_after_it
 
 
 def test_many_changes_start_a_rebuild_by_themselves_and_no_change_waits_for_it(monkeypatch):
-    monkeypatch.setattr(static_index, "BESIDE_ROOM", 50)
+    monkeypatch.setattr(static_index, "LATE_ROOM", 50)
     go_on = threading.Event()
     build = ApproximateSearch.build
     monkeypatch.setattr(ApproximateSearch, "build", lambda self, numbers: go_on.wait(30) and build(self, numbers))

@@ -187,7 +187,7 @@ def test_while_rows_come_and_go_the_answers_are_those_of_the_rows_that_are_left(
     rows, live = list(X), list(range(len(X)))
     search, slow = both("euclidean", kind)
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(beside, "BESIDE_ROOM", room)
+        patch.setattr(beside, "LATE_ROOM", room)
         patch.setattr(beside, "REMOVED_ROOM", room)
         search.fit(X)
         for what, given in steps:

@@ -22,7 +22,7 @@ ROWS_AT_ONCE = 1024
 
 NOBODY = np.empty(0, np.int64)
 
-Found = tuple[np.ndarray, np.ndarray]  # row numbers and distances, to be filled in
+Rows = tuple[np.ndarray, np.ndarray]  # row numbers and distances, to be filled in
 
 
 def serves(search: NeighborSearch, n_queries: int) -> bool:
@@ -33,14 +33,14 @@ def serves(search: NeighborSearch, n_queries: int) -> bool:
     return not worth_compiling(n_queries * len(search.rows_) * pair)
 
 
-def fill_nearest(search: NeighborSearch, Q: Any, left_out: np.ndarray, nearest: Found) -> None:
+def fill_nearest(search: NeighborSearch, Q: Any, left_out: np.ndarray, nearest: Rows) -> None:
     """Fill in the nearest rows of each query, without the row it is itself (``left_out``, or empty); −1 fills up."""
     for part in row_blocks(len(Q), row_bytes=8 * len(search.rows_)):
         _smallest(all_distances(search, Q[part], left_out[part]), _lines(nearest, part))
 
 
 def fill_classes(
-    search: NeighborSearch, labels: np.ndarray, Q: Any, left_out: np.ndarray, nearest: Found, members: Found
+    search: NeighborSearch, labels: np.ndarray, Q: Any, left_out: np.ndarray, nearest: Rows, members: Rows
 ) -> None:
     """The same, and the nearest ``members`` of each class: (queries, classes, members)."""
     rows_of = [np.flatnonzero(labels == c) for c in range(members[0].shape[1])]
@@ -53,8 +53,8 @@ def fill_classes(
             numbers[:, c] = np.where(numbers[:, c] >= 0, rows[numbers[:, c]], -1) if len(rows) else -1
 
 
-def _lines(found: Found, part: slice) -> Found:
-    return found[0][part], found[1][part]
+def _lines(nearest: Rows, part: slice) -> Rows:
+    return nearest[0][part], nearest[1][part]
 
 
 def all_distances(search: NeighborSearch, Q: Any, left_out: np.ndarray = NOBODY) -> np.ndarray:
@@ -71,9 +71,9 @@ def all_distances(search: NeighborSearch, Q: Any, left_out: np.ndarray = NOBODY)
     return distances
 
 
-def _smallest(distances: np.ndarray, found: Found) -> None:
+def _smallest(distances: np.ndarray, nearest: Rows) -> None:
     """Fill in the columns and values of the smallest of each line, in order, ties by column; −1 and +inf fill up."""
-    numbers, far = found
+    numbers, far = nearest
     numbers[:], far[:] = -1, np.inf
     k = min(numbers.shape[1], distances.shape[1])
     if not k or not len(distances):

@@ -28,14 +28,14 @@ def nearest_tensors(search: NeighborSearch, Q: Any, k: int) -> tuple[Any, Any]:
     _check(torch, queries, search.rows_.items.shape[1])
     if not search.serves(len(queries), k):
         return _by_way_of_numpy(torch, search, queries, k)
-    found = search.on_device().nearest(queries.detach(), neighbor_search.NOBODY, k)
-    undecided = found.undecided.nonzero()[:, 0]
+    result = search.on_gpu().nearest(queries.detach(), neighbor_search.NOBODY, k)
+    undecided = result.undecided.nonzero()[:, 0]
     if len(undecided):
         few = queries[undecided.to(queries.device)].detach().cpu().numpy()
         again = neighbor_search.nearest_of_checked(search.on_cpu(), few, k)
-        found.numbers[undecided] = torch.from_numpy(again.indices).to(found.numbers.device)
-        found.distances[undecided] = torch.from_numpy(again.distances).to(found.numbers.device)
-    return found.numbers.to(queries.device), found.distances.to(queries.device)
+        result.numbers[undecided] = torch.from_numpy(again.indices).to(result.numbers.device)
+        result.distances[undecided] = torch.from_numpy(again.distances).to(result.numbers.device)
+    return result.numbers.to(queries.device), result.distances.to(queries.device)
 
 
 def _by_way_of_numpy(torch: Any, search: NeighborSearch, queries: Any, k: int) -> tuple[Any, Any]:

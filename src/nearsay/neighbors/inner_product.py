@@ -23,7 +23,7 @@ from nearsay.neighbors.index import NeighborIndex
 from nearsay.search.choose import SearchBackend
 
 # Rows that are found beside those asked for; and bytes of rows that are multiplied at a time.
-BESIDE = 8
+MORE_ROWS = 8
 BLOCK_BYTES = 64 << 20
 # Units in the last place that a squared distance may be off, for each column and besides.
 UNITS_A_COLUMN, UNITS = 4, 32
@@ -90,21 +90,21 @@ class InnerProductIndex:
             raise NotFitted("This index holds no rows yet. Call fit(X) first.")
         Q = np.asarray(Euclidean().check(Q, name="Q", like=self._rows), np.float64)
         k = check_n_neighbors(k, len(self._rows))
-        found = LargestProducts(np.empty((len(Q), k), np.int64), np.empty((len(Q), k)))
-        queries, open_still, width = np.column_stack([Q, np.zeros(len(Q))]), np.arange(len(Q)), k + BESIDE
-        while len(open_still):
+        largest = LargestProducts(np.empty((len(Q), k), np.int64), np.empty((len(Q), k)))
+        queries, undecided, width = np.column_stack([Q, np.zeros(len(Q))]), np.arange(len(Q)), k + MORE_ROWS
+        while len(undecided):
             width = min(width, len(self._rows))
-            table = self.index_.query(queries[open_still], width)
-            products = self._products(Q[open_still], table.indices)
+            table = self.index_.query(queries[undecided], width)
+            products = self._products(Q[undecided], table.indices)
             order = np.lexsort((table.indices, -products))[:, :k]
-            found.indices[open_still] = np.take_along_axis(table.indices, order, axis=1)
-            found.products[open_still] = np.take_along_axis(products, order, axis=1)
+            largest.indices[undecided] = np.take_along_axis(table.indices, order, axis=1)
+            largest.products[undecided] = np.take_along_axis(products, order, axis=1)
             if width == len(self._rows):
                 break
-            others = self._most(Q[open_still], table.distances[:, -1])
-            open_still = open_still[~(found.products[open_still, -1] > others)]
+            others = self._most(Q[undecided], table.distances[:, -1])
+            undecided = undecided[~(largest.products[undecided, -1] > others)]
             width *= 2
-        return found
+        return largest
 
     def _products(self, Q: np.ndarray, numbers: np.ndarray) -> np.ndarray:
         """Inner products of each query with the rows of these numbers, summed from the first column to the last."""

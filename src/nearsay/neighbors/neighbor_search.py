@@ -1,25 +1,22 @@
-"""Measure candidates and put them in order: the one place where neighbors become neighbors.
+"""Measures candidates in float64 and orders them, ties by row number: turns candidates into neighbors.
 
-Whatever a backend proposes, distances come from the Distance itself, in
-float64, and equal distances go by row number.
+A GPU search measures its candidates itself, with kernels that give the same bits.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from functools import cache
 from types import ModuleType
 from typing import Any, TypeGuard, cast
 
 import numpy as np
 
-from nearsay.core.arrays import SINGLE_OR_DOUBLE, check_n_neighbors, check_row_numbers, row_blocks, row_width
+from nearsay.core.arrays import SINGLE_OR_DOUBLE, check_n_neighbors, check_row_numbers, row_blocks
 from nearsay.core.parallel import in_parallel, shares, thread_count, threads
 from nearsay.distances.vectors import Euclidean
 from nearsay.neighbors import brute_force
 from nearsay.neighbors.table import NeighborTable, table_of
-from nearsay.search.by_class.grouped import GroupedRows
-from nearsay.search.by_class.small import OwnBlock, SmallRows, is_small
 from nearsay.search.exact import ExactSearch
 from nearsay.search.gpu.gpu_search import GpuSearch
 from nearsay.search.protocol import NeighborSearch
@@ -28,15 +25,13 @@ from nearsay.search.screening import bounds
 from nearsay.search.screening.screen import BY_LOOP
 
 NOBODY = brute_force.NOBODY
-# From so many rows, or numbers in all rows, the neighbors of all are found by multiplying all of them at once.
-MANY_ROWS, MANY_NUMBERS = 1000, 100_000
 QUERIES_A_THREAD = 1024
 CANDIDATES_A_THREAD = 1 << 20  # over all queries of a batch: 16 MB with their distances
-# From so many for each thread, every thread finds and measures the neighbors of its own queries.
+# From so many queries for each thread, every thread searches and measures for its own.
 QUERIES_TOGETHER = 32
-# Up to so many neighbors of a handful of queries are ruled out, measured and ordered in one call.
-AT_A_GLANCE = 64
-FEW_CANDIDATES = 1 << 13  # are measured sooner than threads start
+# Up to so many neighbors of few queries are searched, measured and ordered in one compiled call.
+FEW_NEIGHBORS = 64
+FEW_CANDIDATES = 1 << 13  # measured faster than threads start
 
 
 def nearest(search: NeighborSearch, Q: Any, k: int, *, input_name: str = "Q") -> NeighborTable:
@@ -49,30 +44,30 @@ def nearest(search: NeighborSearch, Q: Any, k: int, *, input_name: str = "Q") ->
     search = search.snapshot()
     k = check_n_neighbors(k, search.rows_.n_live)
     if type(search) is ExactSearch and type(Q) is np.ndarray and Q.ndim == 2 and len(Q) <= BY_LOOP:
-        # What has an answer has been checked; what is wrong with the others is said below.
-        table = at_a_glance(search, Q, k)
-        return _asked_at_length(search, checked_queries(search, Q, input_name), k) if table is None else table
+        # Queries that it answers are valid; for others the check below raises.
+        table = nearest_of_few(search, Q, k)
+        return _nearest_in_batches(search, checked_queries(search, Q, input_name), k) if table is None else table
     return nearest_of_checked(search, checked_queries(search, Q, input_name), k)
 
 
 def checked_queries(search: NeighborSearch, Q: Any, input_name: str = "Q") -> Any:
-    """The queries as the distance needs them, or an error that says what is wrong: the one look at every number."""
+    """The queries as the distance needs them, or an error that says what is wrong with them."""
     if getattr(Q, "is_cuda", False):
-        Q = Q.cpu()  # the rest is numpy's
+        Q = Q.cpu()
     return search.distance_.check(Q, name=input_name, like=search.rows_.items)
 
 
 def nearest_of_checked(search: NeighborSearch, Q: Any, k: int) -> NeighborTable:
     """``nearest`` for queries that were checked, and a ``k`` of at most the rows that can be found."""
     if isinstance(search, GpuSearch) and search.serves(len(Q), k):
-        return _measured_there(search, Q, NOBODY, k)
-    search = _asked_here(search, len(Q), k)
-    table = at_a_glance(search, Q, k)
-    return _asked_at_length(search, Q, k) if table is None else table
+        return _nearest_on_gpu(search, Q, NOBODY, k)
+    search = _on_cpu_if_few(search, len(Q), k)
+    table = nearest_of_few(search, Q, k)
+    return _nearest_in_batches(search, Q, k) if table is None else table
 
 
-def _asked_at_length(search: NeighborSearch, Q: Any, k: int) -> NeighborTable:
-    """The same for queries that are too many for a glance, or that it did not decide."""
+def _nearest_in_batches(search: NeighborSearch, Q: Any, k: int) -> NeighborTable:
+    """The same for more queries, or for few that ``nearest_of_few`` did not decide."""
     size = _batch(k)
     if 0 < len(Q) <= size:
         return _answer(search, Q, NOBODY, k)
@@ -96,14 +91,12 @@ def leave_one_out(search: NeighborSearch, k: int, rows: Any = None) -> NeighborT
     held = search.rows_
     k = check_n_neighbors(k, held.n_live, left_out=1)
     rows = None if rows is None else check_row_numbers(rows, len(held))
-    if rows is None and takes_all_at_once(search) and not brute_force.serves(search, len(held)):
-        return _all_at_once(search, k)
     n_queries = len(held) if rows is None else len(rows)
 
     if isinstance(search, GpuSearch) and search.serves(n_queries, k + 1):
         numbers = np.arange(n_queries) if rows is None else rows
-        return _without_removed(_measured_there(search, None, numbers, k), held, rows)
-    search = _asked_here(search, n_queries, k + 1)
+        return _without_removed(_nearest_on_gpu(search, None, numbers, k), held, rows)
+    search = _on_cpu_if_few(search, n_queries, k + 1)
 
     def answers() -> Iterator[NeighborTable]:
         for part in row_blocks(n_queries, size=_batch(k)):
@@ -115,8 +108,8 @@ def leave_one_out(search: NeighborSearch, k: int, rows: Any = None) -> NeighborT
     return _without_removed(_stacked(answers(), n_queries, k), held, rows)
 
 
-def _asked_here(search: NeighborSearch, n_queries: int, k: int) -> NeighborSearch:
-    """The search, without the card where that is not worth the trip: there are shorter ways for few queries."""
+def _on_cpu_if_few(search: NeighborSearch, n_queries: int, k: int) -> NeighborSearch:
+    """The search, on the CPU if that is faster than the GPU: for few queries."""
     return search.on_cpu() if isinstance(search, GpuSearch) and not search.pays(n_queries, k) else search
 
 
@@ -129,8 +122,8 @@ def _without_removed(table: NeighborTable, held: HeldRows, rows: np.ndarray | No
     return table
 
 
-def _measured_there(search: GpuSearch, Q: Any, left_out: np.ndarray, k: int) -> NeighborTable:
-    """Neighbors that a graphics card finds and measures, as the distance itself would; the CPU answers the rest.
+def _nearest_on_gpu(search: GpuSearch, Q: Any, left_out: np.ndarray, k: int) -> NeighborTable:
+    """Neighbors that a GPU finds and measures; the CPU answers what it leaves undecided.
 
     Without ``Q`` the rows that are left out are the queries.
     """
@@ -141,38 +134,6 @@ def _measured_there(search: GpuSearch, Q: Any, left_out: np.ndarray, k: int) -> 
         again = _answer(search.on_cpu(), few, left_out[lines] if len(left_out) else left_out, k)
         indices[lines], distances[lines] = again.indices, again.distances
     return NeighborTable(indices, distances)
-
-
-def takes_all_at_once(search: NeighborSearch) -> bool:
-    """Whether the products of all rows with each other are the fastest way to find the neighbors of all.
-
-    Each pair is multiplied once. From 1,200 rows on, that takes 0.4 to 1 times as long as a search for every row, and
-    of wide rows (256 columns) from 400 rows on; with fewer it takes up to 1.8 times as long.
-    """
-    held = search.rows_
-    if not isinstance(search, ExactSearch) or search.products != "auto" or not is_small(search.distance_, held):
-        return False
-    return len(held) >= MANY_ROWS or len(held) * row_width(held.items) >= MANY_NUMBERS
-
-
-def _all_at_once(search: NeighborSearch, k: int) -> NeighborTable:
-    held = search.rows_
-    small = SmallRows(GroupedRows(search.distance_, held, np.zeros(len(held), np.int64)), n_classes=1)
-    table = no_neighbors(len(held), k)
-
-    def fill(block: Callable[[], OwnBlock]) -> None:
-        numbers, queries = block()
-        Q = held.take(numbers)
-        candidates, crowded = small.nearest(queries, k)
-        few = no_neighbors(len(Q), k)
-        measure_and_order(search, Q, candidates, NOBODY, few)
-        table.indices[numbers], table.distances[numbers] = few.indices, few.distances
-        if crowded.any():
-            again = _answer(search, Q[crowded], numbers[crowded], k)
-            table.indices[numbers[crowded]], table.distances[numbers[crowded]] = again.indices, again.distances
-
-    in_parallel(fill, small.times_others())
-    return table
 
 
 def _batch(k: int) -> int:
@@ -223,41 +184,41 @@ def _answer(search: NeighborSearch, Q: Any, left_out: np.ndarray, k: int) -> Nei
 
 
 def as_compiled_for(Q: Any) -> Any:
-    """Queries row by row, in memory that could be written to: loops are compiled once for each kind of memory."""
+    """Queries in C order and writable memory: loops are compiled for one kind of memory."""
     if isinstance(Q, np.ndarray) and not (Q.flags.c_contiguous and Q.flags.writeable):
         return Q.copy()
     return Q
 
 
-def at_a_glance(search: NeighborSearch, Q: Any, k: int) -> NeighborTable | None:
-    """The neighbors of a handful of queries among few rows, by Euclidean distance; None where that is not enough.
+def nearest_of_few(search: NeighborSearch, Q: Any, k: int) -> NeighborTable | None:
+    """The neighbors of few queries among few rows, by Euclidean distance; None if scores do not decide them.
 
-    Queries in a matrix need not have been checked: there is no answer to those with which anything is wrong.
+    Queries in a matrix need not have been checked: None if one is invalid.
     """
-    if type(search) is not ExactSearch or k > AT_A_GLANCE or not isinstance(search.distance_, Euclidean):
+    if type(search) is not ExactSearch or k > FEW_NEIGHBORS or not isinstance(search.distance_, Euclidean):
         return None
     n, items = len(Q), search.rows_.items
     if not n or Q.dtype != items.dtype or Q.shape[1] != items.shape[1] or brute_force.serves(search, n):
         return None
-    seen = search.glance(Q)
-    if seen is None:
+    arguments = search.products_of_few(Q)
+    if arguments is None:
         return None
-    fill, queries = _glance_kernels().nearest_at_a_glance, as_compiled_for(Q)
+    fill, queries = _few_queries_kernels().nearest_of_few_queries, as_compiled_for(Q)
     indices, distances = np.empty((n, k), np.int64), np.empty((n, k))
-    found = fill(queries, *seen, k, search.distance_.squared, indices, distances)
-    return table_of(indices, distances) if found else None
+    decided = fill(queries, *arguments, k, search.distance_.squared, indices, distances)
+    return table_of(indices, distances) if decided else None
 
 
 @cache
-def _glance_kernels() -> ModuleType:
-    """Imported once: looking it up for each query would take as long as the loop."""
-    from nearsay.neighbors import glance_kernels
+def _few_queries_kernels() -> ModuleType:
+    """Imported once: an import statement per query would take as long as the loop."""
+    from nearsay.neighbors import few_queries_kernels
 
-    return glance_kernels
+    return few_queries_kernels
 
 
 def _narrows(search: NeighborSearch, Q: Any) -> TypeGuard[ExactSearch]:
-    """Whether candidates are narrowed down where they are measured: by quick sums of squares."""
+    """Whether candidates are narrowed down by quick sums of squares before they are measured."""
     if type(search) is not ExactSearch or not isinstance(search.distance_, Euclidean):
         return False
     items = search.rows_.items
@@ -289,7 +250,7 @@ def measure_and_order(
 
 
 def order_measured(candidates: np.ndarray, distances: np.ndarray, left_out: np.ndarray, table: NeighborTable) -> None:
-    """The same for candidates that have been measured."""
+    """The same for measured candidates."""
     from nearsay.neighbors import order_kernels as kernels
 
     few = table.n_neighbors <= kernels.INSERT_UP_TO
@@ -325,5 +286,5 @@ def nearest_measured(distances: np.ndarray, k: int, then: np.ndarray | None = No
 
 
 def no_neighbors(n_queries: int, k: int) -> NeighborTable:
-    """A table to be filled in: −1 and +inf everywhere."""
+    """An empty table: −1 and +inf everywhere."""
     return NeighborTable(np.full((n_queries, k), -1, np.int64), np.full((n_queries, k), np.inf))

@@ -279,11 +279,10 @@ def nearest_of_classes(lines, candidates, measured, rows, labels, indices, dista
 
 
 @compiled
-def settle_classes(by_score, candidates, measured, labels, members, lines, numbers, nearest, means):  # type: ignore[no-untyped-def]
+def settle_classes(by_score, candidates, measured, labels, members, numbers, nearest, means):  # type: ignore[no-untyped-def]
     """Let measured candidates correct an order of the classes that is right but for them; ties by row number.
 
-    ``by_score`` (queries × classes) is that order, −1 fills up. Query q goes to
-    line ``lines[q]`` of ``numbers``, ``nearest`` and ``means``, which come filled
+    ``by_score`` (queries × classes) is that order, padded with −1. ``numbers``, ``nearest`` and ``means`` come filled
     with −1 and +inf.
     """
     n_classes = numbers.shape[1]
@@ -309,7 +308,6 @@ def settle_classes(by_score, candidates, measured, labels, members, lines, numbe
                 place -= 1
             if place < room:
                 rows[c, place], far[c, place] = row, distance
-        line = lines[q]
         for t in range(n_classes):
             c = by_score[q, t]
             if c < 0:  # so are all that follow
@@ -317,20 +315,20 @@ def settle_classes(by_score, candidates, measured, labels, members, lines, numbe
             place = t
             if met[c] > 0:
                 while place > 0:
-                    before = numbers[line, place - 1]
+                    before = numbers[q, place - 1]
                     nearer = met[before] == 0 or far[before, 0] < far[c, 0]
                     if nearer or (far[before, 0] == far[c, 0] and rows[before, 0] < rows[c, 0]):
                         break
-                    numbers[line, place] = before
+                    numbers[q, place] = before
                     place -= 1
-            numbers[line, place] = c
+            numbers[q, place] = c
         for t in range(nearest.shape[1]):
-            c = numbers[line, t]
+            c = numbers[q, t]
             if c < 0:
                 break
-            nearest[line, t] = far[c, 0]
+            nearest[q, t] = far[c, 0]
             if t < means.shape[1]:
-                _fill_means(far[c], met[c], members, means[line, t])
+                _fill_means(far[c], met[c], members, means[q, t])
 
 
 @compiled

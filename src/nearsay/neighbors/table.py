@@ -72,10 +72,10 @@ class NeighborTable:
         array([[1., 0., 1.],
                [0., 1., 0.]])
         """
-        there = self.indices >= 0
-        ends = np.concatenate([[0], np.cumsum(there.sum(axis=1))])
-        values = self.distances[there] if distances else np.ones(int(ends[-1]))
-        return csr_array((values, self.indices[there], ends), shape=(len(self), n_rows))
+        is_row = self.indices >= 0
+        ends = np.concatenate([[0], np.cumsum(is_row.sum(axis=1))])
+        values = self.distances[is_row] if distances else np.ones(int(ends[-1]))
+        return csr_array((values, self.indices[is_row], ends), shape=(len(self), n_rows))
 
     def __getitem__(self, rows: Any) -> NeighborTable:
         """The same table for some of the queries: a slice, their numbers, or a mask."""

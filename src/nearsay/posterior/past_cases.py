@@ -10,7 +10,7 @@ import numpy as np
 
 from nearsay.core.arrays import row_blocks, rows_within
 from nearsay.errors import InputError
-from nearsay.neighbors.by_class.labeled import LIST_ALL_UP_TO, ROWS_ASKED
+from nearsay.neighbors.by_class.labeled import LIST_ALL_UP_TO, ROWS_WITH_CLASSES
 from nearsay.neighbors.class_order import MEMBERS_OF_NEAREST, NearestClasses
 from nearsay.neighbors.table import NeighborTable, joined
 
@@ -93,7 +93,7 @@ def rows_judged(
     """
     line = 16 * k
     if members is not None:
-        n_listed = n_classes if n_classes <= LIST_ALL_UP_TO else max(k, ROWS_ASKED)
+        n_listed = n_classes if n_classes <= LIST_ALL_UP_TO else max(k, ROWS_WITH_CLASSES)
         line += 8 * (n_listed * (2 if members else 1) + min(n_listed, MEMBERS_OF_NEAREST) * len(members) + 1)
     lists_all = bool(members) and n_classes <= LIST_ALL_UP_TO
     n_listed = n_classes if lists_all else 0

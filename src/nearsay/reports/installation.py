@@ -11,7 +11,7 @@ from typing import Any
 from nearsay import __version__
 from nearsay.core.parallel import thread_count
 from nearsay.data.catalog import DATASETS, TAXONOMIES, Entry, data_folders
-from nearsay.search.gpu.gpu_search import card
+from nearsay.search.gpu.gpu_search import gpu_info
 from nearsay.search.screening.products import fastest_products, product_seconds
 from nearsay.search.screening.tiles import tile_families
 
@@ -36,7 +36,7 @@ def describe_installation() -> dict[str, Any]:
         "threads": thread_count(),
         "blas": _blas(),
         "products": describe_products(),
-        "card": card(),
+        "card": gpu_info(),
         "packages": {package: installed_version(package) for package in needed.pop("")},
         "extras": {
             extra: {package: installed_version(package) for package in packages}

@@ -81,11 +81,11 @@ class Structure(ABC):
         """Efforts worth trying, least first."""
 
     @abstractmethod
-    def asked_at(self, effort: int, most: int) -> int:
+    def most_neighbors_at(self, effort: int, most: int) -> int:
         """How many neighbors, up to ``most``, can be asked for without making the effort larger."""
 
     @abstractmethod
-    def search(self, Q: np.ndarray, asked: int, effort: int) -> np.ndarray:
+    def search(self, Q: np.ndarray, n_wanted: int, effort: int) -> np.ndarray:
         """Numbers of the nearest rows that this effort finds, nearest first; −1 fills up."""
 
     def copied(self) -> Self:
@@ -122,12 +122,12 @@ class Graph(Structure):
     def efforts(self) -> list[int]:
         return gradually(16, 4 * LARGEST_K)
 
-    def asked_at(self, effort: int, most: int) -> int:
+    def most_neighbors_at(self, effort: int, most: int) -> int:
         return min(effort, most)
 
-    def search(self, Q: np.ndarray, asked: int, effort: int) -> np.ndarray:
-        parameters = load_faiss().SearchParametersHNSW(efSearch=max(effort, asked))
-        places: np.ndarray = self._index.search(Q, asked, params=parameters)[1]
+    def search(self, Q: np.ndarray, n_wanted: int, effort: int) -> np.ndarray:
+        parameters = load_faiss().SearchParametersHNSW(efSearch=max(effort, n_wanted))
+        places: np.ndarray = self._index.search(Q, n_wanted, params=parameters)[1]
         return places
 
 
@@ -157,19 +157,19 @@ class InvertedLists(Structure):
         # Reading a quarter of the rows this way costs as much as exact search.
         return gradually(1, max(1, self._index.nlist // 4))
 
-    def asked_at(self, effort: int, most: int) -> int:
+    def most_neighbors_at(self, effort: int, most: int) -> int:
         return most
 
-    def search(self, Q: np.ndarray, asked: int, effort: int) -> np.ndarray:
+    def search(self, Q: np.ndarray, n_wanted: int, effort: int) -> np.ndarray:
         faiss = load_faiss()
         cells, distances = nearest_cells(self._centers, Q, effort)
-        found = np.empty((len(Q), asked), np.float32), np.empty((len(Q), asked), np.int64)
+        proposed = np.empty((len(Q), n_wanted), np.float32), np.empty((len(Q), n_wanted), np.int64)
         near = cells, distances.astype(np.float32)  # named, so that its memory lives as long as faiss reads it
-        arrays = (faiss.swig_ptr(array) for array in (*near, *found))
+        arrays = (faiss.swig_ptr(array) for array in (*near, *proposed))
         parameters = faiss.IVFSearchParameters(nprobe=effort)
         # The plain search_preassigned takes its effort from the index, where another thread could change it.
-        self._index.search_preassigned_c(len(Q), faiss.swig_ptr(Q), asked, *arrays, False, parameters)
-        return found[1]
+        self._index.search_preassigned_c(len(Q), faiss.swig_ptr(Q), n_wanted, *arrays, False, parameters)
+        return proposed[1]
 
 
 KINDS: dict[str, type[Structure]] = {"hnsw": Graph, "ivf": InvertedLists}
@@ -270,22 +270,22 @@ class ApproximateSearch(StaticSearch):
             if len(self._numbers) and k <= LARGEST_K:
                 self._warn_of_exact_search(k)
             return self._all.candidates(Q, k)
-        found = self.settle(Q, k, partial(self._propose, effort=self.settings_[k].effort))
+        proposed = self.settle(Q, k, partial(self._propose, effort=self.settings_[k].effort))
         looked_at = self._running.chosen(len(Q))
         if len(looked_at):
-            self._running.tell(self._shares_found(Q[looked_at], found[looked_at], k))
-        return found
+            self._running.tell(self._recalls(Q[looked_at], proposed[looked_at], k))
+        return proposed
 
     @property
     def running_recall_(self) -> MeasuredRecall:
         """The recall of the last queries that were answered exactly, too, since the structure was built."""
         return self._running.measured()
 
-    def _shares_found(self, Q: np.ndarray, found: np.ndarray, k: int) -> np.ndarray:
+    def _recalls(self, Q: np.ndarray, proposed: np.ndarray, k: int) -> np.ndarray:
         """The share of its k true neighbors that each query found; a row as near as the k-th counts."""
         true = self._measured(Q, self._all.candidates(Q, k))
         reach = np.partition(true, k - 1, axis=1)[:, k - 1 : k]
-        hits = np.count_nonzero(self._measured(Q, found) <= reach, axis=1)
+        hits = np.count_nonzero(self._measured(Q, proposed) <= reach, axis=1)
         shares: np.ndarray = np.minimum(hits, k) / k
         return shares
 
@@ -326,11 +326,11 @@ class ApproximateSearch(StaticSearch):
         self._insert(numbers)
         return True
 
-    def _propose(self, Q: np.ndarray, asked: int, effort: int) -> Proposals:
+    def _propose(self, Q: np.ndarray, n_wanted: int, effort: int) -> Proposals:
         with faiss_threads(thread_count() if len(Q) >= FEW_QUERIES else 1):
-            places = self._structure.search(self._form(Q), asked, effort)
+            places = self._structure.search(self._form(Q), n_wanted, effort)
         # Nothing is certain here: all that is found counts as settled, and only missing rows are asked for again.
-        return Proposals(places, np.full(len(Q), asked))
+        return Proposals(places, np.full(len(Q), n_wanted))
 
     def _insert(self, numbers: np.ndarray) -> None:
         for part in row_blocks(len(numbers), size=ROWS_AT_ONCE):
@@ -355,20 +355,20 @@ class ApproximateSearch(StaticSearch):
         here = np.isin(true_numbers, held)
         settings: dict[int, Setting] = {}
         for effort in self._structure.efforts():
-            asked = self._structure.asked_at(effort, largest_k + A_FEW_MORE)
-            places = self._propose(Q, asked, effort).places
-            found = self._measured(Q, np.where(places >= 0, held[places], -1))
-            means, errors = recall_by_k(found, true_distances, here, spare=A_FEW_MORE)
+            n_wanted = self._structure.most_neighbors_at(effort, largest_k + A_FEW_MORE)
+            places = self._propose(Q, n_wanted, effort).places
+            proposed = self._measured(Q, np.where(places >= 0, held[places], -1))
+            means, errors = recall_by_k(proposed, true_distances, here, spare=A_FEW_MORE)
             for k in np.flatnonzero(means - STANDARD_ERRORS * errors >= self.recall) + 1:
                 settings.setdefault(int(k), Setting(effort, float(means[k - 1]), float(errors[k - 1])))
             if len(settings) == largest_k:
                 break
         return dict(sorted(settings.items()))
 
-    def _true_neighbors(self, Q: np.ndarray, own: np.ndarray, k: int) -> tuple[np.ndarray, np.ndarray]:
+    def _true_neighbors(self, Q: np.ndarray, sample: np.ndarray, k: int) -> tuple[np.ndarray, np.ndarray]:
         """Distances and numbers of the k nearest other rows, nearest first."""
         candidates = self._all.candidates(Q, k + 1)
-        candidates[candidates == own[:, None]] = -1
+        candidates[candidates == sample[:, None]] = -1
         measured = self._measured(Q, candidates)
         nearest_first = np.argsort(measured, axis=1, kind="stable")[:, :k]
         return np.take_along_axis(measured, nearest_first, 1), np.take_along_axis(candidates, nearest_first, 1)
@@ -383,10 +383,12 @@ class ApproximateSearch(StaticSearch):
         return distances
 
 
-def recall_by_k(found: np.ndarray, true: np.ndarray, here: np.ndarray, spare: int = 0) -> tuple[np.ndarray, np.ndarray]:
+def recall_by_k(
+    proposed: np.ndarray, true: np.ndarray, here: np.ndarray, spare: int = 0
+) -> tuple[np.ndarray, np.ndarray]:
     """For k = 1, 2, …: the share of the k true nearest that is found on average, and its standard error.
 
-    ``found`` and ``true`` are distances, in the order found and nearest first; ``here`` says which of
+    ``proposed`` and ``true`` are distances, in the order found and nearest first; ``here`` says which of
     the true neighbors could be found at all. A search for k looks at the first
     k + ``spare`` found. A row as near as the k-th counts, so twins are no loss.
 
@@ -394,20 +396,20 @@ def recall_by_k(found: np.ndarray, true: np.ndarray, here: np.ndarray, spare: in
     >>> recall_by_k(np.array([[1.0, 2.0], [1.0, 3.0]]), true, np.ones((2, 2), bool))
     (array([1.  , 0.75]), array([0.  , 0.25]))
     """
-    n, width = found.shape
+    n, width = proposed.shape
     largest_k = min(width - spare, true.shape[1])
     # At place p, and with r of the true ones nearer, it is a hit from k = max(r + 1, p + 1 − spare) on.
-    rank = np.array([np.searchsorted(*pair) for pair in zip(true, found, strict=True)]).reshape(n, width)
+    rank = np.array([np.searchsorted(*pair) for pair in zip(true, proposed, strict=True)]).reshape(n, width)
     first_hit = np.minimum(np.maximum(rank, np.arange(width) - spare), largest_k)
     new_hits = np.zeros((n, largest_k + 1))
     np.add.at(new_hits, (np.arange(n)[:, None], first_hit), 1)
     possible = here[:, :largest_k].cumsum(axis=1)
     hits = np.minimum(new_hits[:, :-1].cumsum(axis=1), possible)
-    asked = possible > 0
-    counts = asked.sum(axis=0)
+    n_wanted = possible > 0
+    counts = n_wanted.sum(axis=0)
     shares = hits / np.maximum(possible, 1)
     means = shares.sum(axis=0) / np.maximum(counts, 1)
-    squares = (np.where(asked, shares - means, 0) ** 2).sum(axis=0)
+    squares = (np.where(n_wanted, shares - means, 0) ** 2).sum(axis=0)
     # Fewer than two queries say nothing about how sure the mean is.
     errors = np.sqrt(squares / np.maximum(counts - 1, 1) / np.maximum(counts, 1))
     return means, np.where(counts > 1, errors, np.inf)

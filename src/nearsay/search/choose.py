@@ -16,7 +16,7 @@ from nearsay.distances.named import as_distance
 from nearsay.errors import InputError, unknown_name
 from nearsay.search.approximate import ApproximateSearch, why_not_approximate
 from nearsay.search.exact import ExactSearch
-from nearsay.search.gpu.gpu_search import GpuSearch, card_holds
+from nearsay.search.gpu.gpu_search import GpuSearch, fits_gpu
 from nearsay.search.protocol import NeighborSearch
 from nearsay.search.trees import TreeSearch, why_no_tree
 
@@ -90,16 +90,16 @@ def choose(search: SearchBackend, distance: Distance, X: Any, recall: float | No
     if search != "auto" and search not in SEARCHES:
         raise unknown_name("search", search, ["auto", *SEARCHES], " You can also pass a search backend.")
     name, why = (search, "you asked for it") if search != "auto" else _fastest(distance, X, recall)
-    if search == "auto" and name == "exact" and distance.has_euclidean_form and X.size >= GPU_FROM and card_holds(X):
+    if search == "auto" and name == "exact" and distance.has_euclidean_form and X.size >= GPU_FROM and fits_gpu(X):
         name, why = "gpu", f"{X.shape[0]} × {X.shape[1]} numbers are worth bringing to the graphics card"
     return Choice(SEARCHES[name](distance, DEFAULT_RECALL if recall is None else recall), name, why)
 
 
 def _copied(search: Any, distance: Distance) -> Any:
-    own = as_distance(getattr(search, "metric", distance))
-    if not _same(own, distance):
+    metric = as_distance(getattr(search, "metric", distance))
+    if not _same(metric, distance):
         raise InputError(
-            f"This search backend uses {own!r}, but the index was asked for {distance!r}."
+            f"This search backend uses {metric!r}, but the index was asked for {distance!r}."
             f" Pass the same metric to both: {type(search).__name__}(metric=…)."
         )
     return copy.copy(search)

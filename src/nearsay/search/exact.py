@@ -1,4 +1,4 @@
-"""Exact search: every row is looked at, and most are ruled out by a matrix product.
+"""Exact search: a matrix product with all rows rules most of them out.
 
     Euclidean form? ── yes ──► screen: products in 8 bits or float32 ──► candidates
            │                     └─ too many rows within the rounding bound ──┐
@@ -18,22 +18,22 @@ from nearsay.distances.distance import Distance
 from nearsay.errors import unknown_name
 from nearsay.search.protocol import SearchWriterLock, Versioned
 from nearsay.search.row_store import HeldRows
-from nearsay.search.screening.candidate_tables import join_looks
+from nearsay.search.screening.candidate_tables import replace_lines
 from nearsay.search.screening.prepared_rows import Geometry
 from nearsay.search.screening.products import PRODUCTS
 from nearsay.search.screening.rough_scores import RoughScores
-from nearsay.search.screening.screen import Screen
+from nearsay.search.screening.screen import LIMITS, Screen, ScreenLimits
 
 QUERIES_AT_ONCE = 64
 ROWS_AT_ONCE = 1024
 
 
 class ExactSearch(Versioned):
-    """Looks at every row; any distance.
+    """Exact search, for any distance.
 
     ``products`` is the type of the matrix products that rule rows out: "float32",
     "int8", or "auto", the faster on this machine. It changes the time, never the
-    answer.
+    answer. ``limits`` is for tests.
 
     >>> search = ExactSearch("manhattan").fit([[0.0], [2.0], [5.0]])
     >>> search.candidates(np.array([[4.0]]), k=1)
@@ -42,9 +42,12 @@ class ExactSearch(Versioned):
 
     exact = True
 
-    def __init__(self, metric: Any = "euclidean", *, products: str = "auto") -> None:
+    def __init__(
+        self, metric: Any = "euclidean", *, products: str = "auto", limits: ScreenLimits | None = None
+    ) -> None:
         self.metric = metric
         self.products = products
+        self._limits = limits or LIMITS
 
     def fit_checked(self, items: Any, distance: Distance) -> ExactSearch:
         self._writing = SearchWriterLock()
@@ -54,7 +57,7 @@ class ExactSearch(Versioned):
         if self.products not in ("auto", *PRODUCTS):
             raise unknown_name("products", self.products, ["auto", *PRODUCTS])
         if self.distance_.has_euclidean_form:
-            self._screen = Screen(Geometry(self.distance_, self.rows_), self.products)
+            self._screen = Screen(Geometry(self.distance_, self.rows_), self.products, self._limits)
         return self
 
     def add(self, X: Any) -> np.ndarray:
@@ -72,7 +75,7 @@ class ExactSearch(Versioned):
                 version._screen = version._screen.without(version.rows_, numbers)
 
     def restore(self, rows: Any) -> None:
-        """Find rows again that were removed, under their numbers."""
+        """Restore removed rows, under their numbers."""
         with self._next_version() as version:
             version.rows_, numbers = version.rows_.restored(rows)
             if version._screen is not None:
@@ -80,7 +83,7 @@ class ExactSearch(Versioned):
 
     @property
     def products_(self) -> str | None:
-        """The products that serve, in words; None as long as no search was large enough to find out which are faster.
+        """The kind of products in use; None until a search was large enough to measure which is faster.
 
         >>> search = ExactSearch(products="float32").fit([[0.0], [2.0]])
         >>> search.products_
@@ -89,7 +92,7 @@ class ExactSearch(Versioned):
         return None if self._screen is None else self._screen.products
 
     def prepare(self, n_queries: int) -> None:
-        """Do on all threads what is done once for many queries, before every thread asks for some of them."""
+        """Prepare the rows for so many queries, on all threads, before each thread searches for some."""
         if self._screen is not None:
             self._screen.prepare(n_queries)
 
@@ -97,18 +100,18 @@ class ExactSearch(Versioned):
         return self._candidates(Q, k, narrow=True)
 
     def wide_candidates(self, Q: Any, k: int) -> np.ndarray:
-        """Candidates for who narrows them down: some have not been looked at but in eight bits."""
+        """Candidates for a caller that narrows them down: some were scored in eight bits only."""
         return self._candidates(Q, k, narrow=False)
 
     def _candidates(self, Q: Any, k: int, *, narrow: bool) -> np.ndarray:
         if self._screen is None:
             return self._scan(Q, k)
-        found, undecided = self._screen.candidates(Q, k, narrow=narrow)
-        return join_looks(found, undecided, self._scan(Q[undecided], k)) if len(undecided) else found
+        candidates, undecided = self._screen.candidates(Q, k, narrow=narrow)
+        return replace_lines(candidates, undecided, self._scan(Q[undecided], k)) if len(undecided) else candidates
 
-    def glance(self, Q: Any) -> tuple[np.ndarray, ...] | None:
-        """What ``Screen.glance`` gives of a handful of queries; None with more, or without a Euclidean form."""
-        return None if self._screen is None else self._screen.glance(Q)
+    def products_of_few(self, Q: Any) -> tuple[np.ndarray, ...] | None:
+        """``Screen.products_of_few``; None without a Euclidean form."""
+        return None if self._screen is None else self._screen.products_of_few(Q)
 
     def rough_scores(self, Q: Any) -> RoughScores | None:
         """Scores of all rows for a few checked queries; None where a distance has no Euclidean form."""

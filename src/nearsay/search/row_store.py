@@ -135,9 +135,9 @@ class HeldRows:
     def restored(self, numbers: Any) -> tuple[HeldRows, np.ndarray]:
         """The rows with some again that were removed, named by number or by a mask; and their numbers, each once."""
         given = np.unique(check_row_numbers(numbers, len(self)))
-        there = given if self.removed is None else given[~self.removed[given]]
-        if len(there):
-            raise InputError(f"Row {there[0]} has not been removed. Name only rows that were.")
+        not_removed = given if self.removed is None else given[~self.removed[given]]
+        if len(not_removed):
+            raise InputError(f"Row {not_removed[0]} has not been removed. Name only rows that were.")
         held = copy.copy(self)
         if self.removed is not None:
             mask = self.removed.copy()

@@ -53,7 +53,7 @@ class RunningRecall:
 
     def __init__(self, share: float) -> None:
         self._every = round(1 / share) if share else 0
-        self._seen = 0
+        self._n_queries = 0
         self._shares: deque[float] = deque(maxlen=REMEMBERED)
         self._lock = threading.Lock()
 
@@ -62,8 +62,8 @@ class RunningRecall:
         if not self._every:
             return np.empty(0, np.int64)
         with self._lock:
-            before = self._seen
-            self._seen += n_queries
+            before = self._n_queries
+            self._n_queries += n_queries
         return np.arange(self._every - 1 - before % self._every, n_queries, self._every)
 
     def tell(self, shares: np.ndarray) -> None:

@@ -103,7 +103,7 @@ class ShardedRows:
         else:
             shards = shards_of_files(where, columns, shard_bytes)
         if verify == "full":
-            shards = [replace(shard, checksum=shard.checksum_now()) for shard in shards]
+            shards = [replace(shard, checksum=shard.rows_checksum()) for shard in shards]
         return cls(_name(where, shards), tuple(shards), shards[0].n_columns, shards[0].dtype, removed)
 
     def __len__(self) -> int:

@@ -29,14 +29,14 @@ from nearsay.search.exact import ExactSearch
 from nearsay.search.protocol import SearchWriterLock, Versioned
 from nearsay.search.rebuilding import Background
 from nearsay.search.row_store import HeldRows
-from nearsay.search.screening.candidate_tables import join_looks
+from nearsay.search.screening.candidate_tables import replace_lines
 
 # A structure is asked for a few more than needed: they settle ties at the edge, and its own rounding.
 A_FEW_MORE = 4
 # Asking for this many times as many costs less than exact search over all rows; asking again after that does not.
-SECOND_LOOK = 4
+SECOND_TIMES = 4
 # Rows beside a structure: so few that searching them costs little, so many that it is seldom built anew.
-BESIDE_ROOM, BESIDE_SHARE = 512, 0.02
+LATE_ROOM, LATE_SHARE = 512, 0.02
 # Removed rows only make it propose more than is needed, which is cheaper than building.
 REMOVED_ROOM, REMOVED_SHARE = 512, 0.2
 
@@ -58,7 +58,7 @@ class Proposals:
     certain: np.ndarray
 
 
-class Beside:
+class LateRows:
     """Exact search over some rows of a collection, under their own numbers (ascending).
 
     Immutable: ``with_rows`` and ``without`` return a new one.
@@ -77,7 +77,7 @@ class Beside:
     def live_numbers(self) -> np.ndarray:
         return self._numbers.values if self._search is None else self._numbers.values[self._search.rows_.live_numbers]
 
-    def with_rows(self, X: np.ndarray, numbers: np.ndarray) -> Beside:
+    def with_rows(self, X: np.ndarray, numbers: np.ndarray) -> LateRows:
         """These rows and more."""
         if not len(numbers):
             return self
@@ -90,7 +90,7 @@ class Beside:
             following._search.add(X)
         return following
 
-    def without(self, numbers: np.ndarray) -> tuple[Beside, int]:
+    def without(self, numbers: np.ndarray) -> tuple[LateRows, int]:
         """Without those of these rows that are held here; and how many were."""
         here = np.flatnonzero(np.isin(self._numbers.values, numbers))
         if self._search is None or not len(here):
@@ -159,7 +159,7 @@ class StaticSearch(Versioned, ABC):
             version._all = self._all.snapshot()
             numbers = version._all.add(X)
             if len(version._numbers):
-                version._beside = version._beside.with_rows(version.rows_.take(numbers), numbers)
+                version._late = version._late.with_rows(version.rows_.take(numbers), numbers)
             version._keep_in_shape()
         self._rebuild_if_out_of_shape()
         return numbers
@@ -173,8 +173,8 @@ class StaticSearch(Versioned, ABC):
             assert after is not None
             numbers = np.flatnonzero(after if before is None else after & ~before)
             if len(version._numbers):
-                version._beside, n_beside = version._beside.without(numbers)
-                version._n_removed += len(numbers) - n_beside
+                version._late, n_late = version._late.without(numbers)
+                version._n_removed += len(numbers) - n_late
             version._keep_in_shape()
         self._rebuild_if_out_of_shape()
 
@@ -182,7 +182,7 @@ class StaticSearch(Versioned, ABC):
         live = self.rows_.live_numbers
         self._numbers = self.build(live) if len(live) >= self.smallest else live[:0]  # by place in the structure
         self._n_removed = 0  # of the rows that the structure holds
-        self._beside = Beside(self.distance_)
+        self._late = LateRows(self.distance_)
 
     def _keep_in_shape(self) -> None:
         """Take in, or build anew, where too many rows have come or gone; not where that is done in the background."""
@@ -194,7 +194,7 @@ class StaticSearch(Versioned, ABC):
                 self._build_anew()
         elif self._out_of_shape:
             self._build_anew()
-        elif self._beside.n_live > BESIDE_ROOM + BESIDE_SHARE * n:
+        elif self._late.n_live > LATE_ROOM + LATE_SHARE * n:
             self._take_in()
 
     @property
@@ -219,7 +219,7 @@ class StaticSearch(Versioned, ABC):
 
     def _rebuild_if_out_of_shape(self) -> None:
         n = len(self._numbers)
-        late = self._beside.n_live > BESIDE_ROOM + BESIDE_SHARE * n
+        late = self._late.n_live > LATE_ROOM + LATE_SHARE * n
         if self.background and n and (late or self._out_of_shape):
             self._rebuilding.start(self._rebuild_and_swap)
 
@@ -234,29 +234,29 @@ class StaticSearch(Versioned, ABC):
             removed, rows = version.rows_.removed, version.rows_
             version._n_removed = 0 if removed is None else int(np.count_nonzero(removed[version._numbers]))
             late = rows.live_numbers[rows.live_numbers >= known]
-            version._beside = Beside(version.distance_).with_rows(rows.take(late), late)
+            version._late = LateRows(version.distance_).with_rows(rows.take(late), late)
 
     def _take_in(self) -> None:
         """Move the late rows into the structure: let it grow if it can, otherwise rebuild it."""
-        late = self._beside.live_numbers
+        late = self._late.live_numbers
         if self.grow(late):
             self._numbers = np.concatenate([self._numbers, late])
-            self._beside = Beside(self.distance_)
+            self._late = LateRows(self.distance_)
         else:
             self._build_anew()
 
     def settle(self, Q: np.ndarray, k: int, propose: Callable[[np.ndarray, int], Proposals]) -> np.ndarray:
         """Candidates from the structure and the rows beside it; what stays open goes to exact search over all rows.
 
-        ``propose(Q, asked)`` gives the places of the ``asked`` nearest of what was built, for every query.
+        ``propose(Q, asked)`` gives the places of the ``n_wanted`` nearest of what was built, for every query.
         """
         if not len(self._numbers) or not len(Q):
             return self._all.candidates(Q, k)
-        found, unsettled = self._inside(Q, k, propose)
-        found = np.hstack([found, self._beside.candidates(Q, k)])
+        candidates, unsettled = self._inside(Q, k, propose)
+        candidates = np.hstack([candidates, self._late.candidates(Q, k)])
         if len(unsettled):
-            found = join_looks(found, unsettled, self._all.candidates(Q[unsettled], k))
-        return found
+            candidates = replace_lines(candidates, unsettled, self._all.candidates(Q[unsettled], k))
+        return candidates
 
     def _inside(
         self, Q: np.ndarray, k: int, propose: Callable[[np.ndarray, int], Proposals]
@@ -265,19 +265,19 @@ class StaticSearch(Versioned, ABC):
         n = len(self._numbers)
         live = n - self._n_removed
 
-        def look(Q: np.ndarray, asked: int) -> tuple[np.ndarray, np.ndarray]:
-            proposals = propose(Q, min(asked, n))
+        def ask_structure(Q: np.ndarray, n_wanted: int) -> tuple[np.ndarray, np.ndarray]:
+            proposals = propose(Q, min(n_wanted, n))
             numbers = self._live_numbers_at(proposals.places)
             return numbers, count_live(numbers, proposals.certain) >= min(k, live)
 
-        asked = A_FEW_MORE + -(-k * n // max(live, 1))  # the share that is removed comes on top
-        found, enough = look(Q, asked)
+        n_wanted = A_FEW_MORE + -(-k * n // max(live, 1))  # the share that is removed comes on top
+        candidates, enough = ask_structure(Q, n_wanted)
         unsettled = np.flatnonzero(~enough)
-        if len(unsettled) and asked < n:
-            again, enough = look(Q[unsettled], SECOND_LOOK * asked)
-            found = join_looks(found, unsettled, again)
+        if len(unsettled) and n_wanted < n:
+            again, enough = ask_structure(Q[unsettled], SECOND_TIMES * n_wanted)
+            candidates = replace_lines(candidates, unsettled, again)
             unsettled = unsettled[~enough]
-        return found, unsettled
+        return candidates, unsettled
 
     def _live_numbers_at(self, places: np.ndarray) -> np.ndarray:
         """Row numbers at places of the structure; −1 for no place and for removed rows."""

@@ -101,19 +101,19 @@ class TreeSearch(StaticSearch):
             return self._all.candidates(Q, k)
         return self.settle(Q, k, self._propose)
 
-    def _propose(self, Q: np.ndarray, asked: int) -> Proposals:
+    def _propose(self, Q: np.ndarray, n_wanted: int) -> Proposals:
         form = self._form(Q)
-        distances, places = np.empty((len(form), asked)), np.empty((len(form), asked), np.int64)
+        distances, places = np.empty((len(form), n_wanted)), np.empty((len(form), n_wanted), np.int64)
 
         def ask(part: slice) -> None:
-            distances[part], places[part] = self._tree.query(form[part], k=asked)
+            distances[part], places[part] = self._tree.query(form[part], k=n_wanted)
 
         if len(form) <= QUERIES_AT_ONCE:
             ask(slice(None))
         else:
             in_parallel(ask, row_blocks(len(form), size=QUERIES_AT_ONCE))
-        if asked == len(self._tree.data):
-            return Proposals(places, np.full(len(form), asked))
+        if n_wanted == len(self._tree.data):
+            return Proposals(places, np.full(len(form), n_wanted))
         return Proposals(places, self._nearer_than_the_last(Q, form, distances).sum(axis=1))
 
     @property

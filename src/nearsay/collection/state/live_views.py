@@ -22,10 +22,7 @@ from nearsay.collection.state.feature_groups import ScaledColumns
 from nearsay.collection.store.validate_items import LARGEST, check_range
 from nearsay.core.arrays import as_rows
 from nearsay.distances.named import as_distance
-from nearsay.neighbors import brute_force
 from nearsay.neighbors.by_class.labeled import LabeledNeighbors
-from nearsay.neighbors.living import scanned_classes
-from nearsay.neighbors.living.query_scan import screens
 from nearsay.neighbors.table import NeighborTable, joined
 from nearsay.posterior.views.row_transforms import LinearMap
 from nearsay.posterior.views.views import with_further
@@ -115,12 +112,7 @@ class LiveView:
 
     def query(self, Q: np.ndarray, k: int, members: tuple[int, ...] | None) -> NeighborTable:
         """The nearest rows and classes of every query."""
-        Q = self.search.distance_.check(self.transform.apply(Q), like=self.search.rows_.items)
-        if not brute_force.serves(self.search, len(Q)) and scanned_classes.serves(
-            self.search, len(Q), self.voters.n_classes
-        ):
-            return scanned_classes.scanned(self.search, self.voters.labels, self.voters.n_classes, Q, k, members)
-        return self.labeled.query(Q, k, members)
+        return self.labeled.query(self.transform.apply(Q), k, members, input_name="X")
 
     @cached_property
     def labeled(self) -> LabeledNeighbors:
@@ -130,12 +122,6 @@ class LiveView:
     def leave_one_out(self, k: int, members: tuple[int, ...] | None, rows: np.ndarray, all_rows: Any) -> NeighborTable:
         """The nearest others of some rows, in views that were learned without them."""
         if not self.transform.without:
-            voters, n_listed = self.voters, 0 if members is None else self.voters.n_classes
-            few = scanned_classes.serves(self.search, len(rows), n_listed) and not brute_force.serves(
-                self.search, len(rows)
-            )
-            if few and screens(self.search) and voters.votes[rows].all():
-                return scanned_classes.scanned_others(self.search, voters.labels, voters.n_classes, rows, k, members)
             return self.labeled.leave_one_out(k, members, rows)
         fold, parts, places = self.voters.fold[rows], [], []
         for number in np.unique(fold):

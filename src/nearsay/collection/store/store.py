@@ -414,7 +414,9 @@ class Store(ReadableStore):
     def check_labels(self, labels: Iterable[str | None]) -> None:
         """Refuse labels that are not in the taxonomy."""
         stored = self._stored_taxonomy()
-        missing = [] if stored.edges is None else sorted({label for label in labels if label} - stored.nodes)
+        missing = (
+            [] if stored.edges is None else sorted({label for label in labels if label is not None} - stored.nodes)
+        )
         if missing:
             raise InputError(
                 f"{few(missing)} {'is' if len(missing) == 1 else 'are'} not in the taxonomy of this collection. Use"

@@ -27,7 +27,7 @@ import numpy as np
 
 from nearsay.errors import require
 from nearsay.learn.lmnn.gpu_impostors import ImpostorsThere
-from nearsay.search.gpu.gpu_search import card_holds
+from nearsay.search.gpu.gpu_search import fits_gpu
 
 # Share of the reach that is added as room. More makes longer lists, less makes new ones more often.
 ROOM = 0.1
@@ -73,7 +73,7 @@ class ImpostorLists:
         self._n_kept = 0
         self._keeping = Lock()
         self._made_for: np.ndarray | None = None
-        self._device = CARD if len(rows) * len(X) >= CARD_FROM and card_holds(X) else None
+        self._device = CARD if len(rows) * len(X) >= CARD_FROM and fits_gpu(X) else None
         self._there: ImpostorsThere | None = None
 
     def follow(self, L: np.ndarray, Z: np.ndarray, reach: np.ndarray) -> None:

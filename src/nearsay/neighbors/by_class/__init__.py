@@ -1,1 +1,1 @@
-"""The nearest rows and the nearest members of each class, in one search."""
+"""The nearest rows and the nearest members of each class, in one search; ``plan.py`` chooses the way."""

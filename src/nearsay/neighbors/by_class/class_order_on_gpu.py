@@ -1,7 +1,7 @@
-"""Classes in order that are held where they were found, on a card: a posterior that can work there needs no copy.
+"""Classes in order that stay on the GPU: a posterior that works there needs no copy.
 
-card   how far each class is · the order · means of the nearest ──► posterior ──► probabilities
-host   numbers, nearest, means: copied when someone asks for them
+GPU    distance of each class · order · means of the nearest ──► posterior ──► probabilities
+CPU    numbers, nearest, means: copied on first use
 """
 
 from __future__ import annotations
@@ -15,19 +15,19 @@ from nearsay.errors import require
 from nearsay.neighbors.class_order import NearestClasses
 from nearsay.search.gpu.classes import in_order
 
-# What is made of the tensors when it is asked for.
-MADE_OF_THEM = ("_in_order", "numbers", "nearest", "means")
+# Cached copies of the tensors.
+COPIES = ("_in_order", "numbers", "nearest", "means")
 
 
-class ClassesThere(NearestClasses):
-    """All classes of every query, as tensors; the arrays of ``NearestClasses`` are made when they are asked for.
+class ClassesOnGpu(NearestClasses):
+    """All classes of every query, as tensors; the arrays of ``NearestClasses`` are copied on first use.
 
     Attributes
     ----------
     by_class : (n_queries, n_classes) float64 tensor
         The distance of the nearest member of each class, +inf without any, in the order of class numbers.
     rows : (n_queries, n_classes) int32 tensor of these members; they decide between classes that are equally far.
-    near : (n_queries, n_near) int64 tensor of the nearest classes, in order; −1 fills up.
+    near : (n_queries, n_near) int64 tensor of the nearest classes, in order, padded with −1.
     near_means : (n_queries, n_near, len(members)) float64 tensor
     """
 
@@ -66,23 +66,23 @@ class ClassesThere(NearestClasses):
     def __len__(self) -> int:
         return len(self.by_class)
 
-    def __getitem__(self, rows: slice | np.ndarray) -> ClassesThere:
+    def __getitem__(self, rows: slice | np.ndarray) -> ClassesOnGpu:
         """The same for some of the queries."""
-        here = self._lines(rows)
-        by_class, of_rows, near, means = (tensor[here] for tensor in self.tensors)
-        return ClassesThere(by_class, of_rows, near, means, self.members)
+        lines = self._lines(rows)
+        by_class, of_rows, near, means = (tensor[lines] for tensor in self.tensors)
+        return ClassesOnGpu(by_class, of_rows, near, means, self.members)
 
     def __setitem__(self, rows: slice | np.ndarray, some: NearestClasses) -> None:
-        """Put what is known of some queries in their place."""
-        torch, here = require("torch", "torch"), self._lines(rows)
+        """Replace the lines of some queries."""
+        torch, lines = require("torch", "torch"), self._lines(rows)
         far, order = np.full((len(some), self.by_class.shape[1]), np.inf), np.full((len(some), self.rows.shape[1]), -1)
         line, place = np.nonzero(some.numbers >= 0)
         far[line, some.numbers[line, place]] = some.nearest[line, place]
-        order[line, some.numbers[line, place]] = place  # as good as row numbers: those of one query alone are compared
+        order[line, some.numbers[line, place]] = place  # instead of row numbers: they only break ties of a query
         near = some.numbers[:, : self.near.shape[1]]
         for tensor, array in zip(self.tensors, (far, order, near, some.means), strict=True):
-            tensor[here] = torch.from_numpy(np.ascontiguousarray(array)).to(tensor)
-        for name in MADE_OF_THEM:
+            tensor[lines] = torch.from_numpy(np.ascontiguousarray(array)).to(tensor)
+        for name in COPIES:
             vars(self).pop(name, None)
 
     def _lines(self, rows: slice | np.ndarray) -> Any:
@@ -92,5 +92,5 @@ class ClassesThere(NearestClasses):
         return torch.from_numpy(np.arange(len(self))[rows]).to(self.by_class.device)
 
     def __reduce__(self) -> tuple[type[NearestClasses], tuple[Any, ...]]:
-        """A copy, or one that travels to another process, holds arrays."""
+        """A copy, or one in another process, holds arrays."""
         return NearestClasses, (*self.arrays, self.members)

@@ -1,14 +1,12 @@
-"""The one search over rows with labels: the nearest rows, and the nearest members of *each class* beside them.
+"""Search over rows with labels: the nearest rows, and the nearest members of *each class*.
 
     rows, grouped by class      products with the queries
     ┌──────┬────┬─────────┐     ┌──────┬────┬─────────┐     nearest rows
     │ ant  │ bee│  cicada │ ──► │ best │best│  best   │ ──► nearest members of each class ──► classes, nearest first
     └──────┴────┴─────────┘     └──────┴────┴─────────┘
 
-Every row is looked at once, and what may be the nearest of its class is measured by the
-distance itself, as everywhere (``class_search.py``).
-With more than 10,000 classes only those met among the nearest rows are listed, so
-the search is that of the nearest rows, for a few more of them.
+``class_search.py`` chooses the way. With more than 10,000 classes only those of the nearest rows are listed, so the
+search is that of the nearest rows, for a few more of them.
 """
 
 from __future__ import annotations
@@ -26,25 +24,24 @@ from nearsay.errors import InputError
 from nearsay.neighbors import neighbor_search
 from nearsay.neighbors.by_class.class_search import ClassSearch
 from nearsay.neighbors.by_class.class_table import ClassTable
+from nearsay.neighbors.by_class.plan import MakePlan, plan
 from nearsay.neighbors.class_order import NearestClasses
 from nearsay.neighbors.table import NeighborTable
 from nearsay.search.protocol import NeighborSearch
 from nearsay.search.row_store import MOST_ROWS
 
-# Up to so many classes all of them are listed; with more, those met among the nearest rows: a list of all takes
-# 16 bytes a class and query.
+# Up to so many classes are all listed (16 bytes a class and query); with more, those of the nearest rows are.
 LIST_ALL_UP_TO = 10_000
-# So many nearest rows are asked which classes they are of. Sixteen take 1.08 times as long to find as ten among
-# 100,000 rows of 128 columns of noise, the hardest case; 24 take 1.16 times as long, and 32 take 1.25 times.
-ROWS_ASKED = 16
+# The classes of so many nearest rows are listed then. Sixteen take 1.08 times as long to find as ten among 100,000 rows
+# of 128 columns of noise, the hardest case; 24 take 1.16 times as long, and 32 take 1.25 times.
+ROWS_WITH_CLASSES = 16
 
 
 class LabeledNeighbors:
-    """Rows that can be asked for their neighbors and for their classes: what ``NeighborIndex.with_labels`` gives.
+    """Search for neighbors and classes: what ``NeighborIndex.with_labels`` gives.
 
-    It holds the rows and labels that it was made for, and stays with them: rows that are added to the index or
-    removed from it later, and labels that are written over, change nothing here. After a change ask the index
-    ``with_labels`` again. What is prepared for one question is kept for the next.
+    It keeps the rows and labels that it was made with: later changes of the index, or of the label array, do not reach
+    it. After a change call ``with_labels`` again. What is prepared for one search is kept for the next.
 
     Parameters
     ----------
@@ -54,6 +51,7 @@ class LabeledNeighbors:
         How many classes there are; by default, as many as the labels name.
     n_jobs : int, optional
         Threads, as in ``NeighborIndex``.
+    make_plan : chooses the way of a search by class, for tests.
 
     Attributes
     ----------
@@ -74,11 +72,18 @@ class LabeledNeighbors:
     """
 
     def __init__(
-        self, search: NeighborSearch, labels: Any, n_classes: int | None = None, *, n_jobs: int | None = None
+        self,
+        search: NeighborSearch,
+        labels: Any,
+        n_classes: int | None = None,
+        *,
+        n_jobs: int | None = None,
+        make_plan: MakePlan = plan,
     ) -> None:
         self.search = search.snapshot()
         self.labels, self.n_classes = check_labels(labels, len(self.search.rows_), n_classes)
         self.n_jobs = n_jobs
+        self._make_plan = make_plan
         self.lists_all = self.n_classes <= LIST_ALL_UP_TO
 
     def _to_saved(self) -> dict[str, Any]:
@@ -90,11 +95,11 @@ class LabeledNeighbors:
 
     @property
     def live_numbers(self) -> np.ndarray:
-        """Numbers of the rows that can be found."""
+        """Numbers of the live rows."""
         return self.search.rows_.live_numbers
 
     def __len__(self) -> int:
-        """How many rows can be found."""
+        """How many live rows there are."""
         return self.search.rows_.n_live
 
     def __repr__(self) -> str:
@@ -107,10 +112,10 @@ class LabeledNeighbors:
         """The ``k`` nearest rows of every query; −1 and +inf where there are fewer rows.
 
         With ``members``, ``table.classes`` lists the classes by their nearest member. Up to 10,000 classes are all
-        listed; of more, those met among the nearest rows, and others lie ``beyond``. Every class comes with the
-        distance of its nearest member, and the 16 nearest classes with the mean distance of their m nearest members,
-        for each m of ``members``, such as (1, 4, 16); () asks for the order alone, which takes less time.
-        Errors call the queries ``input_name``.
+        listed; of more, those of the nearest rows, and others lie ``beyond``. Every class has the distance of its
+        nearest member, and the 16 nearest classes the mean distance of their m nearest members, for each m of
+        ``members``, such as (1, 4, 16); () gives the order alone, which takes less time. Errors call the queries
+        ``input_name``.
         """
         k = check_n_neighbors(k, MOST_ROWS)
         members = None if members is None else check_members(members)
@@ -119,7 +124,7 @@ class LabeledNeighbors:
             return _widened(self._nearest_rows(Q, k), k)
         live = len(self)
         if not self.lists_all:
-            table = self._nearest_rows(Q, max(k, ROWS_ASKED))
+            table = self._nearest_rows(Q, max(k, ROWS_WITH_CLASSES))
             return self._with_classes_met(
                 table, neighbor_search.NOBODY, k, members, every_row=table.n_neighbors == live
             )
@@ -152,7 +157,7 @@ class LabeledNeighbors:
         others = max(held.n_live - 1, 0)
         if not self.lists_all:
             numbers = np.arange(len(held)) if rows is None else rows
-            table = self._other_rows(max(k, ROWS_ASKED), rows)
+            table = self._other_rows(max(k, ROWS_WITH_CLASSES), rows)
             return self._with_classes_met(table, numbers, k, members, every_row=table.n_neighbors == others)
         exact = self.search.exact or not others
         table = self._by_class.of_rows(rows, min(k, others) if exact else 0, members)
@@ -162,25 +167,21 @@ class LabeledNeighbors:
         return _widened(table, k)
 
     def _nearest_rows(self, Q: Any, k: int) -> NeighborTable:
-        """The ``k`` nearest rows of checked queries, or as many as there are."""
-        found = min(k, len(self))
-        return (
-            neighbor_search.nearest_of_checked(self.search, Q, found)
-            if found
-            else neighbor_search.no_neighbors(len(Q), 0)
-        )
+        """The ``k`` nearest rows of checked queries, or all."""
+        k = min(k, len(self))
+        return neighbor_search.nearest_of_checked(self.search, Q, k) if k else neighbor_search.no_neighbors(len(Q), 0)
 
     def _other_rows(self, k: int, rows: np.ndarray | None) -> NeighborTable:
-        """The ``k`` nearest others of every row, or of some; or as many as there are."""
-        found = min(k, max(len(self) - 1, 0))
-        if found:
-            return neighbor_search.leave_one_out(self.search, found, rows)
+        """The ``k`` nearest others of every row, or of some; or all others."""
+        k = min(k, max(len(self) - 1, 0))
+        if k:
+            return neighbor_search.leave_one_out(self.search, k, rows)
         return neighbor_search.no_neighbors(len(self.search.rows_) if rows is None else len(rows), 0)
 
     def _with_classes_met(
         self, table: NeighborTable, left_out: np.ndarray, k: int, members: tuple[int, ...], *, every_row: bool
     ) -> NeighborTable:
-        """The first ``k`` of a longer table, with the classes that the whole of it meets."""
+        """The first ``k`` of a longer table, with the classes of all its rows."""
         table = with_classes_met(table, self.labels, self._class_sizes, left_out, k, members, every_row=every_row)
         return _widened(table, k)
 
@@ -215,7 +216,7 @@ class LabeledNeighbors:
 
     @cached_property
     def _by_class(self) -> ClassSearch:
-        return ClassSearch(self.search, self.labels, self.n_classes)
+        return ClassSearch(self.search, self.labels, self.n_classes, make_plan=self._make_plan)
 
     @cached_property
     def _class_sizes(self) -> np.ndarray:
@@ -232,13 +233,13 @@ def with_classes_met(
     *,
     every_row: bool,
 ) -> NeighborTable:
-    """The first ``k`` of a longer table, with the classes that the whole of it meets.
+    """The first ``k`` of a longer table, with the classes of all its rows.
 
-    ``every_row`` says that the table holds all rows, so that no class lies beyond.
+    ``every_row``: the table holds all rows, so that no class lies beyond.
     """
     from nearsay.neighbors.order_kernels import classes_met
 
-    classes = NearestClasses.to_fill(len(table), min(max(k, ROWS_ASKED), len(class_sizes)), members)
+    classes = NearestClasses.to_fill(len(table), min(max(k, ROWS_WITH_CLASSES), len(class_sizes)), members)
     if not every_row:
         classes.beyond[:] = table.distances[:, -1]
     known = labels, class_sizes, left_out, np.array(members, np.int64)
@@ -272,9 +273,7 @@ def check_members(members: Any) -> tuple[int, ...]:
 
 def _check_n_members(n_members: Any) -> int:
     if not _is_count(n_members):
-        raise InputError(
-            f"Members of each class are asked for by a whole number of at least 1; got n_members={n_members!r}."
-        )
+        raise InputError(f"n_members must be a whole number of at least 1; got n_members={n_members!r}.")
     return int(n_members)
 
 
@@ -283,7 +282,7 @@ def _is_count(number: Any) -> bool:
 
 
 def _widened(table: NeighborTable, k: int) -> NeighborTable:
-    """The table with ``k`` columns, where the collection may have had too few rows for them."""
+    """The table padded to ``k`` columns."""
     if table.n_neighbors < k:
         wide = neighbor_search.no_neighbors(len(table), k)
         wide.indices[:, : table.n_neighbors] = table.indices

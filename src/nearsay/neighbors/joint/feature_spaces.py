@@ -32,7 +32,7 @@ from nearsay.errors import InputError
 from nearsay.neighbors.joint.held_space import HeldSpace
 
 # Rows from which the largest distance of a space is looked for, and how many are measured at once.
-SEEN_FROM, AT_ONCE = 512, 16
+REFERENCE_ROWS, AT_ONCE = 512, 16
 
 # Distances among the rows that are kept at once (256 MB): all of them up to 5,792 rows.
 DISTANCES_KEPT = 2**25
@@ -127,24 +127,24 @@ class HeldSpaces:
     @cached_property
     def scales(self) -> np.ndarray:
         """The largest distance in each space, seen from some hundred rows; 1 where all rows are alike: (n_spaces,)."""
-        seen_from = self.rows[self._seen_from()]
+        reference = self.rows[self._reference_rows()]
         scales = np.array([self._farthest.get(space, 0.0) for space in range(len(self))])
         unknown = [space for space in range(len(self)) if space not in self._farthest]
         roughly = dict(zip(unknown, in_parallel(lambda space: self.held[space].rough(), unknown), strict=True))
-        parts = [(space, part) for space in unknown for part in row_blocks(len(seen_from), size=AT_ONCE)]
+        parts = [(space, part) for space in unknown for part in row_blocks(len(reference), size=AT_ONCE)]
 
         def largest(at: tuple[int, slice]) -> float:
             space, part = at
-            return self.held[space].largest(seen_from[part][:, self.spaces[space].columns], roughly[space])
+            return self.held[space].largest(reference[part][:, self.spaces[space].columns], roughly[space])
 
         np.maximum.at(scales, [space for space, _ in parts], in_parallel(largest, parts))
         return np.where(scales > 0, scales, 1.0)
 
-    def _seen_from(self) -> np.ndarray:
+    def _reference_rows(self) -> np.ndarray:
         """The rows that largest distances are seen from: all, or some that their content decides."""
-        if self.n_rows <= SEEN_FROM:
+        if self.n_rows <= REFERENCE_ROWS:
             return np.arange(self.n_rows)
-        some: np.ndarray = content_order(self.rows, in_any_unit=True)[evenly(self.n_rows, SEEN_FROM)]
+        some: np.ndarray = content_order(self.rows, in_any_unit=True)[evenly(self.n_rows, REFERENCE_ROWS)]
         return some
 
     def distances(self, space: int, Q: np.ndarray, rows: slice | None = None) -> np.ndarray:
@@ -190,4 +190,4 @@ class HeldSpaces:
 
         in_parallel(measure, row_blocks(lines.stop - lines.start, size=AT_ONCE))
         if len(out) == self.n_rows:
-            self._farthest[space] = float(out[self._seen_from()].max())
+            self._farthest[space] = float(out[self._reference_rows()].max())

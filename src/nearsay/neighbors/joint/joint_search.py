@@ -30,7 +30,7 @@ from nearsay.neighbors.table import NeighborTable
 from nearsay.search.exact import ExactSearch
 from nearsay.search.protocol import NeighborSearch
 from nearsay.search.screening import bounds
-from nearsay.search.screening.candidate_tables import join_looks, stack_looks
+from nearsay.search.screening.candidate_tables import replace_lines, stack_tables
 from nearsay.search.trees import TreeSearch
 
 # Sums that are made at once for one thread: 1 MB in float32.
@@ -146,11 +146,15 @@ class JointSearch:
         if not self._never_negative:
             return self._all.candidates(Q, k)
         _ = self._rough  # made once, before every thread asks for it
-        parts = in_parallel(lambda part: self._look(Q[part], k), shares(len(Q), most=QUERIES_AT_ONCE))
-        found = stack_looks([np.empty((0, k), np.int64), *parts])
+        parts = in_parallel(lambda part: self._shortlist(Q[part], k), shares(len(Q), most=QUERIES_AT_ONCE))
+        candidates = stack_tables([np.empty((0, k), np.int64), *parts])
         # Where too many rows lie too close, or so far away that float32 has no numbers left for them.
-        undecided = np.flatnonzero(found[:, k - 1] < 0)
-        return join_looks(found, undecided, self._all.candidates(Q[undecided], k)) if len(undecided) else found
+        undecided = np.flatnonzero(candidates[:, k - 1] < 0)
+        return (
+            replace_lines(candidates, undecided, self._all.candidates(Q[undecided], k))
+            if len(undecided)
+            else candidates
+        )
 
     @property
     def _never_negative(self) -> bool:
@@ -167,7 +171,7 @@ class JointSearch:
         farthest = sum(factor * space.reach for factor, space in zip(factors, rough, strict=True))
         return rough, factors / (farthest or 1.0)
 
-    def _look(self, Q: np.ndarray, k: int) -> np.ndarray:
+    def _shortlist(self, Q: np.ndarray, k: int) -> np.ndarray:
         """One pass over all rows: what can be among the k nearest. −1 alone where that is too much to list."""
         from nearsay.search.screening.shortlist_kernels import Shortlists, list_length
 

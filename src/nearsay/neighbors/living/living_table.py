@@ -60,7 +60,7 @@ class LivingTable:
         self._known = np.zeros(n_rows, np.int64)
         self._edges = np.full(n_rows, -1.0)  # the last distance known of each line
         self._room = self._lines
-        self._look_again(search, search.rows_.live_numbers)
+        self._search_again(search, search.rows_.live_numbers)
 
     @property
     def _lines(self) -> tuple[np.ndarray, ...]:
@@ -93,7 +93,7 @@ class LivingTable:
                 if len(rows) <= ROWS_AT_ONCE:
                     self._put(np.array([row]), look.nearest(self._n_others, np.array([row])))
         if len(rows) > ROWS_AT_ONCE:
-            self._look_again(search, rows)
+            self._search_again(search, rows)
 
     @property
     def _n_others(self) -> int:
@@ -116,13 +116,13 @@ class LivingTable:
         take_out(gone, lines, min(self.k, self._n_live - 1), short, *self._lines)
         short &= ~_removed(search)[lines]
         if short.any():
-            self._look_again(search, lines[short])
+            self._search_again(search, lines[short])
 
     def reverse_neighbors(self, row: int) -> np.ndarray:
         """Numbers of the rows that have this one among their ``k`` nearest."""
         return np.flatnonzero((self._indices[:, : self.k] == row).any(axis=1))
 
-    def _look_again(self, search: NeighborSearch, rows: np.ndarray) -> None:
+    def _search_again(self, search: NeighborSearch, rows: np.ndarray) -> None:
         if self._n_others and len(rows):
             self._put(rows, neighbor_search.leave_one_out(search, self._n_others, rows))
         else:

@@ -1,12 +1,12 @@
-"""Tasks of a search over shards done by a Dask cluster: one that is there, by its address, or a local one.
+"""Runs the tasks of a sharded search on a Dask cluster: a running one, by its address, or a local one.
 
     tasks ──► workers, each opens the files of its shards by path ──► answers ──► merged by workers, eight at a time
-      └─ queries travel once a block; no row is ever sent; a shard goes to the machine that had it before
-      └─ the next block of queries is asked before the last one is answered, so that no worker waits (dask_queue.py)
+      └─ queries are sent once a block, rows never; a shard goes to the machine that had it before
+      └─ the next block of queries is submitted before the last one is answered (dask_queue.py)
 
-Nothing that is needed again lies with a worker alone: a task is a pure function of files and of what the scheduler
-holds. So a worker that is killed costs the tasks it had; a scheduler that is gone costs the blocks that were asked,
-which are asked again once it is back. With a work folder, neither costs what was written there.
+A task is a pure function of files and of what the scheduler holds. So a worker that is killed costs the tasks it had;
+a scheduler that is lost costs the open blocks, which are submitted again once it is back. With a work folder, neither
+costs what was written there.
 """
 
 from __future__ import annotations
@@ -23,24 +23,24 @@ import numpy as np
 
 from nearsay.core.parallel import cores
 from nearsay.errors import ClusterError, InputError, NearsayError, require
-from nearsay.neighbors.sharded.dask_queue import ItemsInFlight, TalksInFlight
-from nearsay.neighbors.sharded.shard_work import Talk, Told
+from nearsay.neighbors.sharded.dask_queue import PendingItems, PendingSearches
+from nearsay.neighbors.sharded.shard_work import Report, TaskRounds
 
 Item = TypeVar("Item")
-Found = TypeVar("Found")
+Result = TypeVar("Result")
 Done = TypeVar("Done")
 
 LOCAL = "local"
-# How often a block is asked again when the scheduler was lost, and how many seconds it, or workers, are waited for.
+# How often to reconnect to a lost scheduler, and how many seconds to wait for it or for workers.
 TRIES, PATIENCE = 3, 30.0
-# What openssl calls a key and a certificate that it prints.
+# The PEM labels of a key and a certificate.
 PEM = ("PRIVATE KEY", "CERTIFICATE")
 
-_clients: dict[Any, Any] = {}  # by what was asked for: several searches share a cluster
+_clients: dict[Any, Any] = {}  # by the ``cluster`` parameter: several searches share one
 
 
 class DaskCluster:
-    """Does tasks on the workers of a cluster.
+    """Runs tasks on the workers of a cluster.
 
     Parameters
     ----------
@@ -59,39 +59,39 @@ class DaskCluster:
             )
         self.cluster = cluster
 
-    def held(self, talks: Iterable[Talk[Found]], folder: str | None, tell: Told) -> Iterator[Found]:
-        """What comes of each talk, in order; several are held at a time."""
-        flight: TalksInFlight[Found] = TalksInFlight(talks, folder, tell)
+    def run(self, searches: Iterable[TaskRounds[Result]], folder: str | None, report: Report) -> Iterator[Result]:
+        """The results of the searches, in order; several run at a time."""
+        pending: PendingSearches[Result] = PendingSearches(searches, folder, report)
         try:
-            while flight.goes_on():
-                self._done(lambda client: flight.step(client, PATIENCE), folder)
-                yield from flight.landed()
+            while pending.is_open():
+                self._with_client(lambda client: pending.step(client, PATIENCE), folder)
+                yield from pending.results()
         finally:
-            flight.let_go()
+            pending.cancel()
 
-    def each(self, work: Callable[[Item], Found], items: Sequence[Item], tell: Told) -> Iterator[Found]:
-        """What a pure function gives for each item, in order; about twice as many items as threads at a time."""
-        flight: ItemsInFlight[Item, Found] = ItemsInFlight(work, items)
-        while flight.goes_on():
-            found = self._done(lambda client: flight.first(client, PATIENCE), None)
-            tell()
-            yield found
+    def each(self, work: Callable[[Item], Result], items: Sequence[Item], report: Report) -> Iterator[Result]:
+        """The results of a pure function for each item, in order; about twice as many items as threads at a time."""
+        pending: PendingItems[Item, Result] = PendingItems(work, items)
+        while pending.is_open():
+            result = self._with_client(lambda client: pending.first(client, PATIENCE), None)
+            report()
+            yield result
 
-    def _done(self, act: Callable[[Any], Done], folder: str | None) -> Done:
-        """Act with a connection, and once more with a new one where it was lost."""
+    def _with_client(self, act: Callable[[Any], Done], folder: str | None) -> Done:
+        """Call ``act`` with a client, and again with a new one if the connection is lost."""
         for attempt in range(TRIES):
             try:
                 return act(self.client())
             except NearsayError:
                 raise
             except (OSError, CancelledError, TimeoutError) as error:
-                self._forget()
+                self._drop_client()
                 if attempt == TRIES - 1:
                     raise ClusterError(self._lost(folder, error)) from error
         raise AssertionError
 
     def client(self) -> Any:
-        """A connection to the cluster, made where there is none that works."""
+        """A working connection to the cluster."""
         distributed = require("distributed", "dask")
         if isinstance(self.cluster, distributed.Client):
             return self.cluster
@@ -108,7 +108,7 @@ class DaskCluster:
     def _connected(self, distributed: Any) -> Any:
         try:
             client = distributed.Client(self.cluster, timeout=PATIENCE, set_as_default=False)
-        except ValueError as error:  # what is no address at all
+        except ValueError as error:  # not an address
             raise InputError(f"{self.cluster!r} is no address of a Dask scheduler ({error}).") from error
         except OSError as error:
             raise ClusterError(
@@ -123,8 +123,8 @@ class DaskCluster:
             ) from error
         return client
 
-    def _forget(self) -> None:
-        """Let go of a connection that was lost."""
+    def _drop_client(self) -> None:
+        """Close a connection that was lost."""
         known = _clients.pop(self.cluster, None) if isinstance(self.cluster, str | int) else None
         if known is not None:
             known.close(timeout=1)
@@ -132,18 +132,20 @@ class DaskCluster:
     def _lost(self, folder: str | None, error: Exception) -> str:
         kept = f"What was done is kept in {folder}" if folder else "With a work_folder, what was done would be kept"
         reason = f"{type(error).__name__}: {error}"
-        return f"The cluster {self.cluster} went away ({reason}). {kept}, and not done again when you ask again."
+        return (
+            f"The connection to the cluster {self.cluster} was lost ({reason}). {kept}, and not done again next time."
+        )
 
 
 def _local_cluster(distributed: Any, count: int) -> Any:
-    """Workers on this machine that take orders from this process alone.
+    """Workers on this machine that accept tasks from this process only.
 
-    A scheduler runs whatever it is sent, so that one without credentials would work for every user of the machine. It
-    gets a certificate that only this process and its workers know, and no pages.
+    A scheduler runs whatever it is sent, so one without credentials would serve every user of the machine. It gets a
+    certificate that only this process and its workers know, and no dashboard.
     """
-    # Loud only while it is closed, when levels are put back to what they were.
-    told = logging.getLogger("distributed")
-    told.setLevel(max(told.level, logging.WARNING))
+    # Closing a cluster resets log levels, and logs warnings.
+    logger = logging.getLogger("distributed")
+    logger.setLevel(max(logger.level, logging.WARNING))
     no_pages: dict[str, Any] = {f"distributed.{role}.http.routes": [] for role in ("scheduler", "worker")}
     with require("dask", "dask").config.set(no_pages):
         return distributed.LocalCluster(
@@ -152,22 +154,22 @@ def _local_cluster(distributed: Any, count: int) -> Any:
             processes=True,
             dashboard_address=None,
             security=_credentials(distributed),
-            # A memory map counts as memory of a worker, though the system can have it back: no limit.
+            # A memory map counts as memory of a worker, although the system can reclaim it: no limit.
             memory_limit=0,
             silence_logs="ERROR",
         )
 
 
 def _credentials(distributed: Any) -> Any:
-    """A key and its certificate, held in memory: from the package cryptography, or else from the command openssl."""
+    """A key and its certificate, in memory: from the package cryptography, or from the openssl command."""
     try:
         return distributed.Security.temporary()
     except ImportError:
         pass
-    asked = ["openssl", "req", "-x509", "-newkey", "ec", "-pkeyopt", "ec_paramgen_curve:P-256", "-nodes", "-batch"]
+    command = ["openssl", "req", "-x509", "-newkey", "ec", "-pkeyopt", "ec_paramgen_curve:P-256", "-nodes", "-batch"]
     try:
         made = subprocess.run(
-            [*asked, "-subj", "/CN=nearsay", "-days", "365", "-keyout", "-"],
+            [*command, "-subj", "/CN=nearsay", "-days", "365", "-keyout", "-"],
             stdin=subprocess.DEVNULL, capture_output=True, text=True, check=True, timeout=PATIENCE,
         ).stdout  # fmt: skip
     except (OSError, subprocess.SubprocessError) as error:
@@ -198,5 +200,5 @@ def close_clusters() -> None:
 
 def worker_pids(cluster: Any) -> dict[str, int]:
     """The process number of every worker, by its address."""
-    found: dict[str, int] = DaskCluster(cluster).client().run(os.getpid)
-    return found
+    result: dict[str, int] = DaskCluster(cluster).client().run(os.getpid)
+    return result

@@ -1,9 +1,9 @@
-"""Work that a Dask cluster has been given and has not answered: as much as keeps its workers busy, and no more.
+"""Searches and work items pending on a Dask cluster: as many as keep its workers busy, and no more.
 
-    talks ──► [ block 0: 3 tasks open ][ block 1: all open ] │ block 2, block 3, … wait here
-                       └── the next block is asked as soon as fewer tasks are open than twice the threads
+    searches ──► [ block 0: 3 tasks open ][ block 1: all open ] │ block 2, block 3, … wait here
+                       └── the next block is submitted as soon as fewer tasks are open than twice the threads
 
-Answers of shards are let go as soon as they are merged, and results are given in the order of what was asked.
+Answers of shards are freed as soon as they are merged, and results are given in the order of the searches.
 """
 
 from __future__ import annotations
@@ -23,144 +23,144 @@ import numpy as np
 from nearsay.core.parallel import threads
 from nearsay.errors import require
 from nearsay.neighbors.sharded.shard_search import Partial, ShardTask, merge
-from nearsay.neighbors.sharded.shard_work import Talk, Told, answer_once
+from nearsay.neighbors.sharded.shard_work import Report, TaskRounds, answer_once
 from nearsay.search.stored.mapped import RowMap
 
 Item = TypeVar("Item")
-Found = TypeVar("Found")
+Result = TypeVar("Result")
 
-# Answers of so many shards are merged at once.
+# Answers that are merged by one task.
 MERGED_AT_ONCE = 8
-# So many tasks a thread are open, so that it has the next one when it is done with the last.
+# Open tasks per thread, so that none is idle.
 TASKS_A_THREAD = 2
-# So many talks, those that wait for the result of an earlier one too: each holds an answer of up to 64 MB here.
-MOST_TALKS = 8
-# So often, in seconds, it is looked whether there are workers left.
-LOOK_EVERY = 5.0
+# Searches that are open or whose results wait for earlier ones: each holds up to 64 MB in this process.
+MOST_SEARCHES = 8
+# Seconds between two checks that there are workers left.
+CHECK_EVERY = 5.0
 
 
 @dataclass(eq=False)
-class _PendingTask(Generic[Found]):
-    """A talk, what it asked last, and what is open of that: answers of shards, and all of them merged."""
+class _PendingSearch(Generic[Result]):
+    """A search, its current round of tasks, and the futures of their answers and of the merged answer."""
 
     number: int
-    talk: Talk[Found]
+    rounds: TaskRounds[Result]
     tasks: Sequence[ShardTask]
     client: Any = None
     answers: set[Any] = field(default_factory=set)
     merged: Any = None
-    n_told: int = 0
+    n_reported: int = 0
 
 
-class TalksInFlight(Generic[Found]):
-    """Talks that are held with the workers of a cluster, several at a time.
+class PendingSearches(Generic[Result]):
+    """Searches on the workers of a cluster, several at a time.
 
-    ``step`` may be called again with another connection where one was lost: what was open is asked again.
+    If a connection is lost, call ``step`` with a new one: open tasks are submitted again.
     """
 
-    def __init__(self, talks: Iterable[Talk[Found]], folder: str | None, tell: Told) -> None:
-        self._coming, self._folder, self._tell = iter(talks), folder, tell
-        self._asked: dict[int, _PendingTask[Found]] = {}
-        self._results: dict[int, Found] = {}
-        self._arrived: queue.SimpleQueue[tuple[_PendingTask[Found], Any]] = queue.SimpleQueue()
-        self._n_begun, self._n_given, self._all_begun = 0, 0, False
+    def __init__(self, searches: Iterable[TaskRounds[Result]], folder: str | None, report: Report) -> None:
+        self._waiting, self._folder, self._report = iter(searches), folder, report
+        self._open: dict[int, _PendingSearch[Result]] = {}
+        self._results: dict[int, Result] = {}
+        self._arrived: queue.SimpleQueue[tuple[_PendingSearch[Result], Any]] = queue.SimpleQueue()
+        self._n_started, self._n_given, self._all_started = 0, 0, False
 
-    def goes_on(self) -> bool:
-        """Whether anything is still to come."""
-        return not self._all_begun or bool(self._asked)
+    def is_open(self) -> bool:
+        """Whether there are results still to come."""
+        return not self._all_started or bool(self._open)
 
-    def landed(self) -> Iterator[Found]:
-        """Results whose turn it is."""
+    def results(self) -> Iterator[Result]:
+        """The next results, in order."""
         while self._n_given in self._results:
-            found = self._results.pop(self._n_given)
+            result = self._results.pop(self._n_given)
             self._n_given += 1
-            yield found
+            yield result
 
     def step(self, client: Any, patience: float) -> None:
-        """Ask what there is room for, and wait until something is answered. An error where the cluster is gone."""
-        for asked in self._asked.values():
-            if asked.client is not client:
-                self._submit(client, asked)
-        self._begin(client)
-        if self._asked:
-            self._take(*self._next(client, patience))
+        """Submit as many tasks as keep workers busy, and wait for an answer; raises if the cluster is gone."""
+        for search in self._open.values():
+            if search.client is not client:
+                self._submit(client, search)
+        self._start(client)
+        if self._open:
+            self._receive(*self._next(client, patience))
 
-    def let_go(self) -> None:
-        """Tell the cluster that what is open is not needed any more."""
-        for asked in self._asked.values():
-            with suppress(Exception):  # a cluster that is gone has let go
-                asked.client.cancel([*asked.answers, asked.merged])
-        self._asked.clear()
+    def cancel(self) -> None:
+        """Cancel all open tasks."""
+        for search in self._open.values():
+            with suppress(Exception):  # the cluster may be gone
+                search.client.cancel([*search.answers, search.merged])
+        self._open.clear()
 
-    def _begin(self, client: Any) -> None:
-        """Begin with the next talks, as long as workers would wait otherwise."""
-        while not self._all_begun and self._n_begun - self._n_given < MOST_TALKS:
-            n_open = sum(len(asked.answers) for asked in self._asked.values())
-            if self._asked and n_open >= TASKS_A_THREAD * _n_threads(client):
+    def _start(self, client: Any) -> None:
+        """Start the next searches, as long as workers would be idle otherwise."""
+        while not self._all_started and self._n_started - self._n_given < MOST_SEARCHES:
+            n_open = sum(len(search.answers) for search in self._open.values())
+            if self._open and n_open >= TASKS_A_THREAD * _n_threads(client):
                 return
-            talk = next(self._coming, None)
-            if talk is None:
-                self._all_begun = True
+            rounds = next(self._waiting, None)
+            if rounds is None:
+                self._all_started = True
                 return
-            asked = _PendingTask(self._n_begun, talk, ())
-            self._n_begun += 1
-            self._asked[asked.number] = asked
-            self._go_on(client, asked, None)
+            search = _PendingSearch(self._n_started, rounds, ())
+            self._n_started += 1
+            self._open[search.number] = search
+            self._next_round(client, search, None)
 
-    def _go_on(self, client: Any, asked: _PendingTask[Found], answer: Partial | None) -> None:
-        """Tell a talk its answer, and submit what it asks next."""
-        asked.client = None
+    def _next_round(self, client: Any, search: _PendingSearch[Result], answer: Partial | None) -> None:
+        """Send a search its merged answer, and submit its next round."""
+        search.client = None
         try:
-            asked.tasks, asked.n_told = (next(asked.talk) if answer is None else asked.talk.send(answer)), 0
+            search.tasks, search.n_reported = (next(search.rounds) if answer is None else search.rounds.send(answer)), 0
         except StopIteration as end:
-            self._results[asked.number] = end.value
-            del self._asked[asked.number]
+            self._results[search.number] = end.value
+            del self._open[search.number]
         else:
-            self._submit(client, asked)
+            self._submit(client, search)
 
-    def _submit(self, client: Any, asked: _PendingTask[Found]) -> None:
-        answers, asked.merged = _submitted(client, asked.tasks, self._folder, asked.number)
-        asked.answers, asked.client = set(answers), client
-        for future in (*answers, asked.merged):
-            future.add_done_callback(partial(_put, self._arrived, asked))
+    def _submit(self, client: Any, search: _PendingSearch[Result]) -> None:
+        answers, search.merged = _submitted(client, search.tasks, self._folder, search.number)
+        search.answers, search.client = set(answers), client
+        for future in (*answers, search.merged):
+            future.add_done_callback(partial(_put, self._arrived, search))
 
-    def _next(self, client: Any, patience: float) -> tuple[_PendingTask[Found], Any]:
-        """What was answered next, and by which future."""
+    def _next(self, client: Any, patience: float) -> tuple[_PendingSearch[Result], Any]:
+        """The next future that is done, and its search."""
         watch = _Watch(client, patience)
         while True:
             try:
-                return self._arrived.get(timeout=LOOK_EVERY)
+                return self._arrived.get(timeout=CHECK_EVERY)
             except queue.Empty:
-                watch.look()
+                watch.check()
 
-    def _take(self, asked: _PendingTask[Found], future: Any) -> None:
-        if future not in asked.answers and future is not asked.merged:
-            return  # of a connection that was lost
+    def _receive(self, search: _PendingSearch[Result], future: Any) -> None:
+        if future not in search.answers and future is not search.merged:
+            return  # from a connection that was lost
         if future.status != "finished":
-            future.result()  # says what was wrong
-        if future is asked.merged:
-            self._go_on(asked.client, asked, future.result())
+            future.result()  # raises
+        if future is search.merged:
+            self._next_round(search.client, search, future.result())
             return
-        asked.answers.discard(future)
-        n_done = len(asked.tasks) - len(asked.answers)
-        if n_done > asked.n_told:  # tasks that are done again are not told again
-            asked.n_told = n_done
-            self._tell()
+        search.answers.discard(future)
+        n_done = len(search.tasks) - len(search.answers)
+        if n_done > search.n_reported:  # tasks that run again are not reported again
+            search.n_reported = n_done
+            self._report()
 
 
-class ItemsInFlight(Generic[Item, Found]):
-    """Items that workers do something with; ``first`` may be called again with another connection."""
+class PendingItems(Generic[Item, Result]):
+    """Work items on a cluster; ``first`` may be called again with another connection."""
 
-    def __init__(self, work: Callable[[Item], Found], items: Sequence[Item]) -> None:
+    def __init__(self, work: Callable[[Item], Result], items: Sequence[Item]) -> None:
         self._work, self._waiting = work, deque(items)
         self._given_out: deque[tuple[Item, Any, Any]] = deque()
 
-    def goes_on(self) -> bool:
-        """Whether anything is still to come."""
+    def is_open(self) -> bool:
+        """Whether there are results still to come."""
         return bool(self._waiting or self._given_out)
 
-    def first(self, client: Any, patience: float) -> Found:
-        """What comes of the first item that is left; those behind it are given out before it is waited for."""
+    def first(self, client: Any, patience: float) -> Result:
+        """The result of the first item left; the next items are submitted before it is waited for."""
         again = [item for item, given_to, _ in self._given_out if given_to is not client]
         if again:
             self._waiting.extendleft(item for item, *_ in reversed(self._given_out))
@@ -174,34 +174,33 @@ class ItemsInFlight(Generic[Item, Found]):
         while not future.done():
             try:
                 with client.as_current():
-                    distributed.wait([future], timeout=LOOK_EVERY)
+                    distributed.wait([future], timeout=CHECK_EVERY)
             except TimeoutError:
-                watch.look()
-        found: Found = future.result()
+                watch.check()
+        result: Result = future.result()
         self._given_out.popleft()
-        return found
+        return result
 
 
 class _Watch:
-    """Sees whether a cluster is still there."""
+    """Checks that a cluster is still alive."""
 
     def __init__(self, client: Any, patience: float) -> None:
-        self._client, self._patience, self._last_seen = client, patience, time.monotonic()
+        self._client, self._patience, self._last_workers = client, patience, time.monotonic()
 
-    def look(self) -> None:
-        """An error where the connection is lost, or all workers are gone for long."""
+    def check(self) -> None:
+        """Raise if the connection is lost, or there have been no workers for long."""
         if self._client.status != "running":
             raise CancelledError("the connection to the scheduler was lost")
         if self._client.nthreads():
-            self._last_seen = time.monotonic()
-        elif time.monotonic() - self._last_seen > self._patience:
+            self._last_workers = time.monotonic()
+        elif time.monotonic() - self._last_workers > self._patience:
             raise TimeoutError(f"no workers for {self._patience:.0f} seconds")
 
 
 def _submitted(client: Any, tasks: Sequence[ShardTask], folder: str | None, number: int) -> tuple[list[Any], Any]:
-    """Futures of the answers of all tasks, and of the answers merged; those of earlier talks go first, and merges."""
-    # In the graph once, and made again from there if its worker is lost; sent with every task it would be many copies.
-    # So would a map of the rows.
+    """Futures of the answers of all tasks, and of the merged answer; merges and earlier searches have priority."""
+    # Queries and row map are in the task graph once, not a copy with every task.
     shared = client.submit(_given, (tasks[0].Q, tasks[0].shard.mapped), pure=False, priority=1)
     none, near = tasks[0].Q[:0], where_to(len(tasks), list(client.nthreads()))
     answers = [
@@ -214,13 +213,13 @@ def _submitted(client: Any, tasks: Sequence[ShardTask], folder: str | None, numb
     merged = answers
     while merged is answers or len(merged) > 1:
         groups = [merged[start : start + MERGED_AT_ONCE] for start in range(0, len(merged), MERGED_AT_ONCE)]
-        merged = [client.submit(_merged_there, group, pure=False, priority=1) for group in groups]
+        merged = [client.submit(_merge_on_worker, group, pure=False, priority=1) for group in groups]
     return answers, merged[0]
 
 
 def where_to(n_shards: int, workers: Sequence[str]) -> list[list[str]]:
-    """The workers that should have each shard, every time it is asked: those of one machine, whose system keeps its
-    files in memory; on one machine alone, one worker, which keeps it ready. They are asked in turn.
+    """The workers for each shard, the same every time: those of one machine, whose system has the file in its cache;
+    on a single machine one worker, which keeps the shard ready. Shards go round.
 
     >>> where_to(3, ["tcp://b:1", "tcp://a:1", "tcp://a:2"])
     [['tcp://a:1', 'tcp://a:2'], ['tcp://a:1', 'tcp://a:2'], ['tcp://b:1']]
@@ -233,12 +232,12 @@ def where_to(n_shards: int, workers: Sequence[str]) -> list[list[str]]:
     machine = {worker: worker.rsplit(":", 1)[0] for worker in in_order}
     if len(set(machine.values())) == 1:
         return [[in_order[number % len(in_order)]] for number in range(n_shards)]
-    beside = {worker: [other for other in in_order if machine[other] == machine[worker]] for worker in in_order}
-    return [beside[in_order[number % len(in_order)]] for number in range(n_shards)]
+    same_machine = {worker: [other for other in in_order if machine[other] == machine[worker]] for worker in in_order}
+    return [same_machine[in_order[number % len(in_order)]] for number in range(n_shards)]
 
 
-def _put(arrived: queue.SimpleQueue[Any], asked: Any, future: Any) -> None:
-    arrived.put((asked, future))
+def _put(arrived: queue.SimpleQueue[Any], search: Any, future: Any) -> None:
+    arrived.put((search, future))
 
 
 def _n_threads(client: Any) -> int:
@@ -253,17 +252,17 @@ def _given(shared: Shared) -> Shared:
 
 
 def _answered(task: ShardTask, shared: Shared, folder: str | None) -> Partial:
-    """What a worker does: one task on one thread, as it has as many tasks at a time as threads."""
+    """Run a task on a worker, on one thread: a worker has as many tasks at a time as threads."""
     Q, mapped = shared
     with threads(1):
         return answer_once(replace(task, Q=Q, shard=replace(task.shard, mapped=mapped)), folder)
 
 
-def _merged_there(parts: list[Partial]) -> Partial:
+def _merge_on_worker(parts: list[Partial]) -> Partial:
     with threads(1):
         return merge(parts)
 
 
-def _on_one_thread(work: Callable[[Item], Found], item: Item) -> Found:
+def _on_one_thread(work: Callable[[Item], Result], item: Item) -> Result:
     with threads(1):
         return work(item)

@@ -1,4 +1,4 @@
-"""Shards that a process has opened and made ready, kept for the next question as far as memory is allowed."""
+"""Shards that this process has opened and prepared for search: a cache with a memory limit."""
 
 from __future__ import annotations
 
@@ -38,13 +38,13 @@ class FittedShard:
         self._labeled: tuple[Hashable, LabeledShard] | None = None
 
     def labeled(self, labels: np.ndarray | str | None, n_classes: int) -> LabeledShard:
-        """The rows with their classes, made ready once for the same labels."""
+        """The rows with their classes, prepared once for the same labels."""
         if isinstance(labels, str):
             labels = mapped(labels)[self.first : self.first + self.n_rows]
-        own = np.ascontiguousarray(labels, np.int64)
-        known = hashlib.sha256(own.tobytes()).digest(), n_classes
+        of_shard = np.ascontiguousarray(labels, np.int64)
+        known = hashlib.sha256(of_shard.tobytes()).digest(), n_classes
         if self._labeled is None or self._labeled[0] != known:
-            self._labeled = known, LabeledShard(self.search, own, n_classes)
+            self._labeled = known, LabeledShard(self.search, of_shard, n_classes)
         return self._labeled[1]
 
 
@@ -77,22 +77,22 @@ def measurable(shard: Shard, distance: Distance) -> np.ndarray:
 
 
 def check_shard(task: tuple[Shard, Distance]) -> None:
-    """Refuse rows that cannot be compared: a task for whoever has the file."""
+    """Raise if a row of the shard cannot be compared: a task for a worker."""
     measurable(*task)
 
 
 def fitted_shard(
     shard: Shard, removed: np.ndarray, distance: Distance, search: tuple[str, float | None], memory: int
 ) -> FittedShard:
-    """A shard made ready, kept if ``memory`` bytes of shards have room for it; the file is looked at every time."""
-    # A file that was written to in a way that its digest does not show is made ready anew, never half of each.
+    """A prepared shard, cached up to ``memory`` bytes; the file is checked every time."""
+    # The stamp is part of the key, so a file that was written to is prepared again.
     key = (shard, shard.check(), removed.tobytes(), known_as(distance), search)
     with _lock:
-        found = _ready.get(key)
-        if found is not None:
+        ready = _ready.get(key)
+        if ready is not None:
             _ready.move_to_end(key)
-    if found is not None:
-        return found
+    if ready is not None:
+        return ready
     fitted = FittedShard(shard, removed, distance, search)
     if shard.nbytes <= memory and known_as(distance) is not None:
         with _lock:
@@ -107,7 +107,7 @@ _ready: OrderedDict[tuple[Shard, Stamp, bytes, Any, tuple[str, float | None]], F
 
 
 def known_as(distance: Distance) -> str | None:
-    """What tells a distance from all others, on any machine; None where it is a function of the user's.
+    """A string that identifies a distance on any machine; None for a function of the user's.
 
     >>> from nearsay.distances.named import as_distance
     >>> known_as(as_distance("manhattan"))
@@ -119,8 +119,8 @@ def known_as(distance: Distance) -> str | None:
         return None
     given = []
     for name, value in sorted(distance.parameters().items()):
-        told = known_as(value) if isinstance(value, Distance) else np.asarray(value).tolist()
-        if told is None:
+        parameter = known_as(value) if isinstance(value, Distance) else np.asarray(value).tolist()
+        if parameter is None:
             return None
-        given.append((name, told))
+        given.append((name, parameter))
     return f"{distance.name} {given}"

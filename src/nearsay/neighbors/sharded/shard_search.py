@@ -1,11 +1,11 @@
-"""Search in one shard, and answers of several shards as one: pure functions, for whichever machine runs them.
+"""Search in one shard, and merging the answers of shards: pure functions that run on any machine.
 
     shard 0 ──► answer ─┐
     shard 1 ──► answer ─┼─► merge, in any order and grouping ──► what a search of all rows gives, to the last bit
     shard 2 ──► answer ─┘
 
-A ``ShardTask`` says all there is to know: a shard by the path of its file, queries, and what is asked. It is a few
-kilobytes besides the queries, so it can be sent to any machine that has the files, or written down and done later.
+A ``ShardTask`` holds the path of a shard, the queries, and what to search for. It is a few kilobytes besides the
+queries, so it can be sent to any machine that has the files.
 """
 
 from __future__ import annotations
@@ -28,31 +28,31 @@ from nearsay.search.shards import ShardedRows
 from nearsay.search.stored.shard import Shard
 
 NO_ROWS = np.empty(0, np.int64)
-# Distances of queries to the members of a class are measured so many at once: 8 MB.
+# Distances of queries to the members of a class that are measured at once: 8 MB.
 DISTANCES_AT_ONCE = 1 << 20
 
 
 @dataclass(frozen=True, eq=False)
 class ShardTask:
-    """A question to one shard.
+    """A search in one shard.
 
     Attributes
     ----------
     shard : Shard
     removed : numbers, counted from the first of the shard, of rows that must not be found.
     Q : (n_queries, n_columns)
-    k : how many nearest rows; 0 where only members of classes are asked for.
+    k : how many nearest rows; 0 where only members of classes are wanted.
     distance : Distance
     left_out : (n_queries,) or empty
         The row number, counted from the first of the shard, that each query is itself; below 0, or past the end of
         the shard, where it is none of its rows.
     labels : (n_rows of the shard,) class numbers, the path of an ``.npy`` file that has those of all rows, or None.
     n_classes : int
-        Where labels are given, the nearest row of each class is found, too.
-    asked : (n_queries, n_asked) class numbers, or None
-        Instead of all of that, find the distances of the ``n_members`` nearest rows of each of these classes.
+        With labels, the nearest row of each class is searched for, too.
+    near : (n_queries, n_near) class numbers, or None
+        Instead of all of that, the distances of the ``n_members`` nearest rows of each of these classes.
     search : how the rows of a shard are searched: a name, as ``NeighborIndex`` takes it, and the recall.
-    memory : how many bytes of shards a process may hold ready for the next question.
+    memory : how many bytes of shards a process may keep ready for the next task.
     """
 
     shard: Shard
@@ -63,28 +63,28 @@ class ShardTask:
     left_out: np.ndarray
     labels: np.ndarray | str | None = None
     n_classes: int = 0
-    asked: np.ndarray | None = None
+    near: np.ndarray | None = None
     n_members: int = 0
     search: tuple[str, float | None] = ("exact", None)
     memory: int = 0
 
     def answer(self) -> Partial:
-        """Search the shard. The same task has the same answer wherever, and however often, it is done."""
+        """Search the shard. A task has the same answer wherever, and however often, it runs."""
         fitted = fitted_shard(self.shard, self.removed, self.distance, self.search, self.memory)
         Q = neighbor_search.checked_queries(fitted.search, self.Q)
-        if self.asked is not None:
+        if self.near is not None:
             return Partial(members_far=_members_far(self, fitted, Q))
         here = (self.left_out >= 0) & (self.left_out < self.shard.n_rows)
         if not here.any():
-            return self._found(fitted, Q, NO_ROWS)
+            return self._search(fitted, Q, NO_ROWS)
         if here.all():
-            return self._found(fitted, Q, self.left_out)
-        # Rows of this shard leave themselves out; to others all of its rows are other rows.
-        own, others = self._found(fitted, Q[here], self.left_out[here]), self._found(fitted, Q[~here], NO_ROWS)
-        return _interleaved(own, others, here)
+            return self._search(fitted, Q, self.left_out)
+        # Rows of this shard leave themselves out; for others all of its rows count.
+        of_shard, others = self._search(fitted, Q[here], self.left_out[here]), self._search(fitted, Q[~here], NO_ROWS)
+        return _interleaved(of_shard, others, here)
 
-    def _found(self, fitted: FittedShard, Q: np.ndarray, left_out: np.ndarray) -> Partial:
-        """The nearest rows, −1 and +inf where the shard has fewer, and of each class; with the numbers of all rows."""
+    def _search(self, fitted: FittedShard, Q: np.ndarray, left_out: np.ndarray) -> Partial:
+        """The nearest rows, padded with −1 and +inf, and those of each class; numbered as the whole numbers them."""
         table = neighbor_search.no_neighbors(len(Q), self.k)
         k = min(self.k, fitted.n_live - bool(len(left_out)))
         members = None
@@ -105,13 +105,13 @@ class ShardTask:
 
 @dataclass(frozen=True)
 class Partial:
-    """What some shards answer to some queries, as ``merge`` takes it.
+    """The answer of some shards to some queries, as ``merge`` takes it.
 
     Attributes
     ----------
-    nearest : the k nearest rows of these shards, −1 and +inf where they have fewer; None where it was not asked.
-    members : the nearest row of each class, if that was asked.
-    members_far : (n_queries, n_asked, n_members) distances, ascending, +inf behind, if that was asked.
+    nearest : the k nearest rows of these shards, padded with −1 and +inf; or None.
+    members : the nearest row of each class; or None.
+    members_far : (n_queries, n_near, n_members) distances, ascending, padded with +inf; or None.
     """
 
     nearest: NeighborTable | None = None
@@ -119,22 +119,22 @@ class Partial:
     members_far: np.ndarray | None = None
 
     def arrays(self) -> dict[str, np.ndarray]:
-        """What there is, by name."""
-        found: dict[str, np.ndarray] = {}
+        """The arrays, by name."""
+        arrays: dict[str, np.ndarray] = {}
         for name, table in (("nearest", self.nearest), ("members", self.members)):
             if table is not None:
-                found |= {f"{name}_indices": table.indices, f"{name}_distances": table.distances}
-        return found if self.members_far is None else {**found, "members_far": self.members_far}
+                arrays |= {f"{name}_indices": table.indices, f"{name}_distances": table.distances}
+        return arrays if self.members_far is None else {**arrays, "members_far": self.members_far}
 
     @classmethod
-    def of_arrays(cls, found: dict[str, np.ndarray]) -> Partial:
-        """The same from what ``arrays`` gave."""
+    def of_arrays(cls, arrays: dict[str, np.ndarray]) -> Partial:
+        """The inverse of ``arrays``."""
         nearest, members = None, None
-        if "nearest_indices" in found:
-            nearest = NeighborTable(found["nearest_indices"], found["nearest_distances"])
-        if "members_indices" in found:
-            members = ClassTable(found["members_indices"], found["members_distances"])
-        return cls(nearest, members, found.get("members_far"))
+        if "nearest_indices" in arrays:
+            nearest = NeighborTable(arrays["nearest_indices"], arrays["nearest_distances"])
+        if "members_indices" in arrays:
+            members = ClassTable(arrays["members_indices"], arrays["members_distances"])
+        return cls(nearest, members, arrays.get("members_far"))
 
 
 def shard_tasks(
@@ -146,14 +146,14 @@ def shard_tasks(
     left_out: np.ndarray = NO_ROWS,
     labels: np.ndarray | str | None = None,
     n_classes: int = 0,
-    asked: np.ndarray | None = None,
+    near: np.ndarray | None = None,
     n_members: int = 0,
     search: tuple[str, float | None] = ("exact", None),
     memory: int = 0,
 ) -> list[ShardTask]:
     """A task for each shard; ``merge`` of their answers is the answer of all rows.
 
-    ``left_out`` numbers rows as the whole does, and so do ``labels``; the rest is as ``ShardTask`` says.
+    ``left_out`` and ``labels`` are of all rows; the rest is as in ``ShardTask``.
 
     >>> import tempfile
     >>> folder = tempfile.mkdtemp()
@@ -167,10 +167,10 @@ def shard_tasks(
     Q = distance.check(Q, name="Q", like=np.empty((0, rows.n_columns)))
     tasks = []
     for shard in rows.shards:
-        own = labels[shard.first : shard.end] if isinstance(labels, np.ndarray) else labels
+        labels_here = labels[shard.first : shard.end] if isinstance(labels, np.ndarray) else labels
         tasks.append(
             ShardTask(
-                shard, rows.removed_in(shard), Q, k, distance, left_out - shard.first, own, n_classes, asked,
+                shard, rows.removed_in(shard), Q, k, distance, left_out - shard.first, labels_here, n_classes, near,
                 n_members, search, memory,
             )
         )  # fmt: skip
@@ -185,14 +185,14 @@ def search_shard(rows: ShardedRows, shard: int, Q: Any, k: int, metric: Any = "e
 def merge(partials: Iterable[Partial]) -> Partial:
     """The answer of all shards together: nearest first, equal distances by row number.
 
-    It makes no difference in which order partial answers come, or whether some were merged before.
+    The order of the answers does not matter, nor whether some were merged before.
     """
-    found = None
+    merged = None
     for each in partials:
-        found = each if found is None else _merged(found, each)
-    if found is None:
+        merged = each if merged is None else _merged(merged, each)
+    if merged is None:
         raise InputError("There is nothing to merge: no partial answer was given.")
-    return found
+    return merged
 
 
 def _merged(one: Partial, other: Partial) -> Partial:
@@ -223,22 +223,22 @@ def _nearer_members(one: ClassTable, other: ClassTable) -> ClassTable:
 def _nearest(fitted: FittedShard, Q: np.ndarray, left_out: np.ndarray, k: int) -> NeighborTable:
     if not len(left_out):
         return neighbor_search.nearest_of_checked(fitted.search, Q, k)
-    # One more is asked for, and the row itself taken out of the list.
+    # Search for one more, and take out the row itself.
     more = neighbor_search.nearest_of_checked(fitted.search, Q, min(k + 1, fitted.n_live))
     table = neighbor_search.no_neighbors(len(Q), k)
     neighbor_search.order_measured(more.indices, more.distances, left_out, table)
     return table
 
 
-def _interleaved(own: Partial, others: Partial, here: np.ndarray) -> Partial:
-    """Lines of two answers as one, the first at the places that ``here`` says."""
-    assert own.nearest is not None
+def _interleaved(of_shard: Partial, others: Partial, here: np.ndarray) -> Partial:
+    """Lines of two answers as one, the first where ``here`` is True."""
+    assert of_shard.nearest is not None
     assert others.nearest is not None
-    nearest = neighbor_search.no_neighbors(len(here), own.nearest.n_neighbors)
+    nearest = neighbor_search.no_neighbors(len(here), of_shard.nearest.n_neighbors)
     members = None
-    if own.members is not None:
-        members = no_members(len(here), *own.members.indices.shape[1:])
-    for lines, part in ((here, own), (~here, others)):
+    if of_shard.members is not None:
+        members = no_members(len(here), *of_shard.members.indices.shape[1:])
+    for lines, part in ((here, of_shard), (~here, others)):
         assert part.nearest is not None
         nearest.indices[lines], nearest.distances[lines] = part.nearest.indices, part.nearest.distances
         if members is not None and part.members is not None:
@@ -247,20 +247,20 @@ def _interleaved(own: Partial, others: Partial, here: np.ndarray) -> Partial:
 
 
 def _members_far(task: ShardTask, fitted: FittedShard, Q: np.ndarray) -> np.ndarray:
-    """The distances of the nearest rows of the classes that each query asks for."""
-    assert task.asked is not None
-    far = np.full((*task.asked.shape, task.n_members), np.inf)
+    """The distances of the nearest rows of the classes near each query."""
+    assert task.near is not None
+    far = np.full((*task.near.shape, task.n_members), np.inf)
     rows = fitted.labeled(task.labels, task.n_classes).rows_of_classes()
-    asked = task.asked.ravel()
-    by_class = np.argsort(asked, kind="stable")[np.count_nonzero(asked < 0) :]
-    starts = np.flatnonzero(np.diff(asked[by_class], prepend=-1))
+    near = task.near.ravel()
+    by_class = np.argsort(near, kind="stable")[np.count_nonzero(near < 0) :]
+    starts = np.flatnonzero(np.diff(near[by_class], prepend=-1))
     for pairs in np.split(by_class, starts[1:]) if len(by_class) else ():
-        members = rows(int(asked[pairs[0]]))
+        members = rows(int(near[pairs[0]]))
         if not len(members):
             continue
         X = fitted.search.rows_.take(members)
         for part in row_blocks(len(pairs), size=max(1, DISTANCES_AT_ONCE // len(members))):
-            lines, places = np.divmod(pairs[part], task.asked.shape[1])
+            lines, places = np.divmod(pairs[part], task.near.shape[1])
             distances = task.distance.block(Q[lines], X)
             if len(task.left_out):
                 distances[members == task.left_out[lines][:, None]] = np.inf

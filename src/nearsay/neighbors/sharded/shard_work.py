@@ -1,9 +1,9 @@
-"""Who does the tasks of a search over shards, and how what was done is found again after an interruption.
+"""Runs the tasks of a sharded search in one process, and keeps their answers in a work folder for a restart.
 
-a talk ──► tasks ──► OneProcess: shard after shard ──────────┐
-                └──► on_dask.DaskCluster: many at a time ────┼──► merged ──► what the talk asks next, or its result
-                           │                                 │
-                           └── a work folder: each answer is written once, under the fingerprint of its task
+search ──► tasks ──► OneProcess: shard after shard ──────┐
+                └──► DaskCluster: many at a time ────────┼──► merged ──► the next round of tasks, or the result
+                           │                             │
+                           └── work folder: each answer is written once, under the fingerprint of its task
 """
 
 from __future__ import annotations
@@ -24,94 +24,91 @@ from nearsay.errors import InputError
 from nearsay.neighbors.sharded.fitted_shards import known_as
 from nearsay.neighbors.sharded.shard_search import Partial, ShardTask, merge
 
-# A change in what is computed or written makes all fingerprints new.
+# Raise this when what is computed or written changes: fingerprints include it.
 FORMAT = 2
 
-Told = Callable[[], Any]
+Report = Callable[[], Any]
 Item = TypeVar("Item")
-Found = TypeVar("Found")
-# Yields tasks, one for each shard, gets the merged answer, may ask again, and returns what came of it. Several can be
-# held at a time: what one asks depends on nothing but its own answers.
-Talk: TypeAlias = Generator[Sequence[ShardTask], Partial, Found]
+Result = TypeVar("Result")
+# A generator that yields tasks, one for each shard, receives the merged answer, may yield another round, and returns
+# the result. Several can run at a time: each depends on its own answers only.
+TaskRounds: TypeAlias = Generator[Sequence[ShardTask], Partial, Result]
 
 
 class Workers(Protocol):
-    """Whoever does tasks."""
+    """Runs tasks: this process, or a cluster."""
 
-    def held(self, talks: Iterable[Talk[Found]], folder: str | None, tell: Told) -> Iterator[Found]:
-        """What comes of each talk, in order; ``tell`` is called after each task.
+    def run(self, searches: Iterable[TaskRounds[Result]], folder: str | None, report: Report) -> Iterator[Result]:
+        """The results of the searches, in order; calls ``report`` after each task.
 
-        What ``folder`` holds is not done again.
+        Answers that are in ``folder`` are read from there.
         """
         ...
 
-    def each(self, work: Callable[[Item], Found], items: Sequence[Item], tell: Told) -> Iterator[Found]:
-        """What a pure function gives for each item, in order; it may be done again where a worker was lost."""
+    def each(self, work: Callable[[Item], Result], items: Sequence[Item], report: Report) -> Iterator[Result]:
+        """The results of a pure function for each item, in order; a lost worker's items are run again."""
         ...
 
 
 class OneProcess:
-    """Does one task after the other, in this process, with as many threads as nearsay may use."""
+    """Runs one task after the other, in this process, with as many threads as nearsay may use."""
 
-    def held(self, talks: Iterable[Talk[Found]], folder: str | None, tell: Told) -> Iterator[Found]:
-        """One talk after the other; answers of two tasks at a time are in memory."""
-        for talk in talks:
-            yield self._to_the_end(talk, folder, tell)
+    def run(self, searches: Iterable[TaskRounds[Result]], folder: str | None, report: Report) -> Iterator[Result]:
+        """One search after the other; at most two answers are in memory."""
+        for rounds in searches:
+            yield self._run_one(rounds, folder, report)
 
-    def _to_the_end(self, talk: Talk[Found], folder: str | None, tell: Told) -> Found:
+    def _run_one(self, rounds: TaskRounds[Result], folder: str | None, report: Report) -> Result:
         def answers(tasks: Sequence[ShardTask]) -> Iterator[Partial]:
             for task in tasks:
                 yield answer_once(task, folder)
-                tell()
+                report()
 
         try:
-            tasks = next(talk)
+            tasks = next(rounds)
             while True:
-                tasks = talk.send(merge(answers(tasks)))
+                tasks = rounds.send(merge(answers(tasks)))
         except StopIteration as end:
-            found: Found = end.value
-            return found
+            result: Result = end.value
+            return result
 
-    def each(self, work: Callable[[Item], Found], items: Sequence[Item], tell: Told) -> Iterator[Found]:
-        """One after the other."""
+    def each(self, work: Callable[[Item], Result], items: Sequence[Item], report: Report) -> Iterator[Result]:
+        """One item after the other."""
         for item in items:
-            found = work(item)
-            tell()
-            yield found
+            result = work(item)
+            report()
+            yield result
 
 
 def answer_once(task: ShardTask, folder: str | None = None) -> Partial:
-    """The answer of a task: read from the work folder where it is there, otherwise found, and written there.
+    """The answer of a task: read from the work folder, or computed and written there.
 
-    Any number of processes may work in one folder, on machines that share it: a file is whole or not there.
+    Any number of processes may share the folder: files appear atomically.
     """
     if folder is None:
         return task.answer()
-    task.shard.check()  # an answer about a file that has changed since is none
+    task.shard.check()  # the answer is void if the file has changed
     path = Path(folder) / f"{fingerprint(task)}.npz"
     known = _read(path)
     if known is not None:
         return known
-    found = task.answer()
+    result = task.answer()
     with replacing(path) as out:
-        np.savez(out, **found.arrays())  # type: ignore[arg-type]  # an array of no name is a bool, to mypy
-    return found
+        np.savez(out, **result.arrays())  # type: ignore[arg-type]  # an array of no name is a bool, to mypy
+    return result
 
 
 def fingerprint(task: ShardTask) -> str:
-    """Names a task by all that its answer depends on, whatever the paths of the files are.
-
-    A file with other content, another query, another setting: another name.
-    """
+    """A name for a task, from the content of its file, its queries and settings, but not from paths."""
     distance = known_as(task.distance)
     if distance is None:
         raise InputError(
-            "What was done is found again by the name of the metric, and this one is a function. Pass a metric by"
-            " name, or no work_folder."
+            "A work_folder needs a metric with a name, and this one is a function. Pass a metric by name, or no"
+            " work_folder."
         )
     settings = [FORMAT, task.shard.known_by(), task.k, distance, task.n_classes, task.n_members, task.search]
     digest = hashlib.sha256(json.dumps(settings).encode())
-    for array in (task.removed, task.Q, task.left_out, _labels(task), task.asked):
+    for array in (task.removed, task.Q, task.left_out, _labels(task), task.near):
         if array is None:
             digest.update(b"none")
         else:
@@ -121,7 +118,7 @@ def fingerprint(task: ShardTask) -> str:
 
 
 def work_folder(path: str | os.PathLike[str] | None) -> str | None:
-    """The full path of a folder for answers, which is made where it is not there."""
+    """The full path of the work folder, which is created if it does not exist."""
     if path is None:
         return None
     folder = Path(path).resolve()
@@ -138,10 +135,10 @@ def _labels(task: ShardTask) -> np.ndarray | None:
 
 
 def _read(path: Path) -> Partial | None:
-    """What a file holds; None where there is none, or one that is damaged."""
+    """The answer in a file; None if it is missing or damaged."""
     try:
-        with READING_A_HEADER, np.load(path) as found:
-            return Partial.of_arrays(dict(found))
+        with READING_A_HEADER, np.load(path) as result:
+            return Partial.of_arrays(dict(result))
     except FileNotFoundError:
         return None
     except (ValueError, KeyError, OSError, EOFError, zipfile.BadZipFile):

@@ -1,9 +1,8 @@
-"""Neighbors among more rows than memory holds, or than one machine should search: the same answers, from shards.
+"""Neighbor search in shards, for more rows than fit into memory or onto one machine: the same answers.
 
 ShardedIndex.fit("rows/") ──► query, leave_one_out          (as NeighborIndex)
        └── with_labels(labels) ──► query, leave_one_out     (as LabeledNeighbors: classes in order, and means)
-                │ blocks of queries × shards = tasks
-                └──► one process, or a cluster
+                └──► tasks (blocks of queries × shards) ──► one process, or a cluster
 """
 
 from __future__ import annotations
@@ -19,44 +18,50 @@ from nearsay.core.arrays import check_n_neighbors, check_row_numbers, mapped, ro
 from nearsay.distances.named import Metric, as_distance, with_parameters
 from nearsay.errors import InputError, NotFitted
 from nearsay.neighbors.by_class.class_means import means_of_nearest
-from nearsay.neighbors.by_class.labeled import LIST_ALL_UP_TO, ROWS_ASKED, check_labels, check_members, with_classes_met
+from nearsay.neighbors.by_class.labeled import (
+    LIST_ALL_UP_TO,
+    ROWS_WITH_CLASSES,
+    check_labels,
+    check_members,
+    with_classes_met,
+)
 from nearsay.neighbors.class_order import MEMBERS_OF_NEAREST, NearestClasses
 from nearsay.neighbors.sharded.fitted_shards import check_shard, known_as
 from nearsay.neighbors.sharded.shard_search import NO_ROWS, Partial, ShardTask, shard_tasks, stacked
-from nearsay.neighbors.sharded.shard_work import Talk, work_folder
+from nearsay.neighbors.sharded.shard_work import TaskRounds, work_folder
 from nearsay.neighbors.sharded.workers import workers_of
 from nearsay.neighbors.table import NeighborTable, joined
 from nearsay.search.row_store import MOST_ROWS
 from nearsay.search.shards import ShardedRows
 
-# A process keeps so many bytes of shards ready for the next question.
+# Bytes of shards that a process keeps ready for the next query.
 MEMORY = 512 << 20
-# Queries are asked together as long as what a shard answers takes no more than this.
+# The answer of a shard to a block of queries takes no more than this.
 ANSWER_BYTES = 64 << 20
 MOST_QUERIES = 16_384
 
 Progress = Callable[[int, int], Any]
-Found = TypeVar("Found")
+Result = TypeVar("Result")
 
 
 class ShardedIndex:
-    """Rows in files that can be asked for their neighbors: the rows, order and distances of ``NeighborIndex``.
+    """Neighbor search over rows in files: the same rows, order and distances as ``NeighborIndex``.
 
     Parameters
     ----------
     metric, metric_params : as in ``NeighborIndex``.
     search : str, default="exact"
-        How each shard is searched: "exact", or "approximate", "hnsw" or "ivf" with a ``recall``. A neighbor that is
-        found among the rows of its shard is found among all, so the recall of the whole is that of its shards.
+        How each shard is searched: "exact", or "approximate", "hnsw" or "ivf" with a ``recall``. The recall of the
+        whole is that of its shards.
     recall : float, optional
     cluster : optional
-        None works in this process. Otherwise who does: the address of a Dask scheduler, "local" for one worker a
+        Where tasks run: None is this process; otherwise the address of a Dask scheduler, "local" for one worker a
         core, a number of local workers, or a ``dask.distributed.Client``.
     work_folder : path, optional
-        Where answers of shards are kept. After an interruption the same call goes on where it was. On a cluster all
-        workers need the folder under this path. It can be deleted when all is done.
+        Keeps the answers of shards, so that the same call resumes after an interruption. On a cluster all workers
+        need the folder under this path. Delete it when done.
     memory : int, default=512 MB
-        How many bytes of shards each process keeps ready for the next question.
+        How many bytes of shards each process keeps ready for the next query.
     on_progress : function of (tasks done, tasks in all), optional
 
     Attributes
@@ -99,23 +104,22 @@ class ShardedIndex:
         self.on_progress = on_progress
 
     def fit(self, where: Any, y: Any = None) -> ShardedIndex:
-        """Look at the files of the rows: whatever ``ShardedRows.open`` takes, or what it gave. No row is read.
+        """Open the files: ``where`` is a ``ShardedRows`` or what ``ShardedRows.open`` takes. No row is read.
 
         A row that cannot be compared (NaN, infinite) is an error when its shard is first searched.
         """
         if not isinstance(self.search, str):
             raise InputError(
-                "Each shard is searched by whoever opens it, so search is a name, such as"
-                f' "exact" or "hnsw"; got {self.search!r}.'
+                f'Shards are searched by workers, so search is a name, such as "exact" or "hnsw"; got {self.search!r}.'
             )
         self.distance_ = as_distance(with_parameters(self.metric, self.metric_params))
-        known_as(self.distance_)  # a matrix of distances is refused
+        known_as(self.distance_)  # raises for a matrix of distances
         self.rows_ = where if isinstance(where, ShardedRows) else ShardedRows.open(where)
         self._workers = workers_of(self.cluster)
         return self
 
     def like(self, metric: Metric) -> ShardedIndex:
-        """Another, not fitted, with this metric and the same settings otherwise."""
+        """An unfitted index with this metric and otherwise the same settings."""
         return ShardedIndex(
             metric,
             self.search,
@@ -127,7 +131,7 @@ class ShardedIndex:
         )
 
     def check_rows(self) -> None:
-        """Read every row once, and refuse the first that cannot be compared, by its file."""
+        """Read every row once; an error names the file of the first that cannot be compared."""
         tasks = [(shard, self.distance_) for shard in self._fitted.shards]
         for _ in self._workers.each(check_shard, tasks, lambda: None):
             pass
@@ -144,16 +148,16 @@ class ShardedIndex:
         return self.nearest(None, _numbers(rows, len(held)), k)
 
     def kneighbors(self, X: Any = None, n_neighbors: int = 5, return_distance: bool = True) -> Any:
-        """(distances, indices), or the indices alone; with ``X=None`` the rows are asked, each about the others."""
+        """(distances, indices), or the indices alone; with ``X=None`` of each row among the others."""
         table = self.leave_one_out(n_neighbors) if X is None else self.query(X, n_neighbors)
         return (table.distances, table.indices) if return_distance else table.indices
 
     def with_labels(self, labels: Any, n_classes: int | None = None) -> LabeledShards:
-        """The rows with the class number (0, 1, …) of each, asked for the nearest rows *and* classes."""
+        """The rows with their class numbers (0, 1, …): a search for the nearest rows *and* classes."""
         return LabeledShards(self, labels, n_classes)
 
     def __len__(self) -> int:
-        """How many rows can be found."""
+        """How many live rows there are."""
         return self._fitted.n_live
 
     @property
@@ -161,7 +165,7 @@ class ShardedIndex:
         try:
             return self.rows_
         except AttributeError:
-            raise NotFitted("This index knows no rows yet. Call fit(where) first.") from None
+            raise NotFitted("This index holds no rows yet. Call fit(where) first.") from None
 
     def checked(self, Q: Any, name: str = "Q") -> np.ndarray:
         """Queries as the distance needs them."""
@@ -171,44 +175,44 @@ class ShardedIndex:
     def nearest(self, Q: np.ndarray | None, left_out: np.ndarray, k: int) -> NeighborTable:
         """The ``k`` nearest rows of checked queries, or of the rows of these numbers; −1 where there are fewer."""
         blocks = _blocks(len(left_out if Q is None else Q), 16 * k)
-        talks = (self._nearest_of(None if Q is None else Q[part], left_out[part], k) for part in blocks)
-        found = stacked(list(self.held(talks, self.progress(len(blocks))))).nearest
-        assert found is not None
+        searches = (self._nearest_of(None if Q is None else Q[part], left_out[part], k) for part in blocks)
+        answer = stacked(list(self.run(searches, self.progress(len(blocks))))).nearest
+        assert answer is not None
         gone = np.isin(left_out, self.rows_.removed)
         if gone.any():
-            found.indices[gone], found.distances[gone] = -1, np.inf
-        return found
+            answer.indices[gone], answer.distances[gone] = -1, np.inf
+        return answer
 
-    def _nearest_of(self, Q: np.ndarray | None, left_out: np.ndarray, k: int) -> Talk[Partial]:
+    def _nearest_of(self, Q: np.ndarray | None, left_out: np.ndarray, k: int) -> TaskRounds[Partial]:
         return (yield self.tasks(self.rows_.take(left_out) if Q is None else Q, left_out, k=k))
 
-    def held(self, talks: Iterable[Talk[Found]], tell: Callable[[], None]) -> Iterator[Found]:
-        """What comes of talks with all shards, in order; ``tell`` is called after each task."""
-        return self._workers.held(talks, work_folder(self.work_folder), tell)
+    def run(self, searches: Iterable[TaskRounds[Result]], report: Callable[[], None]) -> Iterator[Result]:
+        """The results of searches in all shards, in order; calls ``report`` after each task."""
+        return self._workers.run(searches, work_folder(self.work_folder), report)
 
     def tasks(self, Q: np.ndarray, left_out: np.ndarray, **what: Any) -> list[ShardTask]:
-        """What every shard is asked; ``what`` goes to ``shard_tasks``."""
+        """A task for every shard; ``what`` goes to ``shard_tasks``."""
         return shard_tasks(
             self.rows_, Q, metric=self.distance_, left_out=left_out, memory=self.memory,
             search=(self.search, self.recall), **what,
         )  # fmt: skip
 
     def progress(self, n_passes: int) -> Callable[[], None]:
-        """Counts tasks, of which there are so many times as many as shards, and tells ``on_progress``."""
+        """A function that counts a task, of ``n_passes`` per shard, and calls ``on_progress``."""
         done, total = itertools.count(1), n_passes * len(self.rows_.shards)
 
-        def tell() -> None:
+        def report() -> None:
             if self.on_progress is not None:
                 self.on_progress(next(done), total)
 
-        return tell
+        return report
 
 
 class LabeledShards:
-    """Rows in shards that can be asked for their neighbors and for their classes, as ``LabeledNeighbors`` is.
+    """Search for neighbors and classes among rows in shards, as ``LabeledNeighbors``.
 
-    ``labels`` numbers the class of every row, removed ones too: an array, or the path of an ``.npy`` file that all
-    workers have.
+    ``labels`` are the class numbers of all rows, removed ones too: an array, or the path of an ``.npy`` file that
+    all workers have.
 
     >>> import tempfile
     >>> folder = tempfile.mkdtemp()
@@ -225,18 +229,18 @@ class LabeledShards:
         path = os.fspath(labels) if isinstance(labels, str | os.PathLike) else None
         given = mapped(path) if path is not None else labels
         self.labels, self.n_classes = check_labels(given, len(index.rows_), n_classes)
-        # As small as they can be: every task takes those of its shard along.
+        # In the smallest type: every task carries those of its shard.
         smallest = np.min_scalar_type(max(self.n_classes - 1, 0))
         self._sent = self.labels.astype(smallest) if path is None else os.path.abspath(path)
         self.lists_all = self.n_classes <= LIST_ALL_UP_TO
 
     @property
     def live_numbers(self) -> np.ndarray:
-        """Numbers of the rows that can be found."""
+        """Numbers of the live rows."""
         return self.search.rows_.live_numbers
 
     def __len__(self) -> int:
-        """How many rows can be found."""
+        """How many live rows there are."""
         return self.search.rows_.n_live
 
     def query(self, Q: Any, k: int, members: Sequence[int] | None = None, *, input_name: str = "Q") -> NeighborTable:
@@ -254,27 +258,27 @@ class LabeledShards:
     ) -> Iterator[tuple[np.ndarray, NeighborTable]]:
         """(row numbers, their table) of all rows, or of some, in order: what ``leave_one_out`` gives, never all held.
 
-        No more than ``at_once`` rows at a time; on a cluster the next blocks are asked while the last is worked on.
+        No more than ``at_once`` rows at a time; on a cluster the next blocks are searched while one is processed.
         """
         k, numbers = check_n_neighbors(k, MOST_ROWS), _numbers(rows, len(self.search.rows_))
-        asked = None if members is None else check_members(members)
-        if asked is not None and self.lists_all:
-            for part, table in self._by_block(None, numbers, k, asked, at_once):
+        checked = None if members is None else check_members(members)
+        if checked is not None and self.lists_all:
+            for part, table in self._by_block(None, numbers, k, checked, at_once):
                 yield numbers[part], table
             return
         for part in row_blocks(len(numbers), size=at_once or MOST_QUERIES):
-            yield numbers[part], self._answered(None, numbers[part], k, asked)
+            yield numbers[part], self._answered(None, numbers[part], k, checked)
 
     def _answered(
         self, Q: np.ndarray | None, left_out: np.ndarray, k: int, members: Sequence[int] | None
     ) -> NeighborTable:
         if members is None:
             return self.search.nearest(Q, left_out, k)
-        asked = check_members(members)
+        checked = check_members(members)
         if not self.lists_all:
-            return self._by_rows_met(Q, left_out, k, asked)
-        # What a shard says of the classes is put in order, and let go, before many more queries are asked.
-        return joined([table for _, table in self._by_block(Q, left_out, k, asked)])
+            return self._by_rows_met(Q, left_out, k, checked)
+        # Block by block: answers by class take much memory.
+        return joined([table for _, table in self._by_block(Q, left_out, k, checked)])
 
     def _by_block(
         self,
@@ -284,51 +288,51 @@ class LabeledShards:
         members: tuple[int, ...],
         at_once: int | None = None,
     ) -> Iterator[tuple[slice, NeighborTable]]:
-        """Blocks of queries, or rows, and their tables; the next are asked before the last are answered."""
+        """Blocks of queries, or rows, and their tables; the next are searched before the last are done."""
         of_members = 8 * min(self.n_classes, MEMBERS_OF_NEAREST) * max(members, default=0)
         blocks = _blocks(len(left_out if Q is None else Q), max(16 * (self.n_classes + k), of_members), at_once)
-        talks = (self._all_classes(None if Q is None else Q[part], left_out[part], k, members) for part in blocks)
-        tell = self.search.progress(len(blocks) * (1 if members in ((), (1,)) else 2))
-        return zip(blocks, self.search.held(talks, tell), strict=True)
+        searches = (self._all_classes(None if Q is None else Q[part], left_out[part], k, members) for part in blocks)
+        report = self.search.progress(len(blocks) * (1 if members in ((), (1,)) else 2))
+        return zip(blocks, self.search.run(searches, report), strict=True)
 
     def _all_classes(
         self, Q: np.ndarray | None, left_out: np.ndarray, k: int, members: tuple[int, ...]
-    ) -> Talk[NeighborTable]:
-        """The nearest rows, and all classes in order, for queries few enough to be asked at once."""
+    ) -> TaskRounds[NeighborTable]:
+        """The nearest rows, and all classes in order, for one block of queries."""
         queries = self.search.rows_.take(left_out) if Q is None else Q
         known: dict[str, Any] = {"labels": self._sent, "n_classes": self.n_classes}
-        found = yield self.search.tasks(queries, left_out, k=k, **known)
-        assert found.nearest is not None
-        assert found.members is not None
+        answer = yield self.search.tasks(queries, left_out, k=k, **known)
+        assert answer.nearest is not None
+        assert answer.members is not None
         gone = np.isin(left_out, self.search.rows_.removed)
-        for table in (found.nearest, found.members):
+        for table in (answer.nearest, answer.members):
             table.indices[gone], table.distances[gone] = -1, np.inf
-        classes = found.members.in_order((1,) if members else ())
+        classes = answer.members.in_order((1,) if members else ())
         if members not in ((), (1,)):
             near = np.ascontiguousarray(classes.numbers[:, :MEMBERS_OF_NEAREST])
-            further = yield self.search.tasks(queries, left_out, k=0, asked=near, n_members=members[-1], **known)
+            further = yield self.search.tasks(queries, left_out, k=0, near=near, n_members=members[-1], **known)
             assert further.members_far is not None
             means, listed = np.full((*near.shape, len(members)), np.inf), near >= 0
             means[listed] = means_of_nearest(further.members_far[listed], np.array(members))
             classes = NearestClasses(classes.numbers, classes.nearest, means, classes.beyond, members)
-        return NeighborTable(found.nearest.indices, found.nearest.distances, classes)
+        return NeighborTable(answer.nearest.indices, answer.nearest.distances, classes)
 
     def _by_rows_met(
         self, Q: np.ndarray | None, left_out: np.ndarray, k: int, members: tuple[int, ...]
     ) -> NeighborTable:
-        """The nearest rows, and the classes that a few more of them meet, where classes are too many to list."""
+        """The nearest rows, and the classes of a few more of them, where classes are too many to list."""
         others = max(len(self) - (Q is None), 0)
-        asked = max(k, ROWS_ASKED)
-        table = self.search.nearest(Q, left_out, asked)
-        width = min(asked, others)
+        n_rows = max(k, ROWS_WITH_CLASSES)
+        table = self.search.nearest(Q, left_out, n_rows)
+        width = min(n_rows, others)
         table = NeighborTable(table.indices[:, :width], table.distances[:, :width])
         sizes = np.bincount(self.labels[self.live_numbers], minlength=self.n_classes)
-        found = with_classes_met(table, self.labels, sizes, left_out, k, members, every_row=width == others)
-        return _of_width(found, k)
+        answer = with_classes_met(table, self.labels, sizes, left_out, k, members, every_row=width == others)
+        return _of_width(answer, k)
 
 
 def _blocks(n_queries: int, row_bytes: int, at_once: int | None = None) -> list[slice]:
-    """Queries cut so that the answer of a shard, of ``row_bytes`` a query, stays small; one empty block without any."""
+    """Blocks of queries for which the answer of a shard, ``row_bytes`` a query, stays small; at least one block."""
     size = rows_within(ANSWER_BYTES, row_bytes, most=at_once or MOST_QUERIES)
     return list(row_blocks(n_queries, size=size)) or [slice(0, 0)]
 

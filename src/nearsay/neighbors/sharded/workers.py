@@ -1,4 +1,4 @@
-"""The one place that says who does work that can be shared out: this process, or a cluster."""
+"""Where distributed work runs: in this process, or on a cluster."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from nearsay.neighbors.sharded.shard_work import OneProcess, Workers
 
 
 def workers_of(cluster: Any) -> Workers:
-    """This process for None; otherwise the workers of a Dask cluster, as ``DaskCluster`` takes it.
+    """``OneProcess`` for None, otherwise a ``DaskCluster``.
 
     >>> type(workers_of(None)).__name__
     'OneProcess'
@@ -18,7 +18,7 @@ def workers_of(cluster: Any) -> Workers:
 
 
 def named_cluster(name: str | None) -> str | int | None:
-    """What a person typed: an address, "local", or a number of local workers.
+    """The ``cluster`` parameter from a command line: an address, "local", or a number of local workers.
 
     >>> named_cluster("tcp://host:8786"), named_cluster("4"), named_cluster(None)
     ('tcp://host:8786', 4, None)

@@ -25,7 +25,7 @@ import numpy as np
 
 from nearsay.core.arrays import evenly, row_blocks
 from nearsay.errors import InputError
-from nearsay.neighbors.by_class.class_order_on_gpu import ClassesThere
+from nearsay.neighbors.by_class.class_order_on_gpu import ClassesOnGpu
 from nearsay.neighbors.class_order import MEMBERS_OF_NEAREST, NearestClasses
 from nearsay.neighbors.table import NeighborTable
 from nearsay.posterior.base import FOLDS_LEFT_OUT, GroupPosterior, splits
@@ -264,7 +264,7 @@ class Pooled(GroupPosterior):
 
     def proba_there(self, table: NeighborTable) -> Any | None:
         near = listed_classes(table)
-        if not isinstance(near, ClassesThere) or table.further or table.said is not None:
+        if not isinstance(near, ClassesOnGpu) or table.further or table.said is not None:
             return None
         by_size = self.size_weight_ * self._far_by_size
         learned = self._columns(near), self.floors_[0], self._usual_gaps(1)[0], self.weights_[0]

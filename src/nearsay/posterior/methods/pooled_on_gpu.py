@@ -12,7 +12,7 @@ from typing import Any
 import numpy as np
 
 from nearsay.errors import require
-from nearsay.neighbors.by_class.class_order_on_gpu import ClassesThere
+from nearsay.neighbors.by_class.class_order_on_gpu import ClassesOnGpu
 from nearsay.search.gpu.kernels import jit
 from nearsay.search.gpu.kernels import pool_kernels as kernels
 
@@ -21,7 +21,7 @@ MOST_LANES = 1 << 14
 
 
 def pooled_there(
-    near: ClassesThere,
+    near: ClassesOnGpu,
     columns: np.ndarray,
     floor: float,
     gaps: np.ndarray,
@@ -65,7 +65,7 @@ def pooled_there(
 
 def by_kernel(
     torch: Any,
-    near: ClassesThere,
+    near: ClassesOnGpu,
     columns: np.ndarray,
     floor: float,
     gaps: np.ndarray,

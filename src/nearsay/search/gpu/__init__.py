@@ -1,1 +1,1 @@
-"""What a graphics card is given to do: ``search/gpu/gpu_search.py`` is the way in."""
+"""Exact search on a GPU; ``gpu_search.py`` is the entry point."""

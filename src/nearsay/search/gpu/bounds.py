@@ -1,4 +1,4 @@
-"""How far a score made by a graphics card can lie from what will be measured: float16 with what its rounding lost.
+"""Error bound of a score computed on a GPU in float16, against the distance that will be measured.
 
 Rows are centered and scaled by a power of two to a longest length R of at most 1 (y), and so is the query (z).
 Both are rounded to float16 after one more power of two, 2⁸ for rows and 2ᵉ for each query, so that the longest
@@ -23,7 +23,7 @@ largest, since cutting loses a whole unit in the last place where rounding loses
 one more digit; the largest is no larger than Σ|pᵢgᵢ| ≤ |p||g|. There are d products, at least d/16 sums that are
 aligned again and at most d/8 results that are cut; so 9d/8 times 2⁻²² covers any way of grouping them, and the 16 is
 for the float32 operations after it: scaling, subtracting, evaluating this bound. Ordinary sums in float32, in any
-order, lose a quarter of that, so one bound serves the card, and the same steps in plain operations.
+order, lose a quarter of that, so one bound serves the GPU, and the same steps in plain operations.
 
 δ and ℓ = |y| + δ are known for every row, and their largest for every group. One far row makes no other less certain:
 
@@ -45,20 +45,20 @@ from nearsay.search.screening import bounds
 ROW_SCALE = 2.0**8
 # Queries are brought to a length between half of this and this.
 QUERY_LENGTH = 2.0**8
-# Powers of two for queries: very short ones need no more digits, and float32 must hold the scaled half norms.
+# Exponents of the scales of queries: very short ones need no more digits, and float32 must hold scaled half norms.
 LOWEST_POWER, HIGHEST_POWER = -60, 24
 # One unit of a sum on tensor cores, as derived above.
 CUT_OFF = 2.0**-22
-# Scores below this count as equal where they carry a place: what is smaller may be taken for 0, without its digits.
+# Keys of scores below this are not trusted: the GPU may flush such numbers to 0, and their places with them.
 TINY = 2.0**-100
-# The bound is evaluated in float32, which may lose a little of it.
+# Covers the rounding of the bound itself, which is evaluated in float32.
 ROUNDED_UP = 1 + 2.0**-18
 # η, times the scale of the scores, is this times what brings half norms to that scale.
 ETA_OF_FACTOR = CUT_OFF * ROW_SCALE**2 * ROUNDED_UP
 
 
 def summing_units(n_columns: int) -> float:
-    """How often a unit may be lost in one score, as derived above.
+    """How many units may be lost in one score, as derived above.
 
     >>> summing_units(128)
     160.0
@@ -80,10 +80,10 @@ def lost_to_places(size: int) -> float:
 
 @dataclass(frozen=True)
 class QueryBounds:
-    """What makes E of a row, times the scale of the scores: α, β and γ of each query, float32 tensors.
+    """α, β and γ of each query, times the scale of its scores: float32 tensors from which E of a row is computed.
 
-    ``certain`` is False for queries whose scores say nothing: too far away, or rows whose squares vanish. η, which is
-    the same for all but for the scale, is told over what brings half norms to that scale.
+    ``certain`` is False for queries without a bound: too far away, or rows whose squares vanish. η is the same for all
+    queries but for the scale, so it is given relative to ``factors`` (``GpuQueries``).
     """
 
     alpha: Any
@@ -93,7 +93,7 @@ class QueryBounds:
     eta_of_factor: float = ETA_OF_FACTOR
 
     def some(self, part: slice) -> QueryBounds:
-        """Those of a part of the queries."""
+        """The bounds of some of the queries."""
         alpha, beta, gamma, certain = (each[part] for each in (self.alpha, self.beta, self.gamma, self.certain))
         return QueryBounds(alpha, beta, gamma, certain, self.eta_of_factor)
 
@@ -107,14 +107,14 @@ class QueryBounds:
 def query_bounds(
     torch: Any, lengths: Any, errors: Any, scales: Any, n_columns: int, radius: float, fixed: bounds.Bound
 ) -> QueryBounds:
-    """The bound of each query; all arguments are float64 tensors on one device.
+    """The bound of each query; all arguments are float64 tensors.
 
     Parameters
     ----------
     lengths, errors : |z| and ε.
     scales : what scores are multiplied by, 2⁸⁺ᵉ.
     radius : R.
-    fixed : what measuring, taking form and vanishing squares add.
+    fixed : the terms of measuring, taking the Euclidean form, and vanishing squares.
     """
     summing = summing_units(n_columns) * CUT_OFF * (lengths + errors)
     after = fixed.constant + lengths * (fixed.linear + lengths * fixed.quadratic)

@@ -1,7 +1,7 @@
-"""Where rows lie on a device in the order of their classes, and in which groups.
+"""The order of rows on the GPU: by class, each class padded to whole groups.
 
 places   0 … 63       64 … 127     128 …
-rows     ant ant ·    bee · ·      cicada cicada …      · fills up: a stretch, and so a group, is of one class
+rows     ant ant ·    bee · ·      cicada cicada …      · is padding: a stretch, and so a group, is of one class
 """
 
 from __future__ import annotations
@@ -12,7 +12,7 @@ from nearsay.search.gpu.rows import TILE
 
 
 def places_by_class(labels: np.ndarray, n_classes: int, stretch: int) -> tuple[np.ndarray, np.ndarray]:
-    """The rows in order of their classes, each class filled up with −1 to whole stretches; and where classes begin.
+    """Row numbers by class, each class padded with −1 to whole stretches; and where each class begins.
 
     >>> places, starts = places_by_class(np.array([1, 0, 1]), 2, stretch=64)
     >>> starts.tolist(), places[[0, 1, 64, 65, 66]].tolist(), len(places)

@@ -1,4 +1,4 @@
-"""The steps by which CUDA finds the nearest members of classes: launches Triton's kernels."""
+"""The steps of a GPU search by class as Triton kernels."""
 
 from __future__ import annotations
 
@@ -6,20 +6,15 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
 
-import numpy as np
-
 from nearsay.search.gpu.bounds import TINY
 from nearsay.search.gpu.class_steps import ClassSteps, rooted
 from nearsay.search.gpu.kernels import class_kernels as kernels
-from nearsay.search.gpu.rows import DeviceQueries
+from nearsay.search.gpu.rows import GpuQueries
 
-# Lanes for the members of a class: at most so many, and so many for each member that is asked for.
-LANES_OF_LINE, LANES_A_MEMBER = 1024, 4
-# A line of up to so many numbers is sorted out by one program, and a longer one by torch.
-WIDEST_LINE = 4096
-# There is room for more rows that may be nearest: at least so many, and one for so many pairs. Where it is too little,
-# once more with as much as is needed.
-AT_LEAST, PAIRS_A_PLACE = 1 << 16, 16
+# Lanes for each member wanted of a class.
+LANES_A_MEMBER = 4
+# Room for appended rows: one for so many pairs, besides ``KernelSizes.room``. If it overflows, the kernel runs again.
+PAIRS_A_PLACE = 16
 
 
 @dataclass(frozen=True)
@@ -28,11 +23,12 @@ class KernelSizes:
 
     Attributes
     ----------
-    queries, key_warps : for which a program reads the keys of a class, and its warps.
-    entries : groups that one warp looks at, one after the other.
-    lanes, warps : pairs of a query and a row that a program measures, with so many warps.
-    lines, rows, tile_warps : queries that ask for a class, and rows of it, that a program multiplies, and its warps.
-    line_warps : of a program that reads the scores of a class for one query.
+    queries, key_warps : queries and warps of a program that reads the keys of a class.
+    entries : groups that one warp scores, one after the other.
+    lanes, warps : pairs and warps of a program that measures.
+    lines, rows, tile_warps : lines and rows of a class that a program multiplies, and its warps.
+    line_warps, line_lanes : warps, and lanes at most, of a program that reads the scores of a class for one query.
+    room : for rows that kernels append.
     """
 
     queries: int = 32
@@ -44,10 +40,12 @@ class KernelSizes:
     rows: int = 128
     tile_warps: int = 4
     line_warps: int = 2
+    line_lanes: int = 1024
+    room: int = 1 << 16
 
 
 class Appended:
-    """Two lists of n whole numbers, and of those that a kernel appends: launched at once, and read later."""
+    """Two lists of n integers and those that a kernel appends: launched at once, read later."""
 
     def __init__(self, torch: Any, n: int, room: int, device: Any, fill: Callable[[Any, Any, Any, int], None]) -> None:
         self.torch, self.n, self.device, self.fill = torch, n, device, fill
@@ -60,7 +58,7 @@ class Appended:
         self.fill(one, other, self._count, room)
 
     def lists(self) -> tuple[Any, Any]:
-        """Both, after another launch where there was too little room."""
+        """Both lists; launches again if they overflowed."""
         needed = int(self._count.item())
         if needed > self.room:
             self._launch(needed)
@@ -70,15 +68,15 @@ class Appended:
 
 @dataclass(frozen=True)
 class Tiles:
-    """Which lines ask for which class, as tensors.
+    """The lines of each class, cut into tiles, as tensors.
 
     Attributes
     ----------
-    wanted : of each line, the class; one past the last where none is asked for.
-    asking : the lines in the order of classes.
+    wanted : the class of each line; one past the last where it has none.
+    asking : the lines sorted by class.
     starts : where the rows of each class begin, and of one more, which has none.
-    ends : how many lines ask for this class or one before.
-    classes, firsts : of each tile, the class, and the first of ``asking``.
+    ends : where the lines of each class end in ``asking``.
+    classes, firsts : of each tile, its class and its first place in ``asking``.
     """
 
     wanted: Any
@@ -90,14 +88,14 @@ class Tiles:
 
 
 class TritonClassSteps(ClassSteps):
-    """Each step as one kernel."""
+    """Most steps as Triton kernels; members of classes that are all equally far are measured by torch."""
 
     def __init__(self, torch: Any, sizes: KernelSizes | None = None) -> None:
         super().__init__(torch)
         self.sizes = KernelSizes() if sizes is None else sizes
 
     def nearest_of_classes(
-        self, keys: Any, queries: DeviceQueries, classes: Any, own_places: Any
+        self, keys: Any, queries: GpuQueries, classes: Any, own_places: Any
     ) -> tuple[Any, Any, Callable[[], tuple[Any, Any]]]:
         torch, n, bound = self.torch, queries.n, queries.bounds
         n_pairs, n_groups = classes.n_classes * n, keys.shape[2]
@@ -115,17 +113,17 @@ class TritonClassSteps(ClassSteps):
                 num_warps=self.sizes.key_warps,
             )
 
-        appended = Appended(torch, 0, n_pairs // PAIRS_A_PLACE + AT_LEAST, keys.device, fill)
+        appended = Appended(torch, 0, n_pairs // PAIRS_A_PLACE + self.sizes.room, keys.device, fill)
 
-        def those() -> tuple[Any, Any]:
+        def all_others() -> tuple[Any, Any]:
             more_pairs, more = appended.lists()
             pairs = (others != -1).nonzero()[:, 0].to(torch.int32)
             return torch.cat([pairs, more_pairs]), torch.cat([others[pairs], more])
 
-        return thresholds, places, those
+        return thresholds, places, all_others
 
     def rows_of_pairs(
-        self, queries: DeviceQueries, classes: Any, thresholds: Any, pairs: Any, groups: Any, own_places: Any
+        self, queries: GpuQueries, classes: Any, thresholds: Any, pairs: Any, groups: Any, own_places: Any
     ) -> tuple[Any, Any]:
         rows, bound, columns = classes.rows, queries.bounds, classes.rows.halves.shape[1]
 
@@ -141,7 +139,7 @@ class TritonClassSteps(ClassSteps):
                 num_warps=1,
             )
 
-        return Appended(self.torch, len(pairs), len(pairs) + AT_LEAST, pairs.device, fill).lists()
+        return Appended(self.torch, len(pairs), len(pairs) + self.sizes.room, pairs.device, fill).lists()
 
     def measure_pairs(self, kind: str, Q: Any, classes: Any, pairs: Any, places: Any) -> Any:
         torch, rows = self.torch, classes.in_order
@@ -158,27 +156,27 @@ class TritonClassSteps(ClassSteps):
         return rooted(kind, far)
 
     def members_of_lines(
-        self, queries: DeviceQueries, classes: Any, asked: Any, own_places: Any, k: int, room: int
+        self, queries: GpuQueries, classes: Any, near: Any, own_places: Any, k: int, room: int
     ) -> tuple[Any, Any]:
         torch, rows, bound, width = self.torch, classes.rows, queries.bounds, classes.largest
-        n_lines, n_columns = asked.numel(), rows.halves.shape[1]
-        kept = torch.empty((n_lines, room), dtype=torch.int32, device=asked.device)
-        counts = torch.empty(n_lines, dtype=torch.int32, device=asked.device)
-        scores = torch.empty((n_lines, width), dtype=torch.float32, device=asked.device)
-        tiles = self._tiles(classes, asked)
+        n_lines, n_columns = near.numel(), rows.halves.shape[1]
+        kept = torch.empty((n_lines, room), dtype=torch.int32, device=near.device)
+        counts = torch.empty(n_lines, dtype=torch.int32, device=near.device)
+        scores = torch.empty((n_lines, width), dtype=torch.float32, device=near.device)
+        tiles = self._tiles(classes, near)
         kernels.scores_of_classes[(len(tiles.firsts), -(-width // self.sizes.rows))](
             *(queries.halves, rows.halves, rows.half_norms, queries.factors, tiles.starts, tiles.asking),
-            *(tiles.classes, tiles.firsts, tiles.ends, scores, asked.shape[1], width, n_columns),
+            *(tiles.classes, tiles.firsts, tiles.ends, scores, near.shape[1], width, n_columns),
             STEP=128 if n_columns % 128 == 0 else min(64, n_columns),
             LINES=self.sizes.lines,
             ROWS=self.sizes.rows,
             num_warps=self.sizes.tile_warps,
         )
-        lanes = min(LANES_OF_LINE, _power_of_two(max(32, width)))
+        lanes = min(self.sizes.line_lanes, _power_of_two(max(32, width)))
         kernels.members_below[(n_lines,)](
             *(scores, rows.errors, rows.lengths, queries.factors, bound.alpha, bound.beta, bound.gamma),
             *(tiles.starts, tiles.wanted, own_places, kept, counts),
-            *(asked.shape[1], width, k, room, bound.eta_of_factor),
+            *(near.shape[1], width, k, room, bound.eta_of_factor),
             LEFT_OUT=len(own_places) > 0,
             LANES=max(lanes, _power_of_two(min(width, LANES_A_MEMBER * k))),
             num_warps=self.sizes.line_warps,
@@ -197,45 +195,21 @@ class TritonClassSteps(ClassSteps):
             )
         return means
 
-    def measure_classes(self, Q: Any, classes: Any, asked: Any, own_places: Any) -> Any:
-        torch, width, rows = self.torch, classes.largest, classes.in_order
-        far = torch.full((asked.numel(), width), np.inf, dtype=torch.float64, device=asked.device)
-        tiles = self._tiles(classes, asked)
-        kernels.squares_of_classes[(len(tiles.firsts), -(-width // self.sizes.rows))](
-            *(Q.contiguous(), rows, classes.rows.half_norms, tiles.starts, tiles.asking, own_places),
-            *(tiles.classes, tiles.firsts, tiles.ends, far, asked.shape[1], width, rows.shape[1]),
-            LEFT_OUT=len(own_places) > 0,
-            LINES=self.sizes.lines,
-            ROWS=self.sizes.rows,
-            num_warps=2 * self.sizes.tile_warps,
-            enable_fp_fusion=False,
-        )
-        return far
-
-    def _tiles(self, classes: Any, asked: Any) -> Tiles:
-        """Lines by the class they ask for, some of one class at a time."""
+    def _tiles(self, classes: Any, near: Any) -> Tiles:
+        """Lines sorted by class, cut into tiles of one class."""
         torch, lines, n_classes = self.torch, self.sizes.lines, classes.n_classes
-        # Those who ask for nothing come last, as if for one more class, which has no rows.
-        wanted = torch.where(asked < 0, n_classes, asked).reshape(-1)
+        # Lines without a class come last, as lines of one more class that has no rows.
+        wanted = torch.where(near < 0, n_classes, near).reshape(-1)
         by_class, asking = wanted.sort()
-        ends = torch.searchsorted(by_class, torch.arange(n_classes + 1, device=asked.device), right=True)
+        ends = torch.searchsorted(by_class, torch.arange(n_classes + 1, device=near.device), right=True)
         firsts = torch.nn.functional.pad(ends[:-1], (1, 0))
         n_tiles = (ends - firsts + lines - 1) // lines
         tile_ends = n_tiles.cumsum(0)
-        tiles = torch.arange(len(wanted) // lines + n_classes + 1, device=asked.device)
+        tiles = torch.arange(len(wanted) // lines + n_classes + 1, device=near.device)
         of_class = torch.searchsorted(tile_ends, tiles, right=True).clamp(max=n_classes)
         tile_firsts = firsts[of_class] + (tiles - (tile_ends - n_tiles)[of_class]) * lines
         starts = torch.cat([classes.starts, classes.starts[-1:]])
         return Tiles(wanted, asking, starts, ends, of_class, tile_firsts)
-
-    def lowest(self, far: Any, m: int) -> Any:
-        torch, width = self.torch, far.shape[1]
-        if width > WIDEST_LINE:
-            return super().lowest(far, m)
-        lowest = torch.empty((len(far), m), dtype=torch.float64, device=far.device)
-        lanes = max(32, _power_of_two(width))
-        kernels.lowest_of_line[(len(far),)](far, lowest, width, m, LANES=lanes, num_warps=8 if lanes > 1024 else 4)
-        return lowest.sort(dim=1).values
 
 
 def _power_of_two(number: int) -> int:

@@ -1,15 +1,15 @@
-"""The nearest members of each class on a device: lowest scores of groups again, of which each holds rows of one class.
+"""The nearest members of each class on a GPU: lowest scores of groups again, where each group holds rows of one class.
 
-    rows, by class, each class filled up to whole groups
+    rows by class, each class padded to whole groups
     ┌────────────┬──────┬────────────────┐     the two lowest scores of each group, and of which rows
-    │ ant ant ant│ bee  │ cicada cicada  │ ──► of each class a threshold ──► nearly always one row ──► float64
-    └────────────┴──────┴────────────────┘     both of a group below it: a look at the group            │
+    │ ant ant ant│ bee  │ cicada cicada  │ ──► a threshold per class ──► nearly always one row ──► float64
+    └────────────┴──────┴────────────────┘     both of a group below it: score the whole group     │
              of the 16 nearest classes the scores of all members ──► float64 ──► means ◄── the nearest classes
 
 Of each class, a row is measured no farther than its lowest t + E (``bounds.py``), so its nearest member has t − E of at
-most that. A *key* is a score with the row's place in its group as last digits. Where only the lowest of a group is
-below the threshold, the key tells the row, and no other row of the group is looked at. A row that is left out is
-passed over by its place: the second lowest of its group stands for it.
+most that. A *key* is a score whose last bits are the row's place in its group. Where only the lowest of a group is
+below the threshold, the key names the row, and no other row of the group is read. A row that is left out is skipped by
+its place: the second lowest of its group is taken instead.
 """
 
 from __future__ import annotations
@@ -24,38 +24,34 @@ import numpy as np
 from nearsay.core.arrays import row_blocks
 from nearsay.search.gpu.class_places import places_by_class
 from nearsay.search.gpu.class_steps import rooted
-from nearsay.search.gpu.collection import QUERIES_AT_ONCE, DeviceCollection, Room
-from nearsay.search.gpu.rows import DeviceQueries
+from nearsay.search.gpu.collection import GpuCollection
+from nearsay.search.gpu.limits import Room
+from nearsay.search.gpu.rows import GpuQueries
 from nearsay.search.gpu.steps import written
 
-# Rows in a group: the largest of these with which classes are hardly filled up to twice their size. Four groups share a
-# stretch of rows, which must be of one class.
+# Rows in a group: the largest of these with which padding hardly doubles the classes. Four groups share a stretch of
+# rows, which must be of one class.
 SIZES = (32, 16, 8)
-# With the smallest it may be so many times as much; with more, the processor is sooner done.
-MOST_FILLING = 8
-# Keys, and the nearest of each class, that are held at once; and scores or distances of the members of classes.
-BYTES_AT_ONCE = 4 << 30
-MEMBER_BYTES = 2 << 30
-# What is held for a query and a class while the nearest is found.
+# Padding may make the rows this many times as many; with more, the CPU is faster.
+MOST_PADDING = 8
+# Memory for a query and a class while the nearest is found.
 BYTES_A_PAIR = 96
-# CUDA numbers no more programs than this in the direction that classes go.
-MOST_CLASSES = 65_535
 NO_ROW = 0x7FFFFFFF
 BY_DIFFERENCES = ("euclidean", "sqeuclidean", "hellinger")
 
 
 @dataclass(frozen=True)
-class GpuClasses:
-    """What is told of some queries, as tensors on the device.
+class ClassResults:
+    """Results by class for some queries, as tensors on the GPU.
 
     Attributes
     ----------
     rows, distances : (n_queries, n_classes) of the nearest member of each class, int32; −1 and +inf without any.
-    near : (n_queries, n_near) the nearest classes, in order; −1 fills up.
-    means : (n_queries, n_near, members), or None where they were not asked for.
+    near : (n_queries, n_near) the nearest classes, in order, padded with −1.
+    means : (n_queries, n_near, members), or None where none are wanted.
     neighbors, neighbor_distances : (n_queries, k) the nearest rows of all.
-    open_still : (n_queries,) bool, whose nearest rows must be looked for again.
-    undecided : (n_queries,) bool, of which nothing that is told means anything.
+    rows_undecided : (n_queries,) bool: the nearest rows of all must be searched again.
+    undecided : (n_queries,) bool: no result; the CPU has to search.
     """
 
     torch: Any
@@ -65,22 +61,22 @@ class GpuClasses:
     means: Any
     neighbors: Any
     neighbor_distances: Any
-    open_still: Any
+    rows_undecided: Any
     undecided: Any
 
     def in_order(self) -> tuple[Any, Any]:
-        """All classes, nearest first, and how far they are: (n_queries, n_classes); −1 and +inf fill up."""
+        """All classes, nearest first, and their distances: (n_queries, n_classes), padded with −1 and +inf."""
         return in_order(self.torch, self.rows, self.distances)
 
 
-class DeviceClasses:
-    """Rows on a device once more, in order of their classes."""
+class GpuRowsByClass:
+    """A copy of the rows on the GPU, in order of their classes."""
 
-    def __init__(self, collection: DeviceCollection, labels: np.ndarray, n_classes: int, *, size: int = 0) -> None:
+    def __init__(self, collection: GpuCollection, labels: np.ndarray, n_classes: int) -> None:
         torch = collection.torch
         self.steps = collection.steps.of_classes()
         rows = collection.parts[0]
-        size = size or size_of_groups(len(rows.halves), n_classes)
+        size = collection.limits.group_size or size_of_groups(len(rows.halves), n_classes)
         self.collection, self.n_classes, self.size = collection, n_classes, size
         places, starts = places_by_class(labels[: rows.n], n_classes, 4 * size)
         self.largest = int(np.diff(starts).max(initial=0))
@@ -90,51 +86,53 @@ class DeviceClasses:
         of_place = np.full(rows.n, -1, np.int64)
         of_place[places[places >= 0]] = np.flatnonzero(places >= 0)
         self.place_of_row = torch.from_numpy(of_place).to(collection.device)
-        there, chosen = self.places >= 0, self.places.clamp(min=0).long()
+        is_row, chosen = self.places >= 0, self.places.clamp(min=0).long()
         self.rows = replace(
             rows,
             halves=rows.halves[chosen],
-            half_norms=torch.where(there, rows.half_norms[chosen], np.inf),
-            errors=torch.where(there, rows.errors[chosen], 0.0),
-            lengths=torch.where(there, rows.lengths[chosen], 0.0),
+            half_norms=torch.where(is_row, rows.half_norms[chosen], np.inf),
+            errors=torch.where(is_row, rows.errors[chosen], 0.0),
+            lengths=torch.where(is_row, rows.lengths[chosen], 0.0),
         )
 
     @cached_property
     def in_order(self) -> Any:
-        """What rows are measured from, by place: rows of one class lie beside each other."""
+        """The rows for measuring, by place."""
         return self.rows.exact[self.places.clamp(min=0).long()].contiguous()
 
     @cached_property
     def class_of_group(self) -> Any:
-        """The class of each group; any where groups only fill up."""
+        """The class of each group; any class for padding."""
         torch = self.collection.torch
         groups = torch.arange(len(self.places) // self.size, device=self.places.device, dtype=torch.int32)
         return (torch.searchsorted(self.first_groups, groups, right=True) - 1).clamp(max=self.n_classes - 1)
 
     @classmethod
-    def serves(cls, collection: DeviceCollection, n_classes: int) -> bool:
-        """Whether the rows lie on the device in one piece, are measured there by differences, and fill their groups."""
-        if len(collection.parts) > 1 or collection.kind not in BY_DIFFERENCES or n_classes > MOST_CLASSES:
+    def serves(cls, collection: GpuCollection, n_classes: int) -> bool:
+        """Whether the rows are on the GPU in one part, are measured by differences, and need little padding."""
+        too_many = n_classes > collection.limits.most_classes
+        if len(collection.parts) > 1 or collection.kind not in BY_DIFFERENCES or too_many:
             return False
-        return n_classes * 4 * SIZES[-1] <= MOST_FILLING * len(collection.parts[0].halves)
+        return n_classes * 4 * SIZES[-1] <= MOST_PADDING * len(collection.parts[0].halves)
 
-    def found(
+    def results(
         self, Q: Any, left_out: np.ndarray, k: int, members: tuple[int, ...], n_near: int
-    ) -> Iterator[tuple[slice, GpuClasses]]:
-        """Some queries at a time: the nearest of each class, classes in order, means of members, the nearest rows.
+    ) -> Iterator[tuple[slice, ClassResults]]:
+        """For some queries at a time: the nearest of each class, classes in order, means of members, the nearest rows.
 
-        ``left_out`` names the row that each query is itself, or is empty; without ``Q`` these rows are the queries.
-        Means are told of the ``n_near`` nearest classes.
+        ``left_out`` is the row that each query is, or empty; without ``Q`` these rows are the queries. Means are of the
+        ``n_near`` nearest classes.
         """
         collection = self.collection
         Q = collection.rows_of(left_out) if Q is None else Q
         itself = collection.torch.from_numpy(np.asarray(left_out, np.int64)).to(collection.device)
         a_query = 8 * len(self.rows.halves) // self.size + BYTES_A_PAIR * self.n_classes
-        size = max(256, min(QUERIES_AT_ONCE, BYTES_AT_ONCE // a_query) // 256 * 256)
+        limits = collection.limits
+        size = max(256, min(limits.queries_at_once, limits.class_bytes // a_query) // 256 * 256)
         for part in row_blocks(len(Q), size=size):
-            yield part, self._look(Q[part], itself[part], k, members, n_near)
+            yield part, self._search(Q[part], itself[part], k, members, n_near)
 
-    def _look(self, Q: Any, left_out: Any, k: int, members: tuple[int, ...], n_near: int) -> GpuClasses:
+    def _search(self, Q: Any, left_out: Any, k: int, members: tuple[int, ...], n_near: int) -> ClassResults:
         collection = self.collection
         Q = collection.brought(Q)
         queries, exact = collection._queries(Q), collection._measurable(Q)
@@ -150,23 +148,21 @@ class DeviceClasses:
             means = collection.torch.where(near >= 0, far, np.inf)[:, :, None]
         elif members:
             means = self._means(queries, exact, near, own, members)
-        told = rows, distances, near, means
-        return GpuClasses(collection.torch, *told, *neighbors, ~queries.bounds.certain)
+        by_class = rows, distances, near, means
+        return ClassResults(collection.torch, *by_class, *neighbors, ~queries.bounds.certain)
 
-    def _nearest_of_each(
-        self, queries: DeviceQueries, keyed: DeviceQueries, Q: Any, keys: Any, own: Any
-    ) -> tuple[Any, Any]:
+    def _nearest_of_each(self, queries: GpuQueries, keyed: GpuQueries, Q: Any, keys: Any, own: Any) -> tuple[Any, Any]:
         """Row numbers and distances (n_queries, n_classes) of the nearest members, ties by row number."""
         torch, steps, kind = self.collection.torch, self.steps, self.collection.kind
         assert kind is not None
-        thresholds, places, those = steps.nearest_of_classes(keys, keyed, self, own)
+        thresholds, places, all_others = steps.nearest_of_classes(keys, keyed, self, own)
         distances = steps.measure_pairs(kind, Q, self, None, places)
         rows = self._row_numbers(places)
-        pairs, others = those()
+        pairs, others = all_others()
         in_groups = (others < -1).nonzero()[:, 0]
         if len(in_groups):
-            looked_at = steps.rows_of_pairs(queries, self, thresholds, pairs[in_groups], -2 - others[in_groups], own)
-            pairs, others = torch.cat([pairs, looked_at[0]]), torch.cat([others, looked_at[1]])
+            scored = steps.rows_of_pairs(queries, self, thresholds, pairs[in_groups], -2 - others[in_groups], own)
+            pairs, others = torch.cat([pairs, scored[0]]), torch.cat([others, scored[1]])
         if len(pairs):
             far, numbers = steps.measure_pairs(kind, Q, self, pairs, others), self._row_numbers(others)
             pairs = pairs.long()
@@ -181,7 +177,7 @@ class DeviceClasses:
     def _row_numbers(self, places: Any) -> Any:
         return self.collection.torch.where(places >= 0, self.places[places.clamp(min=0).long()], NO_ROW)
 
-    def _means(self, queries: DeviceQueries, Q: Any, near: Any, own: Any, members: tuple[int, ...]) -> Any:
+    def _means(self, queries: GpuQueries, Q: Any, near: Any, own: Any, members: tuple[int, ...]) -> Any:
         """The mean distance of the m nearest members of these classes, or of all where a class has fewer."""
         torch, kind, steps = self.collection.torch, self.collection.kind, self.collection.steps
         assert kind is not None
@@ -191,62 +187,63 @@ class DeviceClasses:
             return means
         room, rows = 1 << (most + most // 2 + 15).bit_length(), replace(self.rows, exact=self.in_order)
         a_query = n_near * max(4 * self.largest, 16 * room + 8 * Q.shape[1])
-        for part in row_blocks(queries.n, size=max(1, MEMBER_BYTES // a_query)):
+        for part in row_blocks(queries.n, size=max(1, self.collection.limits.member_bytes // a_query)):
             itself = own[part] if len(own) else own
-            asked = near[part].contiguous()
-            kept, counts = self.steps.members_of_lines(queries.some(part), self, asked, itself, most, room)
+            classes = near[part].contiguous()
+            kept, counts = self.steps.members_of_lines(queries.some(part), self, classes, itself, most, room)
             lines = Q[part].repeat_interleave(n_near, dim=0)
             far = steps.measure(kind, lines, rows, kept, counts)
             far = steps.order(kept, far, counts, own[:0], 0, most)[1]
-            told = self.steps.means(far, members).reshape(*asked.shape, len(members))
-            means[part] = torch.where((asked >= 0)[:, :, None], told, np.inf)
-            crowded = (counts > room).reshape(asked.shape)
-            self._fill_crowded(means[part], Q[part], asked, crowded, itself, members)
+            of_lines = self.steps.means(far, members).reshape(*classes.shape, len(members))
+            means[part] = torch.where((classes >= 0)[:, :, None], of_lines, np.inf)
+            crowded = (counts > room).reshape(classes.shape)
+            self._fill_crowded(means[part], Q[part], classes, crowded, itself, members)
         return means
 
-    def _fill_crowded(self, means: Any, Q: Any, asked: Any, crowded: Any, own: Any, members: tuple[int, ...]) -> None:
+    def _fill_crowded(self, means: Any, Q: Any, classes: Any, crowded: Any, own: Any, members: tuple[int, ...]) -> None:
         """Measure all members of classes of which too many may be among the nearest: where many rows are equal."""
         torch, kind = self.collection.torch, self.collection.kind
         assert kind is not None
         query, at = crowded.nonzero(as_tuple=True)
-        for part in row_blocks(len(query), size=max(1, MEMBER_BYTES // (8 * self.largest))):
+        for part in row_blocks(len(query), size=max(1, self.collection.limits.member_bytes // (32 * self.largest))):
             which = query[part]
             itself = own[which] if len(own) else own
             lines = Q[which].to(torch.float64)
-            squares = self.steps.measure_classes(lines, self, asked[which, at[part]][:, None], itself)
-            far = rooted(kind, self.steps.lowest(squares, min(members[-1], self.largest)))
+            squares = self.steps.measure_classes(lines, self, classes[which, at[part]], itself)
+            lowest = squares.topk(min(members[-1], self.largest), dim=1, largest=False).values.sort(dim=1).values
+            far = rooted(kind, lowest)
             means[which, at[part]] = self.steps.means(far, members)
 
     def _nearest_rows(
-        self, queries: DeviceQueries, exact: Any, minima: Any, left_out: Any, k: int
+        self, queries: GpuQueries, exact: Any, minima: Any, left_out: Any, k: int
     ) -> tuple[Any, Any, Any]:
-        """The k nearest of all rows from the same lowest scores; and the queries that must be asked again."""
+        """The k nearest of all rows from the same lowest scores; and the queries that must be searched again."""
         torch, steps, size = self.collection.torch, self.collection.steps, self.size
         if not k:
-            nothing = torch.empty((queries.n, 0), dtype=torch.int64, device=minima.device)
-            return nothing, nothing.double(), torch.zeros_like(queries.bounds.certain)
-        asked = k + 1 if len(left_out) else k
-        room = replace(Room.first_look(asked), size=size)
+            no_rows = torch.empty((queries.n, 0), dtype=torch.int64, device=minima.device)
+            return no_rows, no_rows.double(), torch.zeros_like(queries.bounds.certain)
+        n_listed = k + 1 if len(left_out) else k
+        room = replace(self.collection.limits.first_room(n_listed), size=size)
         limits = torch.full((queries.n,), np.inf, dtype=torch.float32, device=minima.device)
-        listed = steps.list_groups(minima, queries, self.rows, size, asked, limits, room.groups)
+        listed = steps.list_groups(minima, queries, self.rows, size, n_listed, limits, room.groups)
         return self._measured(queries, exact, listed, room, left_out, k)
 
     def _measured(
-        self, queries: DeviceQueries, exact: Any, listed: tuple[Any, Any, Any], room: Room, left_out: Any, k: int
+        self, queries: GpuQueries, exact: Any, listed: tuple[Any, Any, Any], room: Room, left_out: Any, k: int
     ) -> tuple[Any, Any, Any]:
-        """The k nearest rows of the groups listed, and how far they are; and whether there were too many to look at."""
+        """The k nearest rows of the groups listed, and their distances; and whether the lists overflowed."""
         torch, kind, steps = self.collection.torch, self.collection.kind, self.collection.steps
         assert kind is not None
-        kept, counts = steps.look(queries, self.rows, self.size, *listed, room.rows)
+        kept, counts = steps.list_rows(queries, self.rows, self.size, *listed, room.rows)
         counts = torch.where(queries.bounds.certain, counts, room.rows + 1)
-        there = written(torch, counts, room.rows)
-        kept = torch.where(there, self.places[torch.where(there, kept, 0).long()], 0)
+        valid = written(torch, counts, room.rows)
+        kept = torch.where(valid, self.places[torch.where(valid, kept, 0).long()], 0)
         far = steps.measure(kind, exact, self.rows, kept, counts)
         return *steps.order(kept, far, counts, left_out, 0, k), counts > room.rows
 
 
 def size_of_groups(n_rows: int, n_classes: int) -> int:
-    """Rows in a group, so that classes are not filled up too much.
+    """Rows in a group, so that classes need little padding.
 
     >>> size_of_groups(1_000_000, 1000), size_of_groups(1_000_000, 12_000), size_of_groups(1000, 1000)
     (32, 16, 8)
@@ -255,7 +252,7 @@ def size_of_groups(n_rows: int, n_classes: int) -> int:
 
 
 def nearest_classes(torch: Any, rows: Any, distances: Any, n_near: int) -> Any:
-    """The nearest classes (n_queries, n_near), in order: those that ``in_order`` begins with."""
+    """The nearest classes (n_queries, n_near), in order: the first that ``in_order`` gives."""
     far, numbers = distances.topk(min(n_near + 1, distances.shape[1]), dim=1, largest=False, sorted=True)
     tied = (far[:, 1:] == far[:, :-1]) & (far[:, 1:] < np.inf)
     near = torch.where(far < np.inf, numbers, -1)[:, :n_near].contiguous()
@@ -266,7 +263,7 @@ def nearest_classes(torch: Any, rows: Any, distances: Any, n_near: int) -> Any:
 
 
 def in_order(torch: Any, rows: Any, distances: Any) -> tuple[Any, Any]:
-    """The classes by their nearest member, ties by its row number, and how far it is; −1 and +inf fill up."""
+    """The classes by their nearest member, ties by its row number, and its distance; padded with −1 and +inf."""
     nearest, numbers = distances.sort(dim=1)
     tied = (nearest[:, 1:] == nearest[:, :-1]) & (nearest[:, 1:] < np.inf)
     few = tied.any(dim=1).nonzero()[:, 0]

@@ -1,8 +1,8 @@
-"""Rows and queries as a graphics card multiplies them: centered, scaled, rounded to float16, with what that lost.
+"""Rows and queries as a GPU multiplies them: centered, scaled, rounded to float16, with the rounding errors.
 
     rows ──► centered, scaled ──► float16 ──► tensor cores
-      │             └──► half norms, lengths, what rounding lost
-      └──► as they are, for the last word in float64
+      │             └──► half norms, lengths, rounding errors
+      └──► as they are, to measure distances in float64
 
 Rows are multiplied in *tiles* of 256. Four groups share a stretch of rows, pair by pair: with groups of 64, group 0 of
 a tile holds rows 0, 1, 8, 9, …, group 1 rows 2, 3, 10, 11, …, as the registers of a tensor core do. So the lowest score
@@ -33,7 +33,7 @@ from nearsay.search.screening.prepared_rows import Geometry
 
 TILE = 256
 QUERY_TILE = 256
-# The half norm of what is no row, where it must be a number; and scores over factors that no row reaches. Rows have
+# The half norm of padding, where it must be finite; and a score, over its factor, that no row reaches. Rows have
 # half norms of at most 2²⁷ and products of at most 2²² with queries, whose factors are at least 2⁻⁶⁸.
 NO_ROW, NOTHING = 2.0**100, 2.0**96
 # Rows are prepared so many bytes at a time, in float64.
@@ -43,7 +43,7 @@ WIDTHS = (16, 32, 64)
 
 
 def padded_width(n_columns: int) -> int:
-    """Columns as they are multiplied.
+    """Columns after padding with zeros.
 
     >>> [padded_width(d) for d in (1, 17, 64, 65, 128, 784)]
     [16, 32, 64, 128, 128, 832]
@@ -51,26 +51,26 @@ def padded_width(n_columns: int) -> int:
     return next((width for width in WIDTHS if n_columns <= width), -(-n_columns // 64) * 64)
 
 
-def bytes_on_card(X: np.ndarray) -> int:
-    """What these rows take there: float16, norms, lengths, errors, and the rows as they are.
+def gpu_bytes(X: np.ndarray) -> int:
+    """GPU memory of these rows: float16, norms, lengths, errors, and the rows as they are.
 
-    >>> bytes_on_card(np.zeros((1000, 128), np.float32))
+    >>> gpu_bytes(np.zeros((1000, 128), np.float32))
     780000
     """
     return int(len(X) * (2 * padded_width(X.shape[1]) + 12 + X.shape[1] * max(4, X.itemsize)))
 
 
 @dataclass(frozen=True)
-class DeviceRows:
-    """Rows of a collection on a device, in memory of their own.
+class GpuRows:
+    """Rows of a collection on the GPU.
 
     Attributes
     ----------
-    first, n : number of the first row, and how many there are; what is held is filled up to whole tiles.
+    first, n : number of the first row, and how many there are; the tensors are padded to whole tiles.
     halves : (tiles · 256, padded columns) float16
-    half_norms : (tiles · 256,) float32; +inf where a row is removed or there is none.
+    half_norms : (tiles · 256,) float32; +inf for removed rows and padding.
     errors, lengths : (tiles · 256,) float32: δ and |y| + δ.
-    exact : (n, columns), what distances are measured from; None where they are measured elsewhere.
+    exact : (n, columns), the rows for measuring; None where distances are measured on the CPU.
     """
 
     torch: Any
@@ -84,7 +84,7 @@ class DeviceRows:
 
     @cached_property
     def finite_norms(self) -> Any:
-        """The half norms, with a large number where there is no row: sums with it stay in order, and are numbers."""
+        """Half norms with a large finite number for padding: sums with it keep their order."""
         return self.half_norms.clamp(max=NO_ROW)
 
     @cached_property
@@ -99,11 +99,11 @@ class DeviceRows:
             )
         return self._groups[size]
 
-    def without(self, numbers: np.ndarray) -> DeviceRows:
+    def without(self, numbers: np.ndarray) -> GpuRows:
         """The same without the rows of these numbers."""
-        here = numbers[(numbers >= self.first) & (numbers < self.first + self.n)] - self.first
+        places = numbers[(numbers >= self.first) & (numbers < self.first + self.n)] - self.first
         half_norms = self.half_norms.clone()
-        half_norms[self.torch.from_numpy(here).to(half_norms.device)] = np.inf
+        half_norms[self.torch.from_numpy(places).to(half_norms.device)] = np.inf
         return replace(self, half_norms=half_norms)
 
 
@@ -125,7 +125,7 @@ def members(torch: Any, groups: Any, size: int) -> Any:
 
 
 def place_of(groups: Any, within: Any, size: int) -> Any:
-    """Where rows lie: those of these numbers in their groups.
+    """Where the rows lie that have these places within their groups.
 
     >>> place_of(np.array([0, 1, 5]), np.array([3, 0, 1]), size=32).tolist()
     [9, 2, 131]
@@ -134,7 +134,7 @@ def place_of(groups: Any, within: Any, size: int) -> Any:
 
 
 class RowSpace:
-    """Where rows and queries are moved to before they are rounded; one for all rows of a search."""
+    """Center and scale of all rows of a search: rows and queries are moved there before they are rounded."""
 
     def __init__(self, torch: Any, device: Any, geometry: Geometry) -> None:
         self.torch, self.device = torch, device
@@ -145,7 +145,7 @@ class RowSpace:
         self.width = padded_width(self.n_columns)
 
     def at(self, geometry: Geometry) -> RowSpace:
-        """The same for rows of which some have come or gone: nothing moves."""
+        """The same after rows were added or removed: nothing moves."""
         space = copy.copy(self)
         space.geometry = geometry
         return space
@@ -155,7 +155,7 @@ class RowSpace:
         return self.geometry.radius * self.scale
 
     def moved(self, X: Any) -> Any:
-        """Rows in Euclidean form, centered and scaled: float64 on the device."""
+        """Rows in Euclidean form, centered and scaled: float64 on the GPU."""
         form = X
         if not self.geometry.as_is:
             form = self.torch.from_numpy(self.geometry.form(np.asarray(X)))
@@ -163,8 +163,8 @@ class RowSpace:
             form = from_numpy(self.torch, X)
         return (form.to(self.device).to(self.torch.float64) - self.center) * self.scale
 
-    def rows(self, X: Any, first: int, exact: Any) -> DeviceRows:
-        """Rows of numbers ``first …`` as they are multiplied; ``exact`` is what they are measured from, if here."""
+    def rows(self, X: Any, first: int, exact: Any) -> GpuRows:
+        """Rows of numbers ``first …`` as they are multiplied; ``exact`` as in ``GpuRows``."""
         torch, n = self.torch, len(X)
         lines = -(-n // TILE) * TILE
         halves = torch.zeros((lines, self.width), dtype=torch.float16, device=self.device)
@@ -179,18 +179,18 @@ class RowSpace:
             half_norms[part] = (squares * (ROW_SCALE**2 / 2)).to(torch.float32)
             errors[part] = (lost * ROUNDED_UP).to(torch.float32)
             lengths[part] = ((torch.sqrt(squares) + lost) * ROUNDED_UP).to(torch.float32)
-        return DeviceRows(torch, first, n, halves, half_norms, errors, lengths, exact)
+        return GpuRows(torch, first, n, halves, half_norms, errors, lengths, exact)
 
     def fixed(self, form_error: float) -> bounds.Bound:
-        """What measuring, taking form and vanishing squares add to the bound of a score."""
+        """The terms of measuring, taking the Euclidean form and vanishing squares in the bound of a score."""
         return (
             bounds.screenable(self.geometry.radius)
             + bounds.measuring(self.n_columns, self.radius)
             + bounds.taking_form(self.scale * form_error, self.radius)
         )
 
-    def queries(self, Q: Any, form_error: float) -> DeviceQueries:
-        """Queries as they are multiplied, filled up to whole tiles, and their bounds."""
+    def queries(self, Q: Any, form_error: float) -> GpuQueries:
+        """Queries as they are multiplied, padded to whole tiles, and their bounds."""
         torch = self.torch
         z = self.moved(Q)
         lengths = _lengths(torch, z)
@@ -205,24 +205,24 @@ class RowSpace:
         halves, factors = self.room_for(len(z))
         halves[: len(z), : self.n_columns] = -p
         factors[: len(z)] = (scales / ROW_SCALE).to(torch.float32)
-        return DeviceQueries(len(z), halves, factors, made)
+        return GpuQueries(len(z), halves, factors, made)
 
     def room_for(self, n_queries: int) -> tuple[Any, Any]:
-        """Room for so many queries in whole tiles, and for their factors: what is not filled in counts nothing."""
+        """Memory for so many queries in whole tiles, and for their factors; padding is 0 and 1."""
         torch, lines = self.torch, -(-n_queries // QUERY_TILE) * QUERY_TILE
         halves = torch.zeros((lines, self.width), dtype=torch.float16, device=self.device)
         return halves, torch.ones(lines, dtype=torch.float32, device=self.device)
 
 
 @dataclass(frozen=True)
-class DeviceQueries:
-    """Queries on a device.
+class GpuQueries:
+    """Queries on the GPU.
 
     Attributes
     ----------
-    n : how many; what is held is filled up to whole tiles.
+    n : how many; the tensors are padded to whole tiles.
     halves : (tiles · 256, padded columns) float16
-        Negative, so that scores are sums: a difference takes tensor cores' neighbors one operation more.
+        Negated, so that scores are sums: a difference would take one operation more.
     factors : (tiles · 256,) float32, 2ᵉ⁻⁸: brings half norms to the scale of the products.
     bounds : QueryBounds of n queries.
     """
@@ -232,14 +232,14 @@ class DeviceQueries:
     factors: Any
     bounds: QueryBounds
 
-    def with_keys(self, size: int) -> DeviceQueries:
+    def with_keys(self, size: int) -> GpuQueries:
         """The same with the bound of keys of groups of this size."""
         return replace(self, bounds=self.bounds.of_keys(size))
 
-    def some(self, part: slice) -> DeviceQueries:
-        """Those of a part."""
+    def some(self, part: slice) -> GpuQueries:
+        """Some of the queries."""
         bound = self.bounds.some(part)
-        return DeviceQueries(len(bound.alpha), self.halves[part], self.factors[part], bound)
+        return GpuQueries(len(bound.alpha), self.halves[part], self.factors[part], bound)
 
     def slack(self, errors: Any, lengths: Any, queries: Any = slice(None)) -> Any:
         """E of rows or groups with these errors and lengths, for all queries or those of some numbers."""
@@ -249,7 +249,7 @@ class DeviceQueries:
 
 
 def from_numpy(torch: Any, X: np.ndarray) -> Any:
-    """A tensor of the same numbers, without a copy where torch has the type and the memory may be written to."""
+    """A tensor of the same numbers, without a copy where torch has the type and the memory is writable."""
     if X.dtype.kind == "b":
         X = X.view(np.uint8)
     elif X.dtype.kind == "u" and X.itemsize > 1:
@@ -260,5 +260,5 @@ def from_numpy(torch: Any, X: np.ndarray) -> Any:
 
 
 def _lengths(torch: Any, rows: Any) -> Any:
-    """Euclidean lengths of float64 rows, never too short but for the last digits, which the bound has room for."""
+    """Euclidean lengths of float64 rows, rounded up."""
     return torch.sqrt((rows * rows).sum(dim=1)) * bounds.ROUNDED_UP

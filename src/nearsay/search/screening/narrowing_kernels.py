@@ -22,7 +22,7 @@ from nearsay.search.screening.selection_kernels import kth_smallest
 from nearsay.search.screening.tiles.matrix_tile_kernels import BYTE, LONG, fetch_soon
 
 # Of a row that is needed next, so many bytes are asked for; a processor reads on by itself.
-LINE_BYTES, ASKED_FOR = 64, 512
+LINE_BYTES, PREFETCHED = 64, 512
 
 
 @intrinsic
@@ -34,7 +34,7 @@ def _fetch_row(typing: Any, X: Any, r: Any) -> tuple[Any, Callable[..., Any]]:
         start = builder.bitcast(rows.data, BYTE.as_pointer())
         start = builder.gep(start, [builder.mul(arguments[1], builder.extract_value(rows.strides, 0))])
         size = builder.mul(builder.extract_value(rows.shape, 1), rows.itemsize)
-        most = ir.Constant(LONG, ASKED_FOR)
+        most = ir.Constant(LONG, PREFETCHED)
         size = builder.select(builder.icmp_signed("<", size, most), size, most)
         lines = ir.Constant(LONG, 0), size, ir.Constant(LONG, LINE_BYTES)
         with cgutils.for_range_slice(builder, *lines, LONG) as (line, _):

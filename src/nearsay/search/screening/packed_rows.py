@@ -20,7 +20,7 @@ import numpy as np
 from nearsay.core.arrays import SINGLE_OR_DOUBLE, in_cache_lines, row_blocks, rows_within
 from nearsay.core.parallel import in_parallel, shares, thread_count
 from nearsay.search.screening import bounds
-from nearsay.search.screening.candidate_tables import join_looks, stack_looks
+from nearsay.search.screening.candidate_tables import replace_lines, stack_tables
 from nearsay.search.screening.prepared_rows import Geometry, PreparedView
 from nearsay.search.screening.products import Float32Products, pack_rows, whole_columns
 from nearsay.search.screening.rough_scores import RoughScores
@@ -191,18 +191,18 @@ class PackedRows:
 
     # ------------------------------------------------------------ looking
 
-    def look(self, Q: np.ndarray, k: int, length: int) -> np.ndarray:
+    def candidates(self, Q: np.ndarray, k: int, length: int) -> np.ndarray:
         """Candidates of every query from lists of this length; a query that stays undecided has none."""
         self.pack()
         in_cache = rows_within(QUERY_BYTES, whole_columns(Q.shape[1]), most=LISTED_AT_ONCE // length)
         at_once = max(in_cache, FEWEST_QUERIES)
         n_threads = min(thread_count(), len(self.geometry.rows) * Q.shape[1] // NUMBERS_A_THREAD)
         if len(Q) < FEWEST_QUERIES * n_threads:
-            return self._look(Q, k, length, n_threads)
+            return self._candidates(Q, k, length, n_threads)
         parts = shares(len(Q), most=at_once)
-        return stack_looks(in_parallel(lambda part: self._look(Q[part], k, length, 1), parts))
+        return stack_tables(in_parallel(lambda part: self._candidates(Q[part], k, length, 1), parts))
 
-    def _look(self, Q: np.ndarray, k: int, length: int, n_threads: int, *, guess: bool = True) -> np.ndarray:
+    def _candidates(self, Q: np.ndarray, k: int, length: int, n_threads: int, *, guess: bool = True) -> np.ndarray:
         """The same for queries that go over the rows together, shared among threads by rows."""
         from nearsay.search.screening.tiles.fused_tile_kernels import finish
 
@@ -214,14 +214,14 @@ class PackedRows:
             least = lists.lower(self._guess(queries, k, slack, lists))
             # A threshold that is about right is left alone: nearly all rows that pass it stay.
             lists.wait_for(2 * k)
-            self._see(lists, queries, slack, k, seen=SAMPLED)
+            self._see(lists, queries, slack, k, skip=SAMPLED)
         else:
             lists, least = self.lists(queries, slack, k, length, n_threads, anything), anything
-        found: np.ndarray = finish(lists.arrays(), least, k, slack)
-        wrong = np.flatnonzero((found[:, 0] < 0) & np.isfinite(slack))
+        candidates: np.ndarray = finish(lists.arrays(), least, k, slack)
+        wrong = np.flatnonzero((candidates[:, 0] < 0) & np.isfinite(slack))
         if guess and len(wrong):
-            return join_looks(found, wrong, self._look(Q[wrong], k, length, n_threads, guess=False))
-        return found
+            return replace_lines(candidates, wrong, self._candidates(Q[wrong], k, length, n_threads, guess=False))
+        return candidates
 
     def _guess(self, queries: Queries, k: int, slack: np.ndarray, lists: Lists) -> np.ndarray:
         """Thresholds that should let all candidates pass, and not many more: of a sample, as many as should be there.
@@ -256,8 +256,8 @@ class PackedRows:
         start_at[: len(slack)] = np.where(np.isinf(slack), -np.inf, thresholds[: len(slack)])
         return Lists(start_at, k, length, n_threads if n_threads > 1 and self._packed is not None else 1)
 
-    def _see(self, lists: Lists, queries: Queries, slack: np.ndarray, k: int, *, step: int = 1, seen: int = 0) -> None:
-        """Put rows on the lists: of every ``step``-th group, or of all but every ``seen``-th, which have been seen."""
+    def _see(self, lists: Lists, queries: Queries, slack: np.ndarray, k: int, *, step: int = 1, skip: int = 0) -> None:
+        """Put rows on the lists: of every ``step``-th group, or of all but every ``skip``-th, which have been seen."""
         from nearsay.search.screening.tiles.fused_tile_kernels import see_packed
 
         packed, n_parts = self._packed, len(lists.counts)
@@ -265,7 +265,7 @@ class PackedRows:
         def see(number: int) -> None:
             arrays = lists.of_part(number)
             for block, start, stop in self._share(packed, number, n_parts):
-                see_packed(queries, block.arrays(), (start, stop, step, seen), block.first, k, slack, arrays)
+                see_packed(queries, block.arrays(), (start, stop, step, skip), block.first, k, slack, arrays)
 
         if n_parts > 1:
             in_parallel(see, range(n_parts))

@@ -25,23 +25,23 @@ def flat(table: Any) -> Any:
     return table
 
 
-def number_columns(source: str, schema: Any, asked: Sequence[str] | None) -> tuple[str, ...]:
+def number_columns(source: str, schema: Any, names: Sequence[str] | None) -> tuple[str, ...]:
     """The names of the columns that hold the numbers: those asked for, or the only one of lists, or all numbers."""
     lists = [one.name for one in schema if is_list(one.type) and number_type(one.type)]
     numbers = [one.name for one in schema if not is_list(one.type) and number_type(one.type)]
-    if asked is not None:
-        unknown = [name for name in asked if name not in [*lists, *numbers]]
-        if unknown or not asked:
+    if names is not None:
+        unknown = [name for name in names if name not in [*lists, *numbers]]
+        if unknown or not names:
             alike = closest(unknown[0], [*lists, *numbers]) if unknown else ""
             raise InputError(f"{source} has no column of numbers {unknown}{alike}. It has {[*lists, *numbers]}.")
-        if len(asked) > 1 and any(name in lists for name in asked):
-            raise InputError(f"Of {list(asked)} one is a column of lists. Name it alone, or only single numbers.")
-        return tuple(asked)
+        if len(names) > 1 and any(name in lists for name in names):
+            raise InputError(f"Of {list(names)} one is a column of lists. Name it alone, or only single numbers.")
+        return tuple(names)
     if len(lists) == 1:
         return (lists[0],)
     if lists or not numbers:
-        told = f"several columns of lists ({', '.join(lists)})" if lists else "no column of numbers"
-        raise InputError(f"{source} has {told}. Say by columns= which to take.")
+        problem = f"several columns of lists ({', '.join(lists)})" if lists else "no column of numbers"
+        raise InputError(f"{source} has {problem}. Say by columns= which to take.")
     return tuple(numbers)
 
 

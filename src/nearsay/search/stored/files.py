@@ -22,7 +22,7 @@ HEADER_BYTES = 4096
 
 
 @dataclass(frozen=True)
-class FoundFile:
+class FileHeader:
     """What the header of a file says.
 
     Attributes
@@ -64,7 +64,7 @@ def file_kind(path: str) -> str | None:
     return next((kind for kind in (NPY, PARQUET) if path.endswith(kind)), None)
 
 
-def look_at(path: str, columns: Sequence[str] | None) -> FoundFile:
+def read_header(path: str, columns: Sequence[str] | None) -> FileHeader:
     """Read the header of a file."""
     try:
         stamp_of(path)
@@ -83,11 +83,11 @@ def open_part(part: Part, n_rows: int) -> np.ndarray:
     if part.columns is not None:
         return _read_groups(part, n_rows)
     path = part.file
-    found, offset = _npy_header(path)
-    if (found.n_columns, found.dtype) != (part.n_columns, part.dtype) or part.skipped + n_rows > found.n_rows:
+    header, offset = _npy_header(path)
+    if (header.n_columns, header.dtype) != (part.n_columns, part.dtype) or part.skipped + n_rows > header.n_rows:
         raise StorageError(
-            f"{path} has {found.n_rows} × {found.n_columns} numbers of {found.dtype}, but {part.n_columns} columns of"
-            f" {part.dtype} are expected. Open the rows anew."
+            f"{path} has {header.n_rows} × {header.n_columns} numbers of {header.dtype}, but {part.n_columns} columns"
+            f" of {part.dtype} are expected. Open the rows anew."
         )
     width, shape = part.n_columns * np.dtype(part.dtype).itemsize, (n_rows, part.n_columns)
     start = offset + part.skipped * width
@@ -96,7 +96,7 @@ def open_part(part: Part, n_rows: int) -> np.ndarray:
     return np.memmap(path, part.dtype, "r", start, shape)
 
 
-def _npy_header(path: str) -> tuple[FoundFile, int]:
+def _npy_header(path: str) -> tuple[FileHeader, int]:
     """What the header says, and where the rows start."""
     try:
         with io.BytesIO(read_bytes(path, 0, HEADER_BYTES)) if is_url(path) else open_file(path) as file:
@@ -108,9 +108,9 @@ def _npy_header(path: str) -> tuple[FoundFile, int]:
     except (ValueError, OSError) as error:
         raise InputError(f"{path} is not an {NPY} file that can be read ({error}).") from error
     if len(shape) != 2 or by_column or dtype.kind not in "fiub":
-        told = f"{len(shape)} dimensions" if len(shape) != 2 else f"{dtype} {'by columns' if by_column else ''}"
-        raise InputError(f"{path} must hold rows × columns of numbers, row by row; got {told.strip()}.")
-    return FoundFile(path, shape[0], shape[1], dtype.str), offset
+        got = f"{len(shape)} dimensions" if len(shape) != 2 else f"{dtype} {'by columns' if by_column else ''}"
+        raise InputError(f"{path} must hold rows × columns of numbers, row by row; got {got.strip()}.")
+    return FileHeader(path, shape[0], shape[1], dtype.str), offset
 
 
 def _parquet_file(path: str) -> Any:
@@ -118,7 +118,7 @@ def _parquet_file(path: str) -> Any:
     return parquet.ParquetFile(open_file(path) if is_url(path) else path)
 
 
-def _parquet_header(path: str, columns: Sequence[str] | None) -> FoundFile:
+def _parquet_header(path: str, columns: Sequence[str] | None) -> FileHeader:
     try:
         file = _parquet_file(path)
     except Exception as error:  # pyarrow raises many kinds
@@ -130,7 +130,7 @@ def _parquet_header(path: str, columns: Sequence[str] | None) -> FoundFile:
         width = None
         if sum(groups):
             width = arrow_rows.width_of(path, schema, chosen, lambda: _first_row(file, chosen[0]))
-    return FoundFile(path, sum(groups), width, arrow_rows.common_type(schema, chosen), groups, chosen)
+    return FileHeader(path, sum(groups), width, arrow_rows.common_type(schema, chosen), groups, chosen)
 
 
 def _first_row(file: Any, column: str) -> Any:

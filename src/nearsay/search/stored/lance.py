@@ -23,7 +23,7 @@ LANCE = ".lance"
 
 
 @dataclass(frozen=True)
-class FoundFragment:
+class LanceFragment:
     """A fragment of a Lance data set, as its manifest says."""
 
     path: str
@@ -42,7 +42,7 @@ def is_lance(where: Any) -> bool:
     return type(where).__module__.split(".")[0] == "lance" and hasattr(where, "get_fragments")
 
 
-def look_at_lance(where: Any, columns: Sequence[str] | None) -> list[FoundFragment]:
+def lance_fragments(where: Any, columns: Sequence[str] | None) -> list[LanceFragment]:
     """The fragments of a data set at its newest version, or of one that was opened at some version."""
     path = full_path(where if isinstance(where, str | os.PathLike) else where.uri)
     try:
@@ -58,7 +58,7 @@ def look_at_lance(where: Any, columns: Sequence[str] | None) -> list[FoundFragme
         raise InputError(f"{path} has no rows at version {data.version}.")
     width = arrow_rows.width_of(path, schema, chosen, lambda: filled[0][0].to_table(columns=list(chosen), limit=1))
     return [
-        FoundFragment(path, data.version, fragment.fragment_id, n_rows, width, dtype, chosen)
+        LanceFragment(path, data.version, fragment.fragment_id, n_rows, width, dtype, chosen)
         for fragment, n_rows in filled
     ]
 
@@ -101,15 +101,15 @@ def fragment_digest(path: str, version: int, number: int) -> tuple[int, str]:
 
 def _fragment(path: str, version: int, number: int) -> Any:
     try:
-        found = _at_version(path, version).get_fragment(number)
+        fragment = _at_version(path, version).get_fragment(number)
     except (ValueError, OSError) as error:
         raise StorageError(
             f"Version {version} of {path} is not to be had on {machine()} ({_first_line(error)}): the copy here is"
             " older, or old versions were cleaned up. Copy the data set again, or open the rows anew."
         ) from error
-    if found is None:
+    if fragment is None:
         raise StorageError(f"Version {version} of {path} has no fragment {number} on {machine()}. Open the rows anew.")
-    return found
+    return fragment
 
 
 def _newest(path: str) -> Any:

@@ -50,7 +50,7 @@ def full_path(path: str | os.PathLike[str]) -> str:
     return os.fspath(path) if is_url(path) else os.path.abspath(path)
 
 
-def beside(path: str, name: str) -> str:
+def relative_to(path: str, name: str) -> str:
     """The place that ``name`` is, as seen from the folder of a file.
 
     >>> beside("s3://bucket/all/snapshot.json", "../rows/0.npy")
@@ -66,10 +66,10 @@ def stamp_of(path: str) -> Stamp:
     """Look a file up; FileNotFoundError where there is none."""
     if is_url(path):
         system, inner = _system(path)
-        told = system.info(inner)
-        if told["type"] == "directory":
+        info = system.info(inner)
+        if info["type"] == "directory":
             raise FileNotFoundError(path)
-        return Stamp(int(told["size"]), str(system.ukey(inner)))
+        return Stamp(int(info["size"]), str(system.ukey(inner)))
     status = os.stat(path)
     return Stamp(status.st_size, status.st_mtime_ns, (status.st_ctime_ns, status.st_ino))
 

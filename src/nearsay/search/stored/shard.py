@@ -69,9 +69,9 @@ class Shard:
 
     def known_by(self) -> list[Any]:
         """All that tells its rows from others, wherever and however they are kept; they are read for it, once."""
-        content = [self.sha256, self.skipped] if self.sha256 else [self.checksum_now()]
-        told = [self.first, self.n_rows, self.n_columns, self.dtype, content, list(self.left_out)]
-        return told if self.mapped is None else [*told, self.mapped.known_by]
+        content = [self.sha256, self.skipped] if self.sha256 else [self.rows_checksum()]
+        identity = [self.first, self.n_rows, self.n_columns, self.dtype, content, list(self.left_out)]
+        return identity if self.mapped is None else [*identity, self.mapped.known_by]
 
     def opened(self, places: Any = None) -> np.ndarray:
         """The rows, or those at some places: a read-only memory map, or what was read, or mapped.
@@ -86,7 +86,7 @@ class Shard:
             rows = rows[places]
         return rows if self.mapped is None else self.mapped(rows)
 
-    def checksum_now(self) -> str:
+    def rows_checksum(self) -> str:
         """SHA-256 of the rows as they are, which a process computes once as long as the file stays the same."""
         return _checksum_of_rows(self, self._looked_up()[0])
 

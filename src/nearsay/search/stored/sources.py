@@ -11,9 +11,9 @@ import numpy as np
 
 from nearsay.core.arrays import rows_within
 from nearsay.errors import InputError, StorageError
-from nearsay.search.stored.files import NPY, PARQUET, FoundFile, file_kind, look_at
-from nearsay.search.stored.lance import LANCE, look_at_lance
-from nearsay.search.stored.places import beside, files_within, full_path, is_folder, is_url, open_file, stamp_of
+from nearsay.search.stored.files import NPY, PARQUET, FileHeader, file_kind, read_header
+from nearsay.search.stored.lance import LANCE, lance_fragments
+from nearsay.search.stored.places import files_within, full_path, is_folder, is_url, open_file, relative_to, stamp_of
 from nearsay.search.stored.shard import Shard, looked_up, written_on
 
 SNAPSHOT, SNAPSHOT_FORMAT = "nearsay snapshot", 1
@@ -21,10 +21,10 @@ SNAPSHOT, SNAPSHOT_FORMAT = "nearsay snapshot", 1
 
 def shards_of_files(where: Any, columns: Sequence[str] | None, shard_bytes: int) -> list[Shard]:
     """The shards of a folder of files, or of those that were named, in order."""
-    found: list[FoundFile] = []
+    found: list[FileHeader] = []
     for path in _files(where):
         # What was chosen in the first file is looked for in the others: columns of other names are other columns.
-        found.append(look_at(path, found[0].columns if found and file_kind(path) == PARQUET else columns))
+        found.append(read_header(path, found[0].columns if found and file_kind(path) == PARQUET else columns))
     name = full_path(where) if isinstance(where, str | os.PathLike) else f"{len(found)} files"
     filled = [each for each in found if each.n_rows]
     if not filled:
@@ -39,7 +39,7 @@ def shards_of_files(where: Any, columns: Sequence[str] | None, shard_bytes: int)
 def shards_of_lance(where: Any, columns: Sequence[str] | None, shard_bytes: int) -> list[Shard]:
     """The shards of a Lance data set, fragment by fragment."""
     shards: list[Shard] = []
-    for found in look_at_lance(where, columns):
+    for found in lance_fragments(where, columns):
         fragment = (found.version, found.number)
         stamp, digest = looked_up(found.path, fragment)
         version = f"version {found.version} of {os.path.basename(found.path)}"
@@ -56,39 +56,39 @@ def shards_of_lance(where: Any, columns: Sequence[str] | None, shard_bytes: int)
 
 def shards_of_snapshot(path: str, shard_bytes: int) -> tuple[list[Shard], np.ndarray]:
     """The rows of a collection at one version, as its snapshot says where they are, and which of them are forgotten."""
-    said = _snapshot(path)
-    version = f"the snapshot {os.path.basename(path)} after event {said['event']}"
+    snapshot = _snapshot(path)
+    version = f"the snapshot {os.path.basename(path)} after event {snapshot['event']}"
     shards: list[Shard] = []
-    for each in said["shards"]:
+    for each in snapshot["shards"]:
         if os.path.isabs(each["file"]) or is_url(each["file"]):
             raise InputError(
                 f"The snapshot {path} names the shard {each['file']!r}, which is no relative path from where it lies."
             )
-        file = beside(path, each["file"])
+        file = relative_to(path, each["file"])
         try:
             stamp_of(file)
         except FileNotFoundError:
             raise StorageError(
                 f"The shard {file} is missing, but {version} needs it. Copy the shards again, or read another snapshot."
             ) from None
-        found = look_at(file, None)
-        if (found.n_rows, found.n_columns) != (each["n_rows"], said["n_columns"]):
+        found = read_header(file, None)
+        if (found.n_rows, found.n_columns) != (each["n_rows"], snapshot["n_columns"]):
             raise StorageError(
                 f"The shard {file} has {found.n_rows} × {found.n_columns} numbers, but {each['n_rows']} ×"
-                f" {said['n_columns']} in {version}. Copy the shards again."
+                f" {snapshot['n_columns']} in {version}. Copy the shards again."
             )
         shards += _cut(found, found.dtype, each["first"], shard_bytes, sha256=each["sha256"], version=version)
     if not shards:
         raise InputError(f"The snapshot {path} has no rows.")
-    return shards, np.array(said["forgotten"], int)
+    return shards, np.array(snapshot["forgotten"], int)
 
 
 def _snapshot(path: str) -> dict[str, Any]:
     """What a snapshot says."""
     try:
         with open_file(path) as file:
-            said: dict[str, Any] = json.loads(file.read().decode("utf-8"))
-        known, newer = said["kind"] == SNAPSHOT, said["format"] > SNAPSHOT_FORMAT
+            snapshot: dict[str, Any] = json.loads(file.read().decode("utf-8"))
+        known, newer = snapshot["kind"] == SNAPSHOT, snapshot["format"] > SNAPSHOT_FORMAT
     except FileNotFoundError:
         raise InputError(f"There is no snapshot {path}. LiveCollection.snapshot writes one.") from None
     except (ValueError, KeyError, TypeError) as error:
@@ -98,7 +98,7 @@ def _snapshot(path: str) -> dict[str, Any]:
             f"{path} is {'a snapshot of a newer format' if known else 'not a snapshot of a collection'};"
             f" this version of nearsay reads snapshots up to format {SNAPSHOT_FORMAT}."
         )
-    return said
+    return snapshot
 
 
 def _files(where: Any) -> list[str]:
@@ -122,7 +122,7 @@ def _files(where: Any) -> list[str]:
     return files
 
 
-def _common_type(found: Sequence[FoundFile]) -> str:
+def _common_type(found: Sequence[FileHeader]) -> str:
     """The type of all rows: that of every ``.npy``, which is mapped; one that holds the numbers of all tables."""
     first = found[0]
     for each in found:
@@ -134,7 +134,7 @@ def _common_type(found: Sequence[FoundFile]) -> str:
     return np.result_type(*(np.dtype(each.dtype) for each in found)).str if first.columns else first.dtype
 
 
-def _cut(found: FoundFile, dtype: str, first: int, shard_bytes: int, **known: Any) -> Iterator[Shard]:
+def _cut(found: FileHeader, dtype: str, first: int, shard_bytes: int, **known: Any) -> Iterator[Shard]:
     """The shards of one file, whose rows are numbered from ``first``."""
     stamp, digest = looked_up(found.path, None)
     assert found.n_columns is not None

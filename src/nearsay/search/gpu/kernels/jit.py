@@ -1,4 +1,4 @@
-"""Triton where there is one: kernels can be read, and their modules imported, without it."""
+"""Import of Triton that may fail: kernel modules can be imported without it."""
 
 from __future__ import annotations
 
@@ -7,12 +7,12 @@ from typing import Any
 try:
     import triton
     import triton.language as tl
-except ImportError:  # no kernel is launched without it
+except ImportError:  # no kernel is launched then
     triton = tl = None
 
 __all__ = ["jit", "tl"]
 
 
 def jit(function: Any) -> Any:
-    """The kernel that a function stands for; the function itself where there is no Triton."""
+    """``triton.jit``, or the function itself without Triton."""
     return function if triton is None else triton.jit(function)

@@ -1,6 +1,6 @@
-"""A Triton kernel for the log-linear pool on CUDA: ``pooled_on_gpu.py`` says what it gives, step by step.
+"""A Triton kernel for the log-linear pool; ``pooled_on_gpu.py`` specifies what it computes.
 
-pool_of_line    a program makes the probabilities of one query, all classes at once
+pool_of_line    a program computes the probabilities of one query, all classes at once
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ def pool_of_line(  # type: ignore[no-untyped-def]
     NEAR: tl.constexpr,
     LANES: tl.constexpr,
 ):
-    """``constants``: what is added to distances, the sum of weights, what gaps weigh, and the share spread evenly."""
+    """``constants``: the floor added to distances, the sum of weights, the weighted gaps, the share spread evenly."""
     query = tl.program_id(0).to(tl.int64)
     floor = tl.load(constants)
     weight_of_all = tl.load(constants + 1)
@@ -37,16 +37,16 @@ def pool_of_line(  # type: ignore[no-untyped-def]
     listed = distance < float("inf")
     scores = -(tl.log(distance + floor) * weight_of_all + gaps)
     place = tl.arange(0, NEAR)
-    there = place < n_near
-    number = tl.load(near + query * n_near + place, mask=there, other=-1)
-    told = tl.zeros((NEAR,), tl.float64)
+    is_near_class = place < n_near
+    number = tl.load(near + query * n_near + place, mask=is_near_class, other=-1)
+    pooled = tl.zeros((NEAR,), tl.float64)
     for which in range(n_weights):
         column = tl.load(columns + which)
-        mean = tl.load(means + (query * n_near + place) * n_means + column, mask=there, other=1.0)
-        told -= tl.load(weights + which) * tl.log(mean + floor)
+        mean = tl.load(means + (query * n_near + place) * n_means + column, mask=is_near_class, other=1.0)
+        pooled -= tl.load(weights + which) * tl.log(mean + floor)
     same = lane[:, None] == number[None, :]
     is_near = tl.max(same.to(tl.int32), axis=1) > 0
-    scores = tl.where(is_near, tl.sum(tl.where(same, told[None, :], 0.0), axis=1), scores)
+    scores = tl.where(is_near, tl.sum(tl.where(same, pooled[None, :], 0.0), axis=1), scores)
     scores = tl.where(listed, scores, 0.0)
     n_listed = tl.sum(listed.to(tl.int32), axis=0)
     mean_score = tl.sum(scores, axis=0) / tl.maximum(n_listed, 1).to(tl.float64)

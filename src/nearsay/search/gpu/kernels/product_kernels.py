@@ -1,8 +1,8 @@
-"""Triton kernels of a search on CUDA that round and multiply: ``steps.py`` says what each step gives.
+"""Triton kernels that round queries and multiply them with rows; ``steps.py`` specifies each step.
 
-prepared        a program rounds one query, and adds up its bound
-group_minima    a program multiplies one tile of queries with many tiles of rows, or one of rows with many of queries,
-                and writes one number per group, or the two lowest, each with its place in the group (``TWO``)
+prepared        a program rounds one query to float16, and computes its error bound
+group_minima    a program multiplies one tile of rows with many tiles of queries, and writes the lowest score of each
+                group, or the two lowest with their places in the group (``TWO``)
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ def forms_of_queries(  # type: ignore[no-untyped-def]
     width,
     COLUMNS: tl.constexpr,
 ):
-    """What ``RowSpace.queries`` does, for one query; ``constants`` are its numbers in float64."""
+    """``RowSpace.queries`` for one query; ``constants`` are the coefficients of its bound, in float64."""
     query = tl.program_id(0).to(tl.int64)
     column = tl.arange(0, COLUMNS)
     inside = column < n_columns
@@ -42,7 +42,7 @@ def forms_of_queries(  # type: ignore[no-untyped-def]
     z = (q - tl.load(center + column, mask=inside, other=0.0)) * scale
     length = tl.sqrt(tl.sum(z * z, axis=0)) * rounded_up
     near = length <= farthest
-    # A power of two that brings the length to between 128 and 256, from the digits of its exponent.
+    # A power of two that brings the length to between 128 and 256, from the bits of its exponent.
     power = 7 - (((length.to(tl.int64, bitcast=True) >> 52) & 0x7FF) - 1023)
     power = tl.minimum(tl.maximum(power, -60), 24)
     to_half = ((power + 1023) << 52).to(tl.float64, bitcast=True)
@@ -63,21 +63,21 @@ def forms_of_queries(  # type: ignore[no-untyped-def]
 
 @jit
 def lowest_of_groups(scores, LINES: tl.constexpr, ROWS: tl.constexpr, SIZE: tl.constexpr):  # type: ignore[no-untyped-def]
-    """The lowest of (lines, rows) in each group: pairs of rows, every fourth pair, stay within a thread."""
+    """The lowest of (lines, rows) in each group: its rows, every fourth pair, lie in one thread."""
     parts = tl.reshape(scores, (LINES, ROWS // (4 * SIZE), SIZE // 2, 4, 2))
     return tl.reshape(tl.min(tl.min(parts, axis=4), axis=2), (LINES, ROWS // SIZE))
 
 
 @jit
 def both_lowest(low, following, other_low, other_following):  # type: ignore[no-untyped-def]
-    """The two lowest of two times two, each in order."""
+    """The two lowest of two sorted pairs."""
     following = tl.minimum(tl.maximum(low, other_low), tl.minimum(following, other_following))
     return tl.minimum(low, other_low), following
 
 
 @jit
 def two_lowest_of_groups(scores, factors, nothing, LINES: tl.constexpr, ROWS: tl.constexpr, SIZE: tl.constexpr):  # type: ignore[no-untyped-def]
-    """The two lowest of each group, their places in it as their last digits; +inf above ``nothing``, times factors."""
+    """The two lowest keys of each group (score, last bits: place in the group); +inf above ``nothing`` · factors."""
     row = tl.arange(0, ROWS)
     place = row // 8 % (SIZE // 2) * 2 + row % 2
     keys = (scores.to(tl.int32, bitcast=True) & -SIZE) | place[None, :]
@@ -102,7 +102,7 @@ def write_lowest(  # type: ignore[no-untyped-def]
     ROWS: tl.constexpr,
     SIZE: tl.constexpr,
 ):
-    """``to_second`` is how far behind the lowest scores the second ones are written."""
+    """``to_second`` is the offset from the lowest scores to the second lowest."""
     if TWO:
         low, following = two_lowest_of_groups(scores, factors, nothing, LINES, ROWS, SIZE)
         tl.store(out, low)
@@ -119,7 +119,6 @@ def minima_of_short_rows(  # type: ignore[no-untyped-def]
     factors,
     minima,
     n_query_tiles,
-    n_tiles,
     tiles_a_program,
     n_groups,
     to_second,
@@ -132,58 +131,10 @@ def minima_of_short_rows(  # type: ignore[no-untyped-def]
     STAGES: tl.constexpr,
     COPIED: tl.constexpr,
 ):
-    """Queries stay, rows pass: for rows so short that a tile of queries fits beside several tiles of rows.
+    """Rows of up to 128 columns: a tile of rows stays in registers while queries, few enough for the cache, pass.
 
-    ``COPIED``: ``rows`` is a descriptor, and the card's copy engine brings each tile; otherwise threads load it.
+    ``COPIED``: ``queries`` is a descriptor, and the copy engine loads each tile; otherwise threads load it.
     """
-    program = tl.program_id(0)
-    part = program // n_query_tiles
-    line = (program % n_query_tiles) * LINES + tl.arange(0, LINES)
-    column = tl.arange(0, COLUMNS)
-    several = tl.load(queries + line[:, None] * COLUMNS + column[None, :])
-    # Subtracted with its sign turned: a sum would be begun with it, on tensor cores, which cut off digits of it.
-    minus_factor = -tl.load(factors + line)
-    start = part * tiles_a_program
-    stop = tl.minimum(start + tiles_a_program, n_tiles)
-    within = tl.arange(0, ROWS)
-    group = tl.arange(0, ROWS // SIZE)
-    if not COPIED:
-        to_row = rows + start.to(tl.int64) * (ROWS * COLUMNS) + within[None, :] * COLUMNS + column[:, None]
-    to_norm = half_norms + start * ROWS + within
-    out = minima + line[:, None].to(tl.int64) * n_groups + start * (ROWS // SIZE) + group[None, :]
-    for tile in tl.range(start, stop, num_stages=STAGES):
-        if COPIED:
-            products = tl.dot(several, tl.trans(rows.load([tile * ROWS, 0])))
-        else:
-            products = tl.dot(several, tl.load(to_row))
-            to_row += ROWS * COLUMNS
-        scores = products - tl.load(to_norm)[None, :] * minus_factor[:, None]
-        write_lowest(scores, -minus_factor, out, to_second, nothing, TWO, LINES, ROWS, SIZE)
-        to_norm += ROWS
-        out += ROWS // SIZE
-
-
-@jit
-def minima_while_rows_stay(  # type: ignore[no-untyped-def]
-    queries,
-    rows,
-    half_norms,
-    factors,
-    minima,
-    n_query_tiles,
-    tiles_a_program,
-    n_groups,
-    to_second,
-    nothing,
-    TWO: tl.constexpr,
-    COLUMNS: tl.constexpr,
-    LINES: tl.constexpr,
-    ROWS: tl.constexpr,
-    SIZE: tl.constexpr,
-    STAGES: tl.constexpr,
-    COPIED: tl.constexpr,
-):
-    """Rows stay, queries pass: every row is read from memory once, and queries are few enough for the cache."""
     parts = (n_query_tiles + tiles_a_program - 1) // tiles_a_program
     tile = tl.program_id(0) // parts
     start = (tl.program_id(0) % parts) * tiles_a_program
@@ -204,7 +155,7 @@ def minima_while_rows_stay(  # type: ignore[no-untyped-def]
         else:
             products = tl.dot(tl.load(to_query), x)
             to_query += LINES * COLUMNS
-        # Subtracted with its sign turned, as above.
+        # Subtract the negative: tensor cores would start the sum with an added term, and truncate its digits.
         minus_factor = -tl.load(to_factor)
         scores = products - norms[None, :] * minus_factor[:, None]
         write_lowest(scores, -minus_factor, out, to_second, nothing, TWO, LINES, ROWS, SIZE)
@@ -232,7 +183,7 @@ def minima_of_long_rows(  # type: ignore[no-untyped-def]
     STAGES: tl.constexpr,
     COPIED: tl.constexpr,
 ):
-    """One tile of queries times one of rows, some columns at a time. Programs beside each other share the rows."""
+    """One tile of queries times one of rows, some columns at a time. Neighboring programs share the rows."""
     program = tl.program_id(0)
     tile = program // n_query_tiles
     line = (program % n_query_tiles) * LINES + tl.arange(0, LINES)
@@ -250,7 +201,7 @@ def minima_of_long_rows(  # type: ignore[no-untyped-def]
             products = tl.dot(tl.load(to_query), tl.load(to_row), products)
             to_query += STEP
             to_row += STEP
-    minus_factor = -tl.load(factors + line)  # as above
+    minus_factor = -tl.load(factors + line)  # see minima_of_short_rows
     norms = tl.load(half_norms + tile * ROWS + within)
     scores = products - norms[None, :] * minus_factor[:, None]
     group = tile * (ROWS // SIZE) + tl.arange(0, ROWS // SIZE)

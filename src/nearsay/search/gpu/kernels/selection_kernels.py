@@ -1,9 +1,9 @@
-"""Triton kernels of a search on CUDA that select and measure: ``steps.py`` says what each step gives.
+"""Triton kernels that select and measure candidates; ``steps.py`` specifies each step.
 
-    list_groups     a program reads the minima of one query: the k-th lowest of them, and those below it
-    look            a program goes over the listed groups of one query, 64 rows at a time
+    list_groups     a program reads the minima of one query: their k-th lowest, and the groups below it
+    list_rows       a program reads the listed groups of one query, 64 rows at a time
     measure         a program adds up the squares of one query's candidates, column by column, without fused operations
-    order           each candidate's place is the number of candidates that come before it
+    order           the rank of a candidate is the number of candidates before it
 
 Sums over columns in float64 round as the compiled loops of the CPU do: one multiplication, one addition.
 """
@@ -15,9 +15,9 @@ from nearsay.search.gpu.kernels.jit import jit, tl
 
 @jit
 def kth_lowest(values, k, TIMES: tl.constexpr):  # type: ignore[no-untyped-def]
-    """A number that k are no larger than, by halving: hardly more than the k-th lowest, or +inf without so many.
+    """A bound that k values do not exceed, by bisection: hardly above the k-th lowest; +inf if there are fewer.
 
-    As whole numbers, floats of one sign are in order, and the others are turned round. Halved ``TIMES`` times at most.
+    The bits of floats, as integers, are in order once those of negative numbers are flipped. At most ``TIMES`` steps.
     """
     bits = values.to(tl.int32, bitcast=True)
     keys = tl.where(bits < 0, bits ^ 0x7FFFFFFF, bits)
@@ -39,15 +39,27 @@ def kth_lowest(values, k, TIMES: tl.constexpr):  # type: ignore[no-untyped-def]
 
 @jit
 def n_written(count, room):  # type: ignore[no-untyped-def]
-    """How many places of a list may be read: none of a list with more entries than room, which was not filled."""
+    """How many entries of a list may be read: none if it overflowed, as then it was not filled."""
     return tl.where(count > room, 0, count)
 
 
 @jit
-def four_columns(to_rows, there, first, n_columns, LANES: tl.constexpr):  # type: ignore[no-untyped-def]
-    """Four numbers of each row, in float64; a thread reads all four at once. 0 past the last column."""
+def slack_of(alpha, beta, eta, gamma, error, length):  # type: ignore[no-untyped-def]
+    """E of ``bounds.py``: how far a score may be off."""
+    return alpha * error + (beta + eta * length) * length + gamma
+
+
+@jit
+def place_of(group, within, SIZE: tl.constexpr):  # type: ignore[no-untyped-def]
+    """``rows.place_of``: where the rows of a group lie."""
+    return group // 4 * (4 * SIZE) + within // 2 * 8 + group % 4 * 2 + within % 2
+
+
+@jit
+def four_columns(to_rows, is_row, first, n_columns, LANES: tl.constexpr):  # type: ignore[no-untyped-def]
+    """Four numbers of each row, in float64, read by one thread at once; 0 past the last column."""
     column = first + tl.arange(0, 4)
-    both = there[:, None] & (column < n_columns)[None, :]
+    both = is_row[:, None] & (column < n_columns)[None, :]
     x = tl.load(to_rows[:, None] + column[None, :], mask=both, other=0)
     even, odd = tl.split(tl.reshape(x, (LANES, 2, 2)))
     a, c = tl.split(even)
@@ -75,7 +87,7 @@ def groups_below(  # type: ignore[no-untyped-def]
     TOGETHER: tl.constexpr,
     STAGES: tl.constexpr,
 ):
-    """Every ``TOGETHER``-th group shares a lane. Only lanes that hold one below the threshold are looked at again."""
+    """Every ``TOGETHER``-th group shares a lane; only lanes with a group below the threshold are read again."""
     query = tl.program_id(0).to(tl.int64)
     alpha = tl.load(alphas + query)
     beta = tl.load(betas + query)
@@ -91,7 +103,7 @@ def groups_below(  # type: ignore[no-untyped-def]
         lowest = tl.load(line + group, mask=inside, other=float("inf"))
         error = tl.load(group_errors + group, mask=inside, other=0.0)
         length = tl.load(group_lengths + group, mask=inside, other=0.0)
-        slack = alpha * error + (beta + eta * length) * length + gamma
+        slack = slack_of(alpha, beta, eta, gamma, error, length)
         highest = tl.minimum(highest, lowest + slack)
         nearest = tl.minimum(nearest, lowest - slack)
     threshold = kth_lowest(highest, k, 32)
@@ -105,7 +117,7 @@ def groups_below(  # type: ignore[no-untyped-def]
         lowest = tl.load(line + group, mask=inside, other=float("inf"))
         error = tl.load(group_errors + group, mask=inside, other=0.0)
         length = tl.load(group_lengths + group, mask=inside, other=0.0)
-        slack = alpha * error + (beta + eta * length) * length + gamma
+        slack = slack_of(alpha, beta, eta, gamma, error, length)
         near = (lowest - slack <= threshold) & (lowest < float("inf"))
         place = tl.atomic_add(to_count, 1, mask=near, sem="relaxed")
         tl.store(listed + query * room + place, group, mask=near & (place < room))
@@ -135,10 +147,10 @@ def rows_below(  # type: ignore[no-untyped-def]
     SIZE: tl.constexpr,
     LANES: tl.constexpr,
 ):
-    """Rows are kept in any order: ``places_of_kept`` puts them in theirs."""
+    """Keeps rows in any order: ``places_of_kept`` sorts them."""
     query = tl.program_id(0).to(tl.int64)
     count = tl.load(counts + query)
-    there = n_written(count, room)
+    n_listed = n_written(count, room)
     factor = tl.load(factors + query)
     alpha = tl.load(alphas + query)
     beta = tl.load(betas + query)
@@ -146,15 +158,14 @@ def rows_below(  # type: ignore[no-untyped-def]
     threshold = tl.load(thresholds + query)
     eta = eta_of_factor * factor
     lane = tl.arange(0, LANES)
-    place_in_group = lane % SIZE
     column = tl.arange(0, STEP)
     to_query = queries + query * n_columns + column
     to_count = kept_counts + query + tl.zeros((LANES,), tl.int32)
-    for start in range(0, there, LANES // SIZE):
+    for start in range(0, n_listed, LANES // SIZE):
         entry = start + lane // SIZE
-        inside = entry < there
+        inside = entry < n_listed
         group = tl.load(listed + query * room + entry, mask=inside, other=0)
-        row = (group // 4) * (4 * SIZE) + 8 * (place_in_group // 2) + 2 * (group % 4) + place_in_group % 2
+        row = place_of(group, lane % SIZE, SIZE)
         to_row = rows + row[:, None].to(tl.int64) * n_columns + column[None, :]
         products = tl.zeros((LANES,), tl.float32)
         for first in range(0, n_columns, STEP):
@@ -164,7 +175,7 @@ def rows_below(  # type: ignore[no-untyped-def]
         scores = tl.load(half_norms + row, mask=inside, other=float("inf")) * factor + products
         error = tl.load(errors + row, mask=inside, other=0.0)
         length = tl.load(lengths + row, mask=inside, other=0.0)
-        slack = alpha * error + (beta + eta * length) * length + gamma
+        slack = slack_of(alpha, beta, eta, gamma, error, length)
         near = (scores - slack <= threshold) & (scores < float("inf")) & inside
         place = tl.atomic_add(to_count, 1, mask=near, sem="relaxed")
         tl.store(kept + query * width + place, row, mask=near & (place < width))
@@ -174,7 +185,7 @@ def rows_below(  # type: ignore[no-untyped-def]
 
 @jit
 def one_more(total, square, query_square, q, x, COSINE: tl.constexpr):  # type: ignore[no-untyped-def]
-    """The sums with one more column. Past the last, both numbers are 0, and adding 0 changes nothing."""
+    """Add one column to the sums; past the last one both numbers are 0, which changes nothing."""
     if COSINE:
         total += q * x
         square += x * x
@@ -199,7 +210,7 @@ def squares_of_kept(  # type: ignore[no-untyped-def]
     COSINE: tl.constexpr,
     LANES: tl.constexpr,
 ):
-    """Launched with fused operations off: a sum must be rounded after each multiplication and each addition."""
+    """Launched without fused operations: sums are rounded after each multiplication and each addition."""
     query = tl.program_id(0)
     count = n_written(tl.load(counts + query), width)
     start = tl.program_id(1) * LANES
@@ -242,7 +253,7 @@ def mapped_squares_of_kept(  # type: ignore[no-untyped-def]
     n_columns,
     LANES: tl.constexpr,
 ):
-    """|L(q − x)|², component by component. Launched with fused operations off, as above."""
+    """|L(q − x)|², component by component. Launched without fused operations, as above."""
     query = tl.program_id(0)
     count = n_written(tl.load(counts + query), width)
     start = tl.program_id(1) * LANES

@@ -63,7 +63,7 @@ def _compare_tile(
         fuse = _known(builder, "fma", [FLOATS] * 3)
         lower = _known(builder, "minnum", [FLOATS] * 2)
         limits = [tile.of_query(2, i, a, FLOATS) for a in range(READ_AT_ONCE)]
-        scores, found = [], None
+        scores, any_line = [], None
         for a in range(READ_AT_ONCE):
             turned = builder.fneg(tile.of_query(1, i, a, FLOATS))
             line = [
@@ -75,10 +75,10 @@ def _compare_tile(
             for score in line[1:]:
                 lowest = builder.call(lower, [lowest, score], fastmath=("nnan", "nsz"))
             any_of_line = builder.fcmp_ordered("<", lowest, limits[a])
-            found = any_of_line if found is None else builder.or_(found, any_of_line)
+            any_line = any_of_line if any_line is None else builder.or_(any_line, any_of_line)
         bits = ir.IntType(SERVES.lanes)
-        any_found = builder.icmp_unsigned("!=", builder.bitcast(found, bits), ir.Constant(bits, 0))
-        with builder.if_then(any_found, likely=False):
+        any_below = builder.icmp_unsigned("!=", builder.bitcast(any_line, bits), ir.Constant(bits, 0))
+        with builder.if_then(any_below, likely=False):
             for a in range(READ_AT_ONCE):
                 bits_of_line = builder.gep(tile.data(10), [ir.Constant(LONG, a)])
                 mask = ir.Constant(LONG, 0)
@@ -89,7 +89,7 @@ def _compare_tile(
                     some = builder.shl(builder.zext(some, LONG), ir.Constant(LONG, b * SERVES.lanes))
                     mask = builder.or_(mask, some)
                 builder.store(mask, bits_of_line)
-        return any_found
+        return any_below
 
     number = types.int64
     arguments = (

@@ -59,13 +59,13 @@ def set_up_tiles(typing: Any) -> tuple[Any, Callable[..., Any]]:
 
     def generate(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:
         if SERVES:
-            said = [0] * 64
-            said[0] = 1  # the one way there is to lay registers out
-            said[16 : 16 + 2 * N_REGISTERS : 2] = [LINE_BYTES] * N_REGISTERS
-            said[48 : 48 + N_REGISTERS] = [LINES] * N_REGISTERS
+            config = [0] * 64
+            config[0] = 1  # the one way there is to lay registers out
+            config[16 : 16 + 2 * N_REGISTERS : 2] = [LINE_BYTES] * N_REGISTERS
+            config[48 : 48 + N_REGISTERS] = [LINES] * N_REGISTERS
             kind = ir.ArrayType(BYTE, 64)
             place = cgutils.alloca_once(builder, kind)
-            builder.store(ir.Constant(kind, said), place)
+            builder.store(ir.Constant(kind, config), place)
             _do(builder, "ldtilecfg", builder.bitcast(place, BYTE.as_pointer()))
         return context.get_dummy_value()
 
@@ -126,9 +126,9 @@ def _multiply_block(
                     for line in range(0, LINES * LINE_BYTES, LINE_BYTES):
                         fetch_soon(builder, at(start, deep, ahead, line))
             for b in range(N_SUMS):
-                there = FIRST_ROWS + b % (N_REGISTERS - FIRST_ROWS)
-                _do(builder, "tileloadd64", there, at(rows[b], deep), ir.Constant(LONG, LINE_BYTES))
-                _do(builder, "tdpbusd", b, QUERIES, there)
+                register = FIRST_ROWS + b % (N_REGISTERS - FIRST_ROWS)
+                _do(builder, "tileloadd64", register, at(rows[b], deep), ir.Constant(LONG, LINE_BYTES))
+                _do(builder, "tdpbusd", b, QUERIES, register)
         start = at(aligned(builder, array(5).data), builder.mul(arguments[6], ir.Constant(LONG, ROWS * N_SUMS)))
         for b in range(N_SUMS):
             _do(builder, "tilestored64", b, as_bytes(at(start, ROWS * b)), ir.Constant(LONG, 4 * ROWS * N_SUMS))

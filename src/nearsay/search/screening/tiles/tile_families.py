@@ -94,8 +94,8 @@ def families_here() -> list[Family]:
 
     known = dict(binding.get_host_cpu_features())
     with suppress(OSError):  # Linux on Arm tells more than LLVM
-        told = Path("/proc/cpuinfo").read_text()
-        known["dotprod"], known["i8mm"] = " asimddp" in told, " i8mm" in told
+        cpuinfo = Path("/proc/cpuinfo").read_text()
+        known["dotprod"], known["i8mm"] = " asimddp" in cpuinfo, " i8mm" in cpuinfo
     if known.get(AMX.feature):
         known[AMX.feature] = _lent()
     return [each for each in FAMILIES if each is ANY or known.get(each.feature)]

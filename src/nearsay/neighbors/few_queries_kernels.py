@@ -1,6 +1,6 @@
-"""The neighbors of a handful of queries, from their products to their order, in one call. Imported on first use only.
+"""The neighbors of few queries, from their products to their order, in one compiled call. Imported on first use only.
 
-Each call of a compiled loop takes microseconds, and so few rows are ruled out, measured and ordered in as little time.
+Each call of a compiled loop takes microseconds, as long as it takes to search few rows.
 """
 
 from __future__ import annotations
@@ -14,10 +14,10 @@ from nearsay.search.screening.shortlist_kernels import shortlist
 
 
 @compiled
-def nearest_at_a_glance(queries, products, X, half_norms, bound, k, squared, indices, distances):  # type: ignore[no-untyped-def]
-    """Fill in the neighbors by Euclidean distance, or say no: False. ``Screen.glance`` gives what is known of the rows.
+def nearest_of_few_queries(queries, products, X, half_norms, bound, k, squared, indices, distances):  # type: ignore[no-untyped-def]
+    """Fill in the neighbors by Euclidean distance; False if scores do not decide them, or a query is not finite.
 
-    Queries that are not finite are refused, too. Distances are ``squared`` if that is not 0.
+    ``Screen.products_of_few`` gives the arguments. Distances are ``squared`` if that is not 0.
     """
     candidates, undecided = shortlist(queries, products, X, half_norms, bound, k, 2 * k + 64)
     if undecided:

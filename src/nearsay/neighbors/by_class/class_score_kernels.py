@@ -50,13 +50,13 @@ def _just_above(score):  # type: ignore[no-untyped-def]
 
 
 @njit_nonan
-def nearest_of_stretches(products, half_norms, stops, firsts, lowest, slack, found, counts):  # type: ignore[no-untyped-def]
+def nearest_of_stretches(products, half_norms, stops, firsts, lowest, slack, listed_rows, counts):  # type: ignore[no-untyped-def]
     """List the lines that can be the best of their stretch, which is groups ``firsts[s]`` to ``firsts[s + 1]``.
 
     The lowest scores of the groups go to ``lowest``. They are taken stretch by stretch, whose lines are then still at
-    hand. A query whose count reaches the last place of ``found`` had more such lines than there was room for.
+    hand. A query whose count reaches the last place of ``listed_rows`` had more such lines than there was room for.
     """
-    n_queries, last = products.shape[1], found.shape[1] - 1
+    n_queries, last = products.shape[1], listed_rows.shape[1] - 1
     thresholds = np.empty(n_queries, products.dtype)
     marks = np.zeros(-(-n_queries // 8) * 8, np.uint8)
     eights = marks.view(np.uint64)  # most marks are 0, and eight of them are looked at in one go
@@ -81,14 +81,14 @@ def nearest_of_stretches(products, half_norms, stops, firsts, lowest, slack, fou
                     threshold, count = thresholds[q], counts[q]
                     for r in range(start, stops[g]):
                         # Written in any case, and counted if it is to stay: a branch would often be guessed wrong.
-                        found[q, count] = r
+                        listed_rows[q, count] = r
                         count = min(count + (1 if threshold > half_norms[r] - products[r, q] else 0), last)
                     counts[q] = count
 
 
 @njit_nonan
 def nearest_by_finer_scores(  # type: ignore[no-untyped-def]
-    products, half_norms, stops, firsts, lowest, slacks, queries, rows, finer_half_norms, found, counts
+    products, half_norms, stops, firsts, lowest, slacks, queries, rows, finer_half_norms, listed_rows, counts
 ):
     """The same where scores are coarse, with a finer look at those lines that they cannot tell apart.
 
@@ -97,7 +97,7 @@ def nearest_by_finer_scores(  # type: ignore[no-untyped-def]
     far as the coarse slack reaches, and a finer score of at most f(b) plus the finer slack.
     ``slacks`` are the coarse one, the mean of both, and the finer one, of each query.
     """
-    n_queries, last = products.shape[1], found.shape[1] - 1
+    n_queries, last = products.shape[1], listed_rows.shape[1] - 1
     coarse, between, fine = slacks
     lows, following, thresholds, limits = np.empty((4, n_queries), products.dtype)
     groups, bests = np.empty((2, n_queries), np.int32)
@@ -117,7 +117,7 @@ def nearest_by_finer_scores(  # type: ignore[no-untyped-def]
                 score = half_norms[r] - products[r, q]
                 best = r if score == lows[q] else best
                 within += 1 if bound > score else 0
-            found[q, counts[q]] = bests[q] = best
+            listed_rows[q, counts[q]] = bests[q] = best
             counts[q] = min(counts[q] + 1, last)
             if within > 1 or bound > following[q]:
                 score = finer_half_norms[best] - _product(queries, q, rows, best)
@@ -134,17 +134,17 @@ def nearest_by_finer_scores(  # type: ignore[no-untyped-def]
                         if r == bests[q] or not thresholds[q] > half_norms[r] - products[r, q]:
                             continue
                         if limits[q] > finer_half_norms[r] - _product(queries, q, rows, r):
-                            found[q, counts[q]] = r
+                            listed_rows[q, counts[q]] = r
                             counts[q] = min(counts[q] + 1, last)
 
 
 @compiled
-def as_listed(found, counts):  # type: ignore[no-untyped-def]
+def as_listed(listed_rows, counts):  # type: ignore[no-untyped-def]
     """What was found of each query, as wide as the longest list; −1 fills up."""
-    listed = np.full((found.shape[0], max(1, counts.max())), -1)
-    for q in range(found.shape[0]):
+    listed = np.full((listed_rows.shape[0], max(1, counts.max())), -1)
+    for q in range(listed_rows.shape[0]):
         for place in range(counts[q]):
-            listed[q, place] = found[q, place]
+            listed[q, place] = listed_rows[q, place]
     return listed
 
 
@@ -158,18 +158,18 @@ def _mark_below(line, bounds, marks):  # type: ignore[no-untyped-def]
 def _lowest_and_next(line, number, lowest, numbers, following):  # type: ignore[no-untyped-def]
     """One line of scores more: the lowest of each query, the number of its line, and the second lowest."""
     for q in range(line.shape[0]):
-        score, low, there = line[q], lowest[q], numbers[q]
+        score, low, number_before = line[q], lowest[q], numbers[q]
         following[q] = min(following[q], max(low, score))
-        numbers[q] = number if low > score else there
+        numbers[q] = number if low > score else number_before
         lowest[q] = min(low, score)
 
 
 @njit_nonan
 def _any_below(line, half_norm, bounds):  # type: ignore[no-untyped-def]
-    found = False
+    listed_rows = False
     for q in range(line.shape[0]):
-        found |= bounds[q] > half_norm - line[q]
-    return found
+        listed_rows |= bounds[q] > half_norm - line[q]
+    return listed_rows
 
 
 # In these two all is read before anything is chosen, and compared by > rather than <: only then does the compiler
@@ -180,9 +180,9 @@ def _any_below(line, half_norm, bounds):  # type: ignore[no-untyped-def]
 def best_and_next(line, half_norm, place, best, places, following):  # type: ignore[no-untyped-def]
     """One line more: the best score of each query and its place, and the second best score."""
     for q in range(line.shape[0]):
-        score, lowest, there = half_norm - line[q], best[q], places[q]
+        score, lowest, number_before = half_norm - line[q], best[q], places[q]
         following[q] = min(following[q], max(lowest, score))
-        places[q] = place if lowest > score else there
+        places[q] = place if lowest > score else number_before
         best[q] = min(lowest, score)
 
 
@@ -197,9 +197,9 @@ def _score(line, half_norm, place, scores, carried):  # type: ignore[no-untyped-
 def _exchange(scores, carried, best, places):  # type: ignore[no-untyped-def]
     """Leave the lower score of each query, and its place, in ``best`` and ``places``; carry on the other."""
     for q in range(scores.shape[0]):
-        score, place, lowest, there = scores[q], carried[q], best[q], places[q]
-        carried[q] = there if lowest > score else place
-        places[q] = place if lowest > score else there
+        score, place, lowest, number_before = scores[q], carried[q], best[q], places[q]
+        carried[q] = number_before if lowest > score else place
+        places[q] = place if lowest > score else number_before
         scores[q] = max(score, lowest)
         best[q] = min(score, lowest)
 
@@ -219,16 +219,16 @@ def _best_lines(products, half_norms, start, stop, best, places, scores, carried
 
 
 @compiled
-def best_of_classes(products, half_norms, rows, labels, bounds, slack, best, places, found, counts):  # type: ignore[no-untyped-def]
-    """Add to ``found`` what can be among the m best of each class.
+def best_of_classes(products, half_norms, rows, labels, bounds, slack, best, places, listed_rows, counts):  # type: ignore[no-untyped-def]
+    """Add to ``listed_rows`` what can be among the m best of each class.
 
     ``bounds`` are the m-th best scores so far of the class of the last line
     seen, +inf where the first line here is of another. ``best`` and ``places``
     are room for m + 1 lines of each query. A query whose count reaches the last
-    place of ``found`` had more such rows than there was room for.
+    place of ``listed_rows`` had more such rows than there was room for.
     """
     n_queries, m = products.shape[1], best.shape[0] - 1
-    last = found.shape[1] - 1
+    last = listed_rows.shape[1] - 1
     scores, carried = np.empty(n_queries, products.dtype), np.empty(n_queries, np.int32)
     start = 0
     while start < rows.shape[0]:
@@ -244,13 +244,13 @@ def best_of_classes(products, half_norms, rows, labels, bounds, slack, best, pla
             if not best[m, q] < threshold:
                 for t in range(m):
                     if best[t, q] < threshold:
-                        found[q, counts[q]] = rows[places[t, q]]
+                        listed_rows[q, counts[q]] = rows[places[t, q]]
                         counts[q] = min(counts[q] + 1, last)
                 continue
             # More than m lie within the slack.
             for r in range(start, stop):
                 if half_norms[r] - products[r, q] < threshold:
-                    found[q, counts[q]] = rows[r]
+                    listed_rows[q, counts[q]] = rows[r]
                     counts[q] = min(counts[q] + 1, last)
         start = stop
 

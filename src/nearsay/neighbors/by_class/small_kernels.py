@@ -1,6 +1,6 @@
 """The compiled passes over the products of a small collection. Imported on first use only (numba).
 
-As in ``stretch_kernels.py`` a line of the products is a row of the collection, scores
+As in ``class_score_kernels.py`` a line of the products is a row of the collection, scores
 are ``half_norms − products``, and ``starts`` says where the lines of each class
 begin and end. All lines are at hand, so a class is looked at again where that is
 needed, and only there.
@@ -11,7 +11,7 @@ from __future__ import annotations
 import numpy as np
 
 from nearsay.core.compiling import only_compiled as compiled
-from nearsay.search.by_class.stretch_kernels import best_and_next, njit_nonan
+from nearsay.neighbors.by_class.class_score_kernels import best_and_next, njit_nonan
 
 # Below the score +inf of what is out of reach. Thresholds are float64: what adding the slack rounds is far below it.
 LARGEST = np.finfo(np.float64).max
@@ -79,12 +79,12 @@ def classes_by_score(keys, lowest, numbers):  # type: ignore[no-untyped-def]
 
 
 @compiled
-def members_in_doubt(products, half_norms, rows, starts, lowest, numbers, slack, found, counts):  # type: ignore[no-untyped-def]
+def members_in_doubt(products, half_norms, rows, starts, lowest, numbers, slack, listed, counts):  # type: ignore[no-untyped-def]
     """List what may be the nearest member of a class, for the classes whose place in the order is not certain.
 
-    A query whose count reaches the last place of ``found`` had more of them than there was room for.
+    A query whose count reaches the last place of ``listed`` had more of them than there was room for.
     """
-    last = found.shape[1] - 1
+    last = listed.shape[1] - 1
     for q in range(numbers.shape[0]):
         doubted = False  # as the one before
         for t in range(numbers.shape[1]):
@@ -97,20 +97,20 @@ def members_in_doubt(products, half_norms, rows, starts, lowest, numbers, slack,
             if doubted or near_next:
                 for r in range(starts[c], starts[c + 1]):
                     if half_norms[r] - products[r, q] <= threshold:
-                        found[q, counts[q]] = rows[r]
+                        listed[q, counts[q]] = rows[r]
                         counts[q] = min(counts[q] + 1, last)
             doubted = near_next
 
 
 @njit_nonan
 def members_of_classes(  # type: ignore[no-untyped-def]
-    products, half_norms, rows, starts, best, places, following, numbers, slack, m, n_near, found, counts
+    products, half_norms, rows, starts, best, places, following, numbers, slack, m, n_near, listed, counts
 ):
     """List what may be among the m nearest members of the ``n_near`` nearest classes, and the nearest of others.
 
-    A query whose count reaches the last place of ``found`` had more of them than there was room for.
+    A query whose count reaches the last place of ``listed`` had more of them than there was room for.
     """
-    n_queries, last = counts.shape[0], found.shape[1] - 1
+    n_queries, last = counts.shape[0], listed.shape[1] - 1
     wanted = np.empty(n_queries, best.dtype)  # the score of the last member that is wanted of the class
     near, scores, lowest = np.empty(n_queries, np.int64), np.empty_like(wanted), np.empty((m, n_queries), best.dtype)
     bounds = np.full(n_queries, LARGEST)  # up to which the best score of a class makes it one of the nearest
@@ -143,12 +143,12 @@ def members_of_classes(  # type: ignore[no-untyped-def]
             threshold = min(np.float64(wanted[q]) + slack[q], LARGEST)
             count = counts[q]
             if following[c, q] > threshold:
-                found[q, count] = rows[places[c, q]]
+                listed[q, count] = rows[places[c, q]]
                 counts[q] = min(count + 1, last)
                 continue
             for r in range(starts[c], starts[c + 1]):
                 # Written in any case, and counted if it is to stay: a branch would often be guessed wrong.
-                found[q, count] = rows[r]
+                listed[q, count] = rows[r]
                 stays = half_norms[r] - products[r, q] <= threshold
                 count = min(count + (1 if stays else 0), last)
             counts[q] = count

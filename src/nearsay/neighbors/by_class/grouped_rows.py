@@ -3,11 +3,9 @@
     rows by class ──► block ──► product with the queries ─┬─► best of all ────────┬─► narrowed ──► candidates
                              (8-bit, float32)             └─► best of each class ─┘   (float32)
 
-The nearest of each class are handed over block by block, while rows, queries and scores are at hand in the cache.
-
-``screening/bounds.py`` says which rows must be kept; the compiled passes are in ``stretch_kernels.py``.
-8-bit products leave many more rows undecided than are wanted, so these are scored
-once more in float32 before anything is measured.
+``screening/bounds.py`` proves which rows must be kept; the compiled passes are in ``class_score_kernels.py``. 8-bit
+products leave many more rows undecided than are wanted, so these are scored once more in float32 before any is
+measured.
 """
 
 from __future__ import annotations
@@ -23,28 +21,28 @@ from nearsay.core.arrays import row_blocks
 from nearsay.distances.distance import Distance
 from nearsay.search.row_store import HeldRows
 from nearsay.search.screening import screen
-from nearsay.search.screening.candidate_tables import join_looks
+from nearsay.search.screening.candidate_tables import replace_lines
 from nearsay.search.screening.prepared_rows import KEEP_UP_TO, ROWS_AT_ONCE, Geometry, PreparedView
-from nearsay.search.screening.products import Float32Products, fastest_products
+from nearsay.search.screening.products import Float32Products, Int8Products, fastest_products
 
 if TYPE_CHECKING:
     from nearsay.search.screening.shortlist_kernels import Shortlists
 
 # Not a power of two, as ROWS_AT_ONCE.
 QUERIES_AT_ONCE = 240
-# Times the members wanted are listed at most: 8-bit products can tell fewer rows apart.
+# Room of a list, in times the members wanted: 8-bit products can tell fewer rows apart.
 ROOM, COARSE_ROOM = 2, 16
 LISTED_AT_ONCE = 1 << 20  # places on the lists of a task: 8 MB
-# Queries asked together for the nearest of each class: more share the work of fetching rows.
+# Queries searched together for the nearest of each class: more share the work of fetching rows.
 QUERIES_BY_CLASS = 480
 
-# Queries (by number), a block of places in the order of classes, and for each query the rows there, −1 fills up.
-See = Callable[[np.ndarray, slice, np.ndarray], None]
+# Takes queries (by number), a block of places in the order of classes, and candidates in it for each, padded with −1.
+Measure = Callable[[np.ndarray, slice, np.ndarray], None]
 
 
 @dataclass(frozen=True)
 class RowCandidates:
-    """Row numbers that hold what is wanted (−1 fills up), but not those of an undecided query.
+    """Row numbers that include the nearest, padded with −1; meaningless for an undecided query.
 
     Attributes
     ----------
@@ -62,12 +60,12 @@ class RowCandidates:
 
 
 class GroupedRows:
-    """The rows that a collection holds now, by class, ready to be multiplied.
+    """The live rows of a collection, by class, ready to be multiplied.
 
-    ``labels`` gives the class number of every row number.
+    ``labels`` are the class numbers of all rows; ``products`` as in ``ExactSearch``.
     """
 
-    def __init__(self, distance: Distance, rows: HeldRows, labels: np.ndarray) -> None:
+    def __init__(self, distance: Distance, rows: HeldRows, labels: np.ndarray, products: str = "auto") -> None:
         live = rows.live_numbers
         self.order = live[np.argsort(labels[live], kind="stable")]
         self.labels = labels[self.order]
@@ -79,17 +77,20 @@ class GroupedRows:
         self.rows = rows
         self._geometry = Geometry(distance, rows)
         self._fine = PreparedView(self._geometry, Float32Products(), self.order)
-        self._coarse = self._coarse_view()
+        self._coarse = self._coarse_view(products)
         self._rows: tuple[np.ndarray, np.ndarray] | None = None
         self._views: dict[int, PreparedView] = {}  # of single classes, by the place where they start
 
-    def _coarse_view(self) -> PreparedView | None:
-        """A view with faster products than float32, if they pay: its candidates are scored once more in float32."""
+    def _coarse_view(self, products: str) -> PreparedView | None:
+        """A view with 8-bit products, if they pay ("auto"); its candidates are scored once more in float32."""
         n_rows, n_columns = len(self.order), len(self._geometry.center)
-        if n_rows**2 < screen.MANY_PRODUCTS or 4 * n_rows * n_columns > KEEP_UP_TO:
+        pays = n_rows**2 >= screen.LIMITS.many_products and 4 * n_rows * n_columns <= KEEP_UP_TO
+        if products == "auto" and pays and fastest_products(n_columns).kept_bytes:
+            products = "int8"
+        eight_bits = Int8Products()
+        if products != "int8" or n_columns > eight_bits.most_columns:
             return None
-        fastest = fastest_products(n_columns)
-        return PreparedView(self._geometry, fastest, self.order) if fastest.kept_bytes else None
+        return PreparedView(self._geometry, eight_bits, self.order)
 
     def room(self, n_members: int, times: int) -> int:
         """Places for the members on a list: more than those wanted, for rows that cannot be told from them."""
@@ -101,40 +102,40 @@ class GroupedRows:
 
     @property
     def queries_by_class(self) -> int:
-        """How many queries to ask together for the nearest of each class."""
+        """How many queries to search together for the nearest of each class."""
         return self.rows.block_size(QUERIES_BY_CLASS)
 
     def nearest_of_classes(
-        self, Q: np.ndarray, left_out: np.ndarray, k: int, see: See
+        self, Q: np.ndarray, left_out: np.ndarray, k: int, measure: Measure
     ) -> tuple[np.ndarray, np.ndarray]:
-        """Tell ``see`` of all rows that may be the nearest of their class: queries, places of rows, and which of them.
+        """Call ``measure`` with all rows that may be the nearest of their class, block by block.
 
-        ``left_out`` gives the row number of each query in the collection, or is
-        empty. Gives row numbers that hold the ``k`` nearest of all (−1 fills up), and
-        the numbers of the undecided queries, of which not everything may have been told.
+        Block by block, so that rows, queries and scores are in the cache. ``left_out`` is the row that each query is,
+        or empty. Gives row numbers that include the ``k`` nearest of all, padded with −1, and the numbers of the
+        undecided queries, for which ``measure`` may have missed some.
         """
         everyone = np.arange(len(Q))
         coarse = self._coarse
         if coarse is None:
-            return self._pass_by_class(self._fine, Q, left_out, k, everyone, see)
-        found, again = self._pass_by_class(coarse, Q, left_out, k, everyone, see)
+            return self._pass_by_class(self._fine, Q, left_out, k, everyone, measure)
+        listed, again = self._pass_by_class(coarse, Q, left_out, k, everyone, measure)
         if len(again) > len(Q) / 4:
-            self._coarse = None  # these rows lie too close for so few digits, as other threads may find too
+            self._coarse = None  # these rows lie too close for eight bits; other threads may find the same
         if k:
-            from nearsay.search.by_class.stretch_kernels import narrow
+            from nearsay.neighbors.by_class.class_score_kernels import narrow
 
             queries, slack = self.prepared(Q)
-            found = found[:, : narrow(found, queries, *self.prepared_rows(), self.place, self._no_labels, k, slack)]
+            listed = listed[:, : narrow(listed, queries, *self.prepared_rows(), self.place, self._no_labels, k, slack)]
         if len(again):
             itself = left_out[again] if len(left_out) else left_out
-            second, undecided = self._pass_by_class(self._fine, Q[again], itself, k, again, see)
-            return join_looks(found, again, second) if k else found, again[undecided]
-        return found, again
+            second, undecided = self._pass_by_class(self._fine, Q[again], itself, k, again, measure)
+            return replace_lines(listed, again, second) if k else listed, again[undecided]
+        return listed, again
 
     def _pass_by_class(
-        self, view: PreparedView, Q: np.ndarray, left_out: np.ndarray, k: int, lines: np.ndarray, see: See
+        self, view: PreparedView, Q: np.ndarray, left_out: np.ndarray, k: int, lines: np.ndarray, measure: Measure
     ) -> tuple[np.ndarray, np.ndarray]:
-        from nearsay.search.by_class.stretch_kernels import (
+        from nearsay.neighbors.by_class.class_score_kernels import (
             as_listed,
             best_of_all,
             nearest_by_finer_scores,
@@ -152,7 +153,7 @@ class GroupedRows:
         if coarse:
             finer_queries, finer_slack = self.prepared(Q)
             slacks += [_rounded_up((slack + finer_slack) / 2), _rounded_up(finer_slack)]
-        own, full = _OwnRows(self.place[left_out]), np.zeros(len(Q), np.bool_)
+        own_rows, full = _OwnRows(self.place[left_out]), np.zeros(len(Q), np.bool_)
         space = np.empty(ROWS_AT_ONCE * len(Q), np.float32)  # blocks are as large, or smaller
         lowest_space = np.empty((max(len(stops) for stops, _ in self._groups), len(Q)), np.float32)
         most = max(len(firsts) for _, firsts in self._groups)
@@ -160,33 +161,33 @@ class GroupedRows:
         for (first, rows, half_norms), (stops, firsts) in zip(view.blocks(ROWS_AT_ONCE), self._groups, strict=True):
             products = space[: len(rows) * len(Q)].reshape(len(rows), len(Q))
             view.products.into(rows, queries, products)
-            own.take_out(products, first)
+            own_rows.take_out(products, first)
             lowest, scored = lowest_space[: len(stops)], (products, half_norms, stops)
             here = slice(first, first + len(rows))
             room, counts = COARSE_ROOM * (len(firsts) - 1) + 64, np.zeros(len(Q), np.int64)
-            found = listed[:, : room + 1], counts
+            lists_here = listed[:, : room + 1], counts
             if coarse:
                 finer = finer_queries, *(part[here] for part in self.prepared_rows())
-                nearest_by_finer_scores(*scored, firsts, lowest, tuple(slacks), *finer, *found)
+                nearest_by_finer_scores(*scored, firsts, lowest, tuple(slacks), *finer, *lists_here)
             else:
-                nearest_of_stretches(*scored, firsts, lowest, slacks[0], *found)
+                nearest_of_stretches(*scored, firsts, lowest, slacks[0], *lists_here)
             full |= counts == room
             if k:
                 best_of_all(*scored, lowest, self.order[here], k, *lists.state(slice(None)))
-            see(lines, here, as_listed(*found))
+            measure(lines, here, as_listed(*lists_here))
         return lists.finish(), np.flatnonzero(full | lists.crowded)
 
     @cached_property
     def _groups(self) -> list[tuple[np.ndarray, np.ndarray]]:
         """For every block, where groups of lines of one class end, and which group is the first of each class."""
-        from nearsay.search.by_class.stretch_kernels import LINES_BY_CLASS
+        from nearsay.neighbors.by_class.class_score_kernels import LINES_BY_CLASS
 
         return [
             _cut(self.labels[part], LINES_BY_CLASS)
             for part in row_blocks(len(self.order), size=self.rows.block_size(ROWS_AT_ONCE))
         ]
 
-    # ------------------------------------------------------------ the same with all that is found on one list
+    # ------------------------------------------------------------ several members of each class, on one list
 
     def queries_at_once(self, k: int, n_members: int) -> int:
         """How many queries to search together."""
@@ -195,53 +196,53 @@ class GroupedRows:
         return max(1, min(self.rows.block_size(QUERIES_AT_ONCE), listed))
 
     def candidates(self, Q: np.ndarray, left_out: np.ndarray, k: int, n_members: int) -> RowCandidates:
-        """Find the ``k`` nearest of all, and the nearest ``n_members`` of each class; ``left_out`` as above."""
+        """Rows that include the ``k`` nearest of all, and the nearest ``n_members`` of each class."""
         coarse = self._coarse
         if coarse is None:
-            return self._look(self._fine, Q, left_out, k, n_members)
-        found = self._narrowed(Q, self._look(coarse, Q, left_out, k, n_members), k, n_members)
-        again = found.undecided
+            return self._pass(self._fine, Q, left_out, k, n_members)
+        listed = self._narrowed(Q, self._pass(coarse, Q, left_out, k, n_members), k, n_members)
+        again = listed.undecided
         if not len(again):
-            return found
+            return listed
         if len(again) > len(Q) / 4:
-            self._coarse = None  # these rows lie too close for so few digits, as other threads may find too
-        second = self._look(self._fine, Q[again], left_out[again] if len(left_out) else left_out, k, n_members)
+            self._coarse = None  # these rows lie too close for eight bits; other threads may find the same
+        second = self._pass(self._fine, Q[again], left_out[again] if len(left_out) else left_out, k, n_members)
         return RowCandidates(
-            join_looks(found.nearest, again, second.nearest) if k else found.nearest,
-            join_looks(found.members, again, second.members),
+            replace_lines(listed.nearest, again, second.nearest) if k else listed.nearest,
+            replace_lines(listed.members, again, second.members),
             again[second.undecided],
         )
 
-    def _narrowed(self, Q: np.ndarray, found: RowCandidates, k: int, n_members: int) -> RowCandidates:
+    def _narrowed(self, Q: np.ndarray, listed: RowCandidates, k: int, n_members: int) -> RowCandidates:
         """Drop the candidates that float32 scores rule out."""
-        from nearsay.search.by_class.stretch_kernels import narrow
+        from nearsay.neighbors.by_class.class_score_kernels import narrow
 
         queries, slack = self.prepared(Q)
         finer = queries, *self.prepared_rows(), self.place
-        n_nearest = narrow(found.nearest, *finer, self._no_labels, k, slack) if k else 0
-        width = narrow(found.members, *finer, self._label_of, n_members, slack)
-        return RowCandidates(found.nearest[:, :n_nearest], found.members[:, :width], found.undecided)
+        n_nearest = narrow(listed.nearest, *finer, self._no_labels, k, slack) if k else 0
+        width = narrow(listed.members, *finer, self._label_of, n_members, slack)
+        return RowCandidates(listed.nearest[:, :n_nearest], listed.members[:, :width], listed.undecided)
 
     # ------------------------------------------------------------ one class
 
     def nearest_among(self, Q: np.ndarray, places: slice, k: int) -> np.ndarray:
-        """Row numbers that hold the ``k`` nearest of the rows at these places; −1 fills up, and is all where undecided.
+        """Row numbers that include the ``k`` nearest of the rows at these places, padded with −1; all −1 if undecided.
 
-        There must be at least ``k`` such rows. What is prepared for them is kept for the next time.
+        There must be at least ``k`` such rows. What is prepared for them is kept.
         """
         from nearsay.search.screening.shortlist_kernels import list_length
 
         order, coarse, length = self.order[places], self._coarse, list_length(k)
         fine = PreparedView(self._geometry, self._fine.products, order)
         if coarse is None:
-            found = screen.look(self._views.setdefault(places.start, fine), Q, k, length)
+            listed = screen.candidates_from(self._views.setdefault(places.start, fine), Q, k, length)
         else:
             view = self._views.setdefault(places.start, PreparedView(self._geometry, coarse.products, order))
-            found = screen.look(view, Q, k, 4 * length + screen.COARSE_LIST)
-            again = np.flatnonzero(found[:, 0] < 0)
+            listed = screen.candidates_from(view, Q, k, 4 * length + screen.COARSE_LIST)
+            again = np.flatnonzero(listed[:, 0] < 0)
             if len(again):
-                found = join_looks(found, again, screen.look(fine, Q[again], k, length))
-        return np.where(found >= 0, order[found], -1)
+                listed = replace_lines(listed, again, screen.candidates_from(fine, Q[again], k, length))
+        return np.where(listed >= 0, order[listed], -1)
 
     def rows_at(self, places: slice) -> np.ndarray:
         """The rows at these places in the order of classes, as the collection holds them."""
@@ -269,11 +270,11 @@ class GroupedRows:
         return self._rows
 
     def prepared(self, Q: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-        """Queries as they are multiplied in float32, and how far apart two scores must be to be certain."""
+        """Queries as they are multiplied in float32, and their slack."""
         queries, lengths = self._fine.prepare(Q)
         return queries, self._fine.slack(lengths, np.zeros(len(Q)), Q)
 
-    def _look(self, view: PreparedView, Q: np.ndarray, left_out: np.ndarray, k: int, n_members: int) -> RowCandidates:
+    def _pass(self, view: PreparedView, Q: np.ndarray, left_out: np.ndarray, k: int, n_members: int) -> RowCandidates:
         exact, lengths = view.prepare(Q)
         queries, errors = view.products.prepare(exact)
         lists = _Lists(self, view.slack(lengths, errors, Q), left_out, k, n_members, coarse=view is not self._fine)
@@ -281,13 +282,13 @@ class GroupedRows:
         for first, rows, half_norms in view.blocks(ROWS_AT_ONCE):
             products = space[: len(rows) * len(Q)].reshape(len(rows), len(Q))
             view.products.into(rows, queries, products)
-            lists.see(products, half_norms, first)
+            lists.add(products, half_norms, first)
         return lists.finish()
 
 
 def list_best_of_all(products: np.ndarray, half_norms: np.ndarray, numbers: np.ndarray, lists: Shortlists) -> None:
     """Add to the lists what can be among the nearest of all; ``numbers`` are the row numbers of the products' lines."""
-    from nearsay.search.by_class.stretch_kernels import best_of_all_lines
+    from nearsay.neighbors.by_class.class_score_kernels import best_of_all_lines
 
     best_of_all_lines(products, half_norms, numbers, lists.k, *lists.state(slice(None)))
 
@@ -306,7 +307,7 @@ class _OwnRows:
         self._places = places[self._queries]
 
     def take_out(self, products: np.ndarray, first: int) -> None:
-        """Put each query's own row out of its reach, where that is a line of these products of rows ``first …``."""
+        """Set the product of each query with its own row to −inf, in these products of rows ``first …``."""
         if not len(self._places):
             return
         here = slice(*np.searchsorted(self._places, [first, first + len(products)]))
@@ -341,18 +342,18 @@ class _Lists:
         self._nearest = Shortlists(slack, k, 4 * length + screen.COARSE_LIST if coarse else length, np.float32)
         self._rows = rows
         self._slack = slack
-        self._own = _OwnRows(rows.place[left_out])
+        self._own_rows = _OwnRows(rows.place[left_out])
         self._members = np.empty((n, rows.room(n_members, COARSE_ROOM if coarse else ROOM) + 1), np.int64)
         self._counts = np.zeros(n, np.int64)
         self._bounds = np.full(n, np.inf, np.float32)
         self._best = np.empty((n_members + 1, n), np.float32)
         self._places = np.empty((n_members + 1, n), np.int32)
 
-    def see(self, products: np.ndarray, half_norms: np.ndarray, first: int) -> None:
-        """Look at the products (rows × queries) of the rows at places ``first …``."""
-        from nearsay.search.by_class.stretch_kernels import best_of_classes
+    def add(self, products: np.ndarray, half_norms: np.ndarray, first: int) -> None:
+        """Add candidates from the products (rows × queries) of the rows at places ``first …``."""
+        from nearsay.neighbors.by_class.class_score_kernels import best_of_classes
 
-        self._own.take_out(products, first)
+        self._own_rows.take_out(products, first)
         places = slice(first, first + len(products))
         numbers, labels = self._rows.order[places], self._rows.labels[places]
         if self._nearest.k:
