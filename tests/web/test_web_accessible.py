@@ -8,7 +8,6 @@ pytest.importorskip("starlette")
 pytest.importorskip("multipart")
 axe_of = pytest.importorskip("axe_playwright_python.sync_playwright")
 
-from tests.browsing import browsing  # noqa: E402
 from tests.served_collections import numbers_collection, picture_collection  # noqa: E402
 
 pytestmark = pytest.mark.slow  # a server and a browser each
@@ -73,7 +72,7 @@ def looked_at(page):
 def opened(page, path):
     """A page when nothing is being computed any more."""
     page.goto(page.evaluate("location.origin") + path)
-    assert (page.inner_text("h1") == "Sorry") == (path == "/nowhere")
+    assert (page.inner_text("h1") == "That did not work") == (path == "/nowhere")
     for _ in range(50):
         if page.get_by_text("Being computed").count() + page.locator("[data-job]").count() == 0:
             return page
@@ -82,7 +81,7 @@ def opened(page, path):
     raise AssertionError(f"{page.url} is never done")
 
 
-def test_nothing_serious_is_found_on_any_page(shades):
+def test_nothing_serious_is_found_on_any_page(shades, browsing):
     with browsing(shades) as (visit, _):
         page = visit("/ask")
         assert [wrong for path in PAGES for wrong in looked_at(opened(page, path))] == []
@@ -95,7 +94,7 @@ def test_nothing_serious_is_found_on_any_page(shades):
         assert looked_at(page) == []
 
 
-def test_nothing_serious_is_found_where_items_are_numbers(heaps):
+def test_nothing_serious_is_found_where_items_are_numbers(heaps, browsing):
     with browsing(heaps) as (visit, _):
         page = visit("/ask")
         for path in ("/ask?id=row 1", "/items", "/batch", "/how-good"):

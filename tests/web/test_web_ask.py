@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import re
+from contextlib import contextmanager
 
 import numpy as np
 import pytest
@@ -12,18 +13,13 @@ from nearsay.posterior.evidence.evidence import UNUSUAL
 from nearsay.taxonomy.taxonomy import Taxonomy
 from nearsay.web.content.served_collection import ACCURACIES
 from tests.served_collections import (
-    CHROMIUM,
     EVIL,
-    TOKEN,
     as_png,
     client_of,
     numbers_collection,
     picture_collection,
     shade,
 )
-from tests.served_collections import served as on_a_port
-
-in_a_browser = pytest.mark.skipif(not CHROMIUM.exists(), reason="needs /usr/bin/chromium")
 
 
 @pytest.fixture(scope="module")
@@ -161,45 +157,23 @@ def test_an_undo_that_takes_many_items_out_asks_back_also_in_a_plain_form(heaps)
 # ------------------------------------------------------------------ in a browser
 
 
-@pytest.fixture(scope="module")
-def browser():
-    playwright = pytest.importorskip("playwright.sync_api")
-    with playwright.sync_playwright() as opened:
-        found = opened.chromium.launch(executable_path=str(CHROMIUM), args=["--no-sandbox"])
-        yield found
-        found.close()
-
-
 @pytest.fixture
-def page_of(browser):
-    """Pages that fail the test when something is written to the console, or asked of another host."""
-    wrong, contexts = [], []
+def opened(browsing):
+    """Opens a collection in the browser; a complaint of the browser fails the test."""
 
-    def opened(address, width=1280, **options):
-        context = browser.new_context(viewport={"width": width, "height": 800}, **options)
-        contexts.append(context)
-        page = context.new_page()
-        page.set_default_timeout(15_000)
-        # What a page was refused, and tells itself, is written there by the browser too.
-        page.on("console", lambda message: "409 (Conflict)" in message.text or wrong.append(message.text))
-        page.on("pageerror", lambda error: wrong.append(str(error)))
-        page.on("request", lambda asked: asked.url.startswith(address) or wrong.append(asked.url))
-        page.on("dialog", lambda dialog: (wrong.append(dialog.message), dialog.dismiss()))
-        page.goto(f"{address}/?token={TOKEN}")
-        return page
+    @contextmanager
+    def open_(collection, width=1280, **options):
+        with browsing(collection, **options) as (visit, complaints):
+            yield visit("/", width)
+        assert complaints == []
 
-    yield opened
-    for context in contexts:
-        context.close()
-    assert wrong == []
+    return open_
 
 
-@in_a_browser
 @pytest.mark.parametrize("width", [1280, 390])
-def test_ask_slide_correct_and_undo(shades, page_of, width):
+def test_ask_slide_correct_and_undo(shades, opened, width):
     version = shades.version
-    with on_a_port(shades) as address:
-        page = page_of(address, width)
+    with opened(shades, width) as page:
         page.set_input_files(
             "input[type=file]", {"name": "x.png", "mimeType": "image/png", "buffer": as_png(shade("red", 99))}
         )
@@ -226,10 +200,8 @@ def test_ask_slide_correct_and_undo(shades, page_of, width):
         assert shades.history(version)[-1].kind == "undo"
 
 
-@in_a_browser
-def test_by_keyboard_alone(shades, page_of):
-    with on_a_port(shades) as address:
-        page = page_of(address)
+def test_by_keyboard_alone(shades, opened):
+    with opened(shades) as page:
         page.focus("#by-id input[name=id]")
         page.keyboard.type("orange/orange-2.png")
         page.keyboard.press("Enter")
@@ -249,10 +221,8 @@ def test_by_keyboard_alone(shades, page_of):
     assert shades.store.item("orange/orange-2.png")["label"] == "orange"
 
 
-@in_a_browser
-def test_without_a_script(shades, page_of):
-    with on_a_port(shades) as address:
-        page = page_of(address, java_script_enabled=False)
+def test_without_a_script(shades, opened):
+    with opened(shades, scripts=False) as page:
         page.set_input_files(
             "input[type=file]", {"name": "x.png", "mimeType": "image/png", "buffer": as_png(shade("blue", 9))}
         )
@@ -270,13 +240,11 @@ def test_without_a_script(shades, page_of):
     assert shades.store.item("red/red-7.png")["label"] == "red"
 
 
-@in_a_browser
-def test_words_of_users_are_not_run(heaps, page_of):
-    with on_a_port(heaps) as address:
-        page = page_of(address)
+def test_words_of_users_are_not_run(heaps, opened):
+    with opened(heaps) as page:
         for path in ("/ask?id=row 1", "/history"):
-            page.goto(f"{address}{path}")
-        page.goto(f"{address}/ask?id={EVIL.replace('/', '%2F')}")
+            page.goto(page.url.partition("/ask")[0] + path)
+        page.goto(page.url.partition("/history")[0] + f"/ask?id={EVIL.replace('/', '%2F')}")
         assert EVIL in page.inner_text("main")
         page.wait_for_load_state("networkidle")
         page.focus("#by-id input[name=id]")
@@ -284,11 +252,9 @@ def test_words_of_users_are_not_run(heaps, page_of):
         page.wait_for_selector("#ids option", state="attached")
 
 
-@in_a_browser
-def test_of_two_tabs_the_second_is_told_on_its_page(heaps, page_of):
-    with on_a_port(heaps) as address:
-        page = page_of(address)
-        page.goto(f"{address}/ask?id=row 6")
+def test_of_two_tabs_the_second_is_told_on_its_page(heaps, opened):
+    with opened(heaps) as page:
+        page.goto(page.url + "?id=row 6")
         heaps.relabel(["row 6"], ["meanwhile"])
         page.evaluate("document.querySelector('.asked details').open = true")
         with page.expect_response("**/change.json") as told:

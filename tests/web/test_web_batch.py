@@ -32,7 +32,7 @@ from nearsay.web.app import make_app
 from nearsay.web.content import uploads
 from nearsay.web.content.review_queue import exported, settled, to_review
 from nearsay.web.content.uploads import LONGEST_NAME, MOST_FILES, safe_name
-from tests.browsing import TOKEN, browsing
+from tests.served_collections import TOKEN
 
 pytestmark = pytest.mark.slow  # a server and a browser each
 
@@ -137,7 +137,7 @@ def test_each_bad_file_is_named_with_the_reason_and_the_others_are_labeled(page,
     reasons = {problem["id"]: problem["reason"] for problem in waiting["batch"]["problems"]}
     assert set(reasons) == {"same.png", "text.png", "cut.png", "scan.png"}
     assert "same picture as owl.png" in reasons["same.png"]
-    assert "TIFF" in reasons["scan.png"]
+    assert "not a picture of a known kind" in reasons["scan.png"]
     assert not any("/" in reason for reason in reasons.values())
 
 
@@ -164,7 +164,7 @@ def test_an_npz_that_unpacks_to_too_much_is_refused(leaves, monkeypatch):
     np.savez_compressed(out, X=np.zeros((5000, 2), np.float32))
     with client(leaves) as page:
         job, _ = labeled(page, [("rows.npz", out.getvalue())])
-        assert (job["state"], "unpacks to" in job["told"]) == ("failed", True)
+        assert (job["state"], "unpacks to" in job["message"]) == ("failed", True)
         job, _ = labeled(page, [("rows.npz", b"no zip")])
         assert job["state"] == "failed"
 
@@ -203,8 +203,8 @@ def test_arrays_that_lie_about_themselves_are_refused_in_one_line(leaves, conten
     with client(leaves) as page:
         job, _ = labeled(page, [(f"new.{'npz' if packed else 'npy'}", content)])
     assert job["state"] == "failed"
-    assert "Something went wrong" not in job["told"]
-    assert "\n" not in job["told"]
+    assert "Something went wrong" not in job["message"]
+    assert "\n" not in job["message"]
 
 
 def test_a_read_only_collection_keeps_nothing_but_still_answers(album):
@@ -213,7 +213,7 @@ def test_a_read_only_collection_keeps_nothing_but_still_answers(album):
     with LiveCollection.open(path, read_only=True) as shown, client(shown) as page:
         files = [("new.png", picture_of(True, 70))]
         refused = page.post("/batch.json", files=sent(*files), data={"keep": "yes"})
-        assert (refused.status_code, "shown only" in refused.json()["error"]) == (400, True)
+        assert (refused.status_code, "read-only" in refused.json()["error"]) == (400, True)
         assert 'name="keep" value="yes"' not in page.get("/batch").text
         _, waiting = labeled(page, files, keep="no")
         assert waiting["items"][0]["label"] == "red"
@@ -251,14 +251,14 @@ def test_what_cannot_be_added_leaves_no_picture_behind(album, tmp_path, monkeypa
     path.write_bytes(picture_of(True, 84))
     describe = Description.recorded(album.store.settings[SETTING], None)
     offered = uploads.read_pictures(album, [("a.png", path)], describe)
-    uploads.answer_offered(album, offered)
+    uploads.answer_upload(album, offered)
 
     def broken(*args, **named):
         raise InputError("no")
 
     monkeypatch.setattr(album.store, "add", broken)
     with pytest.raises(InputError):
-        uploads.keep_offered(album, offered)
+        uploads.keep_upload(album, offered)
     assert list((album.store.path / UPLOADS).iterdir()) == []
 
 
@@ -293,7 +293,7 @@ def test_rows_of_a_table_are_labeled_and_labels_in_it_are_not_looked_at(leaves):
         assert {problem["id"] for problem in waiting["batch"]["problems"]} == {"a", "bad"}
         refused, _ = labeled(page, [("rows.exe", table)])
         assert refused["state"] == "failed"
-        assert "/" not in refused["told"]
+        assert "/" not in refused["message"]
 
 
 def test_rows_with_huge_numbers_are_named_and_the_others_are_labeled(leaves):
@@ -301,7 +301,7 @@ def test_rows_with_huge_numbers_are_named_and_the_others_are_labeled(leaves):
     table = b"id,x,y,label\nnew,0,0,elm\nhuge,1,1e37,elm\nhuger,3e38,1,elm\nlast,1e300,1,elm\n"
     with client(leaves) as page:
         job, waiting = labeled(page, [("rows.csv", table)])
-        assert job["state"] == "done", job["told"]
+        assert job["state"] == "done", job["message"]
         assert [(line["id"], line["label"]) for line in waiting["items"]] == [("new", "oak")]
         assert {problem["id"] for problem in waiting["batch"]["problems"]} == {"huge", "huger", "last"}
         for value in ("1e37", "3e38", "1e300", "nan"):
@@ -411,7 +411,7 @@ def test_what_was_said_of_another_label_does_not_go_out_with_the_one_that_a_pers
 # ------------------------------------------------------------ in a browser
 
 
-def test_in_a_browser_a_batch_is_reviewed_by_keyboard_alone(album, tmp_path):
+def test_in_a_browser_a_batch_is_reviewed_by_keyboard_alone(album, tmp_path, browsing):
     files = []
     for seed in range(3):
         path = tmp_path / f"{seed}.png"
@@ -444,7 +444,7 @@ def test_in_a_browser_a_batch_is_reviewed_by_keyboard_alone(album, tmp_path):
         assert told == []
 
 
-def test_of_very_many_labels_those_that_are_typed_are_asked_for(tmp_path):
+def test_of_very_many_labels_those_that_are_typed_are_asked_for(tmp_path, browsing):
     with LiveCollection.create(tmp_path / "many", 2) as collection:
         n = 700
         labels = [f"label {row:04d}" for row in range(n // 2)] * 2
@@ -457,7 +457,7 @@ def test_of_very_many_labels_those_that_are_typed_are_asked_for(tmp_path):
             page.keyboard.type("l 0349")
             page.get_by_text("Enter: label 0349").wait_for()
             page.keyboard.press("Enter")
-            page.get_by_text("Nothing waits").wait_for()
+            page.get_by_text("Nothing to review").wait_for()
             assert collection.store.item("guess")["label"] == "label 0349"
             page.goto(page.url.replace("/review", "/items"))
             page.locator(".tile summary").first.click()
@@ -466,7 +466,7 @@ def test_of_very_many_labels_those_that_are_typed_are_asked_for(tmp_path):
             assert told == []
 
 
-def test_without_scripts_forms_do_the_same(album, tmp_path):
+def test_without_scripts_forms_do_the_same(album, tmp_path, browsing):
     path = tmp_path / "new.png"
     path.write_bytes(picture_of(True, 110))
     with browsing(album, scripts=False) as (visit, _):
@@ -474,7 +474,7 @@ def test_without_scripts_forms_do_the_same(album, tmp_path):
         page.set_input_files("input[type=file]", str(path))
         page.get_by_role("button", name="Label them").click()
         while "/review" not in page.url:
-            page.get_by_role("link", name="Look again").click()
+            page.get_by_role("link", name="Check again").click()
         page.get_by_role("button", name="Accept").click()
         assert album.store.item("new.png")["confirmed"]
         page.get_by_role("button", name="Undo the last").click()

@@ -4,8 +4,6 @@ from __future__ import annotations
 
 import shutil
 import threading
-from contextlib import contextmanager
-from pathlib import Path
 
 import numpy as np
 import pytest
@@ -26,10 +24,10 @@ pytest.importorskip("starlette")
 from starlette.testclient import TestClient
 
 from nearsay.web.app import make_app
+from tests.served_collections import served as on_a_port
 
 pytestmark = pytest.mark.slow  # a server and a browser each
 
-CHROMIUM = Path("/usr/bin/chromium")
 TREE = [("thing", "animal"), ("thing", "plant"), ("animal", "cat"), ("animal", "dog"), ("plant", "oak")]
 BAD = "<script>alert(1)</script>"
 N = 420
@@ -441,32 +439,6 @@ def test_pages_of_many_labels_stay_small(tmp_path):
 
 
 @pytest.fixture(scope="module")
-def browser():
-    playwright = pytest.importorskip("playwright.sync_api")
-    if not CHROMIUM.exists():
-        pytest.skip(f"{CHROMIUM} is not there: pages are not looked at in a browser")
-    with playwright.sync_playwright() as started:
-        opened = started.chromium.launch(executable_path=str(CHROMIUM), args=["--no-sandbox"])
-        yield opened
-        opened.close()
-
-
-@contextmanager
-def behind_a_server(collection):
-    """A collection, and the address of its page."""
-    uvicorn = pytest.importorskip("uvicorn")
-    server = uvicorn.Server(config := uvicorn.Config(make_app(collection, None), port=0, log_level="error"))
-    socket = config.bind_socket()
-    thread = threading.Thread(target=server.run, kwargs={"sockets": [socket]})
-    thread.start()
-    try:
-        yield collection, f"http://127.0.0.1:{socket.getsockname()[1]}"
-    finally:
-        server.should_exit = True
-        thread.join()
-
-
-@pytest.fixture(scope="module")
 def many(tmp_path_factory):
     """A folder with more items than are on a page at once."""
     path = tmp_path_factory.mktemp("many") / "things"
@@ -478,16 +450,16 @@ def many(tmp_path_factory):
 @pytest.fixture(scope="module")
 def read(many):
     """Items that no test changes, behind a server."""
-    with LiveCollection.open(many) as collection, behind_a_server(collection) as found:
-        yield found
+    with LiveCollection.open(many) as collection, on_a_port(collection, None) as address:
+        yield collection, address
 
 
 @pytest.fixture
 def served(many, tmp_path):
     """The same items, to be changed."""
     shutil.copytree(many, tmp_path / "things")
-    with LiveCollection.open(tmp_path / "things") as collection, behind_a_server(collection) as found:
-        yield found
+    with LiveCollection.open(tmp_path / "things") as collection, on_a_port(collection, None) as address:
+        yield collection, address
 
 
 @pytest.fixture
@@ -658,7 +630,7 @@ def test_items_on_the_map_are_drawn_around_and_more_than_twenty_ask_back(served,
 def test_taking_many_items_out_asks_back_with_their_number(served, page):
     collection, address = served
     collection.add(["many 1", "many 2"], np.zeros((2, 3)), ["cat", "cat"])
-    for answer in ("No", "Yes, take 2 items out"):
+    for answer in ("No", "Yes, remove 2 items"):
         page.goto(address + "/history")
         page.locator(".events button").first.click()
         page.locator("dialog[open] p", has_text="removes 2 items from").wait_for()
@@ -726,8 +698,8 @@ def lettered(tmp_path_factory):
         collection.add(ids, X, [(LONG, HEBREW)[row % 2] for row in range(30)], [[LONG]] * 30)
         collection.relabel(ids[:2], [HEBREW, LONG])
         collection.add(["twin", "new"], X[:2], [LONG, None])
-        with behind_a_server(collection) as found:
-            yield found
+        with on_a_port(collection, None) as address:
+            yield collection, address
 
 
 @pytest.mark.parametrize("width", [390, 1280])

@@ -33,7 +33,7 @@ from nearsay.web.app import make_app
 from nearsay.web.content.served_collection import Overloaded
 from nearsay.web.pages import judging
 from nearsay.web.server.jobs import MOST_UNFINISHED, Jobs
-from tests.browsing import TOKEN, browsing
+from tests.served_collections import TOKEN
 
 pytestmark = pytest.mark.slow  # a server and a browser each
 
@@ -206,7 +206,7 @@ def test_a_canceled_job_says_so_and_one_that_waits_is_never_begun():
     assert second.state == "canceled"
     first.cancel()
     assert first.wait(5)
-    assert first.to_dict()["told"] == "It was canceled; nothing was changed."
+    assert first.to_dict()["message"] == "Canceled; nothing was changed."
     assert begun == [first.key]
 
 
@@ -282,7 +282,7 @@ def test_a_job_is_canceled_by_a_form_and_the_page_says_so(page):
     assert '<progress id="job-' in page.get(f"/jobs/{job.key}").text
     told = page.post(f"/jobs/{job.key}/cancel")
     assert told.url.path == f"/jobs/{job.key}"
-    assert "It was canceled" in told.text
+    assert "Canceled; nothing" in told.text
     assert page.get("/jobs/unknown.json").status_code == 400
 
 
@@ -395,7 +395,7 @@ def test_without_an_item_that_votes_the_page_says_why(tmp_path):
 # ------------------------------------------------------------ in a browser
 
 
-def test_in_a_browser_progress_leads_to_charts_in_every_width_and_color(birds, monkeypatch):
+def test_in_a_browser_progress_leads_to_charts_in_every_width_and_color(birds, monkeypatch, browsing):
     go, real = threading.Event(), Judgement.of
 
     def slow(*args, on_progress, **named):

@@ -58,13 +58,13 @@ class Gate:
         self._hosts = {"localhost", *(host.lower() for host in hosts)}
         # The cookie is not the token, so that the token is not in every request.
         self._session = secrets.token_urlsafe(32)
-        self._held = BytesHeld()
+        self.bytes_held = 0  # by the bodies of all requests in progress
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         if scope["type"] == "lifespan":
             await self._app(scope, receive, send)
             return
-        if scope["type"] != "http":  # no page has another way to talk
+        if scope["type"] != "http":
             await send({"type": "websocket.close", "code": 1008})
             return
         started = False
@@ -76,28 +76,20 @@ class Gate:
                 headers = MutableHeaders(scope=message)
                 for name, value in HEADERS.items():
                     headers[name] = value
-                # Pictures too: nothing stays in the browser for who may not see it any more.
+                # Pictures too: nothing stays in the browser for those who may no longer see it.
                 headers.setdefault("Cache-Control", "no-store")
             await send(message)
-
-        async def refuse(message: str, status: int) -> None:
-            if not started:
-                headers = {"Retry-After": "1"} if status == 503 else None
-                await PlainTextResponse(message, status, headers)(scope, receive, with_headers)
 
         refused = self._refused(scope, Headers(scope=scope))
         if refused is not None:
             await refused(scope, receive, with_headers)
             return
-        body = Body(receive, self._held)
+        body = Body(receive, self)
         try:
             await self._app(scope, body, with_headers)
-        except TooMuch:
-            await refuse("The server is busy. Try again in a moment.", 503)
-        except TooLarge:
-            await refuse("This is too large.", 413)
-        except TooSlow:
-            await refuse("This arrived too slowly.", 408)
+        except BodyRefused as refusal:
+            if not started:
+                await refusal.response(scope, receive, with_headers)
         except ClientDisconnect:
             return
         except Exception:
@@ -184,30 +176,18 @@ def _is_link_to_first_page(scope: Scope, headers: Headers) -> bool:
     return followed and scope["path"] in ("/", "/ask") and not scope["query_string"]
 
 
-class TooLarge(Exception):
-    """A body has more bytes than are accepted."""
+class BodyRefused(Exception):
+    """A body is too large, too slow, or too much together with the others."""
 
-
-class TooSlow(Exception):
-    """A body arrived too slowly."""
-
-
-class TooMuch(Exception):
-    """All bodies together are too large."""
-
-
-class BytesHeld:
-    """How many bytes the bodies of all requests in progress have."""
-
-    def __init__(self) -> None:
-        self.n_bytes = 0
+    def __init__(self, message: str, status: int) -> None:
+        self.response = PlainTextResponse(message, status, {"Retry-After": "1"} if status == 503 else None)
 
 
 class Body:
     """Receives a body until it is too large or too slow; the announced length is not trusted."""
 
-    def __init__(self, receive: Receive, held: BytesHeld) -> None:
-        self._receive, self._held = receive, held
+    def __init__(self, receive: Receive, gate: Gate) -> None:
+        self._receive, self._gate = receive, gate
         self._taken, self._ended, self._since = 0, False, anyio.current_time()
 
     async def __call__(self) -> Message:
@@ -217,15 +197,15 @@ class Body:
             with anyio.fail_after(min(MOST_QUIET, self._ends - anyio.current_time())):
                 message = await self._receive()
         except TimeoutError:
-            raise TooSlow from None
+            raise BodyRefused("This arrived too slowly.", 408) from None
         n = len(message.get("body", b""))
         self._taken += n
-        self._held.n_bytes += n
+        self._gate.bytes_held += n
         self._ended = not message.get("more_body", False)
         if self._taken > MOST_BYTES:
-            raise TooLarge
-        if self._held.n_bytes > MOST_HELD:
-            raise TooMuch
+            raise BodyRefused("This is too large.", 413)
+        if self._gate.bytes_held > MOST_HELD:
+            raise BodyRefused("The server is busy. Try again in a moment.", 503)
         return message
 
     @property
@@ -235,7 +215,7 @@ class Body:
 
     def give_back(self) -> None:
         """Release the bytes of a finished request."""
-        self._held.n_bytes -= self._taken
+        self._gate.bytes_held -= self._taken
         self._taken = 0
 
 
