@@ -36,8 +36,8 @@ def content_order(
     pairwise : bool
         Whether X holds the distances of every row to all others, whose order is that of the rows.
     in_any_unit : bool
-        Whether the unit of the rows shall not matter, nor (up to 256 of them) the order of columns: rows are then compared
-        by the ranks of their numbers in each column. X is an array of numbers.
+        Whether the unit of the rows shall not matter, nor (up to 256 of them) the order of columns: rows are then
+        compared by the ranks of their numbers in each column. X is an array of numbers.
 
     >>> X, labels = np.array([[1.0, 2.0], [0.0, 5.0], [3.0, 3.0]]), np.array([0, 1, 1])
     >>> order, back = content_order(X, labels), content_order(X[::-1], 1 - labels[::-1])
