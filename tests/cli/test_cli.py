@@ -70,12 +70,12 @@ def test_no_progress_is_shown_where_stderr_is_no_terminal_even_in_forced_color(t
 
 def test_the_tour_as_json_is_json_and_nothing_else(tmp_path):
     result = run("tour", "--data", "digits", "--json", "--picture", tmp_path / "p.svg")
-    seen = json.loads(result.stdout)
+    visited = json.loads(result.stdout)
     assert result.exit_code == 0
-    assert seen["summary"]["accuracy"] > 0.95
-    assert [query["why"] for query in seen["queries"]] == ["easy", "contested", "wrong"]
-    assert all(len(query["neighbors"]) == seen["summary"]["k"] for query in seen["queries"])
-    assert Path(seen["picture"]).read_text().startswith("<?xml")
+    assert visited["summary"]["accuracy"] > 0.95
+    assert [query["why"] for query in visited["queries"]] == ["easy", "contested", "wrong"]
+    assert all(len(query["neighbors"]) == visited["summary"]["k"] for query in visited["queries"])
+    assert Path(visited["picture"]).read_text().startswith("<?xml")
 
 
 @pytest.mark.parametrize("data", ["emoji", "digits"])
@@ -156,10 +156,10 @@ def test_the_doctor_also_looks_at_what_is_only_found_on_the_path(monkeypatch):
 
 def test_the_doctor_finds_what_is_here():
     result = run("doctor", "--json")
-    found = json.loads(result.stdout)
+    results = json.loads(result.stdout)
     assert result.exit_code == 0
-    assert found["nearsay"] == nearsay.__version__
-    assert found["packages"]["numpy"] == np.__version__
+    assert results["nearsay"] == nearsay.__version__
+    assert results["packages"]["numpy"] == np.__version__
     with nearsay.threads(1):
         assert describe_installation()["threads"] == 1
 

@@ -135,7 +135,7 @@ def test_the_examples_of_every_help_run(place):
 
 
 def test_every_command_gives_json_and_nothing_else(leaves):
-    asked = {
+    queries = {
         "index": ["new.csv", "-o", "other.nearsay", "--no-learn"],
         "learn": ["leaves.nearsay"],
         "label": ["leaves.nearsay", "new.csv"],
@@ -152,8 +152,8 @@ def test_every_command_gives_json_and_nothing_else(leaves):
         "doctor": ["leaves.nearsay"],
         "bench": ["--rows", "50", "--columns", "2"],
     }
-    assert sorted([*asked, *NOT_RUN]) == COMMANDS
-    for command, arguments in asked.items():
+    assert sorted([*queries, *NOT_RUN]) == COMMANDS
+    for command, arguments in queries.items():
         result = run(command, *arguments, "--json")
         assert result.exit_code == 0, (command, result.output, result.exception)
         json.loads(result.stdout)
@@ -161,15 +161,15 @@ def test_every_command_gives_json_and_nothing_else(leaves):
 
 
 def test_a_shell_can_complete_the_commands():
-    asked = {"_NEARSAY_COMPLETE": "complete_bash", "COMP_WORDS": "nearsay dup", "COMP_CWORD": "1"}
+    queries = {"_NEARSAY_COMPLETE": "complete_bash", "COMP_WORDS": "nearsay dup", "COMP_CWORD": "1"}
     done = subprocess.run(
-        [sys.executable, "-m", "nearsay"], env={**os.environ, **asked}, capture_output=True, text=True, check=False
+        [sys.executable, "-m", "nearsay"], env={**os.environ, **queries}, capture_output=True, text=True, check=False
     )
     completed = (
         done.stdout
         or subprocess.run(
             [Path(sys.executable).with_name("nearsay")],
-            env={**os.environ, **asked},
+            env={**os.environ, **queries},
             capture_output=True,
             text=True,
             check=False,
@@ -436,10 +436,10 @@ def test_the_story_of_the_readme_is_what_happens(tmp_path, monkeypatch):
         command, *told = part.strip().splitlines()
         result = run(*shlex.split(command, comments=True))
         assert result.exit_code == 0, result.output
-        said = [line.split() for line in result.stdout.splitlines()] + [row.split() for row in answers_in(command)]
+        reply = [line.split() for line in result.stdout.splitlines()] + [row.split() for row in answers_in(command)]
         for line in told:
             words = [word for word in line.split("  not sure")[0].split() if not word.startswith("─")]
-            assert any(len(words) == len(line) and all(map(alike, words, line)) for line in said), line
+            assert any(len(words) == len(line) and all(map(alike, words, line)) for line in reply), line
 
 
 def answers_in(command: str) -> list[str]:
@@ -643,7 +643,7 @@ def test_a_model_that_was_exchanged_is_noticed(place, monkeypatch):
     assert result.exit_code == 0, result.stderr
     assert run("label", "birds.nearsay", "new").exit_code == 0
     save(2.0)
-    assert "small.onnx is another one" in run("label", "birds.nearsay", "new").stderr
+    assert "small.onnx has changed since" in run("label", "birds.nearsay", "new").stderr
     Path("small.onnx").unlink()
     assert "which is not there" in run("label", "birds.nearsay", "new").stderr
 
@@ -782,7 +782,7 @@ def test_no_error_that_a_command_shows_names_a_parameter_of_python():
 
 @pytest.mark.parametrize("value", ["9" * 23, "-1", "0", "-" + "9" * 23])
 def test_whole_numbers_of_any_size_end_in_an_answer_or_in_one_line(leaves, value):
-    asked = {
+    queries = {
         ("undo", "event"): ["undo", "leaves.nearsay", "--", value],
         ("history", "n"): ["history", "leaves.nearsay", "-n", value],
         ("mistakes", "n"): ["mistakes", "leaves.nearsay", "-n", value],
@@ -797,14 +797,14 @@ def test_whole_numbers_of_any_size_end_in_an_answer_or_in_one_line(leaves, value
         ("bench", "k"): ["bench", "--rows", "20", "--columns", "2", "--k", value],
         ("serve", "port"): ["serve", "nowhere", "--port", value],
     }
-    there = {
+    present = {
         (name, parameter)
         for name, command in typer.main.get_command(app).commands.items()
         for parameter, kind in get_type_hints(command.callback).items()
         if kind in (int, int | None)
     }
-    assert there == set(asked)
-    for arguments in asked.values():
+    assert present == set(queries)
+    for arguments in queries.values():
         result = run(*arguments)
         assert result.exit_code == 0 or isinstance(result.exception, SystemExit), arguments
         assert result.exit_code in (0, 1, 2)

@@ -72,34 +72,34 @@ def answers(draw):
 @given(given_answers=answers(), asked=st.sampled_from([0.5, 0.8, 0.95, 1.0]))
 def test_every_figure_is_what_counting_by_hand_gives(given_answers, asked):
     y, p = given_answers
-    found = evaluation_summary(y, p, NAMES, taxonomy=TREE, target=asked)
-    said = [NAMES[list(row).index(max(row))] for row in p.tolist()]
-    pairs = list(zip(y, said, strict=True))
-    assert found["n_right"] == sum(a == b for a, b in pairs)
-    assert found["accuracy"] == pytest.approx(found["n_right"] / len(y))
-    assert {(c["label"], c["said"]): c["n_items"] for c in found["confused"]} == Counter(
+    result = evaluation_summary(y, p, NAMES, taxonomy=TREE, target=asked)
+    answer = [NAMES[list(row).index(max(row))] for row in p.tolist()]
+    pairs = list(zip(y, answer, strict=True))
+    assert result["n_right"] == sum(a == b for a, b in pairs)
+    assert result["accuracy"] == pytest.approx(result["n_right"] / len(y))
+    assert {(c["label"], c["said"]): c["n_items"] for c in result["confused"]} == Counter(
         pair for pair in pairs if pair[0] != pair[1]
     )
-    for each in found["classes"]:
+    for each in result["classes"]:
         right = pairs.count((each["label"], each["label"]))
         assert (each["n_items"], each["n_said"], each["n_right"]) == (
             y.count(each["label"]),
-            said.count(each["label"]),
+            answer.count(each["label"]),
             right,
         )
         assert each["recall"] == (right / each["n_items"] if each["n_items"] else None)
-    assert sum(b["n_items"] for b in found["reliability"]) == len(y)
-    weighted = sum(b["n_items"] * abs(b["confidence"] - b["accuracy"]) for b in found["reliability"]) / len(y)
-    assert found["calibration_error"] == pytest.approx(weighted)
+    assert sum(b["n_items"] for b in result["reliability"]) == len(y)
+    weighted = sum(b["n_items"] * abs(b["confidence"] - b["accuracy"]) for b in result["reliability"]) / len(y)
+    assert result["calibration_error"] == pytest.approx(weighted)
     wrong = [row for row, (a, b) in enumerate(pairs) if a != b]
-    assert [m["id"] for m in found["mistakes"]] == sorted(wrong, key=lambda row: (-max(p[row]), row))[:12]
-    for point in found["hedging"]["points"]:
+    assert [m["id"] for m in result["mistakes"]] == sorted(wrong, key=lambda row: (-max(p[row]), row))[:12]
+    for point in result["hedging"]["points"]:
         assert point["accuracy"] >= point["asked"]
     # Naming only classes is one of the ways to hedge.
-    flat = hierarchical_accuracy(y, said, TREE), information_gain(y, said, TREE)
+    flat = hierarchical_accuracy(y, answer, TREE), information_gain(y, answer, TREE)
     if flat[0] >= asked:
-        assert found["hedging"]["at_asked"]["gain"] >= flat[1] - 1e-9
-    json.dumps(found, allow_nan=True)
+        assert result["hedging"]["at_asked"]["gain"] >= flat[1] - 1e-9
+    json.dumps(result, allow_nan=True)
 
 
 def example() -> dict:
@@ -109,18 +109,18 @@ def example() -> dict:
     X = rng.integers(0, 4, size=(120, 3)).astype(float)
     y = np.array(names)[X.sum(axis=1).astype(int) % 4]
     clf = ns.NeighborClassifier(3, posterior="proportional").fit(X[:80], y[:80])
-    found = clf.explain(X[80:])
+    result = clf.explain(X[80:])
     summary = evaluation_summary(
-        *(y[80:], found.probabilities, clf.classes_),
+        *(y[80:], result.probabilities, clf.classes_),
         taxonomy=tree,
         keywords=([["sky"], ["sun"]], [["sky"], ["sky"]]),
         ids=[f"<img src=x onerror=alert({row})>" for row in range(40)],
-        evidence=found,
+        evidence=result,
         title=f"Leaves {AWKWARD}",
         how="leave-one-out & more",
     )
     summary["mistakes"][0]["picture"] = PNG
-    return {**summary, "curve": hedging_points(y[80:], found.probabilities, clf.classes_, tree)}
+    return {**summary, "curve": hedging_points(y[80:], result.probabilities, clf.classes_, tree)}
 
 
 def test_the_page_is_whole_needs_nothing_from_elsewhere_and_runs_nothing():

@@ -90,7 +90,7 @@ def test_what_is_told_is_what_the_collection_says(toured):
         collection.undo(corrected["event"])
         answers = collection.label(Q, accuracy=0.9)
         assert (
-            np.mean([said.label == label for said, label in zip(answers, toured.asked.y, strict=True)])
+            np.mean([reply.label == label for reply, label in zip(answers, toured.asked.y, strict=True)])
             == (ask["accuracy"])
         )
         before = answers[sister]
@@ -99,9 +99,9 @@ def test_what_is_told_is_what_the_collection_says(toured):
             again["before"],
         )
         for step in ("answer", "hedged"):
-            said = answers[names.index(toured.steps[step]["question"])].to_dict()
+            reply = answers[names.index(toured.steps[step]["question"])].to_dict()
             changes = {"version": None, "id": None}
-            assert {**said, **changes} == {**toured.steps[step]["answer"], **changes}
+            assert {**reply, **changes} == {**toured.steps[step]["answer"], **changes}
 
 
 def test_the_steps_show_what_they_are_to_show(toured):
@@ -205,8 +205,8 @@ def test_sisters_are_mistakes_of_one_class_that_are_nearest_to_each_other():
 
 
 def test_bars_show_the_likeliest_classes_and_always_the_true_one():
-    now = said("a", 0.5, probabilities={"a": 0.5, "b": 0.2, "c": 0.1, "d": 0.08, "e": 0.07, "f": 0.001})
-    assert [bar.word for bar in class_bars(now, "e")] == ["a", "b", "c", "d", "e"]
-    assert [bar.word for bar in class_bars(now, "a")] == ["a", "b", "c", "d"]
+    state = said("a", 0.5, probabilities={"a": 0.5, "b": 0.2, "c": 0.1, "d": 0.08, "e": 0.07, "f": 0.001})
+    assert [bar.word for bar in class_bars(state, "e")] == ["a", "b", "c", "d", "e"]
+    assert [bar.word for bar in class_bars(state, "a")] == ["a", "b", "c", "d"]
     before = said("z", 0.9, probabilities={"z": 0.9, "a": 0.1})
-    assert class_bars(now, "a", before)[:2] == [Bar("z", 0.0, 0.9, False), Bar("a", 0.5, 0.1, True)]
+    assert class_bars(state, "a", before)[:2] == [Bar("z", 0.0, 0.9, False), Bar("a", 0.5, 0.1, True)]

@@ -43,9 +43,9 @@ def direct(path):
 
 
 def test_a_whole_collection_is_ok_and_everything_in_it_is_counted(path):
-    found = checkup(path)
-    assert (found.ok, found.faults) == (True, [])
-    assert found.items == {
+    result = checkup(path)
+    assert (result.ok, result.faults) == (True, [])
+    assert result.items == {
         "rows": 30,
         "items": 29,
         "voters": 26,
@@ -55,18 +55,18 @@ def test_a_whole_collection_is_ok_and_everything_in_it_is_counted(path):
         "shards": 1,
         "tail": 4,
     }
-    assert found.versions["format"] == 1
-    assert found.versions["sqlite"] == sqlite3.sqlite_version
-    assert found.learned.startswith("Learned on 26 rows, now 26")
-    assert (found.stale, found.writer, found.stored["n_left_behind"], found.stored["learned_folders"]) == (
+    assert result.versions["format"] == 1
+    assert result.versions["sqlite"] == sqlite3.sqlite_version
+    assert result.learned.startswith("Learned on 26 rows, now 26")
+    assert (result.stale, result.writer, result.stored["n_left_behind"], result.stored["learned_folders"]) == (
         False,
         None,
         0,
         1,
     )
-    assert found.stored["vectors"] >= 26 * 2 * 4
-    assert json.loads(json.dumps(found.to_dict()))["ok"] is True
-    assert "no faults" in str(found)
+    assert result.stored["vectors"] >= 26 * 2 * 4
+    assert json.loads(json.dumps(result.to_dict()))["ok"] is True
+    assert "no faults" in str(result)
 
 
 @pytest.mark.parametrize(("posterior", "n_tables"), [("auto", 0), ("rank", 1)])
@@ -76,10 +76,10 @@ def test_a_living_collection_is_compared_with_one_opened_afresh(path, monkeypatc
         collection.likely_mistakes()
         collection.relabel(["p3"], ["fox"])
         collection.add(["late"], [[1.0, 1.0]], ["dog"])
-        found = checkup(collection)
-        assert found.ok
-        assert f"the neighbors of 27 items, {n_tables} tables" in found.compared
-        assert found.writer.startswith(f"process {os.getpid()} on")
+        result = checkup(collection)
+        assert result.ok
+        assert f"the neighbors of 27 items, {n_tables} tables" in result.compared
+        assert result.writer.startswith(f"process {os.getpid()} on")
         table = collection.tracker._living.table()
         swapped = NeighborTable(table.indices[::-1].copy(), table.distances)
         monkeypatch.setattr(collection.tracker._living, "table", lambda: swapped)
@@ -94,16 +94,16 @@ def test_a_table_of_past_cases_that_differs_is_a_fault(path):
         collection.learn(posterior="rank")
         collection.label([[0.0, 0.0]])
         collection.state().classifier.posterior_.tables()[0].cases[:] += 1
-        found = checkup(collection)
-    assert "A table of past cases" in found.faults[0].what
+        result = checkup(collection)
+    assert "A table of past cases" in result.faults[0].what
 
 
 def test_answers_that_differ_are_a_fault(path):
     with LiveCollection.open(path) as collection:
         collection.label([[0.0, 0.0]])
         collection.state().voting.ids[:] = "someone else"
-        found = checkup(collection)
-    assert [fault.what for fault in found.faults] == ["Some answers differ from those of the collection opened again."]
+        result = checkup(collection)
+    assert [fault.what for fault in result.faults] == ["Some answers differ from those of the collection opened again."]
 
 
 @pytest.mark.parametrize(
@@ -119,10 +119,10 @@ def test_answers_that_differ_are_a_fault(path):
 def test_damage_in_the_database_comes_with_what_to_do(path, change, what, advice):
     with direct(path) as connection:
         connection.execute(change)
-    found = checkup(path)
-    assert not found.ok
-    assert any(what in fault.what and fault.advice == advice for fault in found.faults)
-    assert advice in str(found)
+    result = checkup(path)
+    assert not result.ok
+    assert any(what in fault.what and fault.advice == advice for fault in result.faults)
+    assert advice in str(result)
 
 
 def test_damaged_files_come_with_what_to_do(path):
@@ -142,10 +142,10 @@ def test_damaged_files_come_with_what_to_do(path):
 
 def test_what_was_left_behind_is_no_fault_and_the_next_writer_removes_it(path):
     (path / "shards" / f"{12:012d}-{'0' * 16}.npy").write_bytes(b"." * 100)
-    found = checkup(path)
-    assert found.ok
-    assert (found.stored["n_left_behind"], found.stored["left_behind"]) == (1, 100)
-    assert any("interrupted change" in note for note in found.notes)
+    result = checkup(path)
+    assert result.ok
+    assert (result.stored["n_left_behind"], result.stored["left_behind"]) == (1, 100)
+    assert any("interrupted change" in note for note in result.notes)
     LiveCollection.open(path).close()
     assert checkup(path).stored["n_left_behind"] == 0
 
@@ -153,9 +153,9 @@ def test_what_was_left_behind_is_no_fault_and_the_next_writer_removes_it(path):
 def test_it_says_when_to_learn_again(path):
     with LiveCollection.open(path) as collection:
         collection.add([f"l{row}" for row in range(20)], np.zeros((20, 2)), ["cat"] * 20)
-    found = checkup(path)
-    assert found.stale
-    assert any("learn again" in note for note in found.notes)
+    result = checkup(path)
+    assert result.stale
+    assert any("learn again" in note for note in result.notes)
 
 
 def test_a_collection_where_nothing_is_learned_is_not_changed(tmp_path):

@@ -60,12 +60,12 @@ def neighbors(draw):
 @given(found=neighbors())
 def test_words_are_said_as_counting_them_one_by_one_says(learned, found):
     indices, distances, keywords = found
-    (said,) = learned.ranked(NeighborTable(indices, distances), keywords)
+    (answers,) = learned.ranked(NeighborTable(indices, distances), keywords)
     expected = answer_keywords(learned.odds, indices[0].tolist(), distances[0].tolist(), keywords)
-    assert {word for word, _ in said} == set(expected)
-    for word, p in said:
+    assert {word for word, _ in answers} == set(expected)
+    for word, p in answers:
         assert p == pytest.approx(expected[word], abs=1e-9)
-    assert [p for _, p in said] == sorted((p for _, p in said), reverse=True)
+    assert [p for _, p in answers] == sorted((p for _, p in answers), reverse=True)
 
 
 def test_no_other_weights_have_less_loss():
@@ -81,9 +81,9 @@ def test_no_other_weights_have_less_loss():
             moved[place] += step
             other = WordOdds(odds.usual, moved, odds.words, odds.log_odds, odds.slopes, odds.shifts)
             assert other.loss(pairs) > least - 1e-6
-    own = odds.with_each_word(pairs)
-    assert own.loss(pairs) < least
-    assert (own.slopes[-1], own.shifts[-1]) == (1.0, 0.0)  # of a word that was not known
+    original = odds.with_each_word(pairs)
+    assert original.loss(pairs) < least
+    assert (original.slopes[-1], original.shifts[-1]) == (1.0, 0.0)  # of a word that was not known
 
 
 def test_a_word_that_is_always_right_is_believed_and_one_that_never_is_is_not():
@@ -98,15 +98,15 @@ def test_a_word_that_is_always_right_is_believed_and_one_that_never_is_is_not():
 
 def test_probabilities_hold_what_they_say(learned):
     X, words = made_up(600, seed=1)
-    known, asked = made_up(120, seed=0)[0], X
+    known, queries = made_up(120, seed=0)[0], X
     from nearsay.neighbors import neighbor_search
     from nearsay.search.exact import ExactSearch
 
     table = neighbor_search.nearest(
-        ExactSearch().fit(learned.transform.apply(known)), learned.transform.apply(asked), 20
+        ExactSearch().fit(learned.transform.apply(known)), learned.transform.apply(queries), 20
     )
-    said = learned.ranked(table, made_up(120, seed=0)[1])
-    pairs = [(p, word in truth) for some, truth in zip(said, words, strict=True) for word, p in some]
+    answers = learned.ranked(table, made_up(120, seed=0)[1])
+    pairs = [(p, word in truth) for some, truth in zip(answers, words, strict=True) for word, p in some]
     for low, high in ((0.0, 0.2), (0.2, 0.5), (0.8, 1.01)):
         here = [(p, right) for p, right in pairs if low <= p < high]
         assert len(here) > 20
@@ -117,15 +117,15 @@ def test_words_are_far_better_than_a_vote_where_columns_hide_them(tmp_path):
     X, words = made_up(240)
     every = sorted({word for some in words for word in some})
     with collected(tmp_path / "c", X[:160], words[:160]) as collection:
-        now = collection.state()
-        assert now.learned.keywords.transform.name != "euclidean"
+        state = collection.state()
+        assert state.learned.keywords.transform.name != "euclidean"
         ours = [answer.keywords for answer in collection.label(X[160:], n_keywords=9)]
-        rows = [[int(said.id[1:]) for said in answer.neighbors] for answer in collection.label(X[160:])]
-        voted = votes_of(now, rows)
+        rows = [[int(answers.id[1:]) for answers in answer.neighbors] for answer in collection.label(X[160:])]
+        voted = votes_of(state, rows)
     truth = np.array([[word in some for word in every] for some in words[160:]])
 
-    def precision(said):
-        scores = np.array([[dict(some).get(word, 0.0) for word in every] for some in said])
+    def precision(answers):
+        scores = np.array([[dict(some).get(word, 0.0) for word in every] for some in answers])
         return rank_precision(truth, scores)
 
     assert precision(ours) > precision(voted) + 0.2
@@ -157,9 +157,9 @@ def test_items_with_keywords_and_no_label_pass_them_on_and_guesses_of_machines_d
     with collected(tmp_path / "c", X, words, ["thing"] * 60) as collection:
         collection.add(["bare"], X[:1], keywords=[["sky", "moon"]])
         collection.add(["guess"], X[:1], keywords=[["ufo"]], by="machine")
-        said = [word for word, _ in collection.label(X[:1], n_keywords=99)[0].keywords]
-    assert "moon" in said
-    assert "ufo" not in said
+        answers = [word for word, _ in collection.label(X[:1], n_keywords=99)[0].keywords]
+    assert "moon" in answers
+    assert "ufo" not in answers
 
 
 def test_where_all_labels_are_taken_away_keywords_still_answer(tmp_path):
@@ -177,12 +177,12 @@ def test_a_row_has_no_part_in_its_own_keywords(tmp_path):
     X, words = made_up(100)
     words[7] = ["unique"]
     with collected(tmp_path / "c", X, words) as collection:
-        said = collection.state().words.of_rows(np.arange(100))
-        assert "unique" not in [word for word, _ in said[7]]
-        assert any("unique" in [word for word, _ in some] for some in said)
+        answers = collection.state().words.of_rows(np.arange(100))
+        assert "unique" not in [word for word, _ in answers[7]]
+        assert any("unique" in [word for word, _ in some] for some in answers)
         # Of a projection, the row is seen by a map that had not seen it.
-        sight, fold = collection.state().learned.keywords.transform, collection.state().learned.keywords.fold
-        assert len(sight.without) in (0, learned_keywords.FOLDS)
+        transform, fold = collection.state().learned.keywords.transform, collection.state().learned.keywords.fold
+        assert len(transform.without) in (0, learned_keywords.FOLDS)
         assert_array_equal(np.bincount(fold[fold >= 0]), [20] * 5)
 
 
@@ -191,7 +191,7 @@ def test_few_items_vote_as_they_are(tmp_path):
     with collected(tmp_path / "c", X, words) as collection:
         assert collection.state().words is None
         answer = collection.label(X[:1])[0]
-        rows = [int(said.id[1:]) for said in answer.neighbors]
+        rows = [int(answers.id[1:]) for answers in answer.neighbors]
         assert answer.keywords == votes_of(collection.state(), [rows])[0][:5]
 
 

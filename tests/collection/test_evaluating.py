@@ -45,9 +45,9 @@ def test_what_is_held_out_is_answered_as_by_a_classifier_fitted_to_the_rest(thin
     collection, X, truth = things
     collection.learn(posterior=posterior, n_neighbors=5 if posterior == "proportional" else "auto")
     version = collection.version
-    asked = held_out(collection, 0.25, seed=3)
-    p = judge(asked, None).probabilities
-    held = np.array([int(id[1:]) for id in asked.ids])
+    queries = held_out(collection, 0.25, seed=3)
+    p = judge(queries, None).probabilities
+    held = np.array([int(id[1:]) for id in queries.ids])
     assert len(held) == 20
     assert np.unique(truth[held], return_counts=True)[1].tolist() == [5] * 4
     rest = np.setdiff1d(np.arange(80), held)
@@ -60,14 +60,14 @@ def test_what_is_held_out_is_answered_as_by_a_classifier_fitted_to_the_rest(thin
 
 def test_what_is_held_out_leaves_no_trace_in_what_answers(things, tmp_path):
     collection, X, truth = things
-    asked = held_out(collection, 0.25, seed=0)
-    ours = judge(asked, None)
-    held = np.array([int(id[1:]) for id in asked.ids])
+    queries = held_out(collection, 0.25, seed=0)
+    ours = judge(queries, None)
+    held = np.array([int(id[1:]) for id in queries.ids])
     rest = np.setdiff1d(np.arange(80), held)
     words = collection.store.items().keywords
     with LiveCollection.create(tmp_path / "rest", n_columns=3, taxonomy=EDGES) as other:
         other.add([f"t{row}" for row in rest], X[rest], truth[rest].tolist(), words[rest].tolist())
-        batch = Batch(held.tolist(), asked.ids, X[held], truth[held].tolist(), words[held].tolist(), [{}] * len(held))
+        batch = Batch(held.tolist(), queries.ids, X[held], truth[held].tolist(), words[held].tolist(), [{}] * len(held))
         theirs = judge(brought(other, [batch]), None)
     assert_allclose(ours.probabilities, theirs.probabilities, rtol=0, atol=1e-12)
     assert ours.keywords == theirs.keywords
@@ -88,17 +88,17 @@ def test_noise_is_not_flattered_by_settings_that_were_chosen_on_it(tmp_path):
 def test_left_out_is_what_likely_mistakes_are_told_by(things):
     collection, _, truth = things
     collection.learn(posterior="pooled")
-    found = evaluate(collection)
+    result = evaluate(collection)
     p = judge(left_out(collection), None).probabilities
     by_hand = evaluation_summary(truth, p, sorted(LABELS))
-    assert {name: found[name] for name in ("n_right", "accuracy", "mean_log_posterior", "calibration_error")} == {
+    assert {name: result[name] for name in ("n_right", "accuracy", "mean_log_posterior", "calibration_error")} == {
         name: by_hand[name] for name in ("n_right", "accuracy", "mean_log_posterior", "calibration_error")
     }
     mistakes = {each.id: each for each in collection.likely_mistakes()}
     wrong = np.flatnonzero(p.max(axis=1) > p[np.arange(80), np.searchsorted(sorted(LABELS), truth)] + 1e-9)
     assert set(mistakes) == {f"t{row}" for row in wrong}
-    assert 0 < len(found["mistakes"]) <= MISTAKES_SHOWN
-    for each in found["mistakes"]:
+    assert 0 < len(result["mistakes"]) <= MISTAKES_SHOWN
+    for each in result["mistakes"]:
         told = mistakes[each["id"]]
         assert each["probability"] == told.suggested_probability
         assert (each["label"], each["suggested"]) == (told.label, told.suggested)
@@ -109,35 +109,35 @@ def test_left_out_is_what_likely_mistakes_are_told_by(things):
 
 def test_everything_is_json_and_a_taxonomy_and_keywords_are_judged_too(things):
     collection, _, _ = things
-    found = json.loads(json.dumps(evaluate(collection, accuracy=0.9)))
-    assert found["hedging"]["said"]["asked"] == 0.9
-    assert found["hedging"]["said"]["accuracy"] >= 0.85
-    assert found["hedging"]["points"]
-    assert found["keywords"]["words_found"] >= 5
-    assert (found["version"], found["title"], found["not_judged"]) == (collection.version, "things", {})
-    assert "Leave-one-out" in found["how"]
+    result = json.loads(json.dumps(evaluate(collection, accuracy=0.9)))
+    assert result["hedging"]["said"]["asked"] == 0.9
+    assert result["hedging"]["said"]["accuracy"] >= 0.85
+    assert result["hedging"]["points"]
+    assert result["keywords"]["words_found"] >= 5
+    assert (result["version"], result["title"], result["not_judged"]) == (collection.version, "things", {})
+    assert "Leave-one-out" in result["how"]
 
 
 def test_keywords_are_those_of_the_neighbors_without_the_item_itself(tmp_path):
     with LiveCollection.create(tmp_path / "c", n_columns=1) as collection:
         collection.add(["a", "b", "c"], [[0.0], [0.1], [9.0]], keywords=[["sea"], ["sea"], ["road"]])
-        found = evaluate(collection)
+        result = evaluate(collection)
     # The road has no other: its neighbors say sea. So of three times "sea", two are right.
-    assert found["keywords"]["words_found"] == 1
-    assert found["keywords"]["recall"] == 0.5
-    assert found["keywords"]["precision_per_item"] == pytest.approx(2 / 3)
-    assert "accuracy" not in found
+    assert result["keywords"]["words_found"] == 1
+    assert result["keywords"]["recall"] == 0.5
+    assert result["keywords"]["precision_per_item"] == pytest.approx(2 / 3)
+    assert "accuracy" not in result
 
 
 def test_what_cannot_be_judged_is_counted_by_its_reason(things):
     collection, X, _ = things
     collection.add(["one"], X[:1] + 3, ["animal"])
     collection.add(["guess", "bare"], X[:2], ["cat", None], by="machine")
-    found = evaluate(collection)
-    assert found["not_judged"] == {"no label": 1, "not confirmed": 1}
-    assert found["n_items"] == 81
-    assert any("only one of a class" in note for note in found["notes"])
-    assert any("inner node, such as 'animal'" in note for note in found["notes"])
+    result = evaluate(collection)
+    assert result["not_judged"] == {"no label": 1, "not confirmed": 1}
+    assert result["n_items"] == 81
+    assert any("only one of a class" in note for note in result["notes"])
+    assert any("inner node, such as 'animal'" in note for note in result["notes"])
     assert "one" not in held_out(collection, 0.5, 0).ids
     held = evaluate(collection, holdout=0.5)
     assert held["not_judged"] == {"no label": 1, "not confirmed": 1, "only one of a class": 1}
@@ -151,12 +151,12 @@ def test_what_cannot_be_judged_is_counted_by_its_reason(things):
 def test_a_seed_holds_out_the_same_rows_and_never_a_whole_class(things):
     collection, X, _ = things
     collection.add(["a1", "a2"], X[:2] + 9, ["animal", "animal"])
-    now = collection.state()
-    assert (rows_held_out(now, 0.3, 5) == rows_held_out(now, 0.3, 5)).all()
-    assert rows_held_out(now, 0.3, 5).tolist() != rows_held_out(now, 0.3, 6).tolist()
+    state = collection.state()
+    assert (rows_held_out(state, 0.3, 5) == rows_held_out(state, 0.3, 5)).all()
+    assert rows_held_out(state, 0.3, 5).tolist() != rows_held_out(state, 0.3, 6).tolist()
     for seed in range(20):
-        rest = np.setdiff1d(np.arange(82), rows_held_out(now, 0.95, seed))
-        assert len(set(now.voting.labels[rest])) == 5
+        rest = np.setdiff1d(np.arange(82), rows_held_out(state, 0.95, seed))
+        assert len(set(state.voting.labels[rest])) == 5
 
 
 def test_blocks_and_other_items_change_nothing(things, monkeypatch):
@@ -174,10 +174,10 @@ def test_items_of_a_source_are_judged(things, tmp_path):
     collection, X, truth = things
     lines = ["id,a,b,c,label,tags", *(f"q{i},{','.join(map(str, X[i]))},{truth[i]},large" for i in range(0, 80, 8))]
     (tmp_path / "asked.csv").write_text("\n".join(lines) + "\n")
-    found = evaluate(collection, holdout=read_source(tmp_path / "asked.csv"))
+    result = evaluate(collection, holdout=read_source(tmp_path / "asked.csv"))
     given = evaluate(collection, holdout=([f"q{i}" for i in range(0, 80, 8)], X[::8], truth[::8].tolist()))
-    assert found["keywords"]["words_found"] == 1
-    assert {**found, "keywords": None} == {**given, "keywords": None}
+    assert result["keywords"]["words_found"] == 1
+    assert {**result, "keywords": None} == {**given, "keywords": None}
 
 
 def test_the_report_shows_pictures_of_mistakes(things, tmp_path):

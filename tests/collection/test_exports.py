@@ -218,9 +218,9 @@ SIDECARS = {
 def held(content: bytes, name: str) -> list[str]:
     """The words of a list, as another reader of XML finds them."""
     root = ElementTree.fromstring(content)
-    found = root.findall(f"./{RDF}RDF/{RDF}Description/{name}")
-    assert len(found) <= 1
-    return [(item.text or "").strip() for each in found for item in each.iter(f"{RDF}li")]
+    results = root.findall(f"./{RDF}RDF/{RDF}Description/{name}")
+    assert len(results) <= 1
+    return [(item.text or "").strip() for each in results for item in each.iter(f"{RDF}li")]
 
 
 def without_lists(content: bytes) -> str:

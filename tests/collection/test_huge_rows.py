@@ -116,9 +116,9 @@ def test_a_table_with_a_huge_number_is_indexed_without_that_row(tmp_path, monkey
     assert added.exit_code == 1
     assert "('huge'): column 'b' holds" in added.stderr
     assert "1 item added" in added.stdout
-    asked = run("label", "iris.nearsay", "more.csv", "--json")
-    assert "'huge'" in asked.stderr
-    assert [each["label"] for each in json.loads(asked.stdout)["answers"]] == ["setosa"]
+    queries = run("label", "iris.nearsay", "more.csv", "--json")
+    assert "'huge'" in queries.stderr
+    assert [each["label"] for each in json.loads(queries.stdout)["answers"]] == ["setosa"]
     with LiveCollection.open("iris.nearsay") as collection:
         use(collection)
 

@@ -49,8 +49,10 @@ def test_what_is_still_known_is_what_a_search_would_find(data):
         votes = np.append(votes, data.draw(st.lists(st.booleans(), min_size=more, max_size=more))).astype(np.bool_)
         view = view.changed(X[before : before + more], voters(votes))
         known = known.following(view)
-        there = np.isfinite(known.values) & votes
-        assert_allclose(known.values[there], reach(X[: len(votes)], votes, k, metric)[there], rtol=1e-12, atol=1e-12)
+        present = np.isfinite(known.values) & votes
+        assert_allclose(
+            known.values[present], reach(X[: len(votes)], votes, k, metric)[present], rtol=1e-12, atol=1e-12
+        )
 
 
 def test_labels_change_nothing_and_one_row_only_what_is_near_it():

@@ -40,8 +40,8 @@ def place(tmp_path: Path) -> Path:
     (tmp_path / "new").mkdir()
     for number in range(3):
         part = slice(30 * number, 30 * number + 30)
-        asked = {"id": table["id"][part], "width": X[part, 0] + 0.1, "height": X[part, 1]}
-        parquet.write_table(pa.table(asked), tmp_path / f"new/{number}.parquet")
+        queries = {"id": table["id"][part], "width": X[part, 0] + 0.1, "height": X[part, 1]}
+        parquet.write_table(pa.table(queries), tmp_path / f"new/{number}.parquet")
     return tmp_path
 
 
@@ -54,15 +54,15 @@ def told(path: Path) -> list[dict[str, object]]:
 
 
 def test_every_file_has_the_answers_that_it_has_by_itself(place):
-    found = answered(place)
-    assert found.n_answers == 90
-    assert [Path(path).name for path in found.paths] == ["0.parquet", "1.parquet", "2.parquet"]
+    result = answered(place)
+    assert result.n_answers == 90
+    assert [Path(path).name for path in result.paths] == ["0.parquet", "1.parquet", "2.parquet"]
     with ns.LiveCollection.open(place / "leaves.nearsay", read_only=True) as leaves:
-        asked = parquet.read_table(place / "new/1.parquet").to_pydict()
-        X = np.stack([asked["width"], asked["height"]], axis=1)
-        expected = leaves.label(X, ids=asked["id"])
+        queries = parquet.read_table(place / "new/1.parquet").to_pydict()
+        X = np.stack([queries["width"], queries["height"]], axis=1)
+        expected = leaves.label(X, ids=queries["id"])
     rows = told(place / "answers/1.parquet")
-    assert [row["id"] for row in rows] == asked["id"]
+    assert [row["id"] for row in rows] == queries["id"]
     assert [row["label"] for row in rows] == [answer.label for answer in expected]
     assert [row["probability"] for row in rows] == [answer.probability for answer in expected]
 
@@ -82,9 +82,9 @@ def test_after_an_interruption_no_file_is_answered_again(place, monkeypatch):
         answered(place)
     assert not (place / "answers/2.done.json").exists()
     calls.append("the third is not interrupted")
-    found = answered(place)
+    result = answered(place)
     assert calls == ["0.parquet", "1.parquet", "the third is not interrupted", "2.parquet"]
-    assert (found.n_kept, found.n_answers) == (2, 90)
+    assert (result.n_kept, result.n_answers) == (2, 90)
 
 
 def test_answers_to_another_question_are_not_taken_and_not_replaced_unasked(place):
@@ -103,29 +103,29 @@ def test_a_worker_with_another_version_or_another_file_says_so(place):
     with ns.LiveCollection.open(place / "leaves.nearsay", read_only=True) as leaves:
         version = leaves.version
     source = str(place / "new/0.parquet")
-    asked = {"collection": str(place / "leaves.nearsay"), "source": source, "out": str(place / "0.parquet")}
-    asked |= {"accuracy": None, "n_keywords": 5, "id_column": None}
-    newer = labeling_parts.PartTask(**asked, version=version + 1, source_digest=labeling_parts.file_checksum(source))
+    queries = {"collection": str(place / "leaves.nearsay"), "source": source, "out": str(place / "0.parquet")}
+    queries |= {"accuracy": None, "n_keywords": 5, "id_column": None}
+    newer = labeling_parts.PartTask(**queries, version=version + 1, source_digest=labeling_parts.file_checksum(source))
     with pytest.raises(StorageError, match=rf"is at event {version}, older than event {version + 1}"):
         label_part(newer)
     with pytest.raises(StorageError, match="is missing or has changed"):
-        label_part(labeling_parts.PartTask(**asked, version=version, source_digest="another"))
+        label_part(labeling_parts.PartTask(**queries, version=version, source_digest="another"))
 
 
 def test_what_another_process_learned_is_kept_as_if_it_were_learned_here(place):
-    asked = {"posterior": "rank&votesplit", "n_neighbors": 4}
+    queries = {"posterior": "rank&votesplit", "n_neighbors": 4}
     X = np.random.default_rng(9).normal(size=(20, 2)) * 4
     with ns.LiveCollection.open(place / "leaves.nearsay") as leaves:
-        learned = learned_on(None, leaves, **asked)
+        learned = learned_on(None, leaves, **queries)
         assert leaves.learn(learned=learned).n_neighbors == 4
         elsewhere = [(answer.label, answer.probability) for answer in leaves.label(X)]
         with pytest.raises(InputError, match="Learn again"):
             leaves.learn(learned=learned)
-        leaves.learn(**asked)
+        leaves.learn(**queries)
         assert [(answer.label, answer.probability) for answer in leaves.label(X)] == elsewhere
         version = leaves.version
-    seen = LiveTransform("euclidean", "euclidean")
-    task = PastCasesTask(str(place / "leaves.nearsay"), version + 1, seen, 3, None, np.arange(5))
+    visited = LiveTransform("euclidean", "euclidean")
+    task = PastCasesTask(str(place / "leaves.nearsay"), version + 1, visited, 3, None, np.arange(5))
     with pytest.raises(StorageError, match=f"is at event {version}, but event {version + 1}"):
         past_cases_part(task)
 
@@ -147,18 +147,18 @@ def test_learned_in_parts_is_learned_as_a_whole(tmp_path, monkeypatch, made, row
     X = (rng.integers(0, 5, (120, 4)) + labels[:, None]).astype(np.float32)
     X[:, 2] = rng.normal(0, 500, 120)  # tells nothing
     settings = {"feature_groups": {"a": (0, 2), "b": (2, 4)}} if made == "feature groups" else {}
-    asked = {"posterior": "rank&votesplit"} if made == "one posterior" else {}
+    queries = {"posterior": "rank&votesplit"} if made == "one posterior" else {}
     words = [["green"] if label % 2 else ["red", "small"] for label in labels]
     tree = ns.Taxonomy.from_nested({"all": {"low": ["0", "1"], "high": ["2", "3"]}})
     with ns.LiveCollection.create(tmp_path / "rows", n_columns=4, **settings) as rows:
         rows.add([f"row {i}" for i in range(120)], X, [str(label) for label in labels], keywords=words)
         rows.set_taxonomy(tree)
         rows.forget(["row 5", "row 77"])
-        whole = rows.tracker.learn(asked.get("posterior", "auto"), "auto")
-        parts = learned_on(None, rows, **asked)
+        whole = rows.tracker.learn(queries.get("posterior", "auto"), "auto")
+        parts = learned_on(None, rows, **queries)
     expected = contents(whole, tmp_path / "whole")
     assert contents(parts, tmp_path / "parts") == expected
-    assert any(sight.without for sight in whole.transforms) == (made == "unequal columns")
+    assert any(transform.without for transform in whole.transforms) == (made == "unequal columns")
 
 
 def test_rows_that_cannot_be_used_are_named_with_their_file_each_time(place):
@@ -166,21 +166,21 @@ def test_rows_that_cannot_be_used_are_named_with_their_file_each_time(place):
         pa.table({"id": ["x", "y"], "width": [1.0, None], "height": [1.0, 2.0]}), place / "new/3.parquet"
     )
     for kept in (0, 4):
-        found = answered(place)
-        assert found.n_kept == kept
-        assert [problem.id for problem in found.problems] == ["y"]
-        assert "3.parquet" in str(found.problems[0])
+        result = answered(place)
+        assert result.n_kept == kept
+        assert [problem.id for problem in result.problems] == ["y"]
+        assert "3.parquet" in str(result.problems[0])
 
 
 def test_the_command_answers_a_folder_and_goes_on_where_it_was(place):
-    asked = ("label", place / "leaves.nearsay", place / "new", "-o", place / "answers")
-    first = run(*asked)
+    queries = ("label", place / "leaves.nearsay", place / "new", "-o", place / "answers")
+    first = run(*queries)
     assert first.exit_code == 0, first.output
     assert "90 answers in 3 files in" in first.output.replace("\n", " ")
-    again = json.loads(run(*asked, "--json").stdout)
+    again = json.loads(run(*queries, "--json").stdout)
     assert (again["answers"], again["kept"]) == (90, 3)
     assert run("label", place / "leaves.nearsay", place / "new").exit_code != 0
-    assert run(*asked, "--add").exit_code != 0
+    assert run(*queries, "--add").exit_code != 0
     assert (
         run("label", place / "leaves.nearsay", place / "leaves.parquet", "--cluster", "local", "-o", "a").exit_code != 0
     )
@@ -192,9 +192,9 @@ def test_files_in_partitions_are_answered_in_folders_of_the_same_names(place):
         within = place / f"new/day={number % 2}"
         within.mkdir(exist_ok=True)
         (place / f"new/{number}.parquet").rename(within / "same name.parquet" if number else within / "0.parquet")
-    found = label_parts(place / "leaves.nearsay", place / "new", place / "others")
+    result = label_parts(place / "leaves.nearsay", place / "new", place / "others")
     names = ["day=0/0.parquet", "day=0/same name.parquet", "day=1/same name.parquet"]
-    assert [Path(path).relative_to(place / "others").as_posix() for path in found.paths] == names
+    assert [Path(path).relative_to(place / "others").as_posix() for path in result.paths] == names
     for name, number in zip(names, (0, 2, 1), strict=True):
         assert told(place / "others" / name) == alone[number]
     assert json.loads(run("label", place / "leaves.nearsay", place / "new", "-o", place / "others", "--json").stdout)[
@@ -232,8 +232,8 @@ def test_a_cluster_answers_and_evaluates_as_one_process(place, two_workers):
     pytest.importorskip("distributed")
     answered(place)
     alone = [told(place / f"answers/{number}.parquet") for number in range(3)]
-    found = label_parts(place / "leaves.nearsay", place / "new", place / "others", cluster=2)
-    assert found.n_answers == 90
+    result = label_parts(place / "leaves.nearsay", place / "new", place / "others", cluster=2)
+    assert result.n_answers == 90
     assert [told(place / f"others/{number}.parquet") for number in range(3)] == alone
     with ns.LiveCollection.open(place / "leaves.nearsay", read_only=True) as leaves:
         assert evaluate(leaves, cluster=2) == evaluate(leaves)
@@ -265,6 +265,6 @@ def test_pictures_described_by_workers_make_the_collection_that_one_process_make
         with ns.LiveCollection.open(tmp_path / name, read_only=True) as birds:
             rows.append(birds.store.vectors(np.arange(40)))
     np.testing.assert_array_equal(*rows)
-    asked = ("index", tmp_path / "birds", "-o", tmp_path / "typed", "--describe", "rgb", "--describe", "haar")
-    command = run(*asked, "--cluster", "2", "--json")
+    queries = ("index", tmp_path / "birds", "-o", tmp_path / "typed", "--describe", "rgb", "--describe", "haar")
+    command = run(*queries, "--cluster", "2", "--json")
     assert (command.exit_code, json.loads(command.stdout)["n_items"]) == (1, 40)  # 1: a picture was left out

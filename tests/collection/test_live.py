@@ -40,8 +40,8 @@ POSTERIORS = ["auto", "pooled", "proportional", "weighted", "dist&votesplit", "r
 
 def same_answers(ours: LiveCollection, theirs: LiveCollection) -> None:
     """Answers, neighbors of all rows, tables, and what the collection says of itself."""
-    said, expected = ours.label(QUERIES), theirs.label(QUERIES)
-    assert [answer.to_dict() for answer in said] == [answer.to_dict() for answer in expected]
+    reply, expected = ours.label(QUERIES), theirs.label(QUERIES)
+    assert [answer.to_dict() for answer in reply] == [answer.to_dict() for answer in expected]
     mine, other = ours.state(), theirs.state()
     k = mine.learned.n_neighbors
     left, right = ours.tracker.left_out(mine.views, k), theirs.tracker.left_out(other.views, k)
@@ -211,8 +211,8 @@ def test_a_label_and_keywords_are_corrected_in_one_event_that_undo_takes_back(pe
     after = collection.store.item("p0")
     assert (after["label"], after["keywords"]) == ("lynx", ["wild", "striped"])
     assert [collection.store.item("p1")[name] for name in ("label", "keywords")] == [None, None]
-    told = "relabel 2 items (1 'cat' → 'lynx', 1 'cat' → no label) and set their keywords"
-    assert collection.history(1)[0].text == told
+    text = "relabel 2 items (1 'cat' → 'lynx', 1 'cat' → no label) and set their keywords"
+    assert collection.history(1)[0].text == text
     collection.undo()
     assert collection.store.item("p0") == before
     collection.relabel(["p0"], ["lynx"])
@@ -323,8 +323,8 @@ def test_hedged_answers_have_the_words_of_the_taxonomy_also_when_opened_again(tm
         assert collection.store.taxonomy_words == {"animal": "living thing", "cat": "house cat"}
     with LiveCollection.open(tmp_path / "c") as again:
         again.learn()
-        said = again.label([[0.1]], accuracy=0.01)[0]
-        assert (said.node, said.node_word) == ("cat", "house cat")
+        reply = again.label([[0.1]], accuracy=0.01)[0]
+        assert (reply.node, reply.node_word) == ("cat", "house cat")
         again.undo(1)
         assert (again.store.taxonomy, again.store.taxonomy_words) == (None, {})
 
@@ -372,9 +372,9 @@ def test_history_is_told_in_words_and_says_what_was_undone(pets):
     collection.add(["new"], X[:1])
     collection.set_taxonomy([("pet", "cat"), ("pet", "dog"), ("pet", "fox")])
     collection.set_taxonomy(None)
-    told = [str(event).split("  ", 2) for event in collection.history()]
-    assert [line[0] for line in told] == [str(number) for number in range(1, 10)]
-    assert [line[2] for line in told] == [
+    text = [str(event).split("  ", 2) for event in collection.history()]
+    assert [line[0] for line in text] == [str(number) for number in range(1, 10)]
+    assert [line[2] for line in text] == [
         "person  add 60 items: 20 'cat', 20 'dog', 20 more",
         "machine  learn",
         "ada  relabel 2 items (1 'cat' → 'lynx', 1 'cat' → no label) (undone by 5)",
@@ -397,20 +397,20 @@ def test_an_answer_after_a_change_asks_only_the_rows_it_meets_about_the_others(p
     collection, X = pets
     collection.learn(posterior="proportional", n_neighbors=5)
     collection.label(X[:1])
-    asked = []
+    queries = []
     others = LiveViews.leave_one_out
 
     def counted(self, k, members=None, rows=None):
-        asked.append(len(self) if rows is None else len(rows))
+        queries.append(len(self) if rows is None else len(rows))
         return others(self, k, members, rows)
 
     monkeypatch.setattr(LiveViews, "leave_one_out", counted)
     collection.relabel(["p50"], ["cat"])
-    found = collection.label(X[:1])
-    assert not asked  # a label changes nobody's neighbors
-    collection.forget([found[0].neighbors[0].id])
+    result = collection.label(X[:1])
+    assert not queries  # a label changes nobody's neighbors
+    collection.forget([result[0].neighbors[0].id])
     collection.label(X[:1])
-    assert 0 < sum(asked) <= 5
+    assert 0 < sum(queries) <= 5
 
 
 def test_nearest_others_are_looked_up_where_their_table_is_kept(pets, monkeypatch):
@@ -432,15 +432,15 @@ def test_hedges_at_several_accuracies_are_those_of_asking_again(tmp_path):
         labels = [("cat", "dog", "axe", "saw")[row % 4] for row in range(80)]
         X = rng.normal(size=(80, 2)) + [[row % 2, 3 * (row % 4 > 1)] for row in range(80)]
         collection.add([f"i{row}" for row in range(80)], X, labels)
-        asked = (0.5, 0.8, 0.95)
-        for answer, x in zip(collection.label(X[:6], hedges_at=asked), X[:6], strict=True):
-            assert [hedge["accuracy"] for hedge in answer.hedges] == list(asked)
+        queries = (0.5, 0.8, 0.95)
+        for answer, x in zip(collection.label(X[:6], hedges_at=queries), X[:6], strict=True):
+            assert [hedge["accuracy"] for hedge in answer.hedges] == list(queries)
             for hedge in answer.hedges:
                 again = collection.label([x], accuracy=hedge["accuracy"])[0]
-                told = {name: getattr(again, name) for name in hedge if name != "accuracy"}
-                assert told == {name: hedge[name] for name in told}
+                text = {name: getattr(again, name) for name in hedge if name != "accuracy"}
+                assert text == {name: hedge[name] for name in text}
             shown = {node["node"]: node for node in answer.tree}
-            for hedge in (answer, *(SimpleNamespace(**told) for told in answer.hedges)):
+            for hedge in (answer, *(SimpleNamespace(**text) for text in answer.hedges)):
                 assert [shown[step]["parent"] for step in hedge.node_path] == [None, *hedge.node_path[:-1]]
                 assert shown[hedge.node]["probability"] == hedge.node_probability
                 assert shown[hedge.node]["depth"] == len(hedge.node_path) - 1
@@ -451,8 +451,8 @@ def test_an_item_is_answered_by_the_others(pets):
     collection, X = pets
     collection.add(["waits"], X[:1], ["cat"], by="machine")
     first, waits, far = collection.label_items(["p0", "waits", "p59"])
-    assert "p0" not in [said.id for said in first.neighbors]
-    assert "waits" not in [said.id for said in waits.neighbors]
+    assert "p0" not in [reply.id for reply in first.neighbors]
+    assert "waits" not in [reply.id for reply in waits.neighbors]
     assert (first.id, waits.id, far.id) == ("p0", "waits", "p59")
     assert waits.neighbors[0].id == "p0"
     judged = dict(zip(*(part for part in _left_out(collection)), strict=True))
@@ -461,10 +461,10 @@ def test_an_item_is_answered_by_the_others(pets):
 
 
 def _left_out(collection):
-    now = collection.state()
-    rows = np.flatnonzero(now.voting.votes)
-    p = np.concatenate([p for _, _, p in now.classifier.left_out_proba(rows)])
-    return now.voting.ids[rows], p.max(axis=1)
+    state = collection.state()
+    rows = np.flatnonzero(state.voting.votes)
+    p = np.concatenate([p for _, _, p in state.classifier.left_out_proba(rows)])
+    return state.voting.ids[rows], p.max(axis=1)
 
 
 @pytest.mark.parametrize("machines_vote", [False, True])
@@ -496,8 +496,8 @@ def test_who_asks_and_corrects_does_not_wait_for_the_table_of_all_neighbors(pets
         init(self, *given, **named)
 
     monkeypatch.setattr(LivingTable, "__init__", slowly)
-    found = []
-    building = threading.Thread(target=lambda: found.append(collection.tracker.left_out(views, 5)))
+    result = []
+    building = threading.Thread(target=lambda: result.append(collection.tracker.left_out(views, 5)))
     building.start()
     assert begun.wait(30)
     collection.forget(["p1"])
@@ -505,12 +505,12 @@ def test_who_asks_and_corrects_does_not_wait_for_the_table_of_all_neighbors(pets
     go_on.set()
     building.join(30)
     monkeypatch.setattr(LivingTable, "__init__", init)
-    assert found[0].indices[0].min() >= 0  # that of the version that was asked
-    assert 1 in found[0].indices
-    now = collection.tracker.left_out(collection.state().views, 5)
-    assert 1 not in now.indices
+    assert result[0].indices[0].min() >= 0  # that of the version that was asked
+    assert 1 in result[0].indices
+    state = collection.tracker.left_out(collection.state().views, 5)
+    assert 1 not in state.indices
     with LiveCollection.open(collection.store.path, read_only=True) as fresh:
-        assert_array_equal(now.indices, fresh.tracker.left_out(fresh.state().views, 5).indices)
+        assert_array_equal(state.indices, fresh.tracker.left_out(fresh.state().views, 5).indices)
 
 
 @pytest.mark.parametrize("posterior", ["proportional", "weighted"])

@@ -51,8 +51,8 @@ def test_neighbors_shown_are_those_of_all_groups_together(grouped):
     far = np.sqrt(reference_distances(X, Q, scales))
     k = len(answers[0].neighbors)
     nearest = np.argsort(far, axis=1, kind="stable")[:, :k]
-    assert [[int(said.id) for said in answer.neighbors] for answer in answers] == nearest.tolist()
-    shown = [[said.distance for said in answer.neighbors] for answer in answers]
+    assert [[int(reply.id) for reply in answer.neighbors] for answer in answers] == nearest.tolist()
+    shown = [[reply.distance for reply in answer.neighbors] for answer in answers]
     assert_allclose(shown, np.take_along_axis(far, nearest, axis=1), rtol=1e-5)
 
 
@@ -67,8 +67,8 @@ def test_every_view_says_how_far_the_classes_are(grouped):
     ]
     for view, far in zip(views[1:], left_out, strict=True):
         np.fill_diagonal(far, np.inf)
-        found = view.leave_one_out(1, (1,), np.arange(len(X)), None).distances[:, 0]
-        assert_allclose(found, far.min(axis=1), rtol=1e-5)
+        result = view.leave_one_out(1, (1,), np.arange(len(X)), None).distances[:, 0]
+        assert_allclose(result, far.min(axis=1), rtol=1e-5)
 
 
 @given(
@@ -107,20 +107,20 @@ def test_a_group_alone_answers_as_a_collection_of_its_columns(tmp_path):
     ):
         one.add(ids, X, labels)
         other.add(ids, X[:, 2:], labels)
-        said = [answer.to_dict() for answer in one.label(Q)]
-        assert said == [answer.to_dict() for answer in other.label(Q[:, 2:])]
+        reply = [answer.to_dict() for answer in one.label(Q)]
+        assert reply == [answer.to_dict() for answer in other.label(Q[:, 2:])]
 
 
 def test_groups_are_kept_with_the_collection(grouped):
     collection, X = grouped
-    said = [answer.to_dict() for answer in collection.label(X[:3])]
+    reply = [answer.to_dict() for answer in collection.label(X[:3])]
     path = collection.store.path
     settings = collection.store.settings
     assert settings["feature_groups"] == {"color": [0, 2], "shape": [2, 5]}
     assert settings["metric"] == METRICS
     collection.close()
     with LiveCollection.open(path) as again:
-        assert [answer.to_dict() for answer in again.label(X[:3])] == said
+        assert [answer.to_dict() for answer in again.label(X[:3])] == reply
 
 
 def test_groups_may_be_those_of_labeled_rows(tmp_path):

@@ -53,43 +53,43 @@ def event(number, kind, rows, after):
 
 
 def check(items, rows, machines_vote):
-    standing = items.voting()
+    voting = items.voting()
     votes, labels, classes = who_votes(rows, machines_vote)
-    assert_array_equal(standing.votes, votes)
-    assert_array_equal(standing.labels, labels)
-    assert standing.classes.tolist() == classes
-    assert standing.ids.tolist() == [f"i{number}" for number in range(len(rows))]
+    assert_array_equal(voting.votes, votes)
+    assert_array_equal(voting.labels, labels)
+    assert voting.classes.tolist() == classes
+    assert voting.ids.tolist() == [f"i{number}" for number in range(len(rows))]
     assert items.alive.tolist() == [row["alive"] for row in rows]
     for name in ("label", "keywords", "details"):
         assert list(items.columns[name]) == [row[name] for row in rows]
     assert items.row_of == {f"i{number}": number for number, row in enumerate(rows) if row["alive"]}
-    return standing
+    return voting
 
 
 @given(st.lists(ITEM, max_size=8), st.lists(CHANGE, max_size=10), st.booleans(), st.booleans())
 def test_voters_follow_events_as_a_count_of_all_rows_does(rows, changes, machines_vote, asked_each_time):
     items = LiveItems(items_of(rows), machines_vote=machines_vote)
-    seen = []
-    for number, (what, said) in enumerate(changes, start=1):
+    visited = []
+    for number, (what, answers) in enumerate(changes, start=1):
         if what == "add":
-            numbers = list(range(len(rows), len(rows) + len(said)))
-            after = {name: [item[name] for item in said] for name in said[0]}
+            numbers = list(range(len(rows), len(rows) + len(answers)))
+            after = {name: [item[name] for item in answers] for name in answers[0]}
             items.apply(event(number, "add", numbers, {"id": [f"i{row}" for row in numbers], **after}))
-            rows = rows + said
+            rows = rows + answers
         else:
-            chosen, names, item = said
+            chosen, names, item = answers
             numbers = sorted(row for row in chosen if row < len(rows))
             after = {name: [item[name]] * len(numbers) for name in names}
             items.apply(event(number, "relabel", numbers, after if numbers else {}))
-            told = {name: item[name] for name in names}
-            rows = [{**row, **told} if place in numbers else row for place, row in enumerate(rows)]
+            text = {name: item[name] for name in names}
+            rows = [{**row, **text} if place in numbers else row for place, row in enumerate(rows)]
         if asked_each_time:
-            standing = check(items, rows, machines_vote)
-            seen.append((standing, standing.votes.copy(), standing.labels.copy(), items.alive, items.alive.copy()))
+            voting = check(items, rows, machines_vote)
+            visited.append((voting, voting.votes.copy(), voting.labels.copy(), items.alive, items.alive.copy()))
     check(items, rows, machines_vote)
-    for standing, votes, labels, alive, as_it_was in seen:  # readers keep theirs
-        assert_array_equal(standing.votes, votes)
-        assert_array_equal(standing.labels, labels)
+    for voting, votes, labels, alive, as_it_was in visited:  # readers keep theirs
+        assert_array_equal(voting.votes, votes)
+        assert_array_equal(voting.labels, labels)
         assert_array_equal(alive, as_it_was)
 
 

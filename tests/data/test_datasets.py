@@ -80,8 +80,8 @@ def test_the_doctor_shows_every_name_where_its_files_lie() -> None:
     for table, places in ((DATASETS, shown["found"]), (TAXONOMIES, shown["taxonomies"])):
         assert set(places) == set(table)
         for name, entry in table.items():
-            found = entry.find() if entry.files else "comes with scikit-learn"
-            assert places[name] == (None if found is None else str(found))
+            result = entry.find() if entry.files else "comes with scikit-learn"
+            assert places[name] == (None if result is None else str(result))
 
 
 def test_unknown_names_options_and_choices_are_refused_with_the_known_ones(tmp_path: Path) -> None:
@@ -237,12 +237,12 @@ def add_one_log10_and_accuracy(rows: LabeledRows, k: int) -> tuple[float, float]
         X, usable = rows.select(group).X, ~rows.missing(group)
         squares = np.einsum("ij,ij->i", X, X)
         for number in range(16):
-            asked, known = np.flatnonzero((fold == number) & usable), np.flatnonzero((fold != number) & usable)
-            distances = squares[asked, None] + squares[known] - 2 * X[asked] @ X[known].T
+            queries, known = np.flatnonzero((fold == number) & usable), np.flatnonzero((fold != number) & usable)
+            distances = squares[queries, None] + squares[known] - 2 * X[queries] @ X[known].T
             nearest = known[np.argsort(distances, axis=1, kind="stable")[:, :k]]
-            votes = np.zeros((len(asked), 100))
-            np.add.at(votes, (np.arange(len(asked))[:, None], species[nearest]), 1)
-            scores[asked] += np.log10((votes + 1) / (k + 100))
+            votes = np.zeros((len(queries), 100))
+            np.add.at(votes, (np.arange(len(queries))[:, None], species[nearest]), 1)
+            scores[queries] += np.log10((votes + 1) / (k + 100))
         scores[~usable] -= 2
     scores -= np.log10((10**scores).sum(axis=1, keepdims=True))
     return float(scores[np.arange(len(rows)), species].mean()), float((scores.round(9).argmax(1) == species).mean())

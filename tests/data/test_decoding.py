@@ -25,13 +25,13 @@ SRC = Path(decoding.__file__).parents[1]
 
 def test_pictures_are_opened_in_one_place_and_by_named_formats():
     opens = re.compile(r"\b(?:pillow|Image|PIL)\.open\(|ImageFile|imread|\bimageio\b")
-    found = [
+    result = [
         (path.relative_to(SRC).as_posix(), line.strip())
         for path in sorted(SRC.rglob("*.py"))
         for line in path.read_text().splitlines()
         if opens.search(line)
     ]
-    assert found == [("data/decoding.py", "with _without_warnings(), pillow.open(path, formats=FORMATS) as image:")]
+    assert result == [("data/decoding.py", "with _without_warnings(), pillow.open(path, formats=FORMATS) as image:")]
 
 
 EPS = b"%!PS-Adobe-3.0 EPSF-3.0\n%%BoundingBox: 0 0 10 10\n%%EndComments\n0 0 moveto 10 10 lineto stroke\n%%EOF\n"
@@ -123,11 +123,11 @@ def peak_of_reading(path, function, n_threads=1, before=""):
     # What is given back goes back at once, so that the peak is of what is held together.
     at_once = {"MALLOC_ARENA_MAX": "1", "MALLOC_MMAP_THRESHOLD_": "1000000"}
     environment = {**os.environ, **at_once, "PYTHONPATH": str(SRC.parent)}
-    told = subprocess.run(
+    lines = subprocess.run(
         [sys.executable, "-c", code, str(path)], capture_output=True, text=True, env=environment, check=True
     )
-    assert not told.stderr
-    return int(told.stdout)
+    assert not lines.stderr
+    return int(lines.stdout)
 
 
 on_linux = pytest.mark.skipif(not Path("/proc/self/status").exists(), reason="needs the peak of memory as Linux has it")

@@ -42,9 +42,9 @@ def test_every_emoji_is_there_by_both_artists_as_its_line_says(every):
         cut = sheets[artist].crop((64 * x, 64 * y, 64 * x + 64, 64 * y + 64))
         white = Image.new("RGBA", cut.size, "white")
         np.testing.assert_array_equal(every.images[row], np.asarray(Image.alpha_composite(white, cut).convert("RGB")))
-        found = [getattr(every, name)[row] for name in ("y", "groups", "names", "characters", "artists", "ids")]
-        told = [line[name] for name in ("subgroup", "group", "name", "character")]
-        assert found == [*told, artist, f"{artist}/{line['codepoints']}"]
+        result = [getattr(every, name)[row] for name in ("y", "groups", "names", "characters", "artists", "ids")]
+        text = [line[name] for name in ("subgroup", "group", "name", "character")]
+        assert result == [*text, artist, f"{artist}/{line['codepoints']}"]
         words = {every.words[column] for column in every.keywords[row].indices}
         assert words == set(line["keywords"].split("|"))
     assert len(set(every.ids.tolist())) == 3822
@@ -87,8 +87,8 @@ def test_pictures_can_be_taken_and_written_as_a_folder_that_describe_images_read
     assert few.keywords.shape == (3, len(every.words))
     paths = few.write_folder(tmp_path)
     np.testing.assert_array_equal(read_image(paths[1]), few.images[1])
-    found = describe_images(tmp_path, ["rgb"])
-    assert sorted(found.rows.y) == sorted(few.y)
+    result = describe_images(tmp_path, ["rgb"])
+    assert sorted(result.rows.y) == sorted(few.y)
 
 
 @pytest.mark.parametrize(
@@ -114,9 +114,9 @@ def test_damaged_files_are_named(tmp_path, file, monkeypatch):
 
 
 def test_the_license_lies_beside_the_pictures():
-    told = (FOLDER / "LICENSE.txt").read_text(encoding="utf-8")
+    text = (FOLDER / "LICENSE.txt").read_text(encoding="utf-8")
     for words in ("noto.png", "Apache License 2.0", "twemoji.png", "CC BY 4.0", "Unicode License"):
-        assert words in told
+        assert words in text
     assert {path.name for path in FOLDER.iterdir()} == {"LICENSE.txt", "emoji.csv", "noto.png", "twemoji.png"}
     assert sum(path.stat().st_size for path in FOLDER.iterdir()) < 2.4e6
     assert Path(ns.__file__).parent in FOLDER.parents

@@ -144,9 +144,9 @@ def test_a_table_of_pictures_names_no_url(tmp_path, visitors):
 
 @pytest.mark.parametrize("name", ["/etc/rows.npy", "s3://bucket/rows.npy"])
 def test_a_snapshot_names_files_beside_it_alone(name, tmp_path):
-    said = {"kind": "nearsay snapshot", "format": 1, "event": 1, "n_columns": 1, "forgotten": []}
-    said["shards"] = [{"file": name, "first": 0, "n_rows": 1, "sha256": ""}]
-    (tmp_path / "snapshot.json").write_text(json.dumps(said))
+    answers = {"kind": "nearsay snapshot", "format": 1, "event": 1, "n_columns": 1, "forgotten": []}
+    answers["shards"] = [{"file": name, "first": 0, "n_rows": 1, "sha256": ""}]
+    (tmp_path / "snapshot.json").write_text(json.dumps(answers))
     with pytest.raises(InputError, match="relative path"):
         ns.search.ShardedRows.open(tmp_path / "snapshot.json")
 
@@ -460,9 +460,9 @@ def test_only_a_case_that_is_slow_twice_is_reported(tmp_path, monkeypatch):
     monkeypatch.setattr(ns, "load", lambda path: clock.__setitem__(0, clock[0] + seconds.pop()))
     monkeypatch.setattr(hostile_files.time, "process_time", lambda: clock[0])
     ears = hostile_files.Ears("")
-    for first, second, told in ((9.0, 0.1, []), (9.0, 9.0, ["takes 9.0 s"])):
+    for first, second, lines in ((9.0, 0.1, []), (9.0, 9.0, ["takes 9.0 s"])):
         seconds[:] = [second, first]
-        assert hostile_files.faults_of(b"", str(tmp_path / "case"), ears) == told
+        assert hostile_files.faults_of(b"", str(tmp_path / "case"), ears) == lines
         assert not seconds
 
 

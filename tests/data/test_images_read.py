@@ -77,8 +77,8 @@ def test_what_is_transparent_lies_on_white(tmp_path: Path, bits: int, kind: tupl
     scale = 1 if bits == 8 else 257
     behind = np.full(GRAYS.shape, alpha)
     values = with_channels(GRAYS.astype(f"u{bits // 8}") * scale, kind, behind * scale)
-    found = read_as_row(tmp_path, png(values.astype(f"u{bits // 8}"), kind))
-    assert np.abs(found.astype(float) - on_white(behind)).max() <= 1
+    result = read_as_row(tmp_path, png(values.astype(f"u{bits // 8}"), kind))
+    assert np.abs(result.astype(float) - on_white(behind)).max() <= 1
 
 
 @pytest.mark.parametrize("bits", [8, 16])
@@ -86,15 +86,15 @@ def test_what_is_transparent_lies_on_white(tmp_path: Path, bits: int, kind: tupl
 def test_a_color_that_stands_for_nothing_is_white(tmp_path: Path, bits: int, kind: tuple[int, int]) -> None:
     """Black on a background that the file calls transparent, and a picture that is black there too."""
     values = with_channels(GRAYS if bits == 8 else SIXTEEN_BITS, kind, None)
-    found = read_as_row(tmp_path, png(values, kind, transparent=0))
-    np.testing.assert_array_equal(found, np.where(GRAYS == 0, 255, GRAYS))
+    result = read_as_row(tmp_path, png(values, kind, transparent=0))
+    np.testing.assert_array_equal(result, np.where(GRAYS == 0, 255, GRAYS))
 
 
 def test_black_on_transparent_is_black_on_white(tmp_path: Path) -> None:
     drawing = np.zeros((SIDE, SIDE, 4), np.uint8)
     drawing[2:5, 3, 3] = 255
-    found = read_as_row(tmp_path, png(drawing, COLOR_ALPHA))
-    np.testing.assert_array_equal(found, 255 - drawing[..., 3])
+    result = read_as_row(tmp_path, png(drawing, COLOR_ALPHA))
+    np.testing.assert_array_equal(result, 255 - drawing[..., 3])
 
 
 def test_rows_and_descriptors_read_the_same_pixels_from_every_kind_of_file(tmp_path: Path) -> None:

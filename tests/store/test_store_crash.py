@@ -73,11 +73,11 @@ def test_a_killed_process_loses_nothing_it_acknowledged(processes, folder, n_rou
     seed, path = 0, folder / "collection-0"
     notebook = whole_story(seed)
     for number in range(n_rounds):
-        told, telling = processes.Pipe(duplex=False)
+        text, telling = processes.Pipe(duplex=False)
         process = processes.Process(target=work_and_tell, args=(path, seed, telling))
         process.start()
         telling.close()
-        with told, open(told.fileno(), "rb", closefd=False) as lines:
+        with text, open(text.fileno(), "rb", closefd=False) as lines:
             acknowledged = int(lines.readline())
             for _ in range(luck.randint(0, 25)):
                 acknowledged = int(lines.readline() or acknowledged)

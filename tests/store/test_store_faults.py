@@ -183,7 +183,7 @@ def test_damage_in_the_database_is_found(path, change, fault):
     assert state(path)[-1] == []
     with direct(path) as connection:
         connection.execute(change)
-    assert any(fault in found.what for found in checkup(path).faults)
+    assert any(fault in result.what for result in checkup(path).faults)
 
 
 @pytest.mark.parametrize(
@@ -360,10 +360,10 @@ def test_an_interruption_right_after_the_commit_takes_nothing_back(path, monkeyp
     execute = Database.execute
 
     def interrupted(self, statement, values=()):
-        found = execute(self, statement, values)
+        result = execute(self, statement, values)
         if statement == "COMMIT":
             raise KeyboardInterrupt
-        return found
+        return result
 
     with Store.open(path) as store:
         monkeypatch.setattr(Database, "execute", interrupted)
@@ -488,9 +488,9 @@ def test_an_undo_that_takes_several_items_out_asks_first(path):
     with Store.open(path) as store:
         event = store.add(["x", "y"], X[:2], labels=["a", "b"])
         before = store.version
-        for asked in (None, event):
+        for queries in (None, event):
             with pytest.raises(NotSure, match=r"event 5 \(add 2 items: 1 'a', 1 'b'\) removes 2 items from.*sure=True"):
-                store.undo(asked)
+                store.undo(queries)
         assert store.version == before
         taken = store.undo(sure=True)
         assert not store.items().alive[-2:].any()
@@ -518,11 +518,11 @@ def test_an_addition_is_not_undone_while_later_events_depend_on_it(path):
         ]
         store.relabel([IDS[1]], ["c"])  # another item
         store.keep("metric", lambda folder: None)
-        told = (
+        lines = (
             rf"event {changes[0]} \(relabel 1 item 'a' → 'c'\), event {changes[1]} \(set keywords of 1 item: red\),"
             rf" event {changes[2]} \(confirm 2 items\), event {changes[3]} \(forget 1 item\)"
         )
-        with pytest.raises(InputError, match=told):
+        with pytest.raises(InputError, match=lines):
             store.undo(event, sure=True)
         for later in reversed(changes):
             with pytest.raises(InputError, match=rf"event {later} \("):
@@ -534,9 +534,9 @@ def test_an_addition_is_not_undone_while_later_events_depend_on_it(path):
             store.undo(store.undone()[changes[0]])  # to relabel again what is not there
         redone = store.undo(back)
         store.relabel(["x"], ["d"])
-        for asked in (event, redone):
+        for queries in (event, redone):
             with pytest.raises(InputError, match="relabel 1 item 'a' → 'd'"):
-                store.undo(asked, sure=True)
+                store.undo(queries, sure=True)
         many = [store.relabel(["z"], [f"label {n}"]) for n in range(20)]
         with pytest.raises(InputError, match=rf"event {many[3]} .*and 16 more") as error:
             store.undo(event, sure=True)

@@ -55,6 +55,17 @@ def label_source(
     add : whether to add the rows, in one event, with labels that wait to be confirmed.
     who : author recorded in the history.
     reading : further arguments of ``read_source``.
+
+    >>> import tempfile
+    >>> from nearsay.collection.indexing import index_source
+    >>> folder = Path(tempfile.mkdtemp())
+    >>> _ = (folder / "leaves.csv").write_text("id,width,species\\na,1.5,oak\\nb,1.6,oak\\nc,7,elm\\n")
+    >>> _ = (folder / "new.csv").write_text("id,width\\nx,1.4\\ny,wide\\n")
+    >>> _ = index_source(folder / "leaves.csv", folder / "leaves")
+    >>> with LiveCollection.open(folder / "leaves") as leaves:
+    ...     labeled = label_source(leaves, folder / "new.csv", folder / "answers.csv")
+    >>> labeled.answers[0].label, str(labeled.problems[0])
+    ('oak', "new.csv, line 3 ('y'): column 1 ('width'): 'wide' is not a number")
     """
     source = query_source(collection, src, **reading)
     batches: Iterable[Batch] = source

@@ -188,7 +188,7 @@ class LiveCollection:
         return self.store.version
 
     def __len__(self) -> int:
-        """How many items there are, those forgotten not counted."""
+        """The number of items, without forgotten ones."""
         return len(self.items.row_of) if self.tracker.is_loaded else self.store.n_items
 
     @property
@@ -250,17 +250,14 @@ class LiveCollection:
         who: str = "",
         confirmed: bool | None = None,
     ) -> int:
-        """Give items other labels, and in the same event other keywords where they are given.
-
-        None takes a label, or the keywords of an item, away.
-        """
+        """Set the labels of items, and in the same event their keywords where they are given; None removes them."""
         sure = by != "machine" if confirmed is None else confirmed
         return self._follow(self.store.relabel(ids, labels, keywords, by=by, who=who, confirmed=sure))
 
     def set_keywords(
         self, ids: Sequence[str], keywords: Sequence[Sequence[str] | None], *, by: str = "person", who: str = ""
     ) -> int:
-        """Give items other keywords."""
+        """Set the keywords of items; None removes them."""
         return self._follow(self.store.set_keywords(ids, keywords, by=by, who=who))
 
     def confirm(self, ids: Sequence[str], *, by: str = "person", who: str = "") -> int:

@@ -414,10 +414,8 @@ class Store(ReadableStore):
     def check_labels(self, labels: Iterable[str | None]) -> None:
         """Refuse labels that are not in the taxonomy."""
         stored = self._stored_taxonomy()
-        missing = (
-            [] if stored.edges is None else sorted({label for label in labels if label is not None} - stored.nodes)
-        )
-        if missing:
+        missing = sorted({label for label in labels if label is not None} - stored.nodes)
+        if missing and stored.edges is not None:
             raise InputError(
                 f"{few(missing)} {'is' if len(missing) == 1 else 'are'} not in the taxonomy of this collection. Use"
                 " its nodes as labels, or set another taxonomy with set_taxonomy."
