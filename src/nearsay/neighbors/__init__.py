@@ -1,1 +1,1 @@
-"""Candidates become neighbors: measured in float64, in order, in one table. Nothing else measures or orders."""
+"""Candidates become neighbors: measured in float64, in order, in one table; by class, by one plan."""

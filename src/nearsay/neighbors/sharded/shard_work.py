@@ -108,7 +108,7 @@ def fingerprint(task: ShardTask) -> str:
         )
     settings = [FORMAT, task.shard.known_by(), task.k, distance, task.n_classes, task.n_members, task.search]
     digest = hashlib.sha256(json.dumps(settings).encode())
-    for array in (task.removed, task.Q, task.left_out, _labels(task), task.asked):
+    for array in (task.removed, task.Q, task.left_out, _labels(task), task.near):
         if array is None:
             digest.update(b"none")
         else:
