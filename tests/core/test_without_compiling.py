@@ -27,6 +27,7 @@ from nearsay.posterior.methods.named import POSTERIORS
 from nearsay.posterior.methods.weighted import Weighted
 from nearsay.web.content.map_layout import neighbor_layout
 from tests.labeled import labeled_rows, queries_for
+from tests.neighbors.test_ways_by_class import only
 
 ROOT = Path(__file__).parents[2]
 PARAMETERS = {"minkowski": {"p": 2.5}, "mahalanobis": {"L": [[1.0, 0.3], [0.2, 1.7], [0.1, 0.1]]}}
@@ -251,8 +252,9 @@ def call_loops(monkeypatch: pytest.MonkeyPatch, X: np.ndarray, y: np.ndarray) ->
     search.remove(np.arange(20))
     living.vanish(search, np.arange(20))
     living.appear(search, search.add(X[62:100]))  # into lines that have room again
-    many = ns.NeighborIndex(search="exact").fit(X).with_labels(np.arange(len(X)) % 150)
-    many.query(X[:40] + 0.1, 3, (1,))  # more classes than are counted, more queries than go on one list
+    many = ns.NeighborIndex(search="exact").fit(X)
+    by_products = LabeledNeighbors(many.search_, np.arange(len(X)) % 150, make_plan=only("products"))
+    by_products.query(X[:40] + 0.1, 3, (1,))  # more classes than are counted
     for posterior in POSTERIORS:
         answers(ns.NeighborClassifier(7, posterior=posterior), X[:120], y[:120], X[:9] + 0.1)
     for posterior, tie_break in ((Weighted(by="row"), "random"), ("proportional", "nearest")):

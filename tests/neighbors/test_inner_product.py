@@ -52,7 +52,7 @@ def test_without_more_rows_the_order_would_be_that_of_a_rounded_column(monkeypat
     X, Q = (rng.integers(-3, 4, size=(n, 6)).astype(float) for n in (2000, 50))  # equal products, other lengths
     expected = reference.largest_products(Q, X, 3)[0]
     np.testing.assert_array_equal(ns.InnerProductIndex().fit(X).query(Q, 3).indices, expected)
-    monkeypatch.setattr(inner_product, "BESIDE", 0)
+    monkeypatch.setattr(inner_product, "MORE_ROWS", 0)
     monkeypatch.setattr(inner_product.InnerProductIndex, "_most", lambda self, Q, distances: np.full(len(Q), -np.inf))
     assert (ns.InnerProductIndex().fit(X).query(Q, 3).indices != expected).any()
 

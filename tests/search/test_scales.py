@@ -7,7 +7,7 @@ import tracemalloc
 
 import numpy as np
 import pytest
-from hypothesis import assume, given, settings
+from hypothesis import HealthCheck, assume, given, settings
 from hypothesis import strategies as st
 
 import nearsay as ns
@@ -131,7 +131,7 @@ def test_a_query_of_any_scale_has_its_true_neighbors(dtype, n_queries, exact_sea
     small=st.lists(st.tuples(*[st.integers(-2, 2)] * 3), min_size=2, max_size=12),
     dtype=st.sampled_from([np.float32, np.float64]),
 )
-@settings(max_examples=40)
+@settings(max_examples=40, suppress_health_check=[HealthCheck.function_scoped_fixture])
 def test_columns_of_different_scales_lose_nothing(powers, small, dtype, exact_search):
     """Where one column is large, differences in a tiny one vanish, in the screen as in the loop."""
     with np.errstate(over="ignore", under="ignore"):

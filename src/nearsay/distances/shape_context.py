@@ -61,10 +61,10 @@ def describe_shape(image: np.ndarray, n_points: int) -> Shape:
         raise InputError("A blank image (no value above 0) has no contour, so it has no shape-context distance.")
     # A dark frame closes the contour of a figure that touches the image's edge.
     framed = np.pad(image / peak, 1)
-    found = contour_points(framed, level=0.5)
-    found = found[spread_out(found, min(n_points, len(found)))]
-    points = (found - found.mean(axis=0)) / mean_distance(found)
-    return Shape(points, _contour_angles(framed, found), contexts(points), _windows(framed, found))
+    contour = contour_points(framed, level=0.5)
+    contour = contour[spread_out(contour, min(n_points, len(contour)))]
+    points = (contour - contour.mean(axis=0)) / mean_distance(contour)
+    return Shape(points, _contour_angles(framed, contour), contexts(points), _windows(framed, contour))
 
 
 def contour_points(image: np.ndarray, level: float) -> np.ndarray:
@@ -77,14 +77,14 @@ def contour_points(image: np.ndarray, level: float) -> np.ndarray:
            [1. , 1.5]])
     """
     inside = image >= level
-    found = []
+    crossings = []
     for step in ((1, 0), (0, 1)):
-        here = tuple(slice(None, -s or None) for s in step)
-        there = tuple(slice(s, None) for s in step)
-        crossed = np.argwhere(inside[here] != inside[there])
-        a, b = image[here][tuple(crossed.T)], image[there][tuple(crossed.T)]
-        found.append(crossed + ((level - a) / (b - a))[:, None] * step)
-    return np.concatenate(found)
+        before = tuple(slice(None, -s or None) for s in step)
+        after = tuple(slice(s, None) for s in step)
+        crossed = np.argwhere(inside[before] != inside[after])
+        a, b = image[before][tuple(crossed.T)], image[after][tuple(crossed.T)]
+        crossings.append(crossed + ((level - a) / (b - a))[:, None] * step)
+    return np.concatenate(crossings)
 
 
 def _contour_angles(image: np.ndarray, points: np.ndarray) -> np.ndarray:

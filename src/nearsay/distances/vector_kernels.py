@@ -229,12 +229,12 @@ def jaccard(Q, columns, out):  # type: ignore[no-untyped-def]
         different = out[i]
         present[:] = 0.0
         for j in range(Q.shape[1]):
-            here = Q[i, j] != 0.0
+            in_query = Q[i, j] != 0.0
             column = columns[j]
             for r in range(column.shape[0]):
-                there = column[r] != 0.0
-                different[r] += 1.0 if here != there else 0.0
-                present[r] += 1.0 if here or there else 0.0
+                in_row = column[r] != 0.0
+                different[r] += 1.0 if in_query != in_row else 0.0
+                present[r] += 1.0 if in_query or in_row else 0.0
         for r in range(present.shape[0]):
             different[r] = different[r] / present[r] if present[r] > 0.0 else 0.0
 

@@ -87,9 +87,9 @@ class VectorDistance(Distance):
 def first_row_where(wrong: Callable[[np.ndarray], Any], X: np.ndarray) -> int | None:
     """The number of the first row that ``wrong`` (a mask of a block of rows) finds, or None."""
     for rows in row_blocks(len(X), row_bytes=8 * X.shape[1]):
-        found = np.flatnonzero(wrong(X[rows]))
-        if len(found):
-            return int(rows.start + found[0])
+        wrong_rows = np.flatnonzero(wrong(X[rows]))
+        if len(wrong_rows):
+            return int(rows.start + wrong_rows[0])
     return None
 
 

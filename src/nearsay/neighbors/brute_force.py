@@ -1,9 +1,8 @@
-"""Neighbors of few queries among few rows, in numpy alone: every distance is measured, and the smallest are taken.
+"""Neighbors of few queries among few rows in numpy, without compiling: all distances are measured.
 
     distances (queries × rows) ──► removed rows and the query itself at +inf ──► the smallest, ties by row number
 
-The rows and distances are those that compiled search finds, to the last bit;
-only how long it takes differs, and what has to be compiled first.
+Rows and distances are those of compiled search, to the last bit.
 """
 
 from __future__ import annotations
@@ -26,7 +25,7 @@ Rows = tuple[np.ndarray, np.ndarray]  # row numbers and distances, to be filled 
 
 
 def serves(search: NeighborSearch, n_queries: int) -> bool:
-    """Whether measuring every row is soon done, and compiling anything would take longer."""
+    """Whether measuring every row in numpy is faster than compiling anything."""
     if worth_compiling(0) or not search.exact:
         return False
     pair = SELECTING + search.distance_.uncompiled_ns(row_width(search.rows_.items))

@@ -15,8 +15,8 @@ from typing import Self
 
 import numpy as np
 
-# Of so many nearest classes several members are looked at, of the others only the nearest: classes so far down the
-# list have next to no chance, and measuring many members of each of thousands would take many times as long.
+# Of so many nearest classes several members are measured, of the others only the nearest: classes so far down the list
+# have next to no chance, and measuring many members of each of thousands would take many times as long.
 MEMBERS_OF_NEAREST = 16
 
 
@@ -60,7 +60,7 @@ class NearestClasses:
 
     @classmethod
     def to_overwrite(cls, n_queries: int, n_listed: int, members: tuple[int, ...]) -> Self:
-        """The same where every number will be written: memory that nobody has touched yet. All classes are listed."""
+        """The same uninitialized, for a caller that writes every number."""
         return cls(
             np.empty((n_queries, n_listed), np.int64),
             np.empty((n_queries, n_listed if members else 0)),
@@ -78,17 +78,17 @@ class NearestClasses:
         return NearestClasses(numbers, nearest, means, beyond, self.members)
 
     def __setitem__(self, rows: slice | np.ndarray, some: NearestClasses) -> None:
-        """Put what is known of some queries in their place."""
+        """Replace the lines of some queries."""
         for mine, theirs in zip(self.arrays, some.arrays, strict=True):
             mine[rows] = theirs
 
     @property
     def arrays(self) -> tuple[np.ndarray, np.ndarray, np.ndarray, np.ndarray]:
-        """What is known, line by line: numbers, nearest, means, beyond."""
+        """numbers, nearest, means, beyond."""
         return self.numbers, self.nearest, self.means, self.beyond
 
     def forget(self, rows: np.ndarray) -> None:
-        """Leave nothing in the lines of these queries."""
+        """Clear the lines of these queries."""
         self[rows] = NearestClasses.to_fill(1, self.numbers.shape[1], self.members)
 
 
@@ -123,7 +123,7 @@ def classes_in_order(rows: np.ndarray, distances: np.ndarray, numbers: np.ndarra
 
 
 def joined_classes(parts: Sequence[NearestClasses]) -> NearestClasses:
-    """What is known of some queries, and of others after them."""
+    """The lines of several, one after the other."""
     numbers, nearest, means, beyond = (
         np.concatenate(arrays) for arrays in zip(*(p.arrays for p in parts), strict=True)
     )

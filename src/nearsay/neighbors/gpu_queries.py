@@ -1,6 +1,6 @@
-"""Neighbors for queries that lie on a graphics card, as tensors that stay there.
+"""Neighbors of queries that are tensors on a GPU, as tensors on the same device.
 
-tensor, or whatever DLPack hands over ──► checked where it lies ──► neighbors and distances, where it lies
+tensor, or what DLPack gives ──► checked on its device ──► neighbors and distances on its device
 """
 
 from __future__ import annotations
@@ -17,12 +17,12 @@ from nearsay.search.protocol import NeighborSearch
 
 
 def nearest_tensors(search: NeighborSearch, Q: Any, k: int) -> tuple[Any, Any]:
-    """The ``k`` nearest rows of every query, and their distances: int64 and float64 tensors where the queries lie."""
+    """The ``k`` nearest rows of every query, and their distances: int64 and float64 tensors on the queries' device."""
     torch = require("torch", "torch")
     search = search.snapshot()
     k = check_n_neighbors(k, search.rows_.n_live)
     queries = Q if isinstance(Q, torch.Tensor) else torch.from_dlpack(Q)
-    # Other distances look at queries more closely than at whether they are numbers, and take their form, with numpy.
+    # Other distances check queries, and take their Euclidean form, with numpy.
     if not isinstance(search, GpuSearch) or not search.takes_tensors:
         return _by_way_of_numpy(torch, search, queries, k)
     _check(torch, queries, search.rows_.items.shape[1])
@@ -44,7 +44,7 @@ def _by_way_of_numpy(torch: Any, search: NeighborSearch, queries: Any, k: int) -
 
 
 def _check(torch: Any, queries: Any, n_columns: int) -> None:
-    """What ``as_rows`` says of an array, said of a tensor, without bringing it to the host."""
+    """The checks of ``as_rows`` for a tensor, on its device."""
     if queries.ndim != 2 or queries.shape[1] != n_columns:
         raise InputError(
             f"Q must have two dimensions and {n_columns} columns, as the rows given to fit have; got shape"

@@ -1,4 +1,4 @@
-"""The face of neighbor search: an index that is fitted, queried, changed, saved and opened."""
+"""``NeighborIndex``: fit, query, change, save and open."""
 
 from __future__ import annotations
 
@@ -22,9 +22,9 @@ from nearsay.search.protocol import NeighborSearch
 
 
 class NeighborIndex:
-    """Rows that can be asked for their neighbors, and changed while they are asked.
+    """Neighbor search over rows that may change meanwhile.
 
-    Any number of threads may ask while others add and remove rows: every answer
+    Any number of threads may query while others add and remove rows: every answer
     is that of the collection before or after a change, never in between.
 
     Parameters
@@ -34,7 +34,7 @@ class NeighborIndex:
         two items, a numba function of two vectors (fast), or "precomputed":
         then ``fit`` takes the square matrix of distances.
     search : str or search backend, default="auto"
-        "exact", "trees", "approximate", "gpu" (a graphics card), or "auto": the fastest that keeps the promise.
+        "exact", "trees", "approximate", "gpu", or "auto": the fastest that keeps the promise.
         ``chosen_`` says what was chosen and why.
     recall : float, optional
         The share of true neighbors that is enough; None means all of them.
@@ -78,8 +78,8 @@ class NeighborIndex:
     def fit(self, X: Any, y: Any = None) -> NeighborIndex:
         """Hold the rows of ``X``, numbered from 0. They are not copied where that can be helped: do not write to them.
 
-        A row that cannot be compared (NaN, infinite, not a number) is an error that names its place. ``y`` is there
-        for pipelines and not looked at.
+        A row that cannot be compared (NaN, infinite, not a number) is an error that names its place. ``y`` is
+        ignored, as in scikit-learn.
         """
         distance = as_distance(with_parameters(self.metric, self.metric_params))
         items = distance.check(X)
@@ -98,7 +98,7 @@ class NeighborIndex:
     def query_tensors(self, Q: Any, k: int) -> tuple[Any, Any]:
         """``query`` for a torch tensor, or an array that DLPack hands over: row numbers and distances as tensors.
 
-        They lie where ``Q`` lies. With ``search="gpu"`` and a tensor on the card nothing passes through the host.
+        They are on the device of ``Q``. With ``search="gpu"`` and a tensor on the GPU nothing is copied to the CPU.
         """
         from nearsay.neighbors.gpu_queries import nearest_tensors
 
@@ -107,7 +107,7 @@ class NeighborIndex:
     def kneighbors(self, X: Any = None, n_neighbors: int = 5, return_distance: bool = True) -> Any:
         """What scikit-learn's method of this name gives: (distances, indices), or the indices alone.
 
-        With ``X=None`` the rows themselves are asked, each about the others.
+        With ``X=None`` of each row among the others.
 
         >>> NeighborIndex().fit([[0.0], [1.0], [5.0]]).kneighbors([[4.0]], n_neighbors=2)
         (array([[1., 3.]]), array([[2, 1]]))
@@ -120,7 +120,7 @@ class NeighborIndex:
     ) -> csr_array:
         """Who is whose neighbor: a sparse (n_queries, n_rows) matrix of ones, or of distances.
 
-        With ``X=None`` the rows themselves are asked, each about the others.
+        With ``X=None`` of each row among the others.
         """
         check_choice("mode", mode, ("connectivity", "distance"))
         table = self._neighbors_of(X, n_neighbors)
@@ -151,10 +151,10 @@ class NeighborIndex:
         return neighbor_search.leave_one_out(self._fitted, k, rows)
 
     def with_labels(self, labels: Any, n_classes: int | None = None) -> LabeledNeighbors:
-        """The rows as they are now, with the class number of each: asked for the nearest rows *and* classes.
+        """The rows as they are now, with their class numbers (0, 1, …): search for the nearest rows *and* classes.
 
-        ``labels`` numbers the class (0, 1, …) of every row. Keep what this gives for as long as neither rows nor
-        labels change: it prepares itself once. Later changes of the index do not reach it.
+        Keep the result for as long as neither rows nor labels change: it prepares itself once. Later changes of the
+        index do not reach it.
 
         >>> index = NeighborIndex().fit([[0.0], [1.0], [5.0]])
         >>> labeled = index.with_labels([0, 0, 1])
@@ -175,7 +175,7 @@ class NeighborIndex:
         return self
 
     def __len__(self) -> int:
-        """How many rows can be found."""
+        """How many live rows there are."""
         return self._fitted.rows_.n_live
 
     @property

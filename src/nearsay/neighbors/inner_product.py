@@ -1,12 +1,12 @@
-"""The rows with the largest inner products, by a search for near ones: one more column makes all rows equally long.
+"""Largest inner products, found by a Euclidean search: one more column makes all rows equally long.
 
     rows     (x, √(R² − |x|²))    R the longest        |row − query|² = |q|² + R² − 2 q·x
     queries  (q, 0)                                    so near rows are those with large products
 
-The column is rounded, so the order by distance may be wrong where products are nearly equal. More rows than were asked
-for are found, and their products measured one multiplication and one addition at a time in float64. Rows that were not
-found are no nearer than the last one found, which bounds their products, rounding included. Where the bound leaves a
-doubt, twice as many are found.
+The column is rounded, so the order by distance may be wrong where products are nearly equal. So more rows than wanted
+are searched for, and their products computed one multiplication and one addition at a time in float64. All other rows
+are no nearer than the last of them, which bounds their products, rounding included. If the bound does not decide,
+twice as many are searched for.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ from nearsay.errors import InputError, NotFitted
 from nearsay.neighbors.index import NeighborIndex
 from nearsay.search.choose import SearchBackend
 
-# Rows that are found beside those asked for; and bytes of rows that are multiplied at a time.
+# Rows searched for besides those wanted; and bytes of rows that are multiplied at a time.
 MORE_ROWS = 8
 BLOCK_BYTES = 64 << 20
 # Units in the last place that a squared distance may be off, for each column and besides.
@@ -37,7 +37,7 @@ class LargestProducts(NamedTuple):
 
 
 class InnerProductIndex:
-    """Rows that can be asked which of them have the largest inner products with a query.
+    """Search for the rows with the largest inner products with a query.
 
     For embeddings whose lengths mean something; where they do not, ``NeighborIndex("cosine")`` compares directions.
     Answers are exact: those of a double loop in float64, equal products by row number.
@@ -45,7 +45,7 @@ class InnerProductIndex:
     Parameters
     ----------
     search : str or search backend, default="auto"
-        "exact", "gpu" (a graphics card) or "auto", as in ``NeighborIndex``.
+        "exact", "gpu" or "auto", as in ``NeighborIndex``.
     n_jobs : int, optional
         Threads, as in scikit-learn.
 
@@ -68,7 +68,7 @@ class InnerProductIndex:
 
     @in_jobs
     def fit(self, X: Any, y: Any = None) -> InnerProductIndex:
-        """Hold the rows of ``X``, numbered from 0. ``y`` is there for pipelines and not looked at."""
+        """Hold the rows of ``X``, numbered from 0. ``y`` is ignored, as in scikit-learn."""
         if self.search == "approximate":
             raise InputError(
                 'The largest products are found exactly; got search="approximate". Use "auto", "exact" or "gpu".'

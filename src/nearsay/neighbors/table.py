@@ -25,11 +25,11 @@ class NeighborTable:
     distances : (n_queries, k) float64
         Their distances; +inf where there is no neighbor.
     classes : NearestClasses, optional
-        The classes by their nearest member, for who asked for them.
+        The classes by their nearest member, if wanted.
     further : tuple of NearestClasses
-        The same in further views of the rows, for a posterior that hears several.
-    said : (n_queries, n_classes, n_models) float64, optional
-        Log probabilities of models that are asked beside the neighbors.
+        The same in further views of the rows, for a posterior that uses several.
+    model_log_p : (n_queries, n_classes, n_models) float64, optional
+        Log probabilities of companion models, which are pooled with the neighbors.
 
     >>> table = NeighborTable(np.array([[3, 1, 2]]), np.array([[0.0, 0.5, 0.5]]))
     >>> table.first(2).indices
@@ -40,7 +40,7 @@ class NeighborTable:
     distances: np.ndarray
     classes: NearestClasses | None = field(default=None, repr=False)
     further: tuple[NearestClasses, ...] = field(default=(), repr=False)
-    said: np.ndarray | None = field(default=None, repr=False)
+    model_log_p: np.ndarray | None = field(default=None, repr=False)
 
     def __post_init__(self) -> None:
         _check_array("indices", self.indices, "iu", "whole numbers")
@@ -61,7 +61,7 @@ class NeighborTable:
     def first(self, k: int) -> NeighborTable:
         """The ``k`` nearest alone: a smaller k never needs a new search."""
         if not 1 <= k <= self.n_neighbors:
-            raise InputError(f"This table holds {self.n_neighbors} neighbors a query; {k} were asked for.")
+            raise InputError(f"This table holds {self.n_neighbors} neighbors a query; {k} are too many.")
         return replace(self, indices=self.indices[:, :k], distances=self.distances[:, :k])
 
     def graph(self, n_rows: int, *, distances: bool = False) -> csr_array:
@@ -85,37 +85,37 @@ class NeighborTable:
             self.distances[lines],
             None if self.classes is None else self.classes[lines],
             tuple(view[lines] for view in self.further),
-            None if self.said is None else self.said[lines],
+            None if self.model_log_p is None else self.model_log_p[lines],
         )
 
 
 def table_of(indices: np.ndarray, distances: np.ndarray) -> NeighborTable:
-    """A table of arrays that were made for it: checking them would take a tenth of the shortest searches.
+    """A table without checks of its arrays: these would take a tenth of the shortest searches.
 
     >>> table_of(np.array([[3, 1]]), np.array([[0.0, 0.5]]))
     NeighborTable(indices=array([[3, 1]]), distances=array([[0. , 0.5]]))
     """
     table = object.__new__(NeighborTable)
-    known = vars(table)  # the rest has values of its own in the class
+    known = vars(table)  # other fields have defaults in the class
     known["indices"], known["distances"] = indices, distances
     return table
 
 
 def joined(tables: Sequence[NeighborTable]) -> NeighborTable:
-    """The lines of several tables, one after the other; all of one width, and telling the same of classes.
+    """The lines of several tables, one after the other; all of one width, with the same kinds of classes.
 
     >>> table = NeighborTable(np.array([[3, 1]]), np.array([[0.0, 0.5]]))
     >>> joined([table, table]).indices.tolist()
     [[3, 1], [3, 1]]
     """
     classes = [table.classes for table in tables if table.classes is not None]
-    said = [table.said for table in tables if table.said is not None]
+    model_log_p = [table.model_log_p for table in tables if table.model_log_p is not None]
     return NeighborTable(
         np.concatenate([table.indices for table in tables]),
         np.concatenate([table.distances for table in tables]),
         joined_classes(classes) if classes else None,
         tuple(joined_classes(view) for view in zip(*(table.further for table in tables), strict=True)),
-        np.concatenate(said) if said else None,
+        np.concatenate(model_log_p) if model_log_p else None,
     )
 
 

@@ -1,4 +1,4 @@
-"""Approximate search: a graph or inverted lists (faiss), at a recall that is asked for and measured.
+"""Approximate search with faiss (a graph or inverted lists), at a requested recall that is measured.
 
     rows ──► all but a sample ──► structure ──► how much effort finds enough of the sample's ──► settings
         └──► the sample: rows the structure has not seen ──► true neighbors? (exact search) ──┘   for every k
@@ -6,8 +6,8 @@
 Recall is the share of the k true nearest that is found. It cannot be known
 from a setting, so it is measured: a few hundred rows are held out while the
 structure is built, their true neighbors come from exact search, and effort is
-raised until the measured recall, less two standard errors, is what was asked
-for. Then the sample joins the others. All k up to ``LARGEST_K`` are settled in
+raised until the measured recall, less two standard errors, is the one
+requested. Then the sample joins the others. All k up to ``LARGEST_K`` are settled in
 one go, because a search for many neighbors contains the search for fewer. And
 it is measured again on the queries that come (``running_recall_``).
 """
@@ -37,7 +37,7 @@ from nearsay.search.static_index import A_FEW_MORE, Proposals, StaticSearch
 # More neighbors than this are searched exactly: a graph would have to visit so many rows that little is gained.
 LARGEST_K = 256
 SAMPLE = 512
-# Two standard errors: the true recall lies below what was asked for in about one build of forty.
+# Two standard errors: the true recall is lower than requested in about one build of forty.
 STANDARD_ERRORS = 2.0
 # A graph answers up to three times as fast as inverted lists, but it is built on one thread, so that it is the same
 # every time, which takes minutes for a million rows; inverted lists take seconds (benchmarks/RESULTS.md).
@@ -82,7 +82,7 @@ class Structure(ABC):
 
     @abstractmethod
     def most_neighbors_at(self, effort: int, most: int) -> int:
-        """How many neighbors, up to ``most``, can be asked for without making the effort larger."""
+        """How many neighbors, up to ``most``, this effort gives."""
 
     @abstractmethod
     def search(self, Q: np.ndarray, n_wanted: int, effort: int) -> np.ndarray:
@@ -104,7 +104,7 @@ class Structure(ABC):
 
 
 class Graph(Structure):
-    """A navigable graph (HNSW): effort is how many rows are kept in view while walking."""
+    """A navigable graph (HNSW): effort is the size of the candidate list (efSearch)."""
 
     links, view_when_building = 16, 100
 
@@ -191,7 +191,7 @@ def why_not_approximate(distance: Distance) -> str:
 
 
 class ApproximateSearch(StaticSearch):
-    """Finds nearly all of the nearest rows, many times faster than looking at every row.
+    """Finds nearly all of the nearest rows, many times faster than exact search.
 
     Below ``smallest`` rows, for more than ``LARGEST_K`` neighbors and where no
     effort meets the recall (a warning says so then), exact search answers.
@@ -207,7 +207,7 @@ class ApproximateSearch(StaticSearch):
     random_state : int
         Same rows and same number: same answers, on any number of threads.
     checked_share : float, default=0.001
-        The share of queries that are answered exactly, too, so that the recall of what is really asked is known
+        The share of queries that are also searched exactly, so that the recall of actual queries is known
         (``running_recall_``). It changes no answer. 0 for none.
     background : bool, default=False
         Build anew in the background when many rows have come or gone. Then adding and removing never wait for it, and
@@ -313,7 +313,7 @@ class ApproximateSearch(StaticSearch):
         return np.concatenate([rest, sample])
 
     def grow(self, numbers: np.ndarray) -> bool:
-        """Insert the rows, after asking for them as unseen queries: where they need more effort it is raised."""
+        """Insert the rows, after searching for them as queries: effort is raised if they need more."""
         if len(self._numbers) + len(numbers) > 2 * self._n_at_build:
             return False
         rng = np.random.default_rng(self.random_state)
@@ -329,7 +329,7 @@ class ApproximateSearch(StaticSearch):
     def _propose(self, Q: np.ndarray, n_wanted: int, effort: int) -> Proposals:
         with faiss_threads(thread_count() if len(Q) >= FEW_QUERIES else 1):
             places = self._structure.search(self._form(Q), n_wanted, effort)
-        # Nothing is certain here: all that is found counts as settled, and only missing rows are asked for again.
+        # Nothing is certain here: all proposals count as settled, and only missing rows are searched for again.
         return Proposals(places, np.full(len(Q), n_wanted))
 
     def _insert(self, numbers: np.ndarray) -> None:
@@ -348,7 +348,7 @@ class ApproximateSearch(StaticSearch):
         return np.ascontiguousarray(form.clip(-FARTHEST, FARTHEST), dtype=np.float32)
 
     def _tuned(self, sample: np.ndarray, held: np.ndarray) -> dict[int, Setting]:
-        """For every k the least effort at which unseen rows find enough of those held; k is left out if none does."""
+        """For every k the least effort that meets the recall for rows not yet held; k is left out if none does."""
         Q = self.rows_.take(sample)
         largest_k = min(LARGEST_K, len(held) // 8)
         true_distances, true_numbers = self._true_neighbors(Q, sample, largest_k)
@@ -429,7 +429,7 @@ def gradually(first: int, last: int) -> list[int]:
 def faiss_threads(count: int) -> Iterator[None]:
     """Let faiss use ``count`` threads inside the block, and as many as before after it.
 
-    OpenMP keeps this setting for each thread that asks, so others are not in the way.
+    OpenMP keeps this setting per thread, so other threads do not interfere.
     """
     faiss = load_faiss()
     before = faiss.omp_get_max_threads()

@@ -1,4 +1,4 @@
-"""The only place that chooses a search backend, and says why."""
+"""Chooses a search backend, and says why: the only place that does."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ from nearsay.search.trees import TreeSearch, why_no_tree
 # microseconds a query). Building it takes as long as some 75,000 exact queries, at any size: hence only when asked.
 APPROXIMATE_FROM = 20_000
 DEFAULT_RECALL = 0.95
-# A card answers large batches sooner from here on; smaller ones are asked of the CPU whatever is chosen.
+# From so many numbers on a GPU is faster for large batches; small ones run on the CPU in any case.
 GPU_FROM = 1 << 24
 # A tree holds the rows in float64, in memory that exact search does not need.
 LARGEST_TREE = 128 << 20
@@ -53,7 +53,7 @@ SearchBackend: TypeAlias = SearchName | NeighborSearch
 
 @dataclass(frozen=True)
 class Choice:
-    """The backend that serves, its name, and the reason in words."""
+    """The chosen backend, its name, and the reason."""
 
     search: NeighborSearch
     name: str
@@ -61,7 +61,7 @@ class Choice:
 
     @property
     def products(self) -> str | None:
-        """The products that rule rows out, in words; None where there are none, or no search was large enough yet."""
+        """The kind of matrix products in use; None without any, or before a search was large enough to choose."""
         return getattr(self.search, "products_", None)
 
     def __str__(self) -> str:
@@ -91,7 +91,7 @@ def choose(search: SearchBackend, distance: Distance, X: Any, recall: float | No
         raise unknown_name("search", search, ["auto", *SEARCHES], " You can also pass a search backend.")
     name, why = (search, "you asked for it") if search != "auto" else _fastest(distance, X, recall)
     if search == "auto" and name == "exact" and distance.has_euclidean_form and X.size >= GPU_FROM and fits_gpu(X):
-        name, why = "gpu", f"{X.shape[0]} × {X.shape[1]} numbers are worth bringing to the graphics card"
+        name, why = "gpu", f"{X.shape[0]} × {X.shape[1]} numbers are worth copying to the GPU"
     return Choice(SEARCHES[name](distance, DEFAULT_RECALL if recall is None else recall), name, why)
 
 

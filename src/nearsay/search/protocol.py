@@ -1,4 +1,4 @@
-"""What every search backend is: rows in, candidate row numbers out; changed while it is asked.
+"""The protocol of search backends: rows in, candidate row numbers out; safe to change during a search.
 
     writer   version 1 ──► a copy, changed ──► version 2 ──► …      one step from each to the next
     reader     └── snapshot: all of version 1, as long as it is needed
@@ -25,7 +25,7 @@ from nearsay.search.row_store import HeldRows
 
 @runtime_checkable
 class NeighborSearch(Protocol):
-    """Proposes candidates; ``nearsay.neighbors.neighbor_search`` alone measures and orders them.
+    """Proposes candidates; ``nearsay.neighbors`` measures and orders them.
 
     ``exact`` promises that the k nearest rows, with ties by row number, are
     always among the candidates.
@@ -36,7 +36,7 @@ class NeighborSearch(Protocol):
 
     @property
     def rows_(self) -> HeldRows:
-        """The rows that can be found."""
+        """The rows that are searched."""
         ...
 
     def snapshot(self) -> NeighborSearch:
@@ -48,7 +48,7 @@ class NeighborSearch(Protocol):
         ...
 
     def fit_checked(self, items: Any, distance: Distance) -> NeighborSearch:
-        """The same for what ``distance.check`` gave; nothing needs to be looked at again."""
+        """The same for items that ``distance.check`` returned."""
         ...
 
     def candidates(self, Q: Any, k: int) -> np.ndarray:
@@ -68,7 +68,7 @@ class NeighborSearch(Protocol):
 
 
 class Versioned:
-    """What makes a search safe to change while other threads ask it; ``fit_checked`` says how rows are held.
+    """Makes a search safe to change while other threads use it; ``fit_checked`` says how rows are held.
 
     The attributes of a version are never assigned to again, and what they hold is never changed, but for what is
     prepared on first use. Readers take a ``snapshot`` and ask that.
@@ -83,7 +83,7 @@ class Versioned:
         return self.fit_checked(distance.check(X), distance)
 
     def fit_checked(self, items: Any, distance: Distance) -> Self:
-        """Hold what ``distance.check`` gave; nothing is looked at again."""
+        """Hold items that ``distance.check`` returned."""
         raise NotImplementedError
 
     def snapshot(self) -> Self:
@@ -128,7 +128,7 @@ class Versioned:
 
 
 class SearchWriterLock:
-    """Lets one writer in at a time. A copy of a search, or one read from a file, gets a lock of its own."""
+    """A lock for one writer at a time. A copy of a search, or one read from a file, has its own."""
 
     def __init__(self) -> None:
         self._lock = threading.RLock()

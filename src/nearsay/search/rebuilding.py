@@ -1,4 +1,4 @@
-"""One piece of work at a time in the background, such as a structure that is built while the old one answers."""
+"""One background job at a time, such as building a structure while the old one serves."""
 
 from __future__ import annotations
 
@@ -7,13 +7,13 @@ from collections.abc import Callable
 
 
 class Background:
-    """Runs one piece of work in a thread of its own. A copy, or one read from a file, has nothing to do.
+    """Runs one job in a thread. A copy, or one read from a file, has none.
 
     >>> work = Background()
-    >>> found = []
-    >>> work.start(lambda: found.append(1))
+    >>> results = []
+    >>> work.start(lambda: results.append(1))
     True
-    >>> work.wait(), found
+    >>> work.wait(), results
     (True, [1])
     """
 
@@ -23,7 +23,7 @@ class Background:
         self._error: BaseException | None = None
 
     def start(self, work: Callable[[], object]) -> bool:
-        """Begin, unless something is under way; what went wrong the last time is raised here."""
+        """Start a job, unless one is running; raises the error of the last job."""
 
         def run() -> None:
             try:
@@ -46,7 +46,7 @@ class Background:
         return self._thread is not None and self._thread.is_alive()
 
     def wait(self, timeout: float | None = None) -> bool:
-        """Return when nothing is under way; False if that takes longer. What went wrong is raised here."""
+        """Wait until no job is running; False if that takes longer. Raises the error of the job."""
         thread = self._thread
         if thread is not None:
             thread.join(timeout)

@@ -1,4 +1,4 @@
-"""The rows of a collection, by number, as they grow and are forgotten."""
+"""The rows of a collection, by number: appended and removed without copies."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ class HeldRows:
         self.n_removed = 0
 
     def __len__(self) -> int:
-        """How many numbers have been given out, removed rows included."""
+        """How many rows there are, removed ones included."""
         return len(self.items) + (0 if self._added is None else len(self._added))
 
     @property

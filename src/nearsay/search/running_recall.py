@@ -1,7 +1,7 @@
-"""The recall of an approximate search as it is used: some of its queries are answered exactly, too, and compared.
+"""Running estimate of the recall of an approximate search: some queries are also searched exactly.
 
-Tuning measures recall on rows that were held out while the structure was built. Queries may lie elsewhere, and rows
-come and go, so it is measured again on the queries that are really asked, one in a thousand of them by default.
+Tuning measures recall on rows that were held out while the structure was built. Actual queries may differ, and rows
+change, so it is measured again on one query in a thousand by default.
 """
 
 from __future__ import annotations
@@ -12,13 +12,13 @@ from dataclasses import dataclass
 
 import numpy as np
 
-# What is told is the mean over so many of the last queries that were looked at.
+# The estimate is the mean over so many of the last checked queries.
 REMEMBERED = 1000
 
 
 @dataclass(frozen=True)
 class MeasuredRecall:
-    """Of how many of the true neighbors were found, on the last queries that were answered exactly, too.
+    """Recall on the last queries that were also searched exactly.
 
     Attributes
     ----------
@@ -41,7 +41,7 @@ class MeasuredRecall:
 
 
 class RunningRecall:
-    """Counts queries, says which to look at, and remembers what was found; any number of threads may tell it.
+    """Chooses queries to check, and keeps their recalls; thread-safe.
 
     >>> running = RunningRecall(share=0.5)
     >>> running.chosen(5), running.chosen(5)
@@ -58,7 +58,7 @@ class RunningRecall:
         self._lock = threading.Lock()
 
     def chosen(self, n_queries: int) -> np.ndarray:
-        """Which of the next queries to look at: every so many, counted over all batches."""
+        """Which of the next queries to check: every so many, counted over all batches."""
         if not self._every:
             return np.empty(0, np.int64)
         with self._lock:
@@ -72,7 +72,7 @@ class RunningRecall:
             self._shares.extend(shares.tolist())
 
     def measured(self) -> MeasuredRecall:
-        """What was found so far."""
+        """The estimate so far."""
         with self._lock:
             shares = np.array(self._shares)
         n = len(shares)

@@ -1,4 +1,4 @@
-"""Rows in files, larger than memory or on many machines, known by path and opened by whoever works on them.
+"""Rows in files, larger than memory or on many machines: opened by path, where the work is done.
 
     a folder or list of .npy ─┐
     a snapshot (.json) ───────┼─► ShardedRows: which rows lie where, and what tells that a file is the same
@@ -6,9 +6,8 @@
                                         └─► Shard.opened(), where the work is done: a read-only memory map
 
 A file of more than 64 MB is cut into several shards, each mapped by itself, so that a process holds one of them at a
-time. What a file is known by travels with the shard, and whoever opens another file under that name is told so,
-instead of getting a wrong answer: its size, when it was written, and a digest of 64 pieces of it; of a snapshot, or
-opened with ``verify="full"``, all of it.
+time. A shard carries the size, time stamp and a digest of 64 pieces of its file (of a snapshot, or opened with
+``verify="full"``, of all of it), so opening a file that has changed is an error, not a wrong answer.
 """
 
 from __future__ import annotations
@@ -71,7 +70,7 @@ class ShardedRows:
         shard_bytes: int = SHARD_BYTES,
         verify: Literal["sampled", "full"] = "sampled",
     ) -> ShardedRows:
-        """Look at the files, without reading their rows.
+        """Open the files, without reading their rows.
 
         Parameters
         ----------
@@ -126,12 +125,12 @@ class ShardedRows:
 
     @property
     def n_live(self) -> int:
-        """How many rows can be found."""
+        """How many live rows there are."""
         return len(self) - len(self.removed)
 
     @cached_property
     def live_numbers(self) -> np.ndarray:
-        """Numbers of the rows that can be found."""
+        """Numbers of the live rows."""
         return np.setdiff1d(np.arange(len(self)), self.removed, assume_unique=True)
 
     @cached_property

@@ -1,15 +1,13 @@
-"""Structures that cannot grow or shrink, kept alive: a filter over them and an exact search beside them.
+"""Searches over structures that are built once: removed rows are filtered, added ones searched exactly.
 
     rows ──► structure over most of them ──► proposals ──► less the removed ──┐
         └──► rows it does not hold ────────► exact search, beside it ─────────┼──► candidates
         └──► all rows ──► exact search, for queries the structure left open ──┘
 
-A tree or a graph is built once. Rows that come later are few; they are
-searched exactly, beside it. Removed rows stay in the structure and are dropped
-from what it proposes; it is asked for more until enough are left. When too
-many have come or gone, the structure takes them in or is rebuilt, in the
-background where that is asked for: the old one answers until the new one takes
-its place. Row numbers never change.
+A tree or a graph is built once. The few rows that are added later are searched exactly. Removed rows stay in the
+structure and are dropped from its proposals, of which there are enough more. After many changes the structure takes
+them in or is rebuilt, in the background if wanted: the old one serves until the new one is ready. Row numbers never
+change.
 """
 
 from __future__ import annotations
@@ -31,11 +29,11 @@ from nearsay.search.rebuilding import Background
 from nearsay.search.row_store import HeldRows
 from nearsay.search.screening.candidate_tables import replace_lines
 
-# A structure is asked for a few more than needed: they settle ties at the edge, and its own rounding.
+# A structure proposes a few more than needed: they settle ties at the edge, and its rounding.
 A_FEW_MORE = 4
-# Asking for this many times as many costs less than exact search over all rows; asking again after that does not.
+# A second search for this many times as many costs less than exact search over all rows; a third does not.
 SECOND_TIMES = 4
-# Rows beside a structure: so few that searching them costs little, so many that it is seldom built anew.
+# Rows outside the structure: so few that searching them costs little, so many that it is seldom rebuilt.
 LATE_ROOM, LATE_SHARE = 512, 0.02
 # Removed rows only make it propose more than is needed, which is cheaper than building.
 REMOVED_ROOM, REMOVED_SHARE = 512, 0.2
@@ -43,11 +41,11 @@ REMOVED_ROOM, REMOVED_SHARE = 512, 0.2
 
 @dataclass(frozen=True)
 class Proposals:
-    """What a structure answers.
+    """The proposals of a structure.
 
     Attributes
     ----------
-    places : (n_queries, asked) int64
+    places : (n_queries, n_wanted) int64
         Places in the structure, nearest first; −1 where it has no more.
     certain : (n_queries,) int64
         How many of them, from the left, are settled: no row that was not
@@ -202,10 +200,10 @@ class StaticSearch(Versioned, ABC):
         return self._n_removed > REMOVED_ROOM + REMOVED_SHARE * len(self._numbers)
 
     def rebuild(self, *, wait: bool = True) -> bool:
-        """Build the structure anew over the rows there are, while the old one answers; False if that is under way.
+        """Rebuild the structure over the live rows, while the old one serves; False if that is running already.
 
-        Rows that come meanwhile are searched beside the new one, and those that go are dropped from its proposals, as
-        always. With ``wait`` this returns when the new one answers.
+        Rows that are added meanwhile are searched exactly, and removed ones dropped from its proposals, as always.
+        With ``wait`` this returns when the new one serves.
         """
         started = self._rebuilding.start(self._rebuild_and_swap)
         if wait:
@@ -246,9 +244,9 @@ class StaticSearch(Versioned, ABC):
             self._build_anew()
 
     def settle(self, Q: np.ndarray, k: int, propose: Callable[[np.ndarray, int], Proposals]) -> np.ndarray:
-        """Candidates from the structure and the rows beside it; what stays open goes to exact search over all rows.
+        """Candidates from the structure and from late rows; queries it leaves open go to exact search over all rows.
 
-        ``propose(Q, asked)`` gives the places of the ``n_wanted`` nearest of what was built, for every query.
+        ``propose(Q, n_wanted)`` gives the places of the ``n_wanted`` nearest of what was built, for every query.
         """
         if not len(self._numbers) or not len(Q):
             return self._all.candidates(Q, k)

@@ -2,7 +2,7 @@
 
 scikit-learn's trees measure in float64, but not necessarily in our order of
 operations, and which of several equally distant rows they return is arbitrary.
-So they are asked for a few rows more than needed. A tree passes over a row only if a
+So they are searched for a few rows more than needed. A tree skips a row only if a
 bound on its distance, off by rounding alone, exceeds the last distance it
 gave. Hence every row it gave that is nearer than the last one by more than
 rounding can blur is settled; where fewer than k are, the query goes to exact
@@ -55,7 +55,7 @@ def why_no_tree(distance: Distance) -> str:
 
 
 class TreeSearch(StaticSearch):
-    """Finds the same neighbors as exact search, in few dimensions faster.
+    """Finds the same neighbors as exact search; faster in few dimensions.
 
     Parameters
     ----------

@@ -201,7 +201,7 @@ CLASSES: tuple[Savable, ...] = (
         labels=LABELS, n_classes=count("classes"), n_jobs=JOBS),
     _class("neighbors.table:NeighborTable", indices=ints("lines neighbors", below="rows", least=-1),
         distances=floats("lines neighbors"), classes=NONE | of("NearestClasses", "lines classes"),
-        further=tuple_of(of("NearestClasses", "lines classes")), said=NONE | floats("lines classes models")),
+        further=tuple_of(of("NearestClasses", "lines classes")), model_log_p=NONE | floats("lines classes models")),
     # Distances of the nearest members exist where members are requested, means for the 16 nearest classes.
     Savable(
         "nearsay.neighbors.class_order:NearestClasses",

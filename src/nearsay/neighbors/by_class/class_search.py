@@ -108,7 +108,7 @@ class ClassSearch:
     def _rows_and_members(self, queries: Queries, k: int, n_members: int) -> tuple[NeighborTable, ClassTable]:
         table, members = neighbor_search.no_neighbors(queries.n, k), no_members(queries.n, self.n_classes, n_members)
         shape = self._shape(queries.n, k, (n_members,))
-        way = "brute force" if not shape.products else "products" if shape.compiled else "numpy"
+        way = "numpy" if not shape.compiled else "products" if shape.products else "brute force"
         undecided = None
         if n_members == 1 and not len(queries.left_out) and self._make_plan(shape).way == "gpu":
             undecided = self._gpu.fill_nearest(queries.items, table, members)

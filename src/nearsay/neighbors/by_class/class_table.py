@@ -1,4 +1,4 @@
-"""The nearest members of *each class*, for every query; ``labeled.py`` searches for them."""
+"""``ClassTable``: the nearest members of *each class*, for every query."""
 
 from __future__ import annotations
 
@@ -73,6 +73,6 @@ class ClassTable:
 
 
 def no_members(n_queries: int, n_classes: int, n_members: int) -> ClassTable:
-    """A table to be filled in: −1 and +inf everywhere."""
+    """An empty table: −1 and +inf everywhere."""
     shape = (n_queries, n_classes, n_members)
     return ClassTable(np.full(shape, -1, np.int64), np.full(shape, np.inf))

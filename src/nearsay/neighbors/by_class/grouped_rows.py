@@ -153,7 +153,7 @@ class GroupedRows:
         if coarse:
             finer_queries, finer_slack = self.prepared(Q)
             slacks += [_rounded_up((slack + finer_slack) / 2), _rounded_up(finer_slack)]
-        own_rows, full = _OwnRows(self.place[left_out]), np.zeros(len(Q), np.bool_)
+        query_rows, full = _QueryRows(self.place[left_out]), np.zeros(len(Q), np.bool_)
         space = np.empty(ROWS_AT_ONCE * len(Q), np.float32)  # blocks are as large, or smaller
         lowest_space = np.empty((max(len(stops) for stops, _ in self._groups), len(Q)), np.float32)
         most = max(len(firsts) for _, firsts in self._groups)
@@ -161,7 +161,7 @@ class GroupedRows:
         for (first, rows, half_norms), (stops, firsts) in zip(view.blocks(ROWS_AT_ONCE), self._groups, strict=True):
             products = space[: len(rows) * len(Q)].reshape(len(rows), len(Q))
             view.products.into(rows, queries, products)
-            own_rows.take_out(products, first)
+            query_rows.take_out(products, first)
             lowest, scored = lowest_space[: len(stops)], (products, half_norms, stops)
             here = slice(first, first + len(rows))
             room, counts = COARSE_ROOM * (len(firsts) - 1) + 64, np.zeros(len(Q), np.int64)
@@ -299,7 +299,7 @@ def _rounded_up(slack: np.ndarray) -> np.ndarray:
     return up
 
 
-class _OwnRows:
+class _QueryRows:
     """The place of each query in the order of rows, −1 for none; empty where no query is a row."""
 
     def __init__(self, places: np.ndarray) -> None:
@@ -342,7 +342,7 @@ class _Lists:
         self._nearest = Shortlists(slack, k, 4 * length + screen.COARSE_LIST if coarse else length, np.float32)
         self._rows = rows
         self._slack = slack
-        self._own_rows = _OwnRows(rows.place[left_out])
+        self._query_rows = _QueryRows(rows.place[left_out])
         self._members = np.empty((n, rows.room(n_members, COARSE_ROOM if coarse else ROOM) + 1), np.int64)
         self._counts = np.zeros(n, np.int64)
         self._bounds = np.full(n, np.inf, np.float32)
@@ -353,7 +353,7 @@ class _Lists:
         """Add candidates from the products (rows × queries) of the rows at places ``first …``."""
         from nearsay.neighbors.by_class.class_score_kernels import best_of_classes
 
-        self._own_rows.take_out(products, first)
+        self._query_rows.take_out(products, first)
         places = slice(first, first + len(products))
         numbers, labels = self._rows.order[places], self._rows.labels[places]
         if self._nearest.k:

@@ -1,8 +1,8 @@
-"""Several feature spaces of the same rows, each with its own distance: how far every row is in each of them.
+"""Several feature spaces of the same rows, each with a distance: distances to every row in each space.
 
-Learned rankings and weighted distances look at *all* rows of a collection in every space, not at the nearest
-alone. One query needs rows × spaces numbers; they are made for a few queries at a time and never kept. Among the
-rows themselves most distances are the same from both sides, and are measured from one::
+Learned rankings and weighted distances need *all* rows in every space, not only the nearest. One query needs rows ×
+spaces numbers; they are computed for a few queries at a time and not kept. Among the rows themselves most distances
+are symmetric, and are measured once::
 
             0 ─────────── n
             ┌──┬────┬─────┐
@@ -31,7 +31,7 @@ from nearsay.distances.vectors import VectorDistance
 from nearsay.errors import InputError
 from nearsay.neighbors.joint.held_space import HeldSpace
 
-# Rows from which the largest distance of a space is looked for, and how many are measured at once.
+# The largest distance of a space is measured from so many rows, so many at once.
 REFERENCE_ROWS, AT_ONCE = 512, 16
 
 # Distances among the rows that are kept at once (256 MB): all of them up to 5,792 rows.
@@ -126,7 +126,7 @@ class HeldSpaces:
 
     @cached_property
     def scales(self) -> np.ndarray:
-        """The largest distance in each space, seen from some hundred rows; 1 where all rows are alike: (n_spaces,)."""
+        """The largest distance in each space from some hundred rows; 1 where all rows are equal: (n_spaces,)."""
         reference = self.rows[self._reference_rows()]
         scales = np.array([self._farthest.get(space, 0.0) for space in range(len(self))])
         unknown = [space for space in range(len(self)) if space not in self._farthest]
@@ -141,7 +141,7 @@ class HeldSpaces:
         return np.where(scales > 0, scales, 1.0)
 
     def _reference_rows(self) -> np.ndarray:
-        """The rows that largest distances are seen from: all, or some that their content decides."""
+        """The rows from which largest distances are measured: all, or some chosen by content."""
         if self.n_rows <= REFERENCE_ROWS:
             return np.arange(self.n_rows)
         some: np.ndarray = content_order(self.rows, in_any_unit=True)[evenly(self.n_rows, REFERENCE_ROWS)]

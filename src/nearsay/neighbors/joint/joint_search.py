@@ -7,7 +7,7 @@
     space 3 ──► rough distances ─┘
 
 Rough distances are off by at most what each space says, so their sum is off by at most E. A row farther than
-the k-th best by more than 2E is ruled out; ``find`` measures the others in every space, in float64, and orders them.
+the k-th best by more than 2E is ruled out; ``neighbor_search`` measures the others in every space and orders them.
 """
 
 from __future__ import annotations
@@ -145,7 +145,7 @@ class JointSearch:
             return np.tile(np.arange(len(self.rows_)), (len(Q), 1))
         if not self._never_negative:
             return self._all.candidates(Q, k)
-        _ = self._rough  # made once, before every thread asks for it
+        _ = self._rough  # computed once, before threads use it
         parts = in_parallel(lambda part: self._shortlist(Q[part], k), shares(len(Q), most=QUERIES_AT_ONCE))
         candidates = stack_tables([np.empty((0, k), np.int64), *parts])
         # Where too many rows lie too close, or so far away that float32 has no numbers left for them.
@@ -191,7 +191,7 @@ class JointSearch:
 
 
 class JointIndex:
-    """Rows that can be asked for those nearest by several feature spaces at once.
+    """Search for the rows nearest by several feature spaces at once.
 
     A single space that counts is searched like any other rows, by ``NeighborIndex``.
 

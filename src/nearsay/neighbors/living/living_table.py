@@ -3,10 +3,9 @@
     row 7:   12  3  40  9 | 51  8        k neighbors | spare ones
               └─ known ───────┘          the first so many are certain
 
-A row that appears looks at all others once, and is measured against those that it
-may matter to: they give its own line, and say in whose lines it belongs. One that
-vanishes is taken out of the lines it stands in; spare neighbors move up, and a line
-that has run out of them is searched anew. The table is that of a rebuild, to the last bit.
+A row that is added is scored against all others, and measured where it may matter: this gives its own line, and the
+lines it belongs in. A row that is removed is taken out of the lines it is in; spare neighbors move up, and a line
+without any left is searched again. The table is that of a rebuild, to the last bit.
 """
 
 from __future__ import annotations
@@ -22,7 +21,7 @@ from nearsay.neighbors.table import NeighborTable
 from nearsay.search.protocol import NeighborSearch
 
 SPARE = 5
-# Rows that appear are multiplied with all others so many at a time, or as many as make scores of so many bytes.
+# Added rows are scored so many at a time, or as many as make scores of so many bytes.
 ROWS_AT_ONCE = 32
 SCORE_BYTES = 32 << 20
 
@@ -67,31 +66,31 @@ class LivingTable:
         return self._indices, self._distances, self._known, self._edges
 
     def __len__(self) -> int:
-        """How many rows it has lines for, those that are not live included."""
+        """How many lines there are, those of removed rows included."""
         return len(self._known)
 
     def table(self, rows: Any = None) -> NeighborTable:
-        """The lines of all rows, or of some: −1 and +inf for one that is not live, and where there are fewer others."""
+        """The lines of all rows, or of some; −1 and +inf for removed rows, and where there are fewer others."""
         lines = slice(None) if rows is None else rows
         return NeighborTable(self._indices[lines, : self.k].copy(), self._distances[lines, : self.k].copy())
 
     def appear(self, search: NeighborSearch, rows: np.ndarray) -> None:
-        """Rows that were added to the search, or have come back; it holds them now, and no other change is pending."""
+        """Update after rows were added to the search, or restored; no other change may be pending."""
         from nearsay.neighbors.living.living_table_kernels import let_in
 
         self._grow(len(search.rows_))
         absent = _removed(search).copy()
-        absent[rows] = True  # their own lines are searched with all of them there
+        absent[rows] = True  # their own lines are searched below
         before, self._n_live = self._n_live, self._n_live + len(rows)
         for part in row_blocks(len(rows), size=rows_within(SCORE_BYTES, 8 * len(self), most=ROWS_AT_ONCE)):
-            looks = QueryScan.each(search, search.rows_.take(rows[part]))
-            for row, look in zip(rows[part], looks, strict=True):
-                complete = before <= self.n_kept + 1  # lines may know all others, and then take in any
-                others, far = look.within(np.full(len(self), np.inf) if complete else self._edges)
+            scans = QueryScan.each(search, search.rows_.take(rows[part]))
+            for row, scan in zip(rows[part], scans, strict=True):
+                complete = before <= self.n_kept + 1  # lines may hold all others, and then take any
+                others, far = scan.within(np.full(len(self), np.inf) if complete else self._edges)
                 let_in(row, others[0], far[0], absent, before, *self._lines)
                 before += 1
                 if len(rows) <= ROWS_AT_ONCE:
-                    self._put(np.array([row]), look.nearest(self._n_others, np.array([row])))
+                    self._put(np.array([row]), scan.nearest(self._n_others, np.array([row])))
         if len(rows) > ROWS_AT_ONCE:
             self._search_again(search, rows)
 
@@ -101,7 +100,7 @@ class LivingTable:
         return min(self.n_kept, max(self._n_live - 1, 0))
 
     def vanish(self, search: NeighborSearch, rows: np.ndarray) -> None:
-        """Rows that the search has just forgotten."""
+        """Update after rows were removed from the search."""
         from nearsay.neighbors.living.living_table_kernels import take_out
 
         gone = np.zeros(len(self), np.bool_)
@@ -109,8 +108,8 @@ class LivingTable:
         self._n_live -= len(rows)
         lines = np.arange(len(self))
         if 0 < len(rows) <= ROWS_AT_ONCE and screens(search):
-            looks = QueryScan.each(search, search.rows_.take(rows))
-            lines = np.unique(np.concatenate([look.may_be_within(self._edges) for look in looks]))
+            scans = QueryScan.each(search, search.rows_.take(rows))
+            lines = np.unique(np.concatenate([scan.may_be_within(self._edges) for scan in scans]))
         self._indices[rows], self._distances[rows], self._known[rows], self._edges[rows] = -1, np.inf, 0, -1.0
         short = np.zeros(len(lines), np.bool_)
         take_out(gone, lines, min(self.k, self._n_live - 1), short, *self._lines)
@@ -129,11 +128,11 @@ class LivingTable:
             self._known[rows], self._edges[rows] = 0, -1.0
 
     def _put(self, rows: np.ndarray, table: NeighborTable) -> None:
-        """The lines of these rows are those of a table, all of it certain."""
-        found = table.n_neighbors
-        self._indices[rows, :found], self._distances[rows, :found] = table.indices, table.distances
-        self._indices[rows, found:], self._distances[rows, found:] = -1, np.inf
-        self._known[rows], self._edges[rows] = found, table.distances[:, -1] if found else -1.0
+        """Replace the lines of these rows; all of the table is certain."""
+        n_known = table.n_neighbors
+        self._indices[rows, :n_known], self._distances[rows, :n_known] = table.indices, table.distances
+        self._indices[rows, n_known:], self._distances[rows, n_known:] = -1, np.inf
+        self._known[rows], self._edges[rows] = n_known, table.distances[:, -1] if n_known else -1.0
 
     def _grow(self, n_rows: int) -> None:
         more = n_rows - len(self)

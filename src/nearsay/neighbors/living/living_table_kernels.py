@@ -1,4 +1,4 @@
-"""The compiled loops that let a row into the lines of others, and take rows out of them. Imported on first use only."""
+"""Compiled loops that insert a row into the lines of others, and take rows out of them. Imported on first use only."""
 
 from __future__ import annotations
 
@@ -28,10 +28,10 @@ def may_be_within(scores, slack, as_score, reach, numbers):  # type: ignore[no-u
 
 @compiled
 def let_in(row, others, far, absent, n_live, indices, distances, known, edges):  # type: ignore[no-untyped-def]
-    """Put a row into the lines where it belongs.
+    """Insert a row into the lines it belongs in.
 
-    ``far`` are the distances to ``others``, ``absent`` the rows that have no lines, ``n_live`` how many were there
-    before. Where a line knows all others, the new one is known too; otherwise only up to the last that is known.
+    ``far`` are the distances to ``others``, ``absent`` the rows without lines, ``n_live`` the number of rows before.
+    A line that holds all others takes any row; another only one that is nearer than its last known.
     """
     width = indices.shape[1]
     for place in range(others.shape[0]):

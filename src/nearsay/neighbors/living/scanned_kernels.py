@@ -1,7 +1,7 @@
-"""The compiled loops that say which rows have to be measured, by rough scores. Imported on first use only.
+"""Compiled loops that select the rows to measure, by rough scores. Imported on first use only.
 
-A score is certain to ``slack``: rows that are measured to be nearer than a limit score no more than that above it.
-Rows that are not there score +inf.
+A score is certain to ``slack``: a row that is measured to be nearer than a limit scores no more than that above it.
+Removed rows score +inf.
 """
 
 from __future__ import annotations
@@ -55,7 +55,7 @@ def may_be_members(scores, slack, labels, place_of, best, numbers):  # type: ign
     """
     best[:] = np.inf
     most = best.shape[1] - 1
-    limits = np.full(place_of.shape[0], -np.inf)  # by class, so that a row looks in one place
+    limits = np.full(place_of.shape[0], -np.inf)  # by class, so that a row reads one place
     for c in range(place_of.shape[0]):
         if place_of[c] >= 0:
             limits[c] = np.inf

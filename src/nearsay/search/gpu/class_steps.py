@@ -34,14 +34,14 @@ class ClassSteps:
         self.torch = torch
 
     def nearest_of_classes(
-        self, keys: Any, queries: GpuQueries, classes: Any, own_places: Any
+        self, keys: Any, queries: GpuQueries, classes: Any, left_out_places: Any
     ) -> tuple[Any, Any, Callable[[], tuple[Any, Any]]]:
         """The threshold of each pair, the place of its lowest key (−1 if unknown), and a function that gives others.
 
         The threshold is the lowest t + E of the class. Others are pairs, each with a place, or with −2 − g for a group
         g of which more rows than the lowest may be nearest; they are known when the GPU has finished, so they are read
-        after other work was launched. ``own_places`` are the rows that the queries are, or empty. ``queries`` have the
-        bound of keys.
+        after other work was launched. ``left_out_places`` are those of the rows that the queries are, or empty.
+        ``queries`` have the bound of keys.
         """
         torch, n, size = self.torch, queries.n, classes.size
         slack = queries.slack(*classes.rows.of_groups(size))
@@ -49,8 +49,8 @@ class ClassSteps:
         group = torch.arange(low.shape[1], device=keys.device)
         unsure = low.abs() < TINY
         highest = low + slack
-        if len(own_places):
-            itself = (self._places(low, group, size) == own_places[:, None]) & ~unsure
+        if len(left_out_places):
+            itself = (self._places(low, group, size) == left_out_places[:, None]) & ~unsure
             low = torch.where(itself, following, low)
             highest = torch.where(unsure, np.inf, low + slack)
         lowest, thresholds = (
@@ -79,7 +79,7 @@ class ClassSteps:
         return place_of(groups, within, size)
 
     def rows_of_pairs(
-        self, queries: GpuQueries, classes: Any, thresholds: Any, pairs: Any, groups: Any, own_places: Any
+        self, queries: GpuQueries, classes: Any, thresholds: Any, pairs: Any, groups: Any, left_out_places: Any
     ) -> tuple[Any, Any]:
         """The rows of these groups that may be the nearest of their class: pairs and places (−1: no row)."""
         torch, rows, size = self.torch, classes.rows, classes.size
@@ -95,8 +95,8 @@ class ClassSteps:
             scores = rows.half_norms[places] * queries.factors[query, None] + products
             slack = queries.slack(rows.errors[places], rows.lengths[places], query)
             near = (scores - slack <= thresholds[some][:, None]) & (scores < np.inf)
-            if len(own_places):
-                near &= places != own_places[query][:, None]
+            if len(left_out_places):
+                near &= places != left_out_places[query][:, None]
             kept.append((some[:, None].expand_as(places)[near], places[near]))
         of, where = (torch.cat(several) for several in zip(*kept, strict=True))
         return of, where
@@ -120,7 +120,7 @@ class ClassSteps:
         return far
 
     def members_of_lines(
-        self, queries: GpuQueries, classes: Any, near: Any, own_places: Any, k: int, room: int
+        self, queries: GpuQueries, classes: Any, near: Any, left_out_places: Any, k: int, room: int
     ) -> tuple[Any, Any]:
         """The places of members that may be among the k nearest, (lines, room) int32, and their counts.
 
@@ -135,7 +135,9 @@ class ClassSteps:
         for start in range(0, len(near), step := max(1, AT_ONCE // (width * rows.halves.shape[1]))):
             lines = slice(start, start + step)
             query = torch.arange(len(near), device=near.device)[lines] // several
-            places, valid = self._members(classes, near[lines], own_places[query] if len(own_places) else own_places)
+            places, valid = self._members(
+                classes, near[lines], left_out_places[query] if len(left_out_places) else left_out_places
+            )
             halves = rows.halves[places].to(torch.float32)
             products = torch.einsum("lrc,lc->lr", halves, queries.halves[query].to(torch.float32))
             scores = rows.half_norms[places] * queries.factors[query, None] + products
@@ -153,14 +155,14 @@ class ClassSteps:
             kept[lines][line[fits], at[fits]] = places[line, member][fits].to(torch.int32)
         return kept, counts
 
-    def _members(self, classes: Any, of_class: Any, own_places: Any) -> tuple[Any, Any]:
+    def _members(self, classes: Any, of_class: Any, left_out_places: Any) -> tuple[Any, Any]:
         """The places of all members of these classes, one line each, and which of them are valid."""
         torch, is_class = self.torch, of_class >= 0
         of_class = of_class.clamp(min=0)
         places = classes.starts[of_class][:, None] + torch.arange(classes.largest, device=of_class.device)
         valid = is_class[:, None] & (places < classes.starts[of_class + 1][:, None])
-        if len(own_places):
-            valid &= places != own_places[:, None]
+        if len(left_out_places):
+            valid &= places != left_out_places[:, None]
         places = torch.where(valid, places, 0)
         return places, valid & (classes.rows.half_norms[places] < np.inf)
 
@@ -179,13 +181,13 @@ class ClassSteps:
                 means.append(total / added)
         return torch.stack([*means, *[total / added] * (len(members) - len(means))], dim=1)
 
-    def measure_classes(self, Q: Any, classes: Any, near: Any, own_places: Any) -> Any:
+    def measure_classes(self, Q: Any, classes: Any, near: Any, left_out_places: Any) -> Any:
         """Squared distances of all members of a class for each query; ``near`` (queries,) are the classes.
 
         (queries, most members of a class) float64, +inf where there is no row or it is the query itself.
         """
         torch = self.torch
-        places, valid = self._members(classes, near, own_places)
+        places, valid = self._members(classes, near, left_out_places)
         total = torch.zeros(places.shape, dtype=torch.float64, device=near.device)
         for j in range(Q.shape[1]):
             difference = Q[:, j, None] - classes.in_order[places, j].to(torch.float64)

@@ -95,7 +95,7 @@ class TritonClassSteps(ClassSteps):
         self.sizes = KernelSizes() if sizes is None else sizes
 
     def nearest_of_classes(
-        self, keys: Any, queries: GpuQueries, classes: Any, own_places: Any
+        self, keys: Any, queries: GpuQueries, classes: Any, left_out_places: Any
     ) -> tuple[Any, Any, Callable[[], tuple[Any, Any]]]:
         torch, n, bound = self.torch, queries.n, queries.bounds
         n_pairs, n_groups = classes.n_classes * n, keys.shape[2]
@@ -105,9 +105,9 @@ class TritonClassSteps(ClassSteps):
         def fill(pairs: Any, more: Any, n_more: Any, room: int) -> None:
             kernels.nearest_of_class[(-(-n // self.sizes.queries), classes.n_classes)](
                 *(keys, *classes.rows.of_groups(classes.size), queries.factors, bound.alpha, bound.beta, bound.gamma),
-                *(classes.first_groups, own_places, thresholds, places, others, pairs, more, n_more),
+                *(classes.first_groups, left_out_places, thresholds, places, others, pairs, more, n_more),
                 *(keys.stride(0), n, n_groups, room, bound.eta_of_factor, TINY),
-                LEFT_OUT=len(own_places) > 0,
+                LEFT_OUT=len(left_out_places) > 0,
                 SIZE=classes.size,
                 QUERIES=self.sizes.queries,
                 num_warps=self.sizes.key_warps,
@@ -123,16 +123,16 @@ class TritonClassSteps(ClassSteps):
         return thresholds, places, all_others
 
     def rows_of_pairs(
-        self, queries: GpuQueries, classes: Any, thresholds: Any, pairs: Any, groups: Any, own_places: Any
+        self, queries: GpuQueries, classes: Any, thresholds: Any, pairs: Any, groups: Any, left_out_places: Any
     ) -> tuple[Any, Any]:
         rows, bound, columns = classes.rows, queries.bounds, classes.rows.halves.shape[1]
 
         def fill(row_pairs: Any, places: Any, n_more: Any, room: int) -> None:
             kernels.rows_of_entries[(-(-len(pairs) // self.sizes.entries),)](
                 *(queries.halves, rows.halves, rows.half_norms, rows.errors, rows.lengths, queries.factors),
-                *(bound.alpha, bound.beta, bound.gamma, thresholds, own_places, pairs, groups),
+                *(bound.alpha, bound.beta, bound.gamma, thresholds, left_out_places, pairs, groups),
                 *(row_pairs, places, n_more, len(pairs), queries.n, columns, room, bound.eta_of_factor),
-                LEFT_OUT=len(own_places) > 0,
+                LEFT_OUT=len(left_out_places) > 0,
                 ENTRIES=self.sizes.entries,
                 SIZE=classes.size,
                 STEP=128 if columns % 128 == 0 else min(64, columns),
@@ -156,7 +156,7 @@ class TritonClassSteps(ClassSteps):
         return rooted(kind, far)
 
     def members_of_lines(
-        self, queries: GpuQueries, classes: Any, near: Any, own_places: Any, k: int, room: int
+        self, queries: GpuQueries, classes: Any, near: Any, left_out_places: Any, k: int, room: int
     ) -> tuple[Any, Any]:
         torch, rows, bound, width = self.torch, classes.rows, queries.bounds, classes.largest
         n_lines, n_columns = near.numel(), rows.halves.shape[1]
@@ -175,9 +175,9 @@ class TritonClassSteps(ClassSteps):
         lanes = min(self.sizes.line_lanes, _power_of_two(max(32, width)))
         kernels.members_below[(n_lines,)](
             *(scores, rows.errors, rows.lengths, queries.factors, bound.alpha, bound.beta, bound.gamma),
-            *(tiles.starts, tiles.wanted, own_places, kept, counts),
+            *(tiles.starts, tiles.wanted, left_out_places, kept, counts),
             *(near.shape[1], width, k, room, bound.eta_of_factor),
-            LEFT_OUT=len(own_places) > 0,
+            LEFT_OUT=len(left_out_places) > 0,
             LANES=max(lanes, _power_of_two(min(width, LANES_A_MEMBER * k))),
             num_warps=self.sizes.line_warps,
         )

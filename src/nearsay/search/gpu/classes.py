@@ -138,30 +138,34 @@ class GpuRowsByClass:
         queries, exact = collection._queries(Q), collection._measurable(Q)
         keyed = queries.with_keys(self.size)
         keys = collection.steps.group_lows(queries, self.rows, self.size)
-        own = self.place_of_row[left_out] if len(left_out) else left_out
+        left_out_places = self.place_of_row[left_out] if len(left_out) else left_out
         neighbors = self._nearest_rows(keyed, exact, keys[0], left_out, k)
         in_float64 = exact.to(collection.torch.float64)
-        rows, distances = self._nearest_of_each(queries, keyed, in_float64, keys, own)
+        rows, distances = self._nearest_of_each(queries, keyed, in_float64, keys, left_out_places)
         near, means = nearest_classes(collection.torch, rows, distances, n_near), None
         if members == (1,):
             far = distances.gather(1, near.clamp(min=0))
             means = collection.torch.where(near >= 0, far, np.inf)[:, :, None]
         elif members:
-            means = self._means(queries, exact, near, own, members)
+            means = self._means(queries, exact, near, left_out_places, members)
         by_class = rows, distances, near, means
         return ClassResults(collection.torch, *by_class, *neighbors, ~queries.bounds.certain)
 
-    def _nearest_of_each(self, queries: GpuQueries, keyed: GpuQueries, Q: Any, keys: Any, own: Any) -> tuple[Any, Any]:
+    def _nearest_of_each(
+        self, queries: GpuQueries, keyed: GpuQueries, Q: Any, keys: Any, left_out_places: Any
+    ) -> tuple[Any, Any]:
         """Row numbers and distances (n_queries, n_classes) of the nearest members, ties by row number."""
         torch, steps, kind = self.collection.torch, self.steps, self.collection.kind
         assert kind is not None
-        thresholds, places, all_others = steps.nearest_of_classes(keys, keyed, self, own)
+        thresholds, places, all_others = steps.nearest_of_classes(keys, keyed, self, left_out_places)
         distances = steps.measure_pairs(kind, Q, self, None, places)
         rows = self._row_numbers(places)
         pairs, others = all_others()
         in_groups = (others < -1).nonzero()[:, 0]
         if len(in_groups):
-            scored = steps.rows_of_pairs(queries, self, thresholds, pairs[in_groups], -2 - others[in_groups], own)
+            scored = steps.rows_of_pairs(
+                queries, self, thresholds, pairs[in_groups], -2 - others[in_groups], left_out_places
+            )
             pairs, others = torch.cat([pairs, scored[0]]), torch.cat([others, scored[1]])
         if len(pairs):
             far, numbers = steps.measure_pairs(kind, Q, self, pairs, others), self._row_numbers(others)
@@ -177,7 +181,7 @@ class GpuRowsByClass:
     def _row_numbers(self, places: Any) -> Any:
         return self.collection.torch.where(places >= 0, self.places[places.clamp(min=0).long()], NO_ROW)
 
-    def _means(self, queries: GpuQueries, Q: Any, near: Any, own: Any, members: tuple[int, ...]) -> Any:
+    def _means(self, queries: GpuQueries, Q: Any, near: Any, left_out_places: Any, members: tuple[int, ...]) -> Any:
         """The mean distance of the m nearest members of these classes, or of all where a class has fewer."""
         torch, kind, steps = self.collection.torch, self.collection.kind, self.collection.steps
         assert kind is not None
@@ -188,26 +192,28 @@ class GpuRowsByClass:
         room, rows = 1 << (most + most // 2 + 15).bit_length(), replace(self.rows, exact=self.in_order)
         a_query = n_near * max(4 * self.largest, 16 * room + 8 * Q.shape[1])
         for part in row_blocks(queries.n, size=max(1, self.collection.limits.member_bytes // a_query)):
-            itself = own[part] if len(own) else own
+            itself = left_out_places[part] if len(left_out_places) else left_out_places
             classes = near[part].contiguous()
             kept, counts = self.steps.members_of_lines(queries.some(part), self, classes, itself, most, room)
             lines = Q[part].repeat_interleave(n_near, dim=0)
             far = steps.measure(kind, lines, rows, kept, counts)
-            far = steps.order(kept, far, counts, own[:0], 0, most)[1]
+            far = steps.order(kept, far, counts, left_out_places[:0], 0, most)[1]
             of_lines = self.steps.means(far, members).reshape(*classes.shape, len(members))
             means[part] = torch.where((classes >= 0)[:, :, None], of_lines, np.inf)
             crowded = (counts > room).reshape(classes.shape)
             self._fill_crowded(means[part], Q[part], classes, crowded, itself, members)
         return means
 
-    def _fill_crowded(self, means: Any, Q: Any, classes: Any, crowded: Any, own: Any, members: tuple[int, ...]) -> None:
+    def _fill_crowded(
+        self, means: Any, Q: Any, classes: Any, crowded: Any, left_out_places: Any, members: tuple[int, ...]
+    ) -> None:
         """Measure all members of classes of which too many may be among the nearest: where many rows are equal."""
         torch, kind = self.collection.torch, self.collection.kind
         assert kind is not None
         query, at = crowded.nonzero(as_tuple=True)
         for part in row_blocks(len(query), size=max(1, self.collection.limits.member_bytes // (32 * self.largest))):
             which = query[part]
-            itself = own[which] if len(own) else own
+            itself = left_out_places[which] if len(left_out_places) else left_out_places
             lines = Q[which].to(torch.float64)
             squares = self.steps.measure_classes(lines, self, classes[which, at[part]], itself)
             lowest = squares.topk(min(members[-1], self.largest), dim=1, largest=False).values.sort(dim=1).values

@@ -1,4 +1,4 @@
-"""How far a computed score can lie from what will be measured: every term of the bound, derived once.
+"""Error bounds of scores against measured distances: every term, derived once.
 
 The score s = |x|²/2 − q·x orders rows x as their distance to a query q does,
 because |q − x|² = 2s + |q|². Two things stray from it: the score that a screen

@@ -5,21 +5,21 @@ from __future__ import annotations
 import numpy as np
 
 
-def stack_tables(looks: list[np.ndarray]) -> np.ndarray:
+def stack_tables(tables: list[np.ndarray]) -> np.ndarray:
     """Candidate tables of different queries, filled up with −1 to one width."""
-    width = max(look.shape[1] for look in looks)
-    out = np.full((sum(len(look) for look in looks), width), -1, np.int64)
+    width = max(table.shape[1] for table in tables)
+    out = np.full((sum(len(table) for table in tables), width), -1, np.int64)
     start = 0
-    for look in looks:
-        out[start : start + len(look), : look.shape[1]] = look
-        start += len(look)
+    for table in tables:
+        out[start : start + len(table), : table.shape[1]] = table
+        start += len(table)
     return out
 
 
-def replace_lines(found: np.ndarray, queries: np.ndarray, again: np.ndarray) -> np.ndarray:
-    """Put a second look at some of the queries in place of the first."""
-    if again.shape[1] > found.shape[1]:
-        found = np.pad(found, ((0, 0), (0, again.shape[1] - found.shape[1])), constant_values=-1)
-    found[queries] = -1
-    found[queries, : again.shape[1]] = again
-    return found
+def replace_lines(candidates: np.ndarray, queries: np.ndarray, lines: np.ndarray) -> np.ndarray:
+    """Replace the lines of some queries; the table grows as wide as needed."""
+    if lines.shape[1] > candidates.shape[1]:
+        candidates = np.pad(candidates, ((0, 0), (0, lines.shape[1] - candidates.shape[1])), constant_values=-1)
+    candidates[queries] = -1
+    candidates[queries, : lines.shape[1]] = lines
+    return candidates

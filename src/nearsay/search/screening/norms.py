@@ -1,4 +1,4 @@
-"""How long rows are: what bounds on the rounding of products are made of. Those of few rows need nothing compiled."""
+"""Norms of rows, from which error bounds are computed; for few rows in numpy, without compiling."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""All rows in eight bits, packed for the tile that this processor has, and how far rounding moved each of them.
+"""All rows in eight bits, packed for the instructions of this processor, with their rounding errors.
 
     rows ──► centered, scaled ──► rounded to 8 bits ──► packed, in large blocks ──► fused tile ──► candidates
                                    └─ error and length of each row: the margin of its scores
@@ -178,7 +178,7 @@ class PackedRows:
         return self._changed(geometry, numbers, np.inf)
 
     def restored(self, geometry: Geometry, numbers: np.ndarray) -> PackedRows:
-        """For the same rows, of which those of some numbers are there again."""
+        """For the same rows, of which those of some numbers were restored."""
         half_norms = np.empty(len(numbers), np.float32)
         if self._packed is not None:
             exact = np.empty((len(numbers), len(geometry.center)), np.float32)
@@ -189,7 +189,7 @@ class PackedRows:
         packed = self._packed
         return PackedRows(geometry, packed and [block.with_half_norms(numbers, half_norms) for block in packed])
 
-    # ------------------------------------------------------------ looking
+    # ------------------------------------------------------------ search
 
     def candidates(self, Q: np.ndarray, k: int, length: int) -> np.ndarray:
         """Candidates of every query from lists of this length; a query that stays undecided has none."""
@@ -203,7 +203,7 @@ class PackedRows:
         return stack_tables(in_parallel(lambda part: self._candidates(Q[part], k, length, 1), parts))
 
     def _candidates(self, Q: np.ndarray, k: int, length: int, n_threads: int, *, guess: bool = True) -> np.ndarray:
-        """The same for queries that go over the rows together, shared among threads by rows."""
+        """The same for one batch of queries, shared among threads by rows."""
         from nearsay.search.screening.tiles.fused_tile_kernels import finish
 
         queries, slack, _ = self._queries(Q)
@@ -257,7 +257,7 @@ class PackedRows:
         return Lists(start_at, k, length, n_threads if n_threads > 1 and self._packed is not None else 1)
 
     def _see(self, lists: Lists, queries: Queries, slack: np.ndarray, k: int, *, step: int = 1, skip: int = 0) -> None:
-        """Put rows on the lists: of every ``step``-th group, or of all but every ``skip``-th, which have been seen."""
+        """Add rows to the lists: of every ``step``-th group, or of all but every ``skip``-th."""
         from nearsay.search.screening.tiles.fused_tile_kernels import see_packed
 
         packed, n_parts = self._packed, len(lists.counts)
@@ -287,7 +287,7 @@ class PackedRows:
             before += block.n_groups
 
     def rough_scores(self, Q: np.ndarray) -> RoughScores:
-        """Scores of all rows for a few queries, and how far they can be off."""
+        """Scores of all rows for a few queries, and their error bounds."""
         from nearsay.search.screening.tiles.packed_tile_kernels import multiply
 
         self.pack()

@@ -1,4 +1,4 @@
-"""The rows as a matrix product sees them, and how far rounding can move their scores.
+"""Rows as matrix products take them, and the error bounds of their scores.
 
     rows ──► Euclidean form ─┬─► as they are ──────────────────────────► PlainView
                              └─► centered, scaled to length 1 ─┬───────► PreparedView, float32
@@ -37,7 +37,7 @@ Block = tuple[int, Any, np.ndarray]  # number of the first row, rows as they are
 
 
 class Geometry:
-    """Where the rows lie, in the distance's Euclidean form: what every bound is made of.
+    """Center and radius of the rows, in the distance's Euclidean form: the input of every bound.
 
     Immutable: ``with_rows``, ``without`` and ``restored`` return a new one.
     """
@@ -73,7 +73,7 @@ class Geometry:
         return following
 
     def restored(self, rows: HeldRows, numbers: np.ndarray) -> Geometry:
-        """The geometry of these rows, of which those of some numbers had been removed, and are there again."""
+        """The geometry of these rows, of which those of some numbers were restored."""
         following = copy.copy(self)
         following.rows = rows
         if self.plain:

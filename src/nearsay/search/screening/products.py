@@ -1,4 +1,4 @@
-"""How the screen multiplies: in float32, or in whole numbers of 8 bits.
+"""Matrix products of the screen: in float32, or in 8-bit integers.
 
 Fewer digits make a product several times as fast where the processor has instructions for them, and a screen can
 afford it: how far each row was moved by rounding is known, and rows that cannot be told apart are measured anyway. So

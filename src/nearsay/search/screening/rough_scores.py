@@ -1,10 +1,10 @@
-"""Scores of all rows for a few queries, in few digits, and how far they can be off.
+"""Scores of all rows for a few queries, in few digits, with error bounds.
 
     rows ──► product with the queries ──► scores |x|²/2 − q·x
                                           │ within the slack of a limit?
                                           └─► measured; every other row is certain to lie beyond
 
-Who asks says what the limit is: the k-th lowest score, or how far a row's own neighbors reach.
+The caller sets the limit: the k-th lowest score, or how far a row's own neighbors reach.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ MEASURED_UP_TO, SHARE_MEASURED = 256, 0.005
 
 @dataclass(frozen=True)
 class RoughScores:
-    """Scores of all rows for a few queries: in the order of their distances, but for what lies within the slack.
+    """Scores of all rows for a few queries: in the order of their distances, except within the slack.
 
     Attributes
     ----------

@@ -13,12 +13,12 @@ REMEDY = "Fill in or drop such rows first."
 
 
 def flat_schema(schema: Any) -> Any:
-    """The schema with what lies in structs as columns of its own: ``item.vector``."""
+    """The schema with the fields of structs as columns: ``item.vector``."""
     return flat(schema.empty_table()).schema
 
 
 def flat(table: Any) -> Any:
-    """The table with what lies in structs as columns of its own."""
+    """The table with the fields of structs as columns."""
     is_struct = require("pyarrow.types", "parquet").is_struct
     while any(is_struct(field.type) for field in table.schema):
         table = table.flatten()
@@ -26,7 +26,7 @@ def flat(table: Any) -> Any:
 
 
 def number_columns(source: str, schema: Any, names: Sequence[str] | None) -> tuple[str, ...]:
-    """The names of the columns that hold the numbers: those asked for, or the only one of lists, or all numbers."""
+    """The names of the columns of numbers: those given, or the only one of lists, or all single numbers."""
     lists = [one.name for one in schema if is_list(one.type) and number_type(one.type)]
     numbers = [one.name for one in schema if not is_list(one.type) and number_type(one.type)]
     if names is not None:

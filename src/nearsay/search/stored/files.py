@@ -1,4 +1,4 @@
-"""What a file of rows holds, told from its header, and some of its rows: ``.npy`` mapped, Parquet and Lance read."""
+"""Files of rows: reads their headers, and some of their rows (``.npy`` mapped, Parquet and Lance read)."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ HEADER_BYTES = 4096
 
 @dataclass(frozen=True)
 class FileHeader:
-    """What the header of a file says.
+    """The header of a file.
 
     Attributes
     ----------
@@ -97,7 +97,7 @@ def open_part(part: Part, n_rows: int) -> np.ndarray:
 
 
 def _npy_header(path: str) -> tuple[FileHeader, int]:
-    """What the header says, and where the rows start."""
+    """The header, and where the rows start."""
     try:
         with io.BytesIO(read_bytes(path, 0, HEADER_BYTES)) if is_url(path) else open_file(path) as file:
             version = np.lib.format.read_magic(file)
@@ -150,7 +150,7 @@ def _read_groups(part: Part, n_rows: int) -> np.ndarray:
 
 
 def _row_of(path: str, held: list[int], group: int) -> Callable[[int], str]:
-    """Says where a row lies that was read with others from some row group on."""
+    """Describes the position of a row that was read with others from some row group on."""
     before = sum(held[:group])
     ends = list(accumulate(held))
 

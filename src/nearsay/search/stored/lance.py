@@ -24,7 +24,7 @@ LANCE = ".lance"
 
 @dataclass(frozen=True)
 class LanceFragment:
-    """A fragment of a Lance data set, as its manifest says."""
+    """A fragment of a Lance data set."""
 
     path: str
     version: int
@@ -82,9 +82,9 @@ def read_fragment(part: Any, n_rows: int) -> np.ndarray:
 
 
 def fragment_digest(path: str, version: int, number: int) -> tuple[int, str]:
-    """What a fragment is known by: the size of its files, and a digest of what the manifest says and of pieces of them.
+    """The size of the files of a fragment, and a digest of its manifest and of pieces of them.
 
-    Lance gives a file that it writes a name of its own, and never writes to it again.
+    Lance never writes to a file again.
     """
     described = _fragment(path, version, number).metadata.to_json()
     digest, size = hashlib.sha256(json.dumps([version, described], sort_keys=True).encode()), 0

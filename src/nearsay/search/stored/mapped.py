@@ -1,7 +1,7 @@
-"""Rows of shards that are looked at in another way: mapped by whoever opens them, never written.
+"""Row maps: rows of shards are transformed when they are opened, and never written.
 
     file ──► rows ──► map ──► rows as they are measured
-                       └─ travels with the shard, and is part of what the shard is known by
+                       └─ travels with the shard, and is part of its identity
 
 A map gives a row the same digits in any batch, so it makes no difference which rows are opened together.
 """
@@ -20,12 +20,12 @@ from nearsay.core.arrays import as_rows
 
 @dataclass(frozen=True)
 class RowMap:
-    """What is done to rows when they are opened.
+    """A transform of rows when they are opened.
 
     Attributes
     ----------
     of_rows : function of (n_rows, n_columns) numbers, which gives as many mapped rows.
-    known_by : tells this map from all others, on any machine.
+    known_by : identifies this map on any machine.
     n_columns, dtype : of the mapped rows.
 
     >>> doubled = RowMap.of(lambda rows: rows * 2, [np.array([2.0])], n_columns=1, dtype="<f8")

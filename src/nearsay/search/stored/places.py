@@ -1,4 +1,4 @@
-"""Files by path or by URL: what tells that one has changed, its bytes, and the files of a folder.
+"""Files by path or URL: change detection, reading bytes, and listing folders.
 
 /rows/0.npy, rows/            a disk
 s3://bucket/rows, gs://…      whatever fsspec reaches (extra ``remote``)
@@ -22,13 +22,13 @@ PIECES, PIECE_BYTES = 64, 4096
 
 @dataclass(frozen=True)
 class Stamp:
-    """What can be told of a file without reading it; of a folder that has it as a name, the same.
+    """Metadata of a file, by which a change is detected without reading it.
 
     Attributes
     ----------
     size : in bytes.
     modified : when it was last written, in nanoseconds; of a URL, what the store says of it (a tag, a time), as text.
-    changed : anything else that is another one after the file was replaced or written to.
+    changed : anything else that differs after the file was replaced or written to.
     """
 
     size: int
@@ -37,7 +37,7 @@ class Stamp:
 
 
 def is_url(path: str | os.PathLike[str]) -> bool:
-    """Whether a place is reached by fsspec.
+    """Whether fsspec opens this path.
 
     >>> is_url("s3://bucket/rows"), is_url("rows/0.npy")
     (True, False)
@@ -51,7 +51,7 @@ def full_path(path: str | os.PathLike[str]) -> str:
 
 
 def relative_to(path: str, name: str) -> str:
-    """The place that ``name`` is, as seen from the folder of a file.
+    """The path of ``name`` relative to the folder of a file.
 
     >>> beside("s3://bucket/all/snapshot.json", "../rows/0.npy")
     's3://bucket/rows/0.npy'
@@ -63,7 +63,7 @@ def relative_to(path: str, name: str) -> str:
 
 
 def stamp_of(path: str) -> Stamp:
-    """Look a file up; FileNotFoundError where there is none."""
+    """The stamp of a file; raises FileNotFoundError."""
     if is_url(path):
         system, inner = _system(path)
         info = system.info(inner)
@@ -75,7 +75,7 @@ def stamp_of(path: str) -> Stamp:
 
 
 def open_file(path: str) -> IO[bytes]:
-    """A file to be read from anywhere in it."""
+    """A seekable file."""
     if is_url(path):
         system, inner = _system(path)
         file: IO[bytes] = system.open(inner, "rb")
@@ -95,7 +95,7 @@ def read_bytes(path: str, start: int, length: int) -> bytes:
 
 
 def is_folder(path: str) -> bool:
-    """Whether files can lie within it."""
+    """Whether it is a folder."""
     if is_url(path):
         system, inner = _system(path)
         return bool(system.isdir(inner))
@@ -105,18 +105,18 @@ def is_folder(path: str) -> bool:
 def files_within(folder: str) -> list[str]:
     """The files of a folder in order of their names, those of its partitions (folders named ``key=value``) too.
 
-    Hidden ones (``.name``, ``_name``) are notes of the writer.
+    Hidden files (``.name``, ``_name``) are skipped.
     """
-    found: list[str] = []
+    listed: list[str] = []
     for name, is_inner in sorted(_entries(folder)):
         if name.startswith((".", "_")):
             continue
         path = f"{folder.rstrip('/')}/{name}" if is_url(folder) else os.path.join(folder, name)
         if not is_inner:
-            found.append(path)
+            listed.append(path)
         elif "=" in name:
-            found += files_within(path)
-    return found
+            listed += files_within(path)
+    return listed
 
 
 def _entries(folder: str) -> list[tuple[str, bool]]:
@@ -130,7 +130,7 @@ def _entries(folder: str) -> list[tuple[str, bool]]:
 
 
 def sampled_digest(path: str, stamp: Stamp) -> str:
-    """What a file is known by: SHA-256 of its size and of pieces of it; of a URL, of what its store says of it."""
+    """A digest of a file: SHA-256 of its size and of pieces of it; of a URL, of the metadata of its store."""
     if is_url(path):
         return hashlib.sha256(f"{stamp.size} {stamp.modified}".encode()).hexdigest()
     return _sampled(path, stamp)
@@ -167,6 +167,6 @@ def machine() -> str:
 
 
 def _system(url: str) -> tuple[Any, str]:
-    """What reaches a URL, and the path it knows the file by; what it lists is looked up anew each time."""
-    found: tuple[Any, str] = require("fsspec", "remote").core.url_to_fs(url, use_listings_cache=False)
-    return found
+    """The file system of a URL, and the path in it; listings are not cached."""
+    listed: tuple[Any, str] = require("fsspec", "remote").core.url_to_fs(url, use_listings_cache=False)
+    return listed

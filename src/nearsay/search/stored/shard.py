@@ -1,4 +1,4 @@
-"""Some rows that lie together in a file, known by path and by what tells that the file is the one that was opened."""
+"""A shard: consecutive rows of a file, with what detects that the file has changed."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from nearsay.search.stored.places import Stamp, file_checksum, is_url, machine, 
 
 @dataclass(frozen=True)
 class Shard:
-    """Some rows that lie together in a file.
+    """Consecutive rows of a file.
 
     Attributes
     ----------
@@ -29,11 +29,11 @@ class Shard:
     columns : the names of the columns that hold the numbers, of Parquet and Lance.
     n_groups : of how many row groups of Parquet it is.
     fragment : the version of a Lance data set, and the number of the fragment.
-    size, digest : what the file is known by.
-    written : when it was written, and on which machine that was looked up; other machines may have copies.
-    sha256 : the checksum of the whole file, where its writer told it.
-    checksum : the checksum of the rows, where it was asked for.
-    version : which version of the rows it belongs to, in words.
+    size, digest : identify the file.
+    written : when it was written, and on which machine that was read; other machines may have copies.
+    sha256 : the checksum of the whole file, if its writer recorded it.
+    checksum : the checksum of the rows, if wanted.
+    version : the version of the rows, in words.
     left_out : rows of the file that are not counted, by their place among those after ``skipped``.
     mapped : what is done to the rows when they are opened; None leaves them as they are.
     """
@@ -68,7 +68,7 @@ class Shard:
         return self.n_rows * opened.n_columns * np.dtype(opened.dtype).itemsize
 
     def known_by(self) -> list[Any]:
-        """All that tells its rows from others, wherever and however they are kept; they are read for it, once."""
+        """The identity of its rows, wherever they are stored; the rows are read for it, once."""
         content = [self.sha256, self.skipped] if self.sha256 else [self.rows_checksum()]
         identity = [self.first, self.n_rows, self.n_columns, self.dtype, content, list(self.left_out)]
         return identity if self.mapped is None else [*identity, self.mapped.known_by]
@@ -91,7 +91,7 @@ class Shard:
         return _checksum_of_rows(self, self._looked_up()[0])
 
     def check(self) -> Stamp:
-        """Refuse a file that is missing or has changed; otherwise what can be told of it without reading it.
+        """Raise if the file is missing or has changed; otherwise its stamp.
 
         One whose checksum is known is read once by each process, as long as the file stays the same.
         """
@@ -113,7 +113,7 @@ class Shard:
         return self.written is None or self.written[1] != machine() or self.written[0] == stamp.modified
 
     def _looked_up(self) -> tuple[Stamp, str]:
-        """What can be told of the file now without reading it, and what it is known by."""
+        """The stamp of the file as it is, and its digest."""
         try:
             return looked_up(self.file, self.fragment)
         except FileNotFoundError:
@@ -134,7 +134,7 @@ class Shard:
 
 
 def looked_up(file: str, fragment: tuple[int, int] | None) -> tuple[Stamp, str]:
-    """What a file is known by: its stamp, and a digest of pieces of it."""
+    """The stamp of a file, and a digest of pieces of it."""
     if fragment is not None:
         size, digest = fragment_digest(file, *fragment)
         return Stamp(size, digest), digest
@@ -143,7 +143,7 @@ def looked_up(file: str, fragment: tuple[int, int] | None) -> tuple[Stamp, str]:
 
 
 def written_on(file: str, stamp: Stamp, fragment: tuple[int, int] | None) -> tuple[int | str, str] | None:
-    """When a file on a disk of this machine was written; a store, and Lance, tell that by their digests."""
+    """When a file on a disk of this machine was written; for a store, and Lance, digests detect changes."""
     return None if fragment is not None or is_url(file) else (stamp.modified, machine())
 
 

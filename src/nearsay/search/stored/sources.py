@@ -1,4 +1,4 @@
-"""Where rows lie, as shards: a folder or list of files, a snapshot of a collection, a Lance data set."""
+"""Shards of a folder or list of files, of a snapshot of a collection, or of a Lance data set."""
 
 from __future__ import annotations
 
@@ -21,12 +21,12 @@ SNAPSHOT, SNAPSHOT_FORMAT = "nearsay snapshot", 1
 
 def shards_of_files(where: Any, columns: Sequence[str] | None, shard_bytes: int) -> list[Shard]:
     """The shards of a folder of files, or of those that were named, in order."""
-    found: list[FileHeader] = []
+    headers: list[FileHeader] = []
     for path in _files(where):
-        # What was chosen in the first file is looked for in the others: columns of other names are other columns.
-        found.append(read_header(path, found[0].columns if found and file_kind(path) == PARQUET else columns))
-    name = full_path(where) if isinstance(where, str | os.PathLike) else f"{len(found)} files"
-    filled = [each for each in found if each.n_rows]
+        # The columns chosen in the first file are read from the others.
+        headers.append(read_header(path, headers[0].columns if headers and file_kind(path) == PARQUET else columns))
+    name = full_path(where) if isinstance(where, str | os.PathLike) else f"{len(headers)} files"
+    filled = [each for each in headers if each.n_rows]
     if not filled:
         raise InputError(f"{name} has no rows: every file is empty.")
     dtype = _common_type(filled)
@@ -39,16 +39,16 @@ def shards_of_files(where: Any, columns: Sequence[str] | None, shard_bytes: int)
 def shards_of_lance(where: Any, columns: Sequence[str] | None, shard_bytes: int) -> list[Shard]:
     """The shards of a Lance data set, fragment by fragment."""
     shards: list[Shard] = []
-    for found in lance_fragments(where, columns):
-        fragment = (found.version, found.number)
-        stamp, digest = looked_up(found.path, fragment)
-        version = f"version {found.version} of {os.path.basename(found.path)}"
-        for start, stop in _even_parts(found.n_rows, found.n_columns, found.dtype, shard_bytes):
+    for header in lance_fragments(where, columns):
+        fragment = (header.version, header.number)
+        stamp, digest = looked_up(header.path, fragment)
+        version = f"version {header.version} of {os.path.basename(header.path)}"
+        for start, stop in _even_parts(header.n_rows, header.n_columns, header.dtype, shard_bytes):
             shards.append(
                 Shard(
-                    first=shards[-1].end if shards else 0, n_rows=stop - start, file=found.path, skipped=start,
-                    n_columns=found.n_columns, dtype=found.dtype, size=stamp.size, digest=digest,
-                    columns=found.columns, fragment=fragment, version=version,
+                    first=shards[-1].end if shards else 0, n_rows=stop - start, file=header.path, skipped=start,
+                    n_columns=header.n_columns, dtype=header.dtype, size=stamp.size, digest=digest,
+                    columns=header.columns, fragment=fragment, version=version,
                 )
             )  # fmt: skip
     return shards
@@ -71,20 +71,20 @@ def shards_of_snapshot(path: str, shard_bytes: int) -> tuple[list[Shard], np.nda
             raise StorageError(
                 f"The shard {file} is missing, but {version} needs it. Copy the shards again, or read another snapshot."
             ) from None
-        found = read_header(file, None)
-        if (found.n_rows, found.n_columns) != (each["n_rows"], snapshot["n_columns"]):
+        header = read_header(file, None)
+        if (header.n_rows, header.n_columns) != (each["n_rows"], snapshot["n_columns"]):
             raise StorageError(
-                f"The shard {file} has {found.n_rows} × {found.n_columns} numbers, but {each['n_rows']} ×"
+                f"The shard {file} has {header.n_rows} × {header.n_columns} numbers, but {each['n_rows']} ×"
                 f" {snapshot['n_columns']} in {version}. Copy the shards again."
             )
-        shards += _cut(found, found.dtype, each["first"], shard_bytes, sha256=each["sha256"], version=version)
+        shards += _cut(header, header.dtype, each["first"], shard_bytes, sha256=each["sha256"], version=version)
     if not shards:
         raise InputError(f"The snapshot {path} has no rows.")
     return shards, np.array(snapshot["forgotten"], int)
 
 
 def _snapshot(path: str) -> dict[str, Any]:
-    """What a snapshot says."""
+    """The content of a snapshot file."""
     try:
         with open_file(path) as file:
             snapshot: dict[str, Any] = json.loads(file.read().decode("utf-8"))
@@ -122,32 +122,32 @@ def _files(where: Any) -> list[str]:
     return files
 
 
-def _common_type(found: Sequence[FileHeader]) -> str:
+def _common_type(headers: Sequence[FileHeader]) -> str:
     """The type of all rows: that of every ``.npy``, which is mapped; one that holds the numbers of all tables."""
-    first = found[0]
-    for each in found:
+    first = headers[0]
+    for each in headers:
         if each.n_columns != first.n_columns or (each.columns is None and each.dtype != first.dtype):
             raise InputError(
                 f"{each.path} has {each.n_columns} columns of {each.dtype}, but {first.path} has {first.n_columns} of"
                 f" {first.dtype}. All shards need the same columns of one type."
             )
-    return np.result_type(*(np.dtype(each.dtype) for each in found)).str if first.columns else first.dtype
+    return np.result_type(*(np.dtype(each.dtype) for each in headers)).str if first.columns else first.dtype
 
 
-def _cut(found: FileHeader, dtype: str, first: int, shard_bytes: int, **known: Any) -> Iterator[Shard]:
+def _cut(header: FileHeader, dtype: str, first: int, shard_bytes: int, **known: Any) -> Iterator[Shard]:
     """The shards of one file, whose rows are numbered from ``first``."""
-    stamp, digest = looked_up(found.path, None)
-    assert found.n_columns is not None
+    stamp, digest = looked_up(header.path, None)
+    assert header.n_columns is not None
     of_file: dict[str, Any] = {
-        "file": found.path, "n_columns": found.n_columns, "dtype": dtype, "columns": found.columns, "size": stamp.size,
-        "digest": digest, "written": written_on(found.path, stamp, None), **known,
+        "file": header.path, "n_columns": header.n_columns, "dtype": dtype, "columns": header.columns,
+        "size": stamp.size, "digest": digest, "written": written_on(header.path, stamp, None), **known,
     }  # fmt: skip
-    if found.group_rows is None:
-        for start, stop in _even_parts(found.n_rows, found.n_columns, dtype, shard_bytes):
+    if header.group_rows is None:
+        for start, stop in _even_parts(header.n_rows, header.n_columns, dtype, shard_bytes):
             yield Shard(first=first + start, n_rows=stop - start, skipped=start, **of_file)
         return
-    most = rows_within(shard_bytes, found.n_columns * np.dtype(dtype).itemsize, most=found.n_rows)
-    for group, n_groups, n_rows in _grouped(found.group_rows, most):
+    most = rows_within(shard_bytes, header.n_columns * np.dtype(dtype).itemsize, most=header.n_rows)
+    for group, n_groups, n_rows in _grouped(header.group_rows, most):
         yield Shard(first=first, n_rows=n_rows, skipped=group, n_groups=n_groups, **of_file)
         first += n_rows
 

@@ -33,7 +33,7 @@ def nearest_of_class(  # type: ignore[no-untyped-def]
     betas,
     gammas,
     first_groups,
-    own_places,
+    left_out_places,
     thresholds,
     nearest,
     others,
@@ -66,7 +66,7 @@ def nearest_of_class(  # type: ignore[no-untyped-def]
     lowest = tl.full((QUERIES,), float("inf"), tl.float32)
     best = tl.full((QUERIES,), -1, tl.int32)
     if LEFT_OUT:
-        own = tl.load(own_places + query, mask=is_query, other=-1)[:, None]
+        left_out = tl.load(left_out_places + query, mask=is_query, other=-1)[:, None]
     for start in range(first, last, 4):
         group = start + four[None, :]
         low = tl.load(to_keys + start, mask=is_query[:, None], other=float("inf"))
@@ -77,7 +77,7 @@ def nearest_of_class(  # type: ignore[no-untyped-def]
         if LEFT_OUT:
             following = tl.load(to_keys + start + to_second, mask=is_query[:, None], other=float("inf"))
             unsure = (low < tiny) & (low > -tiny)
-            itself = (places_of_keys(low, group, SIZE) == own) & (unsure == 0)
+            itself = (places_of_keys(low, group, SIZE) == left_out) & (unsure == 0)
             low = tl.where(itself, following, low)
             highest = tl.where(unsure, float("inf"), low + slack)
         threshold = tl.minimum(threshold, tl.min(highest, axis=1))
@@ -99,7 +99,7 @@ def nearest_of_class(  # type: ignore[no-untyped-def]
         highest = threshold[:, None] + slack_of(alpha, beta, eta, gamma, error, length)
         unsure = (low < tiny) & (low > -tiny)
         if LEFT_OUT:
-            itself = (places_of_keys(low, group, SIZE) == own) & (unsure == 0)
+            itself = (places_of_keys(low, group, SIZE) == left_out) & (unsure == 0)
             low = tl.where(itself, following, low)
         place = places_of_keys(low, group, SIZE)
         near = (low <= highest) & (low < float("inf"))
@@ -130,7 +130,7 @@ def rows_of_entries(  # type: ignore[no-untyped-def]
     betas,
     gammas,
     thresholds,
-    own_places,
+    left_out_places,
     pairs,
     groups,
     row_pairs,
@@ -173,7 +173,7 @@ def rows_of_entries(  # type: ignore[no-untyped-def]
         slack = slack_of(alpha, beta, eta_of_factor * factor, gamma, tl.load(errors + place), tl.load(lengths + place))
         near = is_group & (scores - slack <= tl.load(thresholds + pair)) & (scores < float("inf"))
         if LEFT_OUT:
-            near = near & (place != tl.load(own_places + query))
+            near = near & (place != tl.load(left_out_places + query))
         kept = tl.min(tl.where(near, place, 0x7FFFFFFF), axis=0)
         tl.store(row_pairs + entry, pair)
         tl.store(row_places + entry, tl.where(kept < 0x7FFFFFFF, kept, -1))
@@ -290,7 +290,7 @@ def members_below(  # type: ignore[no-untyped-def]
     gammas,
     starts,
     wanted,
-    own_places,
+    left_out_places,
     kept,
     counts,
     several,
@@ -311,15 +311,15 @@ def members_below(  # type: ignore[no-untyped-def]
     beta = tl.load(betas + query)
     gamma = tl.load(gammas + query)
     eta = eta_of_factor * tl.load(factors + query)
-    own = first - 1
+    left_out = first - 1
     if LEFT_OUT:
-        own = tl.load(own_places + query)
+        left_out = tl.load(left_out_places + query)
     to_score = scores + line * width
     lane = tl.arange(0, LANES)
     highest = tl.full((LANES,), float("inf"), tl.float32)
     for start in range(first, last, LANES):
         place = start + lane
-        inside = (place < last) & (place != own)
+        inside = (place < last) & (place != left_out)
         score = tl.load(to_score + (place - first), mask=inside, other=float("inf"))
         error = tl.load(errors + place, mask=inside, other=0.0)
         length = tl.load(lengths + place, mask=inside, other=0.0)
@@ -328,7 +328,7 @@ def members_below(  # type: ignore[no-untyped-def]
     count = tl.full((), 0, tl.int32)
     for start in range(first, last, LANES):
         place = start + lane
-        inside = (place < last) & (place != own)
+        inside = (place < last) & (place != left_out)
         score = tl.load(to_score + (place - first), mask=inside, other=float("inf"))
         error = tl.load(errors + place, mask=inside, other=0.0)
         length = tl.load(lengths + place, mask=inside, other=0.0)

@@ -197,10 +197,10 @@ def cut_back(lists, q, k, slack):  # type: ignore[no-untyped-def]
     threshold = min(certain, thresholds[q])
     kept = 0
     for c in range(count):
-        here = listed[q, c]
-        if here.score - here.margin < threshold:
-            there = listed[q, kept]
-            there.score, there.margin, there.row = here.score, here.margin, here.row
+        entry = listed[q, c]
+        if entry.score - entry.margin < threshold:
+            place = listed[q, kept]
+            place.score, place.margin, place.row = entry.score, entry.margin, entry.row
             kept += 1
     counts[q], thresholds[q] = kept, threshold
     return certain
