@@ -24,6 +24,7 @@ from nearsay.displays.hedging.hedged_answers import MOST_QUERIES, HedgedAnswersD
 from nearsay.displays.keywords.similar_neighbors import SimilarNeighborsDisplay
 from nearsay.errors import DatasetNotFound, InputError
 from nearsay.metrics.specificity import semantic_similarities
+from nearsay.posterior import Proportional
 from nearsay.posterior.classifier import NeighborClassifier
 from nearsay.posterior.evidence.evidence import Evidence
 from nearsay.taxonomy.named import load_taxonomy
@@ -338,9 +339,9 @@ def test_a_tree_of_one_leaf_is_drawn(paths):
 
 def test_the_picture_writes_what_the_plain_object_holds():
     X, y = pet_rows()
-    hedged = HedgedClassifier(
-        NeighborClassifier(5, model_failure=0.0, posterior="proportional"), PETS, accuracy=1.0
-    ).fit(X, y)
+    hedged = HedgedClassifier(NeighborClassifier(5, posterior=Proportional(model_failure=0.0)), PETS, accuracy=1.0).fit(
+        X, y
+    )
     words = {"dog": "some dog", "poodle": "a $poodle$"}
     display = HedgeDisplay.from_estimator(hedged, [6.2], "poodle", names=words)
     hedge = display.hedge

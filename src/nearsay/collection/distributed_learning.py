@@ -96,7 +96,7 @@ class ViewElsewhere(View):
     def _parts(self, rows: np.ndarray) -> Iterator[tuple[LiveTransform, np.ndarray]]:
         """(how they are seen, places among ``rows``): rows of one fold, where maps must not have seen them."""
         sight = sight_of(self)
-        fold = self.looks.fold[rows] if self.looks is not None and sight.without else np.full(len(rows), -1)
+        fold = self.transforms.fold[rows] if self.transforms is not None and sight.without else np.full(len(rows), -1)
         for number in np.unique(fold):
             seen = sight if number < 0 else replace(sight, whole=sight.without[number])
             of_fold = np.flatnonzero(fold == number)

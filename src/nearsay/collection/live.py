@@ -25,7 +25,7 @@ from nearsay.collection.state.build_answers import answers_of, answers_of_rows
 from nearsay.collection.state.collection_state import CollectionState
 from nearsay.collection.state.feature_groups import FeatureGroups, check_measurable, check_metric
 from nearsay.collection.state.item_table import frame_of
-from nearsay.collection.state.learned import Learned, NeighborsAlone
+from nearsay.collection.state.learned import Learned, fitted_to_rows
 from nearsay.collection.state.live_items import LiveItems, VotingState
 from nearsay.collection.state.live_views import LiveTransform, LiveViews, Voters, checked_queries
 from nearsay.collection.state.suggestions import (
@@ -50,6 +50,7 @@ from nearsay.core.cancellation import stoppable
 from nearsay.errors import InputError
 from nearsay.neighbors.living.living_table import LivingTable
 from nearsay.neighbors.table import NeighborTable
+from nearsay.posterior.classifier import NeighborClassifier
 from nearsay.posterior.views.feature_group import View
 from nearsay.taxonomy.taxonomy import Taxonomy
 
@@ -526,11 +527,11 @@ class LiveCollection:
                 self._sights = kept[0], self._read(kept[1]).all_sights
             return self._sights[1]
 
-    def _fitted_anew(self, posterior: str, n_neighbors: Any, standing: VotingState) -> NeighborsAlone:
+    def _fitted_anew(self, posterior: str, n_neighbors: Any, standing: VotingState) -> NeighborClassifier:
         """The classifier that learning from the rows that vote in ``standing`` would begin with."""
         rows, (metric, groups) = np.flatnonzero(standing.votes), self._measured_by()
         labels = standing.classes[standing.labels[rows]]
-        return NeighborsAlone.fitted(self._all_rows()[rows], labels, metric, posterior, n_neighbors, groups)
+        return fitted_to_rows(self._all_rows()[rows], labels, metric, posterior, n_neighbors, groups)
 
     def _measured_by(self) -> tuple[Any, FeatureGroups | None]:
         """The metric of all columns together, and the feature groups, if any."""
@@ -542,7 +543,7 @@ class LiveCollection:
         posterior: str,
         n_neighbors: Any,
         standing: VotingState | None = None,
-        make: Callable[..., View] = View,
+        make: Callable[..., View] | None = None,
     ) -> Learned:
         """Learned from the rows that vote now, or that vote in ``standing``; nothing is written.
 

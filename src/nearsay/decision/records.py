@@ -17,7 +17,7 @@ CASES_KEPT = 10_000
 
 # A record tells of so many cases, half of them less and half of them more probable than the answer, but of none that is
 # farther from it than this.
-CASES_TOLD, ALIKE = 100, 0.05
+CASES_COUNTED, ALIKE = 100, 0.05
 
 
 @dataclass(frozen=True)
@@ -51,13 +51,13 @@ class PastAnswers:
         [{"cases": 100, "right": 96, "low": 0.902, "high": 0.984}, …]; None for the root, which says nothing and is
         always right.
         """
-        said = self.points.places(settings[self.branch])
-        said = said[self.points.nodes[said] != self.root]
-        order = np.argsort(self.p[said], kind="stable")
-        past, right = self.p[said][order], np.concatenate([[0], np.cumsum(self.right[said][order])])
+        points = self.points.places(settings[self.branch])
+        points = points[self.points.nodes[points] != self.root]
+        order = np.argsort(self.p[points], kind="stable")
+        past, right = self.p[points][order], np.concatenate([[0], np.cumsum(self.right[points][order])])
         first, last = alike(past, p)
-        told = zip(nodes, last - first, right[last] - right[first], strict=True)
-        return [None if node == self.root else record_of(n, m) for node, n, m in told]
+        counts = zip(nodes, last - first, right[last] - right[first], strict=True)
+        return [None if node == self.root else record_of(n, m) for node, n, m in counts]
 
 
 def alike(past: np.ndarray, p: Any) -> tuple[np.ndarray, np.ndarray]:
@@ -68,7 +68,7 @@ def alike(past: np.ndarray, p: Any) -> tuple[np.ndarray, np.ndarray]:
     """
     p = as_compared(np.asarray(p))
     below, above = (np.searchsorted(past, p, side=side) for side in ("left", "right"))
-    wanted = np.maximum(CASES_TOLD - (above - below), 0)
+    wanted = np.maximum(CASES_COUNTED - (above - below), 0)
     first = np.maximum(below - (wanted + 1) // 2, np.searchsorted(past, p - ALIKE, side="left"))
     last = np.minimum(above + (wanted + 1) // 2, np.searchsorted(past, p + ALIKE, side="right"))
     return first, last

@@ -141,7 +141,7 @@ def _hedge_reached(asked: KnownItems, judged: Judged, accuracy: float) -> dict[s
     hedge = asked.now.hedged
     assert hedge is not None
     hedge = hedge.around(asked.now.classifier).set_accuracy(accuracy)
-    nodes = hedge._names[hedge._nodes(judged.probabilities)]
+    nodes = hedge.names_of(judged.probabilities)
     tree = hedge.taxonomy_
     return {
         "asked": accuracy,

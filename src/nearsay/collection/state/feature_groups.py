@@ -86,8 +86,9 @@ class FeatureGroups:
         """Fitted views: all groups together, then each by its own distance; of one group that alone."""
         views = [make(name, slice(*ends), self.metrics[name]) for name, ends in self.columns.items()]
         if len(views) > 1:
-            look = RowTransform(TOGETHER, distance=self.together)
-            views.insert(0, make("all", None, look.distance, look=look, looks=_AllGroups(self, look, X, labels)))
+            transform = RowTransform(TOGETHER, distance=self.together)
+            transforms = _AllGroups(self, transform, X, labels)
+            views.insert(0, make("all", None, transform.distance, transform=transform, transforms=transforms))
         return [view.fit(X, labels, n_classes) for view in views]
 
     def scales(self, X: np.ndarray) -> np.ndarray:
@@ -125,13 +126,13 @@ class ScaledColumns:
 
 
 class _AllGroups(LearnedTransforms):
-    """The one look at all groups together; it knows no labels."""
+    """The transform of all groups together; it knows no labels."""
 
-    def __init__(self, groups: FeatureGroups, look: RowTransform, X: np.ndarray, labels: np.ndarray) -> None:
-        super().__init__([look], X, labels)
+    def __init__(self, groups: FeatureGroups, transform: RowTransform, X: np.ndarray, labels: np.ndarray) -> None:
+        super().__init__([transform], X, labels)
         self._scaled = ScaledColumns(groups.scales(X))
 
-    def whole(self, look: RowTransform) -> Any:
+    def whole(self, transform: RowTransform) -> Any:
         return self._scaled
 
 

@@ -25,11 +25,13 @@ from nearsay.core.arrays import as_rows
 from nearsay.distances.named import as_distance
 from nearsay.neighbors import brute_force
 from nearsay.neighbors.by_class.labeled import LabeledNeighbors
+from nearsay.neighbors.index import NeighborIndex
 from nearsay.neighbors.living import scanned_classes
 from nearsay.neighbors.living.query_scan import screens
 from nearsay.neighbors.table import NeighborTable, joined
 from nearsay.posterior.views.row_transforms import LinearMap
 from nearsay.posterior.views.views import with_further
+from nearsay.search.choose import Choice
 from nearsay.search.exact import ExactSearch
 
 
@@ -122,6 +124,17 @@ class LiveView:
         ):
             return scanned_classes.scanned(self.search, self.voters.labels, self.voters.n_classes, Q, k, members)
         return self.labeled.query(Q, k, members)
+
+    def measured(self, rows: np.ndarray) -> np.ndarray:
+        """Rows as they are measured."""
+        return self.sight.seen(rows)
+
+    @cached_property
+    def index_(self) -> NeighborIndex:
+        """The rows as an index: changing it changes nothing else."""
+        index, search = NeighborIndex(self.search.distance_), self.search.snapshot()
+        index.search_, index.chosen_ = search, Choice(search, "exact", "a collection is searched exactly")
+        return index
 
     @cached_property
     def labeled(self) -> LabeledNeighbors:

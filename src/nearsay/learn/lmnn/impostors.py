@@ -74,7 +74,7 @@ class ImpostorLists:
         self._keeping = Lock()
         self._made_for: np.ndarray | None = None
         self._device = CARD if len(rows) * len(X) >= CARD_FROM and card_holds(X) else None
-        self._there: ImpostorsThere | None = None
+        self._on_gpu: ImpostorsThere | None = None
 
     def follow(self, L: np.ndarray, Z: np.ndarray, reach: np.ndarray) -> None:
         """Rows are at ``Z`` = X Lᵀ now, and those with a list reach ``reach`` far (not squared)."""
@@ -111,21 +111,21 @@ class ImpostorLists:
 
     def _prepare(self, Z: np.ndarray, within: np.ndarray) -> None:
         lengths = squares(Z)
-        own = lengths[self._rows]
+        of_rows = lengths[self._rows]
         # Products in float32 are off by less than this part of the squared sum of both lengths, twice over.
-        off = (Z.shape[1] + 8) * 2.0**-23 * (np.sqrt(own) + np.sqrt(lengths.max())) ** 2
+        off = (Z.shape[1] + 8) * 2.0**-23 * (np.sqrt(of_rows) + np.sqrt(lengths.max())) ** 2
         with np.errstate(over="ignore"):  # what overflows is listed, and measured in float64 then
             self._Z = Z.astype(np.float32)
             self._half_squares = (lengths / 2).astype(np.float32)
-            self._bars = ((own - within**2 - off) / 2).astype(np.float32)
+            self._bars = ((of_rows - within**2 - off) / 2).astype(np.float32)
         if self._device is not None:
             rows = np.ascontiguousarray(self._Z), self._half_squares, self._bars
-            self._there = ImpostorsThere(require("torch", "torch"), self._device, *rows)
+            self._on_gpu = ImpostorsThere(require("torch", "torch"), self._device, *rows)
 
     def _make(self, block: slice) -> Listed:
-        if self._there is not None:
+        if self._on_gpu is not None:
             given = self._rows[block], self._starts[block], self._stops[block]
-            return Listed(*self._there.listed(block, *given))
+            return Listed(*self._on_gpu.listed(block, *given))
         from nearsay.learn.lmnn.lmnn_kernels import list_within
 
         with np.errstate(over="ignore", invalid="ignore"):

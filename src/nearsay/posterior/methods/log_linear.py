@@ -153,7 +153,7 @@ def fit_weights(
         lost: float = add_cases(cases, at, p_true, gradient, curvature)
         return lost + float((precision * (at - center) ** 2).sum()) / 2
 
-    now = loss(weights)
+    current = loss(weights)
     for _ in range(STEPS):
         step = np.linalg.solve(curvature, gradient)
         gain = float(gradient @ step)
@@ -162,13 +162,13 @@ def fit_weights(
             break
         for _ in range(HALVINGS):
             trial = loss(weights - step)
-            if trial <= now - gain / 4:
+            if trial <= current - gain / 4:
                 break
             step, gain = step / 2, gain / 2
         else:
             loss(weights)  # rounding is all that is left to gain
             break
-        weights, now = weights - step, trial
+        weights, current = weights - step, trial
     return weights, p_true
 
 

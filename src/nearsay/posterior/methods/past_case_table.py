@@ -27,7 +27,8 @@ from nearsay.errors import InputError
 from nearsay.neighbors.class_order import NearestClasses
 from nearsay.neighbors.table import NeighborTable
 from nearsay.posterior.base import Posterior
-from nearsay.posterior.methods.proportional import Proportional, check_smoothing
+from nearsay.posterior.methods.proportional import Proportional
+from nearsay.posterior.past_cases import MAX_PAST_CASES
 from nearsay.posterior.row_weights import RowWeights
 
 # Gives parts of a leave-one-out table with the rows that their lines are about; None for all rows in order.
@@ -174,8 +175,9 @@ class Tabulated(Posterior):
     takes_weights = True
     counts_cases = True
 
-    def __init__(self, *, model_failure: float = 0.01) -> None:
+    def __init__(self, *, model_failure: float = 0.01, max_past_cases: int | None = MAX_PAST_CASES) -> None:
         self.model_failure = model_failure
+        self.max_past_cases = max_past_cases
 
     def fit(self, table: NeighborTable, labels: np.ndarray, n_classes: int, rows: np.ndarray | None = None) -> Self:
         """Count the past cases of a leave-one-out table; line i is about row ``rows[i]``, or row i."""
@@ -186,7 +188,7 @@ class Tabulated(Posterior):
 
         ``blocks`` is called once, or twice where all cases have to be looked at before the first is counted.
         """
-        self._check()
+        self.check_parameters()
         self.n_classes_ = n_classes
         self.n_neighbors_ = n_neighbors
         self.class_size_ = typical_class_size(labels)
@@ -262,10 +264,6 @@ class Tabulated(Posterior):
 
     def _matching(self) -> np.ndarray:
         return matching_votes(self.n_neighbors_, self.class_size_)
-
-    def _check(self) -> None:
-        """Say what is wrong with the parameters."""
-        check_smoothing("model_failure", self.model_failure)
 
     def _clear(self, tables: Iterator[NeighborTable]) -> None:
         """Start all counts from zero; ``tables`` hold the cases to come, for those who have to know them."""
