@@ -1,4 +1,4 @@
-"""Calibration: probabilities of rows that the model was not fitted to, from which thresholds and guarantees are read."""
+"""Calibration: probabilities of rows that the model was not fitted to, to read thresholds and guarantees from."""
 
 from __future__ import annotations
 

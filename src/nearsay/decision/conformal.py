@@ -1,7 +1,7 @@
 """Prediction sets: just enough classes to contain the true one as often as asked for.
 
 A score says how badly a class fits a row, read from the row's probabilities.
-Rows whose labels are known, and which the probabilities have not seen, tell
+Rows whose labels are known, and which the classifier was not fitted to, show
 how badly the true class usually fits: a threshold that nine in ten of them
 meet, nine in ten new rows meet as well. The set of a new row is all
 classes within the threshold. Nothing is assumed about the probabilities; good
@@ -182,7 +182,7 @@ class ConformalClassifier(AroundClassifier):
         self.cv = cv
 
     def fit(self, X: Any, y: Any, sample_weight: Any = None) -> ConformalClassifier:
-        """Fit the estimator (not with ``cv="prefit"``) and read the thresholds from rows it has not seen.
+        """Fit the estimator (not with ``cv="prefit"``) and read the thresholds from rows it was not fitted to.
 
         Parameters
         ----------

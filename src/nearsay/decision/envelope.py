@@ -1,4 +1,4 @@
-"""All operating points at once: what a rule says at every setting, and how accurate and specific it is there.
+"""All operating points at once: the answers of a rule at every setting, and how accurate and specific they are.
 
 For one query a rule's answer changes at a few settings only::
 

@@ -1,4 +1,4 @@
-"""What rules say of calibration rows at every setting, gathered some rows at a time.
+"""Operating points of calibration rows for every rule, collected some rows at a time.
 
     probabilities of some rows ──► operating points: a few settings and nodes a row ─┐
     probabilities of others    ──► operating points                                 ─┴─► all of them, in order of rows
@@ -26,7 +26,7 @@ class Gathered:
     Attributes
     ----------
     points : {rule: OperatingPoints of all rows}
-    past : {rule: what its records tell of}
+    past : {rule: the answers that its records count}
     branch : (n_rows,) the branch of the promise that each row belongs to.
     """
 

@@ -1,4 +1,4 @@
-"""The most specific answer that is right as often as asked for: "not sure which breed, but a dog"."""
+"""Hedged answers: the most specific node that is right as often as asked for, "not sure which breed, but a dog"."""
 
 from __future__ import annotations
 
@@ -50,7 +50,7 @@ class HedgedClassifier(AroundClassifier):
     """Names nodes of a taxonomy instead of classes, as specific as the accuracy asked for allows.
 
     Around any classifier with ``predict_proba``. How careful to be is calibrated
-    on rows that the classifier has not seen; another accuracy needs no refit.
+    on rows that the classifier was not fitted to; another accuracy needs no refit.
     What is left open, the rule here and the posterior of neighbors, is chosen
     by what says the most at the accuracy asked for.
 
@@ -144,7 +144,7 @@ class HedgedClassifier(AroundClassifier):
         self.branches = branches
 
     def fit(self, X: Any, y: Any, sample_weight: Any = None) -> HedgedClassifier:
-        """Fit the estimator (not with ``cv="prefit"``), and calibrate on rows it has not seen.
+        """Fit the estimator (not with ``cv="prefit"``), and calibrate on rows it was not fitted to.
 
         Parameters
         ----------
@@ -171,7 +171,7 @@ class HedgedClassifier(AroundClassifier):
         confidence: float | None = None,
         rule: str = AUTO,
     ) -> HedgedClassifier:
-        """Around a classifier that is fitted, with what it said of rows that it had not seen; nothing is fitted."""
+        """Around a fitted classifier, with its probabilities of rows that it was not fitted to; nothing is fitted."""
         hedged = cls(calibration.estimator, taxonomy, accuracy, confidence=confidence, rule=rule, cv="prefit")
         hedged._check_settings()
         hedged._take_over(calibration)

@@ -1,4 +1,4 @@
-"""How answers like this one did before: what past cases were told, how probable it was, how often it was right."""
+"""Records of hedged answers: how often past answers of about the same probability were right."""
 
 from __future__ import annotations
 
@@ -12,17 +12,17 @@ from nearsay.decision.rules import as_compared, node_probabilities, query_blocks
 from nearsay.posterior.evidence.records import record_of
 from nearsay.taxonomy.taxonomy import Taxonomy
 
-# So many past cases are kept to tell of; a record needs no more.
+# So many past cases are kept; a record needs no more.
 CASES_KEPT = 10_000
 
-# A record tells of so many cases, half of them less and half of them more probable than the answer, but of none that is
+# A record counts so many cases, half of them less and half of them more probable than the answer, but of none that is
 # farther from it than this.
 CASES_COUNTED, ALIKE = 100, 0.05
 
 
 @dataclass(frozen=True)
 class PastAnswers:
-    """What a rule says to past cases at every setting, how probable that is, and whether it is right.
+    """The answers of a rule to past cases at every setting, how probable each is, and whether it is right.
 
     Attributes
     ----------
@@ -75,8 +75,8 @@ def alike(past: np.ndarray, p: Any) -> tuple[np.ndarray, np.ndarray]:
 
 
 def cases_kept(n_rows: int) -> np.ndarray:
-    """The numbers of the rows that records tell of, in the order in which equally probable ones are told of."""
-    # Drawn in any case: a record may tell of some of them only.
+    """The numbers of the rows that records count, in the order in which equally probable ones are taken."""
+    # Drawn in any case: a record may count only some of them.
     return np.random.default_rng(0).permutation(n_rows)[:CASES_KEPT]
 
 
@@ -98,7 +98,7 @@ def probabilities_of(points: OperatingPoints, p_leaf: np.ndarray, taxonomy: Taxo
 def past_answers(
     points: OperatingPoints, p: np.ndarray, labels: np.ndarray, branch: np.ndarray, taxonomy: Taxonomy
 ) -> PastAnswers:
-    """What the operating points of the cases that are kept tell.
+    """The answers at the operating points of the cases that are kept.
 
     Parameters
     ----------

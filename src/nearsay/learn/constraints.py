@@ -1,4 +1,4 @@
-"""Which pairs of rows a metric is learned from, and how far apart two classes stand in a taxonomy."""
+"""Pairs of rows to learn a metric from, and how far apart two classes are in a taxonomy."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Which triplets of rows a metric is learned from: a row, one of its own class, one of another."""
+"""Triplets to learn a metric from: a row, one of the same class, one of another."""
 
 from __future__ import annotations
 

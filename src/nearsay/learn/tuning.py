@@ -1,4 +1,4 @@
-"""Which settings of a learned metric serve: neighbors of held-out rows vote, and the votes are counted."""
+"""Tune a learned metric by how well the neighbors of held-out rows vote."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""How good keywords are: averaged over words, as image annotation is judged, and over items."""
+"""Measures of keywords: averaged over words, as image annotation is judged, and over items."""
 
 from __future__ import annotations
 

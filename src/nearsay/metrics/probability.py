@@ -1,4 +1,4 @@
-"""How good labels and probabilities are, given the true labels."""
+"""Measures of labels and probabilities, given the true labels."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""How right and how specific answers in a taxonomy were, now that the truth is known.
+"""Measures of answers in a taxonomy: how right and how specific they are.
 
 An answer is right where it is the label or stands above it. Right answers are worth what they say, in bits: the root
 nothing, a leaf the most. Accuracy and information pull apart; the measures here are of both, and of what lies between.

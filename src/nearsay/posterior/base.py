@@ -1,4 +1,4 @@
-"""What a posterior is, and how it answers its own past cases: each by what the others taught.
+"""Posterior: the interface of all ways to turn neighbors into probabilities, past cases included.
 
     past cases ──fit──► posterior ──proba──► answers to new queries
         └──── without case i ──► posterior ──► answer to case i      (leave_one_out_proba)

@@ -8,7 +8,6 @@ from functools import partial
 from typing import Any
 
 import numpy as np
-from sklearn.base import BaseEstimator, ClassifierMixin
 from sklearn.utils.multiclass import check_classification_targets
 from sklearn.utils.validation import check_is_fitted
 
@@ -27,13 +26,14 @@ from nearsay.posterior.evidence.fused_evidence import FusedEvidence, fused_evide
 from nearsay.posterior.fused_model import FusedModel, FusedOptions
 from nearsay.posterior.methods.fusion import Fusion
 from nearsay.posterior.methods.named import is_auto
+from nearsay.posterior.neighbor_estimator import ModelEstimator
 from nearsay.posterior.row_weights import GivenRows, rows_that_count
 from nearsay.posterior.views.feature_group import View
 
 EXPONENTS = ("learned",)
 
 
-class FusedClassifier(ClassifierMixin, BaseEstimator):
+class FusedClassifier(ModelEstimator):
     """Class probabilities from several feature groups: the product of what their neighbors say.
 
     Each group has neighbors and a posterior; the groups are
@@ -92,7 +92,6 @@ class FusedClassifier(ClassifierMixin, BaseEstimator):
     """
 
     model_: FusedModel
-    rows_: GivenRows
 
     def __init__(
         self,
@@ -137,21 +136,6 @@ class FusedClassifier(ClassifierMixin, BaseEstimator):
         return self
 
     @property
-    def classes_(self) -> np.ndarray:
-        """The labels, sorted: (n_classes,)."""
-        return self.model_.classes
-
-    @property
-    def labels_(self) -> np.ndarray:
-        """The class number of every training row; −1 where all rows of its class have weight 0."""
-        return self.rows_.labels
-
-    @property
-    def ids_(self) -> np.ndarray | None:
-        """The names of the training rows, or None."""
-        return self.rows_.ids
-
-    @property
     def views_(self) -> list[View]:
         """The groups that are used, each with its metric."""
         views: list[View] = self.model_.views.views
@@ -167,18 +151,6 @@ class FusedClassifier(ClassifierMixin, BaseEstimator):
         """The fitted posteriors of all groups."""
         fusion: Fusion = self.model_.posterior
         return fusion
-
-    @property
-    def n_neighbors_(self) -> int:
-        """How many neighbors vote in each group."""
-        return self.model_.n_neighbors
-
-    @property
-    def choices_(self) -> Any:
-        """Everything that was tried, best first, where past cases chose."""
-        if self.model_.choices is None:
-            raise AttributeError("Nothing was left open to choose among.")
-        return self.model_.choices
 
     @in_jobs
     def neighbors(self, X: Any) -> list[NeighborTable]:
@@ -214,9 +186,7 @@ class FusedClassifier(ClassifierMixin, BaseEstimator):
         posteriors and the exponents learned from, and among fewer than 2,000
         rows nothing was chosen by it, as in ``NeighborClassifier``.
         """
-        check_is_fitted(self)
-        model = self.model_
-        return self.rows_.proba_of_each(model.left_out_proba(), lambda X: model.proba(model.query(X)))
+        return self._left_out_proba()
 
     @in_jobs
     def explain(self, X: Any) -> EvidenceList[FusedEvidence]:
@@ -233,10 +203,6 @@ class FusedClassifier(ClassifierMixin, BaseEstimator):
         log_odds = partial(self.posterior_.log_odds, tables)
         items = fused_evidence(log_odds, self.views_, given, p, best, self.labels_, self.classes_, record, self.ids_)
         return EvidenceList(items, predictions=self._names(best), probabilities=p, table=given)
-
-    def _names(self, numbers: np.ndarray) -> np.ndarray:
-        names: np.ndarray = self.classes_[numbers]
-        return names
 
     @property
     def n_jobs(self) -> int | None:

@@ -58,7 +58,7 @@ class FittedModel:
     order : (n_rows,) row numbers, in an order that content decides, in which rows are dealt into folds; or None.
     rows_by_k : {k: rows for which it is the best by other cases}
         Where k alone was chosen: the rows that would have got another one.
-    nested : where more was chosen by few rows, what they are told by choices made without them; or None.
+    nested : where more was chosen by few rows, their answers by choices made without them; or None.
     k_curve, choices : how every k, or every candidate, did; None where nothing was chosen.
     """
 

@@ -19,8 +19,8 @@ from nearsay.posterior.model import FittedModel
 from nearsay.posterior.row_weights import GivenRows
 
 
-class NeighborEstimator(ClassifierMixin, BaseEstimator):
-    """Answers from a fitted model; subclasses say how rows are given, and fit it.
+class ModelEstimator(ClassifierMixin, BaseEstimator):
+    """A classifier that holds a fitted model; subclasses say how rows are given, and fit it.
 
     Attributes
     ----------
@@ -32,7 +32,6 @@ class NeighborEstimator(ClassifierMixin, BaseEstimator):
 
     model_: FittedModel
     rows_: GivenRows
-    n_jobs: int | None
 
     @property
     def classes_(self) -> np.ndarray:
@@ -55,6 +54,27 @@ class NeighborEstimator(ClassifierMixin, BaseEstimator):
         return self.model_.n_neighbors
 
     @property
+    def choices_(self) -> Any:
+        """Everything that was tried, best first, where past cases chose the posterior or the metric."""
+        return _if_any(self.model_.choices, "Nothing was left open to choose among.")
+
+    def _left_out_proba(self) -> np.ndarray:
+        """Probabilities of the training rows, each answered by the others; one of weight 0 as a query."""
+        check_is_fitted(self)
+        model = self.model_
+        return self.rows_.proba_of_each(model.left_out_proba(), lambda X: model.proba(model.query(X)))
+
+    def _names(self, numbers: np.ndarray) -> np.ndarray:
+        names: np.ndarray = self.classes_[numbers]
+        return names
+
+
+class NeighborEstimator(ModelEstimator):
+    """Answers from one table of neighbors."""
+
+    n_jobs: int | None
+
+    @property
     def posterior_(self) -> Any:
         """The fitted posterior; of an object of the user's, the copy that was fitted."""
         posterior = self.model_.posterior
@@ -64,11 +84,6 @@ class NeighborEstimator(ClassifierMixin, BaseEstimator):
     def index_(self) -> Any:
         """The index over the rows with a weight above 0, as the first view measures them."""
         return self.model_.views.views[0].index_
-
-    @property
-    def choices_(self) -> Any:
-        """Everything that was tried, where past cases chose the posterior or the metric."""
-        return _if_any(self.model_.choices, "Nothing was left open to choose among.")
 
     @property
     def k_curve_(self) -> Any:
@@ -178,9 +193,7 @@ class NeighborEstimator(ClassifierMixin, BaseEstimator):
         with the row among the cases. A row of weight 0 is answered as a query
         is.
         """
-        check_is_fitted(self)
-        model = self.model_
-        return self.rows_.proba_of_each(model.left_out_proba(), lambda X: model.proba(model.query(X)))
+        return self._left_out_proba()
 
     def label_scores(self) -> LabelScores:
         """How well each training row's label fits what the others say: ``order`` has likely mistakes first.
@@ -217,10 +230,6 @@ class NeighborEstimator(ClassifierMixin, BaseEstimator):
             return self.rows_.table(self.nearest(X, k))
         distances, indices = self.index_.kneighbors(None, k)
         return self.rows_.line_for_each(self.rows_.table(NeighborTable(indices, distances)))
-
-    def _names(self, numbers: np.ndarray) -> np.ndarray:
-        names: np.ndarray = self.classes_[numbers]
-        return names
 
 
 def _if_any(value: Any, why_none: str) -> Any:

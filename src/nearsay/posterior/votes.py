@@ -1,7 +1,7 @@
-"""What the neighbors say: their labels, how many say what, and who wins when they disagree evenly.
+"""Votes of the neighbors: their labels, how many each class has, and who wins a tie.
 
 Labels are class numbers here, 0 … n_classes−1, one for each row of the
-collection. A missing neighbor (row number −1) says nothing.
+collection. A missing neighbor (row number −1) has no vote.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ def neighbor_labels(table: NeighborTable, labels: np.ndarray) -> np.ndarray:
 
 
 def count_votes(classes: np.ndarray, n_classes: int, weights: np.ndarray | None = None) -> np.ndarray:
-    """How many neighbors say each class: (n_queries, n_classes) whole numbers; or how much they weigh together.
+    """How many neighbors vote for each class: (n_queries, n_classes) whole numbers; or how much they weigh together.
 
     ``weights`` (n_queries, k) are those of the neighbors.
 

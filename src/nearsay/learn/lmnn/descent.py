@@ -1,4 +1,4 @@
-"""Downhill over a function with many small kinks: L-BFGS with a line search that does not mind them.
+"""L-BFGS for functions with many small kinks, by a line search that tolerates them.
 
 At a kink the slope jumps, so no step has a slope near zero at its end, which
 the usual line search looks for. This one asks only that the value has fallen

@@ -1,4 +1,4 @@
-"""Lists of impostors made on a graphics card: the products and comparisons of ``impostors.py``, a block at a time.
+"""Lists of impostors made on a GPU: the products and comparisons of ``impostors.py``, a block at a time.
 
 Products in float32 may be summed in another order there. ``impostors.py`` allows for any order, and who is listed too
 many counts nothing, so what is learned is the same to the last bit.

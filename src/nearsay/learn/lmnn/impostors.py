@@ -1,4 +1,4 @@
-"""Who comes too close: for every row the rows of other classes within its reach.
+"""Impostors: for every row the rows of other classes within its reach.
 
              reach: farthest target + margin
           ├─────────────────────┤
@@ -35,7 +35,7 @@ ROOM = 0.1
 PRODUCTS_AT_ONCE = 1 << 22
 # Products that are worth bringing rows to a graphics card, over all blocks; and the device.
 CARD_FROM, CARD = 1 << 28, "cuda"
-# Listed rows that are kept, as int32: 256 MB. Lists that would go beyond are made anew every time.
+# Listed rows that are kept, as int32: 256 MB. Lists that would go beyond are made again every time.
 MOST_KEPT = 1 << 26
 
 
@@ -101,7 +101,7 @@ class ImpostorLists:
     def _still_hold(self, L: np.ndarray, reach: np.ndarray) -> bool:
         """Whether no row can have come within reach from beyond what was listed.
 
-        With L = s·L₀ + E, a distance |Lv| is at least s·|L₀v| − |Ev|: a change of scale alone lets nobody overtake.
+        With L = s·L₀ + E, a distance |Lv| is at least s·|L₀v| − |Ev|: a change of scale alone changes no order.
         """
         before = self._made_for
         assert before is not None

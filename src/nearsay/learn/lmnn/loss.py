@@ -1,4 +1,4 @@
-"""What LMNN makes small: rows far from their targets, and other classes nearer than those by less than a margin.
+"""The LMNN loss: rows far from their targets, and other classes nearer than those by less than a margin.
 
     ε(M) = (1 − μ) Σ d²(i, j)  +  μ Σ [m + d²(i, j) − d²(i, l)]₊        d²(a, b) = (a − b)ᵀ M (a − b)
                targets j of i          and rows l of other classes

@@ -1,8 +1,8 @@
-"""Which k: every k at once, from one leave-one-out table.
+"""The k curve: how well every k does, from one leave-one-out table.
 
 A smaller k is the first columns of the table, so one pass along each row
 counts the votes for all of them. What is kept are whole numbers: for each k,
-in how many past cases v neighbors said the true label, and in how many it
+in how many past cases v neighbors had the true label, and in how many it
 won. They add up over blocks of rows in any order, and every smoothing reads
 its log posterior from the same counts. Where rows have weights, votes are no
 whole numbers, and the log posteriors themselves are added up.

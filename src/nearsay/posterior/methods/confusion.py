@@ -1,4 +1,4 @@
-"""Which label was true when a label won the vote: the confusion of classes among past cases."""
+"""Posteriors from the confusion matrix of past cases: which label was true when a label won the vote."""
 
 from __future__ import annotations
 
@@ -15,9 +15,9 @@ from nearsay.posterior.base import Posterior
 from nearsay.posterior.methods.past_case_table import (
     CaseTable,
     Tabulated,
+    is_usable,
     listed_classes,
     past_cases,
-    telling,
     worth_of,
 )
 from nearsay.posterior.methods.rank import Rank, RankVotesplit
@@ -211,7 +211,7 @@ class ConfmatRank(Posterior):
         the others, and so is what the others add up to by these ranks.
         """
         rows = np.arange(len(self.labels_)) if rows is None else rows
-        counted = telling(table, self.labels_, rows)
+        counted = is_usable(table, self.labels_, rows)
         p = np.empty((len(table), self.n_classes_))
         p[~counted] = self.proba(table[~counted])
         if self.ranks_.n_cases_ > 1:
@@ -221,7 +221,7 @@ class ConfmatRank(Posterior):
         return p
 
     def recorded_proba(self, table: NeighborTable, rows: np.ndarray | None = None) -> np.ndarray:
-        """What a query with the neighbors of each past case would be told: all cases of a cell the same."""
+        """The answer to a query with the neighbors of each past case: the same for all cases of a cell."""
         return self.proba(table)
 
     def _left_out(self, table: NeighborTable, rows: np.ndarray) -> np.ndarray:

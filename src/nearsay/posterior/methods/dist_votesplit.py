@@ -1,4 +1,4 @@
-"""How often a neighbor had the right label, by how far it was and how clear the vote was."""
+"""Posterior from distances: how often a neighbor had the right label, by how far it was and how clear the vote was."""
 
 from __future__ import annotations
 
@@ -132,7 +132,7 @@ class DistVotesplit(Tabulated):
         return p
 
     def _readings_without_each(self, table: NeighborTable, rows: np.ndarray) -> np.ndarray:
-        """The line that each counted case reads when its own neighbors are not counted: (n_cases, 20)."""
+        """The line that each counted case reads when its neighbors are not counted: (n_cases, 20)."""
         of_case = self._neighbors_of(
             table, self.labels_[rows], worth_of(rows, self.weights), np.arange(len(table)), len(table)
         )

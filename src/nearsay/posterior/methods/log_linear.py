@@ -1,4 +1,4 @@
-"""Weights of a log-linear pool by maximum likelihood: how much each voice should count.
+"""Weights of a log-linear pool by maximum likelihood.
 
     score of class c  =  offset(c) − Σ_j weight_j · feature_j(c),      probability = softmax of the scores
 
@@ -85,7 +85,7 @@ def likeliest(features: np.ndarray, truth: np.ndarray, closeness: np.ndarray, wo
     ends = np.unique([min(CANDIDATES << doubling, n_classes) for doubling in range(n_classes.bit_length())])
     kept, place = np.empty((n, n_candidates(n_classes), n_weights)), np.empty(n, np.int64)
     offsets = np.zeros(kept.shape[:2])
-    order = np.argpartition(closeness, ends[:-1] - 1, axis=1)  # nobody asks for the order between two ends
+    order = np.argpartition(closeness, ends[:-1] - 1, axis=1)  # the order between two ends is not needed
     keep_nearest(features, order, truth, ends, kept, offsets, place)
     return Cases(kept, offsets, place, worth)
 

@@ -1,4 +1,4 @@
-"""The log-linear pool on the device that found the classes: what ``Pooled`` says of one view, as tensors.
+"""The log-linear pool of one view on a GPU, as tensors.
 
 The same sums as on the processor. Its logarithms and exponentials may end in another digit there, so probabilities
 agree to about 14 digits. Sums over classes fold halves onto each other, or are made by one program of a kernel, so that
@@ -16,7 +16,7 @@ from nearsay.neighbors.by_class.class_order_on_gpu import ClassesThere
 from nearsay.search.gpu.kernels import jit
 from nearsay.search.gpu.kernels import pool_kernels as kernels
 
-# More classes than this go by torch's own operations.
+# More classes than this go by the operations of torch.
 MOST_LANES = 1 << 14
 
 
@@ -34,7 +34,7 @@ def pooled_on_gpu(
     Parameters
     ----------
     columns, gaps, weights : of each number of members: its column in the means, how much larger the log mean of a class
-        that is not told in full is taken to be, and how much it counts.
+        whose means are not listed is taken to be, and how much it counts.
     floor : what is added to every distance.
     by_size : (n_classes,) what the size of a class takes off its score.
     model_failure : the share spread evenly.

@@ -1,4 +1,4 @@
-"""The share of the votes as a probability, with a little kept for classes that no neighbor has."""
+"""Proportional votes: the share of the votes as a probability, smoothed."""
 
 from __future__ import annotations
 

@@ -90,7 +90,7 @@ class View:
     def fit(self, X: Any, labels: np.ndarray, n_classes: int) -> View:
         """Hold the rows of X that have the group.
 
-        Rows in shards that nobody asked to be seen in this way are read once: all of them must be measurable.
+        In a view that the user did not ask for, rows in shards are read once: all of them must be measurable.
         """
         rows, numbers = present(X, self.columns)
         if self.columns is not None and not len(numbers):

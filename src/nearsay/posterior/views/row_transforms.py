@@ -36,7 +36,7 @@ UNEQUAL = 3.0
 # Rows that are mapped together: always so many, filled up, so that no digit of one depends on how many there are.
 ROWS_AT_ONCE = 64
 ROWS_TO_LEARN_FROM = 200_000
-# Each fold maps all rows anew. Of more rows than these two thirds teach a map about as much as four fifths do.
+# Each fold maps all rows again. Of more rows than these two thirds teach a map about as much as four fifths do.
 MANY_ROWS, FOLDS_OF_MANY = 20_000, 3
 
 
@@ -84,7 +84,7 @@ WHITENED = (
 # The one that does best beside the rows as they are.
 WHITENED_BESIDE = WHITENED[2]
 
-# A few steps of LMNN go most of the way. All the way, a few hundred rows are learned by heart.
+# A few steps of LMNN go most of the way. All the way, it overfits a few hundred rows.
 LARGE_MARGIN = RowTransform("large margin", power=0.0, large_margin=True)
 LMNN_TARGETS = 3
 LMNN_STEPS = 10

@@ -1,4 +1,4 @@
-"""Several views of one collection, searched together: the first gives the neighbors, all tell how far classes are."""
+"""Several views of one collection, searched together: the first gives the neighbors, all give the classes."""
 
 from __future__ import annotations
 
